@@ -1,0 +1,1 @@
+//! Runs gateway, nginx and HAProxy interleaved on equal terms and prints the toll of each.

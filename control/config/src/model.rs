@@ -1,0 +1,552 @@
+//! The configuration as data: what every source (file, API, store) produces.
+//!
+//! Values that can be wrong only in combination with others (a name that must exist, two
+//! identical matches) are checked by the plan's compiler; it reports positions through
+//! [`Spanned`]. Values that are wrong on their own never get here: the reader refuses them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where a value was written. `file` indexes [`Config::files`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct At {
+    /// Index into [`Config::files`].
+    pub file: u32,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column in characters, from 1.
+    pub column: u32,
+    /// Length in characters of the text that the caret underlines, at least 1.
+    pub length: u32,
+}
+
+/// A value and where it was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spanned<T> {
+    /// The value.
+    pub value: T,
+    /// Where it was written.
+    pub at: At,
+}
+
+/// A file that took part, kept so that a problem can show its line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceFile {
+    /// The name as given or found by an include.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// Everything that people write, with defaults filled in.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The files read: the first is the one named on the command line.
+    pub files: Vec<SourceFile>,
+    /// Where to accept connections; at least one.
+    pub listen: Vec<Listener>,
+    /// Worker threads.
+    pub workers: Workers,
+    /// The admin listener (`None`: off). Default 127.0.0.1:9901.
+    pub admin: Option<Spanned<SocketAddr>>,
+    /// The access log.
+    pub access_log: AccessLog,
+    /// Request ids: off by default.
+    pub request_id: RequestId,
+    /// Whether statistics are kept. Default true.
+    pub metrics: bool,
+    /// What is said to the upstream about the client.
+    pub forwarded: Forwarded,
+    /// Sizes and counts that a peer may not exceed.
+    pub limits: Limits,
+    /// How long the gateway waits, and for what.
+    pub timeouts: Timeouts,
+    /// What the path's ambiguous bytes mean.
+    pub paths: Paths,
+    /// Bodies of the gateway's own error answers, when replaced.
+    pub errors: ErrorBodies,
+    /// The routes, in the order written.
+    pub routes: Vec<Route>,
+    /// Named upstreams, in the order written.
+    pub upstreams: Vec<Upstream>,
+}
+
+/// One listening address.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    /// Address to bind.
+    pub bind: Spanned<SocketAddr>,
+}
+
+/// How many workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Workers {
+    /// The processors that this process may really use (affinity and cgroup quota).
+    #[default]
+    Auto,
+    /// Exactly so many.
+    Count(u16),
+}
+
+/// The access log.
+#[derive(Clone, Debug, Default)]
+pub struct AccessLog {
+    /// Where it goes. Default off.
+    pub to: LogTarget,
+    /// What a line looks like.
+    pub format: LogFormat,
+}
+
+/// Where the access log goes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum LogTarget {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// Standard output.
+    Stdout,
+    /// A file, appended to; reopened on SIGUSR1.
+    File(PathBuf),
+}
+
+/// What an access log line looks like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// nginx's `combined`.
+    #[default]
+    Combined,
+    /// One JSON object a line with every field.
+    Json,
+    /// Text with `{field}` placeholders, checked against the known field names by the reader.
+    Template(Spanned<String>),
+}
+
+/// Request ids.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestId {
+    /// Whether on. Default false.
+    pub enabled: bool,
+    /// Header that carries it. Default `X-Request-Id`.
+    pub header: String,
+    /// Whether an id that the client sent is passed on (`true`, the default) or replaced.
+    pub accept: bool,
+}
+
+impl Default for RequestId {
+    fn default() -> Self {
+        Self { enabled: false, header: "X-Request-Id".to_owned(), accept: true }
+    }
+}
+
+/// What is said to the upstream about the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forwarded {
+    /// `X-Forwarded-For`, `-Proto`, `-Host`. Default true.
+    pub x_forwarded: bool,
+    /// `Forwarded` (RFC 7239). Default false.
+    pub forwarded: bool,
+    /// The pseudonym in `Via` (RFC 9110, 7.6.3) on requests and responses. Default none: no `Via`.
+    pub via: Option<String>,
+    /// Peers whose own `X-Forwarded-*` and `Forwarded` are appended to rather than replaced.
+    pub trusted_proxies: Vec<Cidr>,
+}
+
+impl Default for Forwarded {
+    fn default() -> Self {
+        Self { x_forwarded: true, forwarded: false, via: None, trusted_proxies: Vec::new() }
+    }
+}
+
+/// A block of addresses, such as `10.0.0.0/8`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cidr {
+    /// First address of the block.
+    pub address: std::net::IpAddr,
+    /// Length of the prefix in bits.
+    pub prefix: u8,
+}
+
+/// Sizes and counts that a peer may not exceed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the request line (414 past it). Default 8 KiB.
+    pub request_line: usize,
+    /// Bytes of a whole head, request or response (431, or 502 for a response). Default 32 KiB.
+    pub headers: usize,
+    /// Header fields in a head (431, or 502 for a response). Default 100.
+    pub header_count: usize,
+    /// Bytes of a request body (413). Default none.
+    pub body: Option<u64>,
+    /// Client connections of the whole process; past it a new one is answered 503 and closed. Default none.
+    pub connections: Option<u64>,
+    /// Requests a client connection before the gateway closes it. Default none.
+    pub requests_per_connection: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            request_line: 8 * 1024,
+            headers: 32 * 1024,
+            header_count: 100,
+            body: None,
+            connections: None,
+            requests_per_connection: None,
+        }
+    }
+}
+
+/// How long the gateway waits. `None` is `off`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From the first byte of a request head to its end (408). Default 10 s.
+    pub header: Option<Duration>,
+    /// Between two reads of a request body (408). Default 60 s.
+    pub body: Option<Duration>,
+    /// A keep-alive client connection without a request (closed). Default 75 s.
+    pub idle: Option<Duration>,
+    /// A client that takes no byte of a response (connection reset). Default 60 s.
+    pub write: Option<Duration>,
+    /// Opening a connection to an endpoint (504). Default 5 s.
+    pub connect: Option<Duration>,
+    /// From the end of the request to the response head (504). Default 60 s.
+    pub response_header: Option<Duration>,
+    /// Between two reads of a response body (504, or a cut response). Default 60 s.
+    pub response_body: Option<Duration>,
+    /// The whole exchange (504, or a cut response). Default off.
+    pub total: Option<Duration>,
+    /// An upgraded connection without a byte in either direction (closed). Default 1 h.
+    pub upgraded: Option<Duration>,
+    /// In-flight requests at SIGTERM. Default 30 s.
+    pub drain: Option<Duration>,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        let seconds = |n| Some(Duration::from_secs(n));
+        Self {
+            header: seconds(10),
+            body: seconds(60),
+            idle: seconds(75),
+            write: seconds(60),
+            connect: seconds(5),
+            response_header: seconds(60),
+            response_body: seconds(60),
+            total: None,
+            upgraded: seconds(3600),
+            drain: seconds(30),
+        }
+    }
+}
+
+/// What the path's ambiguous bytes mean: see `docs/paths.md`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paths {
+    /// `//` becomes `/`. Default true.
+    pub merge_slashes: bool,
+    /// `%2F` and `%5C`. Default [`EncodedSlash::Reject`].
+    pub encoded_slash: EncodedSlash,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self { merge_slashes: true, encoded_slash: EncodedSlash::Reject }
+    }
+}
+
+/// What `%2F` and `%5C` in a path mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EncodedSlash {
+    /// The request is refused with 400.
+    #[default]
+    Reject,
+    /// They are data: kept encoded, and not a separator when matching.
+    Keep,
+}
+
+/// Bodies of the gateway's own error answers; `{status}`, `{title}`, `{reason}` and `{request_id}` are filled in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorBodies {
+    /// For clients that accept JSON.
+    pub json: Option<String>,
+    /// For clients that accept HTML.
+    pub html: Option<String>,
+    /// For all others.
+    pub text: Option<String>,
+}
+
+/// One route.
+#[derive(Clone, Debug)]
+pub struct Route {
+    /// Name in logs, metrics and `explain`; `None`: the match as text stands in.
+    pub name: Option<Spanned<String>>,
+    /// Where the route begins in its file.
+    pub at: At,
+    /// Which requests it takes.
+    pub matches: Match,
+    /// What it does with them.
+    pub action: Action,
+    /// What of the request is rewritten before it is forwarded.
+    pub rewrite: Rewrite,
+    /// Timeouts that differ from the gateway's.
+    pub timeouts: RouteTimeouts,
+    /// Largest request body in bytes; `None`: the gateway's.
+    pub body_limit: Option<u64>,
+    /// Whether bodies are collected before they are passed on.
+    pub buffer: Buffer,
+    /// Protocols that may be asked for with `Upgrade`, lower case. Default `websocket`.
+    pub upgrade: Vec<String>,
+}
+
+/// Which requests a route takes. An empty match takes everything.
+#[derive(Clone, Debug, Default)]
+pub struct Match {
+    /// Where the match was written.
+    pub at: At,
+    /// Host, lower case: exact, or `*.example.com` for every host below; `None`: any.
+    pub host: Option<Spanned<String>>,
+    /// Path; `None`: any.
+    pub path: Option<Spanned<PathMatch>>,
+    /// Methods, upper case; empty: any.
+    pub methods: Vec<String>,
+    /// Header conditions, all of which must hold.
+    pub headers: Vec<FieldMatch>,
+    /// Query conditions, all of which must hold.
+    pub query: Vec<FieldMatch>,
+}
+
+/// How a path is matched; texts are in normal form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathMatch {
+    /// Exactly this path.
+    Exact(String),
+    /// This path and everything below it, by whole segments. Without a trailing slash; the root is the empty string.
+    Prefix(String),
+    /// A regular expression that must match the whole path.
+    Regex(String),
+}
+
+/// A condition on a header or a query parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldMatch {
+    /// Its name; header names in lower case.
+    pub name: String,
+    /// What its value must be.
+    pub value: ValueMatch,
+    /// Where it was written.
+    pub at: At,
+}
+
+/// What a value must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ValueMatch {
+    /// There, whatever its value (written `true` or `present`, or `{present: true}`).
+    Present,
+    /// Not there (`{present: false}`).
+    Absent,
+    /// Exactly this (a string, or `{exact: ...}`).
+    Exact(String),
+    /// A regular expression that must match the whole value (`{regex: ...}`).
+    Regex(String),
+}
+
+/// What a route does.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Forward to upstreams, chosen by weight.
+    Forward(Vec<Target>),
+    /// Answer with a redirect.
+    Redirect(Redirect),
+    /// Answer with a fixed response.
+    Respond(Respond),
+}
+
+/// One place that requests may go to.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// An endpoint or the name of an upstream.
+    pub to: TargetKind,
+    /// Share of the requests, relative to its neighbours'. Default 1; 0 takes none.
+    pub weight: u32,
+    /// Where it was written.
+    pub at: At,
+}
+
+/// An endpoint or the name of an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetKind {
+    /// An address of its own.
+    Endpoint(EndpointAddress),
+    /// An entry under `upstreams`.
+    Upstream(String),
+}
+
+/// Where an endpoint is and what it speaks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EndpointAddress {
+    /// What it speaks.
+    pub scheme: Scheme,
+    /// Where it is.
+    pub address: Address,
+}
+
+/// What an endpoint speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    /// HTTP/1.1 in plain text (`host:port` or `http://host:port`).
+    #[default]
+    Http,
+    /// HTTP/1.1 or 2 over TLS (`https://host:port`). Not built yet: the compiler refuses it.
+    Https,
+    /// HTTP/2 by prior knowledge (`h2c://host:port`). Not built yet: the compiler refuses it.
+    H2c,
+}
+
+/// Where an endpoint is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// A host name or address, and a port.
+    Tcp {
+        /// Host name or IP address (an IPv6 address without brackets).
+        host: String,
+        /// Port.
+        port: u16,
+    },
+    /// A unix socket (`unix:/path`).
+    Unix(PathBuf),
+}
+
+/// What of the request is rewritten before it is forwarded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rewrite {
+    /// The path.
+    pub path: Option<Spanned<PathRewrite>>,
+    /// The `Host` sent upstream; `None`: the client's is kept.
+    pub host: Option<HostRewrite>,
+}
+
+/// A new path. The query is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathRewrite {
+    /// This path, whatever it was (`rewrite: {path: /x}`).
+    Full(String),
+    /// The prefix that matched is replaced (`rewrite: {prefix: /x}`); only with a prefix match.
+    Prefix(String),
+    /// Every match of a pattern is replaced; `$1` and `${name}` are groups (`rewrite: {regex: ..., replace: ...}`).
+    Regex {
+        /// The pattern.
+        pattern: String,
+        /// What replaces it.
+        replace: String,
+    },
+}
+
+/// The `Host` sent upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostRewrite {
+    /// This text (`rewrite: {host: name}`).
+    To(String),
+    /// The endpoint's own `host:port` (`rewrite: {host: endpoint}`).
+    Endpoint,
+}
+
+/// A redirect: what is not given is kept from the request. A string is a whole `Location`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// 301, 302, 303, 307 or 308. Default 302.
+    pub status: u16,
+    /// A whole `Location`; the parts below are then unused.
+    pub to: Option<String>,
+    /// `http` or `https`.
+    pub scheme: Option<String>,
+    /// Host.
+    pub host: Option<String>,
+    /// Port.
+    pub port: Option<u16>,
+    /// Path: [`PathRewrite::Full`] or [`PathRewrite::Prefix`].
+    pub path: Option<Spanned<PathRewrite>>,
+}
+
+/// A fixed response. `respond: 204`, `respond: "text"`, or a mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Respond {
+    /// Status, 200 to 599. Default 200.
+    pub status: u16,
+    /// Header fields, in order. `Content-Type` defaults to `text/plain; charset=utf-8` when there is a body.
+    pub headers: Vec<(String, String)>,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+/// Timeouts that a route or an upstream changes: `Some(None)` is `off`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteTimeouts {
+    /// As [`Timeouts::connect`].
+    pub connect: Option<Option<Duration>>,
+    /// As [`Timeouts::response_header`].
+    pub response_header: Option<Option<Duration>>,
+    /// As [`Timeouts::response_body`].
+    pub response_body: Option<Option<Duration>>,
+    /// As [`Timeouts::total`].
+    pub total: Option<Option<Duration>>,
+}
+
+/// Whether bodies are collected before they are passed on. `None`: streamed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Buffer {
+    /// The request's (`buffer: {request: true | 10MiB | {memory, file}}`).
+    pub request: Option<BufferBounds>,
+    /// The response's.
+    pub response: Option<BufferBounds>,
+}
+
+/// How much is collected where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferBounds {
+    /// Bytes kept in memory. Default 64 KiB.
+    pub memory: u64,
+    /// Further bytes, kept in a temporary file. Default 1 GiB. A request past both is a 413, a response streams on from there.
+    pub file: u64,
+}
+
+/// A named upstream.
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    /// Its name.
+    pub name: Spanned<String>,
+    /// Its endpoints, at least one.
+    pub endpoints: Vec<Endpoint>,
+    /// Timeouts that differ from the gateway's; a route's win over these.
+    pub timeouts: RouteTimeouts,
+    /// Its connections.
+    pub pool: Pool,
+}
+
+/// One endpoint of an upstream.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Where it is.
+    pub address: Spanned<EndpointAddress>,
+    /// Share of the requests. Default 1; 0 takes none.
+    pub weight: u32,
+}
+
+/// Connections to the endpoints of an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// Idle connections kept for each endpoint by each worker. Default 256.
+    pub max_idle: u32,
+    /// How long an idle connection is kept. Default 4 s: below the 5 s at which Node.js closes, the shortest common one.
+    pub idle_timeout: Option<Duration>,
+    /// Requests a connection may carry. Default none.
+    pub max_requests: Option<u64>,
+    /// Age at which a connection is no longer used again. Default none.
+    pub max_age: Option<Duration>,
+}
+
+impl Default for Pool {
+    fn default() -> Self {
+        Self { max_idle: 256, idle_timeout: Some(Duration::from_secs(4)), max_requests: None, max_age: None }
+    }
+}

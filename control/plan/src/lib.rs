@@ -1,0 +1,1 @@
+//! compile(Config) -> Plan: pure; the Plan is immutable and versioned.

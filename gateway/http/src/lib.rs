@@ -1,0 +1,1 @@
+//! One message model and its codecs.

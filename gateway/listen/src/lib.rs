@@ -1,0 +1,1 @@
+//! Binding, accepting and handing connections to workers.

@@ -1,0 +1,1 @@
+//! Sockets, time and spawning: the one seam through which the gateway touches the outside.

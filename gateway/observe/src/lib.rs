@@ -1,0 +1,1 @@
+//! Counters, access log, metrics exposition and the live cost meter.

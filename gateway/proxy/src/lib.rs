@@ -1,0 +1,1 @@
+//! The worker: accept, receive, route, pick, forward, respond, record.

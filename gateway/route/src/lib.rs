@@ -1,0 +1,1 @@
+//! Compiled matching of host, path, method, headers and query.

@@ -1,0 +1,1 @@
+//! Endpoints: balance, pool, connect.

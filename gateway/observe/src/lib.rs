@@ -1,1 +1,5 @@
 //! Counters, access log, metrics exposition and the live cost meter.
+
+mod reason;
+
+pub use reason::Reason;

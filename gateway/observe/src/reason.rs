@@ -1,0 +1,123 @@
+//! Why the gateway answered, or ended, an exchange itself: one spelling for the log, the metric label and
+//! the response.
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $variant:ident = $text:literal, $status:literal;)+) => {
+        /// Why the gateway answered, or ended, an exchange itself. [`Reason::None`]: it did not, the
+        /// upstream's answer went through. Names follow the error types of RFC 9209, section 2.3, where one fits.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Reason {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl Reason {
+            /// Every reason, in order of its number.
+            pub const ALL: &'static [Reason] = &[$(Reason::$variant),+];
+
+            /// The spelling in logs, metrics and the `Tollgate-Reason` response header.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Reason::$variant => $text,)+ }
+            }
+
+            /// The status of the answer that the gateway makes for it; 0: none is made.
+            #[must_use]
+            pub const fn status(self) -> u16 {
+                match self { $(Reason::$variant => $status,)+ }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The upstream's answer went through, or a route answered as configured.
+    #[default]
+    None = "-", 0;
+    /// The request line cannot be parsed.
+    BadRequestLine = "bad_request_line", 400;
+    /// A header field breaks the grammar of RFC 9112, section 5.
+    BadHeader = "bad_header", 400;
+    /// It is not certain where the message ends (RFC 9112, section 6).
+    AmbiguousLength = "ambiguous_length", 400;
+    /// A chunk breaks the grammar of RFC 9112, section 7.1.
+    BadChunk = "bad_chunk", 400;
+    /// `Host` is missing, repeated, malformed or disagrees with the request target.
+    BadHost = "bad_host", 400;
+    /// The path holds bytes that two readers would read in two ways.
+    BadPath = "bad_path", 400;
+    /// A transfer coding other than chunked.
+    UnknownTransferCoding = "unknown_transfer_coding", 501;
+    /// An HTTP version other than 1.0 and 1.1.
+    UnsupportedVersion = "unsupported_version", 505;
+    /// `Expect` asks for something other than `100-continue`.
+    ExpectationFailed = "expectation_failed", 417;
+    /// `CONNECT` is not a reverse proxy's business.
+    ConnectRefused = "connect_refused", 405;
+    /// The request line is longer than `limits.request_line`.
+    RequestLineTooLong = "request_line_too_long", 414;
+    /// The head is longer than `limits.headers`.
+    HeadersTooLarge = "headers_too_large", 431;
+    /// More fields than `limits.header_count`.
+    TooManyHeaders = "too_many_headers", 431;
+    /// The body is longer than the limit.
+    BodyTooLarge = "body_too_large", 413;
+    /// The head did not come within `timeouts.header`.
+    HeaderTimeout = "header_timeout", 408;
+    /// The body stalled for `timeouts.body`.
+    BodyTimeout = "body_timeout", 408;
+    /// The client ended the connection in the middle of its request.
+    IncompleteRequest = "incomplete_request", 400;
+    /// The process has as many client connections as `limits.connections` allows.
+    ConnectionLimit = "connection_limit", 503;
+    /// No route matches.
+    NoRoute = "no_route", 404;
+    /// The upstream has no endpoint that takes requests.
+    DestinationUnavailable = "destination_unavailable", 503;
+    /// The endpoint's name does not resolve.
+    DnsError = "dns_error", 502;
+    /// The endpoint refused the connection, or is not reachable.
+    ConnectionRefused = "connection_refused", 502;
+    /// The connection did not open within `timeouts.connect`.
+    ConnectionTimeout = "connection_timeout", 504;
+    /// The endpoint closed or reset the connection before a whole response head.
+    ConnectionTerminated = "connection_terminated", 502;
+    /// The response head did not come within `timeouts.response_header`.
+    HttpResponseTimeout = "http_response_timeout", 504;
+    /// The response body stalled for `timeouts.response_body`.
+    ConnectionReadTimeout = "connection_read_timeout", 504;
+    /// The endpoint took no byte of the request within `timeouts.response_body`.
+    ConnectionWriteTimeout = "connection_write_timeout", 504;
+    /// The response breaks HTTP, or its length is ambiguous.
+    HttpProtocolError = "http_protocol_error", 502;
+    /// The response head is longer than `limits.headers`, or has too many fields.
+    ResponseHeadersTooLarge = "http_response_header_section_size", 502;
+    /// The response ended before its declared length; the client's copy is cut too.
+    HttpResponseIncomplete = "http_response_incomplete", 502;
+    /// The exchange took longer than `timeouts.total`.
+    RequestTimeout = "request_timeout", 504;
+    /// The client reset its connection before the answer was complete.
+    ClientClosed = "client_closed", 0;
+    /// The client took no byte of the answer within `timeouts.write`.
+    ClientWriteTimeout = "client_write_timeout", 0;
+    /// The gateway is stopping.
+    ShuttingDown = "shutting_down", 503;
+    /// A defect of the gateway; please report it.
+    ProxyInternalError = "proxy_internal_error", 500;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spellings_are_unique() {
+        let mut seen = std::collections::HashSet::new();
+        assert!(Reason::ALL.iter().all(|reason| seen.insert(reason.as_str())));
+    }
+
+    #[test]
+    fn numbers_index_all() {
+        assert!(Reason::ALL.iter().enumerate().all(|(index, reason)| *reason as usize == index));
+    }
+}

@@ -1,0 +1,79 @@
+# Everything a newcomer needs, one word each. `make` alone lists it.
+
+# rustup installs here; a shell that was open before the install does not know it yet.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+# One target directory for everything, so that no dependency is built twice for want of looking elsewhere.
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+# Seconds that `make fuzz` gives each target.
+FUZZ_SECONDS ?= 600
+# A build from anything but the committed lock file is not what was tested.
+CARGO := cargo --locked
+IMAGE ?= tollgate:dev
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint check-dependencies check-examples bench bench-full fuzz fuzz-seeds doc fmt clean docker \
+	toolchain test-tools
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: toolchain ## build the gateway and start the demo on 127.0.0.1:8080
+	$(CARGO) build --release -p tollgate
+	"$(CARGO_TARGET_DIR)/release/tollgate" demo
+
+# `build --all-targets` comes before the tests because the end-to-end tests start the gateway's binary. It asks for
+# the packages, features and profile that `cargo test` asks for, so that the tests find everything built.
+test: toolchain test-tools lint ## install what the tests need, then check and test everything
+	$(CARGO) build --workspace --all-targets
+	@$(MAKE) --no-print-directory check-examples
+	$(CARGO) test --workspace
+	@$(MAKE) --no-print-directory fuzz-seeds doc
+
+lint: toolchain check-dependencies ## formatting, clippy, licences and advisories
+	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+check-dependencies: toolchain ## licences, sources and known advisories of every dependency
+	scripts/check-dependencies
+
+check-examples: toolchain ## every configuration file in examples/ and deploy/ must pass `tollgate check`
+	$(CARGO) build --workspace --all-targets
+	scripts/check-examples
+
+bench: toolchain ## the toll beside nginx and HAProxy: three plain cells, under 3 minutes
+	$(CARGO) build --release -p tollgate -p tollgate-bench
+	"$(CARGO_TARGET_DIR)/release/tollgate-bench" install
+	"$(CARGO_TARGET_DIR)/release/tollgate-bench" plain
+
+bench-full: toolchain ## the toll beside nginx and HAProxy: every cell
+	$(CARGO) build --release -p tollgate -p tollgate-bench
+	"$(CARGO_TARGET_DIR)/release/tollgate-bench" install
+	"$(CARGO_TARGET_DIR)/release/tollgate-bench" full
+
+fuzz: toolchain ## fuzz each parser for FUZZ_SECONDS (default 600)
+	FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz
+
+fuzz-seeds: toolchain ## run each fuzz target once over its kept seeds
+	scripts/fuzz-seeds
+
+doc: toolchain ## the API documentation, warnings denied
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+fmt: toolchain ## format the code
+	cargo fmt --all
+	cargo fmt --manifest-path fuzz/Cargo.toml
+
+clean: ## remove everything that was built, the tools too
+	rm -rf "$(CARGO_TARGET_DIR)" fuzz/target fuzz/artifacts fuzz/coverage
+
+docker: ## build the container image (IMAGE, default tollgate:dev)
+	docker build --file deploy/Dockerfile --tag "$(IMAGE)" \
+		--build-arg RUST_VERSION="$$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)" \
+		--build-arg REVISION="$$(git rev-parse HEAD)" .
+
+toolchain:
+	@scripts/check-toolchain
+
+test-tools: toolchain
+	@scripts/install-test-tools

@@ -1,1 +1,52 @@
-//! End-to-end tests through the real binary.
+//! The harness of the end-to-end tests: the real binary between an origin and a client that both work on raw
+//! bytes.
+//!
+//! Nothing here shares code with the gateway. The reader that the origin and the client use is strict and
+//! written only for the tests, so that a mistake in the gateway's own codec cannot hide behind itself.
+//!
+//! - [`Gateway`] starts `tollgate run` on an address of its own, and when it is dropped demands that the process
+//!   is still there and never panicked.
+//! - [`Origin`] plays any behaviour and records what it got.
+//! - [`Client`] sends raw bytes and reads answers.
+//! - [`Gateway::reconcile`] holds the books together: requests seen by origins against attempts logged, answers
+//!   got by clients against requests logged.
+
+mod address;
+mod client;
+mod gate;
+mod gateway;
+mod message;
+mod metrics;
+mod origin;
+mod process;
+mod reconcile;
+mod wire;
+
+pub use address::{free_address, full_backlog, refused_address};
+pub use client::Client;
+pub use gate::Gate;
+pub use gateway::Gateway;
+pub use message::{Framing, Headers, Request, Response};
+pub use metrics::Metrics;
+pub use origin::{Origin, OriginConn};
+pub use process::{Ran, binary, tollgate};
+pub use rustix::process::Signal;
+pub use wire::{ReadError, Wire};
+
+use std::time::{Duration, Instant};
+
+/// How long the harness waits for anything before it says that it hangs. Generous: no test passes or fails
+/// because a machine is slow.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Waits until `condition` holds.
+///
+/// # Panics
+/// When it does not within [`DEADLINE`]; the message says `what` was waited for.
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < DEADLINE, "waited {DEADLINE:?} in vain for: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

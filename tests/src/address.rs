@@ -1,0 +1,49 @@
+//! Addresses that no other test uses.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use socket2::{Domain, Socket, Type};
+
+/// An address on a loopback IP of its own (all of 127.0.0.0/8 is local on Linux), so that tests side by side,
+/// whose gateways bind with `SO_REUSEPORT`, can never share a port by accident.
+///
+/// # Panics
+/// When the machine has no IPv4 loopback.
+#[must_use]
+pub fn free_address() -> SocketAddr {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    let byte = |v: u32| u8::try_from(v % 250 + 1).expect("at most 250");
+    let ip = Ipv4Addr::new(127, byte(std::process::id()), byte(n / 250 + 10), byte(n));
+    let listener = TcpListener::bind((ip, 0)).expect("loopback");
+    listener.local_addr().expect("bound")
+}
+
+/// An address that refuses connections.
+#[must_use]
+pub fn refused_address() -> SocketAddr {
+    free_address()
+}
+
+/// A listener whose backlog is full, so that a further connect gets no answer at all; and the sockets that must be
+/// kept for it to stay so.
+///
+/// # Panics
+/// When sockets cannot be made.
+#[must_use]
+pub fn full_backlog() -> (SocketAddr, Vec<Socket>) {
+    let listener = Socket::new(Domain::IPV4, Type::STREAM, None).expect("socket");
+    listener.bind(&free_address().into()).expect("bind");
+    listener.listen(0).expect("listen");
+    let address = listener.local_addr().expect("bound").as_socket().expect("ipv4");
+    let mut kept = vec![listener];
+    for _ in 0..8 {
+        match TcpStream::connect_timeout(&address, Duration::from_millis(100)) {
+            Ok(stream) => kept.push(stream.into()),
+            Err(_) => break,
+        }
+    }
+    (address, kept)
+}

@@ -1,0 +1,35 @@
+//! A gate between a test and its origin's threads.
+
+use std::sync::{Arc, Condvar, Mutex};
+
+use crate::DEADLINE;
+
+/// Closed until somebody opens it; clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    /// A closed gate.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens it for good.
+    ///
+    /// # Panics
+    /// When a thread died while it held the gate.
+    pub fn open(&self) {
+        *self.0.0.lock().expect("gate") = true;
+        self.0.1.notify_all();
+    }
+
+    /// Waits until it is open, at most [`DEADLINE`].
+    ///
+    /// # Panics
+    /// When a thread died while it held the gate.
+    pub fn wait(&self) {
+        let open = self.0.0.lock().expect("gate");
+        drop(self.0.1.wait_timeout_while(open, DEADLINE, |open| !*open).expect("gate"));
+    }
+}

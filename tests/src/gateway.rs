@@ -1,0 +1,305 @@
+//! The real binary, started and watched.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::address::free_address;
+use crate::client::Client;
+use crate::message::Response;
+use crate::metrics::Metrics;
+use crate::origin::Origin;
+use crate::process::binary;
+use crate::{DEADLINE, eventually};
+
+/// A running `tollgate run`. When it is dropped it must still run (unless the test ended it) and never have
+/// panicked.
+#[derive(Debug)]
+pub struct Gateway {
+    child: Child,
+    ended: bool,
+    directory: PathBuf,
+    listen: SocketAddr,
+    admin: SocketAddr,
+    out: Arc<Mutex<String>>,
+    err: Arc<Mutex<String>>,
+    answers: Arc<AtomicU64>,
+}
+
+fn has_key(yaml: &str, key: &str) -> bool {
+    yaml.lines().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')))
+}
+
+fn capture(mut pipe: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+    let text = Arc::new(Mutex::new(String::new()));
+    let inner = Arc::clone(&text);
+    thread::spawn(move || {
+        let mut chunk = [0; 8192];
+        while let Ok(n @ 1..) = pipe.read(&mut chunk) {
+            inner.lock().expect("output").push_str(&String::from_utf8_lossy(&chunk[..n]));
+        }
+    });
+    text
+}
+
+impl Gateway {
+    /// Writes the config, starts the gateway and waits until it is ready.
+    ///
+    /// What the YAML leaves out of `listen`, `admin`, `workers` (1) and `access_log` (JSON, to a file that
+    /// [`Gateway::records`] reads) is filled in. `$DIR` stands for a directory of the test's own, `$LISTEN` and
+    /// `$ADMIN` for the addresses.
+    ///
+    /// # Panics
+    /// When the gateway does not become ready.
+    #[must_use]
+    pub fn start(yaml: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let directory = std::env::temp_dir().join(format!("tollgate-e2e-{}-{n}", std::process::id()));
+        fs::create_dir_all(&directory).expect("a temporary directory");
+        let (listen, admin) = (free_address(), free_address());
+        let file = directory.join("tollgate.yaml");
+        fs::write(&file, complete(yaml, &directory, listen, admin)).expect("the config is written");
+        let mut child = Command::new(binary())
+            .arg("run")
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("tollgate starts");
+        let out = capture(child.stdout.take().expect("piped"));
+        let err = capture(child.stderr.take().expect("piped"));
+        let answers = Arc::new(AtomicU64::new(0));
+        let mut gateway = Self { child, ended: false, directory, listen, admin, out, err, answers };
+        gateway.wait_ready();
+        gateway
+    }
+
+    /// A gateway that sends everything to one origin.
+    #[must_use]
+    pub fn to(origin: &Origin) -> Self {
+        Self::with(origin, "")
+    }
+
+    /// A gateway that sends everything to one origin, with further top-level keys.
+    #[must_use]
+    pub fn with(origin: &Origin, yaml: &str) -> Self {
+        Self::start(&format!("routes:\n  - match: \"/*\"\n    to: [{}]\n{yaml}\n", origin.address()))
+    }
+
+    fn wait_ready(&mut self) {
+        let start = std::time::Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("the child is ours") {
+                self.ended = true;
+                let config = fs::read_to_string(self.config()).unwrap_or_default();
+                panic!("tollgate ended at once ({status}):\n{}\nconfig:\n{config}", self.stderr());
+            }
+            // Through the listener too: a plan without an admin address is still to be waited for.
+            let admin = TcpStream::connect(self.admin).is_ok();
+            if admin && TcpStream::connect(self.listen).is_ok() && self.admin("/readyz").status == 200 {
+                return;
+            }
+            assert!(start.elapsed() < DEADLINE, "tollgate does not become ready:\n{}", self.stderr());
+            thread::sleep(std::time::Duration::from_millis(2));
+        }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.listen
+    }
+
+    /// The admin listener's address.
+    #[must_use]
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// The test's own directory (`$DIR`), removed at the end.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The config file.
+    #[must_use]
+    pub fn config(&self) -> PathBuf {
+        self.directory.join("tollgate.yaml")
+    }
+
+    /// The access log, where the config does not say otherwise.
+    #[must_use]
+    pub fn log_file(&self) -> PathBuf {
+        self.directory.join("access.log")
+    }
+
+    /// Replaces the config file; the gateway reads it at SIGHUP.
+    ///
+    /// # Panics
+    /// When the file cannot be written.
+    pub fn write_config(&self, yaml: &str) {
+        let text = complete(yaml, &self.directory, self.listen, self.admin);
+        fs::write(self.config(), text).expect("the config is written");
+    }
+
+    /// A new client connection, whose answers count for [`Gateway::reconcile`].
+    #[must_use]
+    pub fn client(&self) -> Client {
+        Client::connect(self.listen, Arc::clone(&self.answers))
+    }
+
+    /// A new client connection with a receive buffer of about `bytes`.
+    #[must_use]
+    pub fn small_client(&self, bytes: usize) -> Client {
+        Client::connect_small(self.listen, Arc::clone(&self.answers), bytes)
+    }
+
+    /// The final answers that clients got so far.
+    #[must_use]
+    pub fn answers(&self) -> u64 {
+        self.answers.load(Ordering::SeqCst)
+    }
+
+    /// `GET path` on the admin listener.
+    #[must_use]
+    pub fn admin(&self, path: &str) -> Response {
+        let mut client = Client::connect(self.admin, Arc::default());
+        client.ask(format!("GET {path} HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n"))
+    }
+
+    /// Scrapes the metrics.
+    ///
+    /// # Panics
+    /// When the admin listener does not answer.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        let response = self.admin("/metrics");
+        assert_eq!(response.status, 200, "{response:?}");
+        Metrics::parse(&response.text())
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Panics
+    /// When the process has gone.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the process is there");
+    }
+
+    /// The process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits until the process ends.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn wait_exit(&mut self) -> ExitStatus {
+        let mut status = None;
+        eventually("the process to end", || {
+            status = self.child.try_wait().expect("the child is ours");
+            status.is_some()
+        });
+        self.ended = true;
+        status.expect("just seen")
+    }
+
+    /// What it wrote to standard error so far.
+    ///
+    /// # Panics
+    /// When the reading thread died.
+    #[must_use]
+    pub fn stderr(&self) -> String {
+        self.err.lock().expect("output").clone()
+    }
+
+    /// What it wrote to standard output so far.
+    ///
+    /// # Panics
+    /// When the reading thread died.
+    #[must_use]
+    pub fn stdout(&self) -> String {
+        self.out.lock().expect("output").clone()
+    }
+
+    /// A figure of `/proc/PID/status` in KiB: `VmHWM` (peak resident memory), `VmRSS`.
+    ///
+    /// # Panics
+    /// When there is none of this name.
+    #[must_use]
+    pub fn memory_kib(&self, name: &str) -> u64 {
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the process is there");
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let figure = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        figure.unwrap_or_else(|| panic!("no {name} in {status}"))
+    }
+
+    /// Its open files.
+    ///
+    /// # Panics
+    /// When the process has gone.
+    #[must_use]
+    pub fn open_files(&self) -> usize {
+        fs::read_dir(format!("/proc/{}/fd", self.pid())).expect("the process is there").count()
+    }
+}
+
+/// Fills in what the YAML leaves out.
+fn complete(yaml: &str, directory: &Path, listen: SocketAddr, admin: SocketAddr) -> String {
+    let mut text = String::new();
+    for (key, value) in [
+        ("listen", "$LISTEN"),
+        ("admin", "$ADMIN"),
+        ("workers", "1"),
+        ("access_log", "{to: $DIR/access.log, format: json}"),
+    ] {
+        if !has_key(yaml, key) {
+            writeln!(text, "{key}: {value}").expect("a String takes everything");
+        }
+    }
+    text.push_str(yaml);
+    text.replace("$DIR", &directory.to_string_lossy())
+        .replace("$LISTEN", &listen.to_string())
+        .replace("$ADMIN", &admin.to_string())
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let status = match self.child.try_wait() {
+            Ok(status) => status,
+            Err(e) if e.kind() == ErrorKind::Interrupted => None,
+            Err(e) => panic!("the child is ours: {e}"),
+        };
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let stderr = self.stderr();
+        if thread::panicking() {
+            let log = fs::read_to_string(self.log_file()).unwrap_or_default();
+            let tail: Vec<&str> = log.lines().rev().take(20).collect();
+            eprintln!(
+                "--- standard error of the gateway\n{stderr}--- its last log records, newest first\n{tail:#?}"
+            );
+            return;
+        }
+        let _ = fs::remove_dir_all(&self.directory);
+        assert!(!stderr.contains("panicked"), "the gateway panicked:\n{stderr}");
+        if let (false, Some(status)) = (self.ended, status) {
+            panic!("the gateway ended ({status}, signal {:?}):\n{stderr}", status.signal());
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The built binary, and runs of it that end by themselves.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// What a command printed and how it ended.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// Exit code; `None`: a signal ended it.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub out: String,
+    /// Standard error.
+    pub err: String,
+}
+
+impl Ran {
+    /// Both outputs, for tests that do not care which one says something.
+    #[must_use]
+    pub fn all(&self) -> String {
+        format!("{}{}", self.out, self.err)
+    }
+}
+
+/// The binary: `TOLLGATE_BIN`, or else the one that cargo built beside this test.
+///
+/// # Panics
+/// When there is none.
+#[must_use]
+pub fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("TOLLGATE_BIN") {
+        return path.into();
+    }
+    let exe = std::env::current_exe().expect("a test has a path");
+    exe.ancestors().skip(1).map(|dir| dir.join("tollgate")).find(|path| path.is_file()).expect(
+        "no tollgate binary beside the tests: run `cargo build -p tollgate` first, or set TOLLGATE_BIN",
+    )
+}
+
+/// Runs `tollgate` with these arguments to its end.
+///
+/// # Panics
+/// When it cannot be started.
+#[must_use]
+pub fn tollgate(args: &[&str]) -> Ran {
+    let output = Command::new(binary()).args(args).stdin(Stdio::null()).output().expect("tollgate starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let ran = Ran { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) };
+    assert!(!ran.err.contains("panicked"), "tollgate {args:?} panicked:\n{}", ran.err);
+    ran
+}

@@ -1,0 +1,3 @@
+//! End-to-end tests through the real binary, by theme. `docs` of each module say what it holds.
+
+mod harness;

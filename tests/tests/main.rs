@@ -1,3 +1,6 @@
-//! End-to-end tests through the real binary, by theme. `docs` of each module say what it holds.
+//! End-to-end tests through the real binary. One module a theme; its first lines say what it holds.
 
+mod bodies;
 mod harness;
+mod keepalive;
+mod upgrade;

@@ -1,0 +1,290 @@
+//! Upgrade (RFC 9110, section 7.8): WebSocket and its like pass through; CONNECT does not.
+
+use std::io::{Read, Write};
+use std::thread;
+use std::time::Duration;
+
+use tollgate_tests::{Client, Gate, Gateway, Origin, ReadError, Signal, eventually};
+
+const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+
+fn ask(target: &str) -> String {
+    format!(
+        "GET {target} HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+}
+
+/// Switches protocols and echoes; plain requests are answered.
+fn echoing() -> Origin {
+    Origin::play(|conn| {
+        while let Some(request) = conn.request() {
+            if request.headers.has("Upgrade") {
+                conn.send(SWITCH);
+                conn.echo_bytes();
+                return;
+            }
+            conn.ok(&request.target);
+        }
+    })
+}
+
+fn upgraded(gateway: &Gateway) -> Client {
+    let mut client = gateway.client();
+    client.send(ask("/ws"));
+    let response = client.head();
+    assert_eq!(response.status, 101, "{response:?}");
+    assert_eq!(response.header("Upgrade"), Some("websocket"));
+    assert!(response.headers.lists("Connection", "upgrade"));
+    client
+}
+
+fn echoes(client: &mut Client, text: &str) {
+    client.send(text);
+    assert_eq!(
+        client.wire().take(text.len()).map(|b| String::from_utf8_lossy(&b).into_owned()),
+        Ok(text.to_owned())
+    );
+}
+
+#[test]
+fn bytes_pass_both_ways() {
+    let origin = echoing();
+    let gateway = Gateway::to(&origin);
+    let mut client = upgraded(&gateway);
+    for i in 0..50 {
+        echoes(&mut client, &format!("\u{0}\r\n\r\nframe {i} GET / HTTP/1.1\r\n\r\n"));
+    }
+    let request = origin.request();
+    assert_eq!(request.headers.get("Upgrade"), Some("websocket"));
+    assert!(request.headers.lists("Connection", "upgrade"));
+    assert_eq!(request.headers.get("Sec-WebSocket-Key"), Some("dGhlIHNhbXBsZSBub25jZQ=="));
+    client.half_close();
+    client.expect_close();
+    eventually("the origin to be let go", || origin.open() == 0);
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn both_directions_run_at_full_speed() {
+    const SIZE: usize = 16 << 20;
+    let origin = echoing();
+    let gateway = Gateway::to(&origin);
+    let mut client = upgraded(&gateway);
+    let mut writer = client.wire().stream().expect("open").try_clone().expect("clone");
+    let mut reader = writer.try_clone().expect("clone");
+    let sent: Vec<u8> = (0..SIZE).map(|i| (i / 7) as u8).collect();
+    let copy = sent.clone();
+    let writing = thread::spawn(move || writer.write_all(&copy));
+    let mut got = vec![0; SIZE];
+    reader.set_read_timeout(Some(tollgate_tests::DEADLINE)).expect("timeout");
+    reader.read_exact(&mut got).expect("everything comes back");
+    writing.join().expect("no panic").expect("everything is taken");
+    assert!(got == sent, "bytes differ");
+    assert!(gateway.memory_kib("VmHWM") < 32 << 10, "{} KiB", gateway.memory_kib("VmHWM"));
+}
+
+#[test]
+fn bytes_sent_with_the_switch_are_not_lost() {
+    // The origin speaks first, in the same segment as its 101.
+    let origin = Origin::play(|conn| {
+        if conn.request().is_some() {
+            conn.send(format!("{SWITCH}hello"));
+            conn.echo_bytes();
+        }
+    });
+    let gateway = Gateway::to(&origin);
+    let mut client = upgraded(&gateway);
+    assert_eq!(client.wire().take(5), Ok(b"hello".to_vec()));
+    echoes(&mut client, "and back");
+}
+
+#[test]
+fn bytes_before_the_switch_wait_for_it() {
+    let origin = echoing();
+    let gateway = Gateway::to(&origin);
+    let mut client = gateway.client();
+    client.send(ask("/ws") + "early bytes");
+    assert_eq!(client.head().status, 101);
+    assert_eq!(client.wire().take(11), Ok(b"early bytes".to_vec()));
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn pipelined_bytes_after_a_refused_upgrade_are_requests_again() {
+    // Attack class 3: the client claims to switch, the origin answers 200. What follows is HTTP for both, or the
+    // connection ends: it never reaches the origin as bytes of a tunnel.
+    for status in ["200 OK", "403 Forbidden", "426 Upgrade Required"] {
+        let origin = Origin::play(move |conn| {
+            while let Some(request) = conn.request() {
+                if request.headers.has("Upgrade") {
+                    conn.send(format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nno"));
+                } else {
+                    conn.ok(&request.target);
+                }
+            }
+        });
+        let gateway = Gateway::start(&format!(
+            "routes:\n  - {{match: \"/ws\", to: [{0}]}}\n  - {{match: \"/public/*\", to: [{0}]}}\n",
+            origin.address()
+        ));
+        let mut client = gateway.client();
+        client.send(
+            ask("/ws") + "GET /admin HTTP/1.1\r\nHost: a\r\n\r\nGET /public/x HTTP/1.1\r\nHost: a\r\n\r\n",
+        );
+        assert_eq!(client.response().text(), "no");
+        loop {
+            match client.try_response("GET") {
+                Ok(response) if response.status == 404 => {}
+                Ok(response) => assert_eq!(response.text(), "/public/x"),
+                Err(ReadError::Closed | ReadError::Truncated) => break,
+                Err(ReadError::TimedOut) => panic!("no answer and no end"),
+                Err(error) => panic!("{error:?}"),
+            }
+            if gateway.answers() == 3 {
+                break;
+            }
+        }
+        assert!(origin.requests().iter().all(|r| r.target != "/admin"), "{status}");
+        gateway.reconcile(&[&origin]);
+    }
+}
+
+#[test]
+fn a_protocol_that_the_route_does_not_name_is_not_offered() {
+    for protocol in ["h2c", "TLS/1.0", "foo", "h2c, foo"] {
+        let origin = echoing();
+        let gateway = Gateway::to(&origin);
+        let mut client = gateway.client();
+        let response = client.ask(format!(
+            "GET /x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: {protocol}\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n"
+        ));
+        assert_eq!((response.status, response.text().as_str()), (200, "/x"), "{protocol}");
+        let request = origin.request();
+        assert!(!request.headers.has("Upgrade") && !request.headers.has("HTTP2-Settings"), "{request:?}");
+        assert!(!request.headers.lists("Connection", "upgrade"), "{request:?}");
+        client.expect_alive();
+    }
+}
+
+#[test]
+fn a_route_may_name_other_protocols() {
+    let origin = Origin::play(|conn| {
+        if conn.request().is_some() {
+            conn.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: chat\r\nConnection: Upgrade\r\n\r\n");
+            conn.echo_bytes();
+        }
+    });
+    let gateway =
+        Gateway::start(&format!("routes: [{{match: \"/*\", to: [{}], upgrade: [chat]}}]", origin.address()));
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: chat\r\n\r\n");
+    assert_eq!(client.head().status, 101);
+    echoes(&mut client, "hi");
+}
+
+#[test]
+fn a_switch_that_nobody_asked_for_is_refused() {
+    for (request, switch) in [
+        ("GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), SWITCH),
+        ("GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\n\r\n".to_owned(), SWITCH),
+        ("GET / HTTP/1.0\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n".to_owned(), SWITCH),
+    ] {
+        let origin = Origin::play(move |conn| {
+            if conn.request().is_some() {
+                conn.send(switch);
+                conn.wait_close();
+            }
+        });
+        let gateway = Gateway::to(&origin);
+        let mut client = gateway.client();
+        let response = client.ask(&request);
+        assert_eq!((response.status, response.reason()), (502, "http_protocol_error"), "{request:?}");
+        eventually("the origin to be let go", || origin.open() == 0);
+        gateway.reconcile(&[&origin]);
+    }
+}
+
+#[test]
+fn the_end_of_either_side_reaches_the_other() {
+    // The origin ends first: its last bytes arrive, then the end; the client may still speak until it ends too.
+    let heard = Gate::new();
+    let hears = heard.clone();
+    let origin = Origin::play(move |conn| {
+        if conn.request().is_some() {
+            conn.send(format!("{SWITCH}last words"));
+            if let Some(stream) = conn.wire().stream() {
+                let _ = stream.shutdown(std::net::Shutdown::Write);
+            }
+            if conn.wire().take(5) == Ok(b"reply".to_vec()) {
+                hears.open();
+            }
+            conn.wait_close();
+        }
+    });
+    let gateway = Gateway::to(&origin);
+    let mut client = upgraded(&gateway);
+    assert_eq!(client.wire().take(10), Ok(b"last words".to_vec()));
+    assert_eq!(client.wire().fill(), Ok(false));
+    client.send("reply");
+    heard.wait();
+    client.half_close();
+    eventually("the origin to be let go", || origin.open() == 0);
+}
+
+#[test]
+fn a_reset_of_the_client_ends_the_origin() {
+    let origin = echoing();
+    let gateway = Gateway::to(&origin);
+    let mut client = upgraded(&gateway);
+    echoes(&mut client, "x");
+    client.reset();
+    eventually("the origin to be let go", || origin.open() == 0);
+    assert_eq!(gateway.wait_records(1).len(), 1);
+}
+
+#[test]
+fn it_outlives_a_reload() {
+    let origin = echoing();
+    let gateway = Gateway::to(&origin);
+    let mut client = upgraded(&gateway);
+    echoes(&mut client, "before");
+    gateway.write_config("routes: [{match: \"/new\", respond: {status: 200, body: new}}]");
+    gateway.signal(Signal::HUP);
+    eventually("the new plan", || gateway.client().get("/new").status == 200);
+    echoes(&mut client, "after");
+    assert_eq!(gateway.client().get("/ws").status, 404);
+    client.half_close();
+    client.expect_close();
+}
+
+#[test]
+fn a_silent_tunnel_ends_after_its_timeout() {
+    let origin = echoing();
+    let gateway = Gateway::with(&origin, "timeouts: {upgraded: 300ms}");
+    let mut client = upgraded(&gateway);
+    for _ in 0..6 {
+        thread::sleep(Duration::from_millis(80));
+        echoes(&mut client, "alive");
+    }
+    client.expect_close();
+    eventually("the origin to be let go", || origin.open() == 0);
+}
+
+#[test]
+fn connect_is_refused() {
+    for target in ["a.example:443", "127.0.0.1:22", "/", "*"] {
+        let origin = echoing();
+        let gateway = Gateway::to(&origin);
+        let mut client = gateway.client();
+        client.send(format!("CONNECT {target} HTTP/1.1\r\nHost: a.example:443\r\n\r\nsmuggled"));
+        let response = client.response_to("CONNECT");
+        assert!(
+            (response.status, response.reason()) == (405, "connect_refused") || response.status == 400,
+            "{target}: {response:?}"
+        );
+        client.expect_close();
+        assert_eq!(origin.connections(), 0);
+        gateway.reconcile(&[&origin]);
+    }
+}

@@ -1,0 +1,202 @@
+//! The normal form of a path: computed once, before matching and authorisation, and exactly what goes upstream.
+//!
+//! A request is dangerous when the gateway authorises one path and the origin serves another. So every path
+//! that two servers could read in two ways is refused, and every other spelling of a path becomes the same
+//! bytes. `docs/paths.md` lists the rule of each byte.
+
+mod class;
+mod error;
+
+pub use error::PathError;
+
+use crate::escape;
+use class::{CLASS, Class, PLAIN};
+
+/// What the two spellings that servers disagree on mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathRules {
+    /// `//` becomes `/`. Default true, as in nginx: file servers and most routers do the same.
+    pub merge_slashes: bool,
+    /// What `%2F` and `%5C` mean.
+    pub encoded_slash: EncodedSlash,
+}
+
+impl Default for PathRules {
+    fn default() -> Self {
+        Self { merge_slashes: true, encoded_slash: EncodedSlash::Reject }
+    }
+}
+
+/// What `%2F` and `%5C` in a path mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EncodedSlash {
+    /// The path is refused.
+    #[default]
+    Reject,
+    /// They are data: kept encoded, with upper-case digits, and never a separator.
+    Keep,
+}
+
+/// Where the normal form of a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Normalised {
+    /// The path was in normal form.
+    Unchanged,
+    /// The normal form was written to `out`.
+    Changed,
+}
+
+/// Brings `path`, without query, into its normal form.
+///
+/// A path that is in normal form, as nearly all are, costs one pass over its bytes and writes nothing. For all
+/// others `out` is cleared and takes the normal form; it is never longer than `path`, so a buffer that is used
+/// again stops allocating. After [`Normalised::Unchanged`] and after an error the content of `out` means nothing.
+///
+/// Time is linear in the path's length. The result is its own normal form under the same rules.
+///
+/// # Errors
+/// [`PathError`] when the path could be read in two ways, or is none.
+pub fn normalise(path: &[u8], rules: &PathRules, out: &mut Vec<u8>) -> Result<Normalised, PathError> {
+    if is_surely_normal(path, rules) {
+        return Ok(Normalised::Unchanged);
+    }
+    rewrite(path, rules, out)?;
+    Ok(if out == path { Normalised::Unchanged } else { Normalised::Changed })
+}
+
+/// Whether a single pass shows that the path is in normal form. `false` says nothing: what is rare (a segment
+/// that begins with a dot, an escaped slash, any error) is left to [`rewrite`], the only place with the rules.
+fn is_surely_normal(path: &[u8], rules: &PathRules) -> bool {
+    if path.first() != Some(&b'/') {
+        return false;
+    }
+    let mut at = 0;
+    while let Some(&byte) = path.get(at) {
+        if PLAIN[usize::from(byte)] {
+            at += 1;
+            continue;
+        }
+        match byte {
+            b'/' => match path.get(at + 1) {
+                Some(b'.') => return false,
+                Some(b'/') if rules.merge_slashes => return false,
+                _ => at += 1,
+            },
+            b'%' => match escape::decode(&path[at..]) {
+                Some(byte) if stays_escaped(byte) && path[at..].starts_with(&escape::encode(byte)) => at += 3,
+                _ => return false,
+            },
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Whether the escape of `byte` is data under any rules.
+fn stays_escaped(byte: u8) -> bool {
+    match CLASS[usize::from(byte)] {
+        Class::Unreserved | Class::Slash => false,
+        Class::Data | Class::Percent => true,
+        // Its escape is how a byte above 127 and a delimiter are meant to be sent, and a space's too.
+        Class::Refused(error) => byte == b' ' || matches!(error, PathError::NonAscii | PathError::Delimiter),
+    }
+}
+
+fn rewrite(path: &[u8], rules: &PathRules, out: &mut Vec<u8>) -> Result<(), PathError> {
+    out.clear();
+    let Some((b'/', mut rest)) = path.split_first() else { return Err(PathError::NotAbsolute) };
+    out.push(b'/');
+    // `out` always ends with the slash before the segment that begins at `start`, and with that segment so far.
+    let mut start = 1;
+    while let Some((&byte, after)) = rest.split_first() {
+        match CLASS[usize::from(byte)] {
+            Class::Unreserved | Class::Data => out.push(byte),
+            Class::Refused(error) => return Err(error),
+            Class::Percent => {
+                rewrite_escape(escape::decode(rest).ok_or(PathError::BadEscape)?, rules, out)?;
+                rest = &rest[3..];
+                continue;
+            }
+            Class::Slash => {
+                match end_segment(out, start)? {
+                    Segment::Kept => out.push(b'/'),
+                    Segment::Empty if !rules.merge_slashes => out.push(b'/'),
+                    // The slash before it remains and stands for both.
+                    Segment::Empty | Segment::Removed => {}
+                }
+                start = out.len();
+            }
+        }
+        rest = after;
+    }
+    end_segment(out, start).map(|_| ())
+}
+
+fn rewrite_escape(byte: u8, rules: &PathRules, out: &mut Vec<u8>) -> Result<(), PathError> {
+    match CLASS[usize::from(byte)] {
+        Class::Unreserved => out.push(byte),
+        _ if stays_escaped(byte) => out.extend_from_slice(&escape::encode(byte)),
+        Class::Refused(PathError::Nul) => return Err(PathError::Nul),
+        Class::Refused(PathError::Backslash) if rules.encoded_slash == EncodedSlash::Reject => {
+            return Err(PathError::EncodedBackslash);
+        }
+        Class::Slash if rules.encoded_slash == EncodedSlash::Reject => return Err(PathError::EncodedSlash),
+        Class::Slash | Class::Refused(PathError::Backslash) => out.extend_from_slice(&escape::encode(byte)),
+        _ => return Err(PathError::ControlByte),
+    }
+    Ok(())
+}
+
+/// What became of a segment.
+enum Segment {
+    Empty,
+    Kept,
+    Removed,
+}
+
+/// Closes the segment `out[start..]`, whose escapes are in normal form: removes it when it is a dot segment
+/// (RFC 3986, section 5.2.4), and refuses it when an origin might take it for one.
+fn end_segment(out: &mut Vec<u8>, start: usize) -> Result<Segment, PathError> {
+    match &out[start..] {
+        b"" => Ok(Segment::Empty),
+        b"." => {
+            out.truncate(start);
+            Ok(Segment::Removed)
+        }
+        b".." => {
+            // `start` is behind a slash; what lies between that and the slash before is the parent.
+            let parent = memchr::memrchr(b'/', &out[..start - 1]).ok_or(PathError::AboveRoot)?;
+            out.truncate(parent + 1);
+            Ok(Segment::Removed)
+        }
+        segment if are_dots_with_parameters(segment) => Err(PathError::PathParameterDots),
+        segment if has_dots_at_encoded_slash(segment) => Err(PathError::EncodedSlashDots),
+        _ => Ok(Segment::Kept),
+    }
+}
+
+/// Whether the segment is `.` or `..` followed by a path parameter (RFC 3986, section 3.3).
+fn are_dots_with_parameters(segment: &[u8]) -> bool {
+    let parameters = segment.strip_prefix(b"..").or_else(|| segment.strip_prefix(b"."));
+    parameters.is_some_and(|text| text.starts_with(b";") || text.starts_with(b"%3B"))
+}
+
+/// Whether an origin that decodes `%2F` or `%5C` before it removes dot segments would find one in here.
+fn has_dots_at_encoded_slash(segment: &[u8]) -> bool {
+    let are_dots = |piece: &[u8]| matches!(piece, b"." | b"..") || are_dots_with_parameters(piece);
+    let mut begin = 0;
+    for at in memchr::memchr_iter(b'%', segment) {
+        if segment[at..].starts_with(b"%2F") || segment[at..].starts_with(b"%5C") {
+            if are_dots(&segment[begin..at]) {
+                return true;
+            }
+            begin = at + 3;
+        }
+    }
+    // Without an encoded slash the whole segment is one piece, and known not to be dots.
+    are_dots(&segment[begin..])
+}
+
+#[cfg(test)]
+mod tests;

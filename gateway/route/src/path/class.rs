@@ -1,0 +1,51 @@
+//! What each byte of a path is, as a table.
+
+use super::PathError;
+
+/// What a byte means in a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Stands for itself and is equal to its escape (RFC 3986, section 2.3).
+    Unreserved,
+    /// Stands for itself; its escape is another path (RFC 3986, section 2.2).
+    Data,
+    /// Ends a segment.
+    Slash,
+    /// Begins an escape.
+    Percent,
+    /// Has no place in a path.
+    Refused(PathError),
+}
+
+/// The class of every byte. [`Class::Data`] includes the printable characters that RFC 3986 leaves out of
+/// a path (`"<>[]^{|}` and the backtick): browsers send several of them raw, and no server gives them a meaning.
+pub(super) const CLASS: [Class; 256] = {
+    let mut class = [Class::Data; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        class[byte] = match byte as u8 {
+            0 => Class::Refused(PathError::Nul),
+            1..=b' ' | 0x7F => Class::Refused(PathError::ControlByte),
+            b'\\' => Class::Refused(PathError::Backslash),
+            b'?' | b'#' => Class::Refused(PathError::Delimiter),
+            0x80.. => Class::Refused(PathError::NonAscii),
+            b'/' => Class::Slash,
+            b'%' => Class::Percent,
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => Class::Unreserved,
+            _ => Class::Data,
+        };
+        byte += 1;
+    }
+    class
+};
+
+/// Whether a byte stands for itself wherever it is written: the table of the fast path, one load a byte.
+pub(super) const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        plain[byte] = matches!(CLASS[byte], Class::Unreserved | Class::Data);
+        byte += 1;
+    }
+    plain
+};

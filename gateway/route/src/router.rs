@@ -1,0 +1,252 @@
+//! The compiled table of routes: which route takes a request.
+//!
+//! The search goes from the most specific host to the least. For each it walks the host's tree of paths once
+//! and tries exact routes, then regular expressions, then prefixes from the longest. Whatever the client can
+//! choose (length of host and path, number of labels and segments) costs time in proportion to its length at
+//! most; the number of routes changes only how many cache lines are cold. What does cost more with more routes:
+//! those that differ in method, headers or query alone are tried one after the other, and so are the distinct
+//! literal beginnings of the expressions that a path passes.
+
+pub(crate) mod conditions;
+pub(crate) mod conflicts;
+pub(crate) mod error;
+pub(crate) mod explain;
+mod hosts;
+mod pattern;
+mod query;
+mod trie;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+
+use regex_syntax::hir::Hir;
+
+use crate::{BuildError, Explanation, PathRules, PathSpec, Place, Request, RouteSpec, Tie};
+use conditions::Conditions;
+use hosts::{HostName, Hosts};
+use trie::{RegexRoute, Trie};
+
+/// Keys are fixed by the config, so a client cannot fill a bucket; it can only look up what is there, and a
+/// table's longest probe is short. A keyed hash against flooding (SipHash) would buy nothing for some 20 ns a
+/// look-up; foldhash is the default of `hashbrown` and seeded at random all the same.
+type Map<V> = HashMap<Box<[u8]>, V, foldhash::fast::RandomState>;
+
+/// A compiled table of routes. Immutable; share it between threads behind an `Arc`.
+///
+/// [`find`](Router::find) allocates nothing, except that a thread's first requests fill the caches of the regular
+/// expressions that they meet.
+pub struct Router {
+    routes: Box<[Route]>,
+    index: Index,
+}
+
+/// What leads from host and path to the few routes that may take a request.
+struct Index {
+    hosts: Hosts,
+    tables: Box<[Table]>,
+    trie: Trie,
+}
+
+/// One route, beside host and path.
+struct Route {
+    conditions: Conditions,
+    /// Place in the order of precedence among routes of equal host and path; 0 wins.
+    rank: u32,
+    spec: RouteSpec,
+    host: HostName,
+}
+
+/// The routes of one host name.
+struct Table {
+    /// Root of its paths.
+    root: u32,
+    /// The next less specific host name's table.
+    next: Option<u32>,
+}
+
+impl Router {
+    /// Compiles a table. A route's index in `specs` is its number everywhere.
+    ///
+    /// Ties are pairs of routes that can both match a request while only their order in the list decides: worth
+    /// a warning.
+    ///
+    /// # Errors
+    /// Everything that is wrong, in order of the routes: hosts and paths that no request can have, regular
+    /// expressions that do not compile, and routes identical to one before.
+    pub fn build(specs: Vec<RouteSpec>) -> Result<(Router, Vec<Tie>), Vec<BuildError>> {
+        let mut errors = Vec::new();
+        let mut routes = Vec::with_capacity(specs.len());
+        let mut hirs: Vec<Option<Hir>> = Vec::with_capacity(specs.len());
+        for (route, spec) in (0..).zip(specs) {
+            let host = HostName::parse(spec.host.as_deref()).unwrap_or_else(|message| {
+                errors.push(BuildError::Host { route, message });
+                HostName::Any
+            });
+            hirs.push(check_path(route, &spec.path, &mut errors));
+            let conditions = Conditions::new(route, &spec, &mut errors);
+            routes.push(Route { conditions, rank: 0, spec, host });
+        }
+        if errors.is_empty() {
+            errors = conflicts::identical(&routes);
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let ties = conflicts::ties(&routes, &hirs);
+        let order = rank(&mut routes);
+        let index = Index::new(&routes, &order, &hirs)?;
+        Ok((Router { routes: routes.into(), index }, ties))
+    }
+
+    /// The number of the route that takes the request; `None`: no route does.
+    #[must_use]
+    pub fn find<R: Request + ?Sized>(&self, request: &R) -> Option<u32> {
+        let mut next = self.index.hosts.most_specific(request.host());
+        while let Some(table) = next {
+            let table = &self.index.tables[table as usize];
+            if let Some(route) = self.find_in(table, request) {
+                return Some(route);
+            }
+            next = table.next;
+        }
+        None
+    }
+
+    /// Which route takes the request, and for every other route why it does not. As slow as it is thorough: for
+    /// people, not for the data path.
+    #[must_use]
+    pub fn explain<R: Request + ?Sized>(&self, request: &R) -> Explanation {
+        explain::explain(&self.routes, self.find(request), request)
+    }
+
+    fn find_in<R: Request + ?Sized>(&self, table: &Table, request: &R) -> Option<u32> {
+        let holds = |route: u32| self.routes[route as usize].conditions.hold(request);
+        let trie = &self.index.trie;
+        let path = request.path();
+        let place = trie.walk(table.root, path);
+        if let Some(&route) = trie.exact(place).iter().find(|&&route| holds(route)) {
+            return Some(route);
+        }
+        // Expressions are equally specific wherever in the tree they wait, so all of them compete.
+        let matching = trie.regexes(place).filter_map(|regexes| regexes.first(path, holds));
+        matching
+            .min_by_key(|&route| self.routes[route as usize].rank)
+            .or_else(|| trie.prefixes(place).find(|&route| holds(route)))
+    }
+}
+
+impl std::fmt::Debug for Router {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Router")
+            .field("routes", &self.routes.len())
+            .field("hosts", &self.index.tables.len())
+            .finish()
+    }
+}
+
+/// Reports a path that no request can have; returns the tree of a regular expression.
+fn check_path(route: u32, path: &PathSpec, errors: &mut Vec<BuildError>) -> Option<Hir> {
+    let mut fail = |message: String| errors.push(BuildError::Path { route, message });
+    match path {
+        PathSpec::Any => {}
+        PathSpec::Prefix(text) if text.is_empty() => {}
+        PathSpec::Prefix(text) if text.ends_with('/') => fail("a prefix has no slash at its end".into()),
+        PathSpec::Exact(text) | PathSpec::Prefix(text) => {
+            // The most lenient rules: what they change is never in normal form.
+            let rules = PathRules { merge_slashes: false, encoded_slash: crate::EncodedSlash::Keep };
+            let mut normal = Vec::new();
+            match crate::normalise(text.as_bytes(), &rules, &mut normal) {
+                Ok(crate::Normalised::Unchanged) => {}
+                Ok(crate::Normalised::Changed) => {
+                    fail(format!("no request has this path; write `{}`", String::from_utf8_lossy(&normal)));
+                }
+                Err(error) => fail(format!("no request has this path: {error}")),
+            }
+        }
+        PathSpec::Regex(text) => match pattern::parse(text) {
+            Ok(hir) => return Some(hir),
+            Err(message) => errors.push(BuildError::Regex { route, place: Place::Path, message }),
+        },
+    }
+    None
+}
+
+/// What decides between routes of equal host and path; greater wins.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Specificity {
+    has_method: bool,
+    headers: usize,
+    query: usize,
+}
+
+impl Specificity {
+    fn of(spec: &RouteSpec) -> Self {
+        Self { has_method: !spec.methods.is_empty(), headers: spec.headers.len(), query: spec.query.len() }
+    }
+}
+
+/// Gives every route its rank and returns the routes in that order.
+fn rank(routes: &mut [Route]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..routes.len() as u32).collect();
+    // The sort is stable: list order decides last.
+    order.sort_by_key(|&route| Reverse(Specificity::of(&routes[route as usize].spec)));
+    for (rank, &route) in (0..).zip(&order) {
+        routes[route as usize].rank = rank;
+    }
+    order
+}
+
+impl Index {
+    /// Files the routes, in order of precedence; `hirs` are the trees of their expressions.
+    fn new(routes: &[Route], order: &[u32], hirs: &[Option<Hir>]) -> Result<Self, Vec<BuildError>> {
+        let mut trie = Trie::default();
+        let mut names: HashMap<HostName, u32> = HashMap::new();
+        let mut roots = Vec::new();
+        let mut regexes: BTreeMap<u32, Vec<RegexRoute<'_>>> = BTreeMap::new();
+        for &number in order {
+            let route = &routes[number as usize];
+            let table = *names.entry(route.host.clone()).or_insert_with(|| {
+                roots.push(trie.plant());
+                roots.len() as u32 - 1
+            });
+            let root = roots[table as usize];
+            match (&route.spec.path, &hirs[number as usize]) {
+                (PathSpec::Exact(path), _) => trie.add_exact(root, path, number),
+                (PathSpec::Regex(text), Some(hir)) => {
+                    let node = trie.node_for_regex(root, hir);
+                    regexes.entry(node).or_default().push(RegexRoute { route: number, text, hir });
+                }
+                (PathSpec::Prefix(path), _) => trie.add_prefix(root, path, number),
+                (PathSpec::Any | PathSpec::Regex(_), _) => trie.add_prefix(root, "", number),
+            }
+        }
+        let mut errors = Vec::new();
+        for (node, routes) in &regexes {
+            if let Err(message) = trie.set_regexes(*node, routes) {
+                errors.extend(too_large(routes, &message));
+            }
+        }
+        if !errors.is_empty() {
+            errors.sort_by_key(BuildError::route);
+            return Err(errors);
+        }
+        trie.link();
+        let hosts = Hosts::new(&names);
+        let mut tables: Vec<Table> = roots.iter().map(|&root| Table { root, next: None }).collect();
+        for (name, &table) in &names {
+            tables[table as usize].next = hosts.next(name);
+        }
+        Ok(Self { hosts, tables: tables.into(), trie })
+    }
+}
+
+/// Names the expressions of a set that does not compile; all of them when each does alone.
+fn too_large(routes: &[RegexRoute<'_>], message: &str) -> Vec<BuildError> {
+    let error = |route: u32, message: String| BuildError::Regex { route, place: Place::Path, message };
+    let alone = routes.iter().filter_map(|route| Some(error(route.route, pattern::one(route.hir).err()?)));
+    let alone: Vec<BuildError> = alone.collect();
+    if alone.is_empty() {
+        return routes.iter().map(|route| error(route.route, message.to_owned())).collect();
+    }
+    alone
+}

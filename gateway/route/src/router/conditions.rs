@@ -1,0 +1,100 @@
+//! A route's conditions on method, headers and query, compiled.
+
+use regex_automata::meta::Regex;
+
+use super::error::{BuildError, Place};
+use super::{pattern, query};
+use crate::{FieldSpec, Request, RouteSpec, ValueSpec};
+
+/// What a request must satisfy beside host and path.
+pub(crate) struct Conditions {
+    methods: Box<[Box<[u8]>]>,
+    headers: Box<[Field]>,
+    query: Box<[Field]>,
+}
+
+struct Field {
+    name: Box<str>,
+    value: Value,
+}
+
+enum Value {
+    Present,
+    Absent,
+    Exact(Box<[u8]>),
+    Regex(Regex),
+}
+
+impl Conditions {
+    /// Compiles the conditions of route number `route`; problems go to `errors`.
+    pub(crate) fn new(route: u32, spec: &RouteSpec, errors: &mut Vec<BuildError>) -> Self {
+        let mut fields = |fields: &[FieldSpec], place: fn(usize) -> Place| {
+            let compiled = fields.iter().enumerate().filter_map(|(at, field)| {
+                let value = match &field.value {
+                    ValueSpec::Present => Value::Present,
+                    ValueSpec::Absent => Value::Absent,
+                    ValueSpec::Exact(text) => Value::Exact(text.as_bytes().into()),
+                    ValueSpec::Regex(text) => match pattern::parse(text).and_then(|hir| pattern::one(&hir)) {
+                        Ok(regex) => Value::Regex(regex),
+                        Err(message) => {
+                            errors.push(BuildError::Regex { route, place: place(at), message });
+                            return None;
+                        }
+                    },
+                };
+                Some(Field { name: field.name.as_str().into(), value })
+            });
+            compiled.collect::<Box<[Field]>>()
+        };
+        Self {
+            headers: fields(&spec.headers, Place::Header),
+            query: fields(&spec.query, Place::Query),
+            methods: spec.methods.iter().map(|method| method.as_bytes().into()).collect(),
+        }
+    }
+
+    /// Whether all hold.
+    pub(crate) fn hold<R: Request + ?Sized>(&self, request: &R) -> bool {
+        self.method_holds(request)
+            && (self.headers.is_empty() || self.failing_header(request).is_none())
+            && (self.query.is_empty() || self.failing_query(request).is_none())
+    }
+
+    /// Whether the method fits.
+    pub(crate) fn method_holds<R: Request + ?Sized>(&self, request: &R) -> bool {
+        self.methods.is_empty() || self.methods.iter().any(|method| **method == *request.method())
+    }
+
+    /// The name in the first header condition that does not hold.
+    pub(crate) fn failing_header<R: Request + ?Sized>(&self, request: &R) -> Option<&str> {
+        let fails = |field: &&Field| !field.value.fits(request.header(&field.name));
+        self.headers.iter().find(fails).map(|field| &*field.name)
+    }
+
+    /// The name in the first query condition that does not hold.
+    pub(crate) fn failing_query<R: Request + ?Sized>(&self, request: &R) -> Option<&str> {
+        let sent = request.query().unwrap_or_default();
+        let fails = |field: &&Field| !field.value.fits_encoded(query::first(sent, field.name.as_bytes()));
+        self.query.iter().find(fails).map(|field| &*field.name)
+    }
+}
+
+impl Value {
+    fn fits(&self, sent: Option<&[u8]>) -> bool {
+        match (self, sent) {
+            (Value::Absent, sent) => sent.is_none(),
+            (_, None) => false,
+            (Value::Present, Some(_)) => true,
+            (Value::Exact(text), Some(sent)) => **text == *sent,
+            (Value::Regex(regex), Some(sent)) => regex.is_match(sent),
+        }
+    }
+
+    fn fits_encoded(&self, sent: Option<&[u8]>) -> bool {
+        match (self, sent) {
+            (Value::Exact(text), Some(sent)) => query::is(sent, text),
+            (Value::Regex(regex), Some(sent)) => query::decoded(sent, |sent| regex.is_match(sent)),
+            _ => self.fits(sent),
+        }
+    }
+}

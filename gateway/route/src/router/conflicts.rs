@@ -1,0 +1,247 @@
+//! Routes that are the same, and routes that only their place in the list tells apart.
+
+use std::collections::{HashMap, HashSet};
+
+use regex_syntax::hir::Hir;
+
+use super::hosts::HostName;
+use super::{Route, Specificity, pattern};
+use crate::{BuildError, FieldSpec, PathSpec, RouteSpec, ValueSpec};
+
+/// Two routes of equal precedence that can match the same request, so that list order decides.
+///
+/// Two different regular expressions are taken to overlap unless their literal beginnings, or other conditions,
+/// keep them apart. For each route that loses, one of those that it loses to is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tie {
+    /// The route that wins: it comes first in the list.
+    pub first: u32,
+    /// The route that loses.
+    pub second: u32,
+}
+
+/// What makes two routes identical: all conditions, in one spelling and order.
+#[derive(PartialEq, Eq, Hash)]
+struct Match<'s> {
+    host: &'s HostName,
+    path: &'s PathSpec,
+    methods: Vec<&'s str>,
+    headers: Vec<&'s FieldSpec>,
+    query: Vec<&'s FieldSpec>,
+}
+
+impl<'s> Match<'s> {
+    fn of(route: &'s Route) -> Self {
+        fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
+            let mut items: Vec<T> = items.collect();
+            items.sort_unstable();
+            items.dedup();
+            items
+        }
+        Self {
+            host: &route.host,
+            path: one_spelling(&route.spec.path),
+            methods: sorted(route.spec.methods.iter().map(String::as_str)),
+            headers: sorted(route.spec.headers.iter()),
+            query: sorted(route.spec.query.iter()),
+        }
+    }
+}
+
+/// `Any` and the empty prefix are the same path.
+fn one_spelling(path: &PathSpec) -> &PathSpec {
+    match path {
+        PathSpec::Prefix(text) if text.is_empty() => &PathSpec::Any,
+        _ => path,
+    }
+}
+
+/// An error for every route that repeats one before it.
+pub(super) fn identical(routes: &[Route]) -> Vec<BuildError> {
+    let mut seen = HashMap::with_capacity(routes.len());
+    let mut errors = Vec::new();
+    for (second, route) in (0..).zip(routes) {
+        let first = *seen.entry(Match::of(route)).or_insert(second);
+        if first != second {
+            errors.push(BuildError::Identical { first, second });
+        }
+    }
+    errors
+}
+
+/// A tie for every route that an earlier one of equal precedence can beat.
+pub(super) fn ties(routes: &[Route], hirs: &[Option<Hir>]) -> Vec<Tie> {
+    let mut groups: HashMap<_, Vec<u32>> = HashMap::new();
+    for (number, route) in (0..).zip(routes) {
+        // All expressions of a host are equally specific; for them the paths in the key are left out.
+        let path = match &route.spec.path {
+            PathSpec::Regex(_) => None,
+            path => Some(one_spelling(path)),
+        };
+        groups.entry((&route.host, path, Specificity::of(&route.spec))).or_default().push(number);
+    }
+    let mut ties = Vec::new();
+    for group in groups.into_values().filter(|group| group.len() > 1) {
+        for bucket in by_exact_condition(routes, group) {
+            ties_among(routes, hirs, bucket, &mut ties);
+        }
+    }
+    ties.sort_unstable_by_key(|tie| tie.second);
+    ties
+}
+
+/// Splits a group at the first condition for which every member wants an exact value: routes that want different
+/// ones cannot meet. A thousand tenants told apart by one header are then a thousand small groups, not half a
+/// million pairs.
+fn by_exact_condition(routes: &[Route], group: Vec<u32>) -> Vec<Vec<u32>> {
+    fn exact<'s>(fields: &'s [FieldSpec], name: &str) -> Option<&'s str> {
+        fields.iter().find_map(|field| match &field.value {
+            ValueSpec::Exact(text) if field.name == name => Some(text.as_str()),
+            _ => None,
+        })
+    }
+    let spec = |route: u32| &routes[route as usize].spec;
+    let sides: [fn(&RouteSpec) -> &[FieldSpec]; 2] = [|spec| &spec.headers, |spec| &spec.query];
+    for fields in sides {
+        for field in fields(spec(group[0])) {
+            let values: Option<Vec<&str>> =
+                group.iter().map(|&route| exact(fields(spec(route)), &field.name)).collect();
+            if let Some(values) = values {
+                let mut buckets: HashMap<&str, Vec<u32>> = HashMap::new();
+                for (value, &route) in values.into_iter().zip(&group) {
+                    buckets.entry(value).or_default().push(route);
+                }
+                return buckets.into_values().collect();
+            }
+        }
+    }
+    vec![group]
+}
+
+fn ties_among(routes: &[Route], hirs: &[Option<Hir>], group: Vec<u32>, ties: &mut Vec<Tie>) {
+    let beginning = |route: u32| hirs[route as usize].as_ref().map(pattern::beginning).unwrap_or_default();
+    let mut sorted: Vec<(Vec<u8>, u32)> = group.into_iter().map(|route| (beginning(route), route)).collect();
+    sorted.sort_unstable();
+    // In sorted order, the routes whose beginning is a prefix of the present one form a stack.
+    let mut stack: Vec<(Vec<u8>, u32)> = Vec::new();
+    let mut losers = HashSet::new();
+    for (literal, route) in sorted {
+        while stack.last().is_some_and(|(shorter, _)| !literal.starts_with(shorter)) {
+            stack.pop();
+        }
+        let meets = |other: u32| may_meet(&routes[other as usize].spec, &routes[route as usize].spec);
+        let others = || stack.iter().map(|(_, other)| *other);
+        if !losers.contains(&route)
+            && let Some(first) = others().find(|&other| other < route && meets(other))
+        {
+            losers.insert(route);
+            ties.push(Tie { first, second: route });
+        }
+        for second in others().filter(|&other| other > route) {
+            if !losers.contains(&second) && meets(second) {
+                losers.insert(second);
+                ties.push(Tie { first: route, second });
+            }
+        }
+        stack.push((literal, route));
+    }
+}
+
+/// Whether one request can satisfy both routes' methods, headers and query.
+fn may_meet(one: &RouteSpec, other: &RouteSpec) -> bool {
+    let methods = one.methods.is_empty() && other.methods.is_empty()
+        || one.methods.iter().any(|method| other.methods.contains(method));
+    methods && fields_may_meet(&one.headers, &other.headers) && fields_may_meet(&one.query, &other.query)
+}
+
+fn fields_may_meet(one: &[FieldSpec], other: &[FieldSpec]) -> bool {
+    one.iter().all(|a| other.iter().filter(|b| a.name == b.name).all(|b| values_may_meet(&a.value, &b.value)))
+}
+
+fn values_may_meet(one: &ValueSpec, other: &ValueSpec) -> bool {
+    use ValueSpec::{Absent, Exact, Present, Regex};
+    match (one, other) {
+        (Absent, Absent) => true,
+        (Absent, _) | (_, Absent) => false,
+        (Exact(one), Exact(other)) => one == other,
+        (Exact(text), Regex(pattern)) | (Regex(pattern), Exact(text)) => {
+            let regex = pattern::parse(pattern).and_then(|hir| pattern::one(&hir));
+            regex.is_ok_and(|regex| regex.is_match(text))
+        }
+        (Present | Regex(_), Present | Regex(_)) | (Present, Exact(_)) | (Exact(_), Present) => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Router;
+
+    fn spec(host: Option<&str>, path: PathSpec) -> RouteSpec {
+        RouteSpec { host: host.map(str::to_owned), path, ..RouteSpec::default() }
+    }
+
+    fn with(headers: &[(&str, ValueSpec)]) -> RouteSpec {
+        let field =
+            |(name, value): &(&str, ValueSpec)| FieldSpec { name: (*name).into(), value: value.clone() };
+        RouteSpec { headers: headers.iter().map(field).collect(), ..RouteSpec::default() }
+    }
+
+    fn exact(text: &str) -> ValueSpec {
+        ValueSpec::Exact(text.into())
+    }
+
+    fn tied(specs: &[RouteSpec]) -> Vec<(u32, u32)> {
+        let (_, ties) = Router::build(specs.to_vec()).unwrap();
+        ties.into_iter().map(|tie| (tie.first, tie.second)).collect()
+    }
+
+    #[test]
+    fn identical_in_any_spelling() {
+        let pairs = [
+            (spec(None, PathSpec::Any), spec(None, PathSpec::Prefix(String::new()))),
+            (spec(Some("A.example."), PathSpec::Any), spec(Some("a.EXAMPLE"), PathSpec::Any)),
+            (with(&[("a", exact("1")), ("b", exact("2"))]), with(&[("b", exact("2")), ("a", exact("1"))])),
+            (
+                RouteSpec { methods: vec!["GET".into(), "PUT".into()], ..RouteSpec::default() },
+                RouteSpec { methods: vec!["PUT".into(), "GET".into()], ..RouteSpec::default() },
+            ),
+        ];
+        for (first, second) in pairs {
+            let errors = Router::build(vec![first, second]).unwrap_err();
+            assert_eq!(errors, [BuildError::Identical { first: 0, second: 1 }]);
+        }
+    }
+
+    #[test]
+    fn ties_need_a_request_that_both_take() {
+        let methods = |methods: &[&str]| RouteSpec {
+            methods: methods.iter().map(|&method| method.to_owned()).collect(),
+            ..RouteSpec::default()
+        };
+        let regex = |text: &str| spec(None, PathSpec::Regex(text.into()));
+        assert_eq!(tied(&[methods(&["GET", "PUT"]), methods(&["GET"])]), [(0, 1)]);
+        assert_eq!(tied(&[methods(&["PUT"]), methods(&["GET"])]), []);
+        assert_eq!(tied(&[methods(&["PUT"]), methods(&[])]), []);
+        assert_eq!(tied(&[with(&[("a", exact("1"))]), with(&[("a", exact("2"))])]), []);
+        assert_eq!(tied(&[with(&[("a", exact("1"))]), with(&[("b", exact("2"))])]), [(0, 1)]);
+        assert_eq!(tied(&[with(&[("a", exact("1"))]), with(&[("a", ValueSpec::Absent)])]), []);
+        assert_eq!(
+            tied(&[with(&[("a", exact("1"))]), with(&[("a", ValueSpec::Regex("[0-9]".into()))])]),
+            [(0, 1)]
+        );
+        assert_eq!(tied(&[with(&[("a", exact("x"))]), with(&[("a", ValueSpec::Regex("[0-9]".into()))])]), []);
+        assert_eq!(tied(&[with(&[("a", ValueSpec::Present)]), with(&[("a", exact("x"))])]), [(0, 1)]);
+        assert_eq!(
+            tied(&[regex("/a/[0-9]+"), regex("/b/[0-9]+"), regex("/a/.*"), regex("/.*")]),
+            [(0, 2), (0, 3)]
+        );
+        assert_eq!(tied(&[spec(Some("a"), PathSpec::Any), spec(Some("*.a"), PathSpec::Any)]), []);
+    }
+
+    #[test]
+    fn many_tenants_are_told_apart_quickly() {
+        let tenants = (0..10_000).map(|tenant| with(&[("x-tenant", exact(&tenant.to_string()))]));
+        assert_eq!(tied(&tenants.collect::<Vec<_>>()), []);
+    }
+}

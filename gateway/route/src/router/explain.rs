@@ -1,0 +1,147 @@
+//! Why this route, and why not the others: `tollgate explain`.
+//!
+//! Every route is tested on its own, from its spec, without the index that [`Router::find`](crate::Router::find)
+//! uses: an explanation that shared the search could not show its mistakes.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use super::{Route, Specificity, pattern};
+use crate::{PathSpec, Request};
+
+/// What became of every route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// The route that takes the request.
+    pub winner: Option<u32>,
+    /// Every other route, in list order, and why it does not.
+    pub others: Vec<(u32, Why)>,
+}
+
+/// Why a route does not take a request: the first condition that fails, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The host is another.
+    Host,
+    /// The path is another.
+    Path,
+    /// The method is another.
+    Method,
+    /// The condition on this header fails.
+    Header(String),
+    /// The condition on this query parameter fails.
+    Query(String),
+    /// It matches, but the winner is more specific; this is what decided.
+    LessSpecific(Criterion),
+}
+
+/// What decides between two routes that match, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Criterion {
+    /// The winner's host is more specific.
+    Host,
+    /// The winner's path is exact where the loser's is a regular expression or a prefix, or it is the longer prefix.
+    Path,
+    /// The winner names methods.
+    Method,
+    /// The winner has more header conditions.
+    Headers,
+    /// The winner has more query conditions.
+    Query,
+    /// The winner comes first in the list.
+    Order,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::Host => f.write_str("the host does not match"),
+            Why::Path => f.write_str("the path does not match"),
+            Why::Method => f.write_str("the method does not match"),
+            Why::Header(name) => write!(f, "the condition on header `{name}` does not hold"),
+            Why::Query(name) => write!(f, "the condition on query parameter `{name}` does not hold"),
+            Why::LessSpecific(criterion) => write!(f, "it matches, but {criterion}"),
+        }
+    }
+}
+
+impl fmt::Display for Criterion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Criterion::Host => "its host is less specific",
+            Criterion::Path => "its path is less specific",
+            Criterion::Method => "it names no method",
+            Criterion::Headers => "it has fewer header conditions",
+            Criterion::Query => "it has fewer query conditions",
+            Criterion::Order => "it comes later in the list",
+        })
+    }
+}
+
+pub(super) fn explain<R: Request + ?Sized>(
+    routes: &[Route],
+    winner: Option<u32>,
+    request: &R,
+) -> Explanation {
+    let others = (0..).zip(routes).filter(|(number, _)| Some(*number) != winner).map(|(number, route)| {
+        let why = failure(route, request).unwrap_or_else(|| {
+            // Without a winner no route matches, so this one failed above.
+            let winner = winner.map_or(route, |winner| &routes[winner as usize]);
+            Why::LessSpecific(criterion(winner, route))
+        });
+        (number, why)
+    });
+    Explanation { winner, others: others.collect() }
+}
+
+fn failure<R: Request + ?Sized>(route: &Route, request: &R) -> Option<Why> {
+    if !route.host.covers(request.host()) {
+        return Some(Why::Host);
+    }
+    if !path_matches(&route.spec.path, request.path()) {
+        return Some(Why::Path);
+    }
+    if !route.conditions.method_holds(request) {
+        return Some(Why::Method);
+    }
+    let header = route.conditions.failing_header(request).map(|name| Why::Header(name.to_owned()));
+    header.or_else(|| route.conditions.failing_query(request).map(|name| Why::Query(name.to_owned())))
+}
+
+fn path_matches(spec: &PathSpec, path: &[u8]) -> bool {
+    match spec {
+        PathSpec::Any => true,
+        PathSpec::Exact(text) => path == text.as_bytes(),
+        PathSpec::Prefix(text) => {
+            let rest = path.strip_prefix(text.as_bytes());
+            text.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        }
+        PathSpec::Regex(text) => {
+            let regex = pattern::parse(text).and_then(|hir| pattern::one(&hir));
+            regex.is_ok_and(|regex| regex.is_match(path))
+        }
+    }
+}
+
+/// Kind of path, then length of prefix.
+fn path_specificity(path: &PathSpec) -> (u8, usize) {
+    match path {
+        PathSpec::Exact(_) => (2, 0),
+        PathSpec::Regex(_) => (1, 0),
+        PathSpec::Prefix(text) => (0, text.len()),
+        PathSpec::Any => (0, 0),
+    }
+}
+
+fn criterion(winner: &Route, loser: &Route) -> Criterion {
+    let (one, other) = (Specificity::of(&winner.spec), Specificity::of(&loser.spec));
+    let decided = [
+        (winner.host.specificity().cmp(&loser.host.specificity()), Criterion::Host),
+        (path_specificity(&winner.spec.path).cmp(&path_specificity(&loser.spec.path)), Criterion::Path),
+        (one.has_method.cmp(&other.has_method), Criterion::Method),
+        (one.headers.cmp(&other.headers), Criterion::Headers),
+        (one.query.cmp(&other.query), Criterion::Query),
+    ];
+    let first = decided.into_iter().find(|(order, _)| *order != Ordering::Equal);
+    first.map_or(Criterion::Order, |(_, criterion)| criterion)
+}

@@ -1,0 +1,249 @@
+//! Host names: which of the configured ones a request falls under, most specific first.
+
+use std::collections::HashMap;
+
+use super::Map;
+
+/// The longest name there can be, in bytes of text (RFC 1035, section 2.3.4: 255 octets on the wire). A longer
+/// one falls only under routes for any host.
+const LONGEST: usize = 253;
+
+/// A route's host in its one spelling: lower case, without trailing dot. The order is that of precedence.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum HostName {
+    /// Any host.
+    Any,
+    /// Every name below this one, however many labels deep.
+    Below(String),
+    /// This name only.
+    Exact(String),
+}
+
+impl HostName {
+    pub(crate) fn parse(text: Option<&str>) -> Result<Self, &'static str> {
+        let Some(text) = text else { return Ok(Self::Any) };
+        let text = text.to_ascii_lowercase();
+        let (text, below) = match text.strip_prefix("*.") {
+            Some(rest) => (rest, true),
+            None => (text.as_str(), false),
+        };
+        let name = text.strip_suffix('.').unwrap_or(text);
+        if name == "*" {
+            return Err("a host of `*` is any host: leave it out");
+        }
+        if name.contains('*') {
+            return Err("a wildcard stands for the first labels of a host only: `*.example.com`");
+        }
+        if name.contains(':') && !name.starts_with('[') {
+            return Err("a host is matched without its port: leave the port out");
+        }
+        if name.is_empty() || (!name.starts_with('[') && name.split('.').any(str::is_empty)) {
+            return Err("a host needs text between its dots");
+        }
+        if name.bytes().any(|byte| !byte.is_ascii_graphic() || b"/?#@\\".contains(&byte)) {
+            return Err("a host holds letters, digits, `-` and `.`; write other scripts as `xn--`");
+        }
+        if name.len() > LONGEST {
+            return Err("a host has at most 253 bytes");
+        }
+        Ok(if below { Self::Below(name.to_owned()) } else { Self::Exact(name.to_owned()) })
+    }
+
+    /// How specific it is among the names that one request falls under; more is more specific.
+    pub(crate) fn specificity(&self) -> usize {
+        match self {
+            Self::Any => 0,
+            Self::Below(name) => name.len(),
+            Self::Exact(_) => usize::MAX,
+        }
+    }
+
+    /// Whether the request's host falls under it; one comparison, for `explain`.
+    pub(crate) fn covers(&self, host: &[u8]) -> bool {
+        let host = without_dot(host).to_ascii_lowercase();
+        let is_name = host.len() <= LONGEST;
+        match self {
+            Self::Any => true,
+            Self::Exact(name) => is_name && host == name.as_bytes(),
+            Self::Below(name) => {
+                let above = host.strip_suffix(name.as_bytes()).and_then(|rest| rest.strip_suffix(b"."));
+                is_name && above.is_some_and(|labels| !labels.is_empty())
+            }
+        }
+    }
+}
+
+/// Finds the entry of the most specific name for a request's host. Each entry knows the next less specific one,
+/// which depends on the name alone, so that falling through costs one load.
+#[derive(Default)]
+pub(crate) struct Hosts {
+    exact: Map<u32>,
+    below: Map<u32>,
+    any: Option<u32>,
+    /// Labels of the wildcard name with the most: deeper suffixes of a request's host need no look-up, and a
+    /// client cannot make the search longer than the config did.
+    most_labels: usize,
+}
+
+impl Hosts {
+    /// Takes the names, each with the number of its entry.
+    pub(crate) fn new(names: &HashMap<HostName, u32>) -> Self {
+        let mut hosts = Self::default();
+        for (name, &entry) in names {
+            match name {
+                HostName::Any => hosts.any = Some(entry),
+                HostName::Exact(name) => drop(hosts.exact.insert(name.as_bytes().into(), entry)),
+                HostName::Below(name) => {
+                    hosts.most_labels = hosts.most_labels.max(name.split('.').count());
+                    hosts.below.insert(name.as_bytes().into(), entry);
+                }
+            }
+        }
+        hosts
+    }
+
+    /// The entry that a host falls through to from the entry of `name`.
+    pub(crate) fn next(&self, name: &HostName) -> Option<u32> {
+        match name {
+            HostName::Any => None,
+            HostName::Exact(name) | HostName::Below(name) => self.longest_below(name.as_bytes()),
+        }
+    }
+
+    /// The entry of the most specific name that covers `host`, which may be in any case and end in a dot.
+    #[inline]
+    pub(crate) fn most_specific(&self, host: &[u8]) -> Option<u32> {
+        if self.exact.is_empty() && self.below.is_empty() {
+            return self.any;
+        }
+        let host = without_dot(host);
+        if host.len() > LONGEST {
+            self.any
+        } else if host.iter().any(u8::is_ascii_uppercase) {
+            self.find_in_lower_case(host)
+        } else {
+            self.find(host)
+        }
+    }
+
+    /// Apart, and seldom called, so that the usual host pays neither the copy nor the clearing of its space.
+    #[cold]
+    fn find_in_lower_case(&self, host: &[u8]) -> Option<u32> {
+        let mut lower = [0; LONGEST];
+        let lower = &mut lower[..host.len()];
+        lower.copy_from_slice(host);
+        lower.make_ascii_lowercase();
+        self.find(lower)
+    }
+
+    fn find(&self, host: &[u8]) -> Option<u32> {
+        self.exact.get(host).copied().or_else(|| self.longest_below(host))
+    }
+
+    /// The entry of the longest wildcard name above `host`, else that of any host.
+    fn longest_below(&self, host: &[u8]) -> Option<u32> {
+        if self.below.is_empty() {
+            return self.any;
+        }
+        // The dot before the longest suffix that may be in the table. A dot at 0 has no label before it.
+        let dots = memchr::memrchr_iter(b'.', host).filter(|&dot| dot > 0);
+        let Some(mut dot) = dots.take(self.most_labels).last() else { return self.any };
+        loop {
+            let suffix = &host[dot + 1..];
+            if let Some(&entry) = self.below.get(suffix) {
+                return Some(entry);
+            }
+            match memchr::memchr(b'.', suffix) {
+                Some(at) => dot += 1 + at,
+                None => return self.any,
+            }
+        }
+    }
+}
+
+/// A trailing dot only says that the name is complete (RFC 1034, section 3.1).
+fn without_dot(host: &[u8]) -> &[u8] {
+    host.strip_suffix(b".").unwrap_or(host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(names: &[&str]) -> (Hosts, Vec<HostName>) {
+        let names: Vec<HostName> =
+            names.iter().map(|name| HostName::parse((*name != "any").then_some(*name)).unwrap()).collect();
+        let numbered = names.iter().cloned().zip(0..).collect();
+        (Hosts::new(&numbered), names)
+    }
+
+    /// All entries for a host, in the order in which they are tried.
+    fn chain(hosts: &(Hosts, Vec<HostName>), host: &str) -> Vec<u32> {
+        let mut entry = hosts.0.most_specific(host.as_bytes());
+        std::iter::from_fn(|| {
+            let this = entry?;
+            entry = hosts.0.next(&hosts.1[this as usize]);
+            Some(this)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn most_specific_first() {
+        let hosts =
+            hosts(&["a.b.example.com", "*.example.com", "any", "*.b.example.com", "example.com", "*.com"]);
+        for (host, expected) in [
+            ("a.b.example.com", &[0, 3, 1, 5, 2][..]),
+            ("A.b.EXAMPLE.com.", &[0, 3, 1, 5, 2]),
+            ("x.b.example.com", &[3, 1, 5, 2]),
+            ("y.x.b.example.com", &[3, 1, 5, 2]),
+            ("b.example.com", &[1, 5, 2]),
+            ("example.com", &[4, 5, 2]),
+            ("xexample.com", &[5, 2]),
+            ("com", &[2]),
+            ("", &[2]),
+            (".", &[2]),
+            (".com", &[2]),
+            ("..com", &[5, 2]),
+            ("[::1]", &[2]),
+        ] {
+            assert_eq!(chain(&hosts, host), expected, "{host}");
+            for (number, name) in hosts.1.iter().enumerate() {
+                assert_eq!(
+                    expected.contains(&(number as u32)),
+                    name.covers(host.as_bytes()),
+                    "{host} {name:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_falls_under_any() {
+        let hosts = hosts(&["*.example.com", "any"]);
+        let long = |labels: usize| "a.".repeat(labels) + "example.com";
+        assert_eq!(chain(&hosts, &long(121)), [0, 1]);
+        assert_eq!(chain(&hosts, &long(122)), [1]);
+        assert!(!hosts.1[0].covers(long(122).as_bytes()));
+        assert_eq!(chain(&hosts, &long(50_000)), [1]);
+    }
+
+    #[test]
+    fn without_any_there_may_be_none() {
+        let hosts = hosts(&["example.com"]);
+        assert_eq!(chain(&hosts, "example.org"), []);
+        assert_eq!(chain(&hosts, "a.example.com"), []);
+    }
+
+    #[test]
+    fn spellings() {
+        assert_eq!(HostName::parse(Some("Example.COM.")), Ok(HostName::Exact("example.com".into())));
+        assert_eq!(HostName::parse(Some("*.Example.com")), Ok(HostName::Below("example.com".into())));
+        assert_eq!(HostName::parse(Some("[::1]")), Ok(HostName::Exact("[::1]".into())));
+        for bad in
+            ["", "*", "*.", "a.*.com", "*.*.com", "a:80", "a..b", ".a", "a b", "a/b", "é", &"a".repeat(254)]
+        {
+            assert!(HostName::parse(Some(bad)).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,5 +1,30 @@
 //! Counters, access log, metrics exposition and the live cost meter.
+//!
+//! | Folder | What it holds |
+//! |---|---|
+//! | `stats/` | each worker's counters, the registry that adds them up, the Prometheus text |
+//! | `log/` | the access log: formats, a worker's sink, the writer thread |
+//! | `cost/` | CPU time a request and the headroom left; the cores this process may use |
+//! | `admin/` | the admin listener's HTTP server |
+//!
+//! A worker calls [`WorkerStats::record`] and [`LogSink::record`] once for each ended exchange, with one
+//! borrowed [`Record`]; neither allocates, locks or waits.
 
+mod admin;
+mod cost;
+mod log;
 mod reason;
+mod record;
+mod request_id;
+mod stats;
 
+pub use admin::{AdminState, serve};
+pub use cost::{Cores, CostMeter, CostReading, CostWindow, available_cores, process_cpu_time};
+pub use log::{AccessLog, Field, LogConfig, LogFormat, LogSink, LogTarget, Template, TemplateError};
 pub use reason::Reason;
+pub use record::Record;
+pub use request_id::RequestIds;
+pub use stats::{
+    BUCKETS, Exposition, HistogramSnapshot, Registry, RouteSnapshot, Slot, Snapshot, UpstreamSnapshot,
+    WorkerStats,
+};

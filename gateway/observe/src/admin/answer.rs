@@ -1,0 +1,80 @@
+//! What each path of the admin listener answers.
+
+use std::sync::atomic::Ordering;
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use serde_json::json;
+
+use super::AdminState;
+use super::accept::prefers;
+use crate::Exposition;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+const INDEX: &str = "\
+Tollgate, admin listener
+
+/metrics   metrics, as Prometheus text or OpenMetrics
+/cost      CPU time a request and the headroom left (JSON; text with Accept: text/plain)
+/healthz   200 while the process lives
+/readyz    200 when new traffic may come, else 503
+";
+
+pub(super) fn answer<B>(request: &Request<B>, state: &AdminState) -> Response<Full<Bytes>> {
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "only GET and HEAD");
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    match request.uri().path() {
+        "/" => respond(StatusCode::OK, TEXT, INDEX),
+        "/metrics" => metrics(accept, state),
+        "/cost" => {
+            let reading = state.registry.cost();
+            match prefers(accept, "text/plain", JSON) {
+                true => respond(StatusCode::OK, TEXT, reading.text()),
+                false => respond(StatusCode::OK, JSON, reading.json()),
+            }
+        }
+        "/healthz" => respond(StatusCode::OK, TEXT, "ok\n"),
+        "/readyz" => match state.ready.load(Ordering::Relaxed) {
+            true => respond(StatusCode::OK, TEXT, "ready\n"),
+            false => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not ready\n"),
+        },
+        _ => problem(StatusCode::NOT_FOUND, "not_found", "GET / lists what there is"),
+    }
+}
+
+fn metrics(accept: &str, state: &AdminState) -> Response<Full<Bytes>> {
+    if !state.registry.enabled() {
+        return problem(
+            StatusCode::NOT_FOUND,
+            "metrics_off",
+            "metrics are switched off in the configuration",
+        );
+    }
+    let format = match prefers(accept, "application/openmetrics-text", "text/plain") {
+        true => Exposition::OpenMetrics,
+        false => Exposition::Text,
+    };
+    respond(StatusCode::OK, format.content_type(), state.registry.render_as(format))
+}
+
+fn problem(status: StatusCode, error: &str, message: &str) -> Response<Full<Bytes>> {
+    respond(status, JSON, format!("{}\n", json!({ "error": error, "message": message })))
+}
+
+fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    // Every answer is of this moment.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,260 @@
+//! The admin listener's HTTP server: metrics, cost, health.
+//!
+//! It runs on the control thread and never touches a worker: what it shows, it reads from the [`Registry`].
+
+mod accept;
+mod answer;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_io_timeout::TimeoutStream;
+
+use crate::Registry;
+
+/// Connections at once; more wait in the kernel's queue.
+const CONNECTIONS: usize = 64;
+
+/// For a whole request head. Runs while a kept-alive connection is idle, too.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a client may take no byte of its answer.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Room for a request head: enough for any scraper, small enough for 64 of them.
+const BUFFER: usize = 16 * 1024;
+
+/// After an accept that failed (no descriptors left, say), so that the loop does not spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the admin server shows.
+#[derive(Clone, Debug)]
+pub struct AdminState {
+    /// Where metrics and cost come from.
+    pub registry: Arc<Registry>,
+    /// Whether new traffic should come: what `/readyz` says.
+    pub ready: Arc<AtomicBool>,
+}
+
+/// Serves the admin endpoints until the future is dropped, which ends its connections too.
+///
+/// Needs a tokio runtime with I/O and time. A client that stalls loses its connection after 30 s without a
+/// whole request head, or 10 s without taking a byte.
+pub async fn serve(listener: TcpListener, state: AdminState) {
+    serve_within(listener, state, Limits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT }).await;
+}
+
+#[derive(Clone, Copy)]
+struct Limits {
+    head: Duration,
+    write: Duration,
+}
+
+async fn serve_within(listener: TcpListener, state: AdminState, limits: Limits) {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let Ok(permit) = permits.clone().acquire_owned().await else { return };
+        // What has ended is taken out, or the set would grow.
+        while connections.try_join_next().is_some() {}
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let state = state.clone();
+                connections.spawn(async move {
+                    connection(stream, state, limits).await;
+                    drop(permit);
+                });
+            }
+            Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
+        }
+    }
+}
+
+async fn connection(stream: TcpStream, state: AdminState, limits: Limits) {
+    let mut stream = Box::pin(TimeoutStream::new(stream));
+    stream.as_mut().set_write_timeout_pinned(Some(limits.write));
+    let service = service_fn(|request| {
+        let response = answer::answer(&request, &state);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    // An error is the client's doing and concerns nobody else.
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head)
+        .max_buf_size(BUFFER)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::sync::atomic::Ordering;
+    use std::time::Instant;
+
+    use serde_json::Value;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+    use crate::CostMeter;
+
+    struct Server {
+        address: SocketAddr,
+        state: AdminState,
+        _task: JoinSet<()>,
+    }
+
+    async fn start(enabled: bool, limits: Limits) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = AdminState { registry: Registry::new(enabled), ready: Arc::default() };
+        let mut task = JoinSet::new();
+        task.spawn(serve_within(listener, state.clone(), limits));
+        Server { address, state, _task: task }
+    }
+
+    async fn plain() -> Server {
+        start(true, Limits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT }).await
+    }
+
+    impl Server {
+        /// Sends the text, then reads to the end. Returns head and body.
+        async fn send(&self, request: &str) -> (String, String) {
+            let mut stream = TcpStream::connect(self.address).await.unwrap();
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+            (head.to_owned(), body.to_owned())
+        }
+
+        async fn get(&self, path: &str, accept: &str) -> (String, String) {
+            self.send(&format!(
+                "GET {path} HTTP/1.1\r\nhost: x\r\naccept: {accept}\r\nconnection: close\r\n\r\n"
+            ))
+            .await
+        }
+    }
+
+    #[tokio::test]
+    async fn metrics_in_both_formats() {
+        let server = plain().await;
+        let (head, body) = server.get("/metrics", "*/*").await;
+        assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
+        assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
+        assert!(body.contains("# TYPE tollgate_requests_total counter"));
+        let scraper =
+            "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.2,*/*;q=0.1";
+        let (head, body) = server.get("/metrics?x", scraper).await;
+        assert!(head.contains("content-type: application/openmetrics-text; version=1.0.0"), "{head}");
+        assert!(body.ends_with("# EOF\n"));
+    }
+
+    #[tokio::test]
+    async fn metrics_that_are_off_say_so() {
+        let server = start(false, Limits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT }).await;
+        let (head, body) = server.get("/metrics", "*/*").await;
+        assert!(head.starts_with("HTTP/1.1 404"), "{head}");
+        assert!(body.contains("switched off"), "{body}");
+    }
+
+    #[tokio::test]
+    async fn cost_as_json_and_text() {
+        let server = plain().await;
+        let mut meter = CostMeter::new();
+        let now = Instant::now();
+        meter.sample(now, Duration::ZERO, 0, 2.0);
+        meter.sample(now + Duration::from_secs(10), Duration::from_secs(1), 100_000, 2.0);
+        server.state.registry.set_cost(meter.reading());
+        let (head, body) = server.get("/cost", "*/*").await;
+        assert!(head.contains("content-type: application/json"), "{head}");
+        let value: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(value["windows"][0]["headroom_requests_per_second"], 190_000.0);
+        let (head, body) = server.get("/cost", "text/plain").await;
+        assert!(head.contains("content-type: text/plain"), "{head}");
+        assert!(body.contains("190000 more requests/s"), "{body}");
+    }
+
+    #[tokio::test]
+    async fn health_and_readiness() {
+        let server = plain().await;
+        assert!(server.get("/healthz", "*/*").await.0.starts_with("HTTP/1.1 200"));
+        assert!(server.get("/readyz", "*/*").await.0.starts_with("HTTP/1.1 503"));
+        server.state.ready.store(true, Ordering::Relaxed);
+        assert!(server.get("/readyz", "*/*").await.0.starts_with("HTTP/1.1 200"));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there() {
+        let server = plain().await;
+        let (head, body) = server.get("/", "*/*").await;
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(["/metrics", "/cost", "/healthz", "/readyz"].iter().all(|path| body.contains(path)));
+        let (head, body) = server.get("/nothing", "*/*").await;
+        assert!(head.starts_with("HTTP/1.1 404"), "{head}");
+        let value: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(value["error"], "not_found");
+        let post = "POST /metrics HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\nconnection: close\r\n\r\nx";
+        let (head, _) = server.send(post).await;
+        assert!(head.starts_with("HTTP/1.1 405") && head.contains("allow: GET, HEAD"), "{head}");
+        let (head, body) = server.send("HEAD /cost HTTP/1.0\r\n\r\n").await;
+        assert!(head.starts_with("HTTP/1.0 200") && body.is_empty(), "{head}");
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_kept_for_the_next_request() {
+        let server = plain().await;
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        for _ in 0..3 {
+            stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+            let mut answer = [0; 1024];
+            let read = stream.read(&mut answer).await.unwrap();
+            assert!(answer[..read].ends_with(b"ok\n"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_stalls_is_let_go() {
+        let brief = Duration::from_millis(50);
+        let server = start(true, Limits { head: brief, write: brief }).await;
+        for request in ["", "GET /metr", "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n"] {
+            let answer = tokio::time::timeout(Duration::from_secs(10), server.send(request)).await;
+            assert!(answer.is_ok(), "{request:?} holds its connection");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_read_is_let_go() {
+        let brief = Duration::from_millis(200);
+        let server = start(true, Limits { head: HEAD_TIMEOUT, write: brief }).await;
+        let mut stuck = TcpStream::connect(server.address).await.unwrap();
+        let requests = "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n".repeat(100);
+        let written = async {
+            // Writes until the server, which cannot write either, drops the connection.
+            while stuck.write_all(requests.as_bytes()).await.is_ok() {}
+        };
+        assert!(tokio::time::timeout(Duration::from_secs(20), written).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn connections_are_bounded_and_the_next_gets_its_turn() {
+        let server = plain().await;
+        let mut idle = Vec::new();
+        for _ in 0..CONNECTIONS {
+            idle.push(TcpStream::connect(server.address).await.unwrap());
+        }
+        let mut waiting = Box::pin(server.get("/healthz", "*/*"));
+        assert!(tokio::time::timeout(Duration::from_millis(200), &mut waiting).await.is_err());
+        idle.pop();
+        let (head, _) = tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    }
+}

@@ -1,0 +1,249 @@
+//! The named fields of a log line.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::clock::WallClock;
+use super::{escape, text};
+use crate::{Reason, Record};
+
+macro_rules! fields {
+    ($($(#[$doc:meta])* $variant:ident = $name:literal;)+) => {
+        /// A named field of a log line. `docs/access-log.md` has the table for users.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Field {
+            $($(#[$doc])* $variant,)+
+        }
+
+        impl Field {
+            /// Every field, in the order of the JSON object.
+            pub const ALL: &'static [Field] = &[$(Field::$variant),+];
+
+            /// The name in templates, and the key in JSON.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Field::$variant => $name,)+ }
+            }
+        }
+    };
+}
+
+fields! {
+    /// When the exchange ended: RFC 3339 with milliseconds, UTC.
+    Time = "time";
+    /// The same as nginx writes it, `31/Jan/2026:23:59:59 +0000`; not in JSON.
+    TimeLocal = "time_local";
+    /// The client's IP address; `unix:` for a Unix socket.
+    Client = "client";
+    /// The client's port.
+    ClientPort = "client_port";
+    /// The method.
+    Method = "method";
+    /// The request target as it came.
+    Target = "target";
+    /// The target's path.
+    Path = "path";
+    /// The target's query, without `?`.
+    Query = "query";
+    /// The version, `HTTP/1.1`.
+    Protocol = "protocol";
+    /// The host that was asked for.
+    Host = "host";
+    /// The status of the answer; 0: nothing was answered (`000` in text).
+    Status = "status";
+    /// The reason, `-` if the upstream's answer went through.
+    Reason = "reason";
+    /// More on the reason.
+    Detail = "detail";
+    /// The route's name.
+    Route = "route";
+    /// The upstream's name.
+    Upstream = "upstream";
+    /// The endpoint's address.
+    Endpoint = "endpoint";
+    /// Bytes of the request body.
+    BytesIn = "bytes_in";
+    /// Bytes of the response body.
+    BytesOut = "bytes_out";
+    /// The request id.
+    RequestId = "request_id";
+    /// The `Referer` field.
+    Referer = "referer";
+    /// The `User-Agent` field.
+    UserAgent = "user_agent";
+    /// How many times the request was sent to an endpoint.
+    Attempts = "attempts";
+    /// Whether the last attempt went over a pooled connection.
+    Reused = "reused";
+    /// Milliseconds of the whole exchange.
+    TotalMs = "total_ms";
+    /// Milliseconds to open the upstream connection.
+    ConnectMs = "connect_ms";
+    /// Milliseconds from the request's first byte to the head of the response.
+    HeaderMs = "header_ms";
+    /// Milliseconds from the head of the response to the end.
+    BodyMs = "body_ms";
+}
+
+/// What a field holds in one record.
+pub(super) enum Value<'a> {
+    /// Nothing: `-` in text, `null` in JSON.
+    Absent,
+    /// Bytes that need escaping.
+    Text(&'a [u8]),
+    /// A number.
+    Number(u64),
+    /// A status: three digits in text.
+    Status(u16),
+    /// A duration, in milliseconds.
+    Millis(Duration),
+    /// True or false.
+    Flag(bool),
+    /// The client's address.
+    Address(SocketAddr),
+    /// The time: the clock's second, and this millisecond.
+    Time(u32),
+    /// The time, as nginx writes it.
+    TimeLocal,
+}
+
+impl Field {
+    /// The field of a name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Field> {
+        Field::ALL.iter().copied().find(|field| field.name() == name)
+    }
+
+    #[inline]
+    pub(super) fn value<'a>(self, record: &Record<'a>, millis: u32) -> Value<'a> {
+        match self {
+            Field::Time => Value::Time(millis),
+            Field::TimeLocal => Value::TimeLocal,
+            Field::Client => Value::Address(record.client),
+            Field::ClientPort => match is_unix(record.client) {
+                true => Value::Absent,
+                false => Value::Number(record.client.port().into()),
+            },
+            Field::Method => filled(record.method),
+            Field::Target => filled(record.target),
+            Field::Path => filled(record.path()),
+            Field::Query => optional(record.query()),
+            Field::Protocol => filled(record.version),
+            Field::Host => optional(record.host),
+            Field::Status => Value::Status(record.status),
+            Field::Reason => match record.reason {
+                Reason::None => Value::Absent,
+                reason => Value::Text(reason.as_str().as_bytes()),
+            },
+            Field::Detail => optional(record.detail.map(str::as_bytes)),
+            Field::Route => filled(record.route.as_bytes()),
+            Field::Upstream => filled(record.upstream.as_bytes()),
+            Field::Endpoint => filled(record.endpoint.as_bytes()),
+            Field::BytesIn => Value::Number(record.bytes_in),
+            Field::BytesOut => Value::Number(record.bytes_out),
+            Field::RequestId => optional(record.request_id),
+            Field::Referer => optional(record.referer),
+            Field::UserAgent => optional(record.user_agent),
+            Field::Attempts => Value::Number(record.attempts.into()),
+            Field::Reused => Value::Flag(record.reused),
+            Field::TotalMs => Value::Millis(record.total),
+            Field::ConnectMs => duration(record.connect),
+            Field::HeaderMs => duration(record.header),
+            Field::BodyMs => duration(record.body()),
+        }
+    }
+}
+
+fn filled(bytes: &[u8]) -> Value<'_> {
+    match bytes {
+        [] => Value::Absent,
+        _ => Value::Text(bytes),
+    }
+}
+
+fn optional(bytes: Option<&[u8]>) -> Value<'_> {
+    bytes.map_or(Value::Absent, Value::Text)
+}
+
+fn duration(duration: Option<Duration>) -> Value<'static> {
+    duration.map_or(Value::Absent, Value::Millis)
+}
+
+/// A Unix socket's peer has no address: the record says `0.0.0.0:0`.
+fn is_unix(client: SocketAddr) -> bool {
+    client.port() == 0 && client.ip().is_unspecified()
+}
+
+impl Value<'_> {
+    /// Appends the value as nginx would.
+    #[inline]
+    pub(super) fn write_text(&self, line: &mut Vec<u8>, clock: &WallClock) {
+        match *self {
+            Value::Absent => line.push(b'-'),
+            Value::Text(bytes) => escape::text(line, bytes),
+            Value::Number(number) => text::number(line, number),
+            // nginx prints an unset status so, too.
+            Value::Status(0) => line.extend_from_slice(b"000"),
+            Value::Status(status) => text::number(line, status.into()),
+            Value::Millis(duration) => text::millis(line, duration),
+            Value::Flag(flag) => line.extend_from_slice(if flag { b"true" } else { b"false" }),
+            Value::Address(client) if is_unix(client) => line.extend_from_slice(b"unix:"),
+            Value::Address(client) => text::address(line, client.ip()),
+            Value::Time(millis) => time(line, clock, millis),
+            Value::TimeLocal => line.extend_from_slice(clock.local()),
+        }
+    }
+
+    /// Appends the value as JSON.
+    #[inline]
+    pub(super) fn write_json(&self, line: &mut Vec<u8>, clock: &WallClock) {
+        match *self {
+            Value::Absent => line.extend_from_slice(b"null"),
+            Value::Text(bytes) => {
+                line.push(b'"');
+                escape::json(line, bytes);
+                line.push(b'"');
+            }
+            Value::Status(status) => text::number(line, status.into()),
+            Value::Number(_) | Value::Millis(_) | Value::Flag(_) => self.write_text(line, clock),
+            Value::Address(_) | Value::Time(_) | Value::TimeLocal => {
+                line.push(b'"');
+                self.write_text(line, clock);
+                line.push(b'"');
+            }
+        }
+    }
+}
+
+fn time(line: &mut Vec<u8>, clock: &WallClock, millis: u32) {
+    let mut fraction = *b"000Z";
+    super::clock::digits(&mut fraction[..3], millis);
+    line.extend_from_slice(clock.rfc3339());
+    line.extend_from_slice(&fraction);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_found() {
+        for &field in Field::ALL {
+            assert_eq!(Field::named(field.name()), Some(field));
+        }
+        assert_eq!(Field::named("colour"), None);
+    }
+
+    #[test]
+    fn the_page_lists_exactly_these_fields() {
+        let page = include_str!("../../../../docs/access-log.md");
+        let table = page.split("## Fields").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+        let documented: BTreeSet<&str> = table
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `"))
+            .filter_map(|line| line.split('`').next())
+            .collect();
+        assert_eq!(documented, Field::ALL.iter().map(|field| field.name()).collect());
+    }
+}

@@ -1,0 +1,206 @@
+//! One line of each format.
+
+use super::clock::WallClock;
+use super::escape;
+use super::field::{Field, Value};
+use super::template::{Part, Template};
+use crate::Record;
+
+/// A format, ready for use.
+#[derive(Debug)]
+pub(super) enum Format {
+    Combined,
+    Json,
+    Template(Template),
+}
+
+impl Format {
+    /// Appends the record's line with its line feed. Allocates only where `line` lacks room.
+    #[inline]
+    pub(super) fn write(&self, line: &mut Vec<u8>, record: &Record<'_>, clock: &mut WallClock) {
+        let millis = clock.advance(record.ended());
+        match self {
+            Format::Combined => combined(line, record, clock),
+            Format::Json => json(line, record, clock, millis),
+            Format::Template(template) => {
+                for part in &template.0 {
+                    match part {
+                        Part::Literal(bytes) => line.extend_from_slice(bytes),
+                        Part::Field(field) => field.value(record, millis).write_text(line, clock),
+                    }
+                }
+            }
+        }
+        line.push(b'\n');
+    }
+}
+
+/// nginx's `combined`. There is no `$remote_user`: the gateway checks no passwords here.
+fn combined(line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock) {
+    Value::Address(record.client).write_text(line, clock);
+    line.extend_from_slice(b" - - [");
+    line.extend_from_slice(clock.local());
+    line.extend_from_slice(b"] \"");
+    request(line, record);
+    line.extend_from_slice(b"\" ");
+    Value::Status(record.status).write_text(line, clock);
+    line.push(b' ');
+    Value::Number(record.bytes_out).write_text(line, clock);
+    line.extend_from_slice(b" \"");
+    Field::Referer.value(record, 0).write_text(line, clock);
+    line.extend_from_slice(b"\" \"");
+    Field::UserAgent.value(record, 0).write_text(line, clock);
+    line.push(b'"');
+}
+
+/// The request line, as far as it was read.
+fn request(line: &mut Vec<u8>, record: &Record<'_>) {
+    let parts = [record.method, record.target, record.version];
+    if parts.iter().all(|part| part.is_empty()) {
+        line.push(b'-');
+        return;
+    }
+    let mut separate = false;
+    for part in parts.into_iter().filter(|part| !part.is_empty()) {
+        if std::mem::replace(&mut separate, true) {
+            line.push(b' ');
+        }
+        escape::text(line, part);
+    }
+}
+
+fn json(line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock, millis: u32) {
+    let mut opening: &[u8] = b"{\"";
+    for &field in Field::ALL {
+        if field == Field::TimeLocal {
+            continue;
+        }
+        line.extend_from_slice(opening);
+        line.extend_from_slice(field.name().as_bytes());
+        line.extend_from_slice(b"\":");
+        field.value(record, millis).write_json(line, clock);
+        opening = b",\"";
+    }
+    line.push(b'}');
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+    use serde_json::Value as Json;
+
+    use super::*;
+    use crate::Reason;
+    use crate::record::sample;
+
+    fn line(format: &Format, record: &Record<'_>) -> String {
+        let mut line = Vec::new();
+        format.write(&mut line, record, &mut WallClock::new());
+        String::from_utf8(line).unwrap()
+    }
+
+    /// The line with its time of day blanked.
+    fn combined_line(record: &Record<'_>) -> String {
+        let line = line(&Format::Combined, record);
+        let (open, close) = (line.find('[').unwrap(), line.find(']').unwrap());
+        assert_eq!(close - open - 1, "31/Jan/2026:23:59:59 +0000".len());
+        format!("{}[T]{}", &line[..open], &line[close + 1..])
+    }
+
+    #[test]
+    fn combined_is_nginxs() {
+        let record = sample::record();
+        let plain = "192.0.2.7 - - [T] \"GET /v1/items?page=2 HTTP/1.1\" 200 1234 \"-\" \"curl/8.5.0\"\n";
+        assert_eq!(combined_line(&record), plain);
+        let odd = Record {
+            client: SocketAddr::from(([0, 0, 0, 0], 0)),
+            referer: Some(b"http://x/\"\r\n"),
+            user_agent: Some(b""),
+            status: 0,
+            ..record
+        };
+        let shown =
+            "unix: - - [T] \"GET /v1/items?page=2 HTTP/1.1\" 000 1234 \"http://x/\\x22\\x0D\\x0A\" \"\"\n";
+        assert_eq!(combined_line(&odd), shown);
+        let unread = Record { method: b"", target: b"", version: b"", status: 400, ..record };
+        assert!(combined_line(&unread).contains("[T] \"-\" 400 "));
+        let short = Record { version: b"", ..record };
+        assert!(combined_line(&short).contains("\"GET /v1/items?page=2\""));
+    }
+
+    #[test]
+    fn a_template_shows_each_field() {
+        let source: Vec<String> = Field::ALL.iter().map(|field| format!("{{{}}}", field.name())).collect();
+        let format = Format::Template(Template::compile(&source.join(" ")).unwrap());
+        let record = Record {
+            reason: Reason::HttpResponseTimeout,
+            status: 504,
+            detail: Some("no head"),
+            connect: Some(Duration::from_micros(70)),
+            ..sample::record()
+        };
+        let shown = line(&format, &record);
+        let (time, rest) = shown.split_once(' ').unwrap();
+        assert!(time.len() == "2026-01-31T23:59:59.123Z".len() && time.ends_with('Z'), "{time}");
+        let (_, rest) = rest.split_once("+0000 ").unwrap();
+        let expected = "192.0.2.7 40312 GET /v1/items?page=2 /v1/items page=2 HTTP/1.1 api.example.com 504 \
+                        http_response_timeout no head items shop 10.0.0.1:8080 0 1234 \
+                        0123456789abcdef0123456789abcdef - curl/8.5.0 1 true 2.500 0.070 1.250 1.250\n";
+        assert_eq!(rest, expected);
+    }
+
+    #[test]
+    fn json_has_each_field_and_says_null_for_none() {
+        let value: Json = serde_json::from_str(&line(&Format::Json, &sample::record())).unwrap();
+        let keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        let wanted: Vec<&str> =
+            Field::ALL.iter().filter(|field| **field != Field::TimeLocal).map(|field| field.name()).collect();
+        assert_eq!(keys, wanted);
+        assert_eq!((&value["status"], &value["total_ms"]), (&Json::from(200), &Json::from(2.5)));
+        assert_eq!(
+            (&value["client"], &value["client_port"]),
+            (&Json::from("192.0.2.7"), &Json::from(40_312))
+        );
+        assert_eq!(value["reused"], true);
+        assert!(value["connect_ms"].is_null() && value["reason"].is_null() && value["referer"].is_null());
+    }
+
+    proptest! {
+        #[test]
+        fn one_line_each_whatever_peers_send(
+            target: Vec<u8>, agent: Vec<u8>, host: Option<Vec<u8>>, method: Vec<u8>, id: Option<Vec<u8>>,
+            status: u16, micros: u64, bytes: u64,
+        ) {
+            let record = Record {
+                target: &target,
+                user_agent: Some(&agent),
+                host: host.as_deref(),
+                method: &method,
+                request_id: id.as_deref(),
+                status,
+                bytes_out: bytes,
+                total: Duration::from_micros(micros % 1_000_000_000),
+                ..sample::record()
+            };
+            let shown = line(&Format::Json, &record);
+            let value: Json = serde_json::from_str(&shown).unwrap();
+            prop_assert_eq!(&value["status"], &Json::from(status));
+            prop_assert_eq!(&value["bytes_out"], &Json::from(bytes));
+            if let Ok(agent) = std::str::from_utf8(&agent) {
+                prop_assert_eq!(value["user_agent"].as_str(), Some(agent));
+            }
+            prop_assert_eq!(shown.matches('\n').count(), 1);
+
+            let shown = line(&Format::Combined, &record);
+            prop_assert_eq!(shown.matches('\n').count(), 1);
+            prop_assert_eq!(shown.matches('"').count(), 6);
+
+            let template = Format::Template(Template::compile("{target} {host} {path} {query}").unwrap());
+            let shown = line(&template, &record);
+            prop_assert!(shown.trim_end_matches('\n').bytes().all(|byte| (0x20..0x7f).contains(&byte)));
+        }
+    }
+}

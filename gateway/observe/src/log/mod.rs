@@ -1,0 +1,20 @@
+//! The access log: one line for each ended exchange, written off the hot path.
+//!
+//! A worker formats lines into its own [`LogSink`] and hands whole buffers to one writer thread. Formats and
+//! fields are described in `docs/access-log.md`.
+
+mod access_log;
+mod clock;
+mod escape;
+mod field;
+mod format;
+mod sink;
+mod template;
+mod text;
+mod writer;
+
+pub use access_log::{AccessLog, LogConfig, LogFormat, LogTarget};
+pub use field::Field;
+pub use sink::LogSink;
+pub use template::{Template, TemplateError};
+pub(crate) use writer::LogCounts;

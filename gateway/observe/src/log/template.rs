@@ -1,0 +1,166 @@
+//! A line's layout as the user writes it: text with `{field}` in it.
+
+use std::fmt;
+
+use super::field::Field;
+
+/// A compiled template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Template(pub(super) Vec<Part>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Literal(Box<[u8]>),
+    Field(Field),
+}
+
+impl Template {
+    /// Compiles a template. `{name}` stands for a [`Field`]; `{{` and `}}` are plain braces. The line's end is
+    /// added by the log.
+    ///
+    /// # Errors
+    /// A field that there is not, a brace without its other half, or a control character other than a tab:
+    /// the log is read line by line.
+    pub fn compile(source: &str) -> Result<Template, TemplateError> {
+        let mut parts = Vec::new();
+        let mut literal = String::new();
+        let mut characters = source.char_indices().peekable();
+        while let Some((offset, character)) = characters.next() {
+            let next = characters.peek().map(|&(_, next)| next);
+            match character {
+                '{' | '}' if next == Some(character) => {
+                    characters.next();
+                    literal.push(character);
+                }
+                '}' => return Err(TemplateError { offset, problem: Problem::Unopened }),
+                '{' => {
+                    let Some(length) = source[offset..].find('}') else {
+                        return Err(TemplateError { offset, problem: Problem::Unclosed });
+                    };
+                    let name = &source[offset + 1..offset + length];
+                    let Some(field) = Field::named(name) else {
+                        return Err(TemplateError { offset, problem: Problem::Unknown(name.to_owned()) });
+                    };
+                    push_literal(&mut parts, &mut literal);
+                    parts.push(Part::Field(field));
+                    while characters.next_if(|&(at, _)| at <= offset + length).is_some() {}
+                }
+                _ if character.is_control() && character != '\t' => {
+                    return Err(TemplateError { offset, problem: Problem::Control });
+                }
+                _ => literal.push(character),
+            }
+        }
+        push_literal(&mut parts, &mut literal);
+        Ok(Template(parts))
+    }
+}
+
+fn push_literal(parts: &mut Vec<Part>, literal: &mut String) {
+    if !literal.is_empty() {
+        parts.push(Part::Literal(std::mem::take(literal).into_bytes().into()));
+    }
+}
+
+/// Why a template does not compile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateError {
+    offset: usize,
+    problem: Problem,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Problem {
+    Unopened,
+    Unclosed,
+    Unknown(String),
+    Control,
+}
+
+impl TemplateError {
+    /// Where in the template, in bytes from its start.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The name between the braces, if it is not a field's: for a caller that knows how to suggest one.
+    #[must_use]
+    pub fn unknown_field(&self) -> Option<&str> {
+        match &self.problem {
+            Problem::Unknown(name) => Some(name),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for TemplateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.problem {
+            Problem::Unopened => f.write_str("`}` closes nothing; write `}}` for a plain brace"),
+            Problem::Unclosed => f.write_str("`{` is never closed; write `{{` for a plain brace"),
+            Problem::Control => f.write_str("a log line cannot hold a line break or control character"),
+            Problem::Unknown(name) => {
+                write!(f, "there is no field `{}`; fields are ", name.escape_debug())?;
+                for (index, field) in Field::ALL.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { ", " };
+                    write!(f, "{comma}{}", field.name())?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl std::error::Error for TemplateError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn literal(text: &str) -> Part {
+        Part::Literal(text.as_bytes().into())
+    }
+
+    #[test]
+    fn parts() {
+        let cases = [
+            ("", vec![]),
+            ("plain", vec![literal("plain")]),
+            ("{status}", vec![Part::Field(Field::Status)]),
+            ("é {{x}}\t{method}{path}!", {
+                vec![literal("é {x}\t"), Part::Field(Field::Method), Part::Field(Field::Path), literal("!")]
+            }),
+        ];
+        for (source, parts) in cases {
+            assert_eq!(Template::compile(source), Ok(Template(parts)), "{source}");
+        }
+    }
+
+    #[test]
+    fn problems_say_where_and_what() {
+        let cases = [
+            ("a {colour}", 2, "no field `colour`; fields are time, "),
+            ("a {status", 2, "never closed"),
+            ("a } b", 2, "closes nothing"),
+            ("a\nb", 1, "line break"),
+            ("{}", 0, "no field ``"),
+        ];
+        for (source, offset, words) in cases {
+            let error = Template::compile(source).unwrap_err();
+            assert_eq!(error.offset(), offset, "{source}");
+            assert!(error.to_string().contains(words), "{error}");
+        }
+        assert_eq!(Template::compile("{colour}").unwrap_err().unknown_field(), Some("colour"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_compiles_or_is_refused(source: String) {
+            if let Err(error) = Template::compile(&source) {
+                prop_assert!(error.offset() < source.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The thread that writes.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+
+/// A file that failed is opened again no more often than this.
+const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long to wait at once for a full pipe.
+const PIPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// What sinks and the log's owner ask of the writer.
+pub(super) enum Message {
+    Lines(Batch),
+    /// Look at the flags.
+    Wake,
+    /// Write what was queued before this, and end.
+    Close,
+}
+
+/// A buffer on its way to the file. Its lines are written or, when it is dropped with some left, counted as
+/// dropped: none is forgotten in a queue that nobody reads any more.
+pub(super) struct Batch {
+    pub(super) bytes: Vec<u8>,
+    /// Lines that are neither written nor counted as dropped.
+    pub(super) lines: u64,
+    pub(super) counts: Arc<LogCounts>,
+    /// Where the empty buffer goes.
+    pub(super) home: SyncSender<Vec<u8>>,
+    /// How many of the sink's buffers are under way.
+    pub(super) under_way: Arc<AtomicUsize>,
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.counts.drop_lines(self.lines);
+        self.under_way.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What the log counts, and what the owner and the writer tell each other.
+#[derive(Debug, Default)]
+pub(crate) struct LogCounts {
+    written: AtomicU64,
+    dropped: AtomicU64,
+    pub(super) reopen: AtomicBool,
+    problem: Mutex<Option<String>>,
+}
+
+impl LogCounts {
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Sinks and the writer both drop, but neither on the path of a request that is served: an ordinary add.
+    pub(super) fn drop_lines(&self, lines: u64) {
+        if lines > 0 {
+            self.dropped.fetch_add(lines, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn problem(&self) -> Option<String> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_problem(&self, problem: Option<String>) {
+        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+    }
+}
+
+/// Where the lines go.
+pub(super) struct Output {
+    file: Option<File>,
+    /// None: the process's standard output, which cannot be opened anew.
+    path: Option<PathBuf>,
+    /// The last write ended inside a line.
+    torn: bool,
+    failed_at: Option<Instant>,
+}
+
+impl Output {
+    pub(super) fn stdout() -> io::Result<Output> {
+        // Not through `io::stdout()`, whose line buffer would make one write of each line.
+        let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        Ok(Output { file: Some(file), path: None, torn: false, failed_at: None })
+    }
+
+    pub(super) fn file(path: PathBuf) -> io::Result<Output> {
+        Ok(Output { file: Some(open(&path)?), path: Some(path), torn: false, failed_at: None })
+    }
+}
+
+fn open(path: &PathBuf) -> io::Result<File> {
+    // Not blocking: a named pipe without a reader is an error at once, and a full one can be waited for.
+    OpenOptions::new().append(true).create(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)
+}
+
+pub(super) struct Writer {
+    pub(super) queue: Receiver<Message>,
+    pub(super) output: Output,
+    pub(super) counts: Arc<LogCounts>,
+}
+
+impl Writer {
+    /// Writes until told to close, or until the log and all sinks are gone.
+    pub(super) fn run(mut self) {
+        while let Ok(message) = self.queue.recv() {
+            if self.counts.reopen.swap(false, Ordering::Relaxed) {
+                self.reopen();
+            }
+            match message {
+                Message::Lines(batch) => self.take(batch),
+                Message::Wake => {}
+                Message::Close => break,
+            }
+        }
+        while let Ok(message) = self.queue.try_recv() {
+            if let Message::Lines(batch) = message {
+                self.take(batch);
+            }
+        }
+    }
+
+    fn take(&mut self, mut batch: Batch) {
+        let written = self.write(&batch.bytes).min(batch.lines);
+        self.counts.written.fetch_add(written, Ordering::Relaxed);
+        batch.lines -= written;
+        // A buffer that one long line made larger than usual is not kept, nor one that its sink has no need of.
+        if batch.bytes.capacity() <= super::sink::CAPACITY {
+            let mut empty = std::mem::take(&mut batch.bytes);
+            empty.clear();
+            let _ = batch.home.try_send(empty);
+        }
+    }
+
+    /// Writes a buffer; returns how many whole lines got out.
+    fn write(&mut self, bytes: &[u8]) -> u64 {
+        self.heal();
+        let Some(file) = &mut self.output.file else { return 0 };
+        let mut done = 0;
+        let result = if self.output.torn { write_all(file, b"\n", &mut 0) } else { Ok(()) };
+        let result = result.and_then(|()| {
+            self.output.torn = false;
+            write_all(file, bytes, &mut done)
+        });
+        match result {
+            Ok(()) => {
+                if self.output.failed_at.take().is_some() {
+                    self.counts.set_problem(None);
+                }
+            }
+            Err(error) => {
+                self.output.torn |= done > 0 && bytes[done - 1] != b'\n';
+                self.failed(&error);
+                // A full disk may have room again soon, and the file is as good as before; any other error
+                // calls for a fresh descriptor.
+                if self.output.path.is_some() && error.kind() != ErrorKind::StorageFull {
+                    self.output.file = None;
+                }
+            }
+        }
+        bytes[..done].iter().filter(|&&byte| byte == b'\n').count() as u64
+    }
+
+    /// Opens a file that failed, if the last try is long enough ago.
+    fn heal(&mut self) {
+        let waited = self.output.failed_at.is_none_or(|at| at.elapsed() >= REOPEN_INTERVAL);
+        if self.output.file.is_none() && waited {
+            self.reopen();
+        }
+    }
+
+    /// Opens the path anew: after a rotation, a new file. The old one is kept if that fails.
+    fn reopen(&mut self) {
+        let Some(path) = &self.output.path else { return };
+        match open(path) {
+            Ok(file) => {
+                // In a file of its own, nothing is left of the torn line.
+                self.output.torn &= file.metadata().is_ok_and(|metadata| metadata.len() > 0);
+                self.output.file = Some(file);
+            }
+            Err(error) => self.failed(&error),
+        }
+    }
+
+    fn failed(&mut self, error: &io::Error) {
+        self.output.failed_at = Some(Instant::now());
+        let place = match &self.output.path {
+            Some(path) => path.display().to_string(),
+            None => "standard output".to_owned(),
+        };
+        self.counts.set_problem(Some(format!("{place}: {error}")));
+    }
+}
+
+/// As `Write::write_all`, but tells how far it came, and waits for a full pipe. Only this thread waits: what
+/// workers have meanwhile goes into their own buffers, and past those is dropped and counted.
+fn write_all(file: &mut File, bytes: &[u8], done: &mut usize) -> io::Result<()> {
+    while *done < bytes.len() {
+        match file.write(&bytes[*done..]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => *done += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let _ = poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&PIPE_WAIT));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! What is known of an exchange when it has ended.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use crate::{Reason, Slot};
+
+/// Everything about one ended exchange; borrowed, so that recording it allocates nothing.
+///
+/// Texts that a peer sent are raw bytes: each format of the log escapes them as it needs to.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// Why the gateway answered, or ended, the exchange itself.
+    pub reason: Reason,
+    /// The status that the client got; 0: nothing was answered.
+    pub status: u16,
+    /// A few more words on the reason, for the log.
+    pub detail: Option<&'static str>,
+    /// The client's address; a Unix socket's peer is `0.0.0.0:0`.
+    pub client: SocketAddr,
+    /// The method, or empty if the request line could not be read.
+    pub method: &'a [u8],
+    /// The request target as the client sent it.
+    pub target: &'a [u8],
+    /// `HTTP/1.1`, `HTTP/1.0`, or empty.
+    pub version: &'a [u8],
+    /// The `Host` field, or the authority of the target.
+    pub host: Option<&'a [u8]>,
+    /// The `Referer` field.
+    pub referer: Option<&'a [u8]>,
+    /// The `User-Agent` field.
+    pub user_agent: Option<&'a [u8]>,
+    /// The request id, generated or passed on.
+    pub request_id: Option<&'a [u8]>,
+    /// Name of the route; empty: none matched.
+    pub route: &'a str,
+    /// The route's label slot, from [`Registry::route_slot`](crate::Registry::route_slot).
+    pub route_slot: Slot,
+    /// Name of the upstream; empty: none was picked.
+    pub upstream: &'a str,
+    /// The upstream's label slot, from [`Registry::upstream_slot`](crate::Registry::upstream_slot).
+    pub upstream_slot: Slot,
+    /// Address of the endpoint that was asked last; empty: none was.
+    pub endpoint: &'a str,
+    /// Bytes of the request body that came from the client.
+    pub bytes_in: u64,
+    /// Bytes of the response body that went to the client.
+    pub bytes_out: u64,
+    /// How many times the request was sent to an endpoint.
+    pub attempts: u8,
+    /// Whether the last attempt went over a connection from the pool.
+    pub reused: bool,
+    /// When the first byte of the request came, on the monotonic clock.
+    pub started: Instant,
+    /// Time to open the upstream connection; none: no connection was opened.
+    pub connect: Option<Duration>,
+    /// From `started` to the head of the upstream's response.
+    pub header: Option<Duration>,
+    /// From `started` to the end of the exchange.
+    pub total: Duration,
+}
+
+impl<'a> Record<'a> {
+    /// When the exchange ended: the time that the log gives, as nginx does.
+    #[must_use]
+    pub fn ended(&self) -> Instant {
+        self.started + self.total
+    }
+
+    /// From the head of the response to the end of the exchange.
+    #[must_use]
+    pub fn body(&self) -> Option<Duration> {
+        self.header.map(|header| self.total.saturating_sub(header))
+    }
+
+    /// The target's path: without query, and in absolute form (RFC 9112, section 3.2.2) without scheme and
+    /// authority.
+    #[must_use]
+    pub fn path(&self) -> &'a [u8] {
+        let target = self.target;
+        let path = match target.iter().position(|&byte| byte == b'?') {
+            Some(query) => &target[..query],
+            None => target,
+        };
+        if path.first() == Some(&b'/') {
+            return path;
+        }
+        match path.windows(3).position(|part| part == b"://") {
+            Some(scheme) => {
+                let rest = &path[scheme + 3..];
+                rest.iter().position(|&byte| byte == b'/').map_or(b"/", |slash| &rest[slash..])
+            }
+            None => path,
+        }
+    }
+
+    /// What follows the first `?` of the target.
+    #[must_use]
+    pub fn query(&self) -> Option<&'a [u8]> {
+        let mark = self.target.iter().position(|&byte| byte == b'?')?;
+        Some(&self.target[mark + 1..])
+    }
+}
+
+/// Records for the tests of this crate.
+#[cfg(test)]
+pub(crate) mod sample {
+    use super::*;
+
+    pub(crate) fn record() -> Record<'static> {
+        Record {
+            reason: Reason::None,
+            status: 200,
+            detail: None,
+            client: SocketAddr::from(([192, 0, 2, 7], 40_312)),
+            method: b"GET",
+            target: b"/v1/items?page=2",
+            version: b"HTTP/1.1",
+            host: Some(b"api.example.com"),
+            referer: None,
+            user_agent: Some(b"curl/8.5.0"),
+            request_id: Some(b"0123456789abcdef0123456789abcdef"),
+            route: "items",
+            route_slot: Slot::NONE,
+            upstream: "shop",
+            upstream_slot: Slot::NONE,
+            endpoint: "10.0.0.1:8080",
+            bytes_in: 0,
+            bytes_out: 1234,
+            attempts: 1,
+            reused: true,
+            started: Instant::now(),
+            connect: None,
+            header: Some(Duration::from_micros(1_250)),
+            total: Duration::from_micros(2_500),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_target_splits_into_path_and_query() {
+        let cases = [
+            ("/a/b?c=d?e", "/a/b", Some("c=d?e")),
+            ("/a", "/a", None),
+            ("/?", "/", Some("")),
+            ("/a://b/c", "/a://b/c", None),
+            ("http://h:80/a?b", "/a", Some("b")),
+            ("http://h?b", "/", Some("b")),
+            ("*", "*", None),
+            ("", "", None),
+        ];
+        for (target, path, query) in cases {
+            let record = Record { target: target.as_bytes(), ..sample::record() };
+            assert_eq!(record.path(), path.as_bytes(), "{target}");
+            assert_eq!(record.query(), query.map(str::as_bytes), "{target}");
+        }
+    }
+
+    #[test]
+    fn the_body_takes_what_is_left() {
+        let record = sample::record();
+        assert_eq!(record.body(), Some(Duration::from_micros(1_250)));
+        assert_eq!(Record { header: None, ..record }.body(), None);
+    }
+}

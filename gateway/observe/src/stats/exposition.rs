@@ -1,0 +1,365 @@
+//! The metrics as text, in Prometheus' own format and in OpenMetrics'.
+
+use std::fmt;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet, text,
+};
+use prometheus_client::metrics::MetricType;
+
+use super::histogram::HistogramSnapshot;
+use super::process::Process;
+use super::snapshot::Snapshot;
+use crate::Reason;
+
+/// The two formats of a scrape. They differ in how counters are declared, and in the end mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposition {
+    /// Prometheus' text format, version 0.0.4.
+    Text,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+}
+
+impl Exposition {
+    /// The `Content-Type` of the format.
+    #[must_use]
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Exposition::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Exposition::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+const CODES: [&str; 6] = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
+
+pub(super) fn render(snapshot: Snapshot, format: Exposition) -> String {
+    let mut registry = prometheus_client::registry::Registry::default();
+    registry.register_collector(Box::new(Scrape { snapshot, process: Process::read(), format }));
+    let mut text = String::with_capacity(16 * 1024);
+    let written = match format {
+        Exposition::Text => text::encode_registry(&mut text, &registry),
+        Exposition::OpenMetrics => text::encode(&mut text, &registry),
+    };
+    debug_assert!(written.is_ok(), "writing to a String does not fail");
+    text
+}
+
+#[derive(Debug)]
+struct Scrape {
+    snapshot: Snapshot,
+    process: Process,
+    format: Exposition,
+}
+
+impl Collector for Scrape {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut page = Page { encoder, format: self.format };
+        self.requests(&mut page)?;
+        self.clients(&mut page)?;
+        self.upstreams(&mut page)?;
+        self.toll(&mut page)?;
+        self.process(&mut page)
+    }
+}
+
+impl Scrape {
+    fn requests(&self, page: &mut Page<'_>) -> fmt::Result {
+        let sum = &self.snapshot;
+        let mut family =
+            page.counter("tollgate_requests_total", "Requests that ended, by route and class of status.")?;
+        for route in &sum.routes {
+            for (code, count) in CODES.iter().zip(route.codes) {
+                family.add(&[("route", &*route.name), ("code", code)], count)?;
+            }
+        }
+        let mut family = page.histogram(
+            "tollgate_request_duration_seconds",
+            "From the first byte of a request to the end of its exchange.",
+        )?;
+        for route in &sum.routes {
+            family.add(&[("route", &*route.name)], &route.duration)?;
+        }
+        page.gauge("tollgate_requests_in_flight", "Requests begun and not ended.")?.set(sum.in_flight)?;
+        let mut family = page.counter("tollgate_reasons_total", "Requests that ended, by reason.")?;
+        for (reason, count) in Reason::ALL.iter().zip(sum.reasons) {
+            family.add(&[("reason", reason.as_str())], count)?;
+        }
+        page.counter("tollgate_received_bytes_total", "Bytes of request bodies from clients.")?
+            .set(sum.bytes_in)?;
+        page.counter("tollgate_sent_bytes_total", "Bytes of response bodies to clients.")?.set(sum.bytes_out)
+    }
+
+    fn clients(&self, page: &mut Page<'_>) -> fmt::Result {
+        let sum = &self.snapshot;
+        page.gauge("tollgate_client_connections", "Client connections that are open.")?
+            .set(sum.client_connections)?;
+        // Without "opened" OpenMetrics would declare two families of one name: it leaves "_total" out.
+        page.counter("tollgate_client_connections_opened_total", "Client connections accepted.")?
+            .set(sum.client_connections_opened)?;
+        page.counter(
+            "tollgate_client_connections_rejected_total",
+            "Client connections refused at the limit.",
+        )?
+        .set(sum.client_connections_rejected)?;
+        page.counter(
+            "tollgate_client_connections_handed_over_total",
+            "Client connections passed to a less loaded worker.",
+        )?
+        .set(sum.client_connections_handed_over)?;
+        page.counter("tollgate_worker_messages_total", "Messages between workers.")?.set(sum.messages)
+    }
+
+    fn upstreams(&self, page: &mut Page<'_>) -> fmt::Result {
+        let upstreams = &self.snapshot.upstreams;
+        let mut family = page.histogram(
+            "tollgate_upstream_header_seconds",
+            "From the first byte of a request to the head of the upstream's response.",
+        )?;
+        for upstream in upstreams {
+            family.add(&[("upstream", &*upstream.name)], &upstream.header)?;
+        }
+        let mut family =
+            page.gauge("tollgate_upstream_connections", "Open connections to upstreams, by state.")?;
+        for upstream in upstreams {
+            family.add(&[("upstream", &*upstream.name), ("state", "active")], upstream.active)?;
+            family.add(&[("upstream", &*upstream.name), ("state", "idle")], upstream.idle)?;
+        }
+        let mut family =
+            page.counter("tollgate_upstream_connections_opened_total", "Connections opened to upstreams.")?;
+        for upstream in upstreams {
+            family.add(&[("upstream", &*upstream.name)], upstream.opened)?;
+        }
+        let mut family = page
+            .counter("tollgate_upstream_pool_hits_total", "Requests that took a connection from the pool.")?;
+        for upstream in upstreams {
+            family.add(&[("upstream", &*upstream.name)], upstream.reused)?;
+        }
+        let mut family = page.counter(
+            "tollgate_upstream_stale_total",
+            "Pooled connections found closed when a request came.",
+        )?;
+        for upstream in upstreams {
+            family.add(&[("upstream", &*upstream.name)], upstream.stale)?;
+        }
+        let mut family =
+            page.counter("tollgate_upstream_failures_total", "Failed attempts, by upstream and reason.")?;
+        for upstream in upstreams {
+            for (reason, count) in Reason::ALL.iter().zip(upstream.failures) {
+                // Most reasons never happen to most upstreams.
+                if count > 0 {
+                    family.add(&[("upstream", &*upstream.name), ("reason", reason.as_str())], count)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn toll(&self, page: &mut Page<'_>) -> fmt::Result {
+        let sum = &self.snapshot;
+        page.counter("tollgate_access_log_lines_total", "Access log lines written.")?.set(sum.log_lines)?;
+        page.counter(
+            "tollgate_access_log_dropped_total",
+            "Access log lines dropped, so that traffic never waits.",
+        )?
+        .set(sum.log_dropped)?;
+        let window = sum.cost.now();
+        let mut family = page.gauge(
+            "tollgate_cost_cpu_microseconds_per_request",
+            "CPU time of the process for each request, over 10 s; absent while unknown.",
+        )?;
+        if let Some(cost) = window.cpu_microseconds_per_request() {
+            family.set(cost)?;
+        }
+        let mut family = page.gauge(
+            "tollgate_headroom_requests_per_second",
+            "Further requests a second that the cores can carry at the present mix; absent while unknown.",
+        )?;
+        if let Some(headroom) = window.headroom(sum.cost.cores) {
+            family.set(headroom.floor())?;
+        }
+        Ok(())
+    }
+
+    fn process(&self, page: &mut Page<'_>) -> fmt::Result {
+        page.counter("process_cpu_seconds_total", "User and system CPU time of the process.")?
+            .set(self.process.cpu.as_secs_f64())?;
+        let mut family = page.gauge("process_resident_memory_bytes", "Resident memory of the process.")?;
+        if let Some(bytes) = self.process.resident_bytes {
+            family.set(bytes)?;
+        }
+        let mut family = page.gauge("process_open_fds", "Open file descriptors of the process.")?;
+        if let Some(count) = self.process.open_fds {
+            family.set(count)?;
+        }
+        page.gauge("tollgate_build_info", "Always 1; the version is in the label.")?
+            .add(&[("version", env!("CARGO_PKG_VERSION"))], 1_u64)
+    }
+}
+
+/// Declares families as the format wants them.
+struct Page<'a> {
+    encoder: DescriptorEncoder<'a>,
+    format: Exposition,
+}
+
+impl Page<'_> {
+    /// `name` ends in `_total`. OpenMetrics leaves that out of the declaration and adds it to each sample; the
+    /// older format knows the counter by its whole name, which the encoder writes for a gauge only.
+    fn counter(&mut self, name: &'static str, help: &str) -> Result<Family<'_>, fmt::Error> {
+        debug_assert!(name.ends_with("_total"), "{name}");
+        let (name, suffixed) = match self.format {
+            Exposition::OpenMetrics => (name.trim_end_matches("_total"), true),
+            Exposition::Text => (name, false),
+        };
+        let encoder = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        Ok(Family { encoder, suffixed })
+    }
+
+    fn gauge(&mut self, name: &'static str, help: &str) -> Result<Family<'_>, fmt::Error> {
+        let encoder = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        Ok(Family { encoder, suffixed: false })
+    }
+
+    fn histogram(&mut self, name: &'static str, help: &str) -> Result<Histograms<'_>, fmt::Error> {
+        Ok(Histograms(self.encoder.encode_descriptor(name, help, None, MetricType::Histogram)?))
+    }
+}
+
+/// The samples of a counter or gauge.
+struct Family<'a> {
+    encoder: MetricEncoder<'a>,
+    suffixed: bool,
+}
+
+impl Family<'_> {
+    /// The only sample, without labels.
+    fn set<V: EncodeCounterValue + EncodeGaugeValue>(&mut self, value: V) -> fmt::Result {
+        write(&mut self.encoder, self.suffixed, &value)
+    }
+
+    fn add<const N: usize, V: EncodeCounterValue + EncodeGaugeValue>(
+        &mut self,
+        labels: &[(&str, &str); N],
+        value: V,
+    ) -> fmt::Result {
+        write(&mut self.encoder.encode_family(labels)?, self.suffixed, &value)
+    }
+}
+
+fn write<V: EncodeCounterValue + EncodeGaugeValue>(
+    encoder: &mut MetricEncoder<'_>,
+    suffixed: bool,
+    value: &V,
+) -> fmt::Result {
+    match suffixed {
+        true => encoder.encode_counter::<NoLabelSet, V, f64>(value, None),
+        false => encoder.encode_gauge(value),
+    }
+}
+
+struct Histograms<'a>(MetricEncoder<'a>);
+
+impl Histograms<'_> {
+    fn add(&mut self, labels: &[(&str, &str); 1], histogram: &HistogramSnapshot) -> fmt::Result {
+        self.0.encode_family(labels)?.encode_histogram::<NoLabelSet>(
+            histogram.seconds(),
+            histogram.count(),
+            &histogram.buckets(),
+            None,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use crate::record::sample;
+    use crate::{Exposition, Reason, Record, Registry};
+
+    fn busy() -> std::sync::Arc<Registry> {
+        let registry = Registry::new(true);
+        let worker = registry.worker();
+        let upstream_slot = registry.upstream_slot("shop");
+        let route_slot = registry.route_slot("a\"b\\c\nd");
+        worker.upstream_opened(upstream_slot);
+        worker.upstream_failed(upstream_slot, Reason::DnsError);
+        worker.request_started();
+        worker.record(&Record { route_slot, upstream_slot, ..sample::record() });
+        registry
+    }
+
+    fn declared(text: &str) -> BTreeSet<&str> {
+        text.lines()
+            .filter_map(|line| line.strip_prefix("# TYPE "))
+            .filter_map(|line| line.split(' ').next())
+            .collect()
+    }
+
+    #[test]
+    fn open_metrics() {
+        let text = busy().render();
+        assert!(text.ends_with("# EOF\n"));
+        assert!(text.contains("# TYPE tollgate_requests counter\n"), "{text}");
+        assert!(
+            text.contains("tollgate_requests_total{route=\"a\\\"b\\\\c\\nd\",code=\"2xx\"} 1\n"),
+            "{text}"
+        );
+        assert!(text.contains("tollgate_reasons_total{reason=\"-\"} 1\n"));
+        assert!(
+            text.contains("tollgate_upstream_failures_total{upstream=\"shop\",reason=\"dns_error\"} 1\n")
+        );
+        let names = declared(&text);
+        assert_eq!(text.matches("# TYPE ").count(), names.len(), "a family is declared twice");
+    }
+
+    #[test]
+    fn prometheus_text() {
+        let text = busy().render_as(Exposition::Text);
+        assert!(!text.contains("# EOF"));
+        assert!(text.contains("# TYPE tollgate_requests_total counter\n"));
+        assert!(text.contains("tollgate_upstream_connections_opened_total{upstream=\"shop\"} 1\n"), "{text}");
+        assert!(text.contains("tollgate_request_duration_seconds_bucket{le=\"0.0032\",route="), "{text}");
+        assert!(text.contains("le=\"+Inf\""));
+        assert!(text.contains("tollgate_sent_bytes_total 1234\n"));
+        assert_eq!(text.matches("# TYPE ").count(), declared(&text).len());
+    }
+
+    #[test]
+    fn every_sample_belongs_to_the_family_declared_above_it() {
+        for format in [Exposition::Text, Exposition::OpenMetrics] {
+            let text = busy().render_as(format);
+            let mut family = "";
+            for line in text.lines() {
+                match line.strip_prefix("# TYPE ") {
+                    Some(declaration) => family = declaration.split(' ').next().unwrap(),
+                    None if line.starts_with('#') => {}
+                    None => assert!(line.starts_with(family), "{line:?} under {family:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_cost_meter_does_not_know_is_absent() {
+        let text = busy().render();
+        assert!(!text.contains("\ntollgate_headroom_requests_per_second "));
+        assert!(!text.contains("\ntollgate_cost_cpu_microseconds_per_request "));
+    }
+
+    #[test]
+    fn the_page_names_exactly_what_is_exposed() {
+        let page = include_str!("../../../../docs/metrics.md");
+        let documented: BTreeSet<&str> = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `"))
+            .filter_map(|line| line.split(['`', '{']).next())
+            .filter(|name| name.starts_with("tollgate_") || name.starts_with("process_"))
+            .collect();
+        let text = busy().render_as(Exposition::Text);
+        assert_eq!(documented, declared(&text));
+    }
+}

@@ -1,0 +1,200 @@
+//! The one place that knows every worker's counts.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::exposition::{self, Exposition};
+use super::slots::{Slot, Slots};
+use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
+use super::worker::WorkerStats;
+use crate::log::LogCounts;
+use crate::{AccessLog, CostReading, Reason};
+
+/// Process-wide: hands out label slots, owns the workers' blocks of counts, adds them up.
+///
+/// Routes and upstreams have 256 slots each, handed out in order of first mention and kept for the life of
+/// the process; names past that share [`Slot::OTHER`]. So whatever is configured, and however often, one
+/// scrape and one worker stay within a known size.
+#[derive(Debug)]
+pub struct Registry {
+    enabled: bool,
+    routes: Slots,
+    upstreams: Slots,
+    workers: Mutex<Vec<Arc<WorkerStats>>>,
+    cost: Mutex<CostReading>,
+    log: OnceLock<Arc<LogCounts>>,
+}
+
+impl Registry {
+    /// A registry without workers. `enabled`: whether more is counted than requests begun and ended.
+    #[must_use]
+    pub fn new(enabled: bool) -> Arc<Registry> {
+        Arc::new(Registry {
+            enabled,
+            routes: Slots::new(),
+            upstreams: Slots::new(),
+            workers: Mutex::default(),
+            cost: Mutex::default(),
+            log: OnceLock::new(),
+        })
+    }
+
+    /// Whether metrics are on.
+    #[must_use]
+    pub fn enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// The slot of the route with this name; [`Slot::NONE`] for an empty name. Called when a plan is made,
+    /// not for a request: it takes a lock.
+    #[must_use]
+    pub fn route_slot(&self, name: &str) -> Slot {
+        self.routes.get(name)
+    }
+
+    /// The slot of the upstream with this name; as [`route_slot`](Self::route_slot).
+    #[must_use]
+    pub fn upstream_slot(&self, name: &str) -> Slot {
+        self.upstreams.get(name)
+    }
+
+    /// A new worker's counts. They stay in the sums when the worker has ended.
+    #[must_use]
+    pub fn worker(&self) -> Arc<WorkerStats> {
+        let stats = Arc::new(WorkerStats::new(self.enabled));
+        lock(&self.workers).push(stats.clone());
+        stats
+    }
+
+    /// Shows the log's line counts among the metrics. Only the first log is taken.
+    pub fn watch_log(&self, log: &AccessLog) {
+        let _ = self.log.set(log.counts());
+    }
+
+    /// Publishes what the cost meter reads, for [`snapshot`](Self::snapshot) and the admin listener.
+    pub fn set_cost(&self, reading: CostReading) {
+        *lock(&self.cost) = reading;
+    }
+
+    /// What the cost meter read last.
+    #[must_use]
+    pub fn cost(&self) -> CostReading {
+        lock(&self.cost).clone()
+    }
+
+    /// Requests that have ended since the start, over all workers.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        lock(&self.workers).iter().map(|worker| worker.ended()).sum()
+    }
+
+    /// Requests begun and not ended, over all workers: what a drain waits for.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        lock(&self.workers).iter().map(|worker| worker.in_flight()).sum()
+    }
+
+    /// All counts now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        let mut sum = Snapshot {
+            in_flight: 0,
+            requests: 0,
+            bytes_in: 0,
+            bytes_out: 0,
+            client_connections: 0,
+            client_connections_opened: 0,
+            client_connections_rejected: 0,
+            client_connections_handed_over: 0,
+            messages: 0,
+            reasons: [0; Reason::ALL.len()],
+            routes: self.routes.names().into_iter().map(RouteSnapshot::new).collect(),
+            upstreams: self.upstreams.names().into_iter().map(UpstreamSnapshot::new).collect(),
+            log_lines: self.log.get().map_or(0, |log| log.written()),
+            log_dropped: self.log.get().map_or(0, |log| log.dropped()),
+            cost: self.cost(),
+        };
+        for worker in lock(&self.workers).iter() {
+            worker.add_to(&mut sum);
+        }
+        sum.routes.retain(RouteSnapshot::is_used);
+        sum.upstreams.retain(UpstreamSnapshot::is_used);
+        sum
+    }
+
+    /// The metrics as OpenMetrics 1.0 text. See [`render_as`](Self::render_as).
+    #[must_use]
+    pub fn render(&self) -> String {
+        self.render_as(Exposition::OpenMetrics)
+    }
+
+    /// The metrics in the format asked for. Names and labels are listed in `docs/metrics.md`.
+    #[must_use]
+    pub fn render_as(&self, format: Exposition) -> String {
+        exposition::render(self.snapshot(), format)
+    }
+}
+
+/// A panic elsewhere must not take the metrics away: what these locks guard is whole between two statements.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Record;
+    use crate::record::sample;
+
+    #[test]
+    fn workers_add_up() {
+        let registry = Registry::new(true);
+        let (items, shop) = (registry.route_slot("items"), registry.upstream_slot("shop"));
+        let workers = [registry.worker(), registry.worker()];
+        let record = Record { route_slot: items, upstream_slot: shop, bytes_in: 7, ..sample::record() };
+        for worker in &workers {
+            worker.client_opened();
+            worker.upstream_opened(shop);
+            worker.upstream_opened(shop);
+            worker.upstream_idle(shop, 1);
+            for _ in 0..3 {
+                worker.request_started();
+                worker.record(&record);
+            }
+            worker.request_started();
+        }
+        workers[0].client_closed();
+        workers[1].upstream_failed(shop, Reason::ConnectionRefused);
+
+        let sum = registry.snapshot();
+        assert_eq!((sum.requests, sum.in_flight), (6, 2));
+        assert_eq!((registry.requests(), registry.in_flight()), (6, 2));
+        assert_eq!((sum.bytes_in, sum.bytes_out), (42, 6 * 1234));
+        assert_eq!((sum.client_connections, sum.client_connections_opened), (1, 2));
+        assert_eq!(sum.reasons[Reason::None as usize], 6);
+        assert_eq!(sum.routes.len(), 1);
+        assert_eq!((&*sum.routes[0].name, sum.routes[0].codes), ("items", [0, 0, 6, 0, 0, 0]));
+        assert_eq!(sum.routes[0].duration.nanos, 6 * 2_500_000);
+        let upstream = &sum.upstreams[0];
+        assert_eq!((upstream.active, upstream.idle, upstream.opened), (2, 2, 4));
+        assert_eq!(upstream.header.count(), 6);
+        assert_eq!(upstream.failures[Reason::ConnectionRefused as usize], 1);
+    }
+
+    #[test]
+    fn off_counts_requests_only() {
+        let registry = Registry::new(false);
+        let worker = registry.worker();
+        let route_slot = registry.route_slot("items");
+        worker.request_started();
+        worker.request_started();
+        worker.client_opened();
+        worker.upstream_opened(registry.upstream_slot("shop"));
+        worker.record(&Record { route_slot, total: Duration::from_secs(1), ..sample::record() });
+        let sum = registry.snapshot();
+        assert_eq!((sum.requests, sum.in_flight), (1, 1));
+        assert_eq!((sum.bytes_out, sum.client_connections_opened), (0, 0));
+        assert!(sum.routes.is_empty() && sum.upstreams.is_empty());
+    }
+}

@@ -1,0 +1,288 @@
+//! One worker's counts.
+
+use std::sync::OnceLock;
+
+use super::counter::Counter;
+use super::histogram::Histogram;
+use super::slots::{SLOTS, Slot};
+use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
+use crate::{Reason, Record};
+
+/// How many classes of status there are: none, 1xx, ... 5xx.
+pub(super) const CODES: usize = 6;
+
+const REASONS: usize = Reason::ALL.len();
+
+/// The counts of one worker: written by its thread alone, read by any.
+///
+/// Every method but the constructor is for the worker's own thread; a second writer would lose counts (see
+/// the note on single-writer counters in `stats/counter.rs`). With metrics off only requests begun and ended
+/// are counted, which the cost meter and a drain need; all else returns at once.
+///
+/// A route's and an upstream's counts are allocated when the first request meets them: 0.2 and 0.5 KiB.
+#[derive(Debug)]
+pub struct WorkerStats {
+    enabled: bool,
+    begun: Counter,
+    ended: Counter,
+    bytes_in: Counter,
+    bytes_out: Counter,
+    reasons: [Counter; REASONS],
+    clients_opened: Counter,
+    clients_closed: Counter,
+    clients_rejected: Counter,
+    handed_over: Counter,
+    messages: Counter,
+    routes: Box<[OnceLock<Box<RouteCounts>>]>,
+    upstreams: Box<[OnceLock<Box<UpstreamCounts>>]>,
+}
+
+#[derive(Debug, Default)]
+struct RouteCounts {
+    codes: [Counter; CODES],
+    duration: Histogram,
+}
+
+#[derive(Debug)]
+struct UpstreamCounts {
+    header: Histogram,
+    opened: Counter,
+    closed: Counter,
+    idle: Counter,
+    reused: Counter,
+    stale: Counter,
+    failures: [Counter; REASONS],
+}
+
+impl Default for UpstreamCounts {
+    fn default() -> Self {
+        UpstreamCounts {
+            header: Histogram::default(),
+            opened: Counter::default(),
+            closed: Counter::default(),
+            idle: Counter::default(),
+            reused: Counter::default(),
+            stale: Counter::default(),
+            failures: counters(),
+        }
+    }
+}
+
+fn counters<const N: usize>() -> [Counter; N] {
+    std::array::from_fn(|_| Counter::default())
+}
+
+fn empty_table<T>() -> Box<[OnceLock<T>]> {
+    (0..SLOTS).map(|_| OnceLock::new()).collect()
+}
+
+impl WorkerStats {
+    pub(super) fn new(enabled: bool) -> WorkerStats {
+        WorkerStats {
+            enabled,
+            begun: Counter::default(),
+            ended: Counter::default(),
+            bytes_in: Counter::default(),
+            bytes_out: Counter::default(),
+            reasons: counters(),
+            clients_opened: Counter::default(),
+            clients_closed: Counter::default(),
+            clients_rejected: Counter::default(),
+            handed_over: Counter::default(),
+            messages: Counter::default(),
+            routes: empty_table(),
+            upstreams: empty_table(),
+        }
+    }
+
+    /// A request has begun: its first byte was read. Each call is followed by one [`record`](Self::record).
+    #[inline]
+    pub fn request_started(&self) {
+        self.begun.increment();
+    }
+
+    /// An exchange has ended.
+    #[inline]
+    pub fn record(&self, record: &Record<'_>) {
+        self.ended.increment();
+        if !self.enabled {
+            return;
+        }
+        self.bytes_in.add(record.bytes_in);
+        self.bytes_out.add(record.bytes_out);
+        self.reasons[record.reason as usize].increment();
+        let route = self.routes[record.route_slot.index()].get_or_init(Box::default);
+        route.codes[code_class(record.status)].increment();
+        route.duration.observe(record.total);
+        if let Some(header) = record.header {
+            self.upstream(record.upstream_slot).header.observe(header);
+        }
+    }
+
+    /// A client's connection was accepted by this worker, or handed to it.
+    #[inline]
+    pub fn client_opened(&self) {
+        self.count(&self.clients_opened);
+    }
+
+    /// A client's connection has ended.
+    #[inline]
+    pub fn client_closed(&self) {
+        self.count(&self.clients_closed);
+    }
+
+    /// A client's connection was refused: there are as many as allowed. Not counted as opened.
+    pub fn client_rejected(&self) {
+        self.count(&self.clients_rejected);
+    }
+
+    /// A client's connection was handed to another worker before it was registered here: not counted as
+    /// opened here. Counts a message too.
+    pub fn handed_over(&self) {
+        self.count(&self.handed_over);
+        self.message_sent();
+    }
+
+    /// This worker sent a message to another.
+    pub fn message_sent(&self) {
+        self.count(&self.messages);
+    }
+
+    /// A connection to an endpoint of the upstream has opened.
+    #[inline]
+    pub fn upstream_opened(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.opened);
+    }
+
+    /// A connection to an endpoint of the upstream has closed.
+    #[inline]
+    pub fn upstream_closed(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.closed);
+    }
+
+    /// A request took a connection from the pool.
+    #[inline]
+    pub fn upstream_reused(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.reused);
+    }
+
+    /// A connection from the pool turned out to be closed by the endpoint when a request met it.
+    pub fn upstream_stale(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.stale);
+    }
+
+    /// An attempt failed, whether another one followed or not.
+    pub fn upstream_failed(&self, upstream: Slot, reason: Reason) {
+        self.count_upstream(upstream, |counts| &counts.failures[reason as usize]);
+    }
+
+    /// This worker's pool now holds so many idle connections to the upstream.
+    #[inline]
+    pub fn upstream_idle(&self, upstream: Slot, connections: usize) {
+        if self.enabled {
+            self.upstream(upstream).idle.set(connections as u64);
+        }
+    }
+
+    /// Requests begun and not yet ended in this worker.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        // In this order: what ends between the two reads counts as in flight, and never below zero.
+        let ended = self.ended.get();
+        self.begun.get().saturating_sub(ended)
+    }
+
+    pub(super) fn ended(&self) -> u64 {
+        self.ended.get()
+    }
+
+    #[inline]
+    fn count(&self, counter: &Counter) {
+        if self.enabled {
+            counter.increment();
+        }
+    }
+
+    #[inline]
+    fn count_upstream(&self, upstream: Slot, counter: impl Fn(&UpstreamCounts) -> &Counter) {
+        if self.enabled {
+            counter(self.upstream(upstream)).increment();
+        }
+    }
+
+    #[inline]
+    fn upstream(&self, slot: Slot) -> &UpstreamCounts {
+        self.upstreams[slot.index()].get_or_init(Box::default)
+    }
+
+    /// Adds this worker's counts to a snapshot whose lists are indexed by slot.
+    pub(super) fn add_to(&self, sum: &mut Snapshot) {
+        sum.in_flight += self.in_flight();
+        sum.requests += self.ended.get();
+        sum.bytes_in += self.bytes_in.get();
+        sum.bytes_out += self.bytes_out.get();
+        let closed = self.clients_closed.get();
+        let opened = self.clients_opened.get();
+        sum.client_connections += opened.saturating_sub(closed);
+        sum.client_connections_opened += opened;
+        sum.client_connections_rejected += self.clients_rejected.get();
+        sum.client_connections_handed_over += self.handed_over.get();
+        sum.messages += self.messages.get();
+        for (total, count) in sum.reasons.iter_mut().zip(&self.reasons) {
+            *total += count.get();
+        }
+        for (total, counts) in sum.routes.iter_mut().zip(&self.routes) {
+            if let Some(counts) = counts.get() {
+                counts.add_to(total);
+            }
+        }
+        for (total, counts) in sum.upstreams.iter_mut().zip(&self.upstreams) {
+            if let Some(counts) = counts.get() {
+                counts.add_to(total);
+            }
+        }
+    }
+}
+
+impl RouteCounts {
+    fn add_to(&self, sum: &mut RouteSnapshot) {
+        for (total, count) in sum.codes.iter_mut().zip(&self.codes) {
+            *total += count.get();
+        }
+        self.duration.add_to(&mut sum.duration);
+    }
+}
+
+impl UpstreamCounts {
+    fn add_to(&self, sum: &mut UpstreamSnapshot) {
+        self.header.add_to(&mut sum.header);
+        let (idle, closed, opened) = (self.idle.get(), self.closed.get(), self.opened.get());
+        let open = opened.saturating_sub(closed);
+        sum.idle += idle;
+        sum.active += open.saturating_sub(idle);
+        sum.opened += opened;
+        sum.reused += self.reused.get();
+        sum.stale += self.stale.get();
+        for (total, count) in sum.failures.iter_mut().zip(&self.failures) {
+            *total += count.get();
+        }
+    }
+}
+
+/// 1 to 5 for the classes of RFC 9110, section 15; 0 for anything else.
+#[inline]
+fn code_class(status: u16) -> usize {
+    let class = usize::from(status / 100);
+    if class < CODES { class } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes() {
+        let classes = [0, 99, 100, 204, 304, 404, 503, 600, u16::MAX].map(code_class);
+        assert_eq!(classes, [0, 0, 1, 2, 3, 4, 5, 0, 0]);
+    }
+}

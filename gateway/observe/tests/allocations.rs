@@ -1,0 +1,85 @@
+//! Recording an exchange allocates nothing: not in the counts, not in any format of the log, and not when a
+//! buffer of lines is handed to the writer. One test, in a process of its own, so that nothing else counts.
+
+use std::alloc::System;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use tollgate_observe::{
+    AccessLog, LogConfig, LogFormat, LogTarget, Reason, Record, Registry, RequestIds, Slot,
+};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const LINES: u64 = 120;
+
+fn record(route_slot: Slot, upstream_slot: Slot, id: &[u8]) -> Record<'_> {
+    Record {
+        reason: Reason::None,
+        status: 200,
+        detail: None,
+        client: SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 40_000)),
+        method: b"GET",
+        target: b"/v1/items?page=2&q=caf\xe9",
+        version: b"HTTP/1.1",
+        host: Some(b"api.example.com"),
+        referer: Some(b"https://example.com/\""),
+        user_agent: Some(b"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),
+        request_id: Some(id),
+        route: "items",
+        route_slot,
+        upstream: "shop",
+        upstream_slot,
+        endpoint: "10.0.0.1:8080",
+        bytes_in: 10,
+        bytes_out: 4_000,
+        attempts: 1,
+        reused: true,
+        started: Instant::now(),
+        connect: Some(Duration::from_micros(80)),
+        header: Some(Duration::from_micros(700)),
+        total: Duration::from_micros(900),
+    }
+}
+
+#[test]
+fn recording_allocates_nothing() {
+    let registry = Registry::new(true);
+    let stats = registry.worker();
+    let (route, upstream) = (registry.route_slot("items"), registry.upstream_slot("shop"));
+    let mut ids = RequestIds::new().expect("the system has random bytes");
+    let template = "{time} {time_local} {client} {path} {query} {total_ms} {body_ms} {user_agent}".to_owned();
+    for format in [LogFormat::Combined, LogFormat::Json, LogFormat::Template(template)] {
+        let config = LogConfig { target: LogTarget::File("/dev/null".into()), format };
+        let log = AccessLog::start(config).expect("/dev/null can be written");
+        let mut sink = log.sink();
+        for round in 1..=6 {
+            let region = Region::new(ALLOCATOR);
+            // Of the longest lines (JSON) more than a buffer holds: one is handed over on the way.
+            for _ in 0..LINES {
+                let mut id = [0; 32];
+                ids.write(&mut id);
+                stats.request_started();
+                stats.upstream_reused(upstream);
+                let record = record(route, upstream, &id);
+                stats.record(&record);
+                sink.record(&record);
+            }
+            sink.flush();
+            let end = Instant::now() + Duration::from_secs(20);
+            while log.written() < round * LINES && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // The writer sends a buffer back after it has counted its lines.
+            std::thread::sleep(Duration::from_millis(10));
+            let change = region.change();
+            // The first rounds allocate the buffers that then go back and forth.
+            if round > 3 {
+                assert_eq!((change.allocations, change.reallocations), (0, 0), "{change:?}");
+            }
+        }
+        assert_eq!((log.written(), log.dropped()), (6 * LINES, 0));
+    }
+}

@@ -6,11 +6,12 @@
 
 mod class;
 mod error;
+mod plain;
 
 pub use error::PathError;
 
 use crate::escape;
-use class::{CLASS, Class, PLAIN};
+use class::{CLASS, Class};
 
 /// What the two spellings that servers disagree on mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,29 +66,29 @@ pub fn normalise(path: &[u8], rules: &PathRules, out: &mut Vec<u8>) -> Result<No
     Ok(if out == path { Normalised::Unchanged } else { Normalised::Changed })
 }
 
-/// Whether a single pass shows that the path is in normal form. `false` says nothing: what is rare (a segment
+/// Whether one pass over the path shows that it is in normal form. `false` says nothing: what is rare (a segment
 /// that begins with a dot, an escaped slash, any error) is left to [`rewrite`], the only place with the rules.
 fn is_surely_normal(path: &[u8], rules: &PathRules) -> bool {
-    if path.first() != Some(&b'/') {
-        return false;
-    }
+    path.first() == Some(&b'/')
+        && (plain::is_plain(path, rules.merge_slashes) || is_normal_with_escapes(path, rules))
+}
+
+/// The same for paths that may hold escapes.
+fn is_normal_with_escapes(path: &[u8], rules: &PathRules) -> bool {
     let mut at = 0;
     while let Some(&byte) = path.get(at) {
-        if PLAIN[usize::from(byte)] {
-            at += 1;
-            continue;
-        }
-        match byte {
-            b'/' => match path.get(at + 1) {
+        match CLASS[usize::from(byte)] {
+            Class::Unreserved | Class::Data => at += 1,
+            Class::Slash => match path.get(at + 1) {
                 Some(b'.') => return false,
                 Some(b'/') if rules.merge_slashes => return false,
                 _ => at += 1,
             },
-            b'%' => match escape::decode(&path[at..]) {
+            Class::Percent => match escape::decode(&path[at..]) {
                 Some(byte) if stays_escaped(byte) && path[at..].starts_with(&escape::encode(byte)) => at += 3,
                 _ => return false,
             },
-            _ => return false,
+            Class::Refused(_) => return false,
         }
     }
     true

@@ -250,3 +250,46 @@ fn too_large(routes: &[RegexRoute<'_>], message: &str) -> Vec<BuildError> {
     }
     alone
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FieldSpec, ValueSpec};
+
+    #[test]
+    fn every_problem_is_reported() {
+        let path = |path: PathSpec| RouteSpec { path, ..RouteSpec::default() };
+        let regex = |text: &str| vec![FieldSpec { name: "a".into(), value: ValueSpec::Regex(text.into()) }];
+        let specs = vec![
+            RouteSpec { host: Some("a:80".into()), ..path(PathSpec::Exact("a".into())) },
+            path(PathSpec::Exact("/a/./b%7e".into())),
+            path(PathSpec::Prefix("/a/".into())),
+            path(PathSpec::Regex("/(".into())),
+            RouteSpec { headers: regex("[a"), query: regex("(?P<"), ..RouteSpec::default() },
+            path(PathSpec::Exact("/fine".into())),
+        ];
+        let errors = Router::build(specs).unwrap_err();
+        assert_eq!(errors.iter().map(BuildError::route).collect::<Vec<_>>(), [0, 0, 1, 2, 3, 4, 4]);
+        let texts: Vec<String> = errors.iter().map(BuildError::to_string).collect();
+        assert_eq!(texts[0], "a host is matched without its port: leave the port out");
+        assert_eq!(texts[1], "no request has this path: the path does not begin with a slash");
+        assert_eq!(texts[2], "no request has this path; write `/a/b~`");
+        assert_eq!(texts[3], "a prefix has no slash at its end");
+        assert_eq!(texts[4], "bad regular expression: unclosed group (at character 2)");
+        assert!(matches!(errors[5], BuildError::Regex { place: Place::Header(0), .. }));
+        assert!(matches!(errors[6], BuildError::Regex { place: Place::Query(0), .. }));
+    }
+
+    #[test]
+    fn an_expression_that_is_too_large_is_named() {
+        let path = |text: &str| RouteSpec { path: PathSpec::Regex(text.into()), ..RouteSpec::default() };
+        let errors = Router::build(vec![path("/a.*"), path("/(.{1000}){1000}")]).unwrap_err();
+        assert_eq!(errors.iter().map(BuildError::route).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn threads_may_share_it() {
+        fn shared<T: Send + Sync>() {}
+        shared::<Router>();
+    }
+}

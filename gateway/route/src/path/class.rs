@@ -38,14 +38,3 @@ pub(super) const CLASS: [Class; 256] = {
     }
     class
 };
-
-/// Whether a byte stands for itself wherever it is written: the table of the fast path, one load a byte.
-pub(super) const PLAIN: [bool; 256] = {
-    let mut plain = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        plain[byte] = matches!(CLASS[byte], Class::Unreserved | Class::Data);
-        byte += 1;
-    }
-    plain
-};

@@ -117,12 +117,16 @@ impl Hosts {
             return self.any;
         }
         let host = without_dot(host);
+        // The table's names are in lower case, so what is found there needs no look at the case.
+        if let Some(&entry) = self.exact.get(host) {
+            return Some(entry);
+        }
         if host.len() > LONGEST {
             self.any
         } else if host.iter().any(u8::is_ascii_uppercase) {
             self.find_in_lower_case(host)
         } else {
-            self.find(host)
+            self.longest_below(host)
         }
     }
 
@@ -133,11 +137,7 @@ impl Hosts {
         let lower = &mut lower[..host.len()];
         lower.copy_from_slice(host);
         lower.make_ascii_lowercase();
-        self.find(lower)
-    }
-
-    fn find(&self, host: &[u8]) -> Option<u32> {
-        self.exact.get(host).copied().or_else(|| self.longest_below(host))
+        self.exact.get(lower).copied().or_else(|| self.longest_below(lower))
     }
 
     /// The entry of the longest wildcard name above `host`, else that of any host.
@@ -146,8 +146,8 @@ impl Hosts {
             return self.any;
         }
         // The dot before the longest suffix that may be in the table. A dot at 0 has no label before it.
-        let dots = memchr::memrchr_iter(b'.', host).filter(|&dot| dot > 0);
-        let Some(mut dot) = dots.take(self.most_labels).last() else { return self.any };
+        let dots = host.iter().enumerate().skip(1).rev().filter(|&(_, &byte)| byte == b'.');
+        let Some((mut dot, _)) = dots.take(self.most_labels).last() else { return self.any };
         loop {
             let suffix = &host[dot + 1..];
             if let Some(&entry) = self.below.get(suffix) {

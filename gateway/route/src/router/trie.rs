@@ -1,7 +1,7 @@
 //! Paths as a tree of segments, one tree a host.
 //!
-//! A step down is one look-up of a segment in a hash map, so its cost depends on neither the number of routes
-//! nor that of siblings. The walk ends at the first segment that no route has: a client cannot make it deeper
+//! A step down is one comparison or one look-up of a segment in a hash map, so its cost depends on neither the
+//! number of routes nor that of siblings. The walk ends at the first segment that no route has: a client cannot make it deeper
 //! than the config did, and each byte of the path is looked at once. What an exact match, the regular
 //! expressions and the prefixes of a path need is found by that one walk: every node knows the nearest node
 //! upwards that has some.
@@ -19,7 +19,7 @@ pub(crate) struct Trie {
 
 #[derive(Default)]
 struct Node {
-    children: Map<u32>,
+    children: Children,
     /// Routes for exactly this path.
     exact: Vec<u32>,
     /// Routes for this path and all below.
@@ -30,6 +30,16 @@ struct Node {
     nearest_prefix: Option<u32>,
     /// The nearest node, from this one upwards, with `regexes`.
     nearest_regexes: Option<u32>,
+}
+
+/// What a node's children are found by.
+#[derive(Default)]
+enum Children {
+    #[default]
+    None,
+    /// The only one is compared rather than hashed: paths mostly begin with a few segments that all share.
+    One(Box<[u8]>, u32),
+    Many(Map<u32>),
 }
 
 /// Expressions whose matches all begin with one path, and their routes.
@@ -124,19 +134,24 @@ impl Trie {
         let mut node = root;
         let Some((b'/', mut rest)) = path.split_first() else { return Place { node, complete: false } };
         loop {
-            let children = &self.nodes[node as usize].children;
-            if children.is_empty() {
-                return Place { node, complete: false };
+            let step = match &self.nodes[node as usize].children {
+                Children::None => None,
+                Children::One(segment, child) => match rest.strip_prefix(&**segment) {
+                    Some(after) if after.is_empty() || after[0] == b'/' => Some((*child, after)),
+                    _ => None,
+                },
+                Children::Many(children) => {
+                    let (segment, after) = rest.split_at(memchr::memchr(b'/', rest).unwrap_or(rest.len()));
+                    children.get(segment).map(|&child| (child, after))
+                }
+            };
+            let Some((child, after)) = step else { return Place { node, complete: false } };
+            node = child;
+            // Behind a segment comes a slash or nothing.
+            match after.split_first() {
+                Some((_, next)) => rest = next,
+                None => return Place { node, complete: true },
             }
-            let end = memchr::memchr(b'/', rest).unwrap_or(rest.len());
-            match children.get(&rest[..end]) {
-                Some(&child) => node = child,
-                None => return Place { node, complete: false },
-            }
-            if end == rest.len() {
-                return Place { node, complete: true };
-            }
-            rest = &rest[end + 1..];
         }
     }
 
@@ -174,13 +189,34 @@ impl Trie {
     /// The node of `path`, made where missing; the empty path is the root.
     fn reach(&mut self, root: u32, path: &[u8]) -> u32 {
         path.split(|&byte| byte == b'/').skip(1).fold(root, |node, segment| {
-            if let Some(&child) = self.nodes[node as usize].children.get(segment) {
+            if let Some(child) = self.nodes[node as usize].children.get(segment) {
                 return child;
             }
             let child = self.add(Some(node));
             self.nodes[node as usize].children.insert(segment.into(), child);
             child
         })
+    }
+}
+
+impl Children {
+    fn get(&self, segment: &[u8]) -> Option<u32> {
+        match self {
+            Self::None => None,
+            Self::One(only, child) => (**only == *segment).then_some(*child),
+            Self::Many(children) => children.get(segment).copied(),
+        }
+    }
+
+    fn insert(&mut self, segment: Box<[u8]>, child: u32) {
+        *self = match std::mem::take(self) {
+            Self::None => Self::One(segment, child),
+            Self::One(only, first) => Self::Many(Map::from_iter([(only, first), (segment, child)])),
+            Self::Many(mut children) => {
+                children.insert(segment, child);
+                Self::Many(children)
+            }
+        };
     }
 }
 

@@ -64,7 +64,7 @@ impl<'a> Record<'a> {
     /// When the exchange ended: the time that the log gives, as nginx does.
     #[must_use]
     pub fn ended(&self) -> Instant {
-        self.started + self.total
+        self.started.checked_add(self.total).unwrap_or(self.started)
     }
 
     /// From the head of the response to the end of the exchange.

@@ -70,17 +70,16 @@ fn request(line: &mut Vec<u8>, record: &Record<'_>) {
 }
 
 fn json(line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock, millis: u32) {
-    let mut opening: &[u8] = b"{\"";
+    let start = line.len();
     for &field in Field::ALL {
         if field == Field::TimeLocal {
             continue;
         }
-        line.extend_from_slice(opening);
-        line.extend_from_slice(field.name().as_bytes());
-        line.extend_from_slice(b"\":");
+        line.extend_from_slice(field.json_key().as_bytes());
         field.value(record, millis).write_json(line, clock);
-        opening = b",\"";
     }
+    // In place of the first key's comma.
+    line[start] = b'{';
     line.push(b'}');
 }
 

@@ -89,6 +89,8 @@ pub(super) struct Output {
     path: Option<PathBuf>,
     /// The last write ended inside a line.
     torn: bool,
+    /// The path could not be opened anew: `file` is what a rotation has moved away.
+    outdated: bool,
     failed_at: Option<Instant>,
 }
 
@@ -96,11 +98,15 @@ impl Output {
     pub(super) fn stdout() -> io::Result<Output> {
         // Not through `io::stdout()`, whose line buffer would make one write of each line.
         let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        Ok(Output { file: Some(file), path: None, torn: false, failed_at: None })
+        Ok(Output::new(file, None))
     }
 
     pub(super) fn file(path: PathBuf) -> io::Result<Output> {
-        Ok(Output { file: Some(open(&path)?), path: Some(path), torn: false, failed_at: None })
+        Ok(Output::new(open(&path)?, Some(path)))
+    }
+
+    fn new(file: File, path: Option<PathBuf>) -> Output {
+        Output { file: Some(file), path, torn: false, outdated: false, failed_at: None }
     }
 }
 
@@ -159,7 +165,7 @@ impl Writer {
         });
         match result {
             Ok(()) => {
-                if self.output.failed_at.take().is_some() {
+                if !self.output.outdated && self.output.failed_at.take().is_some() {
                     self.counts.set_problem(None);
                 }
             }
@@ -179,12 +185,12 @@ impl Writer {
     /// Opens a file that failed, if the last try is long enough ago.
     fn heal(&mut self) {
         let waited = self.output.failed_at.is_none_or(|at| at.elapsed() >= REOPEN_INTERVAL);
-        if self.output.file.is_none() && waited {
+        if (self.output.file.is_none() || self.output.outdated) && waited {
             self.reopen();
         }
     }
 
-    /// Opens the path anew: after a rotation, a new file. The old one is kept if that fails.
+    /// Opens the path anew: after a rotation, a new file. The old one is used on while that fails.
     fn reopen(&mut self) {
         let Some(path) = &self.output.path else { return };
         match open(path) {
@@ -192,8 +198,12 @@ impl Writer {
                 // In a file of its own, nothing is left of the torn line.
                 self.output.torn &= file.metadata().is_ok_and(|metadata| metadata.len() > 0);
                 self.output.file = Some(file);
+                self.output.outdated = false;
             }
-            Err(error) => self.failed(&error),
+            Err(error) => {
+                self.output.outdated = true;
+                self.failed(&error);
+            }
         }
     }
 
@@ -222,4 +232,70 @@ fn write_all(file: &mut File, bytes: &[u8], done: &mut usize) -> io::Result<()> 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    fn writer(path: &std::path::Path) -> Writer {
+        let (_, queue) = sync_channel(0);
+        Writer { queue, output: Output::file(path.to_owned()).unwrap(), counts: Arc::default() }
+    }
+
+    #[test]
+    fn after_a_torn_line_the_next_starts_afresh() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        let mut writer = writer(&path);
+        writer.output.file.as_mut().unwrap().write_all(b"one\ntw").unwrap();
+        writer.output.torn = true;
+        assert_eq!(writer.write(b"three\nfour\n"), 2);
+        assert_eq!(writer.write(b"five\n"), 1);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\ntw\nthree\nfour\nfive\n");
+
+        // The same file opened anew still holds the torn line; a new file does not.
+        writer.output.torn = true;
+        writer.reopen();
+        assert!(writer.output.torn);
+        std::fs::remove_file(&path).unwrap();
+        writer.reopen();
+        assert!(!writer.output.torn);
+    }
+
+    #[test]
+    fn a_file_that_failed_is_opened_again_after_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("folder/log");
+        std::fs::create_dir(path.parent().unwrap()).unwrap();
+        let mut writer = writer(&path);
+        writer.output.file = Some(File::open(&path).unwrap());
+        assert_eq!(writer.write(b"lost\n"), 0, "it is open for reading only");
+        assert!(writer.output.file.is_none() && writer.counts.problem().is_some());
+        assert_eq!(writer.write(b"too soon\n"), 0);
+        writer.output.failed_at = Instant::now().checked_sub(REOPEN_INTERVAL);
+        assert_eq!(writer.write(b"back\n"), 1);
+        assert_eq!(writer.counts.problem(), None);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "back\n");
+    }
+
+    #[test]
+    fn a_rotation_that_fails_keeps_the_old_file_and_tries_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (live, old) = (folder.path().join("live"), folder.path().join("old"));
+        std::fs::create_dir(&live).unwrap();
+        let mut writer = writer(&live.join("log"));
+        std::fs::rename(&live, &old).unwrap();
+        writer.reopen();
+        assert_eq!(writer.write(b"one\n"), 1);
+        assert!(writer.counts.problem().unwrap().contains("live/log"));
+        std::fs::create_dir(&live).unwrap();
+        writer.output.failed_at = Instant::now().checked_sub(REOPEN_INTERVAL);
+        assert_eq!(writer.write(b"two\n"), 1);
+        assert_eq!(writer.counts.problem(), None);
+        assert_eq!(std::fs::read_to_string(old.join("log")).unwrap(), "one\n");
+        assert_eq!(std::fs::read_to_string(live.join("log")).unwrap(), "two\n");
+    }
 }

@@ -19,8 +19,12 @@ const REASONS: usize = Reason::ALL.len();
 /// the note on single-writer counters in `stats/counter.rs`). With metrics off only requests begun and ended
 /// are counted, which the cost meter and a drain need; all else returns at once.
 ///
-/// A route's and an upstream's counts are allocated when the first request meets them: 0.2 and 0.5 KiB.
+/// A route's and an upstream's counts are allocated when the first request meets them: 0.25 and 0.6 KiB.
+///
+/// All of it is aligned to 128 bytes, a pair of cache lines, which is what processors fetch ahead: no worker
+/// writes to a line that holds another's counts.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct WorkerStats {
     enabled: bool,
     begun: Counter,
@@ -38,12 +42,14 @@ pub struct WorkerStats {
 }
 
 #[derive(Debug, Default)]
+#[repr(align(128))]
 struct RouteCounts {
     codes: [Counter; CODES],
     duration: Histogram,
 }
 
 #[derive(Debug)]
+#[repr(align(128))]
 struct UpstreamCounts {
     header: Histogram,
     opened: Counter,

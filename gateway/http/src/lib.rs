@@ -1,1 +1,21 @@
 //! One message model and its codecs.
+//!
+//! A [`Head`] is one owned buffer and a table of ranges into it. [`RequestHead`] and [`ResponseHead`] add what the
+//! gateway must understand as typed fields. Routing, upstreams and policies see only these, whatever version of
+//! HTTP they came by. The codecs in [`h1`] alone read and write what says where a message ends.
+
+mod chars;
+mod error;
+pub mod h1;
+mod head;
+mod name;
+mod request;
+mod response;
+mod status;
+
+pub use error::{HeadError, HeadLimits};
+pub use head::{Field, Head, Range};
+pub use name::Name;
+pub use request::{Method, RequestHead, TargetForm, Version};
+pub use response::ResponseHead;
+pub use status::title;

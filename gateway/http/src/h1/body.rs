@@ -1,0 +1,101 @@
+//! Bodies, read.
+
+use std::ops::Range;
+
+use super::Length;
+use super::chunked::Chunked;
+
+/// Why a body is refused; the connection cannot be used any longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyError {
+    /// A chunk breaks the grammar.
+    Chunk,
+    /// The trailer section is too long.
+    Trailers,
+}
+
+/// Reads one body from however few bytes at a time. Nothing is allocated, but for trailers.
+#[derive(Clone, Debug)]
+pub struct BodyReader(Kind);
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Exactly(u64),
+    Chunked(Chunked),
+    UntilClose { ended: bool },
+}
+
+/// What one call made of its input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Bytes of the input that belong to the body, framing included. What follows is the next message.
+    pub used: usize,
+    /// Where in the input the data now stands.
+    pub data: Range<usize>,
+}
+
+impl BodyReader {
+    /// A reader for a body of this length.
+    #[must_use]
+    pub fn new(length: Length) -> Self {
+        Self(match length {
+            Length::None => Kind::Exactly(0),
+            Length::Exactly(length) => Kind::Exactly(length),
+            Length::Chunked => Kind::Chunked(Chunked::new()),
+            Length::UntilClose => Kind::UntilClose { ended: false },
+        })
+    }
+
+    /// Reads on. Chunks' data is moved together in place.
+    ///
+    /// # Errors
+    /// A chunk or trailer that breaks the grammar or a bound; the data before it in `input` is lost, and every later
+    /// call fails too.
+    pub fn read(&mut self, input: &mut [u8]) -> Result<Step, BodyError> {
+        match &mut self.0 {
+            Kind::Exactly(left) => {
+                let used = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                *left -= used as u64;
+                Ok(Step { used, data: 0..used })
+            }
+            Kind::Chunked(chunked) => chunked.read(input).map(|(used, data)| Step { used, data }),
+            Kind::UntilClose { .. } => Ok(Step { used: input.len(), data: 0..input.len() }),
+        }
+    }
+
+    /// The peer has ended its direction. Says whether that ends the body too; if not, the message was cut.
+    pub fn end_of_stream(&mut self) -> bool {
+        if let Kind::UntilClose { ended } = &mut self.0 {
+            *ended = true;
+        }
+        self.is_done()
+    }
+
+    /// Whether the body has ended.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        match &self.0 {
+            Kind::Exactly(left) => *left == 0,
+            Kind::Chunked(chunked) => chunked.is_done(),
+            Kind::UntilClose { ended } => *ended,
+        }
+    }
+
+    /// How many bytes of data are still to come, where that is known.
+    #[must_use]
+    pub fn left(&self) -> Option<u64> {
+        match &self.0 {
+            Kind::Exactly(left) => Some(*left),
+            _ => None,
+        }
+    }
+
+    /// The trailer lines of a chunked body, each with its CRLF, once it has ended.
+    #[must_use]
+    pub fn trailers(&self) -> &[u8] {
+        match &self.0 {
+            Kind::Chunked(chunked) => chunked.trailers(),
+            _ => &[],
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What `Connection` says (RFC 9112, section 9.3; RFC 9110, section 7.6.1).
+
+use crate::head::members;
+use crate::{Head, HeadError, Name, Version};
+
+/// Members of `Connection`, empty ones too. Each is compared with every field, so their number must be bounded; no
+/// peer in use sends more than a handful.
+const MAX_MEMBERS: usize = 32;
+
+/// What `Connection` says, over all its lines.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Connection {
+    close: bool,
+    keep_alive: bool,
+    /// It names `Upgrade`.
+    pub upgrade: bool,
+    /// It names fields of its own, which then concern this connection only.
+    pub nominates: bool,
+}
+
+impl Connection {
+    /// Reads it, and marks the fields that it names.
+    pub(super) fn read(head: &mut Head) -> Result<Self, HeadError> {
+        let mut connection = Self::default();
+        if !head.has(Name::Connection) {
+            return Ok(connection);
+        }
+        let mut count = 0;
+        for line in 0..head.fields.len() {
+            if head.fields[line].id != Name::Connection {
+                continue;
+            }
+            for member in members(head.fields[line].value.of(&head.bytes)) {
+                count += 1;
+                if count > MAX_MEMBERS {
+                    return Err(HeadError::TooMany);
+                }
+                if member.eq_ignore_ascii_case(b"keep-alive") {
+                    connection.keep_alive = true;
+                } else if member.eq_ignore_ascii_case(b"close") {
+                    connection.close = true;
+                } else if member.eq_ignore_ascii_case(b"upgrade") {
+                    connection.upgrade = true;
+                } else if !member.is_empty() && Name::of(member) == Name::Other {
+                    connection.nominates = true;
+                    for field in head.fields.iter_mut().filter(|field| field.id == Name::Other) {
+                        field.nominated |= field.name.of(&head.bytes).eq_ignore_ascii_case(member);
+                    }
+                }
+            }
+        }
+        Ok(connection)
+    }
+
+    /// Whether the connection goes on after this message.
+    pub(super) fn keeps(self, version: Version) -> bool {
+        !self.close && (version == Version::Http11 || self.keep_alive)
+    }
+}

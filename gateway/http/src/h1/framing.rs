@@ -1,0 +1,103 @@
+//! Where a message ends (RFC 9112, section 6.3), or that it is not certain.
+
+use crate::{Head, HeadError, Name, Version};
+
+/// Where a message's body ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Length {
+    /// There is none.
+    #[default]
+    None,
+    /// After so many bytes.
+    Exactly(u64),
+    /// With the last chunk.
+    Chunked,
+    /// With the connection; responses only.
+    UntilClose,
+}
+
+impl Length {
+    /// Whether there is no byte of body to come.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        matches!(self, Self::None | Self::Exactly(0))
+    }
+}
+
+/// What a head declares. Whatever a second reader could understand in another way is refused: both fields at once,
+/// several lengths even if equal, a coding in HTTP/1.0, and every spelling but the plain one.
+pub(super) fn declared(head: &Head, version: Version) -> Result<Option<Length>, HeadError> {
+    if head.is_repeated(Name::ContentLength) || head.is_repeated(Name::TransferEncoding) {
+        return Err(HeadError::Length);
+    }
+    match (head.get(Name::ContentLength), head.get(Name::TransferEncoding)) {
+        (None, None) => Ok(None),
+        (Some(text), None) => decimal(text).map(|length| Some(Length::Exactly(length))),
+        (Some(_), Some(_)) => Err(HeadError::Length),
+        (None, Some(coding)) => {
+            if version == Version::Http10 {
+                return Err(HeadError::Length);
+            }
+            if coding.eq_ignore_ascii_case(b"chunked") {
+                return Ok(Some(Length::Chunked));
+            }
+            Err(other_coding(coding))
+        }
+    }
+}
+
+/// A coding below a final chunked is one that the gateway does not know (501); all else leaves the end uncertain.
+fn other_coding(value: &[u8]) -> HeadError {
+    let mut members = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let is_chunked = |member: &[u8]| member.eq_ignore_ascii_case(b"chunked");
+    let last = members.next_back().unwrap_or_default();
+    let known = |member: &[u8]| {
+        [&b"gzip"[..], b"x-gzip", b"deflate", b"compress", b"x-compress"]
+            .iter()
+            .any(|coding| member.eq_ignore_ascii_case(coding))
+    };
+    if is_chunked(last) && members.all(known) { HeadError::Coding } else { HeadError::Length }
+}
+
+/// A length: digits alone, without leading zeros, below 2^63 since some origins keep it signed.
+fn decimal(text: &[u8]) -> Result<u64, HeadError> {
+    let plain = match text {
+        [b'0'] => true,
+        [b'1'..=b'9', rest @ ..] => rest.len() < 19 && rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    if !plain {
+        return Err(HeadError::Length);
+    }
+    let value = text.iter().try_fold(0u64, |sum, digit| {
+        sum.checked_mul(10).and_then(|sum| sum.checked_add(u64::from(digit - b'0')))
+    });
+    value.filter(|value| i64::try_from(*value).is_ok()).ok_or(HeadError::Length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths() {
+        for (text, value) in [("0", 0), ("5", 5), ("9223372036854775807", i64::MAX as u64)] {
+            assert_eq!(decimal(text.as_bytes()), Ok(value));
+        }
+        for text in [
+            "",
+            "+5",
+            "-1",
+            "010",
+            "00",
+            "5 ",
+            "0x5",
+            "1_0",
+            "5,5",
+            "9223372036854775808",
+            "18446744073709551616",
+        ] {
+            assert_eq!(decimal(text.as_bytes()), Err(HeadError::Length), "{text}");
+        }
+    }
+}

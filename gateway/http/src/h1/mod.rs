@@ -1,0 +1,18 @@
+//! HTTP/1.0 and 1.1 (RFC 9112).
+
+mod body;
+mod chunked;
+mod connection;
+mod framing;
+mod lines;
+mod parse_request;
+mod parse_response;
+mod target;
+mod write;
+
+pub use body::{BodyError, BodyReader, Step};
+pub use framing::Length;
+pub use lines::Progress;
+pub use parse_request::RequestParser;
+pub use parse_response::ResponseParser;
+pub use write::{ChunkHeader, LAST_CHUNK, write_decimal};

@@ -1,0 +1,132 @@
+//! Request heads.
+
+use super::connection::Connection;
+use super::framing::declared;
+use super::lines::{Lines, Progress};
+use super::{Length, target};
+use crate::chars::{is_target, token_length};
+use crate::{HeadError, HeadLimits, Method, Name, Range, RequestHead, TargetForm, Version};
+
+/// Reads one request head from however few bytes at a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequestParser {
+    lines: Lines,
+}
+
+impl RequestParser {
+    /// Goes on from where the last call stopped. `bytes` is all that was received since the head's first byte,
+    /// without an empty line before it; it may have moved since the last call. When the head is complete, `request`
+    /// owns a copy of its bytes; before, and after an error, of the whole lines so far, for the log. Each head needs
+    /// a new parser.
+    ///
+    /// # Errors
+    /// A head that is malformed or past a limit; the connection cannot be used any longer. Neither the result nor the
+    /// error depends on how many calls the bytes came in.
+    pub fn advance(
+        &mut self,
+        bytes: &[u8],
+        request: &mut RequestHead,
+        limits: &HeadLimits,
+    ) -> Result<Progress, HeadError> {
+        if self.lines.at_start() {
+            request.clear();
+            let within = limits.within_line(bytes);
+            let Some(end) = self.lines.start_line(within)? else {
+                return if limits.is_line_full(within) {
+                    Err(HeadError::LineTooLong)
+                } else if limits.is_head_full(within) {
+                    Err(HeadError::TooLarge)
+                } else {
+                    Ok(Progress::Partial)
+                };
+            };
+            if let Err(error) = request_line(request, bytes, end) {
+                request.clear();
+                return Err(error);
+            }
+            request.head.fields_start = end as u32 + 2;
+        }
+        let progress = self.lines.fields(bytes, &mut request.head, limits);
+        request.head.take(bytes, self.lines.whole());
+        if let Ok(Progress::Complete(_)) = progress {
+            understand(request)?;
+        }
+        progress
+    }
+
+    /// Whether nothing but the beginning of a request line can have been received.
+    #[must_use]
+    pub fn at_start(&self) -> bool {
+        self.lines.at_start()
+    }
+}
+
+/// `method SP target SP version`, with exactly one space each (RFC 9112, section 3).
+fn request_line(request: &mut RequestHead, bytes: &[u8], end: usize) -> Result<(), HeadError> {
+    let line = &bytes[..end];
+    let method = token_length(line);
+    if method == 0 || line.get(method) != Some(&b' ') {
+        return Err(HeadError::StartLine);
+    }
+    // The shortest rest is a one-byte target, a space and the version.
+    let version = line.len().checked_sub(8).filter(|at| *at >= method + 3).ok_or(HeadError::StartLine)?;
+    if line[version - 1] != b' ' {
+        return Err(HeadError::StartLine);
+    }
+    request.version = self::version(&line[version..])?;
+    let text = &line[method + 1..version - 1];
+    if !is_target(text) {
+        return Err(HeadError::StartLine);
+    }
+    request.method = Method::of(&line[..method]);
+    request.method_text = Range::new(0, method);
+    request.target = Range::new(method + 1, version - 1);
+    target::split(request, bytes)
+}
+
+/// The version, or whether it is one that nobody here speaks, or none at all.
+pub(super) fn version(text: &[u8]) -> Result<Version, HeadError> {
+    match text {
+        b"HTTP/1.1" => Ok(Version::Http11),
+        b"HTTP/1.0" => Ok(Version::Http10),
+        [b'H', b'T', b'T', b'P', b'/', major, b'.', minor]
+            if major.is_ascii_digit() && minor.is_ascii_digit() =>
+        {
+            Err(HeadError::Version)
+        }
+        _ => Err(HeadError::StartLine),
+    }
+}
+
+/// Reads the fields that say where the message ends and what becomes of the connection.
+fn understand(request: &mut RequestHead) -> Result<(), HeadError> {
+    let declared = declared(&request.head, request.version)?;
+    // RFC 9112, 6.3: a request without either field has no body.
+    request.length = declared.unwrap_or(Length::None);
+    // Refused by all but a forward proxy; nothing in it needs to be understood, and the connection ends with it.
+    if request.form == TargetForm::Authority {
+        return Ok(());
+    }
+    target::host(request)?;
+    let connection = Connection::read(&mut request.head)?;
+    request.keep_alive = connection.keeps(request.version);
+    request.nominates = connection.nominates;
+    let is_11 = request.version == Version::Http11;
+    let head = &request.head;
+    // RFC 9110, 7.8: without `Connection: upgrade` or in HTTP/1.0 it does not count; nor does a second line of it.
+    if is_11 && connection.upgrade {
+        request.upgrade = head.find(Name::Upgrade).filter(|value| !value.is_empty());
+    }
+    // RFC 9110, 10.1.1: an HTTP/1.0 client's is ignored.
+    if is_11 && head.has(Name::Expect) {
+        if !head.all(Name::Expect).all(|value| value.eq_ignore_ascii_case(b"100-continue")) {
+            return Err(HeadError::Expect);
+        }
+        request.expect_continue = !request.length.is_empty();
+    }
+    request.wants_trailers = head.list(Name::Te).any(|member| member.eq_ignore_ascii_case(b"trailers"));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

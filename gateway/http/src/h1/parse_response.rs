@@ -1,0 +1,100 @@
+//! Response heads.
+
+use super::connection::Connection;
+use super::framing::declared;
+use super::lines::{Lines, Progress};
+use super::{Length, parse_request};
+use crate::{HeadError, HeadLimits, Method, Range, ResponseHead, Version};
+
+/// Reads one response head from however few bytes at a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ResponseParser {
+    lines: Lines,
+}
+
+impl ResponseParser {
+    /// Goes on from where the last call stopped. `bytes` is all that was received since the head's first byte; it may
+    /// have moved since the last call. `asked` is the method of the request: it decides whether there is a body
+    /// (RFC 9112, 6.3). When the head is complete, `response` owns a copy of its bytes; before, and after an error,
+    /// of the whole lines so far, for the log. Each head needs a new parser.
+    ///
+    /// # Errors
+    /// A head that is malformed or past a limit; the connection cannot be used any longer. Neither the result nor the
+    /// error depends on how many calls the bytes came in.
+    pub fn advance(
+        &mut self,
+        bytes: &[u8],
+        asked: Method,
+        response: &mut ResponseHead,
+        limits: &HeadLimits,
+    ) -> Result<Progress, HeadError> {
+        if self.lines.at_start() {
+            response.clear();
+            let within = limits.within_head(bytes);
+            // Whoever is no HTTP server is found out by the first bytes, not at the limit.
+            const BEGINNING: &[u8] = b"HTTP/";
+            if !within.starts_with(&BEGINNING[..within.len().min(BEGINNING.len())]) {
+                return Err(HeadError::StartLine);
+            }
+            let Some(end) = self.lines.start_line(within)? else {
+                return if limits.is_head_full(within) {
+                    Err(HeadError::TooLarge)
+                } else {
+                    Ok(Progress::Partial)
+                };
+            };
+            if let Err(error) = status_line(response, &bytes[..end]) {
+                response.clear();
+                return Err(error);
+            }
+            response.head.fields_start = end as u32 + 2;
+        }
+        let progress = self.lines.fields(bytes, &mut response.head, limits);
+        response.head.take(bytes, self.lines.whole());
+        if let Ok(Progress::Complete(_)) = progress {
+            understand(response, asked)?;
+        }
+        progress
+    }
+}
+
+/// `version SP status SP [reason]` (RFC 9112, section 4); the last space may be missing, as some servers do.
+fn status_line(response: &mut ResponseHead, line: &[u8]) -> Result<(), HeadError> {
+    if line.len() < 12 || line[8] != b' ' {
+        return Err(HeadError::StartLine);
+    }
+    response.version = parse_request::version(&line[..8])?;
+    let digits = &line[9..12];
+    if !digits.iter().all(u8::is_ascii_digit) || !matches!(line.get(12), None | Some(b' ')) {
+        return Err(HeadError::StartLine);
+    }
+    response.status = digits.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0'));
+    if response.status < 100 {
+        return Err(HeadError::StartLine);
+    }
+    response.status_line = Range::new(9, line.len());
+    Ok(())
+}
+
+/// Reads the fields that say where the message ends and what becomes of the connection.
+fn understand(response: &mut ResponseHead, asked: Method) -> Result<(), HeadError> {
+    let declared = declared(&response.head, response.version)?;
+    let bodiless = asked == Method::Head
+        || matches!(response.status, ..200 | 204 | 304)
+        || (asked == Method::Connect && response.status < 300);
+    response.length = match declared {
+        _ if bodiless => Length::None,
+        Some(length) => length,
+        None => Length::UntilClose,
+    };
+    let connection = Connection::read(&mut response.head)?;
+    response.keep_alive = connection.keeps(response.version) && response.length != Length::UntilClose;
+    response.nominates = connection.nominates;
+    if response.status == 101 && (response.version == Version::Http10 || !connection.upgrade) {
+        return Err(HeadError::StartLine);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

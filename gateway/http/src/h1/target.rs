@@ -1,0 +1,118 @@
+//! Request targets and hosts (RFC 9112, section 3.2 and 3.3).
+
+use std::net::Ipv6Addr;
+
+use memchr::memchr;
+
+use crate::chars::name_length;
+use crate::request::Method;
+use crate::{HeadError, Name, Range, RequestHead, TargetForm};
+
+/// Splits the target into its parts.
+pub(super) fn split(request: &mut RequestHead, bytes: &[u8]) -> Result<(), HeadError> {
+    let (start, end) = (request.target.start as usize, request.target.end as usize);
+    let target = &bytes[start..end];
+    match target {
+        // RFC 9112, 3.2.3: CONNECT has this form only, and no other method has it.
+        _ if request.method == Method::Connect => {
+            request.form = TargetForm::Authority;
+            request.authority = request.target;
+            request.host = host_of(target, request.target).map_err(|_| HeadError::StartLine)?;
+        }
+        [b'/', ..] => {
+            request.form = TargetForm::Origin;
+            path_and_query(request, bytes, start);
+        }
+        b"*" if request.method == Method::Options => {
+            request.form = TargetForm::Asterisk;
+            request.path = request.target;
+        }
+        _ => {
+            let scheme = [&b"http://"[..], b"https://"]
+                .into_iter()
+                .find(|scheme| {
+                    target.get(..scheme.len()).is_some_and(|have| have.eq_ignore_ascii_case(scheme))
+                })
+                .ok_or(HeadError::StartLine)?;
+            let authority_start = start + scheme.len();
+            let rest = &bytes[authority_start..end];
+            let length = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
+            request.form = TargetForm::Absolute;
+            request.authority = Range::new(authority_start, authority_start + length);
+            path_and_query(request, bytes, authority_start + length);
+        }
+    }
+    Ok(())
+}
+
+fn path_and_query(request: &mut RequestHead, bytes: &[u8], start: usize) {
+    let end = request.target.end as usize;
+    match memchr(b'?', &bytes[start..end]) {
+        Some(offset) => {
+            request.path = Range::new(start, start + offset);
+            request.query = Some(Range::new(start + offset + 1, end));
+        }
+        None => request.path = Range::new(start, end),
+    }
+}
+
+/// Finds the host that a request is for. RFC 9112, 3.2: none in HTTP/1.1, more than one, or a malformed one is a
+/// 400. An absolute target's host counts (3.2.2); a `Host` that disagrees with it is refused, since whoever is next
+/// may believe the other.
+pub(super) fn host(request: &mut RequestHead) -> Result<(), HeadError> {
+    let head = &request.head;
+    if head.is_repeated(Name::Host) {
+        return Err(HeadError::Host);
+    }
+    let Some(field) = head.find(Name::Host) else {
+        if request.version == crate::Version::Http11 {
+            return Err(HeadError::Host);
+        }
+        if request.form == TargetForm::Absolute {
+            request.host = host_of(head.slice(request.authority), request.authority)?;
+        }
+        return Ok(());
+    };
+    if request.form == TargetForm::Absolute {
+        if !head.slice(field).eq_ignore_ascii_case(head.slice(request.authority)) {
+            return Err(HeadError::Host);
+        }
+    } else {
+        request.authority = field;
+    }
+    request.host = host_of(head.slice(request.authority), request.authority)?;
+    Ok(())
+}
+
+/// The host of `host[:port]`, which must be well formed.
+fn host_of(text: &[u8], at: Range) -> Result<Range, HeadError> {
+    let (length, port) = match text {
+        [b'[', rest @ ..] => {
+            let inside = memchr(b']', rest).ok_or(HeadError::Host)?;
+            let address = str::from_utf8(&rest[..inside]).map_err(|_| HeadError::Host)?;
+            address.parse::<Ipv6Addr>().map_err(|_| HeadError::Host)?;
+            (inside + 2, &rest[inside + 1..])
+        }
+        _ => {
+            let length = name_length(text);
+            (length, &text[length..])
+        }
+    };
+    let is_port = match port {
+        [] => true,
+        // RFC 3986, 3.2.3 lets the port be empty.
+        [b':', digits @ ..] => {
+            digits.len() <= 5
+                && digits.iter().all(u8::is_ascii_digit)
+                && digits.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')) <= 0xffff
+        }
+        _ => false,
+    };
+    if length == 0 || !is_port {
+        return Err(HeadError::Host);
+    }
+    Ok(Range { start: at.start, end: at.start + length as u32 })
+}
+
+#[cfg(test)]
+mod tests;

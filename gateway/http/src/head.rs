@@ -1,0 +1,168 @@
+//! A message head: one owned buffer and a table of ranges into it.
+
+use crate::Name;
+
+/// A part of a head's buffer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Range {
+    /// Offset of the first byte.
+    pub start: u32,
+    /// Offset past the last byte.
+    pub end: u32,
+}
+
+impl Range {
+    /// Heads are limited to what 32 bits count: see [`HeadLimits`](crate::HeadLimits).
+    pub(crate) fn new(start: usize, end: usize) -> Self {
+        Self { start: start as u32, end: end as u32 }
+    }
+
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+
+    /// The bytes that it stands for in the buffer that it was made for.
+    #[must_use]
+    pub fn of(self, bytes: &[u8]) -> &[u8] {
+        &bytes[self.start as usize..self.end as usize]
+    }
+}
+
+/// One field line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// The name, if the gateway knows it.
+    pub id: Name,
+    /// Whether `Connection` names it, so that it must not go further (RFC 9110, 7.6.1). Only fields that the gateway
+    /// does not know can be named: the others are not for a peer to remove.
+    pub nominated: bool,
+    /// The name as written; the line begins with it.
+    pub name: Range,
+    /// The value without the white space around it.
+    pub value: Range,
+    /// Offset past the line's CRLF.
+    pub line_end: u32,
+}
+
+/// A message head as it was received: start line, fields, and the empty line that ends it. Until it is complete, and
+/// after an error, it holds the whole lines so far.
+#[derive(Clone, Debug, Default)]
+pub struct Head {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) fields: Vec<Field>,
+    /// Offset past the start line's CRLF.
+    pub(crate) fields_start: u32,
+    /// The names that are there, and those that are there more than once: most questions that a gateway asks of a
+    /// head are about fields that it has not, and these answer without a look at any field.
+    known: u64,
+    repeated: u64,
+}
+
+impl Head {
+    /// The whole head as received.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The field lines, in the order received.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// The bytes of a part.
+    #[must_use]
+    pub fn slice(&self, range: Range) -> &[u8] {
+        range.of(&self.bytes)
+    }
+
+    /// Whether there is a field of this name. For [`Name::Other`] and [`Name::Alias`]: of any such name.
+    #[must_use]
+    pub const fn has(&self, name: Name) -> bool {
+        self.known & name.bit() != 0
+    }
+
+    /// Whether there are several field lines of this name. For [`Name::Other`] and [`Name::Alias`]: of any such names.
+    #[must_use]
+    pub const fn is_repeated(&self, name: Name) -> bool {
+        self.repeated & name.bit() != 0
+    }
+
+    /// The value of the first field of a known name.
+    #[must_use]
+    pub fn get(&self, name: Name) -> Option<&[u8]> {
+        self.find(name).map(|value| self.slice(value))
+    }
+
+    /// Where the value of the first field of a known name is.
+    pub(crate) fn find(&self, name: Name) -> Option<Range> {
+        if !self.has(name) {
+            return None;
+        }
+        self.fields.iter().find(|field| field.id == name).map(|field| field.value)
+    }
+
+    /// The value of the first field of any name, in any case.
+    #[must_use]
+    pub fn get_by_text(&self, name: &[u8]) -> Option<&[u8]> {
+        match Name::of(name) {
+            Name::Other | Name::Alias => {
+                let named = |field: &&Field| self.slice(field.name).eq_ignore_ascii_case(name);
+                self.fields.iter().find(named).map(|field| self.slice(field.value))
+            }
+            known => self.get(known),
+        }
+    }
+
+    /// The values of every field of a known name.
+    pub fn all(&self, name: Name) -> impl Iterator<Item = &[u8]> {
+        let fields = if self.has(name) { self.fields.as_slice() } else { &[] };
+        fields.iter().filter(move |field| field.id == name).map(|field| self.slice(field.value))
+    }
+
+    /// The members of a comma-separated list over all fields of a known name, without empty ones
+    /// (RFC 9110, 5.6.1). For lists without quoted strings.
+    pub fn list(&self, name: Name) -> impl Iterator<Item = &[u8]> {
+        self.all(name).flat_map(members).filter(|member| !member.is_empty())
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.fields.clear();
+        self.fields_start = 0;
+        self.known = 0;
+        self.repeated = 0;
+    }
+
+    pub(crate) fn push(&mut self, field: Field) {
+        self.repeated |= self.known & field.id.bit();
+        self.known |= field.id.bit();
+        self.fields.push(field);
+    }
+
+    /// Takes over the bytes before `end` that it has not yet.
+    pub(crate) fn take(&mut self, received: &[u8], end: usize) {
+        self.bytes.extend_from_slice(&received[self.bytes.len()..end]);
+    }
+
+    /// Appends the field lines that `keep` wants, as they were written. Lines side by side go in one copy.
+    pub fn copy_fields(&self, out: &mut Vec<u8>, mut keep: impl FnMut(&Field) -> bool) {
+        let mut start = self.fields_start as usize;
+        for field in &self.fields {
+            if !keep(field) {
+                out.extend_from_slice(&self.bytes[start..field.name.start as usize]);
+                start = field.line_end as usize;
+            }
+        }
+        let end = self.fields.last().map_or(start, |field| field.line_end as usize);
+        out.extend_from_slice(&self.bytes[start..end]);
+    }
+}
+
+/// The members of one comma-separated list, empty ones too.
+pub(crate) fn members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii)
+}

@@ -1,0 +1,44 @@
+//! A response head with what the gateway understands of it.
+
+use crate::h1::Length;
+use crate::{Field, Head, Range, Version};
+
+/// A response head with what the gateway understands of it. Kept and filled anew for every response.
+#[derive(Clone, Debug, Default)]
+pub struct ResponseHead {
+    /// The head as received.
+    pub head: Head,
+    /// The version.
+    pub version: Version,
+    /// The status, 100 to 599 (to 999 as some origins send).
+    pub status: u16,
+    /// From the status on to the end of the start line.
+    pub status_line: Range,
+    /// Where the body ends.
+    pub length: Length,
+    /// Whether the origin keeps the connection.
+    pub keep_alive: bool,
+    /// Whether `Connection` names fields of its own that must not go further.
+    pub nominates: bool,
+}
+
+impl ResponseHead {
+    /// Makes it empty and keeps its buffers.
+    pub fn clear(&mut self) {
+        let mut head = std::mem::take(&mut self.head);
+        head.clear();
+        *self = Self { head, ..Self::default() };
+    }
+
+    /// Whether a final response follows this one (RFC 9110, 15.2). 101 is final.
+    #[must_use]
+    pub const fn is_interim(&self) -> bool {
+        self.status < 200 && self.status != 101
+    }
+
+    /// Whether `Connection` names this field, so that it must not go further.
+    #[must_use]
+    pub const fn is_nominated(&self, field: &Field) -> bool {
+        field.nominated
+    }
+}

@@ -24,11 +24,6 @@ macro_rules! fields {
             pub const fn name(self) -> &'static str {
                 match self { $(Field::$variant => $name,)+ }
             }
-
-            /// The name as a key after another member: in one piece, since each append checks for room.
-            pub(super) const fn json_key(self) -> &'static str {
-                match self { $(Field::$variant => concat!(",\"", $name, "\":"),)+ }
-            }
         }
     };
 }

@@ -70,16 +70,17 @@ fn request(line: &mut Vec<u8>, record: &Record<'_>) {
 }
 
 fn json(line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock, millis: u32) {
-    let start = line.len();
+    let mut opening: &[u8] = b"{\"";
     for &field in Field::ALL {
         if field == Field::TimeLocal {
             continue;
         }
-        line.extend_from_slice(field.json_key().as_bytes());
+        line.extend_from_slice(opening);
+        line.extend_from_slice(field.name().as_bytes());
+        line.extend_from_slice(b"\":");
         field.value(record, millis).write_json(line, clock);
+        opening = b",\"";
     }
-    // In place of the first key's comma.
-    line[start] = b'{';
     line.push(b'}');
 }
 

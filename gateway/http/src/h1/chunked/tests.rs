@@ -1,1 +1,180 @@
+use super::*;
+use crate::h1::{BodyReader, Length};
 
+/// All of a body's data, its trailers, and what follows it; read so many bytes at a time.
+fn read(input: &[u8], step: usize) -> Result<(Vec<u8>, Vec<u8>, usize), BodyError> {
+    let mut reader = BodyReader::new(Length::Chunked);
+    let (mut data, mut at) = (Vec::new(), 0);
+    while at < input.len() && !reader.is_done() {
+        let mut piece = input[at..input.len().min(at.saturating_add(step))].to_vec();
+        let read = reader.read(&mut piece)?;
+        data.extend_from_slice(&piece[read.data]);
+        at += read.used;
+    }
+    assert!(reader.is_done(), "cut: {}", input.escape_ascii());
+    Ok((data, reader.trailers().to_vec(), at))
+}
+
+fn both(input: &[u8]) -> Result<(Vec<u8>, Vec<u8>, usize), BodyError> {
+    let whole = read(input, usize::MAX);
+    assert_eq!(whole, read(input, 1), "{}", input.escape_ascii());
+    whole
+}
+
+#[test]
+fn bodies() {
+    for (input, data, trailers) in [
+        ("0\r\n\r\n", "", ""),
+        ("5\r\nhello\r\n0\r\n\r\n", "hello", ""),
+        ("5\r\nhello\r\n1\r\n \r\n5\r\nworld\r\n000\r\n\r\n", "hello world", ""),
+        ("A\r\n0123456789\r\n0000000000000000\r\n\r\n", "0123456789", ""),
+        ("a;b=c;d=\"e\"\r\n\r\n0\r\n\r\n67\r\r\n0;x\r\n\r\n", "\r\n0\r\n\r\n67\r", ""),
+        ("1;\r\nx\r\n0\r\n\r\n", "x", ""),
+        ("0\r\nX-Sum: 1\r\nETag:a \r\n\r\n", "", "X-Sum: 1\r\nETag:a \r\n"),
+        // What a trailer may not say is dropped.
+        ("0\r\nContent-Length: 1\r\nX: y\r\nHost: a\r\nx_real_ip: 1\r\n\r\n", "", "X: y\r\n"),
+        ("0\r\nX_Real_IP: 1\r\nauthorization: a\r\n\r\n", "", ""),
+    ] {
+        let followed = [input.as_bytes(), b"GET / HTTP/1.1"].concat();
+        let Ok((got, lines, used)) = both(&followed) else { panic!("{input:?}") };
+        assert_eq!(got, data.as_bytes(), "{input:?}");
+        assert_eq!(
+            (lines.escape_ascii().to_string(), used),
+            (trailers.as_bytes().escape_ascii().to_string(), input.len()),
+            "{input:?}"
+        );
+    }
+}
+
+#[test]
+fn bad_chunks() {
+    for input in [
+        // Sizes.
+        "\r\n",
+        "\n",
+        " 1\r\n",
+        "0x1\r\n",
+        "x\r\n",
+        "_\r\n",
+        "1_0\r\n",
+        "+1\r\n",
+        "-1\r\n",
+        "1 \r\n",
+        "1\t\r\n",
+        "1 ;a\r\n",
+        "g\r\n",
+        "1,\r\n",
+        ";a\r\n",
+        "\u{ff11}\r\n",
+        "1.0\r\n",
+        "\"1\"\r\n",
+        "1000000000000000\r\n",
+        "8000000000000000\r\n",
+        "ffffffffffffffff\r\n",
+        "10000000000000000\r\n",
+        "00000000000000001\r\n",
+        "fffffffffffffffff\r\n",
+        // Ends of lines.
+        "1\nx\r\n",
+        "1\r\r\n",
+        "1\rx",
+        "1\r\nx\n",
+        "1\r\nx\r\r",
+        "1\r\nx0\r\n",
+        "1\r\nxx",
+        "1\r\nx\rX",
+        "1\r\nx 0\r\n",
+        "0\n\r\n",
+        "0\r\n\n",
+        "0\r\n\rX",
+        "0\r\n\r\r\n",
+        // Extensions.
+        "1;a\nb\r\n",
+        "1;a\rb\r\n",
+        "1;\0\r\n",
+        "1;\u{7f}\r\n",
+        "1;a\n\r\n",
+        "0;\n\r\n",
+        // Trailers.
+        "0\r\nX\r\n\r\n",
+        "0\r\n: y\r\n\r\n",
+        "0\r\nX : y\r\n\r\n",
+        "0\r\n X: y\r\n\r\n",
+        "0\r\nX: y\n\r\n",
+        "0\r\nX: y\r\n z\r\n\r\n",
+        "0\r\nX: \0\r\n\r\n",
+        "0\r\nX: y\rZ\r\n\r\n",
+        "0\r\nContent-Length : 1\r\n\r\n",
+    ] {
+        let input = format!("3\r\nabc\r\n{input}");
+        assert_eq!(both(input.as_bytes()).map(|_| ()), Err(BodyError::Chunk), "{input:?}");
+        assert_eq!(both(&input.as_bytes()[8..]).map(|_| ()), Err(BodyError::Chunk), "first: {input:?}");
+    }
+}
+
+#[test]
+fn sizes_below_2_to_the_60() {
+    let mut reader = BodyReader::new(Length::Chunked);
+    let mut input = b"0fffffffffffffff\r\nx".to_vec();
+    let step = reader.read(&mut input).unwrap();
+    assert_eq!((step.used, step.data), (19, 18..19));
+    assert!(!reader.is_done() && reader.left().is_none());
+}
+
+#[test]
+fn a_failed_body_stays_failed() {
+    let mut reader = BodyReader::new(Length::Chunked);
+    assert!(reader.read(&mut b"x".to_vec()).is_err());
+    assert!(reader.read(&mut b"0\r\n\r\n".to_vec()).is_err());
+    assert!(!reader.is_done() && !reader.end_of_stream());
+}
+
+#[test]
+fn extensions_are_bounded() {
+    let chunk = |extension: usize| [&b"1;"[..], &vec![b'e'; extension], b"\r\nx\r\n"].concat();
+    let body = |chunks: &[usize]| {
+        let chunks: Vec<u8> = chunks.iter().flat_map(|extension| chunk(*extension)).collect();
+        both(&[&chunks[..], b"0\r\n\r\n"].concat()).map(|(data, ..)| data.len())
+    };
+    assert_eq!(body(&[1024]), Ok(1));
+    assert_eq!(body(&[1025]), Err(BodyError::Chunk));
+    assert_eq!(body(&[64 * 1024]), Err(BodyError::Chunk));
+    assert_eq!(body(&[1024; 16]), Ok(16));
+    assert_eq!(body(&[[1024; 16].as_slice(), &[0]].concat()), Ok(17));
+    assert_eq!(body(&[[1024; 16].as_slice(), &[1]].concat()), Err(BodyError::Chunk));
+}
+
+#[test]
+fn trailers_are_bounded_whether_kept_or_dropped() {
+    for name in ["x-a", "host"] {
+        let body = |size: usize| {
+            let mut text = format!("{name}: a\r\n").repeat(500).into_bytes();
+            text.extend(
+                [format!("{name}:").as_bytes(), &vec![b'v'; size - text.len() - name.len() - 3], b"\r\n"]
+                    .concat(),
+            );
+            assert_eq!(text.len(), size);
+            both(&[&b"0\r\n"[..], &text, b"\r\n"].concat()).map(|(_, trailers, _)| trailers.len())
+        };
+        let kept = if name == "host" { 0 } else { 8192 };
+        assert_eq!(body(8192), Ok(kept), "{name}");
+        assert_eq!(body(8193), Err(BodyError::Trailers), "{name}");
+    }
+}
+
+#[test]
+fn other_lengths() {
+    let mut input = *b"hello";
+    let mut exact = BodyReader::new(Length::Exactly(3));
+    assert_eq!((exact.left(), exact.is_done(), exact.end_of_stream()), (Some(3), false, false));
+    let step = exact.read(&mut input).unwrap();
+    assert_eq!((step.used, step.data, exact.is_done()), (3, 0..3, true));
+    assert_eq!(exact.read(&mut input).unwrap().used, 0);
+
+    assert!(BodyReader::new(Length::None).is_done() && BodyReader::new(Length::Exactly(0)).is_done());
+
+    let mut open = BodyReader::new(Length::UntilClose);
+    assert_eq!(open.read(&mut input).unwrap().used, 5);
+    assert!(!open.is_done() && open.end_of_stream() && open.is_done());
+    assert!(!BodyReader::new(Length::Chunked).end_of_stream());
+}

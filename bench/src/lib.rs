@@ -1,1 +1,0 @@
-//! Runs gateway, nginx and HAProxy interleaved on equal terms and prints the toll of each.

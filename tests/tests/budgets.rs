@@ -1,0 +1,115 @@
+//! What a request may cost, counted: system calls, messages between workers, memory of an idle connection.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tollgate_tests::{Gateway, Origin, eventually};
+
+/// Every call that sockets (or what wakes their readers) cost; the poll itself is not counted.
+const SOCKET_CALLS: &str = "read,readv,recvfrom,recvmsg,recvmmsg,write,writev,sendto,sendmsg,sendmmsg,splice,sendfile,\
+    accept4,accept,connect,socket,close,shutdown,getsockopt,setsockopt,getpeername,getsockname,ioctl,fcntl,epoll_ctl";
+
+fn traced(pid: u32) -> bool {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    tasks.flatten().all(|task| {
+        let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
+        status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|tracer| tracer.trim() != "0"))
+    })
+}
+
+#[test]
+fn a_keep_alive_request_needs_four_socket_calls() {
+    const REQUESTS: usize = 200;
+    if Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_err() {
+        eprintln!("SKIPPED: strace is not installed, so the system calls of a request were NOT counted");
+        return;
+    }
+    for (what, request) in [
+        ("GET", "GET /x HTTP/1.1\r\nHost: a\r\nUser-Agent: t\r\nAccept: */*\r\n\r\n"),
+        ("POST", "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nsome body"),
+    ] {
+        let origin = Origin::ok();
+        let gateway = Gateway::with(&origin, "workers: 1\naccess_log: off");
+        let mut client = gateway.client();
+        for _ in 0..50 {
+            assert_eq!(client.ask(request).status, 200);
+        }
+        let file = gateway.directory().join("strace.out");
+        let mut strace = Command::new("strace")
+            .args(["-f", "-qq", "-e", &format!("trace={SOCKET_CALLS}"), "-o"])
+            .arg(&file)
+            .args(["-p", &gateway.pid().to_string()])
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("strace starts");
+        let mut refused = false;
+        eventually("strace to be attached", || {
+            refused = strace.try_wait().expect("the child is ours").is_some();
+            refused || traced(gateway.pid())
+        });
+        if refused {
+            eprintln!(
+                "SKIPPED: strace may not attach here, so the system calls of a request were NOT counted"
+            );
+            return;
+        }
+        for _ in 0..REQUESTS {
+            assert_eq!(client.ask(request).status, 200);
+        }
+        kill_process(Pid::from_child(&strace), Signal::INT).expect("strace is there");
+        strace.wait().expect("strace ends");
+        let text = fs::read_to_string(&file).expect("strace's output");
+        // With -f a call that another thread interrupts is written twice: `<unfinished ...>` and `... resumed`.
+        let calls: Vec<&str> =
+            text.lines().filter(|line| !line.contains(" resumed>") && line.contains('(')).collect();
+        // The housekeeping of other threads (a clock tick, say) may add a few in all.
+        let (count, allowed) = (calls.len(), 4 * REQUESTS + 40);
+        let sample = calls[..calls.len().min(12)].join("\n");
+        assert!(count <= allowed, "{what}: {count} socket calls for {REQUESTS} requests, such as\n{sample}");
+        assert!(count >= 2 * REQUESTS, "{what}: only {count} calls were seen: strace missed the worker");
+    }
+}
+
+#[test]
+fn workers_exchange_no_message_over_keep_alive_requests() {
+    let origin = Origin::ok();
+    let gateway = Gateway::with(&origin, "workers: 2");
+    let mut clients: Vec<_> = (0..8).map(|_| gateway.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("/").status, 200);
+    }
+    let messages = || gateway.metrics().sum("tollgate_worker_messages_total", "").expect("the metric");
+    let before = messages();
+    for _ in 0..50 {
+        for client in &mut clients {
+            assert_eq!(client.get("/").status, 200);
+        }
+    }
+    let scrapes = messages() - before;
+    assert!(scrapes <= 0.0, "{scrapes} messages for 400 requests");
+}
+
+#[test]
+fn an_idle_connection_costs_little_memory() {
+    const CONNECTIONS: u64 = 2_000;
+    let origin = Origin::ok();
+    let gateway = Gateway::with(&origin, "access_log: off");
+    // Warm up: what a burst leaves behind in the allocator is not the connections' own.
+    let mut warm: Vec<_> = (0..50).map(|_| gateway.client()).collect();
+    for client in &mut warm {
+        assert_eq!(client.get("/").status, 200);
+    }
+    let before = gateway.memory_kib("VmRSS");
+    let mut clients: Vec<_> = (0..CONNECTIONS).map(|_| gateway.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("/").status, 200);
+    }
+    let after = gateway.memory_kib("VmRSS");
+    let each = (after.saturating_sub(before) * 1024) / CONNECTIONS;
+    assert!(each <= 2048, "{each} bytes an idle connection ({before} KiB before, {after} KiB after)");
+    drop(clients);
+    drop(warm);
+    eventually("the connections to be gone", || gateway.open_files() < 100);
+    assert_eq!(gateway.client().get("/").status, 200);
+}

@@ -1,0 +1,137 @@
+//! The command line: check, explain, schema, help, and starts that fail.
+
+use std::fs;
+use std::path::PathBuf;
+
+use tollgate_tests::{Ran, refused_address, tollgate};
+
+/// A config file of the test's own.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("tollgate-e2e-cli-{}-{name}.yaml", std::process::id()));
+        fs::write(&path, text).expect("written");
+        Self(path)
+    }
+
+    fn run(&self, command: &str, rest: &[&str]) -> Ran {
+        tollgate(&[&[command, self.0.to_str().expect("UTF-8")], rest].concat())
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+const GOOD: &str = "listen: 127.0.0.1:8080\nroutes:\n  - name: v1\n    match: api.example.com/v1/*\n    to: [10.0.0.1:8080, 10.0.0.2:8080]\n\
+    \x20   rewrite: {prefix: /}\n  - {name: beta, match: {path: /beta, headers: {X-Env: beta}}, respond: 204}\n";
+
+#[test]
+fn check_of_a_good_file() {
+    let ran = File::new("good", GOOD).run("check", &[]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+#[test]
+fn check_of_five_mistakes_tells_all_five() {
+    let file = File::new(
+        "bad",
+        "listn: 127.0.0.1:8080\n\
+         timeouts:\n\
+         \x20 header: fast\n\
+         routes:\n\
+         \x20 - match: \"/v1/*\"\n\
+         \x20   too: [10.0.0.1:8080]\n\
+         \x20 - match: \"/v2/*\"\n\
+         \x20   to: nowhere\n\
+         \x20 - match: \"/v3/*\"\n\
+         \x20   respond: 99\n",
+    );
+    let ran = file.run("check", &[]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    let text = ran.all();
+    let name = file.0.file_name().and_then(|name| name.to_str()).expect("a name");
+    for (line, key) in [(1, "listn"), (3, "fast"), (6, "too"), (8, "nowhere"), (10, "99")] {
+        assert!(text.contains(&format!("{name}:{line}:")), "no message for line {line}:\n{text}");
+        assert!(text.contains(key), "{key} is not shown:\n{text}");
+    }
+    assert!(text.contains("listen"), "no suggestion:\n{text}");
+    assert!(text.matches('^').count() >= 5, "five carets:\n{text}");
+}
+
+#[test]
+fn check_of_a_missing_file() {
+    let ran = tollgate(&["check", "/no/such/file.yaml"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.all().contains("/no/such/file.yaml"), "{ran:?}");
+}
+
+#[test]
+fn run_of_a_bad_file_does_not_start() {
+    let ran = File::new("norun", "routes: [{match: /x}]").run("run", &[]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.err.contains("norun.yaml:1:"), "{ran:?}");
+}
+
+#[test]
+fn run_on_an_address_that_cannot_be_bound_says_so() {
+    // An address of a documentation block (RFC 5737): no machine has it.
+    let text =
+        format!("listen: 192.0.2.1:80\nadmin: {}\nroutes: [{{match: /x, respond: 204}}]", refused_address());
+    let ran = File::new("nobind", &text).run("run", &[]);
+    assert!(ran.code.is_some_and(|code| code != 0), "{ran:?}");
+    assert!(ran.err.contains("192.0.2.1:80"), "{ran:?}");
+}
+
+#[test]
+fn explain_says_what_would_happen() {
+    let file = File::new("explain", GOOD);
+    let ran = file.run("explain", &["GET", "http://api.example.com/v1/users?x=1"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for word in ["v1", "/users", "10.0.0.1:8080", "beta"] {
+        assert!(ran.out.contains(word), "{word} is not in:\n{}", ran.out);
+    }
+    let ran = file.run("explain", &["GET", "/beta", "-H", "X-Env: beta"]);
+    assert!(ran.out.contains("beta") && ran.out.contains("204"), "{ran:?}");
+    let ran = file.run("explain", &["GET", "/beta", "-H", "X-Env: other"]);
+    assert!(ran.all().contains("404"), "{ran:?}");
+    let ran = file.run("explain", &["GET", "/a%2Fb"]);
+    assert!(ran.all().contains("400"), "{ran:?}");
+}
+
+#[test]
+fn schema_is_json_and_knows_the_keys() {
+    let ran = tollgate(&["schema"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let schema: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+    for key in ["listen", "workers", "admin", "access_log", "routes", "upstreams", "include"] {
+        assert!(schema["properties"][key].is_object(), "{key}");
+    }
+    assert!(schema["$schema"].is_string());
+}
+
+#[test]
+fn help_and_version() {
+    let ran = tollgate(&["--help"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for command in ["run", "check", "explain", "schema", "demo"] {
+        assert!(ran.out.contains(command), "{command} is not in:\n{}", ran.out);
+        assert_eq!(tollgate(&[command, "--help"]).code, Some(0), "{command} --help");
+    }
+    let ran = tollgate(&["--version"]);
+    assert!(ran.code == Some(0) && ran.out.contains(env!("CARGO_PKG_VERSION")), "{ran:?}");
+}
+
+#[test]
+fn mistakes_on_the_command_line_are_told() {
+    for args in
+        [&["chekc", "x.yaml"][..], &["run"], &["check"], &["explain", "x.yaml"], &["run", "--no-such-flag"]]
+    {
+        let ran = tollgate(args);
+        assert!(ran.code.is_some_and(|code| code != 0), "{args:?}: {ran:?}");
+        assert!(!ran.err.is_empty(), "{args:?}: {ran:?}");
+    }
+}

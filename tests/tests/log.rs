@@ -1,0 +1,215 @@
+//! The access log: formats, targets, rotation, and that it never holds up traffic.
+
+use std::fs;
+
+use tollgate_tests::{Gateway, Origin, Signal, eventually};
+
+fn lines(path: &std::path::Path) -> Vec<String> {
+    fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn json_tells_everything() {
+    let origin = Origin::named("hello");
+    let gateway = Gateway::start(&format!(
+        "routes: [{{name: main, match: \"/*\", to: web}}]\nupstreams: {{web: \"{}\"}}\n",
+        origin.address()
+    ));
+    let mut client = gateway.client();
+    client.ask("POST /a%20b/../x?y=1 HTTP/1.1\r\nHost: h.example:80\r\nUser-Agent: ua \"q\"\r\nReferer: http://r/\r\nContent-Length: 3\r\n\r\nabc");
+    client.get("/again");
+    let records = gateway.wait_records(2);
+    let record = &records[0];
+    for (field, value) in [
+        ("method", "POST"),
+        ("target", "/a%20b/../x?y=1"),
+        ("query", "y=1"),
+        ("protocol", "HTTP/1.1"),
+        ("reason", "-"),
+        ("route", "main"),
+        ("upstream", "web"),
+        ("user_agent", "ua \"q\""),
+        ("referer", "http://r/"),
+    ] {
+        assert_eq!(record[field], value, "{field}: {record}");
+    }
+    assert!(record["host"].as_str().is_some_and(|host| host.starts_with("h.example")), "{record}");
+    assert_eq!(record["client"], client.address().ip().to_string().as_str());
+    assert_eq!(record["client_port"], client.address().port());
+    assert_eq!(record["endpoint"], origin.address().to_string().as_str());
+    for (field, value) in [("status", 200), ("bytes_in", 3), ("bytes_out", 5), ("attempts", 1)] {
+        assert_eq!(record[field], value, "{field}: {record}");
+    }
+    assert_eq!((&record["reused"], &records[1]["reused"]), (&false.into(), &true.into()));
+    for field in ["total_ms", "header_ms", "body_ms", "connect_ms"] {
+        assert!(record[field].as_f64().is_some_and(|ms| (0.0..20_000.0).contains(&ms)), "{field}: {record}");
+    }
+    assert!(record["request_id"].is_null(), "{record}");
+}
+
+#[test]
+fn durations_are_those_of_the_phases() {
+    let origin = Origin::play(|conn| {
+        while conn.request().is_some() {
+            conn.pause(std::time::Duration::from_millis(150));
+            conn.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nha");
+            conn.pause(std::time::Duration::from_millis(150));
+            conn.send("lf");
+        }
+    });
+    let gateway = Gateway::to(&origin);
+    assert_eq!(gateway.client().get("/").text(), "half");
+    let record = &gateway.wait_records(1)[0];
+    let ms = |field: &str| record[field].as_f64().expect("a number");
+    assert!(ms("header_ms") >= 149.0 && ms("body_ms") >= 140.0, "{record}");
+    assert!(ms("total_ms") >= ms("header_ms") + ms("body_ms") - 1.0, "{record}");
+    assert!(ms("connect_ms") < ms("header_ms"), "{record}");
+}
+
+#[test]
+fn combined_is_nginx_s() {
+    let origin = Origin::named("hello");
+    let gateway = Gateway::with(&origin, "access_log: $DIR/combined.log");
+    let file = gateway.directory().join("combined.log");
+    gateway.client().ask("GET /x?y HTTP/1.1\r\nHost: a\r\nUser-Agent: a\"b\\c\r\n\r\n");
+    eventually("a line", || lines(&file).len() == 1);
+    let line = lines(&file).remove(0);
+    let (start, end) = line.split_once(" - - [").expect("client and time");
+    assert_eq!(start, "127.0.0.1");
+    let (time, end) = end.split_once("] ").expect("time");
+    assert!(time.len() == 26 && time.ends_with(" +0000"), "{time}");
+    assert_eq!(end, "\"GET /x?y HTTP/1.1\" 200 5 \"-\" \"a\\x22b\\x5Cc\"");
+}
+
+#[test]
+fn templates_name_fields() {
+    let origin = Origin::named("hello");
+    let gateway = Gateway::with(
+        &origin,
+        "access_log: {to: $DIR/own.log, format: '{{x}} {status} {method} {path} {reason} {route} {bytes_out} {request_id}'}",
+    );
+    let file = gateway.directory().join("own.log");
+    gateway.client().get("/x?y");
+    eventually("a line", || lines(&file).len() == 1);
+    let line = lines(&file).remove(0);
+    assert!(line.starts_with("{x} 200 GET /x - ") && line.ends_with(" 5 -"), "{line}");
+}
+
+#[test]
+fn stdout_is_a_target() {
+    let origin = Origin::ok();
+    let gateway = Gateway::with(&origin, "access_log: {to: stdout, format: json}");
+    gateway.client().get("/to-stdout");
+    eventually("a line", || gateway.stdout().contains("\"/to-stdout\""));
+}
+
+#[test]
+fn nobody_can_forge_a_line() {
+    let origin = Origin::ok();
+    for format in ["json", "combined"] {
+        let gateway = Gateway::with(&origin, &format!("access_log: {{to: $DIR/f.log, format: {format}}}"));
+        let file = gateway.directory().join("f.log");
+        let mut client = gateway.client();
+        client.ask(b"GET /%0a?\"}{ HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut client = gateway.client();
+        client.ask(b"GET /ok?\"\\{}\xc3\xa9' HTTP/1.1\r\nHost: a\r\nUser-Agent: \xff\"\\\t{\"a\":1}\r\nReferer: \" 200 5 \"\r\n\r\n");
+        let mut client = gateway.client();
+        client.ask(b"\"x\" / HTTP/1.1\r\n\r\n");
+        eventually("three lines", || lines(&file).len() >= 3);
+        let lines = lines(&file);
+        assert_eq!(lines.len(), 3, "{lines:#?}");
+        for line in lines {
+            if format == "json" {
+                serde_json::from_str::<serde_json::Value>(&line).unwrap_or_else(|e| panic!("{e}: {line}"));
+            } else {
+                assert_eq!(line.matches('"').count(), 6, "{line}");
+                assert!(line.is_ascii(), "{line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn refused_requests_have_their_line() {
+    let origin = Origin::ok();
+    let gateway = Gateway::to(&origin);
+    gateway.client().ask("GARBAGE\r\n\r\n");
+    gateway.client().ask("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n");
+    let records = gateway.wait_records(2);
+    assert_eq!((&records[0]["reason"], &records[0]["status"]), (&"bad_request_line".into(), &400.into()));
+    assert_eq!((&records[1]["reason"], &records[1]["status"]), (&"ambiguous_length".into(), &400.into()));
+    assert!(
+        records.iter().all(|record| record["attempts"] == 0 && record["upstream"].is_null()),
+        "{records:#?}"
+    );
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn it_is_opened_again_on_a_signal() {
+    let origin = Origin::ok();
+    let gateway = Gateway::to(&origin);
+    let (file, moved) = (gateway.log_file(), gateway.directory().join("moved.log"));
+    assert_eq!(gateway.client().get("/before").status, 200);
+    eventually("the first line", || lines(&file).len() == 1);
+    fs::rename(&file, &moved).expect("moved");
+    gateway.signal(Signal::USR1);
+    eventually("a new file", || file.exists());
+    assert_eq!(gateway.client().get("/after").status, 200);
+    eventually("the second line", || lines(&file).len() == 1);
+    assert!(lines(&file)[0].contains("/after") && lines(&moved)[0].contains("/before"));
+    assert_eq!(lines(&moved).len(), 1);
+}
+
+#[test]
+fn a_full_disk_stalls_nobody_and_drops_are_counted() {
+    let origin = Origin::ok();
+    let gateway = Gateway::with(&origin, "access_log: {to: /dev/full, format: json}");
+    let mut client = gateway.client();
+    // Enough for all that may wait to be full: 4 MiB a worker.
+    let target = format!("/{}", "x".repeat(7000));
+    for _ in 0..1500 {
+        assert_eq!(client.get(&target).status, 200);
+    }
+    eventually("drops to be counted", || {
+        gateway.metrics().sum("tollgate_access_log_dropped_total", "").is_some_and(|n| n > 0.0)
+    });
+    assert_eq!(client.get("/").status, 200);
+    assert!(gateway.memory_kib("VmHWM") < 48 << 10, "{} KiB", gateway.memory_kib("VmHWM"));
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_stalls_nobody() {
+    let origin = Origin::ok();
+    let directory = std::env::temp_dir().join(format!("tollgate-e2e-pipe-{}", std::process::id()));
+    fs::create_dir_all(&directory).expect("a directory");
+    let pipe = directory.join("log.pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+    assert!(made.success());
+    // Held open, but never read.
+    let held = fs::OpenOptions::new().read(true).write(true).open(&pipe).expect("the pipe opens");
+    let gateway = Gateway::with(&origin, &format!("access_log: {{to: {}, format: json}}", pipe.display()));
+    let mut client = gateway.client();
+    let target = format!("/{}", "x".repeat(7000));
+    for _ in 0..300 {
+        assert_eq!(client.get(&target).status, 200);
+    }
+    drop(client);
+    drop(gateway);
+    drop(held);
+    let _ = fs::remove_dir_all(&directory);
+}
+
+#[test]
+fn it_is_whole_at_the_end() {
+    let origin = Origin::ok();
+    let mut gateway = Gateway::to(&origin);
+    let mut client = gateway.client();
+    for _ in 0..100 {
+        assert_eq!(client.get("/").status, 200);
+    }
+    drop(client);
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.wait_exit().code(), Some(0));
+    assert_eq!(gateway.records().len(), 100);
+}

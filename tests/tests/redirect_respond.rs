@@ -1,0 +1,135 @@
+//! Routes that answer by themselves: redirects and fixed responses.
+
+use tollgate_tests::{Framing, Gateway};
+
+#[test]
+fn redirects() {
+    for (route, host, target, status, location) in [
+        ("match: \"/*\", redirect: \"https://new.example/x\"", "a", "/y?q", 302, "https://new.example/x"),
+        ("match: \"/*\", redirect: /login", "a", "/y?q", 302, "/login"),
+        (
+            "match: \"/*\", redirect: {scheme: https, status: 301}",
+            "a.example",
+            "/y?q=1",
+            301,
+            "https://a.example/y?q=1",
+        ),
+        (
+            "match: \"/*\", redirect: {scheme: https, status: 308}",
+            "a.example:8080",
+            "/y",
+            308,
+            "https://a.example/y",
+        ),
+        (
+            "match: \"/*\", redirect: {scheme: https, port: 8443}",
+            "a.example",
+            "/y",
+            302,
+            "https://a.example:8443/y",
+        ),
+        (
+            "match: \"/*\", redirect: {host: b.example, status: 307}",
+            "a.example",
+            "/y?q",
+            307,
+            "http://b.example/y?q",
+        ),
+        (
+            "match: \"/old/*\", redirect: {prefix: /new}",
+            "a.example",
+            "/old/x?q",
+            302,
+            "http://a.example/new/x?q",
+        ),
+        (
+            "match: \"/old/*\", redirect: {path: /new, status: 303}",
+            "a.example",
+            "/old/x?q",
+            303,
+            "http://a.example/new?q",
+        ),
+    ] {
+        let gateway = Gateway::start(&format!("routes:\n  - {{{route}}}\n"));
+        let mut client = gateway.client();
+        let response = client.ask(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        let got = response.header("Location").unwrap_or_default();
+        assert_eq!(response.status, status, "{route}");
+        // A redirect to the same authority may be given as a path alone (RFC 9110, section 10.2.2).
+        let origin = format!("http://{host}");
+        assert!(got == location || Some(got) == location.strip_prefix(&origin), "{route}: {got}");
+        assert!(matches!(response.framing, Framing::Length(_)), "{route}: {response:?}");
+        client.expect_alive();
+        gateway.reconcile(&[]);
+    }
+}
+
+#[test]
+fn a_redirect_cannot_be_turned_elsewhere() {
+    // `//evil` in a Location is another authority.
+    let gateway = Gateway::start(
+        "paths: {merge_slashes: false}\nroutes:\n  - {match: \"/old/*\", redirect: {prefix: /}}\n  - {match: \"/*\", redirect: {status: 308}}\n",
+    );
+    for target in ["/old//evil.example", "/old///evil.example", "//evil.example/x"] {
+        let response = gateway.client().get(target);
+        let location = response.header("Location").unwrap_or_default();
+        assert!(!location.starts_with("//") && !location.contains("://evil"), "{target}: {location}");
+    }
+}
+
+#[test]
+fn fixed_responses() {
+    let gateway = Gateway::start(
+        "routes:\n\
+         \x20 - {match: /status, respond: 204}\n\
+         \x20 - {match: /error, respond: 503}\n\
+         \x20 - {match: /text, respond: \"hello\\n\"}\n\
+         \x20 - {match: /full, respond: {status: 418, headers: {X-A: b, Content-Type: text/css, Set-Cookie: [a=b, c=d]}, body: 'x{}'}}\n\
+         \x20 - {match: /json, respond: {json: {a: [1, two, true]}}}\n",
+    );
+    let mut client = gateway.client();
+    let response = client.get("/status");
+    assert_eq!((response.status, response.body.len(), response.framing), (204, 0, Framing::None));
+    assert_eq!(client.get("/error").status, 503);
+    let response = client.get("/text");
+    assert_eq!(
+        (response.text().as_str(), response.header("Content-Type")),
+        ("hello\n", Some("text/plain; charset=utf-8"))
+    );
+    let response = client.get("/full");
+    assert_eq!((response.status, response.text().as_str(), response.header("X-A")), (418, "x{}", Some("b")));
+    assert_eq!(response.headers.all("Content-Type"), ["text/css"]);
+    assert_eq!(response.headers.all("Set-Cookie"), ["a=b", "c=d"]);
+    let response = client.get("/json");
+    let value: serde_json::Value = serde_json::from_slice(&response.body).expect("JSON");
+    assert_eq!(value, serde_json::json!({"a": [1, "two", true]}));
+    client.send("HEAD /text HTTP/1.1\r\nHost: a\r\n\r\n");
+    let response = client.response_to("HEAD");
+    assert_eq!(response.header("Content-Length"), Some("6"));
+    // A body that nobody wants does not shift the next request.
+    assert_eq!(client.post("/text", b"GET /smuggled HTTP/1.1\r\n\r\n").text(), "hello\n");
+    client.expect_alive();
+    for record in gateway.wait_records(8) {
+        let expected = if record["path"] == "/alive" { "no_route" } else { "-" };
+        assert_eq!(record["reason"], expected, "{record}");
+    }
+    gateway.reconcile(&[]);
+}
+
+#[test]
+fn a_fixed_response_to_an_unread_upload() {
+    let gateway = Gateway::start("routes: [{match: /x, respond: 200}]");
+    let mut client = gateway.client();
+    client.send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+    client.send([b'x'; 1000]);
+    assert_eq!(client.response().status, 200);
+    // Large ones may end the connection rather than be read to their end for nothing.
+    let mut client = gateway.client();
+    client.send("POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for _ in 0..100 {
+        client.send(format!("2710\r\n{}\r\n", "y".repeat(10_000)));
+    }
+    client.send("0\r\n\r\n");
+    assert_eq!(client.response().status, 200);
+    gateway.reconcile(&[]);
+}

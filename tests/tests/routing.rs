@@ -1,0 +1,190 @@
+//! Which route takes a request (docs/matching.md), through the real binary. The matcher's own tests are beside it;
+//! these hold together the config's forms, the request as parsed, and the match.
+
+use tollgate_tests::{Gateway, Origin};
+
+/// A route that answers with its own name.
+fn route(name: &str, matching: &str) -> String {
+    format!("  - {{name: {name}, match: {matching}, respond: {{body: {name}}}}}\n")
+}
+
+fn gateway(routes: &[(&str, &str)]) -> Gateway {
+    let routes: String = routes.iter().map(|(name, matching)| route(name, matching)).collect();
+    Gateway::start(&format!("routes:\n{routes}"))
+}
+
+/// Sends each request (method, host, target, further fields) and demands the route's name, or a 404 for an empty one.
+fn decides(gateway: &Gateway, requests: &[(&str, &str, &str, &str, &str)]) {
+    let mut client = gateway.client();
+    for (method, host, target, fields, route) in requests {
+        let shown = format!("{method} {host} {target} {fields:?}");
+        let response = client.ask(format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n"));
+        let got = if response.reason() == "no_route" { String::new() } else { response.text() };
+        assert_eq!(got, *route, "{shown}");
+        assert_eq!(response.status, if route.is_empty() { 404 } else { 200 }, "{shown}");
+    }
+    gateway.reconcile(&[]);
+}
+
+#[test]
+fn string_form() {
+    let gateway = gateway(&[
+        ("host", "api.example.com"),
+        ("host-path", "api.example.com/v1/*"),
+        ("exact", "\"/v1\""),
+        ("prefix", "\"/v2/*\""),
+        ("root", "\"/\""),
+        ("wild", "\"*.example.com/w/*\""),
+    ]);
+    decides(
+        &gateway,
+        &[
+            ("GET", "api.example.com", "/", "", "host"),
+            ("GET", "API.EXAMPLE.COM:8080", "/x/y", "", "host"),
+            ("GET", "api.example.com.", "/x", "", "host"),
+            ("GET", "api.example.com", "/v1", "", "host-path"),
+            ("GET", "api.example.com", "/v1/x?y", "", "host-path"),
+            ("GET", "api.example.com", "/v1x", "", "host"),
+            ("GET", "other", "/v1", "", "exact"),
+            ("GET", "other", "/v1?q=/v2", "", "exact"),
+            ("GET", "other", "/v1/", "", ""),
+            ("GET", "other", "/v2", "", "prefix"),
+            ("GET", "other", "/v2/", "", "prefix"),
+            ("GET", "other", "/v2/a/b", "", "prefix"),
+            ("GET", "other", "/v2x", "", ""),
+            ("GET", "other", "/V2", "", ""),
+            ("GET", "other", "/", "", "root"),
+            ("GET", "other", "/x", "", ""),
+            ("GET", "a.example.com", "/w", "", "wild"),
+            ("GET", "a.b.c.example.com", "/w/x", "", "wild"),
+            ("GET", "example.com", "/w", "", ""),
+            ("GET", "badexample.com", "/w", "", ""),
+        ],
+    );
+}
+
+#[test]
+fn hosts_fall_through_to_less_specific_ones() {
+    let gateway = gateway(&[
+        ("exact", "a.b.example.com/only/*"),
+        ("long", "\"*.b.example.com/long/*\""),
+        ("short", "\"*.example.com/short/*\""),
+        ("any", "\"/any/*\""),
+    ]);
+    decides(
+        &gateway,
+        &[
+            ("GET", "a.b.example.com", "/only", "", "exact"),
+            ("GET", "a.b.example.com", "/long", "", "long"),
+            ("GET", "a.b.example.com", "/short", "", "short"),
+            ("GET", "a.b.example.com", "/any", "", "any"),
+            ("GET", "a.b.example.com", "/none", "", ""),
+            ("GET", "x.example.com", "/long", "", ""),
+        ],
+    );
+}
+
+#[test]
+fn precedence_of_paths() {
+    let gateway = gateway(&[
+        ("all", "\"/*\""),
+        ("short", "\"/a/*\""),
+        ("long", "\"/a/b/*\""),
+        ("regex", "{path: {regex: \"/a/b/[0-9]+\"}}"),
+        ("exact", "\"/a/b/7\""),
+    ]);
+    decides(
+        &gateway,
+        &[
+            ("GET", "h", "/a/b/7", "", "exact"),
+            ("GET", "h", "/a/b/8", "", "regex"),
+            ("GET", "h", "/a/b/8/9", "", "long"),
+            ("GET", "h", "/a/b", "", "long"),
+            ("GET", "h", "/a/c", "", "short"),
+            ("GET", "h", "/b", "", "all"),
+            // Matched is the normal form.
+            ("GET", "h", "/x/..//a/%62/7", "", "exact"),
+        ],
+    );
+}
+
+#[test]
+fn methods_headers_and_query() {
+    let gateway = gateway(&[
+        ("plain", "{path: \"/x\"}"),
+        ("write", "{path: \"/x\", method: [PUT, POST]}"),
+        ("header", "{path: \"/x\", headers: {X-Env: beta}}"),
+        ("headers", "{path: \"/x\", headers: {X-Env: beta, x-user: {present: true}}}"),
+        ("absent", "{path: \"/y\", headers: {X-Env: {present: false}}}"),
+        ("regex", "{path: \"/y\", headers: {X-Env: {regex: \"v[0-9]+\"}}}"),
+        ("query", "{path: \"/x\", query: {debug: \"1\"}}"),
+        ("queries", "{path: \"/x\", query: {debug: \"1\", \"a b\": {regex: \".+\"}}}"),
+    ]);
+    decides(
+        &gateway,
+        &[
+            ("GET", "h", "/x", "", "plain"),
+            ("POST", "h", "/x", "", "write"),
+            ("post", "h", "/x", "", "plain"),
+            ("PUT", "h", "/x", "X-Env: beta\r\n", "write"),
+            ("GET", "h", "/x", "x-env: beta\r\n", "header"),
+            ("GET", "h", "/x", "x-env: BETA\r\n", "plain"),
+            ("GET", "h", "/x", "x-env: beta\r\nX-USER:\r\n", "headers"),
+            ("GET", "h", "/x", "x-env: alpha\r\nx-env: beta\r\n", "plain"),
+            ("GET", "h", "/x?debug=1", "", "query"),
+            ("GET", "h", "/x?debug=1", "X-Env: beta\r\n", "header"),
+            ("GET", "h", "/x?a=2&debug=%31", "", "query"),
+            ("GET", "h", "/x?debug=0&debug=1", "", "plain"),
+            ("GET", "h", "/x?debug=1&a+b=c", "", "queries"),
+            ("GET", "h", "/x?debug=1&a%20b=", "", "query"),
+            ("GET", "h", "/y", "", "absent"),
+            ("GET", "h", "/y", "X-Env: v12\r\n", "regex"),
+            ("GET", "h", "/y", "X-Env: xv12\r\n", ""),
+            ("HEADLESS", "h", "/y", "X-Env:\r\n", ""),
+        ],
+    );
+}
+
+#[test]
+fn a_list_of_matches_is_any_of_them() {
+    let gateway = gateway(&[("many", "[\"/a\", \"/b/*\", {path: \"/c\", method: GET}]")]);
+    decides(
+        &gateway,
+        &[
+            ("GET", "h", "/a", "", "many"),
+            ("GET", "h", "/b/x", "", "many"),
+            ("GET", "h", "/c", "", "many"),
+            ("POST", "h", "/c", "", ""),
+        ],
+    );
+}
+
+#[test]
+fn hosts_of_requests_without_one_and_in_absolute_form() {
+    let gateway = gateway(&[("a", "a.example"), ("none", "\"/*\"")]);
+    let mut client = gateway.client();
+    assert_eq!(client.ask("GET http://A.example:80/x HTTP/1.1\r\nHost: a.example:80\r\n\r\n").text(), "a");
+    assert_eq!(client.ask("GET /x HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").text(), "none");
+    assert_eq!(client.ask("GET /x HTTP/1.1\r\nHost: [::1]:80\r\n\r\n").text(), "none");
+    assert_eq!(client.ask("GET /x HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").text(), "none");
+}
+
+#[test]
+fn ten_thousand_routes() {
+    use std::fmt::Write;
+    let origin = Origin::ok();
+    let mut routes = String::from("routes:\n");
+    for i in 0..10_000 {
+        writeln!(routes, "  - {{match: \"h{}.example/p{i}/*\", respond: {{body: r{i}}}}}", i % 100)
+            .expect("a String");
+    }
+    writeln!(routes, "  - {{match: \"/*\", to: [{}]}}", origin.address()).expect("a String");
+    let gateway = Gateway::start(&routes);
+    let mut client = gateway.client();
+    for i in [0, 1, 99, 5_000, 9_999] {
+        let response = client.ask(format!("GET /p{i}/x HTTP/1.1\r\nHost: h{}.example\r\n\r\n", i % 100));
+        assert_eq!(response.text(), format!("r{i}"));
+    }
+    assert_eq!(client.ask("GET /p1/x HTTP/1.1\r\nHost: h2.example\r\n\r\n").text(), "ok");
+    gateway.reconcile(&[&origin]);
+}

@@ -1,0 +1,115 @@
+//! SIGTERM and SIGINT: what is in flight ends, nothing new begins, exit code 0.
+
+use std::net::TcpStream;
+
+use tollgate_tests::{Gate, Gateway, Origin, ReadError, Signal, eventually};
+
+#[test]
+fn an_idle_gateway_ends_at_once() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let origin = Origin::ok();
+        let mut gateway = Gateway::to(&origin);
+        let mut idle = gateway.client();
+        assert_eq!(idle.get("/").status, 200);
+        let mut silent = gateway.client();
+        gateway.signal(signal);
+        assert_eq!(gateway.wait_exit().code(), Some(0));
+        idle.expect_close();
+        silent.expect_close();
+        eventually("the pool to be closed", || origin.open() == 0);
+    }
+}
+
+/// Holds every request until the gate opens.
+fn held(gate: &Gate) -> Origin {
+    let gate = gate.clone();
+    Origin::play(move |conn| {
+        while conn.request().is_some() {
+            gate.wait();
+            conn.ok("finished");
+        }
+    })
+}
+
+#[test]
+fn requests_in_flight_end_first() {
+    let gate = Gate::new();
+    let origin = held(&gate);
+    let mut gateway = Gateway::to(&origin);
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the request", || origin.count() == 1);
+    gateway.signal(Signal::TERM);
+    eventually("new connections to be refused", || TcpStream::connect(gateway.address()).is_err());
+    gate.open();
+    let response = client.response();
+    assert_eq!((response.text().as_str(), response.says_close()), ("finished", true));
+    client.expect_close();
+    assert_eq!(gateway.wait_exit().code(), Some(0));
+    assert_eq!(gateway.records().len(), 1);
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn an_upload_in_flight_ends_first() {
+    let origin = Origin::echo();
+    let mut gateway = Gateway::to(&origin);
+    let mut client = gateway.client();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n01234");
+    eventually("the request", || origin.count() == 1);
+    gateway.signal(Signal::TERM);
+    eventually("new connections to be refused", || TcpStream::connect(gateway.address()).is_err());
+    client.send("56789");
+    assert_eq!(client.response().text(), "POST / 0123456789");
+    assert_eq!(gateway.wait_exit().code(), Some(0));
+}
+
+#[test]
+fn what_does_not_end_is_cut_at_the_deadline() {
+    let gate = Gate::new();
+    let origin = held(&gate);
+    let mut gateway = Gateway::with(&origin, "timeouts: {drain: 300ms}");
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the request", || origin.count() == 1);
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.wait_exit().code(), Some(0));
+    match client.try_response("GET") {
+        Ok(response) => assert_eq!((response.status, response.reason()), (503, "shutting_down")),
+        Err(error) => assert!(matches!(error, ReadError::Closed | ReadError::Truncated), "{error:?}"),
+    }
+    gate.open();
+    assert_eq!(gateway.records().len(), 1, "the exchange that was cut has its record");
+}
+
+#[test]
+fn readiness_ends_before_health() {
+    let gate = Gate::new();
+    let origin = held(&gate);
+    let mut gateway = Gateway::to(&origin);
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the request", || origin.count() == 1);
+    gateway.signal(Signal::TERM);
+    eventually("unreadiness", || gateway.admin("/readyz").status == 503);
+    assert_eq!(gateway.admin("/healthz").status, 200);
+    gate.open();
+    assert_eq!(client.response().status, 200);
+    assert_eq!(gateway.wait_exit().code(), Some(0));
+}
+
+#[test]
+fn a_second_signal_does_not_wait() {
+    let gate = Gate::new();
+    let origin = held(&gate);
+    let mut gateway = Gateway::to(&origin);
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the request", || origin.count() == 1);
+    gateway.signal(Signal::TERM);
+    eventually("the drain to begin", || TcpStream::connect(gateway.address()).is_err());
+    gateway.signal(Signal::TERM);
+    // How it ends is its own affair, as long as it ends well before the drain deadline of 30 s.
+    let _ = gateway.wait_exit();
+    gate.open();
+}

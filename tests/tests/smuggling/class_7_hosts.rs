@@ -1,0 +1,114 @@
+//! Class 7: hosts that are missing, several, malformed, or disagree with the target.
+
+use tollgate_tests::{Gateway, Origin};
+
+use super::all_refused;
+
+#[test]
+fn none_several_or_malformed() {
+    all_refused(
+        &[
+            b"GET / HTTP/1.1\r\n\r\n",
+            b"GET / HTTP/1.1\r\nX: y\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a\r\nHost:\r\n\r\n",
+            b"GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a, b\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a b\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a/b\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a\\b\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a?b\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a#b\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: user@a\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: http://a\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a:http\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a:99999\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a:80:80\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a:-1\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: :80\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: [::1\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: ::1\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: [::1]x\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: [zz]\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a<b>\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a\xe9\r\n\r\n",
+        ],
+        &[400],
+    );
+}
+
+#[test]
+fn valid_ones_pass() {
+    let origin = Origin::ok();
+    let gateway = Gateway::to(&origin);
+    let mut client = gateway.client();
+    for host in [
+        "a",
+        "A.Example.ORG",
+        "a:80",
+        "a:",
+        "a_b.example",
+        "127.0.0.1:8080",
+        "[::1]",
+        "[2001:DB8::1]:443",
+        "xn--bcher-kva.example",
+        "a-b.c.",
+        "1",
+    ] {
+        let response = client.ask(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(response.status, 200, "{host}");
+        let seen = origin.requests().pop().expect("a request");
+        assert!(
+            seen.headers.get("Host").is_some_and(|seen| seen.eq_ignore_ascii_case(host)),
+            "{host}: {seen:?}"
+        );
+    }
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn absolute_form_that_disagrees_or_is_malformed() {
+    all_refused(
+        &[
+            b"GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            b"GET http://a.evil/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            b"GET http://a:81/ HTTP/1.1\r\nHost: a:82\r\n\r\n",
+            b"GET http://a/ HTTP/1.1\r\n\r\n",
+            b"GET http://user:pw@a/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            b"GET http://a@b/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            b"GET http:///x HTTP/1.1\r\nHost: a\r\n\r\n",
+            b"GET http:/a HTTP/1.1\r\nHost: a\r\n\r\n",
+            b"GET http:a HTTP/1.1\r\nHost: a\r\n\r\n",
+            b"GET http://a\\b/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            b"GET ftp://a/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            b"GET http://a#b/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            b"GET //a/x http://a/ HTTP/1.1\r\nHost: a\r\n\r\n",
+        ],
+        &[400],
+    );
+}
+
+#[test]
+fn absolute_form_that_agrees_reaches_the_origin_in_origin_form() {
+    for (line, target) in [
+        ("GET http://a.example/x?y=1", "/x?y=1"),
+        ("GET HTTP://A.EXAMPLE/x", "/x"),
+        ("GET http://a.example", "/"),
+        ("GET http://a.example?q", "/?q"),
+        ("GET http://a.example/", "/"),
+        ("OPTIONS http://a.example", "*"),
+    ] {
+        let origin = Origin::ok();
+        let gateway = Gateway::to(&origin);
+        let response = gateway.client().ask(format!("{line} HTTP/1.1\r\nHost: a.example\r\n\r\n"));
+        assert_eq!(response.status, 200, "{line}");
+        let request = origin.request();
+        assert_eq!(
+            (request.target.as_str(), request.headers.get("Host")),
+            (target, Some("a.example")),
+            "{line}"
+        );
+    }
+}

@@ -1,0 +1,214 @@
+//! Endpoints and their connections: weights, pools, names, unix sockets.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixListener;
+
+use tollgate_tests::{Gate, Gateway, Origin, eventually};
+
+/// The bodies of `n` answers, joined.
+fn sequence(gateway: &Gateway, n: usize) -> String {
+    let mut client = gateway.client();
+    (0..n).map(|_| client.get("/").text()).collect()
+}
+
+fn count(text: &str, c: char) -> usize {
+    text.chars().filter(|x| *x == c).count()
+}
+
+#[test]
+fn round_robin_by_weight_is_smooth() {
+    let (a, b, c) = (Origin::named("a"), Origin::named("b"), Origin::named("c"));
+    let gateway = Gateway::start(&format!(
+        "routes: [{{match: \"/*\", to: u}}]\nupstreams:\n  u:\n    endpoints:\n\
+         \x20     - {{address: \"{}\", weight: 5}}\n      - {{address: \"{}\", weight: 1}}\n      - {{address: \"{}\"}}\n",
+        a.address(),
+        b.address(),
+        c.address()
+    ));
+    let seen = sequence(&gateway, 70);
+    assert_eq!((count(&seen, 'a'), count(&seen, 'b'), count(&seen, 'c')), (50, 10, 10), "{seen}");
+    // Smooth: never more than the heavy one's five in any seven, and no b or c twice without an a between.
+    for window in seen.as_bytes().windows(7) {
+        let window = String::from_utf8_lossy(window);
+        assert_eq!((count(&window, 'a'), count(&window, 'b'), count(&window, 'c')), (5, 1, 1), "{seen}");
+    }
+    assert!(!seen.contains("aaaaaa"), "{seen}");
+    gateway.reconcile(&[&a, &b, &c]);
+}
+
+#[test]
+fn targets_of_a_route_have_weights() {
+    let (a, b) = (Origin::named("a"), Origin::named("b"));
+    let gateway = Gateway::start(&format!(
+        "routes:\n  - match: \"/*\"\n    to: [{{address: \"{}\", weight: 3}}, {{upstream: other}}]\nupstreams: {{other: \"{}\"}}\n",
+        a.address(),
+        b.address()
+    ));
+    let seen = sequence(&gateway, 40);
+    assert_eq!((count(&seen, 'a'), count(&seen, 'b')), (30, 10), "{seen}");
+}
+
+#[test]
+fn a_list_of_endpoints_is_shared_equally_and_weight_0_takes_none() {
+    let (a, b, c) = (Origin::named("a"), Origin::named("b"), Origin::named("c"));
+    let gateway = Gateway::start(&format!(
+        "routes:\n  - match: \"/*\"\n    to: [\"{}\", \"{}\", {{address: \"{}\", weight: 0}}]\n",
+        a.address(),
+        b.address(),
+        c.address()
+    ));
+    let seen = sequence(&gateway, 20);
+    assert_eq!((count(&seen, 'a'), count(&seen, 'b')), (10, 10), "{seen}");
+    assert_eq!(c.connections(), 0);
+}
+
+#[test]
+fn names_resolve() {
+    let origin = Origin::ok();
+    let gateway = Gateway::start(&format!(
+        "routes: [{{match: \"/*\", to: [\"localhost:{}\"]}}]",
+        origin.address().port()
+    ));
+    let mut client = gateway.client();
+    for _ in 0..5 {
+        assert_eq!(client.get("/").status, 200);
+    }
+    assert_eq!(origin.connections(), 1);
+}
+
+#[test]
+fn unix_sockets() {
+    let path = std::env::temp_dir().join(format!("tollgate-e2e-{}.sock", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path).expect("a unix socket");
+    let serving = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a connection");
+        let mut seen = Vec::new();
+        let mut chunk = [0; 4096];
+        for _ in 0..2 {
+            while !seen.ends_with(b"\r\n\r\n") {
+                let n = stream.read(&mut chunk).expect("bytes");
+                assert!(n > 0, "the gateway closed");
+                seen.extend_from_slice(&chunk[..n]);
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nunix").expect("sent");
+            seen.clear();
+        }
+    });
+    let gateway = Gateway::start(&format!("routes: [{{match: \"/*\", to: [\"unix:{}\"]}}]", path.display()));
+    let mut client = gateway.client();
+    assert_eq!(client.get("/").text(), "unix");
+    assert_eq!(client.get("/").text(), "unix");
+    serving.join().expect("both requests on one connection");
+    let _ = std::fs::remove_file(&path);
+}
+
+mod pool {
+    use super::*;
+
+    fn gateway(origin: &Origin, pool: &str) -> Gateway {
+        Gateway::start(&format!(
+            "routes: [{{match: \"/*\", to: u}}]\nupstreams: {{u: {{endpoints: [\"{}\"], pool: {{{pool}}}}}}}\n",
+            origin.address()
+        ))
+    }
+
+    #[test]
+    fn max_requests_a_connection() {
+        let origin = Origin::ok();
+        let gateway = gateway(&origin, "max_requests: 3");
+        sequence(&gateway, 9);
+        let carried: Vec<usize> = origin.requests().iter().map(|r| r.connection).collect();
+        assert_eq!(carried, [0, 0, 0, 1, 1, 1, 2, 2, 2]);
+        eventually("used connections to be closed", || origin.open() == 0);
+        gateway.reconcile(&[&origin]);
+    }
+
+    #[test]
+    fn max_age_of_a_connection() {
+        let origin = Origin::ok();
+        let gateway = gateway(&origin, "max_age: 100ms");
+        let mut client = gateway.client();
+        eventually("a second connection", || {
+            assert_eq!(client.get("/").status, 200);
+            origin.connections() >= 2
+        });
+    }
+
+    #[test]
+    fn idle_timeout() {
+        let origin = Origin::ok();
+        let gateway = gateway(&origin, "idle_timeout: 100ms");
+        assert_eq!(gateway.client().get("/").status, 200);
+        eventually("the idle connection to be closed", || origin.open() == 0);
+        assert_eq!(gateway.client().get("/").status, 200);
+        assert_eq!(origin.connections(), 2);
+    }
+
+    #[test]
+    fn max_idle() {
+        let gate = Gate::new();
+        let opened = gate.clone();
+        let origin = Origin::play(move |conn| {
+            while conn.request().is_some() {
+                opened.wait();
+                conn.ok("ok");
+            }
+        });
+        let gateway = gateway(&origin, "max_idle: 2, idle_timeout: 60s");
+        let mut clients: Vec<_> = (0..6).map(|_| gateway.client()).collect();
+        for client in &mut clients {
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        }
+        eventually("six connections", || origin.count() == 6);
+        gate.open();
+        for client in &mut clients {
+            assert_eq!(client.response().status, 200);
+        }
+        eventually("all but two to be closed", || origin.open() == 2);
+        gateway.reconcile(&[&origin]);
+    }
+
+    #[test]
+    fn pool_of_two_workers() {
+        // Every worker has its own; both are used well.
+        let origin = Origin::ok();
+        let gateway = Gateway::with(&origin, "workers: 2");
+        let mut clients: Vec<_> = (0..8).map(|_| gateway.client()).collect();
+        for _ in 0..20 {
+            for client in &mut clients {
+                assert_eq!(client.get("/").status, 200);
+            }
+        }
+        assert!(origin.connections() <= 2, "{} connections for two workers", origin.connections());
+        gateway.reconcile(&[&origin]);
+    }
+}
+
+#[test]
+fn a_slow_endpoint_does_not_hold_up_the_others() {
+    let gate = Gate::new();
+    let opened = gate.clone();
+    let slow = Origin::play(move |conn| {
+        while conn.request().is_some() {
+            opened.wait();
+            conn.ok("slow");
+        }
+    });
+    let fast = Origin::named("fast");
+    let gateway = Gateway::start(&format!(
+        "routes:\n  - {{match: /slow, to: [\"{}\"]}}\n  - {{match: /fast, to: [\"{}\"]}}\n",
+        slow.address(),
+        fast.address()
+    ));
+    let mut waiting = gateway.client();
+    waiting.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the slow request", || slow.count() == 1);
+    let mut client = gateway.client();
+    for _ in 0..50 {
+        assert_eq!(client.get("/fast").text(), "fast");
+    }
+    gate.open();
+    assert_eq!(waiting.response().text(), "slow");
+    gateway.reconcile(&[&slow, &fast]);
+}

@@ -1,1 +1,7 @@
 //! Binding, accepting and handing connections to workers.
+
+mod bind;
+mod loads;
+
+pub use bind::bind;
+pub use loads::Loads;

@@ -1,1 +1,35 @@
-//! The worker: accept, receive, route, pick, forward, respond, record.
+//! The worker: what carries a request, from its first byte to its line in the log.
+//!
+//! The path of a request, each stop a file:
+//!
+//! 1. [`accept`]: a connection comes in, or goes to a less loaded worker.
+//! 2. [`connection`]: it waits for a request, and holds almost nothing while it waits.
+//! 3. [`receive`]: the request's head is read and understood, or refused.
+//! 4. [`decide`]: the path is brought to its normal form, and the route found.
+//! 5. [`forward`]: an endpoint is picked, a connection to it taken from the pool or opened.
+//! 6. [`exchange`]: the request goes out, the response comes back, both stream.
+//! 7. [`respond`]: or the gateway answers itself: an error, a redirect, a fixed response.
+//! 8. [`ledger`]: what happened is recorded, whatever way it ended.
+
+mod accept;
+mod active;
+mod backlog;
+mod collect;
+mod connection;
+mod decide;
+mod error_body;
+mod exchange;
+mod forward;
+mod forwarded;
+mod future_pool;
+mod ledger;
+mod linger;
+mod receive;
+mod respond;
+mod scratch;
+mod spool;
+mod tunnel;
+mod worker;
+
+pub use error_body::{Flavour, error_body};
+pub use worker::{Control, Mailbox, WorkerSetup, run_worker};

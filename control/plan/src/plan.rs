@@ -1,0 +1,126 @@
+//! The plan's types.
+
+use tollgate_http::HeadLimits;
+use tollgate_net::Address;
+use tollgate_route::{PathRules, Router};
+
+use crate::{Buffer, ErrorBodies, Forwarded, Limits, PathRewrite, Pool, RequestId, Rewrite, Timeouts};
+
+/// What a worker runs. Immutable.
+#[derive(Debug)]
+pub struct Plan {
+    /// What holds for every route.
+    pub settings: Settings,
+    /// Finds the route of a request, by index into `routes`.
+    pub router: Router,
+    /// The routes.
+    pub routes: Vec<Route>,
+    /// The upstreams, named ones first.
+    pub upstreams: Vec<Upstream>,
+}
+
+/// What holds for every route.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Sizes and counts that a peer may not exceed.
+    pub limits: Limits,
+    /// Those of them that bound a head.
+    pub head_limits: HeadLimits,
+    /// Timeouts where no route changes them.
+    pub timeouts: Timeouts,
+    /// What is said to the upstream about the client.
+    pub forwarded: Forwarded,
+    /// Request ids.
+    pub request_id: RequestId,
+    /// What the path's ambiguous bytes mean.
+    pub paths: PathRules,
+    /// Bodies of error answers, when replaced.
+    pub errors: ErrorBodies,
+}
+
+/// One route.
+#[derive(Debug)]
+pub struct Route {
+    /// Name in logs, metrics and `explain`.
+    pub name: String,
+    /// What it does.
+    pub action: Action,
+    /// What of the request is rewritten.
+    pub rewrite: Rewrite,
+    /// Its timeouts, all filled in.
+    pub timeouts: Timeouts,
+    /// Largest request body in bytes.
+    pub body_limit: Option<u64>,
+    /// Whether bodies are collected before they are passed on.
+    pub buffer: Buffer,
+    /// Protocols that may be asked for with `Upgrade`, lower case.
+    pub upgrade: Vec<String>,
+}
+
+/// What a route does.
+#[derive(Debug)]
+pub enum Action {
+    /// Forward to one of these, by weight.
+    Forward(Vec<UpstreamShare>),
+    /// Answer with a redirect.
+    Redirect(Redirect),
+    /// Answer with a fixed response.
+    Respond(Respond),
+}
+
+/// An upstream's share of a route's requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UpstreamShare {
+    /// Index into [`Plan::upstreams`].
+    pub upstream: usize,
+    /// Weight relative to its neighbours'.
+    pub weight: u32,
+}
+
+/// A redirect: what is not given is kept from the request.
+#[derive(Debug)]
+pub struct Redirect {
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+    /// A whole `Location`; the parts below are then unused.
+    pub to: Option<String>,
+    /// `http` or `https`.
+    pub scheme: Option<String>,
+    /// Host.
+    pub host: Option<String>,
+    /// Port.
+    pub port: Option<u16>,
+    /// Path.
+    pub path: Option<PathRewrite>,
+}
+
+/// A fixed response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Respond {
+    /// Status.
+    pub status: u16,
+    /// Header lines, each with its CRLF.
+    pub headers: Vec<u8>,
+    /// Body.
+    pub body: Vec<u8>,
+}
+
+/// A set of endpoints that serve the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    /// Its name; of one written in place, its endpoints as text.
+    pub name: String,
+    /// Its endpoints.
+    pub endpoints: Vec<Endpoint>,
+    /// Its connections.
+    pub pool: Pool,
+}
+
+/// One endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Where it is.
+    pub address: Address,
+    /// Share of the requests; 0 takes none.
+    pub weight: u32,
+}

@@ -1,0 +1,155 @@
+//! Deadlines: one a connection, moved with every step, cheap to move.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use crate::wheel::{NEVER, TICK_MS, Wheel};
+
+/// A worker's timers. Cloning gives another handle to the same.
+#[derive(Clone)]
+pub struct Timers(Rc<Inner>);
+
+struct Inner {
+    start: Instant,
+    wheel: RefCell<Wheel>,
+    /// The tick for which the driver sleeps; an earlier deadline wakes it.
+    sleeping_until: Cell<u64>,
+    driver: RefCell<Option<Waker>>,
+}
+
+impl Timers {
+    /// Timers for this thread; their driver is started on its runtime, and ends when the last handle is gone.
+    #[must_use]
+    pub fn start() -> Self {
+        let timers = Self(Rc::new(Inner {
+            start: Instant::now(),
+            wheel: RefCell::new(Wheel::new()),
+            sleeping_until: Cell::new(NEVER),
+            driver: RefCell::new(None),
+        }));
+        crate::spawn(drive(Rc::downgrade(&timers.0)));
+        timers
+    }
+
+    /// Wakes every task that waits for a deadline, as if something had happened: to look again at what has changed.
+    pub fn wake_all(&self) {
+        let mut woken = Vec::new();
+        self.0.wheel.borrow().wakers(&mut woken);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// A deadline, not set.
+    #[must_use]
+    pub fn deadline(&self) -> Deadline {
+        Deadline { entry: self.0.wheel.borrow_mut().insert(), timers: self.0.clone() }
+    }
+}
+
+impl std::fmt::Debug for Timers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Timers")
+    }
+}
+
+impl Inner {
+    fn tick(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.start).as_millis() as u64 / TICK_MS
+    }
+}
+
+/// A point in time that ends a wait. Set again and again as an exchange goes from step to step: setting it later
+/// is one store, and only setting it earlier than the wheel has planned for costs more.
+pub struct Deadline {
+    timers: Rc<Inner>,
+    entry: u32,
+}
+
+impl Deadline {
+    /// Ends the wait `after` from `now`, or never. Never early, and late by at most two ticks of 8 ms.
+    pub fn set(&self, now: Instant, after: Option<Duration>) {
+        let due = match after {
+            Some(after) => self.timers.tick(now + after) + 1,
+            None => NEVER,
+        };
+        let earlier = self.timers.wheel.borrow_mut().set(self.entry, due);
+        if earlier.is_some_and(|tick| tick < self.timers.sleeping_until.get())
+            && let Some(waker) = self.timers.driver.borrow().as_ref()
+        {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Whether it has passed; if not, the task is woken when it does.
+    pub fn poll_passed(&self, cx: &mut Context<'_>) -> Poll<()> {
+        match self.timers.wheel.borrow_mut().expired(self.entry, cx.waker()) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        self.timers.wheel.borrow_mut().remove(self.entry);
+    }
+}
+
+impl std::fmt::Debug for Deadline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Deadline({})", self.entry)
+    }
+}
+
+/// Turns the wheel: sleeps to the next occupied bucket, looks at it, wakes what is due.
+async fn drive(timers: std::rc::Weak<Inner>) {
+    let mut woken = Vec::new();
+    // One timer of the runtime, reset again and again: turning the wheel allocates nothing.
+    let mut sleep = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
+    poll_fn(|cx| {
+        loop {
+            let Some(inner) = timers.upgrade() else { return Poll::Ready(()) };
+            let mut driver = inner.driver.borrow_mut();
+            if !driver.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+                *driver = Some(cx.waker().clone());
+            }
+            inner.wheel.borrow_mut().advance(inner.tick(Instant::now()), &mut woken);
+            woken.drain(..).for_each(Waker::wake);
+            let next = inner.wheel.borrow().next_tick();
+            inner.sleeping_until.set(next.unwrap_or(NEVER));
+            let Some(next) = next else { return Poll::Pending };
+            sleep.as_mut().reset((inner.start + Duration::from_millis(next * TICK_MS)).into());
+            if sleep.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_in_time_and_wakes_its_task() {
+        let runtime = crate::Runtime::new().expect("a runtime");
+        runtime.run(async {
+            let timers = Timers::start();
+            let (long, short) = (timers.deadline(), timers.deadline());
+            let start = Instant::now();
+            long.set(start, Some(Duration::from_secs(3600)));
+            crate::yield_now().await;
+            short.set(start, Some(Duration::from_millis(30)));
+            poll_fn(|cx| short.poll_passed(cx)).await;
+            assert!(start.elapsed() >= Duration::from_millis(30));
+            poll_fn(|cx| {
+                assert!(long.poll_passed(cx).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+        });
+    }
+}

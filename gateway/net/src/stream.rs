@@ -1,0 +1,147 @@
+//! One connected byte stream.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::Address;
+
+/// One connected byte stream, polled by hand: the data path owns its buffers and its waits.
+///
+/// `poll_read` and `poll_write` clear the readiness themselves after a short read or write. A loop over
+/// `try_read` would find that out with one more system call.
+#[derive(Debug)]
+pub struct Stream(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// What waits in a stream's receive queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peek {
+    /// At least one byte.
+    Data,
+    /// The peer has ended its direction, and nothing is left to read.
+    End,
+    /// The peer has reset the connection.
+    Reset,
+}
+
+impl Stream {
+    /// Connects to an address; a name is resolved first, and its addresses are tried in order.
+    ///
+    /// # Errors
+    /// What the resolver or the kernel says of the last address tried; [`io::ErrorKind::NotFound`] if a name
+    /// does not resolve.
+    pub async fn connect(address: &Address) -> io::Result<Self> {
+        match address {
+            Address::Socket(address) => Self::connect_tcp(*address).await,
+            Address::Unix(path) => UnixStream::connect(path).await.map(|stream| Self(Kind::Unix(stream))),
+            Address::Name { host, port } => {
+                let not_found = |text: String| io::Error::new(io::ErrorKind::NotFound, text);
+                let addresses = tokio::net::lookup_host((host.as_str(), *port))
+                    .await
+                    .map_err(|error| not_found(error.to_string()))?;
+                let mut last = not_found(format!("{host} has no address"));
+                for address in addresses {
+                    match Self::connect_tcp(address).await {
+                        Ok(stream) => return Ok(stream),
+                        Err(error) => last = error,
+                    }
+                }
+                Err(last)
+            }
+        }
+    }
+
+    async fn connect_tcp(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address).await?;
+        // A message is one write: Nagle's algorithm could only delay its last segment.
+        stream.set_nodelay(true)?;
+        Ok(Self(Kind::Tcp(stream)))
+    }
+
+    /// Registers an accepted, non-blocking socket with this thread's runtime.
+    ///
+    /// # Errors
+    /// When the poller refuses the socket.
+    pub fn from_std(stream: std::net::TcpStream) -> io::Result<Self> {
+        TcpStream::from_std(stream).map(|stream| Self(Kind::Tcp(stream)))
+    }
+
+
+    /// Reads once into `buffer`; 0 is the end of the peer's direction.
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let mut buffer = ReadBuf::new(buffer);
+        ready!(match &mut self.0 {
+            Kind::Tcp(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
+            Kind::Unix(stream) => Pin::new(stream).poll_read(cx, &mut buffer),
+        })?;
+        Poll::Ready(Ok(buffer.filled().len()))
+    }
+
+    /// Waits until something (bytes, an end, an error) is there to be read. Makes no system call.
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &self.0 {
+            Kind::Tcp(stream) => stream.poll_read_ready(cx),
+            Kind::Unix(stream) => stream.poll_read_ready(cx),
+        }
+    }
+
+    /// Waits until something is there to be read, and says what, without taking it.
+    pub fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<Peek> {
+        if ready!(self.poll_readable(cx)).is_err() {
+            return Poll::Ready(Peek::Reset);
+        }
+        let Kind::Tcp(stream) = &self.0 else { return Poll::Ready(Peek::Data) };
+        let mut byte = [0];
+        Poll::Ready(match ready!(stream.poll_peek(cx, &mut ReadBuf::new(&mut byte))) {
+            Ok(0) => Peek::End,
+            Ok(_) => Peek::Data,
+            Err(_) => Peek::Reset,
+        })
+    }
+
+    /// Writes once; fewer bytes than given when the send queue is full.
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.0 {
+            Kind::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Kind::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    /// Writes several pieces with one system call.
+    pub fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match &mut self.0 {
+            Kind::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+            Kind::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, pieces),
+        }
+    }
+
+    /// Ends this side's direction (FIN); reading goes on.
+    pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.0 {
+            Kind::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Kind::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+
+    /// Makes closing send a reset, so that a peer that reads to the end of the stream sees that the message was cut.
+    pub fn reset_on_close(&self) {
+        if let Kind::Tcp(stream) = &self.0 {
+            // A failure only means that the peer sees an orderly end: nothing better can be done here.
+            let _ = socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
+        }
+    }
+}

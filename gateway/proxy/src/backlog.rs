@@ -1,0 +1,115 @@
+//! What a peer has not taken yet.
+
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll, ready};
+
+use tollgate_net::Stream;
+
+use crate::spool::Spool;
+
+/// A backlog that grew past this gives its memory back when it is empty.
+const KEEP: usize = 16 * 1024;
+
+/// What a peer has not taken yet. Bytes are written straight from the worker's shared buffers; only what the kernel
+/// does not take is copied here, and then nothing more is read for this peer until it is gone: that is the
+/// back-pressure. Only a buffered body may pile up, in a [`Spool`] with bounds of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Backlog {
+    bytes: Vec<u8>,
+    start: usize,
+    spool: Option<Spool>,
+}
+
+impl Backlog {
+    pub fn is_empty(&self) -> bool {
+        self.start == self.bytes.len() && self.spool.as_ref().is_none_or(Spool::is_empty)
+    }
+
+    /// Bytes in it.
+    pub fn len(&self) -> u64 {
+        (self.bytes.len() - self.start) as u64 + self.spool.as_ref().map_or(0, Spool::len)
+    }
+
+    /// Lets bytes pile up within the spool's bounds.
+    pub fn spool_into(&mut self, spool: Spool) {
+        self.spool = Some(spool);
+    }
+
+    /// Whether more may be read for this peer.
+    pub fn has_room(&self) -> bool {
+        self.is_empty() || self.spool.as_ref().is_some_and(Spool::has_room)
+    }
+
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.start = 0;
+        self.spool = None;
+        self.bytes.shrink_to(KEEP);
+    }
+
+    /// Writes what it can with one system call and keeps the rest. Whoever calls it polls [`Self::poll_flush`]
+    /// before waiting, so that the task is woken when the peer takes more.
+    ///
+    /// # Errors
+    /// When the peer is gone, or the disk refuses a buffered body.
+    pub fn send(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        pieces: &[IoSlice<'_>],
+    ) -> io::Result<()> {
+        let mut written = 0;
+        if self.is_empty() {
+            let result = match pieces {
+                [piece] => stream.poll_write(cx, piece),
+                _ => stream.poll_write_vectored(cx, pieces),
+            };
+            match result {
+                Poll::Ready(Ok(count)) => written = count,
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Pending => {}
+            }
+        }
+        for piece in pieces {
+            let skip = written.min(piece.len());
+            written -= skip;
+            self.keep(&piece[skip..])?;
+        }
+        Ok(())
+    }
+
+    /// Appends without writing.
+    pub fn append(&mut self, pieces: &[IoSlice<'_>]) {
+        pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.spool {
+            // Once the spool holds anything, order demands that all goes there.
+            Some(spool) if !bytes.is_empty() => spool.push(bytes),
+            _ => {
+                self.bytes.extend_from_slice(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes until nothing is left.
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<io::Result<()>> {
+        loop {
+            while self.start < self.bytes.len() {
+                self.start += match ready!(stream.poll_write(cx, &self.bytes[self.start..]))? {
+                    0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                    count => count,
+                };
+            }
+            self.bytes.clear();
+            self.bytes.shrink_to(KEEP);
+            self.start = 0;
+            match &mut self.spool {
+                Some(spool) if !spool.is_empty() => spool.pull(&mut self.bytes)?,
+                _ => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}

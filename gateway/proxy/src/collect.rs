@@ -1,0 +1,83 @@
+//! A request's body, collected before it is sent on.
+
+use std::future::poll_fn;
+use std::io::IoSlice;
+use std::task::Poll;
+use std::time::Instant;
+
+use tollgate_http::h1::{BodyReader, Step};
+use tollgate_observe::Reason;
+use tollgate_plan::{BufferBounds, Route};
+
+use crate::connection::Client;
+use crate::scratch::Scratch;
+use crate::spool::Spool;
+use crate::worker::Worker;
+
+/// A whole body.
+#[derive(Debug)]
+pub(crate) struct Collected {
+    /// Its bytes.
+    pub spool: Spool,
+    /// How many there are.
+    pub length: u64,
+}
+
+/// Reads the whole body, so that no slow upload pins an upstream connection.
+///
+/// # Errors
+/// When it is malformed, too long, stalls, or ends too early.
+pub(crate) async fn collect(
+    client: &mut Client,
+    worker: &Worker,
+    scratch: &mut Scratch,
+    route: &Route,
+    bounds: BufferBounds,
+) -> Result<Collected, Reason> {
+    let Scratch { request, inbox, to_client, ledger, .. } = scratch;
+    let mut reader = BodyReader::new(request.length);
+    let mut spool = Spool::new(bounds);
+    client.deadline.set(Instant::now(), route.timeouts.body);
+    if request.expect_continue && inbox.is_empty() {
+        // The gateway is who asks for the body here, not the origin.
+        to_client.append(&[IoSlice::new(b"HTTP/1.1 100 Continue\r\n\r\n")]);
+    }
+    poll_fn(|cx| {
+        loop {
+            if client.deadline.poll_passed(cx).is_ready() {
+                return Poll::Ready(Err(Reason::BodyTimeout));
+            }
+            if to_client.poll_flush(cx, &mut client.stream).map_err(|_| Reason::ClientClosed)?.is_pending() {
+                return Poll::Pending;
+            }
+            if reader.is_done() {
+                return Poll::Ready(Ok(()));
+            }
+            let mut buffer = worker.receive.borrow_mut();
+            let input = if inbox.is_empty() {
+                match client.stream.poll_read(cx, &mut buffer).map_err(|_| Reason::ClientClosed)? {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(0) => return Poll::Ready(Err(Reason::IncompleteRequest)),
+                    Poll::Ready(count) => &mut buffer[..count],
+                }
+            } else {
+                let count = inbox.len().min(buffer.len());
+                buffer[..count].copy_from_slice(&inbox[..count]);
+                inbox.drain(..count);
+                &mut buffer[..count]
+            };
+            let Step { used, data } = reader.read(input).map_err(|_| Reason::BadChunk)?;
+            ledger.bytes_in += data.len() as u64;
+            let too_large = route.body_limit.is_some_and(|limit| ledger.bytes_in > limit);
+            if too_large || !spool.has_room() {
+                return Poll::Ready(Err(Reason::BodyTooLarge));
+            }
+            spool.push(&input[data]).map_err(|_| Reason::ProxyInternalError)?;
+            // The next request, behind this body, stays before what the inbox still holds.
+            inbox.splice(..0, input[used..].iter().copied());
+            client.deadline.set(Instant::now(), route.timeouts.body);
+        }
+    })
+    .await
+    .map(|()| Collected { length: spool.len(), spool })
+}

@@ -1,0 +1,63 @@
+//! The path is brought to its normal form, and the route found.
+
+use tollgate_http::{RequestHead, TargetForm};
+use tollgate_observe::Reason;
+use tollgate_plan::Plan;
+use tollgate_route::{Normalised, Request, normalise};
+
+use crate::scratch::Scratch;
+
+/// Finds the route of the request in `scratch`, whose normal path it leaves in `scratch.path`, if that differs from
+/// the path as sent. Matching, authorisation and the upstream all see the same path.
+///
+/// # Errors
+/// When there is none, or the request is one that no route can take.
+pub(crate) fn decide(plan: &Plan, scratch: &mut Scratch) -> Result<u32, Reason> {
+    let Scratch { request, path, .. } = scratch;
+    match request.form {
+        TargetForm::Authority => return Err(Reason::ConnectRefused),
+        TargetForm::Asterisk => {}
+        TargetForm::Absolute if request.path.is_empty() => path.push(b'/'),
+        TargetForm::Origin | TargetForm::Absolute => {
+            match normalise(request.slice(request.path), &plan.settings.paths, path) {
+                Ok(Normalised::Unchanged) => path.clear(),
+                Ok(Normalised::Changed) => {}
+                Err(_) => return Err(Reason::BadPath),
+            }
+        }
+    }
+    plan.router.find(&Routed { request, path: normal_path(request, path) }).ok_or(Reason::NoRoute)
+}
+
+/// The normal path, wherever it is.
+pub(crate) fn normal_path<'a>(request: &'a RequestHead, changed: &'a [u8]) -> &'a [u8] {
+    if changed.is_empty() { request.slice(request.path) } else { changed }
+}
+
+/// A request as the router sees it.
+pub(crate) struct Routed<'a> {
+    pub request: &'a RequestHead,
+    pub path: &'a [u8],
+}
+
+impl Request for Routed<'_> {
+    fn method(&self) -> &[u8] {
+        self.request.slice(self.request.method_text)
+    }
+
+    fn host(&self) -> &[u8] {
+        self.request.slice(self.request.host)
+    }
+
+    fn path(&self) -> &[u8] {
+        self.path
+    }
+
+    fn query(&self) -> Option<&[u8]> {
+        self.request.query.map(|query| self.request.slice(query))
+    }
+
+    fn header(&self, lower_case_name: &str) -> Option<&[u8]> {
+        self.request.head.get_by_text(lower_case_name.as_bytes())
+    }
+}

@@ -1,0 +1,64 @@
+//! The response head as it goes to the client.
+
+use tollgate_http::{Name, ResponseHead, Version};
+use tollgate_plan::Settings;
+
+/// What the gateway says about the message's end and the connection.
+pub(super) struct Framing {
+    /// The body goes chunked.
+    pub chunked: bool,
+    /// The protocols are switched.
+    pub switched: bool,
+    /// A length must not be there (RFC 9110, 8.6).
+    pub drop_length: bool,
+    /// The connection is closed after it.
+    pub close: bool,
+    /// An HTTP/1.0 client is told that it is kept.
+    pub keep_alive: bool,
+}
+
+impl Framing {
+    /// Of an interim response.
+    pub(super) const fn interim() -> Self {
+        Self { chunked: false, switched: false, drop_length: true, close: false, keep_alive: false }
+    }
+}
+
+/// Appends the head. Fields go as the origin wrote them and in its order, less those that concern its connection only.
+pub(super) fn write(out: &mut Vec<u8>, response: &ResponseHead, framing: &Framing, settings: &Settings) {
+    let head = &response.head;
+    // RFC 9112, 2.3 and RFC 9110, 6.2: the gateway's own version, whatever the origin's.
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(head.slice(response.status_line));
+    out.extend_from_slice(b"\r\n");
+    let via = settings.forwarded.via.as_deref();
+    head.copy_fields(out, |line| match line.id {
+        Name::Other => !response.is_nominated(line),
+        Name::ContentLength => !framing.drop_length && !framing.chunked,
+        Name::Upgrade => framing.switched,
+        Name::Alias => true,
+        Name::Via => via.is_none(),
+        name => !name.is_hop_by_hop(),
+    });
+    if let Some(pseudonym) = via {
+        out.extend_from_slice(b"Via: ");
+        for value in head.all(Name::Via).filter(|value| !value.is_empty()) {
+            out.extend_from_slice(value);
+            out.extend_from_slice(b", ");
+        }
+        out.extend_from_slice(if response.version == Version::Http11 { b"1.1 " } else { b"1.0 " });
+        out.extend_from_slice(pseudonym.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    if framing.chunked {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+    }
+    if framing.switched {
+        out.extend_from_slice(b"Connection: Upgrade\r\n");
+    } else if framing.close {
+        out.extend_from_slice(b"Connection: close\r\n");
+    } else if framing.keep_alive {
+        out.extend_from_slice(b"Connection: keep-alive\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,234 @@
+//! The request goes out, the response comes back, both stream.
+//!
+//! One exchange is one task: it is polled when anything happens on either connection, and then does what can be done
+//! in both directions. Its parts: [`upstream_head`] and [`client_head`] write the heads, `sending` moves the request's
+//! body, `receiving` the response.
+
+mod client_head;
+mod receiving;
+mod sending;
+mod upstream_head;
+
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tollgate_http::h1::{BodyReader, ResponseParser};
+use tollgate_net::Peek;
+use tollgate_observe::Reason;
+use tollgate_plan::{Route, Settings};
+use tollgate_upstream::Connection;
+
+use crate::connection::Client;
+use crate::scratch::Scratch;
+use crate::worker::Worker;
+
+/// How an exchange ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The whole response has come; what the client has not taken of it is in its backlog.
+    Complete {
+        /// Whether the upstream connection may carry another request.
+        reusable: bool,
+    },
+    /// The upstream has switched protocols, and the client has been told.
+    Upgraded,
+    /// It failed.
+    Failed {
+        /// Why.
+        reason: Reason,
+        /// Whether the client has got a part of the response.
+        begun: bool,
+        /// Whether the request met a connection that the endpoint had closed meanwhile, and may be sent again.
+        stale: bool,
+    },
+}
+
+/// What an exchange works with.
+pub(crate) struct Parties<'a> {
+    pub worker: &'a Worker,
+    pub client: &'a mut Client,
+    pub scratch: &'a mut Scratch,
+    pub upstream: &'a mut Connection,
+    pub settings: &'a Settings,
+    pub route: &'a Route,
+    /// Whether the request asks for an upgrade that the route allows.
+    pub upgrade: bool,
+    /// Length of a request body that was collected before; it lies in the upstream's backlog.
+    pub collected: Option<u64>,
+}
+
+/// One attempt of one request at one endpoint.
+pub(crate) struct Exchange<'a> {
+    parties: Parties<'a>,
+    /// When `timeouts.total` is over.
+    total_due: Option<Instant>,
+    /// When anything last moved.
+    now: Instant,
+    stage: Stage,
+    request: BodyReader,
+    request_chunked: bool,
+    /// The whole request has gone to the upstream.
+    sent: bool,
+    /// The upstream takes no more of the request; its answer may be there all the same.
+    upstream_deaf: bool,
+    /// Bytes of the inbox that belong to the request and are kept in case it has to be sent again.
+    held: usize,
+    /// Something of the request was written.
+    wrote: bool,
+    /// The request can be sent again as it was.
+    replayable: bool,
+    parser: ResponseParser,
+    interim: u32,
+    /// Something of the response was read, or was written to the client.
+    heard: bool,
+    begun: bool,
+    /// Bytes came after the end of the response.
+    extra: bool,
+    /// The response's end is that of the client's connection.
+    close_delimited: bool,
+    /// Whether the client is still watched for a reset.
+    watching: bool,
+    /// Whether the client's connection can carry another request.
+    pub keep_client: bool,
+}
+
+/// Where the response stands.
+enum Stage {
+    /// Nothing was sent yet.
+    Start,
+    /// Its head is awaited.
+    Head,
+    /// Its body comes; the flag: the client gets it chunked.
+    Body(BodyReader, bool),
+}
+
+impl<'a> Exchange<'a> {
+    pub fn new(parties: Parties<'a>, now: Instant) -> Self {
+        let length = parties.scratch.request.length;
+        let body = if parties.collected.is_some() { tollgate_http::h1::Length::None } else { length };
+        let started = parties.scratch.ledger.started().unwrap_or(now);
+        Self {
+            total_due: parties.route.timeouts.total.map(|total| started + total),
+            now,
+            stage: Stage::Start,
+            request: BodyReader::new(body),
+            request_chunked: body == tollgate_http::h1::Length::Chunked,
+            sent: false,
+            upstream_deaf: false,
+            held: 0,
+            wrote: false,
+            replayable: false,
+            parser: ResponseParser::default(),
+            interim: 0,
+            heard: false,
+            begun: false,
+            extra: false,
+            close_delimited: false,
+            watching: true,
+            keep_client: false,
+            parties,
+        }
+    }
+
+    /// Does all that can be done now.
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        let end = self.poll_all(cx);
+        if let Poll::Ready(end) = end {
+            let again = matches!(end, End::Failed { stale: true, .. });
+            if !again {
+                self.parties.scratch.inbox.drain(..self.held);
+            }
+            self.held = 0;
+        }
+        end
+    }
+
+    /// When anything last moved.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        if matches!(self.stage, Stage::Start) {
+            self.stage = Stage::Head;
+            if let Err(end) = self.start(cx) {
+                return Poll::Ready(end);
+            }
+        } else if self.parties.client.deadline.poll_passed(cx).is_ready() {
+            return Poll::Ready(self.timed_out());
+        }
+        if !self.sent
+            && let Poll::Ready(Err(end)) = self.poll_send(cx)
+        {
+            return Poll::Ready(end);
+        }
+        if let Poll::Ready(end) = self.poll_receive(cx) {
+            return Poll::Ready(end);
+        }
+        if self.sent && self.watching {
+            match self.parties.client.stream.poll_peek(cx) {
+                // Cancelled: the upstream connection is dropped, so that nobody works for nobody.
+                Poll::Ready(Peek::Reset) => return Poll::Ready(self.failed(Reason::ClientClosed)),
+                // The next request, or a half-closed connection: the exchange goes on.
+                Poll::Ready(Peek::Data | Peek::End) => self.watching = false,
+                Poll::Pending => {}
+            }
+        }
+        // Leaves the waker with the deadline, which may have moved.
+        match self.parties.client.deadline.poll_passed(cx) {
+            Poll::Ready(()) => Poll::Ready(self.timed_out()),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Something moved: the next wait begins.
+    fn wait(&mut self, bound: Option<Duration>) {
+        let left = self.total_due.map(|due| due.saturating_duration_since(self.now));
+        let bound = match (bound, left) {
+            (Some(bound), Some(left)) => Some(bound.min(left)),
+            (bound, left) => bound.or(left),
+        };
+        self.parties.client.deadline.set(self.now, bound);
+    }
+
+    fn timed_out(&self) -> End {
+        let scratch = &self.parties.scratch;
+        let reason = if self.total_due.is_some_and(|due| Instant::now() >= due) {
+            Reason::RequestTimeout
+        } else if !self.sent && !self.begun {
+            match scratch.to_upstream.is_empty() {
+                true => Reason::BodyTimeout,
+                false => Reason::ConnectionWriteTimeout,
+            }
+        } else if !scratch.to_client.is_empty() {
+            Reason::ClientWriteTimeout
+        } else if self.begun {
+            Reason::ConnectionReadTimeout
+        } else {
+            Reason::HttpResponseTimeout
+        };
+        self.failed(reason)
+    }
+
+    fn failed(&self, reason: Reason) -> End {
+        End::Failed { reason, begun: self.begun, stale: false }
+    }
+
+    /// The upstream connection broke before a word of the response.
+    fn terminated(&self) -> End {
+        let scratch = &self.parties.scratch;
+        let untouched = !self.wrote;
+        let again = untouched || (self.replayable && scratch.request.method.is_idempotent());
+        let stale = self.parties.upstream.is_reused() && !self.heard && again;
+        End::Failed { reason: Reason::ConnectionTerminated, begun: self.begun, stale }
+    }
+
+    /// Whether a client that reads to the end of the stream would take a cut response for a whole one.
+    pub fn must_reset(&self) -> bool {
+        self.close_delimited
+    }
+
+    fn touch(&mut self) {
+        self.now = Instant::now();
+    }
+}

@@ -1,0 +1,239 @@
+//! The response's way to the client.
+
+use std::io::IoSlice;
+use std::task::{Context, Poll};
+
+use tollgate_http::h1::{BodyReader, Length, Progress, Step};
+use tollgate_http::{HeadError, Version};
+use tollgate_observe::Reason;
+
+use super::client_head::{self, Framing};
+use super::sending::write_body;
+use super::{End, Exchange, Stage};
+
+/// Interim responses of one exchange. Nobody sends more than a few; an endless row of them would keep an exchange
+/// alive for ever.
+const MAX_INTERIM: u32 = 32;
+/// Data up to this length is copied behind the head and goes out with a plain write; more goes with a gathering one.
+const COPY: usize = 8 * 1024;
+
+impl Exchange<'_> {
+    /// Moves the response until nothing more can be moved now. Ready when the exchange has ended.
+    pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        let worker = self.parties.worker;
+        loop {
+            if let Poll::Ready(Err(end)) = self.poll_client(cx) {
+                return Poll::Ready(end);
+            }
+            if !self.parties.scratch.to_client.has_room() {
+                return Poll::Pending;
+            }
+            let mut buffer = worker.receive.borrow_mut();
+            let count = match self.parties.upstream.stream.poll_read(cx, &mut buffer) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(0)) => return Poll::Ready(self.end_of_stream(cx)),
+                Poll::Ready(Err(_)) => return Poll::Ready(self.broken()),
+                Poll::Ready(Ok(count)) => count,
+            };
+            self.heard = true;
+            self.touch();
+            match self.digest(cx, &mut buffer[..count]) {
+                Ok(None) => {}
+                Ok(Some(end)) | Err(end) => return Poll::Ready(end),
+            }
+            if self.begun {
+                self.wait(self.parties.route.timeouts.response_body);
+            }
+        }
+    }
+
+    /// Writes what the client has not taken yet.
+    fn poll_client(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        if self.parties.scratch.to_client.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        let client = &mut self.parties.client.stream;
+        match self.parties.scratch.to_client.poll_flush(cx, client) {
+            Poll::Ready(Ok(())) => {
+                self.touch();
+                self.wait(self.parties.route.timeouts.response_body);
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(_)) => Poll::Ready(Err(self.failed(Reason::ClientClosed))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// Makes of some bytes from the upstream what they are.
+    fn digest(&mut self, cx: &mut Context<'_>, input: &mut [u8]) -> Result<Option<End>, End> {
+        if matches!(self.stage, Stage::Body(..)) {
+            return self.pass_on(cx, input, false);
+        }
+        let mut partial = std::mem::take(&mut self.parties.scratch.partial);
+        let result = if partial.is_empty() {
+            self.heads(cx, input, &mut partial)
+        } else {
+            partial.extend_from_slice(input);
+            let mut whole = std::mem::take(&mut partial);
+            let result = self.heads(cx, &mut whole, &mut partial);
+            if partial.is_empty() {
+                // Its memory is used again.
+                whole.clear();
+                partial = whole;
+            }
+            result
+        };
+        self.parties.scratch.partial = partial;
+        result
+    }
+
+    /// Reads heads up to and including the final one. What is left of an unfinished one goes into `partial`.
+    fn heads(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut input: &mut [u8],
+        partial: &mut Vec<u8>,
+    ) -> Result<Option<End>, End> {
+        loop {
+            let scratch = &mut *self.parties.scratch;
+            let limits = &self.parties.settings.head_limits;
+            let progress = self.parser.advance(input, scratch.request.method, &mut scratch.response, limits);
+            let end = match progress {
+                Ok(Progress::Complete(end)) => end,
+                Ok(Progress::Partial) => {
+                    partial.extend_from_slice(input);
+                    return Ok(None);
+                }
+                Err(HeadError::TooLarge | HeadError::TooMany) => {
+                    return Err(self.failed(Reason::ResponseHeadersTooLarge));
+                }
+                Err(_) => return Err(self.failed(Reason::HttpProtocolError)),
+            };
+            if !scratch.response.is_interim() {
+                return self.final_head(cx, &mut input[end..]);
+            }
+            self.parser = Default::default();
+            self.interim(cx)?;
+            input = &mut input[end..];
+            if input.is_empty() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// An interim response goes on at once (RFC 9110, 15.2), to whoever can read one.
+    fn interim(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+        self.interim += 1;
+        if self.interim > MAX_INTERIM {
+            return Err(self.failed(Reason::HttpProtocolError));
+        }
+        let parties = &mut self.parties;
+        let scratch = &mut *parties.scratch;
+        if scratch.request.version == Version::Http10 {
+            return Ok(());
+        }
+        let out = &mut *parties.worker.output.borrow_mut();
+        out.clear();
+        client_head::write(out, &scratch.response, &Framing::interim(), parties.settings);
+        let sent = scratch.to_client.send(cx, &mut parties.client.stream, &[IoSlice::new(out)]);
+        sent.map_err(|_| self.failed(Reason::ClientClosed))
+    }
+
+    /// The final head is here, and perhaps a first part of the body behind it.
+    fn final_head(&mut self, cx: &mut Context<'_>, rest: &mut [u8]) -> Result<Option<End>, End> {
+        let parties = &mut self.parties;
+        let scratch = &mut *parties.scratch;
+        let (request, response) = (&scratch.request, &scratch.response);
+        let switched = response.status == 101;
+        if switched && !(parties.upgrade && self.sent) {
+            return Err(self.failed(Reason::HttpProtocolError));
+        }
+        let length = response.length;
+        let is_11 = request.version == Version::Http11;
+        let open_ended = matches!(length, Length::Chunked | Length::UntilClose);
+        let chunked = open_ended && is_11;
+        self.close_delimited = open_ended && !is_11;
+        let limit = parties.settings.limits.requests_per_connection;
+        self.keep_client = request.keep_alive
+            && !self.close_delimited
+            && self.request.is_done()
+            && !parties.worker.draining.get()
+            && limit.is_none_or(|limit| parties.client.requests < limit);
+        let framing = Framing {
+            chunked,
+            switched,
+            drop_length: response.status == 204,
+            close: !self.keep_client && !switched,
+            keep_alive: self.keep_client && !is_11,
+        };
+        let mut output = parties.worker.output.borrow_mut();
+        output.clear();
+        client_head::write(&mut output, response, &framing, parties.settings);
+        scratch.ledger.status = response.status;
+        let started = scratch.ledger.started();
+        scratch.ledger.header = started.map(|started| self.now.saturating_duration_since(started));
+        self.begun = true;
+        if switched {
+            let pieces = [IoSlice::new(&output), IoSlice::new(rest)];
+            let sent = scratch.to_client.send(cx, &mut parties.client.stream, &pieces);
+            return sent.map(|()| Some(End::Upgraded)).map_err(|_| self.failed(Reason::ClientClosed));
+        }
+        drop(output);
+        self.stage = Stage::Body(BodyReader::new(length), chunked);
+        self.pass_on(cx, rest, true)
+    }
+
+    /// Sends some of the body on; with `first`, behind the head that stands in the output buffer.
+    fn pass_on(&mut self, cx: &mut Context<'_>, input: &mut [u8], first: bool) -> Result<Option<End>, End> {
+        let Stage::Body(reader, chunked) = &mut self.stage else { return Ok(None) };
+        let Ok(Step { used, data }) = reader.read(input) else {
+            return Err(self.failed(Reason::HttpProtocolError));
+        };
+        self.extra = used < input.len();
+        let parties = &mut self.parties;
+        let scratch = &mut *parties.scratch;
+        scratch.ledger.bytes_out += data.len() as u64;
+        let (stream, backlog) = (&mut parties.client.stream, &mut scratch.to_client);
+        let out = &mut *parties.worker.output.borrow_mut();
+        if !first {
+            out.clear();
+        }
+        let data = &input[data];
+        let plain_copy = !*chunked && first && data.len() <= COPY;
+        if plain_copy {
+            out.extend_from_slice(data);
+        }
+        let data = if plain_copy { b"" } else { data };
+        let sent = write_body(reader, *chunked, data, out, |pieces| backlog.send(cx, stream, pieces));
+        let done = reader.is_done();
+        if sent.is_err() {
+            return Err(self.failed(Reason::ClientClosed));
+        }
+        Ok(done.then(|| self.complete()))
+    }
+
+    fn complete(&self) -> End {
+        let response = &self.parties.scratch.response;
+        let reusable = response.keep_alive && self.sent && !self.extra && !self.upstream_deaf;
+        End::Complete { reusable }
+    }
+
+    /// The upstream has ended its direction: a close-delimited body ends with it, everything else is cut.
+    fn end_of_stream(&mut self, cx: &mut Context<'_>) -> End {
+        let Stage::Body(reader, chunked) = &mut self.stage else { return self.terminated() };
+        if !reader.end_of_stream() {
+            return self.broken();
+        }
+        let parties = &mut self.parties;
+        let (stream, backlog) = (&mut parties.client.stream, &mut parties.scratch.to_client);
+        let sent = write_body(reader, *chunked, b"", b"", |pieces| backlog.send(cx, stream, pieces));
+        match sent {
+            Ok(_) => End::Complete { reusable: false },
+            Err(_) => self.failed(Reason::ClientClosed),
+        }
+    }
+
+    fn broken(&self) -> End {
+        if self.begun { self.failed(Reason::HttpResponseIncomplete) } else { self.terminated() }
+    }
+}

@@ -1,0 +1,180 @@
+//! The request's way to the upstream.
+
+use std::io::IoSlice;
+use std::task::{Context, Poll, ready};
+
+use tollgate_http::h1::{BodyReader, ChunkHeader, LAST_CHUNK, Length, Step};
+use tollgate_observe::Reason;
+
+use super::{End, Exchange, upstream_head};
+
+impl Exchange<'_> {
+    /// Sends the head, and what of the body is already here, with one write.
+    pub(super) fn start(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+        let parties = &mut self.parties;
+        let scratch = &mut *parties.scratch;
+        let out = &mut *parties.worker.output.borrow_mut();
+        out.clear();
+        upstream_head::write(
+            out,
+            &upstream_head::Outgoing {
+                scratch,
+                peer: parties.client.peer,
+                settings: parties.settings,
+                route: parties.route,
+                endpoint: parties.upstream.pool().name(),
+                upgrade: parties.upgrade,
+                collected: parties.collected,
+            },
+        );
+        let mut used = 0;
+        if let Length::Exactly(length) = scratch.request.length
+            && parties.collected.is_none()
+        {
+            used = usize::try_from(length).unwrap_or(usize::MAX).min(scratch.inbox.len());
+            out.extend_from_slice(&scratch.inbox[..used]);
+            let _ = self.request.read(&mut scratch.inbox[..used]);
+            scratch.ledger.bytes_in = used as u64;
+        }
+        self.replayable = self.request.is_done() && parties.collected.is_none();
+        // A collected body waits in the backlog's spool: the head must go before it.
+        let spooled = parties.collected.is_some_and(|length| length > 0);
+        let sent = if spooled {
+            scratch.to_upstream.append(&[IoSlice::new(out)]);
+            Ok(())
+        } else {
+            scratch.to_upstream.send(cx, &mut parties.upstream.stream, &[IoSlice::new(out)])
+        };
+        if sent.is_err() {
+            return Err(self.terminated());
+        }
+        self.wrote = true;
+        if self.replayable {
+            self.held = used;
+        } else {
+            scratch.inbox.drain(..used);
+        }
+        self.sent = self.request.is_done() && scratch.to_upstream.is_empty();
+        let timeouts = &parties.route.timeouts;
+        let bound = if self.sent { timeouts.response_header } else { timeouts.body };
+        self.wait(bound);
+        Ok(())
+    }
+
+    /// Moves the body until nothing more can be moved now. Ready when all of it has gone, or never will.
+    pub(super) fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), End>> {
+        let worker = self.parties.worker;
+        loop {
+            if !self.upstream_deaf && !self.parties.scratch.to_upstream.is_empty() {
+                let stream = &mut self.parties.upstream.stream;
+                if ready!(self.parties.scratch.to_upstream.poll_flush(cx, stream)).is_err() {
+                    self.deafened();
+                }
+                self.touch();
+                self.wait(self.parties.route.timeouts.body);
+            }
+            if self.request.is_done() {
+                self.sent = true;
+                if !self.begun {
+                    self.wait(self.parties.route.timeouts.response_header);
+                }
+                return Poll::Ready(Ok(()));
+            }
+            if self.upstream_deaf {
+                // The rest is not read: the connection to the client ends with this exchange.
+                return Poll::Pending;
+            }
+            // The inbox is moved out for the time of the borrow; it keeps its memory.
+            let mut inbox = std::mem::take(&mut self.parties.scratch.inbox);
+            let moved = if inbox.is_empty() {
+                let mut buffer = worker.receive.borrow_mut();
+                match self.parties.client.stream.poll_read(cx, &mut buffer) {
+                    Poll::Pending => Err(None),
+                    Poll::Ready(Err(_)) => Err(Some(Reason::ClientClosed)),
+                    Poll::Ready(Ok(0)) => Err(Some(Reason::IncompleteRequest)),
+                    Poll::Ready(Ok(count)) => self.forward_body(cx, &mut buffer[..count]).map(|used| {
+                        inbox.extend_from_slice(&buffer[used..count]);
+                    }),
+                }
+            } else {
+                self.forward_body(cx, &mut inbox).map(|used| drop(inbox.drain(..used)))
+            };
+            self.parties.scratch.inbox = inbox;
+            match moved {
+                Ok(()) => {
+                    self.touch();
+                    if !self.begun {
+                        self.wait(self.parties.route.timeouts.body);
+                    }
+                }
+                Err(None) => return Poll::Pending,
+                Err(Some(reason)) => return Poll::Ready(Err(self.failed(reason))),
+            }
+        }
+    }
+
+    /// Sends the body's bytes in `input` on; says how many of them belonged to the body.
+    fn forward_body(&mut self, cx: &mut Context<'_>, input: &mut [u8]) -> Result<usize, Option<Reason>> {
+        let Ok(Step { used, data }) = self.request.read(input) else { return Err(Some(Reason::BadChunk)) };
+        let parties = &mut self.parties;
+        parties.scratch.ledger.bytes_in += data.len() as u64;
+        let limit = parties.route.body_limit;
+        if limit.is_some_and(|limit| parties.scratch.ledger.bytes_in > limit) {
+            return Err(Some(Reason::BodyTooLarge));
+        }
+        let (stream, backlog) = (&mut parties.upstream.stream, &mut parties.scratch.to_upstream);
+        let sent = write_body(&self.request, self.request_chunked, &input[data], b"", |pieces| {
+            backlog.send(cx, stream, pieces)
+        });
+        if sent.is_err() {
+            self.deafened();
+        }
+        Ok(used)
+    }
+
+    fn deafened(&mut self) {
+        self.upstream_deaf = true;
+        self.parties.scratch.to_upstream.clear();
+    }
+}
+
+/// Writes some data of a body in its outgoing framing, after `head`; with the last of it, what ends the body.
+pub(super) fn write_body<R>(
+    reader: &BodyReader,
+    chunked: bool,
+    data: &[u8],
+    head: &[u8],
+    write: impl FnOnce(&[IoSlice<'_>]) -> std::io::Result<R>,
+) -> std::io::Result<Option<R>> {
+    if !chunked {
+        return match (head.is_empty(), data.is_empty()) {
+            (true, true) => Ok(None),
+            (false, true) => write(&[IoSlice::new(head)]).map(Some),
+            (true, false) => write(&[IoSlice::new(data)]).map(Some),
+            (false, false) => write(&[IoSlice::new(head), IoSlice::new(data)]).map(Some),
+        };
+    }
+    let header = ChunkHeader::new(data.len());
+    let mut pieces = [IoSlice::new(b""); 7];
+    let mut count = 0;
+    let mut add = |piece| {
+        pieces[count] = IoSlice::new(piece);
+        count += 1;
+    };
+    if !head.is_empty() {
+        add(head);
+    }
+    if !data.is_empty() {
+        add(header.as_bytes());
+        add(data);
+        add(b"\r\n");
+    }
+    if reader.is_done() {
+        add(LAST_CHUNK);
+        if !reader.trailers().is_empty() {
+            add(reader.trailers());
+        }
+        add(b"\r\n");
+    }
+    if count == 0 { Ok(None) } else { write(&pieces[..count]).map(Some) }
+}

@@ -1,0 +1,95 @@
+//! The request head as it goes upstream.
+
+use std::net::SocketAddr;
+
+use tollgate_http::h1::{Length, write_decimal};
+use tollgate_http::{Name, TargetForm};
+use tollgate_plan::{HostRewrite, Route, Settings};
+
+use crate::decide::normal_path;
+use crate::forwarded;
+use crate::scratch::Scratch;
+
+/// What the head is made of.
+pub(super) struct Outgoing<'a> {
+    pub scratch: &'a Scratch,
+    pub peer: SocketAddr,
+    pub settings: &'a Settings,
+    pub route: &'a Route,
+    /// The endpoint's address as text.
+    pub endpoint: &'a str,
+    pub upgrade: bool,
+    pub collected: Option<u64>,
+}
+
+/// Appends the head. Fields go as the client wrote them and in its order, less those that concern its connection
+/// only and those that the gateway says itself, which follow.
+pub(super) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
+    let Outgoing { scratch, settings, route, .. } = outgoing;
+    let Scratch { request, path, rewritten, ledger, .. } = *scratch;
+    let path = if rewritten.is_empty() { normal_path(request, path) } else { rewritten };
+    out.extend_from_slice(request.slice(request.method_text));
+    out.push(b' ');
+    out.extend_from_slice(path);
+    if let Some(query) = request.query {
+        out.push(b'?');
+        out.extend_from_slice(request.slice(query));
+    }
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+
+    let own_host = match &route.rewrite.host {
+        Some(HostRewrite::To(host)) => Some(host.as_bytes()),
+        Some(HostRewrite::Endpoint) => Some(outgoing.endpoint.as_bytes()),
+        // An absolute target's authority replaces `Host` (RFC 9112, 3.2.2); HTTP/1.0 may have none.
+        None if request.authority.is_empty() => Some(outgoing.endpoint.as_bytes()),
+        None if request.form == TargetForm::Absolute => Some(request.slice(request.authority)),
+        None => None,
+    };
+    if let Some(host) = own_host {
+        field(out, b"Host", host);
+    }
+    let forwarded = &settings.forwarded;
+    let trusted = forwarded::is_trusted(forwarded, outgoing.peer.ip());
+    let id = &settings.request_id;
+    request.head.copy_fields(out, |line| {
+        let keep = match line.id {
+            Name::Other | Name::XRequestId => !request.is_nominated(line),
+            Name::Host => own_host.is_none(),
+            Name::ContentLength => outgoing.collected.is_none(),
+            Name::Expect => request.expect_continue && outgoing.collected.is_none(),
+            name => !name.is_hop_by_hop() && forwarded::keeps(forwarded, trusted, name),
+        };
+        keep && !(id.enabled && request.slice(line.name).eq_ignore_ascii_case(id.header.as_bytes()))
+    });
+
+    match outgoing.collected {
+        Some(length) => {
+            out.extend_from_slice(b"Content-Length: ");
+            write_decimal(out, length);
+            out.extend_from_slice(b"\r\n");
+        }
+        None if request.length == Length::Chunked => field(out, b"Transfer-Encoding", b"chunked"),
+        None => {}
+    }
+    forwarded::write(out, forwarded, trusted, request, outgoing.peer);
+    if id.enabled {
+        field(out, id.header.as_bytes(), &ledger.request_id);
+    }
+    match (request.upgrade.filter(|_| outgoing.upgrade), request.wants_trailers) {
+        (Some(protocols), _) => {
+            field(out, b"Connection", b"Upgrade");
+            field(out, b"Upgrade", request.slice(protocols));
+        }
+        // RFC 9110, 10.1.4: whoever sends `TE` names it in `Connection`.
+        (None, true) => out.extend_from_slice(b"TE: trailers\r\nConnection: TE\r\n"),
+        (None, false) => {}
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    out.extend_from_slice(name);
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(value);
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,128 @@
+//! The books of one exchange, closed on every way out.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tollgate_http::{Name, RequestHead};
+use tollgate_observe::{Reason, Record, Slot};
+use tollgate_upstream::{Pool, Upstream};
+
+use crate::active::ActivePlan;
+use crate::scratch::Scratch;
+use crate::worker::Worker;
+
+/// How long lines may wait in a worker before they go to the log's writer.
+const LOG_FLUSH: Duration = Duration::from_millis(100);
+
+/// What is known of an exchange so far.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    open: Option<Open>,
+    pub reason: Reason,
+    pub detail: Option<&'static str>,
+    pub status: u16,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub attempts: u8,
+    pub reused: bool,
+    pub connect: Option<Duration>,
+    pub header: Option<Duration>,
+    /// The plan that the exchange began with, and its route.
+    pub route: Option<(Rc<ActivePlan>, u32)>,
+    pub upstream: Option<Rc<Upstream>>,
+    pub endpoint: Option<Rc<Pool>>,
+    /// Empty: none.
+    pub request_id: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    started: Instant,
+    client: SocketAddr,
+}
+
+impl Ledger {
+    /// A request has begun.
+    pub fn open(&mut self, worker: &Worker, started: Instant, client: SocketAddr) {
+        worker.stats.request_started();
+        let mut request_id = std::mem::take(&mut self.request_id);
+        request_id.clear();
+        *self = Self { open: Some(Open { started, client }), request_id, ..Self::default() };
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// When the request began.
+    pub fn started(&self) -> Option<Instant> {
+        self.open.map(|open| open.started)
+    }
+}
+
+/// The exchange has ended: into the counters and the log.
+pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
+    let Scratch { request, ledger, .. } = scratch;
+    let Some(open) = ledger.open.take() else { return };
+    let record = record(request, ledger, open, now);
+    worker.stats.record(&record);
+    let mut log = worker.log.borrow_mut();
+    let was_empty = log.is_empty();
+    log.record(&record);
+    if was_empty && !log.is_empty() {
+        worker.log_due.set(now, Some(LOG_FLUSH));
+    }
+    drop(log);
+    ledger.route = None;
+    ledger.upstream = None;
+    ledger.endpoint = None;
+}
+
+/// Closes the books of an exchange that nobody will end: its task panicked, or its worker stops.
+pub(crate) fn close_abandoned(worker: &Worker, scratch: &mut Scratch) {
+    if scratch.ledger.is_open() {
+        let panicked = std::thread::panicking();
+        scratch.ledger.reason = if panicked { Reason::ProxyInternalError } else { Reason::ShuttingDown };
+        close(worker, scratch, Instant::now());
+    }
+}
+
+fn record<'a>(request: &'a RequestHead, ledger: &'a Ledger, open: Open, now: Instant) -> Record<'a> {
+    let known = !request.head.bytes().is_empty();
+    let (route, route_slot) = match &ledger.route {
+        Some((active, index)) => (active.route(*index).name.as_str(), active.slot(*index)),
+        None => ("", Slot::NONE),
+    };
+    let (upstream, upstream_slot) = match &ledger.upstream {
+        Some(upstream) => (upstream.name.as_str(), upstream.slot),
+        None => ("", Slot::NONE),
+    };
+    let slice = |range| if known { request.slice(range) } else { &[] };
+    Record {
+        reason: ledger.reason,
+        status: ledger.status,
+        detail: ledger.detail,
+        client: open.client,
+        method: slice(request.method_text),
+        target: slice(request.target),
+        version: if known { request.version.as_str().as_bytes() } else { b"" },
+        host: Some(slice(request.authority)).filter(|host| !host.is_empty()),
+        referer: request.head.get(Name::Referer),
+        user_agent: request.head.get(Name::UserAgent),
+        request_id: Some(ledger.request_id.as_slice()).filter(|id| !id.is_empty()),
+        route,
+        route_slot,
+        upstream,
+        upstream_slot,
+        endpoint: ledger.endpoint.as_ref().map_or("", |pool| pool.name()),
+        bytes_in: ledger.bytes_in,
+        bytes_out: ledger.bytes_out,
+        attempts: ledger.attempts,
+        reused: ledger.reused,
+        started: open.started,
+        connect: ledger.connect,
+        header: ledger.header,
+        total: now.saturating_duration_since(open.started),
+    }
+}

@@ -1,0 +1,41 @@
+//! Closing so that the last answer arrives.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use crate::connection::Client;
+
+/// Bytes that are read and thrown away.
+const MAX_BYTES: usize = 1024 * 1024;
+/// How long that goes on.
+const MAX_TIME: Duration = Duration::from_secs(2);
+
+/// Ends the gateway's direction, then reads and throws away what the client still sends. Closing a socket with unread
+/// bytes sends a reset, which can overtake the answer (RFC 9112, 9.6).
+pub(crate) async fn linger(mut client: Client) {
+    let worker = client.worker().clone();
+    client.deadline.set(Instant::now(), Some(MAX_TIME));
+    let mut left = MAX_BYTES;
+    let mut ended = false;
+    poll_fn(|cx| {
+        if !ended {
+            match client.stream.poll_shutdown(cx) {
+                Poll::Ready(Ok(())) => ended = true,
+                _ => return Poll::Ready(()),
+            }
+        }
+        loop {
+            if client.deadline.poll_passed(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            let mut buffer = worker.receive.borrow_mut();
+            match client.stream.poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(count)) if count > 0 && count < left => left -= count,
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    })
+    .await;
+}

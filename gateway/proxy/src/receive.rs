@@ -1,0 +1,151 @@
+//! The request's head is read and understood, or refused.
+
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use tollgate_http::h1::{Progress, RequestParser};
+use tollgate_http::{HeadError, HeadLimits};
+use tollgate_observe::Reason;
+
+use crate::connection::Client;
+use crate::scratch::Scratch;
+use crate::worker::Worker;
+
+/// What came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// A whole head, in `scratch.request`; what followed it is in `scratch.inbox`.
+    Request,
+    /// Nothing, and nothing will: the connection is to be closed without a word.
+    Nothing,
+    /// Something that gets an answer, after which the connection is closed.
+    Refused(Reason),
+}
+
+/// Reads one request head. With something in the inbox that is used first.
+pub(crate) async fn receive(
+    client: &mut Client,
+    worker: &Worker,
+    scratch: &mut Scratch,
+    limits: &HeadLimits,
+) -> Received {
+    let mut reading = Reading { parser: RequestParser::default(), skipped: false, limits };
+    poll_fn(|cx| reading.poll(cx, client, worker, scratch)).await
+}
+
+struct Reading<'a> {
+    parser: RequestParser,
+    /// Whether the one empty line that may stand before a request (RFC 9112, 2.2) has been skipped.
+    skipped: bool,
+    limits: &'a HeadLimits,
+}
+
+impl Reading<'_> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        client: &mut Client,
+        worker: &Worker,
+        scratch: &mut Scratch,
+    ) -> Poll<Received> {
+        if !scratch.inbox.is_empty() && !scratch.ledger.is_open() {
+            self.begin(client, worker, scratch);
+            if let Some(received) = self.parse_inbox(scratch) {
+                return Poll::Ready(received);
+            }
+        }
+        loop {
+            if client.deadline.poll_passed(cx).is_ready() {
+                let begun = scratch.ledger.is_open();
+                return Poll::Ready(if begun { Received::Refused(Reason::HeaderTimeout) } else { Received::Nothing });
+            }
+            let mut buffer = worker.receive.borrow_mut();
+            let count = match ready!(client.stream.poll_read(cx, &mut buffer)) {
+                Ok(0) if scratch.ledger.is_open() => {
+                    return Poll::Ready(Received::Refused(Reason::IncompleteRequest));
+                }
+                Ok(0) | Err(_) if !scratch.ledger.is_open() => return Poll::Ready(Received::Nothing),
+                Ok(count) => count,
+                Err(_) => return Poll::Ready(Received::Refused(Reason::ClientClosed)),
+            };
+            let bytes = &buffer[..count];
+            if scratch.ledger.is_open() {
+                scratch.inbox.extend_from_slice(bytes);
+                if let Some(received) = self.parse_inbox(scratch) {
+                    return Poll::Ready(received);
+                }
+                continue;
+            }
+            self.begin(client, worker, scratch);
+            // The usual case: the whole head in one read, parsed where it is.
+            let skip = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
+            self.skipped = skip > 0;
+            match self.parser.advance(&bytes[skip..], &mut scratch.request, self.limits) {
+                Ok(Progress::Complete(end)) => {
+                    scratch.inbox.extend_from_slice(&bytes[skip + end..]);
+                    return Poll::Ready(Received::Request);
+                }
+                Ok(Progress::Partial) => scratch.inbox.extend_from_slice(&bytes[skip..]),
+                Err(_) if bytes == b"\r" => {
+                    self.parser = RequestParser::default();
+                    scratch.inbox.extend_from_slice(bytes);
+                }
+                Err(error) => return Poll::Ready(refused(scratch, error)),
+            }
+        }
+    }
+
+    /// The first byte is here: from now on the head's own time counts.
+    fn begin(&self, client: &Client, worker: &Worker, scratch: &mut Scratch) {
+        let now = Instant::now();
+        scratch.ledger.open(worker, now, client.peer);
+        client.deadline.set(now, worker.active.borrow().plan.settings.timeouts.header);
+    }
+
+    /// Goes on with what is in the inbox. `None`: more is needed.
+    fn parse_inbox(&mut self, scratch: &mut Scratch) -> Option<Received> {
+        if !self.skipped && self.parser.at_start() {
+            if scratch.inbox == b"\r" {
+                return None;
+            }
+            if scratch.inbox.starts_with(b"\r\n") {
+                scratch.inbox.drain(..2);
+                self.skipped = true;
+                self.parser = RequestParser::default();
+            }
+        }
+        if scratch.inbox.is_empty() {
+            return None;
+        }
+        match self.parser.advance(&scratch.inbox, &mut scratch.request, self.limits) {
+            Ok(Progress::Complete(end)) => {
+                scratch.inbox.drain(..end);
+                Some(Received::Request)
+            }
+            Ok(Progress::Partial) => None,
+            Err(error) => Some(refused(scratch, error)),
+        }
+    }
+}
+
+fn refused(scratch: &mut Scratch, error: HeadError) -> Received {
+    // A head that was not understood must not be read by anyone, the log included.
+    scratch.request.clear();
+    Received::Refused(reason(error))
+}
+
+fn reason(error: HeadError) -> Reason {
+    match error {
+        HeadError::StartLine => Reason::BadRequestLine,
+        HeadError::Version => Reason::UnsupportedVersion,
+        HeadError::Field => Reason::BadHeader,
+        HeadError::Length => Reason::AmbiguousLength,
+        HeadError::Coding => Reason::UnknownTransferCoding,
+        HeadError::Host => Reason::BadHost,
+        HeadError::Expect => Reason::ExpectationFailed,
+        HeadError::LineTooLong => Reason::RequestLineTooLong,
+        HeadError::TooLarge => Reason::HeadersTooLarge,
+        HeadError::TooMany => Reason::TooManyHeaders,
+    }
+}

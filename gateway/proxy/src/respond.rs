@@ -1,0 +1,168 @@
+//! The gateway answers itself: an error, a redirect, a fixed response.
+
+use std::future::poll_fn;
+use std::io::IoSlice;
+use std::task::Poll;
+use std::time::Instant;
+
+use tollgate_http::h1::write_decimal;
+use tollgate_http::{Method, Name, Version, title};
+use tollgate_observe::Reason;
+use tollgate_plan::{Redirect, Respond, Settings};
+
+use crate::connection::Client;
+use crate::decide::normal_path;
+use crate::error_body::{Flavour, error_body};
+use crate::forward::Next;
+use crate::scratch::Scratch;
+use crate::worker::Worker;
+
+/// Answers with an error. `close`: the connection cannot carry another request.
+pub(crate) async fn error(
+    client: &mut Client,
+    worker: &Worker,
+    scratch: &mut Scratch,
+    settings: &Settings,
+    reason: Reason,
+    close: bool,
+) -> Next {
+    scratch.ledger.reason = reason;
+    let status = reason.status();
+    if status == 0 {
+        return Next::Close;
+    }
+    let flavour = Flavour::for_accept(scratch.request.head.get(Name::Accept));
+    let body = error_body(flavour, &settings.errors, status, reason, &scratch.ledger.request_id);
+    let mut lines = Vec::with_capacity(128);
+    for (name, value) in [("Tollgate-Reason", reason.as_str()), ("Content-Type", flavour.content_type())] {
+        lines.extend_from_slice(name.as_bytes());
+        lines.extend_from_slice(b": ");
+        lines.extend_from_slice(value.as_bytes());
+        lines.extend_from_slice(b"\r\n");
+    }
+    if reason == Reason::ConnectRefused {
+        // RFC 9110, 15.5.6: which methods would do; here it is every other one.
+        lines.extend_from_slice(b"Allow: GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH, TRACE\r\n");
+    }
+    answer(client, worker, scratch, Answer { status, lines: &lines, body: body.as_bytes(), close }).await
+}
+
+/// Answers with a route's fixed response.
+pub(crate) async fn fixed(
+    client: &mut Client,
+    worker: &Worker,
+    scratch: &mut Scratch,
+    respond: &Respond,
+    close: bool,
+) -> Next {
+    let Respond { status, headers, body } = respond;
+    answer(client, worker, scratch, Answer { status: *status, lines: headers, body, close }).await
+}
+
+/// Answers with a route's redirect.
+pub(crate) async fn redirect(
+    client: &mut Client,
+    worker: &Worker,
+    scratch: &mut Scratch,
+    redirect: &Redirect,
+    close: bool,
+) -> Next {
+    let mut lines = b"Location: ".to_vec();
+    location(&mut lines, redirect, scratch);
+    lines.extend_from_slice(b"\r\n");
+    answer(client, worker, scratch, Answer { status: redirect.status, lines: &lines, body: b"", close }).await
+}
+
+/// Where a redirect leads: what it does not say is kept from the request.
+pub(crate) fn location(out: &mut Vec<u8>, redirect: &Redirect, scratch: &mut Scratch) {
+    if let Some(to) = &redirect.to {
+        out.extend_from_slice(to.as_bytes());
+        return;
+    }
+    let Scratch { request, path, rewritten, .. } = scratch;
+    out.extend_from_slice(redirect.scheme.as_deref().unwrap_or("http").as_bytes());
+    out.extend_from_slice(b"://");
+    match &redirect.host {
+        Some(host) => out.extend_from_slice(host.as_bytes()),
+        None => out.extend_from_slice(request.slice(request.host)),
+    }
+    // A port belongs to the host and scheme that it was asked for with: with new ones it is not kept.
+    let authority = request.slice(request.authority);
+    let host = request.slice(request.host);
+    let asked = authority.get(host.len()..).filter(|_| redirect.scheme.is_none() && redirect.host.is_none());
+    match redirect.port {
+        Some(port) => {
+            out.push(b':');
+            write_decimal(out, u64::from(port));
+        }
+        None => out.extend_from_slice(asked.unwrap_or_default()),
+    }
+    let path = normal_path(request, path);
+    match &redirect.path {
+        Some(rewrite) => {
+            rewrite.apply(path, rewritten);
+            out.extend_from_slice(rewritten);
+        }
+        None => out.extend_from_slice(path),
+    }
+    if let Some(query) = request.query {
+        out.push(b'?');
+        out.extend_from_slice(request.slice(query));
+    }
+}
+
+struct Answer<'a> {
+    status: u16,
+    /// Field lines, each with its CRLF.
+    lines: &'a [u8],
+    body: &'a [u8],
+    close: bool,
+}
+
+async fn answer(client: &mut Client, worker: &Worker, scratch: &mut Scratch, answer: Answer<'_>) -> Next {
+    let Scratch { request, to_client, ledger, .. } = scratch;
+    let close = answer.close || worker.draining.get();
+    let bodiless = answer.status < 200 || matches!(answer.status, 204 | 304);
+    let body = if bodiless || request.method == Method::Head { b"" } else { answer.body };
+    ledger.status = answer.status;
+    ledger.bytes_out = body.len() as u64;
+    {
+        let out = &mut *worker.output.borrow_mut();
+        out.clear();
+        out.extend_from_slice(b"HTTP/1.1 ");
+        write_decimal(out, u64::from(answer.status));
+        out.push(b' ');
+        out.extend_from_slice(title(answer.status).as_bytes());
+        out.extend_from_slice(b"\r\nDate: ");
+        worker.write_date(out);
+        out.extend_from_slice(b"\r\n");
+        out.extend_from_slice(answer.lines);
+        if !bodiless {
+            out.extend_from_slice(b"Content-Length: ");
+            write_decimal(out, answer.body.len() as u64);
+            out.extend_from_slice(b"\r\n");
+        }
+        if close {
+            out.extend_from_slice(b"Connection: close\r\n");
+        } else if request.version == Version::Http10 {
+            out.extend_from_slice(b"Connection: keep-alive\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+        to_client.append(&[IoSlice::new(out), IoSlice::new(body)]);
+    }
+    client.deadline.set(Instant::now(), worker.active.borrow().plan.settings.timeouts.write);
+    let sent = poll_fn(|cx| {
+        if client.deadline.poll_passed(cx).is_ready() {
+            return Poll::Ready(Err(Reason::ClientWriteTimeout));
+        }
+        to_client.poll_flush(cx, &mut client.stream).map_err(|_| Reason::ClientClosed)
+    });
+    match sent.await {
+        Ok(()) if close => Next::Linger,
+        Ok(()) => Next::KeepAlive,
+        Err(reason) => {
+            ledger.reason = reason;
+            Next::Close
+        }
+    }
+}

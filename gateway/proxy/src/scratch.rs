@@ -1,0 +1,91 @@
+//! What an exchange needs, borrowed from its worker for its time.
+
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+
+use tollgate_http::{RequestHead, ResponseHead};
+
+use crate::backlog::Backlog;
+use crate::ledger::Ledger;
+use crate::worker::Worker;
+
+/// Scratches kept for the next exchange.
+const KEEP: usize = 64;
+/// A buffer that grew past this is given back.
+const KEEP_BYTES: usize = 16 * 1024;
+
+/// The heads, buffers and books of one exchange. Used again and again, so that a request allocates nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    pub request: RequestHead,
+    pub response: ResponseHead,
+    /// The path in normal form, where it is not so already; see [`crate::decide`].
+    pub path: Vec<u8>,
+    /// The path that goes upstream, where it is another one.
+    pub rewritten: Vec<u8>,
+    /// Bytes from the client that nobody has used yet: a part of a head, of a body, or the next request.
+    pub inbox: Vec<u8>,
+    /// A response head of which only a part has come.
+    pub partial: Vec<u8>,
+    pub to_client: Backlog,
+    pub to_upstream: Backlog,
+    pub ledger: Ledger,
+}
+
+impl Scratch {
+    /// Makes it ready for the next request of the same connection.
+    pub fn next_request(&mut self) {
+        self.request.clear();
+        self.response.clear();
+        self.path.clear();
+        self.rewritten.clear();
+        self.partial.clear();
+        self.to_upstream.clear();
+        self.to_client.clear();
+    }
+}
+
+/// A scratch on loan. Whatever way the exchange ends, also by a panic or by the end of its task, the books are
+/// closed and the scratch goes back.
+#[derive(Debug)]
+pub(crate) struct Loan {
+    worker: Rc<Worker>,
+    scratch: Option<Box<Scratch>>,
+}
+
+impl Loan {
+    pub fn new(worker: &Rc<Worker>) -> Self {
+        let kept = worker.scratches.borrow_mut().pop();
+        Self { worker: worker.clone(), scratch: Some(kept.unwrap_or_default()) }
+    }
+}
+
+impl Deref for Loan {
+    type Target = Scratch;
+
+    fn deref(&self) -> &Scratch {
+        self.scratch.as_deref().expect("a loan has its scratch until it is dropped")
+    }
+}
+
+impl DerefMut for Loan {
+    fn deref_mut(&mut self) -> &mut Scratch {
+        self.scratch.as_deref_mut().expect("a loan has its scratch until it is dropped")
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        let Some(mut scratch) = self.scratch.take() else { return };
+        crate::ledger::close_abandoned(&self.worker, &mut scratch);
+        scratch.next_request();
+        scratch.inbox.clear();
+        for buffer in [&mut scratch.inbox, &mut scratch.partial, &mut scratch.path, &mut scratch.rewritten] {
+            buffer.shrink_to(KEEP_BYTES);
+        }
+        let mut kept = self.worker.scratches.borrow_mut();
+        if kept.len() < KEEP && !std::thread::panicking() {
+            kept.push(scratch);
+        }
+    }
+}

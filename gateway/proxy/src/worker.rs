@@ -1,0 +1,284 @@
+//! A worker: one thread, its runtime, and everything that its connections share.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, error::SendError, unbounded_channel};
+use tollgate_listen::Loads;
+use tollgate_net::{Deadline, Listener, Runtime, Timers};
+use tollgate_observe::{LogSink, Registry, RequestIds, WorkerStats};
+use tollgate_plan::Plan;
+use tollgate_upstream::Upstreams;
+
+use crate::accept::{accept, admit};
+use crate::active::ActivePlan;
+use crate::connection::{Client, serve};
+use crate::forward::exchange;
+use crate::future_pool::FuturePool;
+use crate::scratch::Scratch;
+
+/// The receive buffer that all connections of a worker share: room for a 64 KiB body with its head in one read.
+const RECEIVE_BUFFER: usize = 128 * 1024;
+/// What the shared output buffer keeps of its size.
+const OUTPUT_BUFFER: usize = 16 * 1024;
+
+/// What a worker is told.
+#[derive(Debug)]
+pub enum Control {
+    /// Requests that begin from now on run on this plan.
+    Plan(Arc<Plan>),
+    /// A connection that another worker accepted.
+    Connection(TcpStream, SocketAddr),
+    /// Accept no more, and end when the last connection has, or when this time is up.
+    Drain(Option<Duration>),
+}
+
+/// The way to tell a worker something.
+#[derive(Clone, Debug)]
+pub struct Mailbox(UnboundedSender<Control>);
+
+impl Mailbox {
+    /// A mailbox, and the end that the worker reads from.
+    #[must_use]
+    pub fn new() -> (Self, UnboundedReceiver<Control>) {
+        let (sender, receiver) = unbounded_channel();
+        (Self(sender), receiver)
+    }
+
+    /// Tells it; gives the message back if the worker is gone.
+    ///
+    /// # Errors
+    /// When the worker is gone.
+    pub fn send(&self, control: Control) -> Result<(), Control> {
+        self.0.send(control).map_err(|SendError(control)| control)
+    }
+}
+
+/// What a worker begins with.
+#[derive(Debug)]
+pub struct WorkerSetup {
+    /// Its number, from 0.
+    pub id: usize,
+    /// The plan that it runs first.
+    pub plan: Arc<Plan>,
+    /// Its own listening sockets, bound and non-blocking.
+    pub listeners: Vec<TcpListener>,
+    /// Where it is told things.
+    pub control: UnboundedReceiver<Control>,
+    /// The mailboxes of all workers, its own included, by number.
+    pub mailboxes: Vec<Mailbox>,
+    /// How many connections each worker has.
+    pub loads: Arc<Loads>,
+    /// Hands out the counters' slots.
+    pub registry: Arc<Registry>,
+    /// Its counters.
+    pub stats: Arc<WorkerStats>,
+    /// Its end of the access log.
+    pub log: LogSink,
+}
+
+/// Everything that the connections of one worker share. None of it is shared with another worker but the loads and
+/// the counters, which others only read.
+pub(crate) struct Worker {
+    pub id: usize,
+    pub timers: Timers,
+    /// Everybody reads into it; what is not used at once is copied out before anyone waits.
+    pub receive: RefCell<Box<[u8]>>,
+    /// Everybody writes from it; what the kernel does not take at once is copied out before anyone waits.
+    pub output: RefCell<Vec<u8>>,
+    pub active: RefCell<Rc<ActivePlan>>,
+    upstreams: RefCell<Upstreams>,
+    pub stats: Arc<WorkerStats>,
+    registry: Arc<Registry>,
+    pub log: RefCell<LogSink>,
+    /// When the log's lines go to its writer.
+    pub log_due: Deadline,
+    pub scratches: RefCell<Vec<Box<Scratch>>>,
+    pub request_ids: RefCell<RequestIds>,
+    date: RefCell<(u64, String)>,
+    pub draining: Cell<bool>,
+    /// Tasks that wait for the drain to begin, or for the last connection to end.
+    waiting: RefCell<Vec<Waker>>,
+    connections: Cell<usize>,
+    loads: Arc<Loads>,
+    pub mailboxes: Vec<Mailbox>,
+    random: Cell<u32>,
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Worker({})", self.id)
+    }
+}
+
+impl Worker {
+    fn new(setup: WorkerSetup) -> io::Result<Rc<Self>> {
+        let WorkerSetup { id, plan, mailboxes, loads, registry, stats, log, .. } = setup;
+        let timers = Timers::start();
+        let mut upstreams = Upstreams::new(id, timers.clone(), stats.clone(), registry.clone());
+        let active = ActivePlan::new(plan, &mut upstreams, &registry, id);
+        Ok(Rc::new(Self {
+            id,
+            receive: RefCell::new(vec![0; RECEIVE_BUFFER].into_boxed_slice()),
+            output: RefCell::new(Vec::with_capacity(OUTPUT_BUFFER)),
+            active: RefCell::new(Rc::new(active)),
+            upstreams: RefCell::new(upstreams),
+            stats,
+            registry,
+            log: RefCell::new(log),
+            log_due: timers.deadline(),
+            timers,
+            scratches: RefCell::default(),
+            request_ids: RefCell::new(RequestIds::new()?),
+            date: RefCell::default(),
+            draining: Cell::new(false),
+            waiting: RefCell::default(),
+            connections: Cell::new(0),
+            loads,
+            mailboxes,
+            random: Cell::new(0x9e37_79b9 ^ id as u32),
+        }))
+    }
+
+    /// The plan for a request that begins now.
+    pub fn active(&self) -> Rc<ActivePlan> {
+        self.active.borrow().clone()
+    }
+
+    pub fn idle_timeout(&self) -> Option<Duration> {
+        self.active.borrow().plan.settings.timeouts.idle
+    }
+
+    fn change_plan(&self, plan: Arc<Plan>) {
+        let active = ActivePlan::new(plan, &mut self.upstreams.borrow_mut(), &self.registry, self.id);
+        *self.active.borrow_mut() = Rc::new(active);
+    }
+
+    pub fn connection_opened(&self) {
+        self.stats.client_opened();
+        self.connections.set(self.connections.get() + 1);
+        self.loads.set(self.id, self.connections.get());
+    }
+
+    pub fn connection_closed(&self) {
+        self.stats.client_closed();
+        self.connections.set(self.connections.get() - 1);
+        self.loads.set(self.id, self.connections.get());
+        if self.draining.get() && self.connections.get() == 0 {
+            self.wake_waiting();
+        }
+    }
+
+    /// Whether the process has as many client connections as it may have.
+    pub fn is_full(&self) -> bool {
+        let limit = self.active.borrow().plan.settings.limits.connections;
+        limit.is_some_and(|limit| self.loads.total() as u64 >= limit)
+    }
+
+    /// The worker that should have the next connection.
+    pub fn less_loaded(&self) -> usize {
+        // xorshift32 (Marsaglia, "Xorshift RNGs", 2003): any cheap spread will do.
+        let mut random = self.random.get();
+        random ^= random << 13;
+        random ^= random >> 17;
+        random ^= random << 5;
+        self.random.set(random);
+        self.loads.choose(self.id, random as usize)
+    }
+
+    /// Appends the value of `Date`: now, to the second.
+    pub fn write_date(&self, out: &mut Vec<u8>) {
+        let now = SystemTime::now();
+        let second = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let mut date = self.date.borrow_mut();
+        if date.0 != second {
+            *date = (second, httpdate::fmt_http_date(now));
+        }
+        out.extend_from_slice(date.1.as_bytes());
+    }
+
+    /// Has the task woken when the drain begins.
+    pub fn until_drain(&self, cx: &Context<'_>) {
+        let mut waiting = self.waiting.borrow_mut();
+        if !waiting.iter().any(|known| known.will_wake(cx.waker())) {
+            waiting.push(cx.waker().clone());
+        }
+    }
+
+    fn wake_waiting(&self) {
+        let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
+        waiting.into_iter().for_each(Waker::wake);
+    }
+
+    fn drain(&self) {
+        self.draining.set(true);
+        self.wake_waiting();
+        // Idle connections wait for a byte or for their deadline; both ways they look whether the worker drains.
+        self.timers.wake_all();
+    }
+}
+
+/// Runs a worker on this thread until it has drained.
+///
+/// # Errors
+/// When the kernel gives no poller, or no random bytes.
+pub fn run_worker(mut setup: WorkerSetup) -> io::Result<()> {
+    let runtime = Runtime::new()?;
+    runtime.run(async move {
+        let listeners = std::mem::take(&mut setup.listeners);
+        let control = std::mem::replace(&mut setup.control, unbounded_channel().1);
+        let worker = Worker::new(setup)?;
+        let exchanges = Rc::new(FuturePool::new());
+        let start = move |client: Client| tollgate_net::spawn(serve(client, exchange, exchanges.clone()));
+        tollgate_net::spawn(flush_log(worker.clone()));
+        for listener in listeners {
+            tollgate_net::spawn(accept(worker.clone(), Listener::from_std(listener)?, start.clone()));
+        }
+        obey(&worker, control, &start).await;
+        worker.log.borrow_mut().flush();
+        Ok(())
+    })
+}
+
+/// Does as it is told until the drain has ended.
+async fn obey(worker: &Rc<Worker>, mut control: UnboundedReceiver<Control>, serve: &impl Fn(Client)) {
+    let end = worker.timers.deadline();
+    poll_fn(|cx| {
+        while let Poll::Ready(message) = control.poll_recv(cx) {
+            match message {
+                Some(Control::Plan(plan)) => worker.change_plan(plan),
+                Some(Control::Connection(stream, peer)) => admit(worker, stream, peer, serve),
+                Some(Control::Drain(bound)) => {
+                    worker.drain();
+                    end.set(Instant::now(), bound);
+                }
+                // Nobody is left who could tell it anything: it ends.
+                None => return Poll::Ready(()),
+            }
+        }
+        worker.until_drain(cx);
+        let drained = worker.draining.get() && worker.connections.get() == 0;
+        if drained || end.poll_passed(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// Hands the log's lines to its writer some time after the first of them.
+async fn flush_log(worker: Rc<Worker>) {
+    poll_fn(|cx| {
+        if worker.log_due.poll_passed(cx).is_ready() {
+            worker.log.borrow_mut().flush();
+            let again = (!worker.log.borrow().is_empty()).then_some(Duration::from_millis(100));
+            worker.log_due.set(Instant::now(), again);
+            let _ = worker.log_due.poll_passed(cx);
+        }
+        Poll::Pending
+    })
+    .await
+}

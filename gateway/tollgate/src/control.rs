@@ -1,0 +1,113 @@
+//! The control thread: signals, reload, the admin listener, the cost meter.
+
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use tokio::signal::unix::{SignalKind, signal};
+use tollgate_observe::{AdminState, CostMeter, available_cores, process_cpu_time, serve};
+
+use crate::compiled;
+use crate::gateway::Gateway;
+
+/// How often the cost meter and the workers are looked at.
+const SAMPLE: Duration = Duration::from_secs(1);
+
+/// Runs the control thread until SIGTERM or SIGINT, then drains.
+///
+/// # Errors
+/// When a worker died, or the kernel gives no signals.
+pub fn control(gateway: Gateway, file: &Path) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let result = runtime.block_on(watch(&gateway, file));
+    notify(&[sd_notify::NotifyState::Stopping]);
+    let bound = gateway.config.timeouts.drain;
+    eprintln!("tollgate stops: {} requests in flight", gateway.registry.in_flight());
+    // The admin listener goes on answering (not ready) until the drain has ended.
+    let ready = gateway.ready.clone();
+    ready.store(false, std::sync::atomic::Ordering::Relaxed);
+    let drained = runtime.block_on(async { tokio::task::spawn_blocking(move || gateway.drain(bound)).await });
+    result.and(drained.unwrap_or_else(|error| Err(io::Error::other(error))))
+}
+
+async fn watch(gateway: &Gateway, file: &Path) -> io::Result<()> {
+    let mut stop = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut reload = signal(SignalKind::hangup())?;
+    let mut reopen = signal(SignalKind::user_defined1())?;
+    if let Some(admin) = &gateway.admin {
+        let listener = tokio::net::TcpListener::from_std(admin.try_clone()?)?;
+        let state = AdminState { registry: gateway.registry.clone(), ready: gateway.ready.clone() };
+        tokio::spawn(serve(listener, state));
+    }
+    notify(&[sd_notify::NotifyState::Ready]);
+    let mut meter = CostMeter::new();
+    let mut tick = tokio::time::interval(SAMPLE);
+    let mut problem = None;
+    loop {
+        tokio::select! {
+            _ = stop.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            _ = reload.recv() => change(gateway, file),
+            _ = reopen.recv() => gateway.log.reopen(),
+            _ = tick.tick() => {
+                let cores = available_cores().usable.min(gateway.workers() as f64);
+                meter.sample(Instant::now(), process_cpu_time(), gateway.registry.requests(), cores);
+                gateway.registry.set_cost(meter.reading());
+                let now = gateway.log.problem();
+                if now != problem {
+                    if let Some(text) = &now {
+                        eprintln!("warning: access log: {text}");
+                    }
+                    problem = now;
+                }
+                if !gateway.is_whole() {
+                    return Err(io::Error::other("a worker has ended"));
+                }
+            }
+        }
+    }
+}
+
+/// A reload: the new plan if the file is good, else the old one goes on.
+fn change(gateway: &Gateway, file: &Path) {
+    let microseconds = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let microseconds = microseconds.tv_sec * 1_000_000 + microseconds.tv_nsec / 1_000;
+    notify(&[sd_notify::NotifyState::Reloading, sd_notify::NotifyState::MonotonicUsec(microseconds.into())]);
+    let (good, problems) = compiled::read(file);
+    compiled::show(&problems);
+    match good {
+        Some(good) => {
+            let fixed = unchangeable(gateway, &good.config);
+            if !fixed.is_empty() {
+                eprintln!("warning: {} changed: this needs a restart, the rest is in force", fixed.join(", "));
+            }
+            eprintln!("reloaded {}: {} routes", file.display(), good.plan.routes.len());
+            gateway.change(good.plan);
+        }
+        None => eprintln!("error: {} is not loaded; the gateway goes on with what it has", file.display()),
+    }
+    notify(&[sd_notify::NotifyState::Ready]);
+}
+
+/// What a reload cannot change, and the new file wants changed.
+fn unchangeable(gateway: &Gateway, new: &tollgate_config::Config) -> Vec<&'static str> {
+    let old = &gateway.config;
+    let listen = |config: &tollgate_config::Config| -> Vec<_> {
+        config.listen.iter().map(|listener| listener.bind.value).collect()
+    };
+    let admin = |config: &tollgate_config::Config| config.admin.as_ref().map(|admin| admin.value);
+    let checks = [
+        ("`listen`", listen(old) != listen(new)),
+        ("`workers`", old.workers != new.workers),
+        ("`admin`", admin(old) != admin(new)),
+        ("`access_log`", old.access_log.to != new.access_log.to || old.access_log.format != new.access_log.format),
+        ("`metrics`", old.metrics != new.metrics),
+    ];
+    checks.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
+}
+
+/// Tells systemd; without systemd nobody listens.
+fn notify(states: &[sd_notify::NotifyState<'_>]) {
+    let _ = sd_notify::notify(states);
+}

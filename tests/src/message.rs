@@ -1,5 +1,7 @@
 //! Requests and responses as the harness reads them.
 
+use std::fmt;
+
 /// Header fields in order, with their case as received. Values are mapped byte by byte to characters
 /// (ISO 8859-1), so that none is lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,7 +54,7 @@ pub enum Framing {
 }
 
 /// A request as an origin got it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Request {
     /// Method.
     pub method: String,
@@ -75,7 +77,7 @@ pub struct Request {
 }
 
 /// A response as a client got it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Response {
     /// `HTTP/1.1`, say.
     pub version: String,
@@ -118,5 +120,43 @@ impl Response {
     #[must_use]
     pub fn says_close(&self) -> bool {
         self.headers.lists("Connection", "close")
+    }
+}
+
+/// The head as it was sent and the first bytes of the body: what a failed assertion should show.
+fn show(
+    f: &mut fmt::Formatter<'_>,
+    first: &str,
+    headers: &Headers,
+    body: &[u8],
+    trailers: &Headers,
+) -> fmt::Result {
+    const SHOWN: usize = 300;
+    writeln!(f, "{first}")?;
+    for (name, value) in &headers.0 {
+        writeln!(f, "    {name}: {}", value.chars().take(SHOWN).collect::<String>().escape_debug())?;
+    }
+    write!(f, "    [{} bytes: {}]", body.len(), body[..body.len().min(SHOWN)].escape_ascii())?;
+    if trailers.0.is_empty() { Ok(()) } else { write!(f, " trailers {:?}", trailers.0) }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = if self.complete { "complete" } else { "cut" };
+        let first = format!(
+            "{} {} {} (connection {}, {:?}, {whole})",
+            self.method, self.target, self.version, self.connection, self.framing
+        );
+        show(f, &first, &self.headers, &self.body, &self.trailers)
+    }
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for interim in &self.interim {
+            writeln!(f, "{interim:?}")?;
+        }
+        let first = format!("{} {} {} ({:?})", self.version, self.status, self.phrase, self.framing);
+        show(f, &first, &self.headers, &self.body, &self.trailers)
     }
 }

@@ -1,1 +1,32 @@
 //! What people write: parsed to a tree with positions, validated, described by a JSON Schema.
+//!
+//! [`load`] reads a file and what it includes; [`from_text`] reads a text. Both give every problem at once, each
+//! with its place, and a [`Config`] only when none of them is an error. The way is
+//!
+//! text -> `parse` (YAML, aliases, duplicates) -> `env` (variables) -> `read` (one reader a section) -> [`Config`]
+//!
+//! and all that is known about keys is one table, `spec`, from which [`schema`] and [`reference`] are made too.
+
+mod env;
+mod include;
+mod load;
+mod model;
+mod parse;
+mod problem;
+mod read;
+mod reader;
+mod reference;
+mod render;
+mod scalar;
+mod schema;
+mod spec;
+mod suggest;
+mod syntax;
+mod tree;
+
+pub use load::{Loaded, from_text, load, load_with};
+pub use model::*;
+pub use problem::{Problem, Problems, Severity};
+pub use reference::reference;
+pub use scalar::template::{ACCESS_LOG_FIELDS, Piece, access_log_template};
+pub use schema::schema;

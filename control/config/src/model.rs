@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct At {
     /// Index into [`Config::files`].
     pub file: u32,
-    /// Line, from 1.
+    /// Line, from 1; 0 is the file as a whole.
     pub line: u32,
     /// Column in characters, from 1.
     pub column: u32,
@@ -40,7 +40,7 @@ pub struct SourceFile {
 }
 
 /// Everything that people write, with defaults filled in.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// The files read: the first is the one named on the command line.
     pub files: Vec<SourceFile>,
@@ -72,10 +72,31 @@ pub struct Config {
     pub upstreams: Vec<Upstream>,
 }
 
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            files: Vec::new(),
+            listen: Vec::new(),
+            workers: Workers::default(),
+            admin: Some(Spanned { value: SocketAddr::from(([127, 0, 0, 1], 9901)), at: At::default() }),
+            access_log: AccessLog::default(),
+            request_id: RequestId::default(),
+            metrics: true,
+            forwarded: Forwarded::default(),
+            limits: Limits::default(),
+            timeouts: Timeouts::default(),
+            paths: Paths::default(),
+            errors: ErrorBodies::default(),
+            routes: Vec::new(),
+            upstreams: Vec::new(),
+        }
+    }
+}
+
 /// One listening address.
 #[derive(Clone, Debug)]
 pub struct Listener {
-    /// Address to bind.
+    /// Address to bind. `:8080` is `[::]:8080`, which has to take IPv4 too (`IPV6_V6ONLY` off).
     pub bind: Spanned<SocketAddr>,
 }
 
@@ -118,7 +139,8 @@ pub enum LogFormat {
     Combined,
     /// One JSON object a line with every field.
     Json,
-    /// Text with `{field}` placeholders, checked against the known field names by the reader.
+    /// Text with `{field}` placeholders, which [`access_log_template`](crate::access_log_template) splits; the
+    /// reader has checked it.
     Template(Spanned<String>),
 }
 
@@ -304,9 +326,10 @@ pub struct Route {
 pub struct Match {
     /// Where the match was written.
     pub at: At,
-    /// Host, lower case: exact, or `*.example.com` for every host below; `None`: any.
+    /// Host, lower case: exact, or `*.example.com` for every host below; `None`: any. An IPv6 address is in
+    /// brackets, as in `Host`, and in its shortest form (RFC 5952).
     pub host: Option<Spanned<String>>,
-    /// Path; `None`: any.
+    /// Path; `None`: any, as is the prefix of the root (`/*`).
     pub path: Option<Spanned<PathMatch>>,
     /// Methods, upper case; empty: any.
     pub methods: Vec<String>,
@@ -316,7 +339,8 @@ pub struct Match {
     pub query: Vec<FieldMatch>,
 }
 
-/// How a path is matched; texts are in normal form.
+/// How a path is matched; texts are in normal form (RFC 3986, section 6.2.2: unreserved characters decoded, all
+/// others that need it encoded, with upper case digits).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathMatch {
     /// Exactly this path.
@@ -338,7 +362,7 @@ pub struct FieldMatch {
     pub at: At,
 }
 
-/// What a value must be.
+/// What a value must be. Patterns were compiled once as `^(?:...)$` and are valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueMatch {
     /// There, whatever its value (written `true` or `present`, or `{present: true}`).
@@ -406,7 +430,7 @@ pub enum Scheme {
 /// Where an endpoint is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
-    /// A host name or address, and a port.
+    /// A host name or address, and a port of at least 1.
     Tcp {
         /// Host name or IP address (an IPv6 address without brackets).
         host: String,
@@ -433,7 +457,8 @@ pub enum PathRewrite {
     Full(String),
     /// The prefix that matched is replaced (`rewrite: {prefix: /x}`); only with a prefix match.
     Prefix(String),
-    /// Every match of a pattern is replaced; `$1` and `${name}` are groups (`rewrite: {regex: ..., replace: ...}`).
+    /// Every match of a pattern is replaced; `$1`, `${1}` and `${name}` are groups (`rewrite: {regex: ...,
+    /// replace: ...}`). In a file `${name}` is written `$${name}`, since `${NAME}` is an environment variable there.
     Regex {
         /// The pattern.
         pattern: String,
@@ -473,7 +498,8 @@ pub struct Redirect {
 pub struct Respond {
     /// Status, 200 to 599. Default 200.
     pub status: u16,
-    /// Header fields, in order. `Content-Type` defaults to `text/plain; charset=utf-8` when there is a body.
+    /// Header fields, in order. When there is a body the reader has seen to it that `Content-Type` is among them
+    /// (`text/plain; charset=utf-8`, or `application/json` for `json:`). Never one that frames the message.
     pub headers: Vec<(String, String)>,
     /// Body.
     pub body: Vec<u8>,

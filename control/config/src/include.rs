@@ -1,0 +1,103 @@
+//! `include`: other files, by path or pattern, relative to the file that names them.
+
+use std::path::{Path, PathBuf};
+
+use glob::Pattern;
+
+use crate::load::Loader;
+use crate::problem::Problem;
+use crate::read::Include;
+
+/// Files of one configuration.
+const FILES: usize = 10_000;
+/// Includes within includes.
+const DEPTH: usize = 16;
+
+/// Reads what one entry of `include` names, in the order of the paths.
+pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
+    let at = include.at;
+    let text = include.pattern.as_str();
+    let base = from.parent().unwrap_or(Path::new(""));
+    if loader.open.len() >= DEPTH {
+        loader
+            .problems
+            .push(Problem::error(at, format!("files include each other more than {DEPTH} levels deep")));
+        return;
+    }
+    if !text.contains(['*', '?', '[']) {
+        one(loader, &base.join(text), include, true);
+        return;
+    }
+    // The folder's own name may hold characters of patterns; an absolute pattern replaces it.
+    let full = if Path::new(text).is_absolute() || base.as_os_str().is_empty() {
+        text.to_owned()
+    } else {
+        format!("{}/{text}", Pattern::escape(&base.display().to_string()))
+    };
+    let matches = match glob::glob(&full) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // The pattern itself may come from a variable, so only the reason is repeated.
+            loader
+                .problems
+                .push(Problem::error(at, format!("this is not a pattern of paths: {}", error.msg)));
+            return;
+        }
+    };
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for found in matches {
+        match found {
+            Ok(path) if path.is_dir() => {}
+            Ok(path) => paths.push(path),
+            Err(error) => {
+                let message = format!("cannot look into a folder of {}: {}", include.shown, error.error());
+                loader.problems.push(Problem::error(at, message));
+            }
+        }
+    }
+    paths.sort();
+    if paths.is_empty() {
+        loader.problems.push(Problem::warning(at, "this pattern matches no file"));
+    }
+    for path in paths {
+        one(loader, &path, include, false);
+    }
+}
+
+fn one(loader: &mut Loader<'_>, path: &Path, include: &Include, by_name: bool) {
+    let at = include.at;
+    if loader.files.len() >= FILES {
+        loader.problems.push(Problem::error(at, format!("more than {FILES} files")));
+        return;
+    }
+    let canonical = path.canonicalize().ok();
+    if let Some(canonical) = &canonical {
+        if let Some(start) = loader.open.iter().position(|open| open == canonical) {
+            // `include: "*.yaml"` beside itself is common and harmless.
+            if by_name {
+                let circle: Vec<String> = loader.open[start..]
+                    .iter()
+                    .chain([canonical])
+                    .map(|path| format!("`{}`", short(path)))
+                    .collect();
+                let message = format!("files include each other in a circle: {}", circle.join(" -> "));
+                loader.problems.push(Problem::error(at, message));
+            }
+            return;
+        }
+        if loader.seen.contains(canonical) {
+            let message = if by_name {
+                format!("{} was included before", include.shown)
+            } else {
+                format!("`{}`, which this pattern matches, was included before", short(path))
+            };
+            loader.problems.push(Problem::warning(at, message).help("it is read once"));
+            return;
+        }
+    }
+    loader.file(path, canonical, Some(include));
+}
+
+fn short(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}

@@ -1,0 +1,181 @@
+//! From files, or a text, to a configuration.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use crate::env::{self, Lookup};
+use crate::include;
+use crate::model::{At, Config, SourceFile};
+use crate::parse::parse;
+use crate::problem::{Problem, Problems, Severity};
+use crate::read::{self, Draft, Include};
+use crate::reader::Reader;
+
+/// Largest file. 100,000 routes are about 10 MiB.
+const LARGEST: usize = 64 << 20;
+
+/// What came of reading a configuration.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The configuration; nothing when one of the problems is an error.
+    pub config: Option<Config>,
+    /// What is wrong, in order of place, and the files it is about.
+    pub problems: Problems,
+}
+
+/// Reads a file and the files that it includes. Variables come from the process's environment. A file that cannot
+/// be read is a problem like any other.
+#[must_use]
+pub fn load(path: &Path) -> Loaded {
+    load_with(path, &|name| std::env::var(name).ok())
+}
+
+/// As [`load`], with variables from elsewhere.
+#[must_use]
+pub fn load_with(path: &Path, variables: &dyn Fn(&str) -> Option<String>) -> Loaded {
+    let mut loader = Loader::new(variables);
+    loader.file(path, None, None);
+    loader.finish()
+}
+
+/// Reads a text: of an API, a store or a test. `name` stands in for the file's; `include` is an error, and
+/// `variables` decides which environment a text from outside may see (`&|_| None`: none).
+#[must_use]
+pub fn from_text(name: &str, text: &str, variables: &dyn Fn(&str) -> Option<String>) -> Loaded {
+    let mut loader = Loader::new(variables);
+    loader.files.push(SourceFile { name: name.to_owned(), text: text.to_owned() });
+    for pattern in loader.text(0, text, true) {
+        let problem = Problem::error(pattern.at, "`include` needs a file to be relative to");
+        loader
+            .problems
+            .push(problem.help("this configuration was not read from a file: write it in one piece"));
+    }
+    loader.finish()
+}
+
+pub(crate) struct Loader<'a> {
+    variables: Lookup<'a>,
+    pub files: Vec<SourceFile>,
+    pub problems: Vec<Problem>,
+    draft: Draft,
+    /// Files whose includes are being followed, outermost first, by their true paths.
+    pub open: Vec<PathBuf>,
+    /// All files read so far.
+    pub seen: HashSet<PathBuf>,
+}
+
+impl<'a> Loader<'a> {
+    fn new(variables: Lookup<'a>) -> Self {
+        Self {
+            variables,
+            files: Vec::new(),
+            problems: Vec::new(),
+            draft: Draft::default(),
+            open: Vec::new(),
+            seen: HashSet::new(),
+        }
+    }
+
+    /// Reads a file and its includes. `by` is the `include` that named it.
+    pub fn file(&mut self, path: &Path, canonical: Option<PathBuf>, by: Option<&Include>) {
+        let main = by.is_none();
+        let name = path.display().to_string();
+        let text = match read(path) {
+            Ok(text) => text,
+            Err(reason) => {
+                let (at, message) = match by {
+                    Some(include) => (include.at, format!("cannot read {}: {reason}", include.shown)),
+                    None => {
+                        self.files.push(SourceFile { name, text: String::new() });
+                        (At::default(), format!("cannot read the file: {reason}"))
+                    }
+                };
+                self.problems.push(Problem::error(at, message));
+                return;
+            }
+        };
+        let index = u32::try_from(self.files.len()).unwrap_or(u32::MAX);
+        self.files.push(SourceFile { name, text: String::new() });
+        let patterns = self.text(index, &text, main);
+        if let Some(file) = self.files.get_mut(index as usize) {
+            file.text = text;
+        }
+        let canonical = canonical.or_else(|| path.canonicalize().ok()).unwrap_or_else(|| path.to_owned());
+        self.seen.insert(canonical.clone());
+        self.open.push(canonical);
+        for pattern in patterns {
+            include::follow(self, path, &pattern);
+        }
+        self.open.pop();
+    }
+
+    /// Reads one text; gives the patterns of its `include`.
+    fn text(&mut self, file: u32, text: &str, main: bool) -> Vec<Include> {
+        let mut parsed = parse(file, text);
+        self.problems.append(&mut parsed.problems);
+        let Some(root) = &mut parsed.root else {
+            if parsed.complete {
+                let at = At { file, ..At::default() };
+                let problem = Problem::error(at, "the file holds nothing");
+                self.problems.push(if main {
+                    problem.help("the smallest useful file has `listen:` and one entry under `routes:`")
+                } else {
+                    problem.help("remove it from `include`, or write `routes: []`")
+                });
+            }
+            return Vec::new();
+        };
+        env::expand(root, self.variables, &mut self.problems);
+        let mut reader = Reader { problems: Vec::new(), complete: parsed.complete };
+        let patterns = read::root(&mut reader, root, main, &mut self.draft);
+        self.problems.append(&mut reader.problems);
+        patterns
+    }
+
+    fn finish(mut self) -> Loaded {
+        let broken = self.problems.iter().any(|problem| problem.severity == Severity::Error);
+        if self.draft.config.routes.is_empty() && !broken {
+            let message = "no routes: every request would be answered 404";
+            self.problems.push(match self.draft.routes {
+                Some(at) => Problem::warning(at, message),
+                None => Problem::error(At::default(), message)
+                    .expected("a list of routes under `routes`, here or in an included file")
+                    .help("write `routes: []` if that is meant"),
+            });
+        }
+        let mut problems = Problems::new(self.files.clone());
+        problems.extend(self.problems);
+        problems.sort();
+        let config = (!problems.has_errors()).then(|| Config { files: self.files, ..self.draft.config });
+        Loaded { config, problems }
+    }
+}
+
+/// The text of a file, or why it has none, in words.
+fn read(path: &Path) -> Result<String, String> {
+    let file = File::open(path).map_err(|error| reason(&error))?;
+    let mut bytes = Vec::new();
+    // The limit holds for pipes and devices too, whose size nobody knows before.
+    let limit = u64::try_from(LARGEST).unwrap_or(u64::MAX).saturating_add(1);
+    file.take(limit).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
+    if bytes.len() > LARGEST {
+        return Err(format!("it is larger than {} MiB", LARGEST >> 20));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let good = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
+        format!("line {line} is not UTF-8")
+    })
+}
+
+fn reason(error: &std::io::Error) -> String {
+    use std::io::ErrorKind;
+    match error.kind() {
+        ErrorKind::NotFound => "there is no such file".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        ErrorKind::IsADirectory => "it is a directory".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,455 @@
+//! YAML (and so JSON) to a tree with positions. What a hostile file could make large is bounded here: depth, and
+//! the copies that aliases make.
+
+use std::collections::{HashMap, HashSet};
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Span, Tag};
+
+use crate::model::At;
+use crate::problem::Problem;
+use crate::syntax::{self, Mark};
+use crate::tree::{Entry, Kind, Node, Scalar, shown};
+
+/// Deepest nesting. A full configuration needs 8; the readers recurse, so there has to be an end.
+const DEPTH: usize = 64;
+/// Values that all aliases of a file may copy together: ten aliases of ten, ten times over, are a billion.
+const COPIES: usize = 100_000;
+/// Traps that are stepped over in one file; each costs another pass.
+const REPAIRS: usize = 64;
+
+/// What came out of a file.
+pub(crate) struct Parsed {
+    /// The document's value; nothing when there is none.
+    pub root: Option<Node>,
+    pub problems: Vec<Problem>,
+    /// Whether the text was read to its end: if not, what seems to be missing may only not have been reached.
+    pub complete: bool,
+}
+
+/// Parses a file's text. Known traps (an unquoted `*.example.com`) are reported and stepped over, so that they do
+/// not hide the problems after them.
+pub(crate) fn parse(file: u32, text: &str) -> Parsed {
+    let mut problems = Vec::new();
+    let mut repaired: Option<String> = None;
+    for _ in 0..REPAIRS {
+        let current = repaired.as_deref().unwrap_or(text);
+        let mut builder = Builder::new(file, current, repaired.is_some());
+        match builder.run() {
+            Ok(()) => {
+                problems.append(&mut builder.problems);
+                return Parsed { root: builder.root, problems, complete: !builder.cut };
+            }
+            Err(failure) => {
+                let fixed = syntax::repair(file, current, failure.mark, &failure.info);
+                if let Some((next, problem)) = fixed {
+                    problems.push(problem);
+                    repaired = Some(next);
+                    continue;
+                }
+                let open = builder
+                    .stack
+                    .last()
+                    .map(|open| Mark { line: open.at.line as usize, column: open.at.column as usize - 1 });
+                problems.push(syntax::explain(file, current, failure.mark, &failure.info, open));
+                builder.close_all();
+                problems.append(&mut builder.problems);
+                return Parsed { root: builder.root, problems, complete: false };
+            }
+        }
+    }
+    Parsed { root: None, problems, complete: false }
+}
+
+/// Where and why the text stopped making sense.
+struct Failure {
+    mark: Mark,
+    info: String,
+}
+
+/// A list or mapping that is not closed yet.
+struct Open {
+    at: At,
+    anchor: usize,
+    content: Content,
+    height: usize,
+    size: usize,
+}
+
+enum Content {
+    List(Vec<Node>),
+    Map { entries: Vec<Entry>, key: Key },
+}
+
+/// The key whose value comes next.
+enum Key {
+    None,
+    Named(String, At),
+    /// Reported already; its value is dropped.
+    Unusable,
+}
+
+/// A finished value with its measures, for the bounds on aliases.
+#[derive(Clone)]
+struct Built {
+    node: Node,
+    height: usize,
+    size: usize,
+}
+
+struct Builder<'t> {
+    file: u32,
+    text: &'t str,
+    repaired: bool,
+    stack: Vec<Open>,
+    anchors: HashMap<usize, Built>,
+    copies: usize,
+    root: Option<Node>,
+    problems: Vec<Problem>,
+    /// Whether the rest was given up on purpose (too deep, a second document).
+    cut: bool,
+}
+
+impl<'t> Builder<'t> {
+    fn new(file: u32, text: &'t str, repaired: bool) -> Self {
+        Self {
+            file,
+            text,
+            repaired,
+            stack: Vec::new(),
+            anchors: HashMap::new(),
+            copies: 0,
+            root: None,
+            problems: Vec::new(),
+            cut: false,
+        }
+    }
+
+    fn run(&mut self) -> Result<(), Failure> {
+        let mut parser = Parser::new_from_str(self.text);
+        while let Some(event) = parser.next_event() {
+            match event {
+                Ok((event, span)) => self.event(event, span)?,
+                Err(error) => {
+                    let mark = Mark { line: error.marker().line(), column: error.marker().col() };
+                    return Err(Failure { mark, info: error.info().to_owned() });
+                }
+            }
+            if self.cut {
+                self.close_all();
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), Failure> {
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let tagged = self.tag(tag.as_deref(), span);
+                let plain = style == ScalarStyle::Plain;
+                let kind = if self.repaired { syntax::restore(&text) } else { Some(text.into_owned()) };
+                let kind = match kind {
+                    Some(text) => Kind::Scalar(Scalar { text, quoted: !plain || tagged, written: None }),
+                    None => Kind::Invalid,
+                };
+                let built = Built { node: Node { at: self.at(span), kind }, height: 1, size: 1 };
+                self.anchor(anchor, &built);
+                self.add(built, plain)
+            }
+            Event::SequenceStart(anchor, tag) => {
+                self.tag(tag.as_deref(), span);
+                self.open(span, anchor, Content::List(Vec::new()));
+                Ok(())
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.tag(tag.as_deref(), span);
+                self.open(span, anchor, Content::Map { entries: Vec::new(), key: Key::None });
+                Ok(())
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(),
+            Event::Alias(id) => self.alias(id, span),
+            Event::DocumentStart(_) if self.root.is_some() => {
+                self.problems.push(
+                    Problem::error(self.at(span), "a second document begins here")
+                        .expected("one document a file")
+                        .help("use `include` to read several files"),
+                );
+                self.cut = true;
+                Ok(())
+            }
+            Event::DocumentStart(_)
+            | Event::DocumentEnd
+            | Event::StreamStart
+            | Event::StreamEnd
+            | Event::Nothing => Ok(()),
+        }
+    }
+
+    fn at(&self, span: Span) -> At {
+        let to = |n: usize| u32::try_from(n).unwrap_or(u32::MAX - 1);
+        // The caret of a value over several lines ends with its first line: the renderer cuts it there.
+        let length = to(span.end.index().saturating_sub(span.start.index())).max(1);
+        At { file: self.file, line: to(span.start.line()), column: to(span.start.col()) + 1, length }
+    }
+
+    /// Checks a tag; tells whether it makes a text of its value.
+    fn tag(&mut self, tag: Option<&Tag>, span: Span) -> bool {
+        let Some(tag) = tag else { return false };
+        if !tag.is_yaml_core_schema() {
+            let at = self.at(span);
+            self.problems.push(
+                Problem::error(at, format!("the tag {} means nothing here", shown(&tag.to_string())))
+                    .help("remove it; a text that begins with `!` needs quotes"),
+            );
+        }
+        tag.is_yaml_core_schema() && tag.suffix == "str"
+    }
+
+    fn anchor(&mut self, id: usize, built: &Built) {
+        if id != 0 {
+            self.anchors.insert(id, built.clone());
+        }
+    }
+
+    fn open(&mut self, span: Span, anchor: usize, content: Content) {
+        let at = At { length: 1, ..self.at(span) };
+        if self.stack.len() >= DEPTH {
+            self.problems.push(Problem::error(at, format!("nested more than {DEPTH} levels deep")));
+            self.cut = true;
+            return;
+        }
+        self.stack.push(Open { at, anchor, content, height: 0, size: 0 });
+    }
+
+    fn close(&mut self) -> Result<(), Failure> {
+        let Some(open) = self.stack.pop() else { return Ok(()) };
+        let mut at = open.at;
+        let kind = match open.content {
+            Content::List(items) => Kind::List(items),
+            Content::Map { mut entries, .. } => {
+                if let Some(first) = entries.first()
+                    && first.at.line == at.line
+                    && first.at.column == at.column
+                {
+                    at.length = first.at.length;
+                }
+                self.duplicates(&mut entries);
+                self.merge(&mut entries);
+                Kind::Map(entries)
+            }
+        };
+        let built = Built { node: Node { at, kind }, height: open.height + 1, size: open.size + 1 };
+        self.anchor(open.anchor, &built);
+        self.add(built, false)
+    }
+
+    /// Ends everything that is open: what was read before a mistake is still worth checking.
+    fn close_all(&mut self) {
+        while !self.stack.is_empty() {
+            // A key that is no scalar can fail here; the first failure is the one that counts.
+            let _ = self.close();
+        }
+    }
+
+    fn add(&mut self, built: Built, plain: bool) -> Result<(), Failure> {
+        let Some(parent) = self.stack.last_mut() else {
+            self.root.get_or_insert(built.node);
+            return Ok(());
+        };
+        parent.height = parent.height.max(built.height);
+        parent.size = parent.size.saturating_add(built.size);
+        match &mut parent.content {
+            Content::List(items) => items.push(built.node),
+            Content::Map { entries, key } => match std::mem::replace(key, Key::None) {
+                Key::Named(key, at) => entries.push(Entry { key, at, value: built.node }),
+                Key::Unusable => {}
+                Key::None => {
+                    let at = built.node.at;
+                    *key = match built.node.kind {
+                        // A quoted `<<` is a name like any other; an empty prefix keeps it apart from a merge.
+                        Kind::Scalar(scalar) if scalar.text == "<<" && !plain => {
+                            Key::Named("\"<<\"".to_owned(), at)
+                        }
+                        Kind::Scalar(scalar) => Key::Named(scalar.text, at),
+                        Kind::Invalid => Key::Unusable,
+                        Kind::List(_) | Kind::Map(_) => return self.unusable(at),
+                    };
+                }
+            },
+        }
+        Ok(())
+    }
+
+    /// A list or mapping stands where a key should: mostly an unquoted `[::]:8080`.
+    fn unusable(&mut self, at: At) -> Result<(), Failure> {
+        let mark = Mark { line: at.line as usize, column: at.column as usize - 1 };
+        if syntax::bracket(self.text, mark).is_some() {
+            return Err(Failure { mark, info: String::new() });
+        }
+        if let Some(Open { content: Content::Map { key, .. }, .. }) = self.stack.last_mut() {
+            *key = Key::Unusable;
+        }
+        self.problems.push(
+            Problem::error(at, "a key cannot be a list or a mapping")
+                .help("put quotes around a text that begins with `[` or `{`"),
+        );
+        Ok(())
+    }
+
+    fn alias(&mut self, id: usize, span: Span) -> Result<(), Failure> {
+        let at = self.at(span);
+        let depth = self.stack.len();
+        let invalid = Built { node: Node { at, kind: Kind::Invalid }, height: 1, size: 1 };
+        let built = match self.anchors.get(&id) {
+            None => {
+                self.problems.push(Problem::error(at, "this alias stands inside the value it refers to"));
+                invalid
+            }
+            Some(built) if built.height + depth > DEPTH => {
+                let message = format!("with this alias, values are nested more than {DEPTH} levels deep");
+                self.problems.push(Problem::error(at, message));
+                invalid
+            }
+            Some(built) if self.copies.saturating_add(built.size) > COPIES => {
+                let message = format!("the aliases of this file stand for more than {COPIES} values");
+                self.problems.push(Problem::error(at, message));
+                self.cut = true;
+                invalid
+            }
+            Some(built) => {
+                self.copies += built.size;
+                built.clone()
+            }
+        };
+        self.add(built, false)
+    }
+
+    fn duplicates(&mut self, entries: &mut Vec<Entry>) {
+        let mut seen: HashMap<String, At> = HashMap::new();
+        let small = entries.len() <= 16;
+        let mut kept: Vec<Entry> = Vec::with_capacity(entries.len());
+        for entry in entries.drain(..) {
+            let first = if small {
+                kept.iter().find(|other| other.key == entry.key).map(|other| other.at)
+            } else {
+                seen.get(&entry.key).copied()
+            };
+            if let Some(first) = first {
+                self.problems.push(
+                    Problem::error(entry.at, format!("the key {} is given twice", shown(&entry.key)))
+                        .see(first, "first written here"),
+                );
+                continue;
+            }
+            if !small {
+                seen.insert(entry.key.clone(), entry.at);
+            }
+            kept.push(entry);
+        }
+        *entries = kept;
+    }
+
+    /// `<<: *other` (YAML 1.1's merge key): the keys that are not given themselves are taken over.
+    fn merge(&mut self, entries: &mut Vec<Entry>) {
+        let Some(position) = entries.iter().position(|entry| entry.key == "<<") else { return };
+        let merge = entries.remove(position);
+        let sources = match merge.value.kind {
+            Kind::List(items) => items,
+            kind => vec![Node { at: merge.value.at, kind }],
+        };
+        let mut own: HashSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+        for source in sources {
+            match source.kind {
+                Kind::Map(inherited) => {
+                    entries.extend(inherited.into_iter().filter(|entry| own.insert(entry.key.clone())));
+                }
+                Kind::Invalid => {}
+                Kind::Scalar(_) | Kind::List(_) => self.problems.push(
+                    Problem::error(merge.at, "`<<` takes a mapping or a list of mappings")
+                        .help("it is written `<<: *name`, where `&name` marks a mapping"),
+                ),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(text: &str) -> Vec<String> {
+        parse(0, text).problems.into_iter().map(|problem| problem.message).collect()
+    }
+
+    fn show(node: &Node) -> String {
+        match &node.kind {
+            Kind::Invalid => "!".into(),
+            Kind::Scalar(scalar) => scalar.text.clone(),
+            Kind::List(items) => format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(" ")),
+            Kind::Map(entries) => {
+                let inner: Vec<_> = entries.iter().map(|e| format!("{}={}", e.key, show(&e.value))).collect();
+                format!("{{{}}}", inner.join(" "))
+            }
+        }
+    }
+
+    #[test]
+    fn json_is_read_with_tabs_and_all() {
+        let parsed = parse(0, "{\n\t\"a\":1,\n\t\"b\": [true,\t\"x\\u0041\"]\n}");
+        assert!(parsed.problems.is_empty());
+        assert_eq!(show(&parsed.root.unwrap()), "{a=1 b=[true xA]}");
+    }
+
+    #[test]
+    fn merge_keys_give_way_to_own_keys() {
+        let parsed = parse(0, "a: &x {q: 1, r: 2}\nb: {<<: *x, q: 3}\nc: {<<: [*x, {s: 4, q: 5}]}\n");
+        assert!(parsed.problems.is_empty());
+        assert_eq!(show(&parsed.root.unwrap()), "{a={q=1 r=2} b={q=3 r=2} c={q=1 r=2 s=4}}");
+    }
+
+    #[test]
+    fn alias_bombs_are_refused() {
+        let mut text = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
+        for i in 1..12 {
+            let list = vec![format!("*a{}", i - 1); 10].join(", ");
+            text.push_str(&format!("a{i}: &a{i} [{list}]\n"));
+        }
+        let problems = texts(&text);
+        assert_eq!(problems, ["the aliases of this file stand for more than 100000 values"]);
+    }
+
+    #[test]
+    fn a_chain_of_aliases_cannot_get_deeper_than_plain_nesting() {
+        let mut text = String::from("a0: &a0 [[[[[[[[[[x]]]]]]]]]]\n");
+        for i in 1..100 {
+            text.push_str(&format!("a{i}: &a{i} [[[[[[[[[[*a{}]]]]]]]]]]\n", i - 1));
+        }
+        assert!(texts(&text)[0].contains("64 levels"));
+        assert_eq!(texts(&"[".repeat(100_000)), ["nested too deeply"]);
+        assert!(texts(&"- ".repeat(10_000))[0].contains("64 levels"));
+    }
+
+    #[test]
+    fn an_alias_inside_its_own_anchor_is_refused() {
+        assert_eq!(texts("a: &a [*a]\n"), ["this alias stands inside the value it refers to"]);
+    }
+
+    #[test]
+    fn duplicates_are_found_in_small_and_large_mappings() {
+        assert_eq!(texts("a: 1\nb: 2\na: 3\n"), ["the key `a` is given twice"]);
+        let mut text = String::new();
+        for i in 0..50 {
+            text.push_str(&format!("k{i}: x\n"));
+        }
+        text.push_str("k7: y\n");
+        assert_eq!(texts(&text), ["the key `k7` is given twice"]);
+    }
+
+    #[test]
+    fn what_stands_before_a_mistake_is_kept() {
+        let parsed = parse(0, "a: 1\nb: {c: 2\nd: 3\n");
+        assert!(!parsed.complete);
+        assert_eq!(parsed.problems.len(), 1);
+        assert!(show(&parsed.root.unwrap()).starts_with("{a=1"));
+    }
+}

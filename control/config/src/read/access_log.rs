@@ -1,0 +1,82 @@
+//! `access_log`.
+
+use std::path::PathBuf;
+
+use crate::model::{AccessLog, LogFormat, LogTarget, Spanned};
+use crate::problem::Problem;
+use crate::reader::{Field, Reader};
+use crate::scalar::Fault;
+use crate::scalar::template::{self, Piece};
+use crate::spec::ACCESS_LOG;
+use crate::suggest;
+use crate::tree::Kind;
+
+pub(super) fn access_log(reader: &mut Reader, field: Field<'_>) -> Option<AccessLog> {
+    if !matches!(field.node.kind, Kind::Map(_)) {
+        let to = reader.field(field, target)?;
+        return Some(AccessLog { to, format: LogFormat::Combined });
+    }
+    let fields = reader.fields(field.node, &ACCESS_LOG)?;
+    let mut log = AccessLog::default();
+    if let Some(to) = fields.get("to") {
+        log.to = reader.field(to, target).unwrap_or_default();
+    }
+    if let Some(field) = fields.get("format") {
+        log.format = format(reader, field).unwrap_or_default();
+    }
+    Some(log)
+}
+
+fn target(text: &str) -> Result<LogTarget, Fault> {
+    match text.to_ascii_lowercase().as_str() {
+        "off" | "false" | "no" => Ok(LogTarget::Off),
+        "stdout" | "-" => Ok(LogTarget::Stdout),
+        "on" | "true" | "yes" => Err(Fault::new("{} does not say where the log goes")),
+        "stderr" => Err(Fault::new("{} is kept for the gateway's own messages").help("write `stdout`")),
+        // A bare word is sooner a slip than a file in the working directory.
+        _ if !text.contains(['/', '.']) => {
+            let fault = Fault::new("{} is neither `stdout` nor a path");
+            Err(match suggest::nearest(text, ["stdout", "off"].into_iter()) {
+                Some(near) => fault.suggest(format!("did you mean `{near}`?")),
+                None => fault.suggest(format!("write `./{text}` for a file in the working directory")),
+            })
+        }
+        _ if text.chars().any(char::is_control) => Err(Fault::new("{} is not a path")),
+        _ => Ok(LogTarget::File(PathBuf::from(text))),
+    }
+}
+
+fn format(reader: &mut Reader, field: Field<'_>) -> Option<LogFormat> {
+    let pieces = reader.field(field, |text| match text {
+        "combined" | "json" => Ok(Vec::new()),
+        _ if text.contains('{') || text.contains(' ') => template::pieces(text),
+        _ => {
+            let fault = Fault::new("{} is no format");
+            Err(match suggest::nearest(text, ["combined", "json"].into_iter()) {
+                Some(near) => fault.suggest(format!("did you mean `{near}`?")),
+                None => fault,
+            })
+        }
+    })?;
+    let scalar = field.node.scalar()?;
+    match scalar.text.as_str() {
+        "combined" => return Some(LogFormat::Combined),
+        "json" => return Some(LogFormat::Json),
+        _ => {}
+    }
+    if !pieces.iter().any(|piece| matches!(piece, Piece::Field(_))) {
+        let problem = Problem::warning(
+            field.node.at,
+            format!("{} names no field: all lines would be the same", scalar.shown()),
+        );
+        reader.problems.push(problem.help("a field is written `{client}`"));
+    }
+    if scalar.text.contains(['\n', '\r']) {
+        let problem = Problem::warning(
+            field.node.at,
+            "this format has a line break: a request would take several lines",
+        );
+        reader.problems.push(problem.help("end a block text with `|-` or `>-` rather than `|` or `>`"));
+    }
+    Some(LogFormat::Template(Spanned { value: scalar.text.clone(), at: field.node.at }))
+}

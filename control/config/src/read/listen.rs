@@ -1,0 +1,57 @@
+//! `listen` and `admin`.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::model::{Listener, Spanned};
+use crate::problem::Problem;
+use crate::reader::{Field, Reader};
+use crate::scalar::address;
+use crate::spec::{ADMIN, LISTENER, Shape};
+use crate::tree::{Kind, Node, Scalar};
+
+pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> {
+    let mut listeners: Vec<Listener> = Vec::new();
+    let items = reader.few(field.node, "`listen`");
+    if items.is_empty() {
+        reader.missing(field.node.at, "`listen` is an empty list".to_owned(), &field.key.shape);
+    }
+    let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
+    for item in items {
+        let Some(bind) = listener(reader, item, one) else { continue };
+        // Port 0 is a free port, each time another.
+        let twin = listeners.iter().find(|other| other.bind.value == bind.value && bind.value.port() != 0);
+        if let Some(twin) = twin {
+            let problem = Problem::error(bind.at, "this address is listened on twice");
+            reader.problems.push(problem.see(twin.bind.at, "first written here"));
+            continue;
+        }
+        listeners.push(Listener { bind });
+    }
+    listeners
+}
+
+fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Spanned<SocketAddr>> {
+    let all = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    if matches!(node.kind, Kind::Map(_)) {
+        let fields = reader.fields(node, &LISTENER)?;
+        return reader.spanned(fields.get("bind")?, |text| address::bind(text, all));
+    }
+    let value = reader.parsed(node, "`listen`", shape, |text| address::bind(text, all))?;
+    Some(Spanned { value, at: node.at })
+}
+
+/// The admin listener. A port alone stays on the loopback address: statistics are not for everybody.
+pub(super) fn admin(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<SocketAddr>> {
+    let mut field = field;
+    if matches!(field.node.kind, Kind::Map(_)) {
+        let fields = reader.fields(field.node, &ADMIN)?;
+        match fields.get("bind") {
+            Some(bind) => field = bind,
+            None => return crate::model::Config::default().admin,
+        }
+    }
+    if field.node.scalar().is_some_and(Scalar::is_off) {
+        return None;
+    }
+    reader.spanned(field, |text| address::bind(text, IpAddr::V4(Ipv4Addr::LOCALHOST)))
+}

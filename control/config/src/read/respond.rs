@@ -1,0 +1,137 @@
+//! `respond`.
+
+use serde_json::Value;
+
+use crate::model::Respond;
+use crate::problem::Problem;
+use crate::reader::{Field, Fields, Reader, one_or_many};
+use crate::scalar::{Fault, field as header, quantity};
+use crate::spec::{RESPOND, Shape, header_name};
+use crate::tree::{Kind, Node, Scalar, shown};
+
+/// Largest body that a configuration holds: more is a file server's business.
+const BODY: usize = 1 << 20;
+
+pub(super) fn respond(reader: &mut Reader, field: Field<'_>) -> Option<Respond> {
+    let mut out = Respond { status: 200, headers: Vec::new(), body: Vec::new() };
+    if matches!(field.node.kind, Kind::Map(_)) {
+        mapping(reader, field, &mut out)?;
+    } else if field.node.scalar().is_some_and(|scalar| scalar.number().is_some()) {
+        let status = reader.field(field, |text| quantity::count(text, 200, 599))?;
+        out.status = u16::try_from(status).unwrap_or(200);
+    } else {
+        out.body = reader.field(field, text)?;
+    }
+    let typed = out.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    if !typed && !out.body.is_empty() {
+        out.headers.push(("Content-Type".to_owned(), "text/plain; charset=utf-8".to_owned()));
+    }
+    Some(out)
+}
+
+fn mapping(reader: &mut Reader, field: Field<'_>, out: &mut Respond) -> Option<()> {
+    let fields = reader.fields(field.node, &RESPOND)?;
+    reader.number_into(fields.get("status"), &mut out.status);
+    if let Some(field) = fields.get("headers") {
+        headers(reader, field, out);
+    }
+    if let Some(field) = fields.get("content_type") {
+        let value = reader.field(field, |text| match header::value(text) {
+            Ok(value) if value.contains('/') => Ok(value),
+            Ok(_) => Err(Fault::new("{} is not a media type")),
+            Err(fault) => Err(fault),
+        });
+        if out.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+            let problem =
+                Problem::error(field.at, "`content_type` and a `Content-Type` header exclude each other");
+            reader.problems.push(problem);
+        }
+        out.headers.extend(value.map(|value| ("Content-Type".to_owned(), value)));
+    }
+    body(reader, &fields, out);
+    Some(())
+}
+
+fn body(reader: &mut Reader, fields: &Fields<'_>, out: &mut Respond) {
+    let field = if let Some(field) = fields.get("json") {
+        out.body = json(field.node).to_string().into_bytes();
+        if !out.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
+            out.headers.push(("Content-Type".to_owned(), "application/json".to_owned()));
+        }
+        field
+    } else if let Some(field) = fields.get("body") {
+        out.body = reader.field(field, text).unwrap_or_default();
+        field
+    } else {
+        return;
+    };
+    // RFC 9110, sections 15.3.5, 15.3.6 and 15.4.5.
+    if matches!(out.status, 204 | 205 | 304) && !out.body.is_empty() {
+        let problem = Problem::error(field.at, format!("a response of status {} has no body", out.status));
+        reader.problems.push(problem.help("remove the body, or use another status"));
+    }
+    if out.body.len() > BODY {
+        reader.problems.push(Problem::error(field.at, "this body is larger than 1 MiB"));
+    }
+}
+
+fn text(text: &str) -> Result<Vec<u8>, Fault> {
+    if text.len() > BODY { Err(Fault::new("{} is larger than 1 MiB")) } else { Ok(text.as_bytes().to_vec()) }
+}
+
+fn headers(reader: &mut Reader, field: Field<'_>, out: &mut Respond) {
+    let Kind::Map(entries) = &field.node.kind else {
+        reader.mismatch(field.node, "`headers`", field.key.shape.expected());
+        return;
+    };
+    let one = if let Shape::MapOf(Shape::OneOrMany(one)) = &field.key.shape { one } else { &field.key.shape };
+    for entry in entries {
+        if header::is_framing(&entry.key) {
+            let message = format!("{} is not for a response to set", shown(&entry.key));
+            reader.problems.push(
+                Problem::error(entry.at, message)
+                    .help("the gateway itself says where a message ends: remove it"),
+            );
+            continue;
+        }
+        if let Err(fault) = header::name(&entry.key) {
+            let message = fault.message.replacen("{}", &shown(&entry.key), 1);
+            reader.problems.push(Problem::error(entry.at, message).expected(header_name()));
+            continue;
+        }
+        for item in one_or_many(&entry.value) {
+            let value = reader.parsed(item, &shown(&entry.key), one, header::value);
+            out.headers.extend(value.map(|value| (entry.key.clone(), value)));
+        }
+    }
+}
+
+/// YAML's core types as JSON: what is not quoted may be a number, `true`, `false` or null.
+pub(crate) fn json(node: &Node) -> Value {
+    match &node.kind {
+        Kind::Invalid => Value::Null,
+        Kind::List(items) => items.iter().map(json).collect(),
+        Kind::Map(entries) => entries.iter().map(|entry| (entry.key.clone(), json(&entry.value))).collect(),
+        Kind::Scalar(scalar) => plain(scalar),
+    }
+}
+
+fn plain(scalar: &Scalar) -> Value {
+    let text = scalar.text.as_str();
+    if scalar.is_null() {
+        return Value::Null;
+    }
+    if scalar.quoted {
+        return Value::from(text);
+    }
+    match text {
+        "true" | "True" | "TRUE" => return Value::Bool(true),
+        "false" | "False" | "FALSE" => return Value::Bool(false),
+        _ => {}
+    }
+    // JSON's own grammar of numbers; `007` and `1_000` stay texts.
+    match serde_json::from_str::<Value>(text) {
+        Ok(number @ Value::Number(_)) => number,
+        _ => Value::from(text),
+    }
+}

@@ -1,0 +1,125 @@
+//! The top of a file.
+
+use std::collections::HashMap;
+
+use super::{access_log, listen, route, settings, upstream};
+use crate::model::{At, Config};
+use crate::problem::Problem;
+use crate::reader::{Reader, one_or_many};
+use crate::scalar::Fault;
+use crate::spec::{ROOT, Shape};
+use crate::suggest;
+use crate::tree::{Kind, Node, Scalar, shown};
+
+/// What an included file may hold.
+const INCLUDED: [&str; 3] = ["include", "routes", "upstreams"];
+
+/// One entry of `include`.
+pub(crate) struct Include {
+    pub pattern: String,
+    /// The pattern as it was written, for messages.
+    pub shown: String,
+    pub at: At,
+}
+
+/// A configuration in the making, over all of its files.
+#[derive(Default)]
+pub(crate) struct Draft {
+    pub config: Config,
+    /// Names of routes and upstreams, and where they were first given.
+    pub route_names: HashMap<String, At>,
+    pub upstream_names: HashMap<String, At>,
+    /// Where `routes` was written, empty or not.
+    pub routes: Option<At>,
+}
+
+/// Reads a file's tree; gives the patterns of its `include`.
+pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Draft) -> Vec<Include> {
+    let Kind::Map(entries) = &node.kind else {
+        if !node.is_invalid() {
+            let problem = Problem::error(node.at, format!("the file holds {}, not a mapping", node.noun()));
+            reader
+                .problems
+                .push(problem.expected("keys such as `listen:` and `routes:`, each with its value"));
+        }
+        return Vec::new();
+    };
+    let Some(fields) = reader.fields(node, &ROOT) else { return Vec::new() };
+    if main {
+        let config = &mut draft.config;
+        match fields.get("listen") {
+            Some(field) => config.listen = listen::listeners(reader, field),
+            None if entries.iter().all(|entry| entry.key != "listen") && nobody_meant(entries, "listen") => {
+                let at = At { line: 0, ..node.at };
+                let shape = &ROOT.keys[0].shape;
+                reader.missing(at, "no `listen`: there is nowhere to accept connections".to_owned(), shape);
+            }
+            None => {}
+        }
+        if let Some(field) = fields.get("workers") {
+            config.workers = settings::workers(reader, field).unwrap_or_default();
+        }
+        if let Some(field) = fields.get("admin") {
+            config.admin = listen::admin(reader, field);
+        }
+        if let Some(field) = fields.get("access_log") {
+            config.access_log = access_log::access_log(reader, field).unwrap_or_default();
+        }
+        if let Some(field) = fields.get("request_id") {
+            config.request_id = settings::request_id(reader, field);
+        }
+        reader.switch(fields.get("metrics"), &mut config.metrics);
+        if let Some(field) = fields.get("forwarded") {
+            config.forwarded = settings::forwarded(reader, field);
+        }
+        if let Some(field) = fields.get("limits") {
+            config.limits = settings::limits(reader, field);
+        }
+        if let Some(field) = fields.get("timeouts") {
+            config.timeouts = settings::timeouts(reader, field);
+        }
+        if let Some(field) = fields.get("paths") {
+            config.paths = settings::paths(reader, field);
+        }
+        if let Some(field) = fields.get("errors") {
+            config.errors = settings::errors(reader, field);
+        }
+    } else {
+        for entry in entries {
+            let known = ROOT.keys.iter().any(|key| key.name == entry.key);
+            if known && !INCLUDED.contains(&entry.key.as_str()) {
+                let message = format!("{} belongs in the main file", shown(&entry.key));
+                let expected = "`routes`, `upstreams` or `include` in an included file";
+                reader.problems.push(Problem::error(entry.at, message).expected(expected));
+            }
+        }
+    }
+    if entries.iter().any(|entry| entry.key == "routes") || !nobody_meant(entries, "routes") {
+        draft.routes.get_or_insert(node.at);
+    }
+    if let Some(field) = fields.get("routes") {
+        draft.routes = Some(field.at);
+        route::routes(reader, field, draft);
+    }
+    if let Some(field) = fields.get("upstreams") {
+        upstream::upstreams(reader, field, draft);
+    }
+    let Some(field) = fields.get("include") else { return Vec::new() };
+    let one = if let Shape::OneOrMany(inner) = field.key.shape { inner } else { &field.key.shape };
+    let mut patterns = Vec::new();
+    for item in one_or_many(field.node) {
+        let text = reader.parsed(item, "`include`", one, |text| match text {
+            "" => Err(Fault::new("{} is no path")),
+            text => Ok(text.to_owned()),
+        });
+        let shown = item.scalar().map(Scalar::shown).unwrap_or_default();
+        patterns.extend(text.map(|pattern| Include { pattern, shown, at: item.at }));
+    }
+    patterns
+}
+
+/// Whether no unknown key was a slip for this one: it was reported with the suggestion, and is enough.
+fn nobody_meant(entries: &[crate::tree::Entry], name: &str) -> bool {
+    let unknown = |key: &str| ROOT.keys.iter().all(|known| known.name != key);
+    !entries.iter().any(|entry| unknown(&entry.key) && suggest::key(&entry.key, &ROOT) == Some(name))
+}

@@ -1,0 +1,158 @@
+//! `routes`.
+
+use super::{buffer, matching, redirect, respond, rewrite, upstream};
+use crate::model::{Action, Buffer, Match, Rewrite, Route, RouteTimeouts, Spanned};
+use crate::problem::Problem;
+use crate::read::Draft;
+use crate::reader::{Field, Fields, Reader};
+use crate::scalar::{Fault, field as header};
+use crate::spec::{EXCHANGE_TIMEOUTS, ROUTE, ROUTE_LIMITS, Shape};
+use crate::tree::{Kind, Node, Scalar, shown};
+
+pub(super) fn routes(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) {
+    let Kind::List(items) = &field.node.kind else {
+        let problem = format!("`routes` cannot be {}", field.node.noun());
+        reader.problems.push(
+            Problem::error(field.node.at, problem)
+                .expected("a list of routes")
+                .help("begin each route with `- `: `- match: /v1/*`"),
+        );
+        return;
+    };
+    draft.config.routes.reserve(items.len());
+    for item in items {
+        route(reader, item, draft);
+    }
+}
+
+fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
+    let Some(fields) = reader.fields(node, &ROUTE) else { return };
+    let name = fields.get("name").and_then(|field| name(reader, field, draft));
+    let matches = match fields.get("match") {
+        Some(field) => matching::matches(reader, field),
+        None => vec![Match { at: node.at, ..Match::default() }],
+    };
+    let rewrite = match fields.get("rewrite") {
+        Some(field) => rewrite::rewrite(reader, field),
+        None => Rewrite::default(),
+    };
+    let timeouts = match fields.get("timeouts") {
+        Some(field) => timeouts(reader, field),
+        None => RouteTimeouts::default(),
+    };
+    let mut body_limit = None;
+    if let Some(field) = fields.get("limits")
+        && let Some(limits) = reader.fields(field.node, &ROUTE_LIMITS)
+    {
+        reader.optional_into(limits.get("body"), &mut body_limit);
+    }
+    let buffer = match fields.get("buffer") {
+        Some(field) => buffer::buffer(reader, field),
+        None => Buffer::default(),
+    };
+    let upgrade = match fields.get("upgrade") {
+        Some(field) => upgrade(reader, field),
+        None => vec!["websocket".to_owned()],
+    };
+    let Some(action) = action(reader, &fields) else { return };
+    if !matches!(action, Action::Forward(_)) {
+        unused(reader, &fields);
+    }
+    // A list of matches is as many routes that share all else.
+    for matches in matches {
+        draft.config.routes.push(Route {
+            name: name.clone(),
+            at: node.at,
+            matches,
+            action: action.clone(),
+            rewrite: rewrite.clone(),
+            timeouts: timeouts.clone(),
+            body_limit,
+            buffer: buffer.clone(),
+            upgrade: upgrade.clone(),
+        });
+    }
+}
+
+fn action(reader: &mut Reader, fields: &Fields<'_>) -> Option<Action> {
+    if let Some(field) = fields.get("to") {
+        return upstream::targets(reader, field).map(Action::Forward);
+    }
+    if let Some(field) = fields.get("redirect") {
+        return redirect::redirect(reader, field).map(Action::Redirect);
+    }
+    respond::respond(reader, fields.get("respond")?).map(Action::Respond)
+}
+
+/// What only a forwarding route uses.
+fn unused(reader: &mut Reader, fields: &Fields<'_>) {
+    for name in ["rewrite", "timeouts", "buffer", "upgrade"] {
+        if let Some(field) = fields.get(name) {
+            let problem = Problem::warning(field.at, format!("`{name}` does nothing here"));
+            reader.problems.push(problem.help("it goes with `to`: this route answers by itself"));
+        }
+    }
+}
+
+fn name(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) -> Option<Spanned<String>> {
+    let name = reader.spanned(field, |text| {
+        let odd = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ' '));
+        if let Some(odd) = text.chars().position(odd) {
+            return Err(Fault::new("{} is not a name").part(odd, 1));
+        }
+        if text.trim() != text || text.is_empty() || text.chars().count() > 128 {
+            return Err(Fault::new("{} is not a name")
+                .help("a name has 1 to 128 characters and no blank at its ends"));
+        }
+        Ok(text.to_owned())
+    })?;
+    if let Some(first) = draft.route_names.get(&name.value) {
+        let shown = field.node.scalar().map(Scalar::shown).unwrap_or_default();
+        let problem = Problem::error(name.at, format!("two routes are named {shown}"));
+        reader.problems.push(problem.see(*first, "first written here"));
+    } else {
+        draft.route_names.insert(name.value.clone(), name.at);
+    }
+    Some(name)
+}
+
+/// The timeouts of a route or an upstream.
+pub(super) fn timeouts(reader: &mut Reader, field: Field<'_>) -> RouteTimeouts {
+    let Some(fields) = reader.fields(field.node, &EXCHANGE_TIMEOUTS) else { return RouteTimeouts::default() };
+    RouteTimeouts {
+        connect: reader.duration(fields.get("connect")),
+        response_header: reader.duration(fields.get("response_header")),
+        response_body: reader.duration(fields.get("response_body")),
+        total: reader.duration(fields.get("total")),
+    }
+}
+
+fn upgrade(reader: &mut Reader, field: Field<'_>) -> Vec<String> {
+    if let Some(scalar) = field.node.scalar() {
+        match scalar.switch() {
+            Some(true) => return vec!["websocket".to_owned()],
+            Some(false) => return Vec::new(),
+            None => {}
+        }
+    }
+    let shape: &Shape = &field.key.shape;
+    let mut out: Vec<String> = Vec::new();
+    for item in reader.few(field.node, "`upgrade`") {
+        let protocol = reader.parsed(item, "a protocol", shape, |text| {
+            // `protocol-name ["/" protocol-version]` (RFC 9110, section 7.8).
+            if text.split('/').count() <= 2 && text.split('/').all(header::is_token) {
+                return Ok(text.to_ascii_lowercase());
+            }
+            Err(Fault::new("{} is not a protocol").help("several protocols are a list"))
+        });
+        if let Some(protocol) = protocol.filter(|protocol| !out.contains(protocol)) {
+            if protocol == "h2c" {
+                let message = format!("{} would carry HTTP/2 past every rule of this gateway", shown("h2c"));
+                let problem = Problem::error(item.at, message);
+                reader.problems.push(problem.help("leave it away; an `h2c://` target speaks HTTP/2"));
+            }
+            out.push(protocol);
+        }
+    }
+    out
+}

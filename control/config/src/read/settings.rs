@@ -1,0 +1,137 @@
+//! The sections of the whole gateway that are little more than their table.
+
+use crate::model::{Cidr, EncodedSlash, ErrorBodies, Forwarded, Limits, Paths, RequestId, Timeouts, Workers};
+use crate::problem::Problem;
+use crate::reader::{Field, Reader, one_or_many};
+use crate::scalar::{Fault, cidr, field as header, quantity, template};
+use crate::spec::{ERRORS, FORWARDED, LIMITS, PATHS, REQUEST_ID, Shape, TIMEOUTS};
+use crate::tree::{Kind, Scalar, shown};
+
+pub(super) fn workers(reader: &mut Reader, field: Field<'_>) -> Option<Workers> {
+    reader.field(field, |text| {
+        if text == "auto" {
+            return Ok(Workers::Auto);
+        }
+        let count = quantity::count(text, 1, 1024)?;
+        u16::try_from(count).map(Workers::Count).map_err(|_| Fault::new("{} is too large"))
+    })
+}
+
+pub(super) fn request_id(reader: &mut Reader, field: Field<'_>) -> RequestId {
+    let mut id = RequestId::default();
+    if !matches!(field.node.kind, Kind::Map(_)) {
+        reader.switch(Some(field), &mut id.enabled);
+        return id;
+    }
+    // Who writes the mapping wants ids, unless it says otherwise.
+    id.enabled = true;
+    let Some(fields) = reader.fields(field.node, &REQUEST_ID) else { return id };
+    reader.switch(fields.get("enabled"), &mut id.enabled);
+    reader.switch(fields.get("accept"), &mut id.accept);
+    if let Some(field) = fields.get("header") {
+        let name = reader.field(field, |text| match header::name(text) {
+            Ok(name) if header::is_framing(&name) || name.eq_ignore_ascii_case("host") => {
+                Err(Fault::new("{} has another meaning and cannot carry an id"))
+            }
+            other => other,
+        });
+        id.header = name.unwrap_or(id.header);
+    }
+    id
+}
+
+pub(super) fn forwarded(reader: &mut Reader, field: Field<'_>) -> Forwarded {
+    let mut out = Forwarded::default();
+    let Some(fields) = reader.fields(field.node, &FORWARDED) else { return out };
+    reader.switch(fields.get("x_forwarded"), &mut out.x_forwarded);
+    reader.switch(fields.get("forwarded"), &mut out.forwarded);
+    if let Some(via) = fields.get("via")
+        && !via.node.scalar().is_some_and(Scalar::is_off)
+    {
+        out.via = reader.field(via, |text| {
+            if header::is_token(text) && !matches!(text, "on" | "true" | "yes") {
+                return Ok(text.to_owned());
+            }
+            Err(Fault::new("{} is not a name for `Via`").help("a name has letters, digits, `-`, `_` and `.`"))
+        });
+    }
+    if let Some(field) = fields.get("trusted_proxies") {
+        let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
+        for item in one_or_many(field.node) {
+            let Some((block, cut)) = reader.parsed(item, "a trusted proxy", one, cidr::cidr) else {
+                continue;
+            };
+            if cut {
+                reader.problems.push(host_bits(item.scalar(), item.at, block));
+            }
+            out.trusted_proxies.push(block);
+        }
+    }
+    out
+}
+
+fn host_bits(scalar: Option<&Scalar>, at: crate::model::At, block: Cidr) -> Problem {
+    let text = scalar.map(Scalar::shown).unwrap_or_default();
+    let problem = Problem::warning(at, format!("{text} has bits set past its prefix"));
+    if scalar.is_some_and(|scalar| scalar.written.is_some()) {
+        return problem;
+    }
+    problem.help(format!("it is read as `{}/{}`", block.address, block.prefix))
+}
+
+pub(super) fn limits(reader: &mut Reader, field: Field<'_>) -> Limits {
+    let mut out = Limits::default();
+    let Some(fields) = reader.fields(field.node, &LIMITS) else { return out };
+    reader.number_into(fields.get("request_line"), &mut out.request_line);
+    reader.number_into(fields.get("headers"), &mut out.headers);
+    reader.number_into(fields.get("header_count"), &mut out.header_count);
+    reader.optional_into(fields.get("body"), &mut out.body);
+    reader.optional_into(fields.get("connections"), &mut out.connections);
+    reader.optional_into(fields.get("requests_per_connection"), &mut out.requests_per_connection);
+    out
+}
+
+pub(super) fn timeouts(reader: &mut Reader, field: Field<'_>) -> Timeouts {
+    let mut out = Timeouts::default();
+    let Some(fields) = reader.fields(field.node, &TIMEOUTS) else { return out };
+    reader.duration_into(fields.get("header"), &mut out.header);
+    reader.duration_into(fields.get("body"), &mut out.body);
+    reader.duration_into(fields.get("idle"), &mut out.idle);
+    reader.duration_into(fields.get("write"), &mut out.write);
+    reader.duration_into(fields.get("connect"), &mut out.connect);
+    reader.duration_into(fields.get("response_header"), &mut out.response_header);
+    reader.duration_into(fields.get("response_body"), &mut out.response_body);
+    reader.duration_into(fields.get("total"), &mut out.total);
+    reader.duration_into(fields.get("upgraded"), &mut out.upgraded);
+    reader.duration_into(fields.get("drain"), &mut out.drain);
+    out
+}
+
+pub(super) fn paths(reader: &mut Reader, field: Field<'_>) -> Paths {
+    let mut out = Paths::default();
+    let Some(fields) = reader.fields(field.node, &PATHS) else { return out };
+    reader.switch(fields.get("merge_slashes"), &mut out.merge_slashes);
+    out.encoded_slash = match reader.word(fields.get("encoded_slash")) {
+        Some("keep") => EncodedSlash::Keep,
+        _ => EncodedSlash::Reject,
+    };
+    out
+}
+
+pub(super) fn errors(reader: &mut Reader, field: Field<'_>) -> ErrorBodies {
+    let mut out = ErrorBodies::default();
+    let Some(fields) = reader.fields(field.node, &ERRORS) else { return out };
+    for (name, body) in [("json", &mut out.json), ("html", &mut out.html), ("text", &mut out.text)] {
+        let Some(field) = fields.get(name) else { continue };
+        *body = reader.field(field, |text| Ok(text.to_owned()));
+        // The body of a filled-in variable is not looked into: a message would repeat a piece of it.
+        let open = field.node.scalar().filter(|scalar| scalar.written.is_none());
+        if let Some((word, near)) = open.and_then(|scalar| template::misspelt(&scalar.text)) {
+            let message = format!("{} is not filled in", shown(&format!("{{{word}}}")));
+            reader
+                .problems
+                .push(Problem::warning(field.node.at, message).help(format!("did you mean `{{{near}}}`?")));
+        }
+    }
+    out
+}

@@ -1,0 +1,117 @@
+//! The table and the readers say the same.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use crate::load::from_text;
+use crate::model::{Config, Pool};
+use crate::parse::parse;
+use crate::spec::{
+    ACCESS_LOG, BUFFER_BOUNDS, FORWARDED, LIMITS, PATHS, POOL, REQUEST_ID, ROOT, Section, Shape, TIMEOUTS,
+    sections,
+};
+use crate::tree::{Kind, Node};
+
+fn cover(node: &Node, shape: &'static Shape, seen: &mut HashSet<(&'static str, &'static str)>) {
+    match (shape, &node.kind) {
+        (Shape::Section(section), Kind::Map(_)) => cover_section(node, section, seen),
+        (Shape::OneOrMany(inner) | Shape::ListOf(inner), Kind::List(items)) => {
+            items.iter().for_each(|item| cover(item, inner, seen));
+        }
+        (Shape::OneOrMany(inner), _) => cover(node, inner, seen),
+        (Shape::MapOf(inner), Kind::Map(entries)) => {
+            entries.iter().for_each(|entry| cover(&entry.value, inner, seen));
+        }
+        (Shape::AnyOf(shapes), _) => shapes.iter().for_each(|shape| cover(node, shape, seen)),
+        _ => {}
+    }
+}
+
+fn cover_section(node: &Node, section: &'static Section, seen: &mut HashSet<(&'static str, &'static str)>) {
+    let Kind::Map(entries) = &node.kind else { return };
+    for entry in entries {
+        if let Some(key) = section.keys.iter().find(|key| key.name == entry.key) {
+            seen.insert((section.name, key.name));
+            cover(&entry.value, &key.shape, seen);
+        }
+    }
+}
+
+#[test]
+fn the_full_file_has_every_key() {
+    let text = std::fs::read_to_string(Path::new("tests/good/full.yaml")).unwrap();
+    let mut seen = HashSet::new();
+    cover_section(&parse(0, &text).root.unwrap(), &ROOT, &mut seen);
+    for section in sections() {
+        for key in section.keys {
+            assert!(
+                seen.contains(&(section.name, key.name)),
+                "{}.{} is not in full.yaml",
+                section.name,
+                key.name
+            );
+        }
+    }
+}
+
+/// `{key: default, ...}` as the table has it.
+fn defaults(section: &Section) -> String {
+    let keys = section.keys.iter().filter_map(|key| Some(format!("{}: {}", key.name, key.default?)));
+    format!("{{{}}}", keys.collect::<Vec<_>>().join(", "))
+}
+
+fn read(text: &str) -> Config {
+    let loaded = from_text("t", text, &|_| None);
+    loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)))
+}
+
+#[test]
+fn the_defaults_of_the_table_are_those_of_the_types() {
+    let mut text = String::from("listen: :80\nroutes: []\n");
+    for key in ROOT.keys {
+        if let Some(default) = key.default {
+            text.push_str(&format!("{}: {default}\n", key.name));
+        }
+    }
+    for section in [&FORWARDED, &LIMITS, &TIMEOUTS, &PATHS] {
+        text.push_str(&format!("{}: {}\n", section.name, defaults(section)));
+    }
+    text.push_str(&format!("upstreams: {{a: {{endpoints: 'a:80', pool: {}}}}}\n", defaults(&POOL)));
+    let (config, default) = (read(&text), Config::default());
+    assert_eq!(config.workers, default.workers);
+    assert_eq!(config.admin.map(|admin| admin.value), default.admin.map(|admin| admin.value));
+    assert_eq!(config.access_log.to, default.access_log.to);
+    assert_eq!(config.request_id, default.request_id);
+    assert_eq!(config.metrics, default.metrics);
+    assert_eq!(config.forwarded, default.forwarded);
+    assert_eq!(config.limits, default.limits);
+    assert_eq!(config.timeouts, default.timeouts);
+    assert_eq!(config.paths, default.paths);
+    assert_eq!(config.upstreams[0].pool, Pool::default());
+}
+
+#[test]
+fn defaults_within_mappings_are_those_of_the_short_forms() {
+    let log = defaults(&ACCESS_LOG).replace('{', "{to: stdout, ");
+    let long = read(&format!(
+        "listen: :80\nrequest_id: {}\naccess_log: {log}\nroutes: [{{to: a, buffer: {{request: {}}}}}]\n",
+        defaults(&REQUEST_ID),
+        defaults(&BUFFER_BOUNDS),
+    ));
+    let short =
+        read("listen: :80\nrequest_id: on\naccess_log: stdout\nroutes: [{to: a, buffer: {request: on}}]\n");
+    assert_eq!(long.request_id, short.request_id);
+    assert_eq!(long.access_log.format, short.access_log.format);
+    assert_eq!(long.routes[0].buffer, short.routes[0].buffer);
+}
+
+#[test]
+fn nothing_read_is_the_default() {
+    let config = read("listen: :80\nroutes: [{to: a}]\n");
+    let default = Config::default();
+    assert_eq!(config.limits, default.limits);
+    assert_eq!(config.timeouts, default.timeouts);
+    assert_eq!(config.admin, default.admin);
+    assert_eq!(config.routes[0].upgrade, ["websocket"]);
+    assert_eq!(config.routes[0].matches.path, None);
+}

@@ -1,0 +1,301 @@
+//! From the tree to types: what every section's reader is made of.
+
+use crate::model::{At, Spanned};
+use crate::problem::Problem;
+use crate::scalar::Fault;
+use crate::scalar::quantity;
+use crate::spec::{Choice, Key, Section, Shape, any_of, names};
+use crate::suggest;
+use crate::tree::{Entry, Kind, Node, Scalar, shown};
+
+/// Collects problems while a tree is read. Readers go on after a problem with whatever value is at hand: a
+/// configuration with an error is never used.
+pub(crate) struct Reader {
+    pub problems: Vec<Problem>,
+    /// Whether the text was read to its end; if not, a missing key is no news.
+    pub complete: bool,
+}
+
+/// The entries of a mapping with known keys.
+pub(crate) struct Fields<'t> {
+    section: &'static Section,
+    entries: &'t [Entry],
+}
+
+/// A key that was given, and its value.
+#[derive(Clone, Copy)]
+pub(crate) struct Field<'t> {
+    pub key: &'static Key,
+    /// Where the key was written.
+    pub at: At,
+    pub node: &'t Node,
+}
+
+impl<'t> Fields<'t> {
+    /// The field of that name, if it was given a value.
+    pub fn get(&self, name: &str) -> Option<Field<'t>> {
+        let key = self.section.keys.iter().find(|key| key.name == name);
+        debug_assert!(key.is_some(), "{name} is not in the table of {}", self.section.name);
+        let entry = self.entries.iter().find(|entry| entry.key == name)?;
+        if entry.value.is_null() || entry.value.is_invalid() {
+            return None;
+        }
+        Some(Field { key: key?, at: entry.at, node: &entry.value })
+    }
+}
+
+impl Reader {
+    /// The fields of a mapping. Reports unknown keys, keys without a value, missing keys and keys that exclude
+    /// each other.
+    pub fn fields<'t>(&mut self, node: &'t Node, section: &'static Section) -> Option<Fields<'t>> {
+        let Kind::Map(entries) = &node.kind else {
+            if !node.is_invalid() {
+                let message = if node.is_null() {
+                    format!("{} is empty", section.noun)
+                } else {
+                    format!("{} is written as {}, not as a mapping", section.noun, node.noun())
+                };
+                self.problems.push(
+                    Problem::error(node.at, message).expected(format!("a mapping with {}", names(section))),
+                );
+            }
+            return None;
+        };
+        for entry in entries {
+            self.entry(entry, section);
+        }
+        self.required(node.at, entries, section);
+        Some(Fields { section, entries })
+    }
+
+    fn entry(&mut self, entry: &Entry, section: &'static Section) {
+        if let Some(key) = section.keys.iter().find(|key| key.name == entry.key) {
+            if entry.value.is_null() && self.complete {
+                let problem = Problem::error(entry.at, format!("`{}` has no value", key.name));
+                self.problems
+                    .push(problem.expected(key.shape.expected()).help("give it one, or remove the key"));
+            }
+            return;
+        }
+        if section.name == crate::spec::ROOT.name && entry.key.starts_with("x-") {
+            return;
+        }
+        let problem =
+            Problem::error(entry.at, format!("unknown key {} in {}", shown(&entry.key), section.noun));
+        self.problems.push(match suggest::key(&entry.key, section) {
+            Some(near) => problem.help(format!("did you mean `{near}`?")),
+            None => problem.expected(names(section)),
+        });
+    }
+
+    fn required(&mut self, at: At, entries: &[Entry], section: &'static Section) {
+        // A misspelt key was reported with the right one, and is not missing too.
+        let unknown = |key: &str| section.keys.iter().all(|known| known.name != key);
+        let meant: Vec<&str> = entries
+            .iter()
+            .filter(|entry| unknown(&entry.key))
+            .filter_map(|entry| suggest::key(&entry.key, section))
+            .collect();
+        let given = |name: &str| meant.contains(&name) || entries.iter().any(|entry| entry.key == name);
+        for key in section.keys.iter().filter(|key| key.required && !given(key.name)) {
+            self.missing(at, format!("{} has no `{}`", section.noun, key.name), &key.shape);
+        }
+        let (choice, exactly) = match section.choice {
+            Choice::Free => return,
+            Choice::ExactlyOne(choice) => (choice, true),
+            Choice::AtMostOne(choice) => (choice, false),
+        };
+        let mut present = entries.iter().filter(|entry| choice.contains(&entry.key.as_str()));
+        match (present.next(), present.next()) {
+            (Some(first), Some(second)) => self.problems.push(
+                Problem::error(second.at, format!("`{}` and `{}` exclude each other", first.key, second.key))
+                    .see(first.at, format!("`{}` is here", first.key)),
+            ),
+            (None, _) if exactly && self.complete && !choice.iter().any(|name| meant.contains(name)) => {
+                let words = any_of(choice.iter().map(|name| format!("`{name}`")));
+                let message = format!("{} has none of {words}", section.noun);
+                self.problems.push(Problem::error(at, message).expected("exactly one of them"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports a key that should be there.
+    pub fn missing(&mut self, at: At, message: String, shape: &Shape) {
+        if self.complete {
+            self.problems.push(Problem::error(at, message).expected(shape.expected()));
+        }
+    }
+
+    /// Reports that a value has the wrong form (a list where a text should be).
+    pub fn mismatch(&mut self, node: &Node, what: &str, expected: String) {
+        if !node.is_invalid() {
+            let problem = Problem::error(node.at, format!("{what} cannot be {}", node.noun()));
+            let bracket = matches!(node.kind, Kind::Map(_) | Kind::List(_)) && node.at.length == 1;
+            let problem = problem.expected(expected);
+            let quote = "a text that begins with `{` or `[` needs quotes";
+            self.problems.push(if bracket { problem.help(quote) } else { problem });
+        }
+    }
+
+    /// Reports a fault in a scalar without giving away what a variable held.
+    pub fn fault(&mut self, node: &Node, scalar: &Scalar, fault: Fault, expected: String) {
+        let at = fault.part.map_or(node.at, |(start, length)| node.part(start, length));
+        let mut problem =
+            Problem::error(at, fault.message.replacen("{}", &scalar.shown(), 1)).expected(expected);
+        if let Some(help) = fault.help {
+            problem = problem.help(help);
+        }
+        if let (Some(suggestion), None) = (fault.suggestion, &scalar.written) {
+            problem = problem.help(suggestion);
+        }
+        self.problems.push(problem);
+    }
+
+    /// The text of a node, or a report that it is none.
+    pub fn scalar<'t>(&mut self, node: &'t Node, what: &str, shape: &Shape) -> Option<&'t Scalar> {
+        match node.scalar() {
+            Some(scalar) if !scalar.is_null() => Some(scalar),
+            _ => {
+                self.mismatch(node, what, shape.expected());
+                None
+            }
+        }
+    }
+
+    /// A scalar through a parser.
+    pub fn parsed<T>(
+        &mut self,
+        node: &Node,
+        what: &str,
+        shape: &Shape,
+        parse: impl FnOnce(&str) -> Result<T, Fault>,
+    ) -> Option<T> {
+        let scalar = self.scalar(node, what, shape)?;
+        match parse(&scalar.text) {
+            Ok(value) => Some(value),
+            Err(fault) => {
+                self.fault(node, scalar, fault, shape.expected_scalar());
+                None
+            }
+        }
+    }
+
+    /// A field through a parser.
+    pub fn field<T>(&mut self, field: Field<'_>, parse: impl FnOnce(&str) -> Result<T, Fault>) -> Option<T> {
+        self.parsed(field.node, &format!("`{}`", field.key.name), &field.key.shape, parse)
+    }
+
+    /// A field through a parser, with its place.
+    pub fn spanned<T>(
+        &mut self,
+        field: Field<'_>,
+        parse: impl FnOnce(&str) -> Result<T, Fault>,
+    ) -> Option<Spanned<T>> {
+        self.field(field, parse).map(|value| Spanned { value, at: field.node.at })
+    }
+
+    /// `on` or `off`.
+    pub fn switch(&mut self, field: Option<Field<'_>>, out: &mut bool) {
+        let Some(field) = field else { return };
+        let Some(scalar) = self.scalar(field.node, &format!("`{}`", field.key.name), &field.key.shape) else {
+            return;
+        };
+        match scalar.switch() {
+            Some(value) => *out = value,
+            None => self.fault(
+                field.node,
+                scalar,
+                Fault::new("{} is neither `on` nor `off`"),
+                field.key.shape.expected_scalar(),
+            ),
+        }
+    }
+
+    /// A size or count within the bounds of its table entry. `Some(None)` is `off`.
+    pub fn number(&mut self, field: Option<Field<'_>>) -> Option<Option<u64>> {
+        let field = field?;
+        let off = match field.key.shape {
+            Shape::Size { off, .. } | Shape::Count { off, .. } => off,
+            _ => false,
+        };
+        if off && field.node.scalar().is_some_and(Scalar::is_off) {
+            return Some(None);
+        }
+        self.field(field, |text| match field.key.shape {
+            Shape::Size { min, max, .. } => quantity::size(text, min, max),
+            Shape::Count { min, max, .. } => quantity::count(text, min, max),
+            _ => Err(Fault::new("{} is not a number")),
+        })
+        .map(Some)
+    }
+
+    /// A number that cannot be `off`, into any integer type that its bounds fit.
+    pub fn number_into<T: TryFrom<u64>>(&mut self, field: Option<Field<'_>>, out: &mut T) {
+        if let Some(Some(value)) = self.number(field)
+            && let Ok(value) = T::try_from(value)
+        {
+            *out = value;
+        }
+    }
+
+    /// A number or `off`.
+    pub fn optional_into(&mut self, field: Option<Field<'_>>, out: &mut Option<u64>) {
+        if let Some(value) = self.number(field) {
+            *out = value;
+        }
+    }
+
+    /// A duration; `Some(None)` is `off`.
+    pub fn duration(&mut self, field: Option<Field<'_>>) -> Option<Option<std::time::Duration>> {
+        let field = field?;
+        if field.node.scalar().is_some_and(Scalar::is_off) {
+            return Some(None);
+        }
+        self.field(field, quantity::duration).map(Some)
+    }
+
+    /// A duration or `off`, over a default.
+    pub fn duration_into(&mut self, field: Option<Field<'_>>, out: &mut Option<std::time::Duration>) {
+        if let Some(value) = self.duration(field) {
+            *out = value;
+        }
+    }
+
+    /// One of a few words, which the table lists.
+    pub fn word(&mut self, field: Option<Field<'_>>) -> Option<&'static str> {
+        let field = field?;
+        let Shape::Word(words) = field.key.shape else { return None };
+        self.field(field, |text| {
+            words.iter().find(|word| **word == text).copied().ok_or_else(|| {
+                let fault = Fault::new(format!("{{}} is not a value of `{}`", field.key.name));
+                match suggest::nearest(text, words.iter().copied()) {
+                    Some(near) => fault.suggest(format!("did you mean `{near}`?")),
+                    None => fault,
+                }
+            })
+        })
+    }
+}
+
+/// Entries of lists that are compared with each other, which costs their square.
+const MOST: usize = 1000;
+
+impl Reader {
+    /// As [`one_or_many`], for lists that nobody needs to be long.
+    pub fn few<'t>(&mut self, node: &'t Node, what: &str) -> &'t [Node] {
+        let items = one_or_many(node);
+        if let Some(extra) = items.get(MOST) {
+            self.problems.push(Problem::error(extra.at, format!("{what} has more than {MOST} entries")));
+        }
+        &items[..items.len().min(MOST)]
+    }
+}
+
+/// One value or a list of them. A list without entries is reported by who needs one.
+pub(crate) fn one_or_many(node: &Node) -> &[Node] {
+    match &node.kind {
+        Kind::List(items) => items,
+        _ => std::slice::from_ref(node),
+    }
+}

@@ -1,0 +1,268 @@
+//! Problems as text, in the manner of rustc.
+
+use std::fmt::Write as _;
+
+use unicode_width::UnicodeWidthChar;
+
+use crate::model::{At, SourceFile};
+use crate::problem::{Problem, Severity};
+
+/// Columns a tab takes on the screen, wherever it stands: carets must not depend on the reader's terminal.
+const TAB: usize = 4;
+/// Columns of a line that are shown; a longer one (JSON on one line) is cut around the caret.
+const WIDTH: usize = 140;
+
+/// Everything as one text; empty when there is nothing to say.
+pub(crate) fn render(files: &[SourceFile], problems: &[Problem], colour: bool) -> String {
+    let paint = Paint(colour);
+    let pages: Vec<Page<'_>> = files.iter().map(Page::new).collect();
+    let mut out = String::new();
+    for problem in problems {
+        one(&mut out, &pages, problem, paint);
+    }
+    count(&mut out, files, problems, paint);
+    out
+}
+
+fn one(out: &mut String, pages: &[Page<'_>], problem: &Problem, paint: Paint) {
+    let (word, style) = match problem.severity {
+        Severity::Error => ("error", "1;31"),
+        Severity::Warning => ("warning", "1;33"),
+    };
+    let message = clean(&problem.message);
+    put(out, format_args!("{}{}\n", paint.on(style, word), paint.on("1", &format!(": {message}"))));
+
+    let line = pages.get(problem.at.file as usize).and_then(|page| page.line(problem.at.line));
+    let gutter = if line.is_some() { problem.at.line.to_string().len() } else { 1 };
+    let blank = " ".repeat(gutter);
+    if let Some(place) = place(pages, problem.at) {
+        put(out, format_args!("{blank}{} {place}\n", paint.on("1;34", "-->")));
+    }
+    let bar = paint.on("1;34", "|");
+    if let Some(line) = line {
+        let Shown { text, before, caret } = show(line, problem.at);
+        let number = paint.on("1;34", &format!("{:>gutter$}", problem.at.line));
+        let caret = paint.on(style, &"^".repeat(caret));
+        put(out, format_args!("{blank} {bar}\n{number} {bar} {text}\n"));
+        put(out, format_args!("{blank} {bar} {}{caret}\n", " ".repeat(before)));
+    }
+    let equals = paint.on("1;34", "=");
+    if let Some(expected) = &problem.expected {
+        put(out, format_args!("{blank} {equals} {}: {}\n", paint.on("1", "expected"), clean(expected)));
+    }
+    for help in &problem.help {
+        put(out, format_args!("{blank} {equals} {}: {}\n", paint.on("1", "help"), clean(help)));
+    }
+    for (at, why) in &problem.related {
+        let place = place(pages, *at).unwrap_or_default();
+        put(out, format_args!("{blank} {equals} {}: {}: {place}\n", paint.on("1", "note"), clean(why)));
+    }
+    out.push('\n');
+}
+
+fn count(out: &mut String, files: &[SourceFile], problems: &[Problem], paint: Paint) {
+    let errors = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    let warnings = problems.len() - errors;
+    let plural = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
+    let text = match (errors, warnings) {
+        (0, 0) => return,
+        (_, 0) => plural(errors, "error"),
+        (0, _) => plural(warnings, "warning"),
+        _ => format!("{}, {}", plural(errors, "error"), plural(warnings, "warning")),
+    };
+    let place = files.first().map_or(String::new(), |file| format!(" in {}", clean(&file.name)));
+    let more = if files.len() > 1 {
+        format!(" and {}", plural(files.len() - 1, "included file"))
+    } else {
+        String::new()
+    };
+    put(out, format_args!("{}{place}{more}\n", paint.on(if errors > 0 { "1;31" } else { "1;33" }, &text)));
+}
+
+/// `file`, `file:line:column`, or nothing for a file that is not known.
+fn place(pages: &[Page<'_>], at: At) -> Option<String> {
+    let name = clean(pages.get(at.file as usize)?.name);
+    Some(if at.line == 0 { name } else { format!("{name}:{}:{}", at.line, at.column) })
+}
+
+/// A file with the starts of its lines, so that many problems do not each search it from the top.
+struct Page<'a> {
+    name: &'a str,
+    lines: Vec<&'a str>,
+}
+
+impl<'a> Page<'a> {
+    fn new(file: &'a SourceFile) -> Self {
+        Self { name: &file.name, lines: lines(&file.text) }
+    }
+
+    fn line(&self, number: u32) -> Option<&'a str> {
+        let line = self.lines.get(usize::try_from(number).ok()?.checked_sub(1)?)?;
+        Some(line)
+    }
+}
+
+/// Lines as YAML counts them: ended by LF, CR LF or CR. A byte order mark is no part of the first.
+pub(crate) fn lines(text: &str) -> Vec<&str> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut lines = Vec::new();
+    let mut start = 0;
+    let bytes = text.as_bytes();
+    let mut i = 0;
+    while i < bytes.len() {
+        if bytes[i] == b'\n' || bytes[i] == b'\r' {
+            lines.push(&text[start..i]);
+            if bytes[i] == b'\r' && bytes.get(i + 1) == Some(&b'\n') {
+                i += 1;
+            }
+            start = i + 1;
+        }
+        i += 1;
+    }
+    lines.push(&text[start..]);
+    lines
+}
+
+struct Shown {
+    text: String,
+    /// Columns before the caret.
+    before: usize,
+    /// Columns of the caret.
+    caret: usize,
+}
+
+/// A line as it appears on the screen, and where the caret goes.
+fn show(line: &str, at: At) -> Shown {
+    let start = at.column.saturating_sub(1) as usize;
+    let end = start.saturating_add(at.length.max(1) as usize);
+    let before = line.chars().take(start).map(width).sum::<usize>();
+    let caret = line.chars().skip(start).take(end - start).map(width).sum::<usize>().max(1);
+
+    let total = line.chars().map(width).sum::<usize>();
+    // The window: all of a short line, else a stretch that begins a little before the caret.
+    let skip = if total <= WIDTH { 0 } else { before.saturating_sub(WIDTH / 4) };
+    let mut text = String::new();
+    let mut column = 0;
+    let mut first = None;
+    for c in line.chars() {
+        let next = column + width(c);
+        if column >= skip && next <= skip + WIDTH {
+            first.get_or_insert(column);
+            visible(&mut text, c);
+        }
+        column = next;
+    }
+    let first = first.unwrap_or(0);
+    if first > 0 {
+        text.insert(0, '…');
+    }
+    if total > skip + WIDTH {
+        text.push('…');
+    }
+    let before = before.saturating_sub(first) + usize::from(first > 0);
+    Shown { text: text.trim_end().to_owned(), before, caret: caret.min(WIDTH) }
+}
+
+fn width(c: char) -> usize {
+    match c {
+        '\t' => TAB,
+        c if hidden(c) => 1,
+        c => c.width().unwrap_or(0),
+    }
+}
+
+fn visible(out: &mut String, c: char) {
+    match c {
+        '\t' => out.push_str(&" ".repeat(TAB)),
+        c if hidden(c) => out.push('\u{fffd}'),
+        c => out.push(c),
+    }
+}
+
+/// Characters that could drive a terminal or turn the direction of text: a file must not be able to.
+fn hidden(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Text that may hold the user's: on one line, and without what [`hidden`] names.
+fn clean(text: &str) -> String {
+    text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect()
+}
+
+#[derive(Clone, Copy)]
+struct Paint(bool);
+
+impl Paint {
+    fn on(self, style: &str, text: &str) -> String {
+        if self.0 { format!("\x1b[{style}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing to a `String` cannot fail.
+    let _ = out.write_fmt(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rendered(text: &str, at: At) -> String {
+        let files = [SourceFile { name: "f.yaml".into(), text: text.into() }];
+        render(&files, &[Problem::error(at, "no").help("do")], false)
+    }
+
+    fn at(line: u32, column: u32, length: u32) -> At {
+        At { file: 0, line, column, length }
+    }
+
+    #[test]
+    fn the_caret_stands_under_its_text() {
+        let text = rendered("a: 1\nb: [x, yy]\n", at(2, 8, 2));
+        assert_eq!(
+            text,
+            "error: no\n --> f.yaml:2:8\n  |\n2 | b: [x, yy]\n  |        ^^\n  = help: do\n\n1 error in f.yaml\n"
+        );
+    }
+
+    #[test]
+    fn tabs_wide_and_hidden_characters_do_not_move_it() {
+        let caret = |text: &str, at| {
+            let out = rendered(text, at);
+            let mut lines = out.lines().skip(3);
+            let (line, caret) = (lines.next().unwrap().to_owned(), lines.next().unwrap().to_owned());
+            (line, caret)
+        };
+        let (line, mark) = caret("\tk: v", at(1, 5, 1));
+        assert_eq!((line.as_str(), mark.as_str()), ("1 |     k: v", "  |        ^"));
+        let (line, mark) = caret("日本: v", at(1, 5, 1));
+        assert_eq!((line.as_str(), mark.as_str()), ("1 | 日本: v", "  |       ^"));
+        let (line, mark) = caret("日本: v", at(1, 1, 2));
+        assert_eq!((line.as_str(), mark.as_str()), ("1 | 日本: v", "  | ^^^^"));
+        let (line, mark) = caret("\u{1b}[31m: v", at(1, 8, 1));
+        assert_eq!((line.as_str(), mark.as_str()), ("1 | \u{fffd}[31m: v", "  |        ^"));
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_the_caret() {
+        let text = format!("{}HERE{}", "a".repeat(500), "b".repeat(500));
+        let out = rendered(&text, at(1, 501, 4));
+        let lines: Vec<&str> = out.lines().collect();
+        assert!(lines[3].chars().count() < 160);
+        let column = lines[4].chars().position(|c| c == '^').unwrap();
+        assert_eq!(lines[3].chars().skip(column).take(4).collect::<String>(), "HERE");
+    }
+
+    #[test]
+    fn places_that_do_not_exist_are_harmless() {
+        for at in [at(9, 1, 1), at(1, 99, 5), at(0, 0, 0), At { file: 7, ..at(1, 1, 1) }] {
+            assert!(rendered("x", at).starts_with("error: no\n"));
+        }
+        assert_eq!(render(&[], &[], true), "");
+    }
+
+    #[test]
+    fn lines_end_as_yaml_says() {
+        assert_eq!(lines("\u{feff}a\r\nb\rc\n"), ["a", "b", "c", ""]);
+    }
+}

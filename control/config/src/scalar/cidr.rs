@@ -1,0 +1,58 @@
+//! Blocks of addresses.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::Fault;
+use crate::model::Cidr;
+
+/// `10.0.0.0/8`, or an address alone. The second value tells whether bits past the prefix were set (and cleared).
+pub(crate) fn cidr(text: &str) -> Result<(Cidr, bool), Fault> {
+    let (address, prefix) = match text.split_once('/') {
+        Some((address, prefix)) => (address, Some(prefix)),
+        None => (text, None),
+    };
+    let Ok(address) = address.parse::<IpAddr>() else {
+        return Err(Fault::new("{} is not an address or a block of addresses"));
+    };
+    let width = if address.is_ipv4() { 32 } else { 128 };
+    let prefix = match prefix {
+        None => width,
+        Some(text) => text
+            .parse::<u8>()
+            .ok()
+            .filter(|prefix| *prefix <= width && !text.starts_with('+'))
+            .ok_or_else(|| Fault::new("{} has a prefix that is too long for its address"))?,
+    };
+    let first = match address {
+        IpAddr::V4(v4) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
+            IpAddr::V4(Ipv4Addr::from_bits(v4.to_bits() & mask))
+        }
+        IpAddr::V6(v6) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(prefix)).unwrap_or(0);
+            IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & mask))
+        }
+    };
+    Ok((Cidr { address: first, prefix }, first != address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks() {
+        let read =
+            |text| cidr(text).ok().map(|(block, cut)| (format!("{}/{}", block.address, block.prefix), cut));
+        assert_eq!(read("10.0.0.0/8"), Some(("10.0.0.0/8".into(), false)));
+        assert_eq!(read("10.1.2.3/8"), Some(("10.0.0.0/8".into(), true)));
+        assert_eq!(read("10.1.2.3"), Some(("10.1.2.3/32".into(), false)));
+        assert_eq!(read("0.0.0.0/0"), Some(("0.0.0.0/0".into(), false)));
+        assert_eq!(read("::/0"), Some(("::/0".into(), false)));
+        assert_eq!(read("fd00::1/16"), Some(("fd00::/16".into(), true)));
+        for text in ["", "x", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "10.0.0/8", "::/129", "10.0.0.0/8/8"]
+        {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

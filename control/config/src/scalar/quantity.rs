@@ -1,0 +1,197 @@
+//! Sizes, durations and numbers.
+
+use std::time::Duration;
+
+use super::Fault;
+
+/// Longest duration: timers count milliseconds, and nobody waits a year.
+const LONGEST: u128 = 366 * 24 * 3600 * NANOS;
+const NANOS: u128 = 1_000_000_000;
+
+/// `512`, `64KiB`, `1.5MiB`, `1GB` (a thousand million), in bytes.
+pub(crate) fn size(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
+    let (number, unit) = split(text);
+    let factor: u128 = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        "tib" => 1 << 40,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        short @ ("k" | "m" | "g" | "t" | "ki" | "mi" | "gi" | "ti") if !number.is_empty() => {
+            let letter = short[..1].to_ascii_uppercase();
+            return Err(Fault::new("{} has no full unit").suggest(format!(
+                "write `{number}{letter}iB` (powers of 1024) or `{number}{letter}B` (powers of 1000)"
+            )));
+        }
+        _ => return Err(Fault::new("{} is not a size")),
+    };
+    let bytes = scaled(number, factor).ok_or_else(|| Fault::new("{} is not a size"))?;
+    range(bytes, min, max)
+}
+
+/// `250ms`, `5s`, `1.5s`, `1m30s`, `1h`, `7d`.
+pub(crate) fn duration(text: &str) -> Result<Duration, Fault> {
+    let no = || Fault::new("{} is not a duration");
+    let mut total: u128 = 0;
+    let mut rest = text;
+    let mut last = u128::MAX;
+    if rest.is_empty() {
+        return Err(no());
+    }
+    while !rest.is_empty() {
+        let (number, tail) = split(rest);
+        let end = tail.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(end);
+        let factor = match unit {
+            "us" => 1_000,
+            "ms" => 1_000_000,
+            "s" => NANOS,
+            "m" => 60 * NANOS,
+            "h" => 3600 * NANOS,
+            "d" => 24 * 3600 * NANOS,
+            "" if number == "0" => return Err(Fault::new("{} would end every wait at once").help(OFF)),
+            "" if !number.is_empty() && tail.starts_with(' ') => {
+                return Err(no().help("number and unit are written together: `5s`"));
+            }
+            "" if !number.is_empty() && tail.is_empty() => {
+                return Err(Fault::new("{} has no unit").suggest(format!("write `{text}s` for seconds")));
+            }
+            _ => return Err(no().help("the units are `ms`, `s`, `m`, `h` and `d`")),
+        };
+        if factor >= last {
+            return Err(no().help("units go from large to small, each once: `1m30s`"));
+        }
+        last = factor;
+        total = total.saturating_add(scaled(number, factor).ok_or_else(no)?);
+        rest = tail;
+    }
+    if total == 0 {
+        return Err(Fault::new("{} would end every wait at once").help(OFF));
+    }
+    if total > LONGEST {
+        return Err(Fault::new("{} is longer than a year").help(OFF));
+    }
+    let seconds = u64::try_from(total / NANOS).map_err(|_| no())?;
+    let nanos = u32::try_from(total % NANOS).map_err(|_| no())?;
+    Ok(Duration::new(seconds, nanos))
+}
+
+const OFF: &str = "write `off` to wait for ever";
+
+/// A whole number within bounds.
+pub(crate) fn count(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
+    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
+        let signed = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let number = !signed.is_empty() && signed.bytes().all(|b| b.is_ascii_digit());
+        return Err(Fault::new(if number { "{} is out of range" } else { "{} is not a whole number" }));
+    }
+    match text.parse::<u128>() {
+        Ok(number) => range(number, min, max),
+        Err(_) => Err(Fault::new("{} is out of range")),
+    }
+}
+
+fn range(number: u128, min: u64, max: u64) -> Result<u64, Fault> {
+    match u64::try_from(number) {
+        Ok(number) if number < min => Err(Fault::new("{} is too small")),
+        Ok(number) if number <= max => Ok(number),
+        _ => Err(Fault::new("{} is too large")),
+    }
+}
+
+/// The leading number (digits and a point) and what follows it.
+fn split(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// A decimal number times a factor, exactly; nothing when it is no number, too large or not whole.
+fn scaled(number: &str, factor: u128) -> Option<u128> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let point = number.len() > whole.len();
+    if whole.is_empty()
+        || !digits(whole)
+        || !digits(fraction)
+        || point == fraction.is_empty()
+        || fraction.len() > 9
+    {
+        return None;
+    }
+    let scale = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
+    let part = if fraction.is_empty() { 0 } else { fraction.parse::<u128>().ok()? };
+    let whole = whole.parse::<u64>().ok()?;
+    let units = u128::from(whole).checked_mul(scale)?.checked_add(part)?.checked_mul(factor)?;
+    (units % scale == 0).then(|| units / scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        let read = |text| size(text, 0, u64::MAX).ok();
+        for (text, bytes) in [
+            ("0", 0),
+            ("512", 512),
+            ("64KiB", 65_536),
+            ("64kib", 65_536),
+            ("10MiB", 10 << 20),
+            ("1GB", 1_000_000_000),
+            ("1.5KiB", 1536),
+        ] {
+            assert_eq!(read(text), Some(bytes), "{text}");
+        }
+        for text in ["", "KiB", "-1", "1 KiB", "1.", ".5KiB", "0.3B", "1e3", "10M", "99999999TiB", "1..2KiB"]
+        {
+            assert_eq!(read(text), None, "{text}");
+        }
+        let fault = size("10M", 0, 1 << 40).unwrap_err();
+        assert!(fault.suggestion.unwrap().starts_with("write `10MiB`"));
+    }
+
+    #[test]
+    fn durations() {
+        let read = |text| duration(text).ok().map(|time| time.as_millis());
+        for (text, millis) in [
+            ("250ms", 250),
+            ("5s", 5_000),
+            ("1.5s", 1_500),
+            ("1m30s", 90_000),
+            ("1h", 3_600_000),
+            ("1d12h", 129_600_000),
+        ] {
+            assert_eq!(read(text), Some(millis), "{text}");
+        }
+        for text in [
+            "",
+            "5",
+            "0",
+            "0s",
+            "s",
+            "5 s",
+            "1s1m",
+            "1s1s",
+            "-1s",
+            "5sec",
+            "9999d",
+            "1m30",
+            "99999999999999999999s",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn counts() {
+        assert_eq!(count("7", 1, 9), Ok(7));
+        for text in ["", "x", "-1", "10", "0", "1.0", "99999999999999999999999999999999999999999999"] {
+            assert!(count(text, 1, 9).is_err(), "{text}");
+        }
+    }
+}

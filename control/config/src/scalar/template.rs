@@ -1,0 +1,139 @@
+//! Texts with `{field}` placeholders.
+
+use super::Fault;
+use crate::suggest;
+
+/// The fields of an access log line. Durations are in milliseconds; a field that does not apply is `-`.
+pub const ACCESS_LOG_FIELDS: &[&str] = &[
+    "time",
+    "time_local",
+    "client",
+    "client_port",
+    "method",
+    "target",
+    "path",
+    "query",
+    "protocol",
+    "host",
+    "status",
+    "reason",
+    "route",
+    "upstream",
+    "endpoint",
+    "bytes_in",
+    "bytes_out",
+    "request_id",
+    "referer",
+    "user_agent",
+    "attempts",
+    "reused",
+    "total_ms",
+    "connect_ms",
+    "header_ms",
+    "body_ms",
+];
+
+/// What is filled in in the body of an error answer.
+pub(crate) const ERROR_FIELDS: &[&str] = &["status", "title", "reason", "request_id"];
+
+/// One piece of an access log template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// Text as it stands.
+    Text(String),
+    /// One of [`ACCESS_LOG_FIELDS`].
+    Field(&'static str),
+}
+
+/// Splits an access log template. `{{` and `}}` are braces.
+///
+/// # Errors
+/// The first unknown field or brace that does not pair, in words.
+pub fn access_log_template(text: &str) -> Result<Vec<Piece>, String> {
+    pieces(text).map_err(|fault| fault.message.replacen("{}", "the template", 1))
+}
+
+pub(crate) fn pieces(text: &str) -> Result<Vec<Piece>, Fault> {
+    let mut pieces = Vec::new();
+    let mut plain = String::new();
+    let mut chars = text.chars().enumerate().peekable();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '{' | '}' if chars.peek().is_some_and(|(_, next)| *next == c) => {
+                chars.next();
+                plain.push(c);
+            }
+            '{' => {
+                let mut name = String::new();
+                let mut closed = false;
+                for (_, c) in chars.by_ref() {
+                    if c == '}' {
+                        closed = true;
+                        break;
+                    }
+                    name.push(c);
+                }
+                if !closed {
+                    return Err(Fault::new("{} has a `{` that is not closed").part(at, 1).help(BRACES));
+                }
+                let length = name.chars().count() + 2;
+                let Some(field) = ACCESS_LOG_FIELDS.iter().find(|field| **field == name) else {
+                    let fault = Fault::new("{} names a field that is not known").part(at, length);
+                    return Err(match suggest::nearest(&name, ACCESS_LOG_FIELDS.iter().copied()) {
+                        Some(near) => fault.suggest(format!("did you mean `{{{near}}}`?")),
+                        None => fault.help(BRACES),
+                    });
+                };
+                if !plain.is_empty() {
+                    pieces.push(Piece::Text(std::mem::take(&mut plain)));
+                }
+                pieces.push(Piece::Field(field));
+            }
+            '}' => return Err(Fault::new("{} has a `}` that closes nothing").part(at, 1).help(BRACES)),
+            c => plain.push(c),
+        }
+    }
+    if !plain.is_empty() {
+        pieces.push(Piece::Text(plain));
+    }
+    Ok(pieces)
+}
+
+const BRACES: &str = "`{field}` is a field; a brace itself is written twice";
+
+/// A `{word}` that is nearly one of the fields of an error body, and that field.
+pub(crate) fn misspelt(body: &str) -> Option<(String, &'static str)> {
+    body.split('{').skip(1).find_map(|rest| {
+        let (word, _) = rest.split_once('}')?;
+        let plain = !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+        if !plain || ERROR_FIELDS.contains(&word) {
+            return None;
+        }
+        let near = suggest::nearest(word, ERROR_FIELDS.iter().copied())?;
+        Some((word.to_owned(), near))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn templates_are_split() {
+        let got = access_log_template("{client} {{x}} {status}!").unwrap();
+        let text = |t: &str| Piece::Text(t.into());
+        assert_eq!(got, [Piece::Field("client"), text(" {x} "), Piece::Field("status"), text("!")]);
+        for bad in ["{", "}", "{nope}", "{}", "{client"] {
+            assert!(access_log_template(bad).is_err(), "{bad}");
+        }
+        let fault = pieces("a {stauts}").unwrap_err();
+        assert_eq!(fault.part, Some((2, 8)));
+        assert_eq!(fault.suggestion.as_deref(), Some("did you mean `{status}`?"));
+    }
+
+    #[test]
+    fn css_in_an_error_body_is_no_field() {
+        assert_eq!(misspelt("<style>body{color:red}</style>{status}"), None);
+        assert_eq!(misspelt("{titel}"), Some(("titel".into(), "title")));
+    }
+}

@@ -1,0 +1,223 @@
+//! What may be written, as data: each mapping's keys with their meaning, shape and default.
+//!
+//! One table serves the reader (unknown keys, what was expected), the JSON Schema and the reference, so that the
+//! three cannot drift apart. What a value *means* is the readers' business.
+
+mod routes;
+mod settings;
+mod upstreams;
+
+pub(crate) use routes::*;
+pub(crate) use settings::*;
+pub(crate) use upstreams::*;
+
+/// A mapping with known keys.
+pub(crate) struct Section {
+    /// Name of its definition in the schema.
+    pub name: &'static str,
+    /// With its article, for messages: "a route".
+    pub noun: &'static str,
+    pub doc: &'static str,
+    pub keys: &'static [Key],
+    pub choice: Choice,
+}
+
+/// Which keys exclude each other.
+pub(crate) enum Choice {
+    Free,
+    ExactlyOne(&'static [&'static str]),
+    AtMostOne(&'static [&'static str]),
+}
+
+/// One key of a mapping.
+pub(crate) struct Key {
+    pub name: &'static str,
+    pub doc: &'static str,
+    pub shape: Shape,
+    /// As it would be written.
+    pub default: Option<&'static str>,
+    pub required: bool,
+    /// What other gateways call it, or what people write for it.
+    pub also: &'static [&'static str],
+}
+
+impl Key {
+    pub const fn new(name: &'static str, doc: &'static str, shape: Shape) -> Self {
+        Self { name, doc, shape, default: None, required: false, also: &[] }
+    }
+
+    pub const fn or(mut self, default: &'static str) -> Self {
+        self.default = Some(default);
+        self
+    }
+
+    pub const fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    pub const fn also(mut self, names: &'static [&'static str]) -> Self {
+        self.also = names;
+        self
+    }
+}
+
+/// What a value may look like.
+pub(crate) enum Shape {
+    /// `on` or `off`.
+    Switch,
+    /// Bytes.
+    Size { min: u64, max: u64, off: bool },
+    /// A time, or `off`.
+    Duration,
+    /// A whole number.
+    Count { min: u64, max: u64, off: bool },
+    /// `off`.
+    Off,
+    /// A port alone, where an address could stand: taken, but not advertised.
+    Port,
+    /// One of a few words.
+    Word(&'static [&'static str]),
+    /// A text.
+    Text(&'static Text),
+    /// A mapping with known keys.
+    Section(&'static Section),
+    /// One or a list of them.
+    OneOrMany(&'static Shape),
+    /// A list.
+    ListOf(&'static Shape),
+    /// A mapping with the user's own keys.
+    MapOf(&'static Shape),
+    /// One of several shapes.
+    AnyOf(&'static [Shape]),
+    /// Whatever YAML can say.
+    Anything,
+}
+
+/// A kind of text.
+pub(crate) struct Text {
+    /// For "expected": "an address such as `127.0.0.1:8080`".
+    pub expected: &'static str,
+    /// A pattern (ECMA 262) that every such text matches; the reader is stricter.
+    pub pattern: Option<&'static str>,
+    /// Whether a number or `true` is taken as text even without quotes.
+    pub loose: bool,
+}
+
+impl Shape {
+    /// For "expected" in a message.
+    pub fn expected(&self) -> String {
+        match self {
+            Shape::Switch => "`on` or `off`".to_owned(),
+            Shape::Off => "`off`".to_owned(),
+            Shape::Port => "a port".to_owned(),
+            Shape::Size { min, max, off } => {
+                let or = if *off { ", or `off`" } else { "" };
+                format!("a size from {} to {}, such as `64KiB`{or}", size(*min), size(*max))
+            }
+            Shape::Duration => "a duration such as `250ms`, `5s` or `1m30s`, or `off`".to_owned(),
+            Shape::Count { min, max, off } => {
+                let or = if *off { ", or `off`" } else { "" };
+                if *max == u64::MAX {
+                    format!("a whole number, at least {min}{or}")
+                } else {
+                    format!("a whole number from {min} to {max}{or}")
+                }
+            }
+            Shape::Word(words) => any_of(words.iter().map(|word| format!("`{word}`"))),
+            Shape::Text(text) => text.expected.to_owned(),
+            Shape::Section(section) => format!("a mapping with {}", names(section)),
+            Shape::OneOrMany(shape) => format!("{}, or a list of such", shape.expected()),
+            Shape::ListOf(shape) => format!("a list, each entry {}", shape.expected()),
+            Shape::MapOf(shape) => format!("a mapping of names, each to {}", shape.expected()),
+            Shape::AnyOf(shapes) => {
+                any_of(shapes.iter().filter(|shape| !matches!(shape, Shape::Port)).map(Shape::expected))
+            }
+            Shape::Anything => "any value".to_owned(),
+        }
+    }
+}
+
+impl Shape {
+    /// As [`Shape::expected`], where a single value was given and is wrong: how lists and mappings look is no help.
+    pub fn expected_scalar(&self) -> String {
+        match self {
+            Shape::OneOrMany(inner) => inner.expected_scalar(),
+            Shape::AnyOf(shapes) => {
+                let single = |shape: &&Shape| {
+                    !matches!(shape, Shape::Port | Shape::Section(_) | Shape::ListOf(_) | Shape::MapOf(_))
+                };
+                any_of(shapes.iter().filter(single).map(Shape::expected_scalar))
+            }
+            other => other.expected(),
+        }
+    }
+}
+
+/// The keys of a section, for "expected".
+pub(crate) fn names(section: &Section) -> String {
+    any_of(section.keys.iter().map(|key| format!("`{}`", key.name)))
+}
+
+/// "a, b or c".
+pub(crate) fn any_of(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    match items.split_last() {
+        None => String::new(),
+        Some((only, [])) => only.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+    }
+}
+
+fn size(bytes: u64) -> String {
+    for (unit, name) in [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
+        if bytes >= unit && bytes % unit == 0 {
+            return format!("{}{name}", bytes / unit);
+        }
+    }
+    bytes.to_string()
+}
+
+/// Every section that can be reached, the root first.
+pub(crate) fn sections() -> Vec<&'static Section> {
+    fn visit(shape: &'static Shape, found: &mut Vec<&'static Section>) {
+        match shape {
+            Shape::Section(section) => add(section, found),
+            Shape::OneOrMany(inner) | Shape::ListOf(inner) | Shape::MapOf(inner) => visit(inner, found),
+            Shape::AnyOf(shapes) => shapes.iter().for_each(|shape| visit(shape, found)),
+            _ => {}
+        }
+    }
+    fn add(section: &'static Section, found: &mut Vec<&'static Section>) {
+        if found.iter().any(|known| known.name == section.name) {
+            return;
+        }
+        found.push(section);
+        section.keys.iter().for_each(|key| visit(&key.shape, found));
+    }
+    let mut found = Vec::new();
+    add(&ROOT, &mut found);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_choices_exist() {
+        let all = sections();
+        assert!(all.len() > 15);
+        for section in all {
+            for (i, key) in section.keys.iter().enumerate() {
+                assert!(!section.keys[..i].iter().any(|other| other.name == key.name), "{}", key.name);
+                assert!(key.doc.ends_with('.'), "{}.{}", section.name, key.name);
+            }
+            if let Choice::ExactlyOne(choice) | Choice::AtMostOne(choice) = section.choice {
+                for name in choice {
+                    assert!(section.keys.iter().any(|key| key.name == *name));
+                }
+            }
+        }
+    }
+}

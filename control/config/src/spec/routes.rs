@@ -1,0 +1,312 @@
+//! The keys of a route.
+
+use super::settings::{BODY, HEADER_NAME, SIZE_MAX};
+use super::{Choice, Key, Section, Shape, TARGET_SHAPE, Text};
+
+static NAME: Text = Text {
+    expected: "a name of letters, digits, `_`, `.`, `-`, `/` or blanks",
+    pattern: Some("."),
+    loose: true,
+};
+static MATCH_TEXT: Text = Text {
+    expected: "a host, a path or both, such as `api.example.com/v1/*`",
+    pattern: Some(r"^\S+$"),
+    loose: false,
+};
+static HOST: Text = Text {
+    expected: "a host such as `api.example.com` or `*.example.com`",
+    pattern: Some(r"^(\*|(\*\.)?[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])$"),
+    loose: false,
+};
+static PATH_TEXT: Text = Text {
+    expected: "a path such as `/v1`, or `/v1/*` for everything below it too",
+    pattern: Some("^/"),
+    loose: false,
+};
+static PLAIN_PATH: Text = Text { expected: "a path such as `/v1`", pattern: Some("^/"), loose: false };
+static REGEX: Text =
+    Text { expected: "a regular expression such as `/v[0-9]+/.*`", pattern: Some("."), loose: true };
+static METHOD: Text = Text {
+    expected: "a method such as `GET`",
+    pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
+    loose: false,
+};
+static VALUE: Text = Text { expected: "a value", pattern: None, loose: true };
+static LOCATION: Text = Text {
+    expected: "a URL or a path such as `https://example.com/new`",
+    pattern: Some(r"^\S+$"),
+    loose: false,
+};
+static PROTOCOL: Text = Text {
+    expected: "a protocol such as `websocket`",
+    pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z/-]+$"),
+    loose: false,
+};
+static REPLACE: Text =
+    Text { expected: "a text in which `$1` stands for a group", pattern: None, loose: true };
+static HOST_REWRITE: Text =
+    Text { expected: "`endpoint`, or a host such as `api.internal`", pattern: Some(r"^\S+$"), loose: false };
+/// Not loose: a number is a status.
+static RESPOND_TEXT: Text = Text { expected: "a text", pattern: None, loose: false };
+static CONTENT_TYPE: Text =
+    Text { expected: "a media type such as `application/json`", pattern: Some("/"), loose: false };
+
+static MATCH_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&MATCH_TEXT), Shape::Section(&MATCH)]);
+static METHOD_SHAPE: Shape = Shape::Text(&METHOD);
+static VALUE_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&VALUE), Shape::Section(&CONDITION)]);
+static HEADER_VALUE: Shape = Shape::Text(&VALUE);
+static HEADER_VALUES: Shape = Shape::OneOrMany(&HEADER_VALUE);
+static PROTOCOL_SHAPE: Shape = Shape::Text(&PROTOCOL);
+
+pub(crate) static ROUTE: Section = Section {
+    name: "route",
+    noun: "a route",
+    doc: "Which requests, and what is done with them.",
+    choice: Choice::ExactlyOne(&["to", "redirect", "respond"]),
+    keys: &[
+        Key::new("name", "Name in logs and metrics; the match stands in for it.", Shape::Text(&NAME)),
+        Key::new(
+            "match",
+            "Which requests: `host/path`, either of which may be left out. Without it: all.",
+            Shape::OneOrMany(&MATCH_SHAPE),
+        )
+        .also(&["matches", "when", "location", "path", "host", "hosts", "paths", "uri", "rule", "prefix"]),
+        Key::new(
+            "to",
+            "Where they go: endpoints or upstreams, chosen by weight.",
+            Shape::OneOrMany(&TARGET_SHAPE),
+        )
+        .also(&[
+            "proxy_pass",
+            "upstream",
+            "backend",
+            "backends",
+            "target",
+            "targets",
+            "forward",
+            "service",
+            "endpoints",
+        ]),
+        Key::new(
+            "redirect",
+            "Answer with a redirect: a whole `Location`, or the parts that change.",
+            Shape::AnyOf(&[Shape::Text(&LOCATION), Shape::Section(&REDIRECT)]),
+        ),
+        Key::new(
+            "respond",
+            "Answer with a fixed response: a status, a text, or a mapping.",
+            Shape::AnyOf(&[
+                Shape::Count { min: 200, max: 599, off: false },
+                Shape::Text(&RESPOND_TEXT),
+                Shape::Section(&RESPOND),
+            ]),
+        )
+        .also(&["return", "response", "direct_response"]),
+        Key::new("rewrite", "What changes before a request is forwarded.", Shape::Section(&REWRITE)),
+        Key::new("timeouts", "Timeouts that differ from the gateway's.", Shape::Section(&EXCHANGE_TIMEOUTS))
+            .also(&["timeout"]),
+        Key::new("limits", "Limits that differ from the gateway's.", Shape::Section(&ROUTE_LIMITS)),
+        Key::new(
+            "buffer",
+            "Whether bodies are collected before they are passed on.",
+            Shape::Section(&BUFFER),
+        )
+        .also(&["buffering"]),
+        Key::new(
+            "upgrade",
+            "Protocols that may be asked for with `Upgrade`.",
+            Shape::AnyOf(&[Shape::Off, Shape::OneOrMany(&PROTOCOL_SHAPE)]),
+        )
+        .or("websocket")
+        .also(&["websocket", "websockets"]),
+    ],
+};
+
+pub(crate) static MATCH: Section = Section {
+    name: "match",
+    noun: "a match",
+    doc: "Conditions that must all hold.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("host", "The host; `*.example.com` is every host below.", Shape::Text(&HOST)).also(&[
+            "hosts",
+            "hostname",
+            "server_name",
+        ]),
+        Key::new(
+            "path",
+            "The path, as in the short form, or `exact`, `prefix` or `regex`.",
+            Shape::AnyOf(&[Shape::Text(&PATH_TEXT), Shape::Section(&PATH)]),
+        )
+        .also(&["paths", "uri", "location", "prefix", "exact", "regex"]),
+        Key::new("method", "One or a list of methods.", Shape::OneOrMany(&METHOD_SHAPE)).also(&["methods"]),
+        Key::new("headers", "Conditions on header fields.", Shape::MapOf(&VALUE_SHAPE)).also(&["header"]),
+        Key::new("query", "Conditions on query parameters.", Shape::MapOf(&VALUE_SHAPE))
+            .also(&["params", "args", "queries"]),
+    ],
+};
+
+pub(crate) static PATH: Section = Section {
+    name: "path",
+    noun: "a path",
+    doc: "How a path is matched.",
+    choice: Choice::ExactlyOne(&["exact", "prefix", "regex"]),
+    keys: &[
+        Key::new("exact", "Exactly this path.", Shape::Text(&PLAIN_PATH)),
+        Key::new("prefix", "This path and everything below it, by whole segments.", Shape::Text(&PLAIN_PATH)),
+        Key::new("regex", "A regular expression that the whole path must match.", Shape::Text(&REGEX)),
+    ],
+};
+
+pub(crate) static CONDITION: Section = Section {
+    name: "condition",
+    noun: "a condition",
+    doc: "What a header or query value must be. The short form is the exact text, or `true` for any value.",
+    choice: Choice::ExactlyOne(&["exact", "regex", "present"]),
+    keys: &[
+        Key::new("exact", "Exactly this.", Shape::Text(&VALUE)),
+        Key::new("regex", "A regular expression that the whole value must match.", Shape::Text(&REGEX)),
+        Key::new("present", "Whether it must be there or must not.", Shape::Switch),
+    ],
+};
+
+pub(crate) static REWRITE: Section = Section {
+    name: "rewrite",
+    noun: "a rewrite",
+    doc: "What changes before a request is forwarded. The query is kept.",
+    choice: Choice::AtMostOne(&["path", "prefix", "regex"]),
+    keys: &[
+        Key::new("path", "The new path, whatever it was.", Shape::Text(&PLAIN_PATH)),
+        Key::new("prefix", "Replaces the prefix that matched; `/` removes it.", Shape::Text(&PLAIN_PATH))
+            .also(&["strip_prefix", "strip"]),
+        Key::new("regex", "Every match in the path is replaced by `replace`.", Shape::Text(&REGEX)),
+        Key::new("replace", "What replaces it; `$1` is a group.", Shape::Text(&REPLACE))
+            .also(&["replacement"]),
+        Key::new(
+            "host",
+            "The `Host` sent upstream; `endpoint` is the endpoint's own.",
+            Shape::Text(&HOST_REWRITE),
+        ),
+    ],
+};
+
+pub(crate) static EXCHANGE_TIMEOUTS: Section = Section {
+    name: "exchange_timeouts",
+    noun: "`timeouts` of a route or an upstream",
+    doc: "Timeouts that a route or an upstream changes.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("connect", "Opening a connection to an endpoint (504).", Shape::Duration),
+        Key::new(
+            "response_header",
+            "From the end of the request to the response head (504).",
+            Shape::Duration,
+        )
+        .also(&["read", "proxy_read_timeout"]),
+        Key::new(
+            "response_body",
+            "Between two reads of a response body (504, or a cut response).",
+            Shape::Duration,
+        ),
+        Key::new("total", "The whole exchange (504, or a cut response).", Shape::Duration),
+    ],
+};
+
+pub(crate) static ROUTE_LIMITS: Section = Section {
+    name: "route_limits",
+    noun: "`limits` of a route",
+    doc: "Limits that a route changes.",
+    choice: Choice::Free,
+    keys: &[Key::new(
+        "body",
+        "Bytes of a request body (413 past it).",
+        Shape::Size { min: 0, max: SIZE_MAX, off: false },
+    )
+    .also(&["client_max_body_size", "body_size", "max_body"])],
+};
+
+pub(crate) static BUFFER: Section = Section {
+    name: "buffer",
+    noun: "`buffer`",
+    doc: "Which bodies are collected: a slow peer then holds no connection on the other side.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "request",
+            "The request's: `on`, the most bytes in all, or a mapping.",
+            Shape::AnyOf(&[
+                Shape::Switch,
+                Shape::Size { min: 1, max: SIZE_MAX, off: true },
+                Shape::Section(&BUFFER_BOUNDS),
+            ]),
+        )
+        .or("off"),
+        Key::new(
+            "response",
+            "The response's: `on`, the most bytes in all, or a mapping.",
+            Shape::AnyOf(&[
+                Shape::Switch,
+                Shape::Size { min: 1, max: SIZE_MAX, off: true },
+                Shape::Section(&BUFFER_BOUNDS),
+            ]),
+        )
+        .or("off"),
+    ],
+};
+
+pub(crate) static BUFFER_BOUNDS: Section = Section {
+    name: "buffer_bounds",
+    noun: "a buffer",
+    doc: "How much is collected where.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("memory", "Bytes kept in memory.", Shape::Size { min: 0, max: 1 << 30, off: false })
+            .or("64KiB"),
+        Key::new(
+            "file",
+            "Further bytes, kept in a temporary file.",
+            Shape::Size { min: 0, max: SIZE_MAX, off: true },
+        )
+        .or("1GiB"),
+    ],
+};
+
+pub(crate) static REDIRECT: Section = Section {
+    name: "redirect",
+    noun: "a redirect",
+    doc: "Where the client is sent: a whole `to`, or parts; parts that are not given stay as they are.",
+    choice: Choice::AtMostOne(&["to", "path", "prefix"]),
+    keys: &[
+        Key::new("status", "301, 302, 303, 307 or 308.", Shape::Count { min: 301, max: 308, off: false })
+            .or("302")
+            .also(&["code"]),
+        Key::new("to", "A whole `Location`.", Shape::Text(&LOCATION)).also(&["location", "url"]),
+        Key::new("scheme", "`http` or `https`.", Shape::Word(&["http", "https"])),
+        Key::new("host", "The host.", Shape::Text(&HOST)),
+        Key::new("port", "The port.", Shape::Count { min: 1, max: 65_535, off: false }),
+        Key::new("path", "The new path, whatever it was.", Shape::Text(&PLAIN_PATH)),
+        Key::new("prefix", "Replaces the prefix that matched.", Shape::Text(&PLAIN_PATH)),
+    ],
+};
+
+pub(crate) static RESPOND: Section = Section {
+    name: "respond",
+    noun: "a response",
+    doc: "A fixed response.",
+    choice: Choice::AtMostOne(&["body", "json"]),
+    keys: &[
+        Key::new("status", "200 to 599.", Shape::Count { min: 200, max: 599, off: false })
+            .or("200")
+            .also(&["code"]),
+        Key::new("headers", "Header fields: a text or a list of texts each.", Shape::MapOf(&HEADER_VALUES))
+            .also(&["header"]),
+        Key::new("body", "The body.", Shape::Text(&BODY)).also(&["text"]),
+        Key::new("json", "A body of JSON, written as YAML.", Shape::Anything),
+        Key::new("content_type", "The `Content-Type`.", Shape::Text(&CONTENT_TYPE)).also(&["type"]),
+    ],
+};
+
+/// The name of a field in a `headers` mapping, for messages.
+pub(crate) fn header_name() -> &'static str {
+    HEADER_NAME.expected
+}

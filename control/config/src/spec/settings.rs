@@ -1,0 +1,295 @@
+//! The keys of the whole gateway.
+
+use super::{Choice, Key, ROUTE, Section, Shape, Text, UPSTREAM_VALUE};
+
+/// Head sizes beyond this are an attack or a mistake, and a receive buffer has to hold one.
+const HEAD_MAX: u64 = 1 << 20;
+/// No disk holds more; keeps sums of sizes far from overflow.
+pub(crate) const SIZE_MAX: u64 = 1 << 50;
+
+pub(crate) static ADDRESS: Text = Text {
+    expected: "an IP address and a port such as `127.0.0.1:8080`, or `:8080` for all addresses",
+    pattern: Some(r"^(.*:)?[0-9]{1,5}$"),
+    loose: false,
+};
+static LOG_TARGET: Text = Text {
+    expected: "`stdout`, or the path of a file such as `/var/log/tollgate/access.log`",
+    pattern: Some(r"^stdout$|[./]"),
+    loose: false,
+};
+static LOG_FORMAT: Text = Text {
+    expected: "`combined`, `json`, or a text with fields such as `{client} {status} {total_ms}`",
+    pattern: Some(r"^(combined|json)$|[{ ]"),
+    loose: false,
+};
+pub(crate) static HEADER_NAME: Text = Text {
+    expected: "the name of a header field such as `X-Request-Id`",
+    pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
+    loose: false,
+};
+static PSEUDONYM: Text = Text {
+    expected: "a name such as `tollgate`",
+    pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
+    loose: false,
+};
+static CIDR: Text = Text {
+    expected: "an address or a block of them such as `10.0.0.0/8`",
+    pattern: Some(r"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$"),
+    loose: false,
+};
+pub(crate) static BODY: Text = Text { expected: "a text", pattern: None, loose: true };
+static PATTERN: Text = Text {
+    expected: "the path of a file, or a pattern such as `routes/*.yaml`",
+    pattern: Some("."),
+    loose: false,
+};
+
+static ADDRESS_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port, Shape::Section(&LISTENER)]);
+static CIDR_SHAPE: Shape = Shape::Text(&CIDR);
+static PATTERN_SHAPE: Shape = Shape::Text(&PATTERN);
+static ROUTE_SHAPE: Shape = Shape::Section(&ROUTE);
+
+pub(crate) static ROOT: Section = Section {
+    name: "configuration",
+    noun: "the configuration",
+    doc: "What a gateway does. A key that begins with `x-` is ignored: a place for anchors.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("listen", "Where to accept connections: one or a list.", Shape::OneOrMany(&ADDRESS_SHAPE))
+            .also(&["listener", "port", "bind", "address", "server", "servers", "http", "entrypoints"]),
+        Key::new(
+            "workers",
+            "Worker threads. `auto`: the processors that this process may really use.",
+            Shape::AnyOf(&[Shape::Word(&["auto"]), Shape::Count { min: 1, max: 1024, off: false }]),
+        )
+        .or("auto")
+        .also(&["worker_processes", "threads", "concurrency"]),
+        Key::new(
+            "admin",
+            "Where metrics, health and cost are served. A bare port means the loopback address.",
+            Shape::AnyOf(&[Shape::Off, Shape::Text(&ADDRESS), Shape::Port, Shape::Section(&ADMIN)]),
+        )
+        .or("127.0.0.1:9901"),
+        Key::new(
+            "access_log",
+            "A line for each request.",
+            Shape::AnyOf(&[Shape::Off, Shape::Text(&LOG_TARGET), Shape::Section(&ACCESS_LOG)]),
+        )
+        .or("off")
+        .also(&["log", "logs", "accesslog"]),
+        Key::new(
+            "request_id",
+            "An id for each request, sent upstream and logged.",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&REQUEST_ID)]),
+        )
+        .or("off"),
+        Key::new("metrics", "Whether statistics are kept.", Shape::Switch).or("on"),
+        Key::new("forwarded", "What is said to the upstream about the client.", Shape::Section(&FORWARDED)),
+        Key::new("limits", "Sizes and counts that a peer may not exceed.", Shape::Section(&LIMITS)),
+        Key::new("timeouts", "How long the gateway waits, and for what.", Shape::Section(&TIMEOUTS))
+            .also(&["timeout"]),
+        Key::new("paths", "What the ambiguous bytes of a path mean.", Shape::Section(&PATHS)),
+        Key::new("errors", "Bodies of the gateway's own error answers.", Shape::Section(&ERRORS)),
+        Key::new(
+            "include",
+            "Other files whose routes and upstreams are added.",
+            Shape::OneOrMany(&PATTERN_SHAPE),
+        )
+        .also(&["includes", "import"]),
+        Key::new("routes", "What is done with which requests.", Shape::ListOf(&ROUTE_SHAPE)).also(&[
+            "route",
+            "locations",
+            "location",
+            "rules",
+        ]),
+        Key::new("upstreams", "Named groups of endpoints.", Shape::MapOf(&UPSTREAM_VALUE))
+            .also(&["upstream", "backends", "backend", "clusters", "services"]),
+    ],
+};
+
+pub(crate) static LISTENER: Section = Section {
+    name: "listener",
+    noun: "a listener",
+    doc: "One listening address.",
+    choice: Choice::Free,
+    keys: &[Key::new("bind", "The address.", Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]))
+        .required()
+        .also(&["address", "listen", "port"])],
+};
+
+pub(crate) static ADMIN: Section = Section {
+    name: "admin",
+    noun: "`admin`",
+    doc: "The admin listener.",
+    choice: Choice::Free,
+    keys: &[Key::new(
+        "bind",
+        "The address, or `off`.",
+        Shape::AnyOf(&[Shape::Off, Shape::Text(&ADDRESS), Shape::Port]),
+    )
+    .or("127.0.0.1:9901")
+    .also(&["address", "listen", "port"])],
+};
+
+pub(crate) static ACCESS_LOG: Section = Section {
+    name: "access_log",
+    noun: "`access_log`",
+    doc: "The access log.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("to", "Where it goes.", Shape::AnyOf(&[Shape::Off, Shape::Text(&LOG_TARGET)]))
+            .required()
+            .also(&["path", "file", "target"]),
+        Key::new("format", "What a line looks like.", Shape::Text(&LOG_FORMAT)).or("combined"),
+    ],
+};
+
+pub(crate) static REQUEST_ID: Section = Section {
+    name: "request_id",
+    noun: "`request_id`",
+    doc: "Request ids; writing this mapping switches them on.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("enabled", "Whether requests get an id.", Shape::Switch).or("on"),
+        Key::new("header", "The header field that carries it.", Shape::Text(&HEADER_NAME)).or("X-Request-Id"),
+        Key::new("accept", "Whether an id that the client sent is passed on.", Shape::Switch).or("on"),
+    ],
+};
+
+pub(crate) static FORWARDED: Section = Section {
+    name: "forwarded",
+    noun: "`forwarded`",
+    doc: "What is said to the upstream about the client.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("x_forwarded", "`X-Forwarded-For`, `-Proto` and `-Host`.", Shape::Switch).or("on"),
+        Key::new("forwarded", "`Forwarded` (RFC 7239).", Shape::Switch).or("off"),
+        Key::new(
+            "via",
+            "The gateway's name in `Via`; without it there is no `Via`.",
+            Shape::AnyOf(&[Shape::Off, Shape::Text(&PSEUDONYM)]),
+        )
+        .or("off"),
+        Key::new(
+            "trusted_proxies",
+            "Peers whose own forwarding fields are appended to rather than replaced.",
+            Shape::OneOrMany(&CIDR_SHAPE),
+        )
+        .or("[]")
+        .also(&["trusted", "real_ip_from", "set_real_ip_from"]),
+    ],
+};
+
+pub(crate) static LIMITS: Section = Section {
+    name: "limits",
+    noun: "`limits`",
+    doc: "Sizes and counts that a peer may not exceed.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "request_line",
+            "Bytes of the request line (414 past it).",
+            Shape::Size { min: 256, max: HEAD_MAX, off: false },
+        )
+        .or("8KiB"),
+        Key::new(
+            "headers",
+            "Bytes of a whole head (431 past it, 502 for a response).",
+            Shape::Size { min: 1024, max: HEAD_MAX, off: false },
+        )
+        .or("32KiB"),
+        Key::new(
+            "header_count",
+            "Header fields in a head (431 past it, 502 for a response).",
+            Shape::Count { min: 8, max: 10_000, off: false },
+        )
+        .or("100"),
+        Key::new(
+            "body",
+            "Bytes of a request body (413 past it).",
+            Shape::Size { min: 0, max: SIZE_MAX, off: true },
+        )
+        .or("off")
+        .also(&["client_max_body_size", "body_size", "max_body"]),
+        Key::new(
+            "connections",
+            "Client connections of the whole process; past it a new one is answered 503.",
+            Shape::Count { min: 1, max: u64::MAX, off: true },
+        )
+        .or("off")
+        .also(&["max_connections", "maxconn"]),
+        Key::new(
+            "requests_per_connection",
+            "Requests that one client connection may carry.",
+            Shape::Count { min: 1, max: u64::MAX, off: true },
+        )
+        .or("off"),
+    ],
+};
+
+pub(crate) static TIMEOUTS: Section = Section {
+    name: "timeouts",
+    noun: "`timeouts`",
+    doc: "How long the gateway waits, and for what.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("header", "From the first byte of a request head to its end (408).", Shape::Duration)
+            .or("10s"),
+        Key::new("body", "Between two reads of a request body (408).", Shape::Duration).or("60s"),
+        Key::new("idle", "A client connection without a request (closed).", Shape::Duration)
+            .or("75s")
+            .also(&["keepalive", "keepalive_timeout", "keep_alive"]),
+        Key::new("write", "A client that takes no byte of a response (reset).", Shape::Duration).or("60s"),
+        Key::new("connect", "Opening a connection to an endpoint (504).", Shape::Duration).or("5s"),
+        Key::new(
+            "response_header",
+            "From the end of the request to the response head (504).",
+            Shape::Duration,
+        )
+        .or("60s")
+        .also(&["read", "proxy_read_timeout"]),
+        Key::new(
+            "response_body",
+            "Between two reads of a response body (504, or a cut response).",
+            Shape::Duration,
+        )
+        .or("60s"),
+        Key::new("total", "The whole exchange (504, or a cut response).", Shape::Duration).or("off"),
+        Key::new(
+            "upgraded",
+            "An upgraded connection without a byte in either direction (closed).",
+            Shape::Duration,
+        )
+        .or("1h")
+        .also(&["websocket", "tunnel"]),
+        Key::new("drain", "Requests in flight at SIGTERM.", Shape::Duration).or("30s"),
+    ],
+};
+
+pub(crate) static PATHS: Section = Section {
+    name: "paths",
+    noun: "`paths`",
+    doc: "What the ambiguous bytes of a path mean.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("merge_slashes", "`//` becomes `/`.", Shape::Switch).or("on"),
+        Key::new(
+            "encoded_slash",
+            "`%2F` and `%5C`: refused with 400, or kept as data that separates no segments.",
+            Shape::Word(&["reject", "keep"]),
+        )
+        .or("reject"),
+    ],
+};
+
+pub(crate) static ERRORS: Section = Section {
+    name: "errors",
+    noun: "`errors`",
+    doc: "Bodies of the gateway's own error answers; `{status}`, `{title}`, `{reason}` and `{request_id}` are filled in.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("json", "For clients that accept JSON.", Shape::Text(&BODY)),
+        Key::new("html", "For clients that accept HTML.", Shape::Text(&BODY)),
+        Key::new("text", "For all others.", Shape::Text(&BODY)),
+    ],
+};

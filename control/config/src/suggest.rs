@@ -1,0 +1,42 @@
+//! "Did you mean ...?"
+
+use crate::spec::Section;
+
+/// The nearest of some names, when it is near enough to be a slip.
+pub(crate) fn nearest(text: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+    // Longer texts are no slips of our names, and the distance costs their product.
+    if text.len() > 64 {
+        return None;
+    }
+    let plain = |text: &str| text.to_ascii_lowercase().replace('-', "_");
+    let text = plain(text);
+    let length = text.chars().count();
+    names
+        .map(|name| (strsim::damerau_levenshtein(&text, &plain(name)), name))
+        // One slip in three characters; a name that is begun or has a plural `s` is near too.
+        .filter(|(distance, name)| *distance <= (length.max(name.len()) / 3).max(1) && *distance < length)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// The key of a section that was meant: spelt nearly so, or what other gateways call it.
+pub(crate) fn key(text: &str, section: &Section) -> Option<&'static str> {
+    let exact = section.keys.iter().find(|key| key.also.contains(&text)).map(|key| key.name);
+    exact.or_else(|| nearest(text, section.keys.iter().map(|key| key.name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{ROOT, ROUTE};
+
+    #[test]
+    fn slips_are_near_and_other_words_are_not() {
+        assert_eq!(key("rout", &ROOT), Some("routes"));
+        assert_eq!(key("lsiten", &ROOT), Some("listen"));
+        assert_eq!(key("access-log", &ROOT), Some("access_log"));
+        assert_eq!(key("proxy_pass", &ROUTE), Some("to"));
+        assert_eq!(key("zebra", &ROOT), None);
+        assert_eq!(key("x", &ROUTE), None);
+    }
+}

@@ -1,0 +1,297 @@
+//! YAML's own errors in words that help, and its traps: texts that are plain to people but not to YAML. A trap is
+//! reported and *stepped over*: the characters that mislead YAML are swapped for private ones of the same
+//! number, the text is read again, and the tree gets the true characters back. So one trap does not hide the rest.
+
+use crate::model::At;
+use crate::problem::Problem;
+use crate::render::lines;
+use crate::tree::shown;
+
+/// Stand-ins from Unicode's private use area, in this order: what they stand for.
+const STAND_INS: [(char, char); 6] = [
+    ('*', '\u{e000}'),
+    ('[', '\u{e001}'),
+    (']', '\u{e002}'),
+    ('{', '\u{e003}'),
+    ('}', '\u{e004}'),
+    (',', '\u{e005}'),
+];
+/// Stands for the `*` of an alias without an anchor: the value is of no use.
+const LOST: char = '\u{e006}';
+
+/// A place in the text: line from 1, column from 0, in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub line: usize,
+    pub column: usize,
+}
+
+fn at(file: u32, mark: Mark, length: usize) -> At {
+    let to = |n: usize| u32::try_from(n).unwrap_or(u32::MAX - 1);
+    At { file, line: to(mark.line).max(1), column: to(mark.column) + 1, length: to(length).max(1) }
+}
+
+fn line(text: &str, number: usize) -> Vec<char> {
+    let lines = lines(text);
+    number.checked_sub(1).and_then(|i| lines.get(i)).map(|line| line.chars().collect()).unwrap_or_default()
+}
+
+/// The true text of a scalar from a repaired source; nothing when the scalar is an alias that leads nowhere.
+pub(crate) fn restore(text: &str) -> Option<String> {
+    if text.starts_with(LOST) {
+        return None;
+    }
+    Some(true_text(text))
+}
+
+fn true_text(text: &str) -> String {
+    let back = |c| match c {
+        LOST => '*',
+        c => STAND_INS.iter().find(|(_, private)| *private == c).map_or(c, |(real, _)| *real),
+    };
+    text.chars().map(back).collect()
+}
+
+/// If the mistake is a known trap: the text with the trap disarmed, and the problem to report.
+pub(crate) fn repair(file: u32, text: &str, mark: Mark, info: &str) -> Option<(String, Problem)> {
+    let chars = line(text, mark.line);
+    let mut trap = if info.contains("anchor") {
+        star(file, &chars, mark)
+    } else {
+        bracket_in(file, &chars, mark).or_else(|| flow(file, &chars, mark, info))
+    }?;
+    let mut out = String::with_capacity(text.len() + 8);
+    let mut number = 1;
+    let mut column = 0;
+    let mut previous = '\0';
+    for c in text.chars() {
+        let mark_here = number == mark.line && c != '\u{feff}';
+        let stand_in = trap.swaps.iter().find(|(place, _)| mark_here && *place == column);
+        out.push(stand_in.map_or(c, |(_, stand_in)| *stand_in));
+        if c == '\n' && previous == '\r' {
+            // The second half of a CR LF that was counted already.
+        } else if c == '\n' || c == '\r' {
+            number += 1;
+            column = 0;
+        } else if c != '\u{feff}' || column > 0 {
+            column += 1;
+        }
+        previous = c;
+    }
+    // A second trap of a line has the stand-ins of the first in its messages.
+    trap.problem.message = true_text(&trap.problem.message);
+    trap.problem.help.iter_mut().for_each(|help| *help = true_text(help));
+    (out != text).then_some((out, trap.problem))
+}
+
+/// Whether an address like `[::]:8080` stands at this place, unquoted.
+pub(crate) fn bracket(text: &str, mark: Mark) -> Option<()> {
+    bracket_in(0, &line(text, mark.line), mark).map(|_| ())
+}
+
+struct Trap {
+    /// Columns of the line, and what to put there.
+    swaps: Vec<(usize, char)>,
+    problem: Problem,
+}
+
+fn stand_in(c: char) -> Option<char> {
+    STAND_INS.iter().find(|(real, _)| *real == c).map(|(_, private)| *private)
+}
+
+/// The text from a place to the next blank or, in a list, comma or bracket.
+fn word(chars: &[char], start: usize) -> String {
+    let rest = chars.get(start..).unwrap_or_default();
+    rest.iter().take_while(|c| !c.is_whitespace() && !matches!(c, ',' | ']' | '}')).collect()
+}
+
+/// `*.example.com`: YAML reads a leading `*` as an alias.
+fn star(file: u32, chars: &[char], mark: Mark) -> Option<Trap> {
+    if chars.get(mark.column) != Some(&'*') {
+        return None;
+    }
+    let word = word(chars, mark.column);
+    let place = at(file, mark, word.chars().count());
+    let name = &word[1..];
+    if !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-') {
+        let problem = Problem::error(place, format!("no value is marked `&{name}`"))
+            .help(format!("write `{name}` for the name of an upstream"))
+            .help(format!("put quotes around a text that begins with `*`: `\"{word}\"`"));
+        return Some(Trap { swaps: vec![(mark.column, LOST)], problem });
+    }
+    let word = word.trim_end_matches(':');
+    let problem =
+        Problem::error(place, format!("{} is not quoted: YAML reads a leading `*` as an alias", shown(word)))
+            .help(format!("put it in quotes: `\"{word}\"`"));
+    Some(Trap { swaps: vec![(mark.column, stand_in('*')?)], problem })
+}
+
+/// `[::]:8080`: YAML reads a leading `[` as the start of a list.
+fn bracket_in(file: u32, chars: &[char], mark: Mark) -> Option<Trap> {
+    // The parser complains at the start, at the end or just past the brackets, and an address is short.
+    let near = mark.column.saturating_sub(80)..chars.len().min(mark.column.saturating_add(80));
+    for open in near.filter(|i| chars[*i] == '[') {
+        let length =
+            chars[open + 1..].iter().take_while(|c| c.is_ascii_hexdigit() || matches!(c, ':' | '.')).count();
+        let close = open + 1 + length;
+        let inside = &chars[open + 1..close];
+        let follows = match (chars.get(close), chars.get(close + 1), chars.get(close + 2)) {
+            (Some(']'), Some(':'), Some(c)) => c.is_ascii_digit(),
+            (Some(']'), Some('/'), _) => true,
+            _ => false,
+        };
+        let quoted = chars[..open].iter().filter(|c| matches!(c, '"' | '\'')).count() % 2 == 1;
+        if !follows || quoted || inside.iter().filter(|c| **c == ':').count() < 2 {
+            continue;
+        }
+        let blank = |c: &char| c.is_whitespace() || matches!(c, ',' | '[' | '{');
+        let start = chars[..open].iter().rposition(blank).map_or(0, |i| i + 1);
+        let word: String = chars[start..open].iter().collect::<String>() + &chars_until(chars, open, close);
+        if mark.column < start || mark.column > close + 1 {
+            continue;
+        }
+        let place = at(file, Mark { line: mark.line, column: start }, word.chars().count());
+        let mut problem = Problem::error(
+            place,
+            format!("{} is not quoted: YAML reads `[` as the start of a list", shown(&word)),
+        )
+        .help(format!("put it in quotes: `\"{word}\"`"));
+        if let Some(port) = word.strip_prefix("[::]:") {
+            problem = problem.help(format!("or write `:{port}`, which means the same"));
+        }
+        return Some(Trap { swaps: vec![(open, stand_in('[')?), (close, stand_in(']')?)], problem });
+    }
+    None
+}
+
+fn chars_until(chars: &[char], open: usize, close: usize) -> String {
+    let head: String = chars[open..=close.min(chars.len() - 1)].iter().collect();
+    head + &word(chars, close + 1)
+}
+
+/// `{regex: /v[0-9]+}` or `[${HOST}:80]`: inside brackets, an unquoted text ends at the next bracket.
+fn flow(file: u32, chars: &[char], mark: Mark, info: &str) -> Option<Trap> {
+    let open = mark.column;
+    let from = *chars.get(open)?;
+    if !matches!(from, '[' | '{') {
+        return None;
+    }
+    let before = *chars.get(open.checked_sub(1)?)?;
+    if !info.contains("flow")
+        || before.is_whitespace()
+        || matches!(before, ',' | '[' | '{' | ':' | '"' | '\'')
+    {
+        return None;
+    }
+    // The text goes on to a blank, or to a comma or bracket that none of its own brackets encloses.
+    let mut closers = Vec::new();
+    let mut swaps = Vec::new();
+    let mut end = open;
+    for (column, c) in chars.iter().enumerate().skip(open) {
+        match c {
+            c if c.is_whitespace() => break,
+            '[' => closers.push(']'),
+            '{' => closers.push('}'),
+            ']' | '}' if closers.last() == Some(c) => drop(closers.pop()),
+            ']' | '}' => break,
+            ',' if closers.is_empty() => break,
+            _ => {}
+        }
+        swaps.extend(stand_in(*c).map(|private| (column, private)));
+        end = column + 1;
+    }
+    if !closers.is_empty() {
+        return None;
+    }
+    let blank = |c: &char| c.is_whitespace() || matches!(c, ',' | '[' | '{');
+    let start = chars[..open].iter().rposition(blank).map_or(0, |i| i + 1);
+    let text: String = chars[start..end].iter().collect();
+    let place = at(file, Mark { line: mark.line, column: start }, text.chars().count());
+    let problem = Problem::error(
+        place,
+        format!("{} is not quoted: inside brackets, `{from}` ends a text", shown(&text)),
+    )
+    .help(format!("put it in quotes: `'{text}'`"));
+    Some(Trap { swaps, problem })
+}
+
+/// A syntax error of the YAML parser in this project's words.
+/// `open` is where the innermost list or mapping that is not closed yet begins.
+pub(crate) fn explain(file: u32, text: &str, mark: Mark, info: &str, open: Option<Mark>) -> Problem {
+    let here = at(file, mark, 1);
+    let chars = line(text, mark.line);
+    let current = chars.get(mark.column).copied();
+    let before = mark.column.checked_sub(1).and_then(|i| chars.get(i)).copied();
+    if info.contains("tab") && !info.contains("indicator") && !info.contains("anchor") {
+        let place = tab(text, mark).map_or(here, |mark| at(file, mark, 1));
+        return Problem::error(place, "a tab cannot indent a line").help("use spaces");
+    }
+    if info.contains("recursion limit") {
+        return Problem::error(here, "nested too deeply");
+    }
+    if info.contains("unexpected character") {
+        let c = current.unwrap_or('?');
+        return Problem::error(here, format!("a text cannot begin with `{c}`")).help("put it in quotes");
+    }
+    if info.contains("unknown escape")
+        || info.contains("hexadecimal")
+        || info.contains("Unicode character escape")
+    {
+        return Problem::error(here, "a backslash in double quotes begins an escape, and this is none")
+            .help("use single quotes, in which a backslash is only a backslash");
+    }
+    if info.contains("quoted scalar") && !info.contains("trailing") {
+        return Problem::error(here, "the quote that opens here is not closed where it should be")
+            .help("close it; its further lines must be indented more than their key");
+    }
+    if info.contains("trailing content") {
+        return Problem::error(here, "text follows a closing quote")
+            .help("put quotes around the whole value");
+    }
+    let bracket = open.and_then(|open| Some((open, *line(text, open.line).get(open.column)?)));
+    if let Some((open, c @ ('[' | '{'))) = bracket
+        && (open.line < mark.line || current.is_none())
+    {
+        return Problem::error(at(file, open, 1), format!("the `{c}` that opens here is not closed"))
+            .help(format!("the text stops making sense in line {}", mark.line));
+    }
+    if before == Some('\t') {
+        return Problem::error(
+            at(file, Mark { column: mark.column - 1, ..mark }, 1),
+            "a tab cannot stand here",
+        )
+        .help("use spaces");
+    }
+    if info.contains("mapping values are not allowed") || info.contains("illegal placement of ':'") {
+        return Problem::error(here, "a `:` is not possible here")
+            .help("if it belongs to the text, put the whole text in quotes")
+            .help("if it ends a key, check the indentation, the closing of brackets, and the space after each `:`");
+    }
+    let collection = info.contains("expected key") || info.contains("'-' indicator");
+    if collection && matches!(before, Some('}' | ']')) || collection && current == Some('{') {
+        return Problem::error(here, "text follows a closing bracket")
+            .help("a text that begins with `{` or `[` needs quotes around the whole of it");
+    }
+    if collection {
+        return Problem::error(here, "this line does not fit the lines above it")
+            .help("check its indentation: the entries of one list or mapping begin in the same column");
+    }
+    if info.contains("flow") || info.contains("bracket") {
+        return Problem::error(here, "a `[` or `{` is not closed, or a comma is missing")
+            .help("check the brackets of this line and of those before it");
+    }
+    if info.contains("document") || info.contains("directive") {
+        return Problem::error(here, "this is not how a YAML document begins or ends");
+    }
+    Problem::error(here, format!("not valid YAML: {info}"))
+}
+
+/// The first tab that indents, at or below the line that the parser stopped in.
+fn tab(text: &str, mark: Mark) -> Option<Mark> {
+    let lines = lines(text);
+    (mark.line.max(1)..=lines.len().min(mark.line + 2)).find_map(|number| {
+        let line = lines.get(number - 1)?;
+        let column = line.chars().take_while(|c| c.is_whitespace()).position(|c| c == '\t')?;
+        Some(Mark { line: number, column })
+    })
+}

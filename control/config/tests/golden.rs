@@ -1,0 +1,137 @@
+//! Good and bad files beside what is to come of them. `BLESS=1 cargo test -p tollgate-config` writes the
+//! expected files anew; read the difference before committing it.
+
+use std::fmt::{Debug, Write as _};
+use std::path::{Path, PathBuf};
+
+use regex::Regex;
+use tollgate_config::{Config, Loaded, load_with};
+
+/// What the files see of an environment.
+fn variables(name: &str) -> Option<String> {
+    match name {
+        "BACKEND" => Some("10.9.9.9".to_owned()),
+        "PORT" => Some("8081".to_owned()),
+        "EMPTY" => Some(String::new()),
+        "SECRET" => Some("hunter2 hunter2\n: [hunter2](".to_owned()),
+        "TOKEN" => Some("to:ken: {x: y}".to_owned()),
+        _ => None,
+    }
+}
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(Path::new("tests").join(folder))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|kind| kind == "yaml" || kind == "json"))
+        .collect();
+    files.sort();
+    assert!(files.len() > 5);
+    files
+}
+
+fn compare(path: &Path, expected: &Path, got: &str) -> Result<(), String> {
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(expected, got).unwrap();
+        return Ok(());
+    }
+    let want = std::fs::read_to_string(expected).unwrap_or_default();
+    if want == got {
+        return Ok(());
+    }
+    Err(format!("{}: expected\n{want}\ngot\n{got}\n", path.display()))
+}
+
+#[test]
+fn good_files() {
+    let mut failures = String::new();
+    for path in files("good") {
+        let Loaded { config, problems } = load_with(&path, &variables);
+        let Some(config) = config else {
+            let _ = writeln!(failures, "{}: refused\n{}", path.display(), problems.render(false));
+            continue;
+        };
+        let got = summary(&config) + &problems.render(false);
+        if let Err(failure) = compare(&path, &path.with_extension("summary"), &got) {
+            failures += &failure;
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+#[test]
+fn bad_files() {
+    let mut failures = String::new();
+    for path in files("bad") {
+        let Loaded { config, problems } = load_with(&path, &variables);
+        let got = problems.render(false);
+        if config.is_some() {
+            let _ = writeln!(failures, "{}: accepted\n{got}", path.display());
+        }
+        assert!(!got.contains("hunter2"), "{}: a secret was printed\n{got}", path.display());
+        if let Err(failure) = compare(&path, &path.with_extension("stderr"), &got) {
+            failures += &failure;
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+#[test]
+fn colour_is_only_added_when_asked_for() {
+    let problems = load_with(Path::new("tests/bad/five.yaml"), &variables).problems;
+    let escape = Regex::new("\x1b\\[[0-9;]*m").unwrap();
+    let coloured = problems.render(true);
+    assert!(escape.is_match(&coloured));
+    assert_eq!(escape.replace_all(&coloured, ""), problems.render(false));
+}
+
+/// What differs from the defaults, without places.
+fn summary(config: &Config) -> String {
+    let mut out = String::new();
+    let default = Config::default();
+    let places = Regex::new(r"(, )?\bat: At \{[^}]*\}").unwrap();
+    let spanned = Regex::new(r"Spanned \{ value: (.*?) \}").unwrap();
+    let text = |value: &dyn Debug| {
+        let text = format!("{value:?}");
+        let text = places.replace_all(&text, "").replace("{ , ", "{ ").replace("None, ", "None, ");
+        spanned.replace_all(&text, "$1").into_owned()
+    };
+    let mut line = |name: &str, value: &dyn Debug, default: &dyn Debug| {
+        let (value, default) = (text(value), text(default));
+        if value != default {
+            let _ = writeln!(out, "{name}: {value}");
+        }
+    };
+    for listener in &config.listen {
+        line("listen", &listener.bind, &());
+    }
+    line("workers", &config.workers, &default.workers);
+    line("admin", &config.admin, &default.admin);
+    line("access_log", &config.access_log, &default.access_log);
+    line("request_id", &config.request_id, &default.request_id);
+    line("metrics", &config.metrics, &default.metrics);
+    line("forwarded", &config.forwarded, &default.forwarded);
+    line("limits", &config.limits, &default.limits);
+    line("timeouts", &config.timeouts, &default.timeouts);
+    line("paths", &config.paths, &default.paths);
+    line("errors", &config.errors, &default.errors);
+    for upstream in &config.upstreams {
+        line("upstream", upstream, &());
+    }
+    for route in &config.routes {
+        line("route", &route.name, &None::<()>);
+        line("  match", &route.matches, &());
+        line("  action", &route.action, &());
+        line("  rewrite", &route.rewrite, &tollgate_config::Rewrite::default());
+        line("  timeouts", &route.timeouts, &tollgate_config::RouteTimeouts::default());
+        line("  body_limit", &route.body_limit, &None::<u64>);
+        line("  buffer", &route.buffer, &tollgate_config::Buffer::default());
+        line("  upgrade", &route.upgrade, &["websocket"]);
+    }
+    let _ = writeln!(
+        out,
+        "files: {}",
+        config.files.iter().map(|file| file.name.as_str()).collect::<Vec<_>>().join(" ")
+    );
+    out
+}

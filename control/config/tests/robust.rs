@@ -1,0 +1,177 @@
+//! Nothing that anyone writes may panic, and what is said about it has to make sense.
+
+use proptest::prelude::*;
+use tollgate_config::{Severity, from_text};
+
+const GOOD: &[&str] = &[
+    include_str!("good/full.yaml"),
+    include_str!("good/short-forms.yaml"),
+    include_str!("good/anchors.yaml"),
+    include_str!("good/environment.yaml"),
+    include_str!("good/json.json"),
+    include_str!("bad/star.yaml"),
+    include_str!("bad/bracket.yaml"),
+    include_str!("bad/flow.yaml"),
+    include_str!("bad/routes.yaml"),
+    include_str!("bad/match.yaml"),
+];
+
+/// What does damage in YAML or in a value.
+const PIECES: &[&str] = &[
+    "",
+    " ",
+    "\n",
+    "\t",
+    "\r",
+    ":",
+    ": ",
+    "- ",
+    "*",
+    "&a ",
+    "*a",
+    "<<: *a",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    "\"",
+    "'",
+    "|\n",
+    ">-\n",
+    "#",
+    "!x ",
+    "%",
+    "@",
+    "?",
+    "? ",
+    "---\n",
+    "...\n",
+    "${X}",
+    "${",
+    "$${",
+    "\u{feff}",
+    "é",
+    "日本",
+    "\u{e000}",
+    "\u{e006}",
+    "\u{1b}",
+    "\0",
+    "\u{2028}",
+    "0",
+    "-1",
+    "99999999999999999999",
+    "on",
+    "off",
+    "null",
+    "~",
+    "[::]:80",
+    "*.a.b",
+    "{client} x",
+    "/*",
+    "/",
+    "..",
+    "%zz",
+    "://",
+    "1.5",
+    "10MiB",
+    "5s",
+];
+
+fn check(text: &str) {
+    let loaded = from_text("f.yaml", text, &|name| (name == "X").then(|| "hunter2 [".to_owned()));
+    assert_eq!(loaded.config.is_none(), loaded.problems.has_errors());
+    let lines = text.replace("\r\n", "\n").replace('\r', "\n").matches('\n').count() + 1;
+    for problem in &loaded.problems {
+        assert!(problem.at.line as usize <= lines + 1, "{problem:?} of {lines}");
+        assert!(!problem.message.is_empty() && problem.at.file == 0);
+    }
+    let shown = loaded.problems.render(false);
+    assert!(!shown.contains('\u{1b}') && !shown.contains('\0'), "{shown}");
+    let errors = shown.lines().filter(|line| line.starts_with("error: ")).count();
+    assert!(errors >= loaded.problems.count(Severity::Error));
+    if !text.contains("hunter2") {
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+}
+
+fn mutated() -> impl Strategy<Value = String> {
+    let edit = (any::<prop::sample::Index>(), 0..12_usize, prop::sample::select(PIECES));
+    (prop::sample::select(GOOD), prop::collection::vec(edit, 1..6)).prop_map(|(text, edits)| {
+        let mut chars: Vec<char> = text.chars().collect();
+        for (at, remove, insert) in edits {
+            let start = at.index(chars.len() + 1);
+            let end = (start + remove).min(chars.len());
+            chars.splice(start..end, insert.chars());
+        }
+        chars.into_iter().collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text(text in any::<String>()) {
+        check(&text);
+    }
+
+    #[test]
+    fn any_pieces(pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40)) {
+        check(&pieces.concat());
+        check(&format!("listen: :80\nroutes:\n  - match: {}\n    to: a\n", pieces.concat()));
+    }
+
+    #[test]
+    fn mutated_files(text in mutated()) {
+        check(&text);
+    }
+
+    #[test]
+    fn any_value_of_any_key(value in "\\PC{0,20}", key in 0..30_usize) {
+        let value = serde_json::Value::from(value).to_string();
+        let keys = [
+            "listen", "workers", "admin", "access_log", "request_id", "metrics", "include", "forwarded: {via", "forwarded: {trusted_proxies",
+            "limits: {body", "timeouts: {idle", "paths: {encoded_slash", "errors: {json", "access_log: {to: stdout, format",
+            "routes: [{match", "routes: [{to", "routes: [{redirect", "routes: [{respond", "routes: [{to: a, name", "routes: [{to: a, upgrade",
+            "routes: [{to: a, rewrite: {path", "routes: [{to: a, rewrite: {regex: '(a)', replace", "routes: [{to: a, rewrite: {host",
+            "routes: [{to: a, match: {host", "routes: [{to: a, match: {path", "routes: [{to: a, match: {path: {regex", "routes: [{to: a, match: {method",
+            "routes: [{to: a, match: {headers: {a", "upstreams: {a", "routes: [{respond: {content_type",
+        ];
+        let open = keys[key];
+        let close: String = open.chars().rev().filter_map(|c| match c { '{' => Some('}'), '[' => Some(']'), _ => None }).collect();
+        // The pattern's own brackets are balanced.
+        check(&format!("{open}: {value}{close}\n"));
+    }
+}
+
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(400)
+}
+
+#[test]
+fn large_and_odd_inputs_take_no_time() {
+    let started = std::time::Instant::now();
+    for text in [
+        "[".repeat(200_000),
+        "- ".repeat(50_000),
+        "a: ".repeat(50_000),
+        "{a: ".repeat(50_000),
+        "*\n".repeat(20_000),
+        "- *x\n".repeat(20_000),
+        "\"".repeat(100_001),
+        format!("listen: {}", "x".repeat(1_000_000)),
+        format!("listen: [{}]", "':80',".repeat(20_000)),
+        (0..20_000).fold(String::new(), |text, i| text + &format!("k{i}: 1\n")),
+        format!("routes: [{}]", "{match: {headers: {a: b}}},".repeat(5_000)),
+        format!(
+            "routes: [{{to: a, match: {{method: [{}]}}}}]",
+            (0..20_000).map(|i| format!("M{i},")).collect::<String>()
+        ),
+        format!("access_log: {{to: stdout, format: '{}'}}", "{client}".repeat(50_000)),
+    ] {
+        check(&text);
+    }
+    // Quadratic work on these would take minutes.
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+}

@@ -34,6 +34,8 @@ pub fn end_all_on_signal(scratch: &Path) -> Result<(), Failure> {
         *slot = Some(scratch.to_owned());
     }
     ctrlc::set_handler(|| {
+        // A run that ends early must not look like one that had nothing to say.
+        eprintln!("tollgate-bench: ended by a signal; nothing more is measured");
         let groups: Vec<Pid> = ALIVE
             .lock()
             .map(|alive| {

@@ -17,7 +17,7 @@ pub struct CommandLine {
 pub enum Action {
     /// Three cells: bodies of 2 bytes over 1, 64 and 256 connections (under 3 minutes).
     Plain(Options),
-    /// All cells, memory of idle connections, and bodies of 1 GiB (about 25 minutes).
+    /// All cells, memory of idle connections, and bodies of 1 GiB (about 20 minutes).
     Full(Options),
     /// Install nginx, haproxy, h2load and wrk with apt-get where they are missing.
     Install,
@@ -55,9 +55,9 @@ pub struct Options {
     /// Begin the connections spread over h2load's 10 ms timer instead of all at once: even arrivals, not bursts.
     #[arg(long)]
     pub spread: bool,
-    /// Give nginx and HAProxy larger buffers than their defaults.
+    /// Give nginx larger buffers than its defaults, which spares it system calls on large bodies.
     #[arg(long)]
-    pub tuned_peers: bool,
+    pub tuned_nginx: bool,
 }
 
 /// A measurement shorter than half a second says nothing, one longer than ten minutes is a mistake.

@@ -62,7 +62,7 @@ pub fn run(extent: Extent, options: &Options) -> Result<(), Failure> {
         rounds: options.rounds.map_or(rounds, usize::from),
         seconds: options.seconds.unwrap_or(seconds),
         arrivals: if options.spread { Arrivals::Spread } else { Arrivals::Bursts },
-        tuned: options.tuned_peers,
+        tuned_nginx: options.tuned_nginx,
     };
     let cores = Cores::choose()?;
     let files = machine::raise_file_limit();
@@ -167,12 +167,12 @@ fn facts(ground: &Ground, settings: &Settings) -> Vec<(&'static str, String)> {
                 Arrivals::Spread => "spread evenly (connections begin over 10 ms)".into(),
             },
         ),
-        ("peers", if settings.tuned { "with larger buffers".into() } else { "with default buffers".into() }),
+        ("nginx_buffers", if settings.tuned_nginx { "larger than default".into() } else { "default".into() }),
     ]
 }
 
 fn heading(run: &Run) -> String {
-    let mut text: String = run.facts.iter().map(|(name, value)| format!("{name:>12}: {value}\n")).collect();
+    let mut text: String = run.facts.iter().map(|(name, value)| format!("{name:>13}: {value}\n")).collect();
     if machine::load_average() > BUSY {
         text += "     warning: others are at work on this machine; take the figures as indicative\n";
     }
@@ -185,7 +185,7 @@ fn configs_text(ground: &Ground, scope: &Scope, settings: &Settings) -> String {
     let origin =
         configs::Place { port: ground.origin_port(), folder: ground.scratch.join("origin"), ..origin };
     let mut text = section("the origin: nginx.conf", &configs::origin(&origin, &origin.folder));
-    let base = Terms { clients: 256, tuned: settings.tuned, ..Terms::default() };
+    let base = Terms { clients: 256, tuned_nginx: settings.tuned_nginx, ..Terms::default() };
     let configs = |system: System, terms: &Terms| {
         configs::shortened(&configs::of(system, terms, &ground.place(system, ground.origin_port())))
     };
@@ -195,7 +195,7 @@ fn configs_text(ground: &Ground, scope: &Scope, settings: &Settings) -> String {
     let mut kinds: Vec<(&str, Terms)> = scope
         .cells
         .iter()
-        .map(|cell| (cell.title, Terms { clients: 256, ..trial::terms(cell, settings.tuned) }))
+        .map(|cell| (cell.title, Terms { clients: 256, ..trial::terms(cell, settings.tuned_nginx) }))
         .filter(|(_, terms)| terms.access_log || terms.routes > 0)
         .collect();
     if scope.idle {

@@ -39,18 +39,18 @@ pub struct Settings {
     pub seconds: f64,
     /// How connections begin.
     pub arrivals: Arrivals,
-    /// Peers get larger buffers than their defaults.
-    pub tuned: bool,
+    /// nginx gets larger buffers than its defaults.
+    pub tuned_nginx: bool,
 }
 
 /// What a cell asks of a target's configuration.
-pub fn terms(cell: &Cell, tuned: bool) -> Terms {
+pub fn terms(cell: &Cell, tuned_nginx: bool) -> Terms {
     Terms {
         access_log: cell.twist == Twist::AccessLog,
         routes: if cell.twist == Twist::Routes { MANY_ROUTES } else { 0 },
         clients: cell.connections,
         streaming: false,
-        tuned,
+        tuned_nginx,
     }
 }
 
@@ -154,7 +154,7 @@ fn problem_of(cell: &Cell, rate: u32, outcome: &Outcome) -> Option<String> {
 
 /// Measures a cell; `tell` gets a word on progress.
 pub fn run(ground: &Ground, cell: &Cell, settings: &Settings, tell: &dyn Fn(&str)) -> CellResult {
-    let terms = terms(cell, settings.tuned);
+    let terms = terms(cell, settings.tuned_nginx);
     let mut entrants: Vec<Entrant> =
         System::ALL.iter().map(|system| Entrant::enter(ground, *system, &terms)).collect();
     entrants.push(Entrant::direct(ground));
@@ -257,6 +257,6 @@ mod tests {
         let by_id = |id: &str| ALL.iter().find(|cell| cell.id == id).cloned().unwrap();
         assert!(terms(&by_id("log-64"), false).access_log);
         assert_eq!(terms(&by_id("routes-64"), false).routes, MANY_ROUTES);
-        assert!(!terms(&by_id("2b-64"), false).access_log && terms(&by_id("2b-64"), true).tuned);
+        assert!(!terms(&by_id("2b-64"), false).access_log && terms(&by_id("2b-64"), true).tuned_nginx);
     }
 }

@@ -80,23 +80,27 @@ pub(crate) fn text_length(bytes: &[u8]) -> usize {
 /// The same without tabs, which are rare and would double the work a word.
 fn plain_length(bytes: &[u8]) -> usize {
     let is_plain = |byte: &u8| *byte >= b' ' && *byte != 0x7f;
-    let mut at = 0;
-    // No early exit within a block: without one the compiler makes vector code of it.
-    while let Some(block) = bytes[at..].first_chunk::<32>() {
-        if block.iter().fold(false, |stop, byte| stop | !is_plain(byte)) {
-            break;
-        }
-        at += block.len();
-    }
-    while let Some(word) = bytes[at..].first_chunk::<8>() {
+    let mut rest = bytes;
+    let mut words = 0;
+    while let Some((word, after)) = rest.split_first_chunk::<8>() {
         let stops = stops(u64::from_le_bytes(*word));
         if stops != 0 {
-            return at + (stops.trailing_zeros() / 8) as usize;
+            return bytes.len() - rest.len() + (stops.trailing_zeros() / 8) as usize;
         }
-        at += word.len();
+        rest = after;
+        words += 1;
+        // Most values end sooner. Without an early exit within a block the compiler makes vector code of it.
+        if words == 3 {
+            while let Some((block, after)) = rest.split_first_chunk::<32>() {
+                if block.iter().fold(false, |stop, byte| stop | !is_plain(byte)) {
+                    break;
+                }
+                rest = after;
+            }
+        }
     }
-    let rest = &bytes[at..];
-    at + rest.iter().position(|byte| !is_plain(byte)).unwrap_or(rest.len())
+    let tail = rest.iter().position(|byte| !is_plain(byte)).unwrap_or(rest.len());
+    bytes.len() - rest.len() + tail
 }
 
 /// The top bit of every byte of the word that is a control byte, DEL among them. No sum carries into the next byte.

@@ -57,6 +57,20 @@ impl Lines {
         head: &mut Head,
         limits: &HeadLimits,
     ) -> Result<Progress, HeadError> {
+        // A copy, which the compiler keeps in registers.
+        let mut lines = *self;
+        let result = lines.read_fields(bytes, head, limits);
+        *self = lines;
+        result
+    }
+
+    #[inline(always)]
+    fn read_fields(
+        &mut self,
+        bytes: &[u8],
+        head: &mut Head,
+        limits: &HeadLimits,
+    ) -> Result<Progress, HeadError> {
         let bytes = limits.within_head(bytes);
         // A limit that was lowered between two calls.
         if self.seen > bytes.len() {
@@ -116,15 +130,19 @@ pub(super) fn field(bytes: &[u8], start: usize, end: usize) -> Result<Field, Hea
 
 /// The field line between these offsets, whose name is a token and whose value has nothing that may not be there.
 fn field_at(bytes: &[u8], start: usize, colon: usize, end: usize) -> Field {
-    let is_space = |byte: &&u8| matches!(byte, b' ' | b'\t');
-    let value = &bytes[colon + 1..end];
-    let before = value.iter().take_while(is_space).count();
-    let after = value[before..].iter().rev().take_while(is_space).count();
+    let mut value = &bytes[colon + 1..end];
+    while let [b' ' | b'\t', rest @ ..] = value {
+        value = rest;
+    }
+    let value_start = end - value.len();
+    while let [rest @ .., b' ' | b'\t'] = value {
+        value = rest;
+    }
     Field {
         id: Name::of_token(&bytes[start..colon]),
         nominated: false,
         name: Range::new(start, colon),
-        value: Range::new(colon + 1 + before, end - after),
+        value: Range::new(value_start, value_start + value.len()),
         line_end: end as u32 + 2,
     }
 }

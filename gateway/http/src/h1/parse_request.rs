@@ -103,11 +103,11 @@ fn understand(request: &mut RequestHead) -> Result<(), HeadError> {
     let declared = declared(&request.head, request.version)?;
     // RFC 9112, 6.3: a request without either field has no body.
     request.length = declared.unwrap_or(Length::None);
-    // Refused by all but a forward proxy; nothing in it needs to be understood, and the connection ends with it.
+    target::host(request)?;
+    // Refused by all but a forward proxy; nothing else in it needs to be understood, and the connection ends with it.
     if request.form == TargetForm::Authority {
         return Ok(());
     }
-    target::host(request)?;
     let connection = Connection::read(&mut request.head)?;
     request.keep_alive = connection.keeps(request.version);
     request.nominates = connection.nominates;

@@ -6,7 +6,7 @@ use memchr::memchr;
 
 use crate::chars::name_length;
 use crate::request::Method;
-use crate::{HeadError, Name, Range, RequestHead, TargetForm};
+use crate::{HeadError, Name, Range, RequestHead, TargetForm, Version};
 
 /// Splits the target into its parts.
 pub(super) fn split(request: &mut RequestHead, bytes: &[u8]) -> Result<(), HeadError> {
@@ -64,21 +64,21 @@ pub(super) fn host(request: &mut RequestHead) -> Result<(), HeadError> {
     if head.is_repeated(Name::Host) {
         return Err(HeadError::Host);
     }
-    let Some(field) = head.find(Name::Host) else {
-        if request.version == crate::Version::Http11 {
-            return Err(HeadError::Host);
+    let field = head.find(Name::Host);
+    if field.is_none() && request.version == Version::Http11 {
+        return Err(HeadError::Host);
+    }
+    match (request.form, field) {
+        // Its target is the host, and known to be one.
+        (TargetForm::Authority, _) => return Ok(()),
+        (TargetForm::Absolute, Some(field)) => {
+            if !head.slice(field).eq_ignore_ascii_case(head.slice(request.authority)) {
+                return Err(HeadError::Host);
+            }
         }
-        if request.form == TargetForm::Absolute {
-            request.host = host_of(head.slice(request.authority), request.authority)?;
-        }
-        return Ok(());
-    };
-    if request.form == TargetForm::Absolute {
-        if !head.slice(field).eq_ignore_ascii_case(head.slice(request.authority)) {
-            return Err(HeadError::Host);
-        }
-    } else {
-        request.authority = field;
+        (TargetForm::Absolute, None) => {}
+        (TargetForm::Origin | TargetForm::Asterisk, Some(field)) => request.authority = field,
+        (TargetForm::Origin | TargetForm::Asterisk, None) => return Ok(()),
     }
     request.host = host_of(head.slice(request.authority), request.authority)?;
     Ok(())

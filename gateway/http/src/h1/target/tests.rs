@@ -34,7 +34,7 @@ fn forms() {
         assert_eq!(head.query.map(|query| head.slice(query)), query.map(str::as_bytes), "{line}");
         assert_eq!(head.slice(head.host).to_ascii_lowercase(), b"a", "{line}");
     }
-    let head = parse("CONNECT a:443 HTTP/1.1\r\n\r\n").unwrap();
+    let head = parse("CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     assert_eq!(
         (head.form, head.slice(head.authority), head.slice(head.host)),
         (TargetForm::Authority, &b"a:443"[..], &b"a"[..])
@@ -130,6 +130,8 @@ fn hosts_that_are_missing_repeated_or_disagree() {
         "GET http:/// HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET http://?a HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET http:/// HTTP/1.0\r\n\r\n",
+        "CONNECT a:443 HTTP/1.1\r\n\r\n",
+        "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\nHost: a:443\r\n\r\n",
         "GET http://u@a/ HTTP/1.1\r\nHost: u@a\r\n\r\n",
         "GET http://u@a/ HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET http://a\\b/ HTTP/1.1\r\nHost: a\\b\r\n\r\n",

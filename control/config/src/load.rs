@@ -148,7 +148,8 @@ impl<'a> Loader<'a> {
         let mut problems = Problems::new(self.files.clone());
         problems.extend(self.problems);
         problems.sort();
-        let config = (!problems.has_errors()).then(|| Config { files: self.files, ..self.draft.config });
+        let config = Config { files: self.files, ..self.draft.config };
+        let config = if problems.has_errors() { None } else { Some(config) };
         Loaded { config, problems }
     }
 }

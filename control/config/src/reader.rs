@@ -89,16 +89,11 @@ impl Reader {
     }
 
     fn required(&mut self, at: At, entries: &[Entry], section: &'static Section) {
-        // A misspelt key was reported with the right one, and is not missing too.
-        let unknown = |key: &str| section.keys.iter().all(|known| known.name != key);
-        let meant: Vec<&str> = entries
-            .iter()
-            .filter(|entry| unknown(&entry.key))
-            .filter_map(|entry| suggest::key(&entry.key, section))
-            .collect();
-        let given = |name: &str| meant.contains(&name) || entries.iter().any(|entry| entry.key == name);
-        for key in section.keys.iter().filter(|key| key.required && !given(key.name)) {
-            self.missing(at, format!("{} has no `{}`", section.noun, key.name), &key.shape);
+        let given = |name: &str| entries.iter().any(|entry| entry.key == name);
+        for key in section.keys.iter().filter(|key| key.required) {
+            if !given(key.name) && !misspelt(entries, section, key.name) {
+                self.missing(at, format!("{} has no `{}`", section.noun, key.name), &key.shape);
+            }
         }
         let (choice, exactly) = match section.choice {
             Choice::Free => return,
@@ -111,7 +106,11 @@ impl Reader {
                 Problem::error(second.at, format!("`{}` and `{}` exclude each other", first.key, second.key))
                     .see(first.at, format!("`{}` is here", first.key)),
             ),
-            (None, _) if exactly && self.complete && !choice.iter().any(|name| meant.contains(name)) => {
+            (None, _)
+                if exactly
+                    && self.complete
+                    && !choice.iter().any(|name| misspelt(entries, section, name)) =>
+            {
                 let words = any_of(choice.iter().map(|name| format!("`{name}`")));
                 let message = format!("{} has none of {words}", section.noun);
                 self.problems.push(Problem::error(at, message).expected("exactly one of them"));
@@ -276,6 +275,12 @@ impl Reader {
             })
         })
     }
+}
+
+/// Whether an unknown key was a slip for this one: it was reported with the suggestion, and that is enough.
+pub(crate) fn misspelt(entries: &[Entry], section: &Section, name: &str) -> bool {
+    let unknown = |key: &str| section.keys.iter().all(|known| known.name != key);
+    entries.iter().any(|entry| unknown(&entry.key) && suggest::key(&entry.key, section) == Some(name))
 }
 
 /// Entries of lists that are compared with each other, which costs their square.

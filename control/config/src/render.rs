@@ -131,36 +131,60 @@ struct Shown {
     caret: usize,
 }
 
-/// A line as it appears on the screen, and where the caret goes.
+/// A line as it appears on the screen, and where the caret goes. Only a window of a long line is looked at: a
+/// megabyte of JSON on one line may hold thousands of problems.
 fn show(line: &str, at: At) -> Shown {
     let start = at.column.saturating_sub(1) as usize;
-    let end = start.saturating_add(at.length.max(1) as usize);
-    let before = line.chars().take(start).map(width).sum::<usize>();
-    let caret = line.chars().skip(start).take(end - start).map(width).sum::<usize>().max(1);
+    let from = start.saturating_sub(WIDTH);
+    let tail = after(line, from);
+    let mut chars: Vec<char> = tail.chars().take(3 * WIDTH + 1).collect();
+    let more = chars.len() > 3 * WIDTH;
+    chars.truncate(3 * WIDTH);
 
-    let total = line.chars().map(width).sum::<usize>();
-    // The window: all of a short line, else a stretch that begins a little before the caret.
-    let skip = if total <= WIDTH { 0 } else { before.saturating_sub(WIDTH / 4) };
+    let columns = |range: std::ops::Range<usize>| {
+        let end = range.end.min(chars.len());
+        chars.get(range.start.min(end)..end).unwrap_or_default().iter().copied().map(width).sum::<usize>()
+    };
+    let before = columns(0..start - from);
+    let end = (start - from).saturating_add(at.length.max(1) as usize);
+    let caret = columns(start - from..end).clamp(1, WIDTH);
+    let total = columns(0..chars.len());
+    // All of a short line, else a stretch that begins a little before the caret.
+    let skip = if from == 0 && !more && total <= WIDTH { 0 } else { before.saturating_sub(WIDTH / 4) };
     let mut text = String::new();
     let mut column = 0;
     let mut first = None;
-    for c in line.chars() {
-        let next = column + width(c);
+    for c in &chars {
+        let next = column + width(*c);
         if column >= skip && next <= skip + WIDTH {
             first.get_or_insert(column);
-            visible(&mut text, c);
+            visible(&mut text, *c);
         }
         column = next;
     }
     let first = first.unwrap_or(0);
-    if first > 0 {
+    let cut = from > 0 || first > 0;
+    if cut {
         text.insert(0, '…');
     }
-    if total > skip + WIDTH {
+    if more || total > skip + WIDTH {
         text.push('…');
     }
-    let before = before.saturating_sub(first) + usize::from(first > 0);
-    Shown { text: text.trim_end().to_owned(), before, caret: caret.min(WIDTH) }
+    let before = before.saturating_sub(first) + usize::from(cut);
+    Shown { text: text.trim_end().to_owned(), before, caret }
+}
+
+/// What follows so many characters.
+fn after(line: &str, count: usize) -> &str {
+    if line.is_ascii() {
+        return line.get(count..).unwrap_or("");
+    }
+    let mut chars = line.chars();
+    if count > 0 {
+        // `nth` passes over whole words, which matters for a long line.
+        let _ = chars.nth(count - 1);
+    }
+    chars.as_str()
 }
 
 fn width(c: char) -> usize {

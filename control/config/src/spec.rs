@@ -171,7 +171,7 @@ pub(crate) fn any_of(items: impl Iterator<Item = String>) -> String {
 
 fn size(bytes: u64) -> String {
     for (unit, name) in [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
-        if bytes >= unit && bytes % unit == 0 {
+        if bytes >= unit && bytes.is_multiple_of(unit) {
             return format!("{}{name}", bytes / unit);
         }
     }

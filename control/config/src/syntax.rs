@@ -268,7 +268,7 @@ pub(crate) fn explain(file: u32, text: &str, mark: Mark, info: &str, open: Optio
             .help("if it ends a key, check the indentation, the closing of brackets, and the space after each `:`");
     }
     let collection = info.contains("expected key") || info.contains("'-' indicator");
-    if collection && matches!(before, Some('}' | ']')) || collection && current == Some('{') {
+    if collection && (matches!(before, Some('}' | ']')) || current == Some('{')) {
         return Problem::error(here, "text follows a closing bracket")
             .help("a text that begins with `{` or `[` needs quotes around the whole of it");
     }

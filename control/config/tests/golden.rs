@@ -85,6 +85,23 @@ fn colour_is_only_added_when_asked_for() {
     assert_eq!(escape.replace_all(&coloured, ""), problems.render(false));
 }
 
+#[test]
+fn a_file_that_cannot_be_read_is_a_problem() {
+    let folder = std::env::temp_dir().join(format!("tollgate-config-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let bytes = folder.join("bytes.yaml");
+    std::fs::write(&bytes, b"listen: :80\nx-y: \xff\n").unwrap();
+    let message = |path: &Path| {
+        let loaded = tollgate_config::load(path);
+        assert!(loaded.config.is_none());
+        loaded.problems.iter().map(|problem| problem.message.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(message(&bytes), ["cannot read the file: line 2 is not UTF-8"]);
+    assert_eq!(message(&folder.join("none.yaml")), ["cannot read the file: there is no such file"]);
+    assert_eq!(message(&folder), ["cannot read the file: it is a directory"]);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
 /// What differs from the defaults, without places.
 fn summary(config: &Config) -> String {
     let mut out = String::new();
@@ -93,7 +110,7 @@ fn summary(config: &Config) -> String {
     let spanned = Regex::new(r"Spanned \{ value: (.*?) \}").unwrap();
     let text = |value: &dyn Debug| {
         let text = format!("{value:?}");
-        let text = places.replace_all(&text, "").replace("{ , ", "{ ").replace("None, ", "None, ");
+        let text = places.replace_all(&text, "").replace("{ , ", "{ ");
         spanned.replace_all(&text, "$1").into_owned()
     };
     let mut line = |name: &str, value: &dyn Debug, default: &dyn Debug| {

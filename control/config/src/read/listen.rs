@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::model::{Listener, Spanned};
+use crate::model::{Config, Listener, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::scalar::address;
@@ -47,11 +47,29 @@ pub(super) fn admin(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<Soc
         let fields = reader.fields(field.node, &ADMIN)?;
         match fields.get("bind") {
             Some(bind) => field = bind,
-            None => return crate::model::Config::default().admin,
+            None => return Config::default().admin,
         }
     }
     if field.node.scalar().is_some_and(Scalar::is_off) {
         return None;
     }
     reader.spanned(field, |text| address::bind(text, IpAddr::V4(Ipv4Addr::LOCALHOST)))
+}
+
+/// With `SO_REUSEPORT` two listeners can share an address, and would share its connections at random.
+pub(super) fn apart(reader: &mut Reader, config: &Config) {
+    let Some(admin) = &config.admin else { return };
+    let twin = config.listen.iter().find(|listener| {
+        let (ours, theirs) = (listener.bind.value, admin.value);
+        let overlap = ours.ip() == theirs.ip() || ours.ip().is_unspecified() || theirs.ip().is_unspecified();
+        ours.port() == theirs.port() && ours.port() != 0 && overlap
+    });
+    let Some(twin) = twin else { return };
+    let message = "this address is the admin listener's too";
+    let problem = Problem::error(twin.bind.at, message);
+    reader.problems.push(if admin.at.line > 0 {
+        problem.see(admin.at, "`admin` is here")
+    } else {
+        problem.help("`admin` is 127.0.0.1:9901 unless it is given: give it another address, or `off`")
+    });
 }

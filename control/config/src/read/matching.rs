@@ -65,6 +65,9 @@ fn short(reader: &mut Reader, node: &Node, shape: &Shape, out: &mut Match) {
     if !host_text.is_empty() {
         let read = reader.parsed(node, "`match`", shape, |_| host::pattern(&host_text));
         out.host = name(read, node);
+        if let Some(host) = &mut out.host {
+            host.at = node.part(0, host_text.chars().count());
+        }
     }
     if path_text.is_empty() {
         return;
@@ -74,7 +77,7 @@ fn short(reader: &mut Reader, node: &Node, shape: &Shape, out: &mut Match) {
         reader.parsed(node, "`match`", shape, |_| short_path(&path_text).map_err(|fault| fault.shifted(at)));
     let Some(value) = read else { return };
     trailing_slash(reader, node, at, &path_text, &value);
-    out.path = Some(Spanned { value, at: node.at });
+    out.path = Some(Spanned { value, at: node.part(at, path_text.chars().count()) });
 }
 
 /// Host and path of the short form. What has no place in it is told apart here, with what to write instead.

@@ -5,10 +5,9 @@ use std::collections::HashMap;
 use super::{access_log, listen, route, settings, upstream};
 use crate::model::{At, Config};
 use crate::problem::Problem;
-use crate::reader::{Reader, one_or_many};
+use crate::reader::{Reader, misspelt, one_or_many};
 use crate::scalar::Fault;
 use crate::spec::{ROOT, Shape};
-use crate::suggest;
 use crate::tree::{Kind, Node, Scalar, shown};
 
 /// What an included file may hold.
@@ -49,7 +48,9 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         let config = &mut draft.config;
         match fields.get("listen") {
             Some(field) => config.listen = listen::listeners(reader, field),
-            None if entries.iter().all(|entry| entry.key != "listen") && nobody_meant(entries, "listen") => {
+            None if entries.iter().all(|entry| entry.key != "listen")
+                && !misspelt(entries, &ROOT, "listen") =>
+            {
                 let at = At { line: 0, ..node.at };
                 let shape = &ROOT.keys[0].shape;
                 reader.missing(at, "no `listen`: there is nowhere to accept connections".to_owned(), shape);
@@ -62,6 +63,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         if let Some(field) = fields.get("admin") {
             config.admin = listen::admin(reader, field);
         }
+        listen::apart(reader, config);
         if let Some(field) = fields.get("access_log") {
             config.access_log = access_log::access_log(reader, field).unwrap_or_default();
         }
@@ -94,7 +96,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
             }
         }
     }
-    if entries.iter().any(|entry| entry.key == "routes") || !nobody_meant(entries, "routes") {
+    if entries.iter().any(|entry| entry.key == "routes") || misspelt(entries, &ROOT, "routes") {
         draft.routes.get_or_insert(node.at);
     }
     if let Some(field) = fields.get("routes") {
@@ -116,10 +118,4 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         patterns.extend(text.map(|pattern| Include { pattern, shown, at: item.at }));
     }
     patterns
-}
-
-/// Whether no unknown key was a slip for this one: it was reported with the suggestion, and is enough.
-fn nobody_meant(entries: &[crate::tree::Entry], name: &str) -> bool {
-    let unknown = |key: &str| ROOT.keys.iter().all(|known| known.name != key);
-    !entries.iter().any(|entry| unknown(&entry.key) && suggest::key(&entry.key, &ROOT) == Some(name))
 }

@@ -46,7 +46,7 @@ mod requests {
             assert_eq!(response.reason(), "incomplete_request");
         }
         let mut client = gateway.client();
-        client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\nbad\r\n");
+        client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n01234\r\nzz\r\n");
         assert_eq!(client.response().reason(), "bad_chunk");
         assert_eq!(origin.count(), 0);
         gateway.reconcile(&[&origin]);

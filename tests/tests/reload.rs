@@ -57,9 +57,9 @@ fn a_request_in_flight_ends_on_its_plan() {
             conn.send("4\r\n end\r\n0\r\n\r\n");
         }
     });
-    let gateway = Gateway::to(&origin);
+    let gateway = Gateway::start(&format!("routes: [{{match: /held, to: [\"{}\"]}}]", origin.address()));
     let mut client = gateway.client();
-    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    client.send("GET /held HTTP/1.1\r\nHost: a\r\n\r\n");
     let mut head = client.head();
     gateway.write_config(&answering("two"));
     gateway.signal(Signal::HUP);

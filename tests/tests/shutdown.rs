@@ -113,3 +113,27 @@ fn a_second_signal_does_not_wait() {
     let _ = gateway.wait_exit();
     gate.open();
 }
+
+#[test]
+fn a_tunnel_may_go_on_until_the_deadline() {
+    let origin = Origin::play(|conn| {
+        if conn.request().is_some() {
+            conn.send(
+                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+            );
+            conn.echo_bytes();
+        }
+    });
+    let mut gateway = Gateway::with(&origin, "timeouts: {drain: 1s}");
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+    assert_eq!(client.head().status, 101);
+    gateway.signal(Signal::TERM);
+    eventually("new connections to be refused", || TcpStream::connect(gateway.address()).is_err());
+    client.send("still here");
+    assert_eq!(client.wire().take(10), Ok(b"still here".to_vec()));
+    assert_eq!(gateway.wait_exit().code(), Some(0));
+    client.expect_close();
+    eventually("the origin to be let go", || origin.open() == 0);
+    assert_eq!(gateway.records().len(), 1);
+}

@@ -107,6 +107,8 @@ fn bytes_before_the_switch_wait_for_it() {
     client.send(ask("/ws") + "early bytes");
     assert_eq!(client.head().status, 101);
     assert_eq!(client.wire().take(11), Ok(b"early bytes".to_vec()));
+    client.half_close();
+    client.expect_close();
     gateway.reconcile(&[&origin]);
 }
 
@@ -251,7 +253,7 @@ fn it_outlives_a_reload() {
     echoes(&mut client, "before");
     gateway.write_config("routes: [{match: \"/new\", respond: {status: 200, body: new}}]");
     gateway.signal(Signal::HUP);
-    eventually("the new plan", || gateway.client().get("/new").status == 200);
+    eventually("the new plan", || gateway.client().get("/new").text() == "new");
     echoes(&mut client, "after");
     assert_eq!(gateway.client().get("/ws").status, 404);
     client.half_close();

@@ -139,7 +139,11 @@ fn an_expectation_without_a_body_does_no_harm() {
 
 #[test]
 fn the_gateway_s_own_refusal_comes_before_100() {
-    let gateway = Gateway::start("limits: {body: 10}\nroutes: [{match: /x, respond: 204}]");
+    let origin = Origin::ok();
+    let gateway = Gateway::start(&format!(
+        "limits: {{body: 10}}\nroutes: [{{match: /x, to: [\"{}\"]}}]",
+        origin.address()
+    ));
     let mut client = gateway.client();
     client.send("POST /none HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
     let response = client.response();
@@ -148,7 +152,8 @@ fn the_gateway_s_own_refusal_comes_before_100() {
     client.send("POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 11\r\n\r\n");
     let response = client.response();
     assert_eq!((response.status, response.interim.len()), (413, 0));
-    gateway.reconcile(&[]);
+    assert_eq!(origin.connections(), 0);
+    gateway.reconcile(&[&origin]);
 }
 
 #[test]

@@ -208,8 +208,8 @@ fn the_answer_flows_before_the_request_has_ended() {
         }
     });
     let gateway = Gateway::to(&origin);
-    let mut client = gateway.client();
     for _ in 0..2 {
+        let mut client = gateway.client();
         client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n01234");
         let head = client.head();
         assert_eq!(head.status, 200);

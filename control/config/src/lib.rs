@@ -5,7 +5,7 @@
 //!
 //! text -> `parse` (YAML, aliases, duplicates) -> `env` (variables) -> `read` (one reader a section) -> [`Config`]
 //!
-//! and all that is known about keys is one table, `spec`, from which [`schema`] and [`reference`] are made too.
+//! and all that is known about keys is one table, `spec`, from which [`schema`] and [`reference()`] are made too.
 
 mod env;
 mod include;

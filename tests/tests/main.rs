@@ -13,6 +13,7 @@ mod keepalive;
 mod limits;
 mod log;
 mod metrics;
+mod mixed;
 mod paths;
 mod redirect_respond;
 mod reload;

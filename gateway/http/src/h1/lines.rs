@@ -77,8 +77,10 @@ impl Lines {
             return Err(HeadError::TooLarge);
         }
         loop {
+            let mut id = None;
             if self.colon == 0 {
-                match &bytes[self.line..] {
+                let line = &bytes[self.line..];
+                match line {
                     [] | [b'\r'] => break,
                     [b'\r', b'\n', ..] => {
                         self.begin_line(self.line + 2);
@@ -87,16 +89,27 @@ impl Lines {
                     _ if head.fields.len() >= limits.fields => return Err(HeadError::TooMany),
                     _ => {}
                 }
-                self.seen += token_length(&bytes[self.seen..]);
-                match bytes.get(self.seen) {
-                    None => break,
-                    Some(b':') if self.seen > self.line => self.colon = self.seen,
-                    Some(_) => return Err(HeadError::Field),
+                if let Some((name, length)) = Name::before_colon(line) {
+                    let is_known = !matches!(name, Name::Other | Name::Alias);
+                    if !is_known && (length == 0 || token_length(&line[..length]) < length) {
+                        return Err(HeadError::Field);
+                    }
+                    id = Some(name);
+                    self.seen = self.line + length;
+                } else {
+                    self.seen += token_length(&bytes[self.seen..]);
+                    match bytes.get(self.seen) {
+                        None => break,
+                        Some(b':') if self.seen > self.line => {}
+                        Some(_) => return Err(HeadError::Field),
+                    }
                 }
+                self.colon = self.seen;
                 self.seen += 1;
             }
             let Some(end) = self.line_end(bytes)? else { break };
-            head.push(field_at(bytes, self.line, self.colon, end));
+            let id = id.unwrap_or_else(|| Name::of(&bytes[self.line..self.colon]));
+            head.push(field_at(bytes, id, self.line, self.colon, end));
             self.begin_line(end + 2);
         }
         if limits.is_head_full(bytes) { Err(HeadError::TooLarge) } else { Ok(Progress::Partial) }
@@ -125,21 +138,23 @@ pub(super) fn field(bytes: &[u8], start: usize, end: usize) -> Result<Field, Hea
     if name == 0 || text.get(name) != Some(&b':') || !is_value(&text[name + 1..]) {
         return Err(HeadError::Field);
     }
-    Ok(field_at(bytes, start, start + name, end))
+    Ok(field_at(bytes, Name::of(&text[..name]), start, start + name, end))
 }
 
 /// The field line between these offsets, whose name is a token and whose value has nothing that may not be there.
-fn field_at(bytes: &[u8], start: usize, colon: usize, end: usize) -> Field {
+#[inline(always)]
+fn field_at(bytes: &[u8], id: Name, start: usize, colon: usize, end: usize) -> Field {
     let mut value = &bytes[colon + 1..end];
-    while let [b' ' | b'\t', rest @ ..] = value {
+    // Space and tab are the only bytes up to the space that a value has.
+    while let [..=b' ', rest @ ..] = value {
         value = rest;
     }
     let value_start = end - value.len();
-    while let [rest @ .., b' ' | b'\t'] = value {
+    while let [rest @ .., ..=b' '] = value {
         value = rest;
     }
     Field {
-        id: Name::of_token(&bytes[start..colon]),
+        id,
         nominated: false,
         name: Range::new(start, colon),
         value: Range::new(value_start, value_start + value.len()),

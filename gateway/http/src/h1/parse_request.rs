@@ -4,7 +4,7 @@ use super::connection::Connection;
 use super::framing::declared;
 use super::lines::{Lines, Progress};
 use super::{Length, target};
-use crate::chars::{is_target, token_length};
+use crate::chars::token_length;
 use crate::{HeadError, HeadLimits, Method, Name, Range, RequestHead, TargetForm, Version};
 
 /// Reads one request head from however few bytes at a time.
@@ -74,10 +74,6 @@ fn request_line(request: &mut RequestHead, bytes: &[u8], end: usize) -> Result<(
         return Err(HeadError::StartLine);
     }
     request.version = self::version(&line[version..])?;
-    let text = &line[method + 1..version - 1];
-    if !is_target(text) {
-        return Err(HeadError::StartLine);
-    }
     request.method = Method::of(&line[..method]);
     request.method_text = Range::new(0, method);
     request.target = Range::new(method + 1, version - 1);
@@ -124,7 +120,8 @@ fn understand(request: &mut RequestHead) -> Result<(), HeadError> {
         }
         request.expect_continue = !request.length.is_empty();
     }
-    request.wants_trailers = head.list(Name::Te).any(|member| member.eq_ignore_ascii_case(b"trailers"));
+    request.wants_trailers =
+        head.has(Name::Te) && head.list(Name::Te).any(|member| member.eq_ignore_ascii_case(b"trailers"));
     Ok(())
 }
 

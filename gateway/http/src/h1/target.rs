@@ -2,9 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use memchr::memchr;
-
-use crate::chars::name_length;
+use crate::chars::{is_target, name_length, path_length};
 use crate::request::Method;
 use crate::{HeadError, Name, Range, RequestHead, TargetForm, Version};
 
@@ -21,7 +19,7 @@ pub(super) fn split(request: &mut RequestHead, bytes: &[u8]) -> Result<(), HeadE
         }
         [b'/', ..] => {
             request.form = TargetForm::Origin;
-            path_and_query(request, bytes, start);
+            path_and_query(request, bytes, start)?;
         }
         b"*" if request.method == Method::Options => {
             request.form = TargetForm::Asterisk;
@@ -39,21 +37,23 @@ pub(super) fn split(request: &mut RequestHead, bytes: &[u8]) -> Result<(), HeadE
             let length = rest.iter().position(|byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len());
             request.form = TargetForm::Absolute;
             request.authority = Range::new(authority_start, authority_start + length);
-            path_and_query(request, bytes, authority_start + length);
+            path_and_query(request, bytes, authority_start + length)?;
         }
     }
     Ok(())
 }
 
-fn path_and_query(request: &mut RequestHead, bytes: &[u8], start: usize) {
+/// Both have only what may stand in a target. Whatever is wrong with an authority before them, [`host`] finds.
+fn path_and_query(request: &mut RequestHead, bytes: &[u8], start: usize) -> Result<(), HeadError> {
     let end = request.target.end as usize;
-    match memchr(b'?', &bytes[start..end]) {
-        Some(offset) => {
-            request.path = Range::new(start, start + offset);
-            request.query = Some(Range::new(start + offset + 1, end));
-        }
-        None => request.path = Range::new(start, end),
+    let path_end = start + path_length(&bytes[start..end]);
+    request.path = Range::new(start, path_end);
+    match &bytes[path_end..end] {
+        [] => {}
+        [b'?', query @ ..] if is_target(query) => request.query = Some(Range::new(path_end + 1, end)),
+        _ => return Err(HeadError::StartLine),
     }
+    Ok(())
 }
 
 /// Finds the host that a request is for. RFC 9112, 3.2: none in HTTP/1.1, more than one, or a malformed one is a
@@ -88,7 +88,7 @@ pub(super) fn host(request: &mut RequestHead) -> Result<(), HeadError> {
 fn host_of(text: &[u8], at: Range) -> Result<Range, HeadError> {
     let (length, port) = match text {
         [b'[', rest @ ..] => {
-            let inside = memchr(b']', rest).ok_or(HeadError::Host)?;
+            let inside = rest.iter().position(|byte| *byte == b']').ok_or(HeadError::Host)?;
             let address = str::from_utf8(&rest[..inside]).map_err(|_| HeadError::Host)?;
             address.parse::<Ipv6Addr>().map_err(|_| HeadError::Host)?;
             (inside + 2, &rest[inside + 1..])
@@ -102,9 +102,10 @@ fn host_of(text: &[u8], at: Range) -> Result<Range, HeadError> {
         [] => true,
         // RFC 3986, 3.2.3 lets the port be empty.
         [b':', digits @ ..] => {
-            digits.len() <= 5
-                && digits.iter().all(u8::is_ascii_digit)
-                && digits.iter().fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0')) <= 0xffff
+            let port = digits.iter().try_fold(0, |sum: u32, digit| {
+                digit.is_ascii_digit().then(|| sum.saturating_mul(10).saturating_add(u32::from(digit - b'0')))
+            });
+            digits.len() <= 5 && port.is_some_and(|port| port <= 0xffff)
         }
         _ => false,
     };

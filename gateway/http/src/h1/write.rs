@@ -14,6 +14,7 @@ impl ChunkHeader {
     /// For a chunk of so many bytes, not 0.
     #[must_use]
     pub fn new(size: usize) -> Self {
+        debug_assert!(size != 0, "would read as a line without a size");
         let mut bytes = [0; 18];
         bytes[16..].copy_from_slice(b"\r\n");
         let (mut start, mut left) = (16, size);

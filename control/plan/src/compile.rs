@@ -6,9 +6,14 @@ use tollgate_config as config;
 use tollgate_config::{At, Config, Problem, TargetKind};
 use tollgate_http::HeadLimits;
 use tollgate_net::Address;
-use tollgate_route::{EncodedSlash, FieldSpec, Normalised, PathRules, PathSpec, RouteSpec, Router, ValueSpec, normalise};
+use tollgate_route::{
+    EncodedSlash, FieldSpec, Normalised, PathRules, PathSpec, RouteSpec, Router, ValueSpec, normalise,
+};
 
-use crate::{Action, Endpoint, PathRewrite, Plan, Pool, Redirect, Respond, Rewrite, Route, Settings, Upstream, UpstreamShare};
+use crate::{
+    Action, Endpoint, PathRewrite, Plan, Pool, Redirect, Respond, Rewrite, Route, Settings, Upstream,
+    UpstreamShare,
+};
 
 /// A plan, and what is doubtful about it.
 #[derive(Debug)]
@@ -24,7 +29,8 @@ pub struct Compiled {
 /// # Errors
 /// Every problem at once.
 pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
-    let mut compiler = Compiler { config, problems: Vec::new(), upstreams: Vec::new(), names: HashMap::new() };
+    let mut compiler =
+        Compiler { config, problems: Vec::new(), upstreams: Vec::new(), names: HashMap::new() };
     compiler.named_upstreams();
     let rules = path_rules(&config.paths);
     let routes: Vec<Route> = config.routes.iter().map(|route| compiler.route(route)).collect();
@@ -43,9 +49,10 @@ pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
     };
     let Compiler { problems, upstreams, .. } = compiler;
     match router {
-        Some(router) if problems.is_empty() => {
-            Ok(Compiled { plan: Plan { settings: settings(config, rules), router, routes, upstreams }, warnings })
-        }
+        Some(router) if problems.is_empty() => Ok(Compiled {
+            plan: Plan { settings: settings(config, rules), router, routes, upstreams },
+            warnings,
+        }),
         _ => Err(problems),
     }
 }
@@ -53,7 +60,11 @@ pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
 fn settings(config: &Config, paths: PathRules) -> Settings {
     let limits = config.limits.clone();
     Settings {
-        head_limits: HeadLimits { line: limits.request_line, head: limits.headers, fields: limits.header_count },
+        head_limits: HeadLimits {
+            line: limits.request_line,
+            head: limits.headers,
+            fields: limits.header_count,
+        },
         limits,
         timeouts: config.timeouts.clone(),
         forwarded: config.forwarded.clone(),
@@ -124,7 +135,11 @@ impl Compiler<'_> {
             name: name_of(route),
             action,
             rewrite,
-            timeouts: timeouts(&self.config.timeouts, upstream.map(|index| &self.config.upstreams[index].timeouts), route),
+            timeouts: timeouts(
+                &self.config.timeouts,
+                upstream.map(|index| &self.config.upstreams[index].timeouts),
+                route,
+            ),
             body_limit: route.body_limit.or(self.config.limits.body),
             buffer: route.buffer.clone(),
             upgrade: route.upgrade.clone(),
@@ -185,12 +200,19 @@ impl Compiler<'_> {
         let near = self.config.upstreams.iter().map(|upstream| upstream.name.value.as_str());
         let near = near.map(|other| (strsim::damerau_levenshtein(name, other), other)).min();
         match near {
-            Some((distance, other)) if distance <= name.len().div_ceil(3) => problem.help(format!("did you mean `{other}`?")),
+            Some((distance, other)) if distance <= name.len().div_ceil(3) => {
+                problem.help(format!("did you mean `{other}`?"))
+            }
             _ => problem,
         }
     }
 
-    fn path_rewrite(&mut self, route: &config::Route, rewrite: &config::PathRewrite, at: At) -> Option<PathRewrite> {
+    fn path_rewrite(
+        &mut self,
+        route: &config::Route,
+        rewrite: &config::PathRewrite,
+        at: At,
+    ) -> Option<PathRewrite> {
         let matched = route.matches.path.as_ref().map(|path| &path.value);
         match (rewrite, matched) {
             (config::PathRewrite::Full(path), _) => Some(PathRewrite::Full(path.clone())),
@@ -242,7 +264,8 @@ impl Compiler<'_> {
                 Ok(Normalised::Unchanged) => path.to_owned(),
                 Ok(Normalised::Changed) => String::from_utf8_lossy(&out).into_owned(),
                 Err(error) => {
-                    let problem = Problem::error(at, format!("no request can have this path: {}", error.as_str()));
+                    let problem =
+                        Problem::error(at, format!("no request can have this path: {}", error.as_str()));
                     self.problems.push(problem.help("`docs/paths.md` has the rule of each byte"));
                     path.to_owned()
                 }
@@ -265,8 +288,7 @@ impl Compiler<'_> {
     fn tie(&self, tie: &tollgate_route::Tie) -> Problem {
         let at = |route: u32| self.config.routes[route as usize].matches.at;
         let message = "this route and an earlier one are equally specific, and a request can match both";
-        Problem::warning(at(tie.second), message)
-            .see(at(tie.first), "the earlier one wins where both match")
+        Problem::warning(at(tie.second), message).see(at(tie.first), "the earlier one wins where both match")
     }
 
     fn router_error(&self, error: &tollgate_route::BuildError) -> Problem {

@@ -58,7 +58,9 @@ mod tests {
         for workers in [1, 2] {
             let listeners = bind(any, workers)?;
             let address = listeners[0].local_addr()?;
-            assert!(listeners.iter().all(|listener| listener.local_addr().is_ok_and(|other| other == address)));
+            assert!(
+                listeners.iter().all(|listener| listener.local_addr().is_ok_and(|other| other == address))
+            );
             for twin in [1, 2] {
                 let error = bind(address, twin).expect_err("a second gateway on the same port");
                 assert_eq!(error.kind(), io::ErrorKind::AddrInUse);

@@ -2,10 +2,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use crate::alarm::Alarm;
 use crate::wheel::{NEVER, TICK_MS, Wheel};
 
 /// A worker's timers. Cloning gives another handle to the same.
@@ -22,16 +24,19 @@ struct Inner {
 
 impl Timers {
     /// Timers for this thread; their driver is started on its runtime, and ends when the last handle is gone.
-    #[must_use]
-    pub fn start() -> Self {
+    ///
+    /// # Errors
+    /// When the kernel gives no timer.
+    pub fn start() -> io::Result<Self> {
+        let alarm = Alarm::new()?;
         let timers = Self(Rc::new(Inner {
             start: Instant::now(),
             wheel: RefCell::new(Wheel::new()),
             sleeping_until: Cell::new(NEVER),
             driver: RefCell::new(None),
         }));
-        crate::spawn(drive(Rc::downgrade(&timers.0)));
-        timers
+        crate::spawn(drive(Rc::downgrade(&timers.0), alarm));
+        Ok(timers)
     }
 
     /// Wakes every task that waits for a deadline, as if something had happened: to look again at what has changed.
@@ -55,8 +60,8 @@ impl std::fmt::Debug for Timers {
 }
 
 impl Inner {
-    fn tick(&self, at: Instant) -> u64 {
-        at.saturating_duration_since(self.start).as_millis() as u64 / TICK_MS
+    fn milliseconds(&self, at: Instant) -> u64 {
+        at.saturating_duration_since(self.start).as_millis() as u64
     }
 }
 
@@ -71,7 +76,8 @@ impl Deadline {
     /// Ends the wait `after` from `now`, or never. Never early, and late by at most two ticks of 8 ms.
     pub fn set(&self, now: Instant, after: Option<Duration>) {
         let due = match after {
-            Some(after) => self.timers.tick(now + after) + 1,
+            // In whole milliseconds, rounded up, and to the end of a tick: never early.
+            Some(after) => (self.timers.milliseconds(now) + after.as_millis() as u64 + 1) / TICK_MS + 1,
             None => NEVER,
         };
         let earlier = self.timers.wheel.borrow_mut().set(self.entry, due);
@@ -103,11 +109,9 @@ impl std::fmt::Debug for Deadline {
     }
 }
 
-/// Turns the wheel: sleeps to the next occupied bucket, looks at it, wakes what is due.
-async fn drive(timers: std::rc::Weak<Inner>) {
+/// Turns the wheel: waits for the next occupied bucket, looks at it, wakes what is due.
+async fn drive(timers: std::rc::Weak<Inner>, alarm: Alarm) {
     let mut woken = Vec::new();
-    // One timer of the runtime, reset again and again: turning the wheel allocates nothing.
-    let mut sleep = std::pin::pin!(tokio::time::sleep(Duration::ZERO));
     poll_fn(|cx| {
         loop {
             let Some(inner) = timers.upgrade() else { return Poll::Ready(()) };
@@ -115,13 +119,14 @@ async fn drive(timers: std::rc::Weak<Inner>) {
             if !driver.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
                 *driver = Some(cx.waker().clone());
             }
-            inner.wheel.borrow_mut().advance(inner.tick(Instant::now()), &mut woken);
+            let now = inner.milliseconds(Instant::now());
+            inner.wheel.borrow_mut().advance(now / TICK_MS, &mut woken);
             woken.drain(..).for_each(Waker::wake);
             let next = inner.wheel.borrow().next_tick();
             inner.sleeping_until.set(next.unwrap_or(NEVER));
             let Some(next) = next else { return Poll::Pending };
-            sleep.as_mut().reset((inner.start + Duration::from_millis(next * TICK_MS)).into());
-            if sleep.as_mut().poll(cx).is_pending() {
+            alarm.set(Duration::from_millis((next * TICK_MS).saturating_sub(now).max(1)));
+            if alarm.poll_rung(cx).is_pending() {
                 return Poll::Pending;
             }
         }
@@ -137,7 +142,7 @@ mod tests {
     fn passes_in_time_and_wakes_its_task() {
         let runtime = crate::Runtime::new().expect("a runtime");
         runtime.run(async {
-            let timers = Timers::start();
+            let timers = Timers::start().expect("timers");
             let (long, short) = (timers.deadline(), timers.deadline());
             let start = Instant::now();
             long.set(start, Some(Duration::from_secs(3600)));

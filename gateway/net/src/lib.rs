@@ -4,6 +4,7 @@
 //! by a simulated network, or by a leaner driver than tokio's. It names few things on purpose.
 
 mod address;
+mod alarm;
 mod deadline;
 mod listener;
 mod runtime;
@@ -13,5 +14,5 @@ mod wheel;
 pub use address::Address;
 pub use deadline::{Deadline, Timers};
 pub use listener::Listener;
-pub use runtime::{Runtime, sleep, spawn, yield_now};
+pub use runtime::{Runtime, spawn, yield_now};
 pub use stream::{Peek, Stream};

@@ -19,7 +19,10 @@ impl Listener {
     ///
     /// # Errors
     /// When the poller refuses the socket.
-    #[expect(deprecated, reason = "its safe successor demands I/O safety, which std's listener has, through unsafe code")]
+    #[expect(
+        deprecated,
+        reason = "its safe successor demands I/O safety, which std's listener has, through unsafe code"
+    )]
     pub fn from_std(listener: TcpListener) -> io::Result<Self> {
         AsyncFd::new(listener).map(Self)
     }

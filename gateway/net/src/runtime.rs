@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::io;
-use std::time::Duration;
 
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
@@ -16,7 +15,8 @@ impl Runtime {
     /// # Errors
     /// When the kernel gives no poller.
     pub fn new() -> io::Result<Self> {
-        Builder::new_current_thread().enable_io().enable_time().build_local(LocalOptions::default()).map(Self)
+        // No timer of tokio's: see `alarm.rs`.
+        Builder::new_current_thread().enable_io().build_local(LocalOptions::default()).map(Self)
     }
 
     /// Runs a future to its end, and all that is spawned meanwhile.
@@ -28,11 +28,6 @@ impl Runtime {
 /// Starts a task on this thread's runtime. A panic in it ends that task only.
 pub fn spawn<F: Future<Output = ()> + 'static>(future: F) {
     tokio::task::spawn_local(future);
-}
-
-/// Waits for a while.
-pub async fn sleep(duration: Duration) {
-    tokio::time::sleep(duration).await;
 }
 
 /// Lets the other tasks of this thread run first.

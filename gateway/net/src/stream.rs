@@ -76,7 +76,6 @@ impl Stream {
         TcpStream::from_std(stream).map(|stream| Self(Kind::Tcp(stream)))
     }
 
-
     /// Reads once into `buffer`; 0 is the end of the peer's direction.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut buffer = ReadBuf::new(buffer);

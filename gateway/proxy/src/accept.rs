@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tollgate_net::{Listener, Stream, sleep};
+use tollgate_net::{Listener, Stream};
 use tollgate_observe::Reason;
 
 use crate::connection::Client;
@@ -18,6 +18,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts until the worker drains, and hands each connection to `serve` here or to another worker.
 pub(crate) async fn accept(worker: Rc<Worker>, listener: Listener, serve: impl Fn(Client)) {
+    let pause = worker.timers.deadline();
     loop {
         let accepted = poll_fn(|cx| {
             if worker.draining.get() {
@@ -31,7 +32,10 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Listener, serve: impl F
             Some(Ok((stream, peer))) => place(&worker, stream, peer, &serve),
             Some(Err(error)) if is_passing(&error) => {}
             // Out of something: connections wait in the kernel's queue meanwhile.
-            Some(Err(_)) => sleep(PAUSE).await,
+            Some(Err(_)) => {
+                pause.set(Instant::now(), Some(PAUSE));
+                poll_fn(|cx| pause.poll_passed(cx)).await;
+            }
         }
     }
 }

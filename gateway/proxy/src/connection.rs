@@ -48,11 +48,8 @@ impl Drop for Guard {
 
 /// Serves a connection to its end. `exchange` carries requests for as long as they follow each other, and gives the
 /// connection back when it has nothing more to read, or not at all when it is to be closed.
-pub(crate) async fn serve<F>(
-    mut client: Client,
-    exchange: impl Fn(Client) -> F,
-    exchanges: Rc<FuturePool<F>>,
-) where
+pub(crate) async fn serve<F>(mut client: Client, exchange: impl Fn(Client) -> F, exchanges: Rc<FuturePool<F>>)
+where
     F: Future<Output = Option<Client>>,
 {
     client.deadline.set(Instant::now(), client.worker().idle_timeout());

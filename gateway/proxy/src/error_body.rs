@@ -22,7 +22,12 @@ impl Flavour {
     pub fn for_accept(accept: Option<&[u8]>) -> Self {
         let members = accept.unwrap_or_default().split(|byte| *byte == b',');
         let kinds = members.filter_map(|member| {
-            let media = member.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
+            let media = member
+                .split(|byte| *byte == b';')
+                .next()
+                .unwrap_or_default()
+                .trim_ascii()
+                .to_ascii_lowercase();
             match media.as_slice() {
                 b"text/html" | b"application/xhtml+xml" => Some(Self::Html),
                 b"text/plain" => Some(Self::Text),
@@ -77,7 +82,8 @@ pub fn error_body(
 
 /// A request id may be the client's own word: nothing but plain characters may go into a page or a document.
 fn escaped(flavour: Flavour, id: &[u8]) -> String {
-    let plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | b'\'');
+    let plain =
+        |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'<' | b'>' | b'&' | b'\'');
     let keep = |byte: &&u8| flavour == Flavour::Text || plain(byte);
     id.iter().filter(|byte| byte.is_ascii_graphic()).filter(keep).map(|byte| char::from(*byte)).collect()
 }
@@ -112,7 +118,10 @@ mod tests {
 
     #[test]
     fn own_bodies_are_filled_in() {
-        let bodies = ErrorBodies { text: Some("{status}|{title}|{reason}|{request_id}".to_owned()), ..ErrorBodies::default() };
+        let bodies = ErrorBodies {
+            text: Some("{status}|{title}|{reason}|{request_id}".to_owned()),
+            ..ErrorBodies::default()
+        };
         let body = error_body(Flavour::Text, &bodies, 502, Reason::ConnectionRefused, b"id1");
         assert_eq!(body, "502|Bad Gateway|connection_refused|id1");
     }

@@ -66,7 +66,12 @@ pub(crate) async fn exchange(mut client: Client) -> Option<Client> {
 }
 
 /// Receives one request and sees it through.
-async fn request(client: &mut Client, worker: &Rc<Worker>, scratch: &mut Scratch, active: &Rc<ActivePlan>) -> Next {
+async fn request(
+    client: &mut Client,
+    worker: &Rc<Worker>,
+    scratch: &mut Scratch,
+    active: &Rc<ActivePlan>,
+) -> Next {
     let settings = &active.plan.settings;
     match receive(client, worker, scratch, &settings.head_limits).await {
         Received::Request => {}
@@ -179,9 +184,11 @@ async fn forward(
     if let Some(Collected { spool, .. }) = body {
         scratch.to_upstream.spool_into(spool);
     }
-    let mut fresh = false;
+    // A request that came in one piece has just come: one look at the clock less.
+    let mut from_pool =
+        scratch.ledger.started().filter(|_| length.is_none()).or_else(|| Some(Instant::now()));
     loop {
-        let mut connection = match connect(client, &pool, route, fresh).await {
+        let mut connection = match connect(client, &pool, route, from_pool).await {
             Ok((connection, took)) => {
                 scratch.ledger.connect = took;
                 connection
@@ -197,9 +204,14 @@ async fn forward(
         if let Some(bounds) = route.buffer.response {
             scratch.to_client.spool_into(Spool::new(bounds));
         }
-        let now = scratch.ledger.started().filter(|_| scratch.ledger.connect.is_none()).unwrap_or_else(Instant::now);
+        let now = scratch
+            .ledger
+            .started()
+            .filter(|_| scratch.ledger.connect.is_none())
+            .unwrap_or_else(Instant::now);
         let upstream = &mut connection;
-        let parties = Parties { worker, client, scratch, upstream, settings, route, upgrade, collected: length };
+        let parties =
+            Parties { worker, client, scratch, upstream, settings, route, upgrade, collected: length };
         let mut exchange = Exchange::new(parties, now);
         let end = poll_fn(|cx| exchange.poll(cx)).await;
         let (now, keep, reset) = (exchange.now(), exchange.keep_client, exchange.must_reset());
@@ -221,7 +233,7 @@ async fn forward(
                 // one cannot meet that again, so this happens once.
                 worker.stats.upstream_stale(pool.slot());
                 scratch.to_upstream.clear();
-                fresh = true;
+                from_pool = None;
             }
             End::Failed { reason, begun, .. } => {
                 drop(connection);
@@ -235,7 +247,8 @@ async fn forward(
                 }
                 scratch.to_upstream.clear();
                 scratch.to_client.clear();
-                let whole = scratch.request.length.is_empty() || scratch.ledger.bytes_in == declared(&scratch.request);
+                let whole = scratch.request.length.is_empty()
+                    || scratch.ledger.bytes_in == declared(&scratch.request);
                 let close = !whole || !scratch.request.keep_alive;
                 return respond::error(client, worker, scratch, settings, reason, close).await;
             }
@@ -252,9 +265,15 @@ fn declared(request: &RequestHead) -> u64 {
     }
 }
 
-async fn unavailable(client: &mut Client, worker: &Worker, scratch: &mut Scratch, active: &ActivePlan) -> Next {
+async fn unavailable(
+    client: &mut Client,
+    worker: &Worker,
+    scratch: &mut Scratch,
+    active: &ActivePlan,
+) -> Next {
     let close = !pass_over_body(scratch) || !scratch.request.keep_alive;
-    respond::error(client, worker, scratch, &active.plan.settings, Reason::DestinationUnavailable, close).await
+    respond::error(client, worker, scratch, &active.plan.settings, Reason::DestinationUnavailable, close)
+        .await
 }
 
 /// Whether the request asks for an upgrade, to nothing but what the route allows.
@@ -266,15 +285,15 @@ fn allows_upgrade(route: &Route, request: &RequestHead) -> bool {
     })
 }
 
-/// A connection from the pool, or else a new one and how long that took.
+/// A connection from the pool, as it is at the given time, or else a new one and how long that took.
 async fn connect(
     client: &mut Client,
     pool: &Rc<Pool>,
     route: &Route,
-    fresh: bool,
+    now: Option<Instant>,
 ) -> Result<(Connection, Option<std::time::Duration>), Reason> {
-    if !fresh {
-        let kept = poll_fn(|cx| Poll::Ready(pool.take(cx))).await;
+    if let Some(now) = now {
+        let kept = poll_fn(|cx| Poll::Ready(pool.take(now, cx))).await;
         if let Some(connection) = kept {
             return Ok((connection, None));
         }
@@ -296,7 +315,13 @@ async fn connect(
 }
 
 /// The upstream has done its part: the client takes the rest in its own time.
-async fn finish(client: &mut Client, scratch: &mut Scratch, route: &Route, mut now: Instant, keep: bool) -> Next {
+async fn finish(
+    client: &mut Client,
+    scratch: &mut Scratch,
+    route: &Route,
+    mut now: Instant,
+    keep: bool,
+) -> Next {
     let Scratch { to_client, ledger, .. } = scratch;
     if !to_client.is_empty() {
         client.deadline.set(now, route.timeouts.write);

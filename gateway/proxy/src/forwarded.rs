@@ -87,7 +87,11 @@ pub(crate) fn write(
     if let Some(pseudonym) = &settings.via {
         out.extend_from_slice(b"Via: ");
         append_all(out, request, Name::Via);
-        out.extend_from_slice(if request.version == tollgate_http::Version::Http11 { b"1.1 " } else { b"1.0 " });
+        out.extend_from_slice(if request.version == tollgate_http::Version::Http11 {
+            b"1.1 "
+        } else {
+            b"1.0 "
+        });
         out.extend_from_slice(pseudonym.as_bytes());
         out.extend_from_slice(b"\r\n");
     }

@@ -58,7 +58,11 @@ impl Reading<'_> {
         loop {
             if client.deadline.poll_passed(cx).is_ready() {
                 let begun = scratch.ledger.is_open();
-                return Poll::Ready(if begun { Received::Refused(Reason::HeaderTimeout) } else { Received::Nothing });
+                return Poll::Ready(if begun {
+                    Received::Refused(Reason::HeaderTimeout)
+                } else {
+                    Received::Nothing
+                });
             }
             let mut buffer = worker.receive.borrow_mut();
             let count = match ready!(client.stream.poll_read(cx, &mut buffer)) {

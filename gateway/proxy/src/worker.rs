@@ -120,7 +120,7 @@ impl std::fmt::Debug for Worker {
 impl Worker {
     fn new(setup: WorkerSetup) -> io::Result<Rc<Self>> {
         let WorkerSetup { id, plan, mailboxes, loads, registry, stats, log, .. } = setup;
-        let timers = Timers::start();
+        let timers = Timers::start()?;
         let mut upstreams = Upstreams::new(id, timers.clone(), stats.clone(), registry.clone());
         let active = ActivePlan::new(plan, &mut upstreams, &registry, id);
         Ok(Rc::new(Self {

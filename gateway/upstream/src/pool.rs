@@ -92,10 +92,9 @@ impl Pool {
     }
 
     /// The connection that was used last and on which nothing has happened since.
-    pub fn take(self: &Rc<Self>, cx: &mut Context<'_>) -> Option<Connection> {
+    pub fn take(self: &Rc<Self>, now: Instant, cx: &mut Context<'_>) -> Option<Connection> {
         let settings = self.settings.borrow();
         let mut idle = self.idle.borrow_mut();
-        let now = Instant::now();
         while let Some(candidate) = idle.pop_back() {
             self.count_idle(-1);
             let fresh = settings
@@ -134,9 +133,7 @@ impl Pool {
         }
         guard.suspend();
         let mut idle = pool.idle.borrow_mut();
-        if idle.len() >= settings.max_idle as usize
-            && idle.pop_front().is_some()
-        {
+        if idle.len() >= settings.max_idle as usize && idle.pop_front().is_some() {
             pool.forget(1);
         }
         if idle.is_empty() {

@@ -47,7 +47,15 @@ impl Upstreams {
     /// An empty table for a worker.
     #[must_use]
     pub fn new(worker: usize, timers: Timers, stats: Arc<WorkerStats>, registry: Arc<Registry>) -> Self {
-        Self { worker, timers, stats, registry, pools: HashMap::new(), idle: HashMap::new(), upstreams: HashMap::new() }
+        Self {
+            worker,
+            timers,
+            stats,
+            registry,
+            pools: HashMap::new(),
+            idle: HashMap::new(),
+            upstreams: HashMap::new(),
+        }
     }
 
     /// The upstreams of a plan, by its indices. What it does not name any longer is forgotten, and its idle
@@ -62,7 +70,13 @@ impl Upstreams {
                 let key = (planned.name.clone(), endpoint.address.clone());
                 let pool = self.pools.get(&key).cloned().unwrap_or_else(|| {
                     let (timers, stats) = (&self.timers, self.stats.clone());
-                    Pool::new(endpoint.address.clone(), planned.pool.clone(), (slot, idle.clone()), timers, stats)
+                    Pool::new(
+                        endpoint.address.clone(),
+                        planned.pool.clone(),
+                        (slot, idle.clone()),
+                        timers,
+                        stats,
+                    )
                 });
                 pool.change(&planned.pool);
                 pools.insert(key, pool.clone());

@@ -128,12 +128,8 @@ fn pass_over_body(scratch: &mut Scratch) -> bool {
 
 /// The client's own id if it is to be accepted and fit to be written into a log, else a new one.
 fn identify(settings: &RequestId, worker: &Worker, scratch: &mut Scratch) {
-    const LONGEST: usize = 128;
-    let own = scratch.request.head.get_by_text(settings.header.as_bytes()).filter(|id| {
-        settings.accept && (1..=LONGEST).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
-    });
     let id = &mut scratch.ledger.request_id;
-    match own {
+    match own_id(settings, &scratch.request) {
         Some(own) => id.extend_from_slice(own),
         None => {
             let mut text = [0; 32];
@@ -141,6 +137,19 @@ fn identify(settings: &RequestId, worker: &Worker, scratch: &mut Scratch) {
             id.extend_from_slice(&text);
         }
     }
+}
+
+/// The client's own id, if it is to be accepted and fit to be written into a log.
+pub(crate) fn own_id<'a>(settings: &RequestId, request: &'a RequestHead) -> Option<&'a [u8]> {
+    const LONGEST: usize = 128;
+    request.head.get_by_text(settings.header.as_bytes()).filter(|id| {
+        settings.accept && (1..=LONGEST).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
+    })
+}
+
+/// Whether the request says itself that its body is longer than the route takes.
+pub(crate) fn declares_too_much(route: &Route, request: &RequestHead) -> bool {
+    matches!((route.body_limit, request.length), (Some(limit), Length::Exactly(length)) if length > limit)
 }
 
 /// Forwards a request to an endpoint of its route.
@@ -152,9 +161,7 @@ async fn forward(
     index: u32,
 ) -> Next {
     let (settings, route) = (&active.plan.settings, active.route(index));
-    if let (Some(limit), Length::Exactly(length)) = (route.body_limit, scratch.request.length)
-        && length > limit
-    {
+    if declares_too_much(route, &scratch.request) {
         return respond::error(client, worker, scratch, settings, Reason::BodyTooLarge, true).await;
     }
     if let Some(rewrite) = &route.rewrite.path {
@@ -277,7 +284,7 @@ async fn unavailable(
 }
 
 /// Whether the request asks for an upgrade, to nothing but what the route allows.
-fn allows_upgrade(route: &Route, request: &RequestHead) -> bool {
+pub(crate) fn allows_upgrade(route: &Route, request: &RequestHead) -> bool {
     let Some(protocols) = request.upgrade else { return false };
     request.slice(protocols).split(|byte| *byte == b',').all(|protocol| {
         let name = protocol.split(|byte| *byte == b'/').next().unwrap_or_default().trim_ascii();

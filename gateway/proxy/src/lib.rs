@@ -10,6 +10,8 @@
 //! 6. [`exchange`]: the request goes out, the response comes back, both stream.
 //! 7. [`respond`]: or the gateway answers itself: an error, a redirect, a fixed response.
 //! 8. [`ledger`]: what happened is recorded, whatever way it ended.
+//!
+//! [`rehearse`] takes a request through the same functions without a socket, for `tollgate explain`.
 
 mod accept;
 mod active;
@@ -25,6 +27,7 @@ mod future_pool;
 mod ledger;
 mod linger;
 mod receive;
+mod rehearse;
 mod respond;
 mod scratch;
 mod spool;
@@ -32,4 +35,5 @@ mod tunnel;
 mod worker;
 
 pub use error_body::{Flavour, error_body};
+pub use rehearse::{NEW_ID, Outcome, Rehearsal, rehearse};
 pub use worker::{Control, Mailbox, WorkerSetup, run_worker};

@@ -139,7 +139,8 @@ fn refused(scratch: &mut Scratch, error: HeadError) -> Received {
     Received::Refused(reason(error))
 }
 
-fn reason(error: HeadError) -> Reason {
+/// What the client is told of it.
+pub(crate) fn reason(error: HeadError) -> Reason {
     match error {
         HeadError::StartLine => Reason::BadRequestLine,
         HeadError::Version => Reason::UnsupportedVersion,

@@ -7,7 +7,7 @@
 mod client_head;
 mod receiving;
 mod sending;
-mod upstream_head;
+pub(crate) mod upstream_head;
 
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};

@@ -11,7 +11,7 @@ use crate::forwarded;
 use crate::scratch::Scratch;
 
 /// What the head is made of.
-pub(super) struct Outgoing<'a> {
+pub(crate) struct Outgoing<'a> {
     pub scratch: &'a Scratch,
     pub peer: SocketAddr,
     pub settings: &'a Settings,
@@ -24,7 +24,7 @@ pub(super) struct Outgoing<'a> {
 
 /// Appends the head. Fields go as the client wrote them and in its order, less those that concern its connection
 /// only and those that the gateway says itself, which follow.
-pub(super) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
+pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
     let Outgoing { scratch, settings, route, .. } = outgoing;
     let Scratch { request, path, rewritten, ledger, .. } = *scratch;
     let path = if rewritten.is_empty() { normal_path(request, path) } else { rewritten };

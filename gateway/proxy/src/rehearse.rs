@@ -1,0 +1,236 @@
+//! What a worker would do with a request, without a socket: for `tollgate explain`.
+//!
+//! Every step is the worker's own function, so that what is shown is what would happen.
+
+use std::net::SocketAddr;
+
+use tollgate_http::h1::{Length, Progress, RequestParser};
+use tollgate_observe::Reason;
+use tollgate_plan::{Action, Plan, Route};
+use tollgate_route::{Explanation, normalise};
+
+use crate::decide::{Routed, decide, normal_path};
+use crate::exchange::upstream_head::{self, Outgoing};
+use crate::forward::{allows_upgrade, declares_too_much, own_id};
+use crate::receive;
+use crate::respond;
+use crate::scratch::Scratch;
+
+/// Stands in for a request id that a worker would draw.
+pub const NEW_ID: &str = "<new id>";
+
+/// What a worker would do with a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rehearsal {
+    /// The path as sent, without query; empty if the head was not understood.
+    pub sent_path: Vec<u8>,
+    /// Its normal form, which is matched; empty if it has none.
+    pub path: Vec<u8>,
+    /// Which route takes the request, and why the others do not; nothing if it was refused before that question.
+    pub explanation: Option<Explanation>,
+    /// What comes of it.
+    pub outcome: Outcome,
+}
+
+/// What comes of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The gateway answers with an error of its own.
+    Refused {
+        /// Why, and with what status.
+        reason: Reason,
+        /// More on it, when there is more to say.
+        detail: Option<&'static str>,
+    },
+    /// The winner forwards it.
+    Forward {
+        /// The path that goes upstream, without query.
+        path: Vec<u8>,
+        /// The head that goes upstream, from the request line to the empty line, as the route's first endpoint would
+        /// get it.
+        head: Vec<u8>,
+        /// Whether the request asks for an upgrade that the route allows.
+        upgrade: bool,
+    },
+    /// The winner redirects.
+    Redirect {
+        /// The `Location`.
+        location: Vec<u8>,
+    },
+    /// The winner answers with its fixed response.
+    Respond,
+}
+
+/// Takes a request through the plan as a worker would. `head` is the whole head as it would be received, `peer` the
+/// client's address.
+#[must_use]
+pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr) -> Rehearsal {
+    let mut scratch = Scratch::default();
+    let mut rehearsal = Rehearsal {
+        sent_path: Vec::new(),
+        path: Vec::new(),
+        explanation: None,
+        outcome: refused(Reason::IncompleteRequest, None),
+    };
+    match RequestParser::default().advance(head, &mut scratch.request, &plan.settings.head_limits) {
+        Ok(Progress::Complete(_)) => {}
+        Ok(Progress::Partial) => return rehearsal,
+        Err(error) => {
+            rehearsal.outcome = refused(receive::reason(error), None);
+            return rehearsal;
+        }
+    }
+    rehearsal.sent_path = scratch.request.slice(scratch.request.path).to_vec();
+    let route = match decide(plan, &mut scratch) {
+        Err(Reason::BadPath) => {
+            let error = normalise(&rehearsal.sent_path, &plan.settings.paths, &mut Vec::new()).err();
+            rehearsal.outcome = refused(Reason::BadPath, error.map(|error| error.as_str()));
+            return rehearsal;
+        }
+        Err(Reason::ConnectRefused) => {
+            rehearsal.outcome = refused(Reason::ConnectRefused, None);
+            return rehearsal;
+        }
+        other => other,
+    };
+    let Scratch { request, path, .. } = &scratch;
+    rehearsal.path = normal_path(request, path).to_vec();
+    rehearsal.explanation = Some(plan.router.explain(&Routed { request, path: normal_path(request, path) }));
+    rehearsal.outcome = match route {
+        Err(reason) => refused(reason, None),
+        Ok(index) => act(plan, &plan.routes[index as usize], &mut scratch, peer),
+    };
+    rehearsal
+}
+
+fn refused(reason: Reason, detail: Option<&'static str>) -> Outcome {
+    Outcome::Refused { reason, detail }
+}
+
+/// What the route makes of it.
+fn act(plan: &Plan, route: &Route, scratch: &mut Scratch, peer: SocketAddr) -> Outcome {
+    let shares = match &route.action {
+        Action::Respond(_) => return Outcome::Respond,
+        Action::Redirect(redirect) => {
+            let mut location = Vec::new();
+            respond::location(&mut location, redirect, scratch);
+            return Outcome::Redirect { location };
+        }
+        Action::Forward(shares) => shares,
+    };
+    if declares_too_much(route, &scratch.request) {
+        return refused(Reason::BodyTooLarge, None);
+    }
+    let upstreams =
+        shares.iter().filter(|share| share.weight > 0).map(|share| &plan.upstreams[share.upstream]);
+    let mut endpoints =
+        upstreams.flat_map(|upstream| &upstream.endpoints).filter(|endpoint| endpoint.weight > 0);
+    let Some(endpoint) = endpoints.next() else {
+        return refused(Reason::DestinationUnavailable, Some("every endpoint has weight 0"));
+    };
+    if let Some(rewrite) = &route.rewrite.path {
+        let Scratch { request, path, rewritten, .. } = scratch;
+        rewrite.apply(normal_path(request, path), rewritten);
+    }
+    let settings = &plan.settings;
+    if settings.request_id.enabled {
+        let Scratch { request, ledger, .. } = scratch;
+        ledger.request_id = own_id(&settings.request_id, request).unwrap_or(NEW_ID.as_bytes()).to_vec();
+    }
+    let collected = match scratch.request.length {
+        Length::Exactly(length) if length > 0 && route.buffer.request.is_some() => Some(length),
+        _ => None,
+    };
+    let upgrade = allows_upgrade(route, &scratch.request);
+    let endpoint = endpoint.address.to_string();
+    let mut head = Vec::new();
+    let outgoing = Outgoing { scratch, peer, settings, route, endpoint: &endpoint, upgrade, collected };
+    upstream_head::write(&mut head, &outgoing);
+    let Scratch { request, path, rewritten, .. } = scratch;
+    let path = if rewritten.is_empty() { normal_path(request, path) } else { rewritten };
+    Outcome::Forward { path: path.to_vec(), head, upgrade }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_config::from_text;
+
+    use super::*;
+
+    fn plan(text: &str) -> Plan {
+        let loaded = from_text("test.yaml", &format!("listen: 127.0.0.1:0\n{text}"), &|_| None);
+        let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
+        tollgate_plan::compile(&config).expect("it compiles").plan
+    }
+
+    fn run(plan: &Plan, head: &str) -> Rehearsal {
+        rehearse(plan, head.as_bytes(), SocketAddr::from(([192, 0, 2, 1], 4711)))
+    }
+
+    const ROUTES: &str = "\
+request_id: on
+routes:
+  - {match: /v1/*, to: \"10.0.0.1:80\", rewrite: {prefix: /}, limits: {body: 10}}
+  - {match: /old, redirect: {path: /new, status: 301}}
+  - {match: /fixed, respond: 204}
+";
+
+    #[test]
+    fn the_head_is_the_one_that_a_worker_writes() {
+        let rehearsal =
+            run(&plan(ROUTES), "GET /v1/./a?b HTTP/1.1\r\nHost: h\r\nKeep-Alive: 5\r\nX-A: 1\r\n\r\n");
+        assert_eq!(rehearsal.sent_path, b"/v1/./a");
+        assert_eq!(rehearsal.path, b"/v1/a");
+        let explanation = rehearsal.explanation.expect("it was routed");
+        assert_eq!((explanation.winner, explanation.others.len()), (Some(0), 2));
+        let Outcome::Forward { path, head, upgrade } = rehearsal.outcome else { panic!("forwarded") };
+        assert_eq!((path.as_slice(), upgrade), (b"/a".as_slice(), false));
+        let head = String::from_utf8(head).expect("text");
+        assert_eq!(
+            head,
+            "GET /a?b HTTP/1.1\r\nHost: h\r\nX-A: 1\r\nX-Forwarded-For: 192.0.2.1\r\n\
+             X-Forwarded-Proto: http\r\nX-Forwarded-Host: h\r\nX-Request-Id: <new id>\r\n\r\n"
+        );
+    }
+
+    #[test]
+    fn what_the_gateway_answers_itself() {
+        let plan = plan(ROUTES);
+        let outcome = |head: &str| run(&plan, head).outcome;
+        let location = b"http://h:81/new?q".to_vec();
+        assert_eq!(outcome("GET /old?q HTTP/1.1\r\nHost: h:81\r\n\r\n"), Outcome::Redirect { location });
+        assert_eq!(outcome("GET /fixed HTTP/1.1\r\nHost: h\r\n\r\n"), Outcome::Respond);
+    }
+
+    #[test]
+    fn refusals() {
+        let plan = plan(ROUTES);
+        for (head, reason, routed) in [
+            ("GET /nowhere HTTP/1.1\r\nHost: h\r\n\r\n", Reason::NoRoute, true),
+            ("GET /a%2Fb HTTP/1.1\r\nHost: h\r\n\r\n", Reason::BadPath, false),
+            ("GET /v1 HTTP/1.1\r\n\r\n", Reason::BadHost, false),
+            ("GET /v1 HTTP/1.1\r\nHost: h\r\n", Reason::IncompleteRequest, false),
+            ("CONNECT h:1 HTTP/1.1\r\nHost: h:1\r\n\r\n", Reason::ConnectRefused, false),
+            ("POST /v1 HTTP/1.1\r\nHost: h\r\nContent-Length: 11\r\n\r\n", Reason::BodyTooLarge, true),
+        ] {
+            let rehearsal = run(&plan, head);
+            let Outcome::Refused { reason: found, .. } = rehearsal.outcome else { panic!("{head}: refused") };
+            assert_eq!((found, rehearsal.explanation.is_some()), (reason, routed), "{head}");
+        }
+    }
+
+    #[test]
+    fn nobody_takes_requests() {
+        let mut plan = plan(ROUTES);
+        plan.upstreams[0].endpoints[0].weight = 0;
+        let rehearsal = run(&plan, "GET /v1 HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert!(matches!(rehearsal.outcome, Outcome::Refused { reason: Reason::DestinationUnavailable, .. }));
+    }
+
+    #[test]
+    fn an_accepted_id_goes_on() {
+        let rehearsal = run(&plan(ROUTES), "GET /v1 HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\n\r\n");
+        let Outcome::Forward { head, .. } = rehearsal.outcome else { panic!("forwarded") };
+        assert!(String::from_utf8_lossy(&head).contains("X-Request-Id: mine\r\n"));
+    }
+}

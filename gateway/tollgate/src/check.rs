@@ -1,20 +1,32 @@
-//! `tollgate check FILE`.
+//! `tollgate check FILE...`.
 
-use std::path::Path;
+use std::fmt::Display;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::compiled;
+use crate::print::print;
 
-/// Says every problem; the exit status says whether the file can be run.
-pub fn check(file: &Path) -> ExitCode {
-    let (good, problems) = compiled::read(file);
-    compiled::show(&problems);
-    match good {
-        Some(good) => {
-            let (routes, upstreams) = (good.plan.routes.len(), good.plan.upstreams.len());
-            println!("{} is good: {routes} routes, {upstreams} upstreams", file.display());
-            ExitCode::SUCCESS
+/// Says every problem of every file; the exit status says whether all can be run.
+pub fn check(files: &[PathBuf]) -> ExitCode {
+    let mut good_ones = String::new();
+    let mut code = ExitCode::SUCCESS;
+    for file in files {
+        let (good, problems) = compiled::read(file);
+        compiled::show(&problems);
+        match good {
+            Some(good) => {
+                let routes = counted(good.plan.routes.len(), "route");
+                let upstreams = counted(good.plan.upstreams.len(), "upstream");
+                good_ones.push_str(&format!("{} is good: {routes}, {upstreams}\n", compiled::name(file)));
+            }
+            None => code = ExitCode::FAILURE,
         }
-        None => ExitCode::FAILURE,
     }
+    print(&good_ones, code)
+}
+
+/// "1 route", "2 routes".
+pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == N::from(1) { "" } else { "s" })
 }

@@ -1,12 +1,21 @@
 //! The command line.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 
 /// An API gateway that takes the lowest toll on each request, and can prove it.
 #[derive(Debug, Parser)]
-#[command(name = "tollgate", version, propagate_version = true)]
+#[command(
+    name = "tollgate",
+    version,
+    propagate_version = true,
+    arg_required_else_help = true,
+    after_help = "`tollgate demo` shows it at work; `tollgate help COMMAND` tells more about a command.",
+    after_long_help = TOP
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -16,14 +25,165 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the gateway with a config file.
+    /// Run the gateway with a configuration file.
+    ///
+    /// It runs in the foreground. Start and stop are told on standard error; if the access log goes to `stdout`,
+    /// nothing else does.
+    #[command(after_long_help = RUN)]
     Run {
-        /// The config file (YAML).
+        /// The configuration file (YAML or JSON).
         file: PathBuf,
     },
-    /// Check a config file: every problem at once. Exit status 0 if it is good, 1 if not.
+    /// Check configuration files: every problem at once, each with its place.
+    ///
+    /// Says what `run` would say, and opens no socket.
+    #[command(after_long_help = CHECK)]
     Check {
-        /// The config file (YAML).
-        file: PathBuf,
+        /// The configuration files; `-` is standard input.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
     },
+    /// Say which route takes a request and why the others do not, what would be changed, and where it would go.
+    ///
+    /// The request goes through the same code as in a running gateway. No socket is opened.
+    #[command(after_long_help = EXPLAIN)]
+    Explain(Question),
+    /// Start two small services and the gateway in front of them, and say what to try.
+    ///
+    /// Everything listens on this machine only, and is gone when it ends.
+    #[command(after_long_help = DEMO)]
+    Demo(Addresses),
+    /// Print the JSON Schema of the configuration, from which editors complete and check.
+    #[command(after_long_help = SCHEMA)]
+    Schema,
+    /// Print every key of the configuration with its meaning, values and default, as Markdown.
+    Reference,
+    /// Print a shell's completion script.
+    #[command(after_long_help = COMPLETIONS)]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the manual page of tollgate, or of one of its commands.
+    #[command(after_long_help = MAN)]
+    Man {
+        /// The command.
+        command: Option<String>,
+    },
+}
+
+/// The request to explain.
+#[derive(Clone, Debug, Args)]
+pub struct Question {
+    /// The configuration file; `-` is standard input.
+    pub file: PathBuf,
+    /// The method; case matters (RFC 9110, 9.1).
+    pub method: String,
+    /// `/path?query`, `host/path` or `http://host:port/path`. Without a host it is the first `listen` address.
+    pub url: String,
+    /// A header field of the request; may be given more than once. `Host` replaces the one from the URL.
+    #[arg(short = 'H', long = "header", value_name = "NAME: VALUE")]
+    pub headers: Vec<String>,
+    /// The client's address, which decides whether it is a trusted proxy.
+    #[arg(long, value_name = "ADDRESS", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub from: IpAddr,
+    /// Show every route that does not win, not only the nearest.
+    #[arg(long)]
+    pub all: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where the demo listens.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Addresses {
+    /// Where the gateway listens; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)))]
+    pub listen: SocketAddr,
+    /// Where the admin listener is; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from((Ipv4Addr::LOCALHOST, 9901)))]
+    pub admin: SocketAddr,
+}
+
+const TOP: &str = "\
+Examples:
+  tollgate demo                                a gateway with two services to play with
+  tollgate check tollgate.yaml                 is the file good?
+  tollgate explain tollgate.yaml GET /v1/x     where would this request go, and why?
+  tollgate run tollgate.yaml                   serve
+
+The smallest useful file:
+  listen: 127.0.0.1:8080
+  routes:
+    - match: api.example.com/v1/*
+      to: [10.0.0.1:8080, 10.0.0.2:8080]";
+
+const RUN: &str = "\
+Signals:
+  SIGHUP            read the file again; if it is not good the gateway goes on with what it has
+  SIGUSR1           open the access log anew, after a rotation
+  SIGTERM, SIGINT   accept no more, let requests in flight end (at most `timeouts.drain`), stop;
+                    a second one stops at once
+
+Exit status:
+  0  stopped by a signal
+  1  it could not start, or a worker failed
+
+Example:
+  tollgate run /etc/tollgate/tollgate.yaml";
+
+const CHECK: &str = "\
+Exit status:
+  0  every file is good; there may be warnings
+  1  one is not
+
+Examples:
+  tollgate check tollgate.yaml
+  tollgate check sites/*.yaml
+  render-config | tollgate check -";
+
+const EXPLAIN: &str = "\
+Exit status:
+  0  a route takes the request
+  1  none does, or the request is refused
+  2  the command line or the file is not good
+
+Examples:
+  tollgate explain tollgate.yaml GET '/v1/users?page=2'
+  tollgate explain tollgate.yaml GET http://shop.example.com/ -H 'X-Canary: always'
+  tollgate explain tollgate.yaml POST api.example.com/v1/orders --json
+  tollgate explain tollgate.yaml GET /v1/users -H 'X-Forwarded-For: 203.0.113.7' --from 10.0.0.1";
+
+const DEMO: &str = "\
+Examples:
+  tollgate demo
+  tollgate demo --listen 127.0.0.1:8081 --admin 127.0.0.1:9902
+  tollgate demo --listen 127.0.0.1:0 --admin 127.0.0.1:0";
+
+const SCHEMA: &str = "\
+Example, for an editor with the YAML language server:
+  tollgate schema > tollgate.schema.json
+  and as the first line of the configuration:
+  # yaml-language-server: $schema=tollgate.schema.json";
+
+const COMPLETIONS: &str = "\
+Examples:
+  tollgate completions bash > /etc/bash_completion.d/tollgate
+  tollgate completions zsh > \"${fpath[1]}/_tollgate\"
+  tollgate completions fish > ~/.config/fish/completions/tollgate.fish";
+
+const MAN: &str = "\
+Examples:
+  tollgate man | man -l -
+  tollgate man explain > tollgate-explain.1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
 }

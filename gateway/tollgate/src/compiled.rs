@@ -1,8 +1,9 @@
 //! From a file to a plan.
 
+use std::io::{IsTerminal, Read};
 use std::path::Path;
 
-use tollgate_config::{Config, Problems, load};
+use tollgate_config::{At, Config, Loaded, Problem, Problems, from_text, load};
 use tollgate_plan::{Plan, compile};
 
 /// A config that is good, and its plan.
@@ -14,9 +15,19 @@ pub struct Good {
     pub plan: Plan,
 }
 
-/// Reads and compiles a file. The problems, warnings included, can be there in both cases.
+/// Whether this stands for standard input.
+pub fn is_standard_input(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+/// What to call a file.
+pub fn name(file: &Path) -> String {
+    if is_standard_input(file) { "standard input".to_owned() } else { file.display().to_string() }
+}
+
+/// Reads and compiles a file, or standard input. The problems, warnings included, can be there in both cases.
 pub fn read(file: &Path) -> (Option<Good>, Problems) {
-    let loaded = load(file);
+    let loaded = if is_standard_input(file) { read_standard_input() } else { load(file) };
     let mut problems = loaded.problems;
     let Some(config) = loaded.config else { return (None, problems) };
     match compile(&config) {
@@ -33,9 +44,20 @@ pub fn read(file: &Path) -> (Option<Good>, Problems) {
     }
 }
 
+fn read_standard_input() -> Loaded {
+    let mut text = String::new();
+    let result = std::io::stdin().lock().read_to_string(&mut text);
+    let mut loaded = from_text("standard input", &text, &|name| std::env::var(name).ok());
+    if let Err(error) = result {
+        loaded.config = None;
+        loaded.problems = Problems::new(loaded.problems.files().to_vec());
+        loaded.problems.push(Problem::error(At::default(), format!("cannot read standard input: {error}")));
+    }
+    loaded
+}
+
 /// Shows problems to a person.
 pub fn show(problems: &Problems) {
-    use std::io::IsTerminal;
     if !problems.is_empty() {
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         eprint!("{}", problems.render(colour));

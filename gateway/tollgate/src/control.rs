@@ -4,35 +4,66 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate_observe::{AdminState, CostMeter, available_cores, process_cpu_time, serve};
 
+use crate::check::counted;
 use crate::compiled;
 use crate::gateway::Gateway;
 
 /// How often the cost meter and the workers are looked at.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-/// Runs the control thread until SIGTERM or SIGINT, then drains.
+/// Runs the control thread until SIGTERM or SIGINT, then drains; a second one ends the drain.
 ///
 /// # Errors
 /// When a worker died, or the kernel gives no signals.
 pub fn control(gateway: Gateway, file: &Path) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let result = runtime.block_on(watch(&gateway, file));
+    let mut stop = runtime.block_on(async { Stop::new() })?;
+    let result = runtime.block_on(watch(&gateway, file, &mut stop));
     notify(&[sd_notify::NotifyState::Stopping]);
     let bound = gateway.config.timeouts.drain;
-    eprintln!("tollgate stops: {} requests in flight", gateway.registry.in_flight());
+    let registry = gateway.registry.clone();
+    eprintln!("tollgate stops: {} in flight", counted(registry.in_flight(), "request"));
     // The admin listener goes on answering (not ready) until the drain has ended.
-    let ready = gateway.ready.clone();
-    ready.store(false, std::sync::atomic::Ordering::Relaxed);
-    let drained = runtime.block_on(async { tokio::task::spawn_blocking(move || gateway.drain(bound)).await });
-    result.and(drained.unwrap_or_else(|error| Err(io::Error::other(error))))
+    gateway.ready.store(false, std::sync::atomic::Ordering::Relaxed);
+    let drained = runtime.block_on(async {
+        tokio::select! {
+            drained = tokio::task::spawn_blocking(move || gateway.drain(bound)) => {
+                drained.unwrap_or_else(|error| Err(io::Error::other(error)))
+            }
+            () = stop.requested() => {
+                eprintln!("tollgate stops at once: {} cut off", counted(registry.in_flight(), "request"));
+                Ok(())
+            }
+        }
+    });
+    // Not to wait for a drain that was given up.
+    runtime.shutdown_background();
+    result.and(drained)
 }
 
-async fn watch(gateway: &Gateway, file: &Path) -> io::Result<()> {
-    let mut stop = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
+/// The signals that ask for a stop.
+struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    fn new() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn requested(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+async fn watch(gateway: &Gateway, file: &Path, stop: &mut Stop) -> io::Result<()> {
     let mut reload = signal(SignalKind::hangup())?;
     let mut reopen = signal(SignalKind::user_defined1())?;
     if let Some(admin) = &gateway.admin {
@@ -46,8 +77,7 @@ async fn watch(gateway: &Gateway, file: &Path) -> io::Result<()> {
     let mut problem = None;
     loop {
         tokio::select! {
-            _ = stop.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
+            () = stop.requested() => return Ok(()),
             _ = reload.recv() => change(gateway, file),
             _ = reopen.recv() => gateway.log.reopen(),
             _ = tick.tick() => {
@@ -80,9 +110,12 @@ fn change(gateway: &Gateway, file: &Path) {
         Some(good) => {
             let fixed = unchangeable(gateway, &good.config);
             if !fixed.is_empty() {
-                eprintln!("warning: {} changed: this needs a restart, the rest is in force", fixed.join(", "));
+                eprintln!(
+                    "warning: {} changed: this needs a restart, the rest is in force",
+                    fixed.join(", ")
+                );
             }
-            eprintln!("reloaded {}: {} routes", file.display(), good.plan.routes.len());
+            eprintln!("reloaded {}: {}", file.display(), counted(good.plan.routes.len(), "route"));
             gateway.change(good.plan);
         }
         None => eprintln!("error: {} is not loaded; the gateway goes on with what it has", file.display()),
@@ -101,7 +134,10 @@ fn unchangeable(gateway: &Gateway, new: &tollgate_config::Config) -> Vec<&'stati
         ("`listen`", listen(old) != listen(new)),
         ("`workers`", old.workers != new.workers),
         ("`admin`", admin(old) != admin(new)),
-        ("`access_log`", old.access_log.to != new.access_log.to || old.access_log.format != new.access_log.format),
+        (
+            "`access_log`",
+            old.access_log.to != new.access_log.to || old.access_log.format != new.access_log.format,
+        ),
         ("`metrics`", old.metrics != new.metrics),
     ];
     checks.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()

@@ -14,6 +14,7 @@ use tollgate_plan::Plan;
 use tollgate_proxy::{Control, Mailbox, WorkerSetup, run_worker};
 
 use crate::compiled::Good;
+use crate::startup::{cannot_listen, cannot_log};
 
 /// How long the log's last lines may take at the end.
 const LOG_CLOSE: Duration = Duration::from_secs(2);
@@ -50,19 +51,21 @@ impl Gateway {
         let mut listeners: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
         let mut addresses = Vec::new();
         for listener in &config.listen {
-            let bound = bind(listener.bind.value, workers).map_err(|error| cannot_listen(listener.bind.value, &error))?;
+            let address = listener.bind.value;
+            let bound = bind(address, workers).map_err(|error| cannot_listen("listen", address, &error))?;
             addresses.push(bound[0].local_addr()?);
             bound.into_iter().zip(&mut listeners).for_each(|(socket, worker)| worker.push(socket));
         }
         let admin = match &config.admin {
             Some(address) => {
-                let listener = TcpListener::bind(address.value).map_err(|error| cannot_listen(address.value, &error))?;
+                let listener = TcpListener::bind(address.value)
+                    .map_err(|error| cannot_listen("admin", address.value, &error))?;
                 listener.set_nonblocking(true)?;
                 Some(listener)
             }
             None => None,
         };
-        let log = AccessLog::start(log_config(&config)).map_err(|error| context("the access log", &error))?;
+        let log = AccessLog::start(log_config(&config)).map_err(|error| cannot_log(&config, &error))?;
         let registry = Registry::new(config.metrics);
         registry.watch_log(&log);
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| Mailbox::new()).unzip();
@@ -91,6 +94,11 @@ impl Gateway {
     /// The addresses that it listens on.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// The address of the admin listener.
+    pub fn admin_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().and_then(|listener| listener.local_addr().ok())
     }
 
     /// How many workers it has.
@@ -143,12 +151,4 @@ fn log_config(config: &Config) -> LogConfig {
         LogFormat::Template(text) => tollgate_observe::LogFormat::Template(text.value.clone()),
     };
     LogConfig { target, format }
-}
-
-fn cannot_listen(address: SocketAddr, error: &io::Error) -> io::Error {
-    context(&format!("cannot listen on {address}"), error)
-}
-
-fn context(what: &str, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{what}: {error}"))
 }

@@ -1,0 +1,74 @@
+//! The demo's configuration: a text like anyone's, so that people can read it, change it and ask `explain` about it.
+
+use std::net::SocketAddr;
+
+use crate::cli::Addresses;
+
+/// The file, for two services at these addresses.
+pub fn text(addresses: &Addresses, services: [SocketAddr; 2]) -> String {
+    let Addresses { listen, admin } = addresses;
+    let [one, two] = services;
+    format!(
+        "\
+# The configuration of `tollgate demo`. It is deleted when the demo ends.
+
+listen: \"{listen}\"
+admin: \"{admin}\"
+access_log: stdout
+# Every request gets an id, which the services and the log see too.
+request_id: on
+timeouts: {{ drain: 2s }}
+
+upstreams:
+  one: \"{one}\"
+  two: \"{two}\"
+
+routes:
+  - name: welcome
+    match: {{ path: {{ exact: / }} }}
+    to: one
+
+  # Weights: three of four requests go to `one`. The service sees /hello, not /api/hello.
+  - name: api
+    match: /api/*
+    to:
+      - {{ upstream: one, weight: 3 }}
+      - {{ upstream: two, weight: 1 }}
+    rewrite: {{ prefix: / }}
+
+  # More conditions win: with this header, always `two`.
+  - name: api-beta
+    match: {{ path: /api/*, headers: {{ x-beta: true }} }}
+    to: two
+    rewrite: {{ prefix: / }}
+
+  - name: echo
+    match: /echo/*
+    to: [\"{one}\", \"{two}\"]
+
+  - name: moved
+    match: /old/*
+    redirect: {{ prefix: /echo, status: 301 }}
+
+  - name: status
+    match: /status
+    respond: {{ json: {{ status: ok }} }}
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_compiles_without_a_warning() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let service = SocketAddr::from(([127, 0, 0, 1], 4711));
+        let text = text(&Addresses { listen: any, admin: any }, [service, service]);
+        let loaded = tollgate_config::from_text("demo.yaml", &text, &|_| None);
+        assert!(loaded.problems.is_empty(), "{}", loaded.problems.render(false));
+        let compiled = tollgate_plan::compile(&loaded.config.expect("it is good")).expect("it compiles");
+        assert!(compiled.warnings.is_empty(), "{:?}", compiled.warnings);
+    }
+}

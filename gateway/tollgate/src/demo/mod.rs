@@ -1,0 +1,100 @@
+//! `tollgate demo`: two small services, the gateway in front of them, and what to try.
+
+mod config;
+mod service;
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::ExitCode;
+
+use tempfile::NamedTempFile;
+
+use crate::cli::Addresses;
+use crate::control::control;
+use crate::gateway::Gateway;
+use crate::print::print;
+use crate::run::{ended, start};
+
+/// Runs the demo until it is told to stop.
+pub fn demo(addresses: &Addresses) -> ExitCode {
+    let file = match prepare(addresses) {
+        Ok(file) => file,
+        Err(message) => {
+            eprintln!("error: {message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let Some(gateway) = start(file.path()) else { return ExitCode::FAILURE };
+    // Nobody may be reading; the gateway runs all the same.
+    let _ = print(&what_to_try(&gateway, file.path()), ExitCode::SUCCESS);
+    ended(control(gateway, file.path()))
+}
+
+/// Starts the services and writes the file, which lives as long as what is returned.
+fn prepare(addresses: &Addresses) -> Result<NamedTempFile, String> {
+    // Asked first, since a demo's user has options where a file's author has keys.
+    for (option, other, address) in
+        [("--listen", "127.0.0.1:8081", addresses.listen), ("--admin", "127.0.0.1:9902", addresses.admin)]
+    {
+        if let Err(error) = TcpListener::bind(address) {
+            return Err(match error.kind() {
+                io::ErrorKind::AddrInUse => {
+                    format!(
+                        "{address} is in use: choose another address, `tollgate demo {option} {other}` for example"
+                    )
+                }
+                _ => format!("cannot listen on {address}: {error}; choose another address with {option}"),
+            });
+        }
+    }
+    let services =
+        service::start(["one", "two"]).map_err(|error| format!("cannot start the services: {error}"))?;
+    write(&config::text(addresses, services))
+        .map_err(|error| format!("cannot write the configuration: {error}"))
+}
+
+fn write(text: &str) -> io::Result<NamedTempFile> {
+    let mut file = tempfile::Builder::new().prefix("tollgate-demo-").suffix(".yaml").tempfile()?;
+    file.write_all(text.as_bytes())?;
+    Ok(file)
+}
+
+/// Lines that can be copied into another terminal.
+fn what_to_try(gateway: &Gateway, file: &Path) -> String {
+    let missing = || SocketAddr::from(([127, 0, 0, 1], 0));
+    let listen = gateway.addresses().first().copied().unwrap_or_else(missing);
+    let admin = gateway.admin_address().unwrap_or_else(missing);
+    // As it was called, so that the line works where `tollgate` is not on the path.
+    let program = std::env::args().next().unwrap_or_else(|| "tollgate".to_owned());
+    let (file, process) = (file.display(), std::process::id());
+    let tries = [
+        (format!("curl -i http://{listen}/"), "a page of service `one`"),
+        (
+            format!("curl http://{listen}/api/hello"),
+            "three of four answers from `one`, the others from `two`",
+        ),
+        (format!("curl -H 'X-Beta: yes' http://{listen}/api/hello"), "always `two`"),
+        (format!("curl 'http://{listen}/echo/some/path?x=1'"), "the request as the service got it"),
+        (format!("curl -i http://{listen}/old/page"), "a redirect"),
+        (format!("curl -i http://{listen}/status"), "the gateway answers itself"),
+        (format!("curl -i http://{listen}/nowhere"), "no route"),
+        (format!("curl http://{admin}/metrics"), "counters and histograms"),
+        (format!("curl http://{admin}/cost"), "CPU time a request, and the headroom left"),
+    ];
+    let width = tries.iter().map(|(command, _)| command.len()).max().unwrap_or_default();
+    let tries: String =
+        tries.iter().map(|(command, shows)| format!("  {command:width$}  {shows}\n")).collect();
+    format!(
+        "
+Try in another terminal, or open http://{listen}/ in a browser:
+
+{tries}
+  {program} explain {file} GET http://{listen}/api/hello
+
+The configuration is {file}.
+Change it and send `kill -HUP {process}`: it is read again while requests go on. Ctrl-C ends the demo.
+
+"
+    )
+}

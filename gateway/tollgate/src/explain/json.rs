@@ -1,0 +1,76 @@
+//! The report for programs.
+
+use serde_json::{Map, Value, json};
+
+use super::report::{Act, Forward, Place, Report};
+
+/// The report as one JSON document. Keys are always there; what does not apply is `null`.
+pub fn json(report: &Report) -> String {
+    let (mut forward, mut redirect, mut respond) = (Value::Null, Value::Null, Value::Null);
+    match &report.action {
+        None => {}
+        Some(Act::Forward(forwarded)) => forward = self::forward(forwarded),
+        Some(Act::Redirect { status, location }) => {
+            redirect = json!({ "status": status, "location": location });
+        }
+        Some(Act::Respond(fixed)) => {
+            let lines = String::from_utf8_lossy(&fixed.headers).into_owned();
+            let headers: Vec<&str> = lines.lines().collect();
+            let body = String::from_utf8_lossy(&fixed.body);
+            respond = json!({ "status": fixed.status, "headers": headers, "body": body });
+        }
+    }
+    let others = report.others.iter().map(|(place, why)| {
+        let mut entry = self::place(place);
+        entry.insert("why".to_owned(), why.to_string().into());
+        Value::from(entry)
+    });
+    let document = json!({
+        "request": { "method": report.method, "host": report.host, "target": report.target },
+        "path": report.path.as_ref().map(|(sent, normal)| json!({ "sent": sent, "normal": normal })),
+        "refused": report.refused.as_ref().map(|refused| {
+            json!({ "status": refused.status, "reason": refused.reason, "detail": refused.detail })
+        }),
+        "route": report.route.as_ref().map(place),
+        "others": others.collect::<Vec<_>>(),
+        "others_left_out": report.left_out,
+        "forward": forward,
+        "redirect": redirect,
+        "respond": respond,
+    });
+    format!("{document:#}\n")
+}
+
+fn place(place: &Place) -> Map<String, Value> {
+    let Place { name, file, line } = place;
+    Map::from_iter([
+        ("name".to_owned(), name.as_str().into()),
+        ("file".to_owned(), file.as_str().into()),
+        ("line".to_owned(), (*line).into()),
+    ])
+}
+
+fn forward(forward: &Forward) -> Value {
+    let changes = forward.changes.iter();
+    let changes =
+        changes.map(|change| json!({ "name": change.name, "before": change.before, "after": change.after }));
+    let upstreams = forward.upstreams.iter().map(|upstream| {
+        let endpoints = upstream.endpoints.iter();
+        let endpoints = endpoints
+            .map(|(address, weight, share)| json!({ "address": address, "weight": weight, "share": share }));
+        let endpoints: Vec<Value> = endpoints.collect();
+        json!({ "name": upstream.name, "weight": upstream.weight, "endpoints": endpoints })
+    });
+    let timeouts = forward.timeouts.iter();
+    let timeouts =
+        timeouts.map(|(key, wait)| (format!("{key}_ms"), wait.map(|wait| wait.as_millis() as u64).into()));
+    json!({
+        "target": forward.target,
+        "headers": changes.collect::<Vec<_>>(),
+        "upgrade": forward.upgrade,
+        "upstreams": upstreams.collect::<Vec<_>>(),
+        "timeouts": timeouts.collect::<Map<_, _>>(),
+        "body_limit": forward.body_limit,
+        "buffer": { "request": forward.buffers_request, "response": forward.buffers_response },
+    })
+}

@@ -1,0 +1,65 @@
+//! Which of the routes that do not win came nearest: with thousands of routes, those are the ones to look at.
+
+use std::cmp::Reverse;
+
+use tollgate_config::{Match, PathMatch};
+use tollgate_route::Why;
+
+/// Sorts routes by how near they came to taking a request for `path`: those that match and are less specific, then
+/// those where a later condition fails, then those whose path has the longest beginning in common; the order of the
+/// list last.
+pub fn sort(others: &mut [(u32, Why)], matches: &[&Match], path: &str) {
+    others.sort_by_cached_key(|(route, why)| {
+        let shared = matches.get(*route as usize).map_or(0, |matches| shared(matches, path));
+        (steps(why), Reverse(shared), *route)
+    });
+}
+
+/// How far from a win.
+fn steps(why: &Why) -> u8 {
+    match why {
+        Why::LessSpecific(_) => 0,
+        Why::Query(_) => 1,
+        Why::Header(_) => 2,
+        Why::Method => 3,
+        Why::Path => 4,
+        Why::Host => 5,
+    }
+}
+
+/// Bytes that a route's path and the request's begin with alike.
+fn shared(matches: &Match, path: &str) -> usize {
+    let text = match matches.path.as_ref().map(|path| &path.value) {
+        None => "",
+        Some(PathMatch::Exact(text) | PathMatch::Prefix(text) | PathMatch::Regex(text)) => text,
+    };
+    text.bytes().zip(path.bytes()).take_while(|(one, other)| one == other).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_config::{At, Spanned};
+    use tollgate_route::Criterion;
+
+    use super::*;
+
+    #[test]
+    fn nearest_first() {
+        let exact = |path: &str| Match {
+            path: Some(Spanned { value: PathMatch::Exact(path.to_owned()), at: At::default() }),
+            ..Match::default()
+        };
+        let matches = [exact("/a"), exact("/users/7"), exact("/users/9"), exact("/"), exact("/")];
+        let matches: Vec<&Match> = matches.iter().collect();
+        let mut others = vec![
+            (0, Why::Path),
+            (1, Why::Host),
+            (2, Why::Path),
+            (3, Why::Method),
+            (4, Why::LessSpecific(Criterion::Path)),
+        ];
+        sort(&mut others, &matches, "/users/7");
+        let order: Vec<u32> = others.iter().map(|(route, _)| *route).collect();
+        assert_eq!(order, [4, 3, 2, 0, 1]);
+    }
+}

@@ -1,0 +1,129 @@
+//! From the arguments to the head of a request.
+
+use std::net::SocketAddr;
+
+use tollgate_config::Config;
+
+use crate::cli::Question;
+
+/// The head as a client would send it.
+///
+/// # Errors
+/// A message, when the arguments do not say what to send.
+pub fn sent(question: &Question, config: &Config) -> Result<String, String> {
+    let method = &question.method;
+    if method.is_empty() || method.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(format!("`{method}` is not a method: write `GET`, for example"));
+    }
+    let Target { authority, target } = split(&question.url)?;
+    let authority = authority.map_or_else(|| own_authority(config), str::to_owned);
+    let target = if method == "CONNECT" { authority.clone() } else { target };
+    let mut fields = String::new();
+    let mut host = format!("Host: {authority}\r\n");
+    for header in &question.headers {
+        let (name, value) = field(header)?;
+        if name.eq_ignore_ascii_case("host") {
+            host.clear();
+        }
+        fields.push_str(&format!("{name}: {value}\r\n"));
+    }
+    Ok(format!("{method} {target} HTTP/1.1\r\n{host}{fields}\r\n"))
+}
+
+/// A URL's parts.
+#[derive(Debug, PartialEq, Eq)]
+struct Target<'a> {
+    authority: Option<&'a str>,
+    /// Path and query, as a client sends them.
+    target: String,
+}
+
+fn split(url: &str) -> Result<Target<'_>, String> {
+    if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err("a URL has no blanks or control characters: encode them, `%20` for example".to_owned());
+    }
+    // No client sends the fragment.
+    let url = url.split('#').next().unwrap_or_default();
+    if url.is_empty() {
+        return Err("the URL is empty: write `/path`, `host/path` or `http://host:port/path`".to_owned());
+    }
+    if url.starts_with('/') || url == "*" {
+        return Ok(Target { authority: None, target: url.to_owned() });
+    }
+    let rest = match url.split_once("://") {
+        Some((scheme, rest))
+            if scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https") =>
+        {
+            rest
+        }
+        // A query may hold a URL of its own.
+        Some((scheme, _)) if !scheme.contains(['/', '?']) => {
+            return Err(format!("`{scheme}://` is not `http://`"));
+        }
+        _ => url,
+    };
+    let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+    if authority.is_empty() {
+        return Err(format!("`{url}` names no host"));
+    }
+    if authority.contains('@') {
+        return Err(
+            "a URL with a user name is not sent as such: leave it out, or use `-H 'Authorization: ...'`"
+                .into(),
+        );
+    }
+    // RFC 9110, 4.2.3: an empty path is sent as `/`.
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    Ok(Target { authority: Some(authority), target: format!("{slash}{path}") })
+}
+
+/// What a client on this machine would write to reach the first listener.
+fn own_authority(config: &Config) -> String {
+    let address = config.listen.first().map(|listener| listener.bind.value);
+    let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 80)));
+    if address.ip().is_unspecified() { format!("localhost:{}", address.port()) } else { address.to_string() }
+}
+
+fn field(header: &str) -> Result<(&str, &str), String> {
+    let wrong = || format!("`{}` is not a header: write `Name: value`", header.escape_debug());
+    let (name, value) = header.split_once(':').ok_or_else(wrong)?;
+    if name.is_empty() || header.contains(['\r', '\n', '\0']) {
+        return Err(wrong());
+    }
+    Ok((name, value.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        let parts = |authority, target: &str| Target { authority, target: target.to_owned() };
+        for (url, expected) in [
+            ("/v1/x?q=1", parts(None, "/v1/x?q=1")),
+            ("/go?to=http://x/", parts(None, "/go?to=http://x/")),
+            ("*", parts(None, "*")),
+            ("api.example.com/v1", parts(Some("api.example.com"), "/v1")),
+            ("api.example.com/?u=http://x", parts(Some("api.example.com"), "/?u=http://x")),
+            ("api.example.com", parts(Some("api.example.com"), "/")),
+            ("http://h:81/a/../b", parts(Some("h:81"), "/a/../b")),
+            ("HTTPS://h?x", parts(Some("h"), "/?x")),
+            ("http://[::1]:8080/#top", parts(Some("[::1]:8080"), "/")),
+        ] {
+            assert_eq!(split(url), Ok(expected), "{url}");
+        }
+        for url in ["", "#x", "ftp://h/", "http:///x", "http://user@h/", "/a b", "/a\r\nX: y"] {
+            assert!(split(url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn fields() {
+        assert_eq!(field("X-A:  b : c "), Ok(("X-A", "b : c")));
+        assert_eq!(field("X-A:"), Ok(("X-A", "")));
+        for header in ["X-A", ": b", "X: a\r\nY: b"] {
+            assert!(field(header).is_err(), "{header}");
+        }
+    }
+}

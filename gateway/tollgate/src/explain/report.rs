@@ -1,0 +1,222 @@
+//! What there is to say about a request, as data.
+
+use std::time::Duration;
+
+use tollgate_config::{At, Config};
+use tollgate_plan::{Action, Plan, Respond, Route, UpstreamShare};
+use tollgate_proxy::{Outcome, Rehearsal};
+use tollgate_route::Why;
+
+use super::changes::{Change, changes, fields};
+use super::nearest;
+use crate::compiled::Good;
+
+/// What there is to say about a request.
+#[derive(Debug)]
+pub struct Report {
+    /// The method.
+    pub method: String,
+    /// Path and query as sent.
+    pub target: String,
+    /// `Host`, if one was sent.
+    pub host: Option<String>,
+    /// The path as sent and its normal form; nothing if it has none.
+    pub path: Option<(String, String)>,
+    /// The route that takes it.
+    pub route: Option<Place>,
+    /// The nearest of the others and why they do not.
+    pub others: Vec<(Place, Why)>,
+    /// How many more others there are.
+    pub left_out: usize,
+    /// Why the gateway answers with an error.
+    pub refused: Option<Refusal>,
+    /// What the route does, unless refused.
+    pub action: Option<Act>,
+}
+
+/// A route and where it was written.
+#[derive(Debug)]
+pub struct Place {
+    /// The route's name.
+    pub name: String,
+    /// The file.
+    pub file: String,
+    /// The line.
+    pub line: u32,
+}
+
+/// An error answer.
+#[derive(Debug)]
+pub struct Refusal {
+    /// Its status.
+    pub status: u16,
+    /// The reason as in the log.
+    pub reason: &'static str,
+    /// More on it.
+    pub detail: Option<&'static str>,
+}
+
+/// What a route does.
+#[derive(Debug)]
+pub enum Act {
+    /// It forwards.
+    Forward(Box<Forward>),
+    /// It redirects.
+    Redirect {
+        /// Status.
+        status: u16,
+        /// `Location`.
+        location: String,
+    },
+    /// It answers.
+    Respond(Respond),
+}
+
+/// A request as forwarded.
+#[derive(Debug)]
+pub struct Forward {
+    /// Path and query as sent upstream.
+    pub target: String,
+    /// Fields that change.
+    pub changes: Vec<Change>,
+    /// Whether the connection may change its protocol.
+    pub upgrade: bool,
+    /// Where it may go.
+    pub upstreams: Vec<Destination>,
+    /// The bounds of each wait, by key; `None`: off.
+    pub timeouts: Vec<(&'static str, Option<Duration>)>,
+    /// Largest request body in bytes.
+    pub body_limit: Option<u64>,
+    /// Whether the request's body is collected first.
+    pub buffers_request: bool,
+    /// Whether the response's is.
+    pub buffers_response: bool,
+}
+
+/// An upstream.
+#[derive(Debug)]
+pub struct Destination {
+    /// Its name; of one written in place, its endpoints.
+    pub name: String,
+    /// Weight among the route's.
+    pub weight: u32,
+    /// Its endpoints: address, weight, and share of the route's requests (0 to 1).
+    pub endpoints: Vec<(String, u32, f64)>,
+}
+
+/// Collects what there is to say. At most `shown` of the other routes are kept.
+pub fn report(good: &Good, sent: &str, rehearsal: Rehearsal, shown: usize) -> Report {
+    let Good { config, plan } = good;
+    let Rehearsal { sent_path, path, explanation, outcome } = rehearsal;
+    let (sent_path, path) = (lossy(&sent_path), lossy(&path));
+    let place = |route: u32| place(config, plan, route);
+    let winner = explanation.as_ref().and_then(|explanation| explanation.winner);
+    let mut others = explanation.map_or_else(Vec::new, |explanation| explanation.others);
+    let matches: Vec<_> = config.routes.iter().map(|route| &route.matches).collect();
+    nearest::sort(&mut others, &matches, &path);
+    let left_out = others.len().saturating_sub(shown);
+    let mut words = sent.split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let host = fields(sent).find(|(name, _)| name.eq_ignore_ascii_case("host"));
+    let route = winner.map(|index| &plan.routes[index as usize]);
+    let (refused, action) = match (outcome, route) {
+        (Outcome::Refused { reason, detail }, _) => {
+            (Some(Refusal { status: reason.status(), reason: reason.as_str(), detail }), None)
+        }
+        (outcome, Some(route)) => (None, act(plan, route, sent, outcome)),
+        (_, None) => (None, None),
+    };
+    Report {
+        method: method.to_owned(),
+        target: target.to_owned(),
+        host: host.map(|(_, value)| value.to_owned()),
+        path: (!path.is_empty()).then_some((sent_path, path)),
+        route: winner.map(place),
+        others: others.into_iter().take(shown).map(|(route, why)| (place(route), why)).collect(),
+        left_out,
+        refused,
+        action,
+    }
+}
+
+fn place(config: &Config, plan: &Plan, route: u32) -> Place {
+    let index = route as usize;
+    let at = config.routes.get(index).map_or_else(At::default, |route| {
+        // Several matches under one route are several routes, side by side: the match tells them apart.
+        let beside = [index.wrapping_sub(1), index + 1];
+        let shares =
+            beside.iter().any(|&other| config.routes.get(other).is_some_and(|other| other.at == route.at));
+        if shares { route.matches.at } else { route.at }
+    });
+    let file = config.files.get(at.file as usize).map_or_else(String::new, |file| file.name.clone());
+    Place { name: plan.routes[index].name.clone(), file, line: at.line }
+}
+
+fn act(plan: &Plan, route: &Route, sent: &str, outcome: Outcome) -> Option<Act> {
+    match (outcome, &route.action) {
+        (Outcome::Forward { head, upgrade, .. }, Action::Forward(shares)) => {
+            Some(Act::Forward(Box::new(forward(plan, route, shares, sent, &lossy(&head), upgrade))))
+        }
+        (Outcome::Redirect { location }, Action::Redirect(redirect)) => {
+            Some(Act::Redirect { status: redirect.status, location: lossy(&location) })
+        }
+        (Outcome::Respond, Action::Respond(respond)) => Some(Act::Respond(respond.clone())),
+        _ => None,
+    }
+}
+
+fn forward(
+    plan: &Plan,
+    route: &Route,
+    shares: &[UpstreamShare],
+    sent: &str,
+    head: &str,
+    upgrade: bool,
+) -> Forward {
+    let timeouts = &route.timeouts;
+    let mut waits = vec![
+        ("connect", timeouts.connect),
+        ("response_header", timeouts.response_header),
+        ("response_body", timeouts.response_body),
+        ("total", timeouts.total),
+    ];
+    if upgrade {
+        waits.push(("upgraded", timeouts.upgraded));
+    }
+    Forward {
+        target: head.split(' ').nth(1).unwrap_or_default().to_owned(),
+        changes: changes(sent, head),
+        upgrade,
+        upstreams: destinations(plan, shares),
+        timeouts: waits,
+        body_limit: route.body_limit,
+        buffers_request: route.buffer.request.is_some(),
+        buffers_response: route.buffer.response.is_some(),
+    }
+}
+
+fn destinations(plan: &Plan, shares: &[UpstreamShare]) -> Vec<Destination> {
+    let all = sum(shares.iter().map(|share| share.weight));
+    let destinations = shares.iter().map(|share| {
+        let upstream = &plan.upstreams[share.upstream];
+        let within = sum(upstream.endpoints.iter().map(|endpoint| endpoint.weight));
+        let endpoints = upstream.endpoints.iter().map(|endpoint| {
+            let part = ratio(share.weight, all) * ratio(endpoint.weight, within);
+            (endpoint.address.to_string(), endpoint.weight, part)
+        });
+        Destination { name: upstream.name.clone(), weight: share.weight, endpoints: endpoints.collect() }
+    });
+    destinations.collect()
+}
+
+fn sum(weights: impl Iterator<Item = u32>) -> f64 {
+    weights.map(f64::from).sum()
+}
+
+fn ratio(weight: u32, all: f64) -> f64 {
+    if weight == 0 { 0.0 } else { f64::from(weight) / all }
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

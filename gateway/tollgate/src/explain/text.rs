@@ -1,0 +1,176 @@
+//! The report for people.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use tollgate_plan::Respond;
+
+use super::changes::Change;
+use super::report::{Act, Destination, Forward, Place, Report};
+
+/// Width of the first column.
+const LABEL: usize = 10;
+/// Characters of a fixed body that are shown.
+const EXCERPT: usize = 60;
+
+/// The report as text.
+pub fn text(report: &Report) -> String {
+    let mut page = Page::default();
+    let host = report.host.as_deref().unwrap_or("(no host)");
+    page.line("request", format_args!("{} {}, host {host}", report.method, report.target));
+    match &report.path {
+        Some((sent, normal)) if sent == normal => {
+            page.line("path", format_args!("{normal} (in normal form)"));
+        }
+        Some((sent, normal)) => {
+            page.line("path", format_args!("{sent} -> {normal} (its normal form is matched)"));
+        }
+        None => {}
+    }
+    if let Some(refused) = &report.refused {
+        page.line(
+            "refused",
+            format_args!("{} {}, reason `{}`", refused.status, title(refused.status), refused.reason),
+        );
+        if let Some(detail) = refused.detail {
+            page.line("", format_args!("{detail}"));
+        }
+    }
+    match &report.route {
+        Some(place) => page.line("route", format_args!("{}", shown(place))),
+        None if report.path.is_some() => page.line("route", format_args!("none")),
+        None => {}
+    }
+    match &report.action {
+        None => {}
+        Some(Act::Forward(forward)) => page.forward(report, forward),
+        Some(Act::Redirect { status, location }) => {
+            page.line("answer", format_args!("{status} {}", title(*status)));
+            page.line("", format_args!("Location: {location}"));
+        }
+        Some(Act::Respond(respond)) => page.respond(respond),
+    }
+    page.others(report);
+    page.out
+}
+
+#[derive(Default)]
+struct Page {
+    out: String,
+}
+
+impl Page {
+    /// One line; an empty label goes on with the one before.
+    fn line(&mut self, label: &str, text: std::fmt::Arguments<'_>) {
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(self.out, "{label:LABEL$}{text}");
+    }
+
+    fn forward(&mut self, report: &Report, forward: &Forward) {
+        let mut label = "changes";
+        let mut next = || std::mem::take(&mut label);
+        if forward.target != report.target {
+            self.line(next(), format_args!("{} -> {}", report.target, forward.target));
+        }
+        for change in &forward.changes {
+            let Change { name, before, after } = change;
+            let (before, after) = (before.join(", "), after.join(", "));
+            match (before.as_str(), after.as_str()) {
+                ("", after) => self.line(next(), format_args!("+ {name}: {after}")),
+                (before, "") => self.line(next(), format_args!("- {name}: {before}")),
+                (before, after) => self.line(next(), format_args!("~ {name}: {before} -> {after}")),
+            }
+        }
+        if !next().is_empty() {
+            self.line("changes", format_args!("nothing"));
+        }
+        let mut label = "to";
+        for destination in &forward.upstreams {
+            self.destination(std::mem::take(&mut label), destination, forward.upstreams.len() > 1);
+        }
+        let waits = forward.timeouts.iter().map(|(key, wait)| format!("{key} {}", duration(*wait)));
+        self.line("timeouts", format_args!("{}", waits.collect::<Vec<_>>().join(", ")));
+        if let Some(limit) = forward.body_limit {
+            self.line("body", format_args!("at most {limit} bytes"));
+        }
+        for (on, what) in [(forward.buffers_request, "request"), (forward.buffers_response, "response")] {
+            if on {
+                self.line("buffer", format_args!("the {what}'s body is collected before it goes on"));
+            }
+        }
+        if forward.upgrade {
+            self.line("upgrade", format_args!("allowed, if the endpoint agrees"));
+        }
+    }
+
+    fn destination(&mut self, label: &str, destination: &Destination, several: bool) {
+        let Destination { name, weight, endpoints } = destination;
+        match several {
+            true => self.line(label, format_args!("upstream {name}, weight {weight}")),
+            false => self.line(label, format_args!("upstream {name}")),
+        }
+        for (address, weight, share) in endpoints {
+            self.line("", format_args!("  {address}, weight {weight}: {} of the requests", percent(*share)));
+        }
+    }
+
+    fn respond(&mut self, respond: &Respond) {
+        self.line("answer", format_args!("{} {}", respond.status, title(respond.status)));
+        for line in String::from_utf8_lossy(&respond.headers).lines() {
+            self.line("", format_args!("{line}"));
+        }
+        if !respond.body.is_empty() {
+            let body = String::from_utf8_lossy(&respond.body);
+            let excerpt: String = body.trim_end().chars().take(EXCERPT).collect();
+            self.line("", format_args!("{} bytes: {}", respond.body.len(), excerpt.escape_debug()));
+        }
+    }
+
+    fn others(&mut self, report: &Report) {
+        let mut label = if report.route.is_some() { "not" } else { "because" };
+        for (place, why) in &report.others {
+            self.line(std::mem::take(&mut label), format_args!("{}: {why}", shown(place)));
+        }
+        if report.left_out > 0 {
+            let more = report.left_out;
+            self.line(label, format_args!("and {more} more, further from it (`--all` shows them)"));
+        }
+    }
+}
+
+fn shown(place: &Place) -> String {
+    let Place { name, file, line } = place;
+    format!("{name} ({file}:{line})")
+}
+
+fn title(status: u16) -> &'static str {
+    tollgate_http::title(status)
+}
+
+/// As it would be written in the file.
+fn duration(wait: Option<Duration>) -> String {
+    match wait {
+        None => "off".to_owned(),
+        Some(wait) if wait.subsec_millis() == 0 => format!("{}s", wait.as_secs()),
+        Some(wait) => format!("{}ms", wait.as_millis()),
+    }
+}
+
+fn percent(share: f64) -> String {
+    let text = format!("{:.1}", share * 100.0);
+    format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures() {
+        assert_eq!(percent(1.0), "100 %");
+        assert_eq!(percent(1.0 / 3.0), "33.3 %");
+        assert_eq!(duration(Some(Duration::from_millis(1500))), "1500ms");
+        assert_eq!(duration(Some(Duration::from_secs(60))), "60s");
+        assert_eq!(duration(None), "off");
+    }
+}

@@ -1,0 +1,18 @@
+//! Answers on standard output.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Prints a command's answer. A reader that has seen enough (`tollgate schema | head`) is no failure, and anything
+/// else that keeps the answer from its reader is.
+pub fn print(text: &str, code: ExitCode) -> ExitCode {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => code,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => code,
+        Err(error) => {
+            eprintln!("error: cannot write to standard output: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

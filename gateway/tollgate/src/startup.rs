@@ -1,0 +1,78 @@
+//! Why the gateway cannot start, in words that say what to do.
+
+use std::io;
+use std::net::SocketAddr;
+
+use tollgate_config::{Config, LogTarget};
+
+/// An address that cannot be bound. `key` is where it is written in the file.
+pub fn cannot_listen(key: &str, address: SocketAddr, error: &io::Error) -> io::Error {
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => "another program listens there; `ss -ltnp` shows which".to_owned(),
+        io::ErrorKind::PermissionDenied if address.port() < 1024 => {
+            "ports below 1024 need the capability CAP_NET_BIND_SERVICE, or another `net.ipv4.ip_unprivileged_port_start`"
+                .to_owned()
+        }
+        io::ErrorKind::AddrNotAvailable => "no interface of this machine has this address".to_owned(),
+        _ => error.to_string(),
+    };
+    io::Error::new(error.kind(), format!("cannot listen on {address} (`{key}`): {advice}"))
+}
+
+/// An access log that cannot be opened.
+pub fn cannot_log(config: &Config, error: &io::Error) -> io::Error {
+    let message = match &config.access_log.to {
+        LogTarget::File(path) => {
+            let advice = match error.kind() {
+                io::ErrorKind::NotFound => "its directory does not exist".to_owned(),
+                io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+                io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
+                _ => error.to_string(),
+            };
+            format!("cannot open the access log {}: {advice}", path.display())
+        }
+        _ => format!("cannot start the access log: {error}"),
+    };
+    io::Error::new(error.kind(), message)
+}
+
+/// Lets this process open as many files as it may: each client connection is one, each to an endpoint another, and
+/// the usual soft limit of 1,024 is for programs that use `select`. Where that is not allowed, things stay as they are.
+pub fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn messages_say_what_to_do() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 80));
+        for (kind, word) in [
+            (io::ErrorKind::AddrInUse, "another program"),
+            (io::ErrorKind::PermissionDenied, "CAP_NET_BIND_SERVICE"),
+            (io::ErrorKind::AddrNotAvailable, "no interface"),
+        ] {
+            let message = cannot_listen("listen", address, &kind.into()).to_string();
+            assert!(message.contains("127.0.0.1:80") && message.contains("`listen`"), "{message}");
+            assert!(message.contains(word), "{message}");
+        }
+        let mut config = Config::default();
+        config.access_log.to = LogTarget::File(PathBuf::from("/none/access.log"));
+        let message = cannot_log(&config, &io::ErrorKind::NotFound.into()).to_string();
+        assert_eq!(message, "cannot open the access log /none/access.log: its directory does not exist");
+    }
+
+    #[test]
+    fn the_file_limit_is_the_highest_allowed() {
+        raise_file_limit();
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
+    }
+}

@@ -1,0 +1,93 @@
+//! `tollgate demo`: what it says to try works.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use super::{DEADLINE, Running, run, tollgate};
+
+/// Status line and the rest of an answer to a GET.
+fn get(url: &str, header: &str) -> String {
+    let rest = url.strip_prefix("http://").expect("a URL");
+    let (authority, path) = rest.split_at(rest.find('/').expect("a path"));
+    let mut stream = TcpStream::connect(authority).expect("it listens");
+    stream.set_read_timeout(Some(DEADLINE)).expect("set");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {authority}\r\n{header}Connection: close\r\n\r\n")
+        .expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn what_it_says_to_try_works_and_interrupt_ends_it() {
+    let mut running =
+        Running::start(&mut tollgate(&["demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]));
+    let mut lines = BufReader::new(running.child().stdout.take().expect("piped")).lines();
+    let mut text = Vec::new();
+    while !text.last().is_some_and(|line: &String| line.contains("Ctrl-C")) {
+        text.push(lines.next().expect("more lines").expect("a line"));
+    }
+    // The access log follows; somebody has to read it.
+    let rest = std::thread::spawn(move || lines.map_while(Result::ok).count());
+
+    let mut answers = Vec::new();
+    for line in text.iter().filter(|line| line.contains("curl ")) {
+        let url = line.split([' ', '\'']).find(|word| word.starts_with("http://")).expect("a URL");
+        let header = if line.contains("X-Beta") { "X-Beta: yes\r\n" } else { "" };
+        answers.push((line, get(url, header)));
+    }
+    let expected = [
+        ("HTTP/1.1 200", "Welcome"),
+        ("HTTP/1.1 200", "hello"),
+        ("HTTP/1.1 200", "\"two\""),
+        ("HTTP/1.1 200", "GET /echo/some/path?x=1 HTTP/1.1"),
+        ("HTTP/1.1 301", "/echo/page"),
+        ("HTTP/1.1 200", "\"ok\""),
+        ("HTTP/1.1 404", "no_route"),
+        ("HTTP/1.1 200", "tollgate_requests_total"),
+        ("HTTP/1.1 200", "cores"),
+    ];
+    assert_eq!(answers.len(), expected.len(), "{text:#?}");
+    for ((line, answer), (status, word)) in answers.iter().zip(expected) {
+        assert!(answer.starts_with(status) && answer.contains(word), "{line}:\n{answer}");
+    }
+
+    // The welcome page, for browsers.
+    let welcome = text.iter().find_map(|line| line.split(' ').find(|word| word.starts_with("http://")));
+    let page = get(welcome.expect("a URL"), "Accept: text/html,*/*\r\n");
+    assert!(page.contains("text/html") && page.contains("<code>one</code>"), "{page}");
+
+    // The line with `explain`, as printed.
+    let explain = text.iter().find(|line| line.contains(" explain ")).expect("a line");
+    let words: Vec<&str> = explain.split_whitespace().collect();
+    let ran = run(&words[1..]);
+    assert!(ran.code == Some(0) && ran.out.contains("api (") && ran.out.contains("75 %"), "{ran:?}");
+    let file = Path::new(words[2]);
+    assert!(file.is_file());
+
+    // Requests by weight, over all workers: 3 of 4, whichever worker takes a connection.
+    let api = answers[1].0.split([' ', '\'']).find(|word| word.starts_with("http://")).expect("a URL");
+    let from_two = (0..40).filter(|_| get(api, "").contains("\"two\"")).count();
+    assert!((5..=15).contains(&from_two), "{from_two} of 40 from the service with weight 1");
+
+    running.signal(Signal::INT);
+    let ran = running.end();
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.err.contains("tollgate stops"), "{ran:?}");
+    assert!(rest.join().expect("read to the end") > 40, "a line in the log for each request");
+    assert!(!file.exists(), "the file goes with the demo");
+}
+
+#[test]
+fn a_busy_port_names_the_option() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("its address").to_string();
+    for (option, other) in [("--listen", "--admin"), ("--admin", "--listen")] {
+        let ran = run(&["demo", option, &address, other, "127.0.0.1:0"]);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        assert!(ran.err.contains(&format!("{address} is in use")) && ran.err.contains(option), "{ran:?}");
+    }
+}

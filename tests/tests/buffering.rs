@@ -119,7 +119,7 @@ mod responses {
 
     #[test]
     fn let_the_origin_go_before_the_client_has_read() {
-        const SIZE: usize = 16 << 20;
+        const SIZE: usize = (16 << 20) + 1;
         let origin = Origin::play(|conn| {
             while let Some(request) = conn.request() {
                 if request.target == "/big" {

@@ -170,6 +170,25 @@ mod pool {
     }
 
     #[test]
+    fn keeps_a_connection_whose_last_read_filled_the_buffer() {
+        // Head and body come apart, and the body's size is a multiple of every likely buffer's: the last read ends
+        // exactly with the response, so that no short read tells that nothing is left.
+        let origin = Origin::play(|conn| {
+            while conn.request().is_some() {
+                conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 1 << 20));
+                conn.pause(std::time::Duration::from_millis(5));
+                conn.send(vec![b'x'; 1 << 20]);
+            }
+        });
+        let gateway = Gateway::to(&origin);
+        let mut client = gateway.client();
+        for _ in 0..50 {
+            assert_eq!(client.get("/").body.len(), 1 << 20);
+        }
+        assert_eq!(origin.connections(), 1, "a connection without a fault was thrown away");
+    }
+
+    #[test]
     fn pool_of_two_workers() {
         // Every worker has its own; both are used well.
         let origin = Origin::ok();

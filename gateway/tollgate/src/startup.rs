@@ -8,7 +8,7 @@ use tollgate_config::{Config, LogTarget};
 /// An address that cannot be bound. `key` is where it is written in the file.
 pub fn cannot_listen(key: &str, address: SocketAddr, error: &io::Error) -> io::Error {
     let advice = match error.kind() {
-        io::ErrorKind::AddrInUse => "another program listens there; `ss -ltnp` shows which".to_owned(),
+        io::ErrorKind::AddrInUse => "something listens there already; `ss -ltnp` shows what".to_owned(),
         io::ErrorKind::PermissionDenied if address.port() < 1024 => {
             "ports below 1024 need the capability CAP_NET_BIND_SERVICE, or another `net.ipv4.ip_unprivileged_port_start`"
                 .to_owned()
@@ -55,7 +55,7 @@ mod tests {
     fn messages_say_what_to_do() {
         let address = SocketAddr::from(([127, 0, 0, 1], 80));
         for (kind, word) in [
-            (io::ErrorKind::AddrInUse, "another program"),
+            (io::ErrorKind::AddrInUse, "listens there already"),
             (io::ErrorKind::PermissionDenied, "CAP_NET_BIND_SERVICE"),
             (io::ErrorKind::AddrNotAvailable, "no interface"),
         ] {

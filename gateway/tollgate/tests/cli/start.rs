@@ -20,7 +20,7 @@ fn addresses_in_use() {
     ] {
         let ran = run(&["run", arg(&file(&config))]);
         assert_eq!(ran.code, Some(1), "{ran:?}");
-        let message = format!("error: cannot listen on {address} (`{key}`): another program listens there");
+        let message = format!("error: cannot listen on {address} (`{key}`): something listens there already");
         assert!(ran.err.contains(&message), "{ran:?}");
     }
 }

@@ -35,8 +35,10 @@ pub enum PathRewrite {
 }
 
 impl PathRewrite {
-    /// Writes the path that stands in for `path`.
-    pub fn apply(&self, path: &[u8], out: &mut Vec<u8>) {
+    /// Writes the path that stands in for `path`. Says whether it is one: a pattern can put dots together that were
+    /// apart, and no request may climb by a rewrite.
+    #[must_use]
+    pub fn apply(&self, path: &[u8], out: &mut Vec<u8>) -> bool {
         out.clear();
         match self {
             Self::Full(path) => out.extend_from_slice(path.as_bytes()),
@@ -58,6 +60,11 @@ impl PathRewrite {
             out.insert(0, b'/');
         }
         out.retain(|byte| byte.is_ascii_graphic() && !matches!(byte, b'#' | b'?'));
+        let climbs = |segment: &[u8]| {
+            let name = segment.split(|byte| *byte == b';').next().unwrap_or_default();
+            matches!(name, b"." | b"..")
+        };
+        !out.split(|byte| *byte == b'/').any(climbs)
     }
 }
 
@@ -67,7 +74,7 @@ mod tests {
 
     fn apply(rewrite: &PathRewrite, path: &str) -> String {
         let mut out = Vec::new();
-        rewrite.apply(path.as_bytes(), &mut out);
+        assert!(rewrite.apply(path.as_bytes(), &mut out));
         String::from_utf8(out).expect("a path is ASCII")
     }
 
@@ -88,5 +95,7 @@ mod tests {
         };
         assert_eq!(apply(&regex("^/user/([0-9]+)$", "/u?id=$1 x"), "/user/7"), "/uid=7x");
         assert_eq!(apply(&regex("^/a/(?<rest>.*)$", "${rest}"), "/a/b/c"), "/b/c");
+        let joined = regex("^/v1/(.*)-(.*)$", "/pub/$1$2");
+        assert!(!joined.apply(b"/v1/.-./x", &mut Vec::new()), "/pub/../x");
     }
 }

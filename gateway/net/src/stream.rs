@@ -1,12 +1,16 @@
 //! One connected byte stream.
 
+use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::os::fd::AsFd;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustix::net::RecvFlags;
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::task::coop::unconstrained;
 
 use crate::Address;
 
@@ -32,6 +36,10 @@ pub enum Peek {
     End,
     /// The peer has reset the connection.
     Reset,
+}
+
+fn peek(socket: impl AsFd, byte: &mut [u8; 1]) -> io::Result<usize> {
+    Ok(rustix::net::recv(socket, byte, RecvFlags::PEEK)?.0)
 }
 
 impl Stream {
@@ -94,18 +102,37 @@ impl Stream {
         }
     }
 
-    /// Waits until something is there to be read, and says what, without taking it.
+    /// Waits until something is there to be read, and says what, without taking it. Makes a system call only if the
+    /// poller has told of an event since the last short read.
+    ///
+    /// Pending means that nothing is there, never that the task has had its share (tokio's cooperative budget): a
+    /// pool relies on it.
     pub fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<Peek> {
-        if ready!(self.poll_readable(cx)).is_err() {
-            return Poll::Ready(Peek::Reset);
+        let peek = poll_fn(|cx| Poll::Ready(self.poll_peek_within_budget(cx)));
+        match pin!(unconstrained(peek)).poll(cx) {
+            Poll::Ready(peek) => peek,
+            Poll::Pending => Poll::Pending,
         }
-        let Kind::Tcp(stream) = &self.0 else { return Poll::Ready(Peek::Data) };
-        let mut byte = [0];
-        Poll::Ready(match ready!(stream.poll_peek(cx, &mut ReadBuf::new(&mut byte))) {
-            Ok(0) => Peek::End,
-            Ok(_) => Peek::Data,
-            Err(_) => Peek::Reset,
-        })
+    }
+
+    fn poll_peek_within_budget(&self, cx: &mut Context<'_>) -> Poll<Peek> {
+        loop {
+            if ready!(self.poll_readable(cx)).is_err() {
+                return Poll::Ready(Peek::Reset);
+            }
+            let mut byte = [0];
+            let peeked = match &self.0 {
+                Kind::Tcp(stream) => stream.try_io(Interest::READABLE, || peek(stream, &mut byte)),
+                Kind::Unix(stream) => stream.try_io(Interest::READABLE, || peek(stream, &mut byte)),
+            };
+            match peeked {
+                Ok(0) => return Poll::Ready(Peek::End),
+                Ok(_) => return Poll::Ready(Peek::Data),
+                // An event that is over: the last read took all there was, exactly. Trying has cleared it.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Poll::Ready(Peek::Reset),
+            }
+        }
     }
 
     /// Writes once; fewer bytes than given when the send queue is full.

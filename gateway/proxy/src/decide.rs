@@ -1,8 +1,8 @@
 //! The path is brought to its normal form, and the route found.
 
-use tollgate_http::{RequestHead, TargetForm};
+use tollgate_http::{Method, RequestHead, TargetForm};
 use tollgate_observe::Reason;
-use tollgate_plan::Plan;
+use tollgate_plan::{Plan, Route};
 use tollgate_route::{Normalised, Request, normalise};
 
 use crate::scratch::Scratch;
@@ -17,7 +17,11 @@ pub(crate) fn decide(plan: &Plan, scratch: &mut Scratch) -> Result<u32, Reason> 
     match request.form {
         TargetForm::Authority => return Err(Reason::ConnectRefused),
         TargetForm::Asterisk => {}
-        TargetForm::Absolute if request.path.is_empty() => path.push(b'/'),
+        // RFC 9112, 3.2.4: `OPTIONS http://host` asks for the server as a whole.
+        TargetForm::Absolute if request.path.is_empty() => {
+            let whole = request.method == Method::Options && request.query.is_none();
+            path.push(if whole { b'*' } else { b'/' });
+        }
         TargetForm::Origin | TargetForm::Absolute => {
             match normalise(request.slice(request.path), &plan.settings.paths, path) {
                 Ok(Normalised::Unchanged) => path.clear(),
@@ -27,6 +31,16 @@ pub(crate) fn decide(plan: &Plan, scratch: &mut Scratch) -> Result<u32, Reason> 
         }
     }
     plan.router.find(&Routed { request, path: normal_path(request, path) }).ok_or(Reason::NoRoute)
+}
+
+/// Rewrites the path as the route says, into `scratch.rewritten`.
+///
+/// # Errors
+/// When the rewrite makes something else of it than a path in normal form.
+pub(crate) fn rewrite(route: &Route, scratch: &mut Scratch) -> Result<(), Reason> {
+    let Some(rewrite) = &route.rewrite.path else { return Ok(()) };
+    let Scratch { request, path, rewritten, .. } = scratch;
+    rewrite.apply(normal_path(request, path), rewritten).then_some(()).ok_or(Reason::BadPath)
 }
 
 /// The normal path, wherever it is.

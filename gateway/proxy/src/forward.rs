@@ -16,7 +16,7 @@ use tollgate_upstream::{Connection, Pool};
 use crate::active::ActivePlan;
 use crate::collect::{Collected, collect};
 use crate::connection::Client;
-use crate::decide::{decide, normal_path};
+use crate::decide::{decide, rewrite};
 use crate::exchange::{End, Exchange, Parties};
 use crate::ledger;
 use crate::linger::linger;
@@ -164,9 +164,9 @@ async fn forward(
     if declares_too_much(route, &scratch.request) {
         return respond::error(client, worker, scratch, settings, Reason::BodyTooLarge, true).await;
     }
-    if let Some(rewrite) = &route.rewrite.path {
-        let Scratch { request, path, rewritten, .. } = scratch;
-        rewrite.apply(normal_path(request, path), rewritten);
+    if let Err(reason) = rewrite(route, scratch) {
+        let close = !pass_over_body(scratch) || !scratch.request.keep_alive;
+        return respond::error(client, worker, scratch, settings, reason, close).await;
     }
     let Some(upstream) = active.upstream(index) else {
         return unavailable(client, worker, scratch, active).await;

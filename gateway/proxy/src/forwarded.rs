@@ -3,7 +3,6 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
-use tollgate_http::h1::write_decimal;
 use tollgate_http::{Name, RequestHead};
 use tollgate_plan::{Cidr, Forwarded};
 
@@ -56,15 +55,19 @@ pub(crate) fn write(
         }
         write_address(out, peer.ip());
         let told = |name| head.get(name).filter(|_| trusted);
-        out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
-        out.extend_from_slice(told(Name::XForwardedProto).unwrap_or(b"http"));
-        out.extend_from_slice(b"\r\n");
+        match told(Name::XForwardedProto) {
+            Some(proto) => {
+                out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
+                out.extend_from_slice(proto);
+            }
+            None => out.extend_from_slice(b"\r\nX-Forwarded-Proto: http"),
+        }
         let host = told(Name::XForwardedHost).unwrap_or(authority);
         if !host.is_empty() {
-            out.extend_from_slice(b"X-Forwarded-Host: ");
+            out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
             out.extend_from_slice(host);
-            out.extend_from_slice(b"\r\n");
         }
+        out.extend_from_slice(b"\r\n");
     }
     if settings.forwarded {
         // RFC 7239, section 4; an IPv6 address is quoted and bracketed (section 6).
@@ -106,14 +109,20 @@ fn append_all(out: &mut Vec<u8>, request: &RequestHead, name: Name) {
 
 fn write_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
-        // By hand, since it is in every request: the formatting machinery costs five times as much.
+        // By hand, since it is in every request.
         IpAddr::V4(address) => {
-            for (at, octet) in address.octets().into_iter().enumerate() {
-                if at > 0 {
-                    out.push(b'.');
+            let mut text = [b'.'; 16];
+            let mut length = 0;
+            for octet in address.octets() {
+                let digits = [octet / 100, octet / 10 % 10, octet % 10];
+                let leading = usize::from(octet < 100) + usize::from(octet < 10);
+                for digit in &digits[leading..] {
+                    text[length] = b'0' + digit;
+                    length += 1;
                 }
-                write_decimal(out, u64::from(octet));
+                length += 1;
             }
+            out.extend_from_slice(&text[..length - 1]);
         }
         // Writing to a Vec cannot fail.
         IpAddr::V6(address) => drop(write!(out, "{address}")),
@@ -144,7 +153,7 @@ mod tests {
 
     #[test]
     fn addresses() {
-        for text in ["0.0.0.0", "127.0.0.1", "255.10.9.200", "2001:db8::1"] {
+        for text in ["0.0.0.0", "127.0.0.1", "255.10.9.200", "100.101.110.199", "2001:db8::1"] {
             let mut out = Vec::new();
             write_address(&mut out, text.parse().expect("an address"));
             assert_eq!(out, text.as_bytes());

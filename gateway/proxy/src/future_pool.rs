@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
 /// Boxes kept for the next exchange.
 const KEEP: usize = 64;
@@ -18,21 +19,39 @@ impl<F: Future> FuturePool<F> {
         Self(RefCell::new(Vec::new()))
     }
 
-    /// Runs a future to its end in a box of the pool.
-    pub async fn run(&self, future: F) -> F::Output {
+    /// Runs a future to its end in a box of the pool. Not an `async fn`: that would hold the future itself, and
+    /// whoever awaits it would be as large.
+    pub fn run(&self, future: F) -> Running<'_, F> {
         let kept = self.0.borrow_mut().pop();
-        let mut boxed = match kept {
+        let boxed = match kept {
             Some(mut boxed) => {
                 boxed.set(future);
                 boxed
             }
             None => Box::pin(future),
         };
-        let output = boxed.as_mut().await;
-        let mut kept = self.0.borrow_mut();
+        Running { pool: self, boxed: Some(boxed) }
+    }
+}
+
+/// A future that runs in a box of the pool.
+#[derive(Debug)]
+pub(crate) struct Running<'a, F> {
+    pool: &'a FuturePool<F>,
+    boxed: Option<Pin<Box<F>>>,
+}
+
+impl<F: Future> Future for Running<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = &mut *self;
+        let boxed = this.boxed.as_mut().expect("not polled after its end");
+        let output = std::task::ready!(boxed.as_mut().poll(cx));
+        let mut kept = this.pool.0.borrow_mut();
         if kept.len() < KEEP {
-            kept.push(boxed);
+            kept.extend(this.boxed.take());
         }
-        output
+        Poll::Ready(output)
     }
 }

@@ -50,13 +50,16 @@ impl Reading<'_> {
         scratch: &mut Scratch,
     ) -> Poll<Received> {
         if !scratch.inbox.is_empty() && !scratch.ledger.is_open() {
-            self.begin(client, worker, scratch);
+            scratch.ledger.open(worker, Instant::now(), client.peer);
             if let Some(received) = self.parse_inbox(scratch) {
                 return Poll::Ready(received);
             }
+            Self::wait_for_rest(client, worker, scratch);
         }
         loop {
-            if client.deadline.poll_passed(cx).is_ready() {
+            let mut buffer = worker.receive.borrow_mut();
+            let read = client.stream.poll_read(cx, &mut buffer);
+            if read.is_pending() && client.deadline.poll_passed(cx).is_ready() {
                 let begun = scratch.ledger.is_open();
                 return Poll::Ready(if begun {
                     Received::Refused(Reason::HeaderTimeout)
@@ -64,8 +67,7 @@ impl Reading<'_> {
                     Received::Nothing
                 });
             }
-            let mut buffer = worker.receive.borrow_mut();
-            let count = match ready!(client.stream.poll_read(cx, &mut buffer)) {
+            let count = match ready!(read) {
                 Ok(0) if scratch.ledger.is_open() => {
                     return Poll::Ready(Received::Refused(Reason::IncompleteRequest));
                 }
@@ -81,7 +83,7 @@ impl Reading<'_> {
                 }
                 continue;
             }
-            self.begin(client, worker, scratch);
+            scratch.ledger.open(worker, Instant::now(), client.peer);
             // The usual case: the whole head in one read, parsed where it is.
             let skip = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
             self.skipped = skip > 0;
@@ -97,14 +99,14 @@ impl Reading<'_> {
                 }
                 Err(error) => return Poll::Ready(refused(scratch, error)),
             }
+            Self::wait_for_rest(client, worker, scratch);
         }
     }
 
-    /// The first byte is here: from now on the head's own time counts.
-    fn begin(&self, client: &Client, worker: &Worker, scratch: &mut Scratch) {
-        let now = Instant::now();
-        scratch.ledger.open(worker, now, client.peer);
-        client.deadline.set(now, worker.active.borrow().plan.settings.timeouts.header);
+    /// A part of a head is here: the whole of it has its own time, from the first byte on.
+    fn wait_for_rest(client: &Client, worker: &Worker, scratch: &Scratch) {
+        let bound = worker.active.borrow().plan.settings.timeouts.header;
+        client.deadline.set(scratch.ledger.started().unwrap_or_else(Instant::now), bound);
     }
 
     /// Goes on with what is in the inbox. `None`: more is needed.

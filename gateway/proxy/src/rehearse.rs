@@ -9,7 +9,7 @@ use tollgate_observe::Reason;
 use tollgate_plan::{Action, Plan, Route};
 use tollgate_route::{Explanation, normalise};
 
-use crate::decide::{Routed, decide, normal_path};
+use crate::decide::{Routed, decide, normal_path, rewrite};
 use crate::exchange::upstream_head::{self, Outgoing};
 use crate::forward::{allows_upgrade, declares_too_much, own_id};
 use crate::receive;
@@ -128,9 +128,8 @@ fn act(plan: &Plan, route: &Route, scratch: &mut Scratch, peer: SocketAddr) -> O
     let Some(endpoint) = endpoints.next() else {
         return refused(Reason::DestinationUnavailable, Some("every endpoint has weight 0"));
     };
-    if let Some(rewrite) = &route.rewrite.path {
-        let Scratch { request, path, rewritten, .. } = scratch;
-        rewrite.apply(normal_path(request, path), rewritten);
+    if let Err(reason) = rewrite(route, scratch) {
+        return refused(reason, Some("the rewritten path has dot segments"));
     }
     let settings = &plan.settings;
     if settings.request_id.enabled {

@@ -100,7 +100,8 @@ pub(crate) fn location(out: &mut Vec<u8>, redirect: &Redirect, scratch: &mut Scr
     let path = normal_path(request, path);
     match &redirect.path {
         Some(rewrite) => {
-            rewrite.apply(path, rewritten);
+            // A redirect's path is whole or a prefix's: it cannot join dots.
+            let _ = rewrite.apply(path, rewritten);
             out.extend_from_slice(rewritten);
         }
         None => out.extend_from_slice(path),

@@ -103,7 +103,7 @@ impl Pool {
             let young =
                 settings.max_age.is_none_or(|bound| now.saturating_duration_since(candidate.opened) < bound);
             // Makes no system call: the poller has said whether anything happened.
-            if fresh && young && candidate.stream.poll_readable(cx).is_pending() {
+            if fresh && young && candidate.stream.poll_peek(cx).is_pending() {
                 self.stats.upstream_reused(self.slot);
                 let Idle { stream, opened, requests, .. } = candidate;
                 return Some(Connection {
@@ -128,7 +128,7 @@ impl Pool {
             || settings.max_idle == 0;
         let watcher = pool.watcher.borrow();
         let Some(watcher) = watcher.as_ref().filter(|_| !spent) else { return };
-        if stream.poll_readable(&mut Context::from_waker(watcher)).is_ready() {
+        if stream.poll_peek(&mut Context::from_waker(watcher)).is_ready() {
             return;
         }
         guard.suspend();
@@ -160,7 +160,7 @@ impl Pool {
         let bound = self.settings.borrow().idle_timeout;
         let mut idle = self.idle.borrow_mut();
         let before = idle.len();
-        idle.retain(|candidate| candidate.stream.poll_readable(cx).is_pending());
+        idle.retain(|candidate| candidate.stream.poll_peek(cx).is_pending());
         if self.oldest.poll_passed(cx).is_ready() {
             let now = Instant::now();
             let expired = |oldest: &Idle| {

@@ -11,8 +11,8 @@ CARGO := cargo --locked
 IMAGE ?= tollgate:dev
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint check-dependencies check-examples bench bench-full fuzz fuzz-seeds doc fmt clean docker \
-	toolchain test-tools
+.PHONY: help run test lint check-dependencies check-docs check-examples bench bench-full fuzz fuzz-seeds doc fmt clean \
+	docker toolchain test-tools
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,13 +29,19 @@ test: toolchain test-tools lint ## install what the tests need, then check and t
 	$(CARGO) test --workspace
 	@$(MAKE) --no-print-directory fuzz-seeds doc
 
-lint: toolchain check-dependencies ## formatting, clippy, licences and advisories
+lint: toolchain check-docs check-dependencies ## formatting, clippy, documentation, licences and advisories
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 
 check-dependencies: toolchain ## licences, sources and known advisories of every dependency
 	scripts/check-dependencies
+
+check-docs: toolchain ## links, reasons, arrows and the translation, as far as scripts can tell
+	scripts/check-links
+	scripts/check-reasons
+	scripts/check-arrows
+	scripts/check-translation
 
 check-examples: toolchain ## every configuration file in examples/ and deploy/ must pass `tollgate check`
 	$(CARGO) build --workspace --all-targets

@@ -12,18 +12,30 @@ pub(crate) const TICK_MS: u64 = 8;
 const BUCKETS: usize = 1024;
 /// Ends a bucket's list, and marks an entry that is in none.
 const NIL: u32 = u32::MAX;
+/// After so many entries have become free, those at the end are given back.
+const SHRINK: usize = 512;
 /// A deadline that never comes.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 struct Entry {
     /// The tick at which the deadline has passed.
     due: u64,
-    /// The tick whose bucket holds the entry.
-    placed: u64,
+    /// The tick whose bucket holds the entry, modulo 2^32: it is never more than a turn away.
+    placed: u32,
     next: u32,
     previous: u32,
-    linked: bool,
+    state: State,
     waker: Option<Waker>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Nobody's: it can be given away.
+    Free,
+    /// In no bucket.
+    Loose,
+    /// In its bucket's list.
+    Linked,
 }
 
 /// The wheel: entries by index, in buckets by tick.
@@ -50,7 +62,8 @@ impl Wheel {
 
     /// A new entry, without a deadline.
     pub(crate) fn insert(&mut self) -> u32 {
-        let entry = Entry { due: NEVER, placed: 0, next: NIL, previous: NIL, linked: false, waker: None };
+        let state = State::Loose;
+        let entry = Entry { due: NEVER, placed: 0, next: NIL, previous: NIL, state, waker: None };
         if let Some(index) = self.free.pop() {
             self.entries[index as usize] = entry;
             return index;
@@ -61,13 +74,23 @@ impl Wheel {
 
     pub(crate) fn remove(&mut self, index: u32) {
         self.unlink(index);
-        self.entries[index as usize].waker = None;
+        let entry = &mut self.entries[index as usize];
+        entry.waker = None;
+        entry.state = State::Free;
         self.free.push(index);
-        if self.free.len() == self.entries.len() {
-            // Nothing is left: give back what a burst needed.
-            self.entries = Vec::new();
-            self.free = Vec::new();
+        let last = index as usize + 1 == self.entries.len();
+        if self.free.len().is_multiple_of(SHRINK) || (last && self.free.len() > SHRINK) {
+            self.shrink();
         }
+    }
+
+    /// Gives back what a burst of connections needed, as far as it stands at the end.
+    fn shrink(&mut self) {
+        while self.entries.pop_if(|last| last.state == State::Free).is_some() {}
+        let length = self.entries.len();
+        self.free.retain(|index| (*index as usize) < length);
+        self.entries.shrink_to_fit();
+        self.free.shrink_to_fit();
     }
 
     /// Sets the deadline. Says whether it now is in an earlier bucket than before, so that the driver may have to
@@ -75,7 +98,10 @@ impl Wheel {
     pub(crate) fn set(&mut self, index: u32, due: u64) -> Option<u64> {
         let entry = &mut self.entries[index as usize];
         entry.due = due;
-        if due == NEVER || (entry.linked && entry.placed <= due) {
+        if due == NEVER
+            || (entry.state == State::Linked
+                && self.now + u64::from(entry.placed.wrapping_sub(self.now as u32)) <= due)
+        {
             return None;
         }
         self.unlink(index);
@@ -115,7 +141,7 @@ impl Wheel {
             while index != NIL {
                 let entry = &mut self.entries[index as usize];
                 let next = entry.next;
-                entry.linked = false;
+                entry.state = State::Loose;
                 if entry.due <= self.now {
                     woken.extend(entry.waker.clone());
                 } else if entry.due != NEVER {
@@ -149,8 +175,8 @@ impl Wheel {
         let entry = &mut self.entries[index as usize];
         let tick = entry.due.clamp(self.now + 1, self.now + BUCKETS as u64);
         let bucket = tick as usize % BUCKETS;
-        entry.placed = tick;
-        entry.linked = true;
+        entry.placed = tick as u32;
+        entry.state = State::Linked;
         entry.previous = NIL;
         entry.next = self.heads[bucket];
         let next = entry.next;
@@ -164,10 +190,10 @@ impl Wheel {
 
     fn unlink(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
-        if !entry.linked {
+        if entry.state != State::Linked {
             return;
         }
-        entry.linked = false;
+        entry.state = State::Loose;
         let (previous, next, bucket) = (entry.previous, entry.next, entry.placed as usize % BUCKETS);
         if next != NIL {
             self.entries[next as usize].previous = previous;
@@ -255,6 +281,21 @@ mod tests {
                 assert_eq!(wheel.next_tick(), None);
             }
         }
+    }
+
+    #[test]
+    fn a_burst_is_forgotten() {
+        let mut wheel = Wheel::new();
+        let kept: Vec<u32> = (0..8).map(|_| wheel.insert()).collect();
+        let burst: Vec<u32> = (0..10_000).map(|_| wheel.insert()).collect();
+        for index in &burst {
+            wheel.set(*index, 100);
+        }
+        burst.iter().for_each(|index| wheel.remove(*index));
+        assert!(wheel.entries.capacity() < SHRINK + kept.len());
+        assert_eq!(wheel.next_tick(), None);
+        let again: Vec<u32> = (0..1000).map(|_| wheel.insert()).collect();
+        assert!(again.iter().all(|index| !kept.contains(index)));
     }
 
     #[test]

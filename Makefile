@@ -8,6 +8,8 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 FUZZ_SECONDS ?= 600
 # A build from anything but the committed lock file is not what was tested.
 CARGO := cargo --locked
+# The end-to-end tests mostly wait: more of them at once than there are cores.
+export RUST_TEST_THREADS ?= 8
 IMAGE ?= tollgate:dev
 
 .DEFAULT_GOAL := help
@@ -50,12 +52,14 @@ check-examples: toolchain ## every configuration file in examples/ and deploy/ m
 bench: toolchain ## the toll beside nginx and HAProxy: three plain cells, under 3 minutes
 	$(CARGO) build --release -p tollgate -p tollgate-bench
 	"$(CARGO_TARGET_DIR)/release/tollgate-bench" install
-	"$(CARGO_TARGET_DIR)/release/tollgate-bench" plain
+	"$(CARGO_TARGET_DIR)/release/tollgate-bench" plain \
+		--gateway "$(CARGO_TARGET_DIR)/release/tollgate"
 
 bench-full: toolchain ## the toll beside nginx and HAProxy: every cell
 	$(CARGO) build --release -p tollgate -p tollgate-bench
 	"$(CARGO_TARGET_DIR)/release/tollgate-bench" install
-	"$(CARGO_TARGET_DIR)/release/tollgate-bench" full
+	"$(CARGO_TARGET_DIR)/release/tollgate-bench" full \
+		--gateway "$(CARGO_TARGET_DIR)/release/tollgate"
 
 fuzz: toolchain ## fuzz each parser for FUZZ_SECONDS (default 600)
 	FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz

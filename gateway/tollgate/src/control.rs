@@ -11,6 +11,8 @@ use crate::check::counted;
 use crate::compiled;
 use crate::gateway::Gateway;
 
+/// How often the quota and affinity are looked at again: it means reading a dozen files.
+const CORES: Duration = Duration::from_secs(30);
 /// How often the cost meter and the workers are looked at.
 const SAMPLE: Duration = Duration::from_secs(1);
 
@@ -23,24 +25,25 @@ pub fn control(gateway: Gateway, file: &Path) -> io::Result<()> {
     let mut stop = runtime.block_on(async { Stop::new() })?;
     let result = runtime.block_on(watch(&gateway, file, &mut stop));
     notify(&[sd_notify::NotifyState::Stopping]);
-    let bound = gateway.config.timeouts.drain;
+    let bound = gateway.drain_bound.get();
+    let hurry = gateway.hurry();
     let registry = gateway.registry.clone();
     eprintln!("tollgate stops: {} in flight", counted(registry.in_flight(), "request"));
     // The admin listener goes on answering (not ready) until the drain has ended.
     gateway.ready.store(false, std::sync::atomic::Ordering::Relaxed);
     let drained = runtime.block_on(async {
-        tokio::select! {
-            drained = tokio::task::spawn_blocking(move || gateway.drain(bound)) => {
-                drained.unwrap_or_else(|error| Err(io::Error::other(error)))
-            }
+        let mut drain = tokio::task::spawn_blocking(move || gateway.drain(bound));
+        let drained = tokio::select! {
+            drained = &mut drain => drained,
             () = stop.requested() => {
                 eprintln!("tollgate stops at once: {} cut off", counted(registry.in_flight(), "request"));
-                Ok(())
+                // The same way, without waiting: what is cut off has its line in the log too.
+                hurry();
+                drain.await
             }
-        }
+        };
+        drained.unwrap_or_else(|error| Err(io::Error::other(error)))
     });
-    // Not to wait for a drain that was given up.
-    runtime.shutdown_background();
     result.and(drained)
 }
 
@@ -66,13 +69,17 @@ impl Stop {
 async fn watch(gateway: &Gateway, file: &Path, stop: &mut Stop) -> io::Result<()> {
     let mut reload = signal(SignalKind::hangup())?;
     let mut reopen = signal(SignalKind::user_defined1())?;
+    let mut meter = CostMeter::new();
+    let mut looked = Instant::now();
+    let mut cores = available_cores().usable.min(gateway.workers() as f64);
+    meter.sample(looked, process_cpu_time(), gateway.registry.requests(), cores);
+    gateway.registry.set_cost(meter.reading());
     if let Some(admin) = &gateway.admin {
         let listener = tokio::net::TcpListener::from_std(admin.try_clone()?)?;
         let state = AdminState { registry: gateway.registry.clone(), ready: gateway.ready.clone() };
         tokio::spawn(serve(listener, state));
     }
     notify(&[sd_notify::NotifyState::Ready]);
-    let mut meter = CostMeter::new();
     let mut tick = tokio::time::interval(SAMPLE);
     let mut problem = None;
     loop {
@@ -81,7 +88,10 @@ async fn watch(gateway: &Gateway, file: &Path, stop: &mut Stop) -> io::Result<()
             _ = reload.recv() => change(gateway, file),
             _ = reopen.recv() => gateway.log.reopen(),
             _ = tick.tick() => {
-                let cores = available_cores().usable.min(gateway.workers() as f64);
+                if looked.elapsed() >= CORES {
+                    looked = Instant::now();
+                    cores = available_cores().usable.min(gateway.workers() as f64);
+                }
                 meter.sample(Instant::now(), process_cpu_time(), gateway.registry.requests(), cores);
                 gateway.registry.set_cost(meter.reading());
                 let now = gateway.log.problem();
@@ -116,6 +126,7 @@ fn change(gateway: &Gateway, file: &Path) {
                 );
             }
             eprintln!("reloaded {}: {}", file.display(), counted(good.plan.routes.len(), "route"));
+            gateway.drain_bound.set(good.config.timeouts.drain);
             gateway.change(good.plan);
         }
         None => eprintln!("error: {} is not loaded; the gateway goes on with what it has", file.display()),

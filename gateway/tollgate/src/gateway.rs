@@ -1,5 +1,6 @@
 //! The running gateway: its sockets, its workers, its log.
 
+use std::cell::Cell;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ pub struct Gateway {
     pub ready: Arc<AtomicBool>,
     /// The admin listener.
     pub admin: Option<TcpListener>,
+    /// How long requests in flight may take at the end.
+    pub drain_bound: Cell<Option<Duration>>,
     addresses: Vec<SocketAddr>,
     mailboxes: Vec<Mailbox>,
     threads: Vec<JoinHandle<io::Result<()>>>,
@@ -88,7 +91,8 @@ impl Gateway {
             threads.push(thread.spawn(move || run_worker(setup))?);
         }
         let ready = Arc::new(AtomicBool::new(true));
-        Ok(Self { config, registry, log, ready, admin, addresses, mailboxes, threads })
+        let drain_bound = Cell::new(config.timeouts.drain);
+        Ok(Self { config, registry, log, ready, admin, drain_bound, addresses, mailboxes, threads })
     }
 
     /// The addresses that it listens on.
@@ -112,6 +116,17 @@ impl Gateway {
         for mailbox in &self.mailboxes {
             // A worker that is gone needs no plan.
             let _ = mailbox.send(Control::Plan(plan.clone()));
+        }
+    }
+
+    /// A way to end a drain at once, for whoever waits for it.
+    pub fn hurry(&self) -> impl Fn() + use<> {
+        let mailboxes = self.mailboxes.clone();
+        move || {
+            for mailbox in &mailboxes {
+                // A worker that is gone has drained.
+                let _ = mailbox.send(Control::Drain(Some(Duration::ZERO)));
+            }
         }
     }
 

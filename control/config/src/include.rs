@@ -19,9 +19,7 @@ pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
     let text = include.pattern.as_str();
     let base = from.parent().unwrap_or(Path::new(""));
     if loader.open.len() >= DEPTH {
-        loader
-            .problems
-            .push(Problem::error(at, format!("files include each other more than {DEPTH} levels deep")));
+        loader.lost(Problem::error(at, format!("files include each other more than {DEPTH} levels deep")));
         return;
     }
     if !text.contains(['*', '?', '[']) {
@@ -38,9 +36,7 @@ pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
         Ok(matches) => matches,
         Err(error) => {
             // The pattern itself may come from a variable, so only the reason is repeated.
-            loader
-                .problems
-                .push(Problem::error(at, format!("this is not a pattern of paths: {}", error.msg)));
+            loader.lost(Problem::error(at, format!("this is not a pattern of paths: {}", error.msg)));
             return;
         }
     };
@@ -51,7 +47,7 @@ pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
             Ok(path) => paths.push(path),
             Err(error) => {
                 let message = format!("cannot look into a folder of {}: {}", include.shown, error.error());
-                loader.problems.push(Problem::error(at, message));
+                loader.lost(Problem::error(at, message));
             }
         }
     }
@@ -67,7 +63,7 @@ pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
 fn one(loader: &mut Loader<'_>, path: &Path, include: &Include, by_name: bool) {
     let at = include.at;
     if loader.files.len() >= FILES {
-        loader.problems.push(Problem::error(at, format!("more than {FILES} files")));
+        loader.lost(Problem::error(at, format!("more than {FILES} files")));
         return;
     }
     let canonical = path.canonicalize().ok();

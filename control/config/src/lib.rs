@@ -24,7 +24,7 @@ mod suggest;
 mod syntax;
 mod tree;
 
-pub use load::{Loaded, from_text, load, load_with};
+pub use load::{Loaded, Readable, from_text, load, load_with};
 pub use model::*;
 pub use problem::{Problem, Problems, Severity};
 pub use reference::reference;

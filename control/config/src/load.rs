@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::env::{self, Lookup};
 use crate::include;
-use crate::model::{At, Config, SourceFile};
+use crate::model::{At, Config, Paths, Route, SourceFile};
 use crate::parse::parse;
 use crate::problem::{Problem, Problems, Severity};
 use crate::read::{self, Draft, Include};
@@ -21,8 +21,21 @@ const LARGEST: usize = 64 << 20;
 pub struct Loaded {
     /// The configuration; nothing when one of the problems is an error.
     pub config: Option<Config>,
+    /// What could be read although one of the problems is an error; nothing when the error may change what it
+    /// means.
+    pub readable: Option<Readable>,
     /// What is wrong, in order of place, and the files it is about.
     pub problems: Problems,
+}
+
+/// The part of a refused configuration that can still be checked for what is wrong only in combination, so that a
+/// person hears of all problems at once. It is not fit to be run.
+#[derive(Clone, Debug)]
+pub struct Readable {
+    /// Routes whose match was read without a mistake; the rest of them may be wrong.
+    pub routes: Vec<Route>,
+    /// What the path's ambiguous bytes mean.
+    pub paths: Paths,
 }
 
 /// Reads a file and the files that it includes. Variables come from the process's environment. A file that cannot
@@ -47,6 +60,7 @@ pub fn from_text(name: &str, text: &str, variables: &dyn Fn(&str) -> Option<Stri
     let mut loader = Loader::new(variables);
     loader.files.push(SourceFile { name: name.to_owned(), text: text.to_owned() });
     for pattern in loader.text(0, text, true) {
+        loader.draft.names_lost = true;
         let problem = Problem::error(pattern.at, "`include` needs a file to be relative to");
         loader
             .problems
@@ -92,7 +106,7 @@ impl<'a> Loader<'a> {
                         (At::default(), format!("cannot read the file: {reason}"))
                     }
                 };
-                self.problems.push(Problem::error(at, message));
+                self.lost(Problem::error(at, message));
                 return;
             }
         };
@@ -111,10 +125,17 @@ impl<'a> Loader<'a> {
         self.open.pop();
     }
 
+    /// Reports that a file could not be read, and with it the upstreams that it may name.
+    pub fn lost(&mut self, problem: Problem) {
+        self.draft.names_lost = true;
+        self.problems.push(problem);
+    }
+
     /// Reads one text; gives the patterns of its `include`.
     fn text(&mut self, file: u32, text: &str, main: bool) -> Vec<Include> {
         let mut parsed = parse(file, text);
         self.problems.append(&mut parsed.problems);
+        self.draft.torn |= !parsed.whole;
         let Some(root) = &mut parsed.root else {
             if parsed.complete {
                 let at = At { file, ..At::default() };
@@ -135,6 +156,10 @@ impl<'a> Loader<'a> {
     }
 
     fn finish(mut self) -> Loaded {
+        let Draft { references, upstream_names, .. } = &self.draft;
+        if !self.draft.torn && !self.draft.names_lost {
+            self.problems.extend(read::unknown(references, upstream_names));
+        }
         let broken = self.problems.iter().any(|problem| problem.severity == Severity::Error);
         if self.draft.config.routes.is_empty() && !broken {
             let message = "no routes: every request would be answered 404";
@@ -148,9 +173,15 @@ impl<'a> Loader<'a> {
         let mut problems = Problems::new(self.files.clone());
         problems.extend(self.problems);
         problems.sort();
-        let config = Config { files: self.files, ..self.draft.config };
-        let config = if problems.has_errors() { None } else { Some(config) };
-        Loaded { config, problems }
+        let Draft { config, unsound, torn, paths_unsound, .. } = self.draft;
+        let config = Config { files: self.files, ..config };
+        if !problems.has_errors() {
+            return Loaded { config: Some(config), readable: None, problems };
+        }
+        let sound = config.routes.into_iter().enumerate().filter(|(index, _)| !unsound.contains(index));
+        let routes = sound.map(|(_, route)| route).collect();
+        let readable = (!torn && !paths_unsound).then_some(Readable { routes, paths: config.paths });
+        Loaded { config: None, readable, problems }
     }
 }
 

@@ -1,8 +1,8 @@
 //! The configuration as data: what every source (file, API, store) produces.
 //!
-//! Values that can be wrong only in combination with others (a name that must exist, two
-//! identical matches) are checked by the plan's compiler; it reports positions through
-//! [`Spanned`]. Values that are wrong on their own never get here: the reader refuses them.
+//! What is wrong on its own never gets here, nor does a name in `to` that is not under `upstreams`: the reader
+//! refuses them. Which matches are the same is for the plan's compiler to say, since it knows how requests are
+//! matched; it reports positions through [`Spanned`].
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -421,9 +421,9 @@ pub enum Scheme {
     /// HTTP/1.1 in plain text (`host:port` or `http://host:port`).
     #[default]
     Http,
-    /// HTTP/1.1 or 2 over TLS (`https://host:port`). Not built yet: the compiler refuses it.
+    /// HTTP/1.1 or 2 over TLS (`https://host:port`). Not built yet: the reader refuses it.
     Https,
-    /// HTTP/2 by prior knowledge (`h2c://host:port`). Not built yet: the compiler refuses it.
+    /// HTTP/2 by prior knowledge (`h2c://host:port`). Not built yet: the reader refuses it.
     H2c,
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct Parsed {
     pub problems: Vec<Problem>,
     /// Whether the text was read to its end: if not, what seems to be missing may only not have been reached.
     pub complete: bool,
+    /// Whether everything that was written is in the tree: to its end, and no key was dropped.
+    pub whole: bool,
 }
 
 /// Parses a file's text. Known traps (an unquoted `*.example.com`) are reported and stepped over, so that they do
@@ -37,7 +39,13 @@ pub(crate) fn parse(file: u32, text: &str) -> Parsed {
         match builder.run() {
             Ok(()) => {
                 problems.append(&mut builder.problems);
-                return Parsed { root: builder.root, problems, complete: !builder.cut };
+                let complete = !builder.cut;
+                return Parsed {
+                    root: builder.root,
+                    problems,
+                    complete,
+                    whole: complete && !builder.dropped,
+                };
             }
             Err(failure) => {
                 let fixed = syntax::repair(file, current, failure.mark, &failure.info);
@@ -53,11 +61,11 @@ pub(crate) fn parse(file: u32, text: &str) -> Parsed {
                 problems.push(syntax::explain(file, current, failure.mark, &failure.info, open));
                 builder.close_all();
                 problems.append(&mut builder.problems);
-                return Parsed { root: builder.root, problems, complete: false };
+                return Parsed { root: builder.root, problems, complete: false, whole: false };
             }
         }
     }
-    Parsed { root: None, problems, complete: false }
+    Parsed { root: None, problems, complete: false, whole: false }
 }
 
 /// Where and why the text stopped making sense.
@@ -107,6 +115,8 @@ struct Builder<'t> {
     problems: Vec<Problem>,
     /// Whether the rest was given up on purpose (too deep, a second document).
     cut: bool,
+    /// Whether a key and its value were left out.
+    dropped: bool,
 }
 
 impl<'t> Builder<'t> {
@@ -121,6 +131,7 @@ impl<'t> Builder<'t> {
             root: None,
             problems: Vec::new(),
             cut: false,
+            dropped: false,
         }
     }
 
@@ -271,7 +282,10 @@ impl<'t> Builder<'t> {
                             Key::Named("\"<<\"".to_owned(), at)
                         }
                         Kind::Scalar(scalar) => Key::Named(scalar.text, at),
-                        Kind::Invalid => Key::Unusable,
+                        Kind::Invalid => {
+                            self.dropped = true;
+                            Key::Unusable
+                        }
                         Kind::List(_) | Kind::Map(_) => return self.unusable(at),
                     };
                 }
@@ -289,6 +303,7 @@ impl<'t> Builder<'t> {
         if let Some(Open { content: Content::Map { key, .. }, .. }) = self.stack.last_mut() {
             *key = Key::Unusable;
         }
+        self.dropped = true;
         self.problems.push(
             Problem::error(at, "a key cannot be a list or a mapping")
                 .help("put quotes around a text that begins with `[` or `{`"),
@@ -339,6 +354,7 @@ impl<'t> Builder<'t> {
                     Problem::error(entry.at, format!("the key {} is given twice", shown(&entry.key)))
                         .see(first, "first written here"),
                 );
+                self.dropped = true;
                 continue;
             }
             if !small {
@@ -363,11 +379,14 @@ impl<'t> Builder<'t> {
                 Kind::Map(inherited) => {
                     entries.extend(inherited.into_iter().filter(|entry| own.insert(entry.key.clone())));
                 }
-                Kind::Invalid => {}
-                Kind::Scalar(_) | Kind::List(_) => self.problems.push(
-                    Problem::error(merge.at, "`<<` takes a mapping or a list of mappings")
-                        .help("it is written `<<: *name`, where `&name` marks a mapping"),
-                ),
+                Kind::Invalid => self.dropped = true,
+                Kind::Scalar(_) | Kind::List(_) => {
+                    self.dropped = true;
+                    self.problems.push(
+                        Problem::error(merge.at, "`<<` takes a mapping or a list of mappings")
+                            .help("it is written `<<: *name`, where `&name` marks a mapping"),
+                    );
+                }
             }
         }
     }

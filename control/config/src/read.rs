@@ -6,6 +6,7 @@ mod condition;
 mod listen;
 mod matching;
 mod redirect;
+mod references;
 mod respond;
 mod rewrite;
 mod root;
@@ -13,6 +14,7 @@ mod route;
 mod settings;
 mod upstream;
 
+pub(crate) use references::{Reference, unknown};
 #[cfg(test)]
 pub(crate) use respond::json as json_of;
 pub(crate) use root::{Draft, Include, root};

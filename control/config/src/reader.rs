@@ -1,7 +1,7 @@
 //! From the tree to types: what every section's reader is made of.
 
 use crate::model::{At, Spanned};
-use crate::problem::Problem;
+use crate::problem::{Problem, Severity};
 use crate::scalar::Fault;
 use crate::scalar::quantity;
 use crate::spec::{Choice, Key, Section, Shape, any_of, names};
@@ -117,6 +117,11 @@ impl Reader {
             }
             _ => {}
         }
+    }
+
+    /// Whether one of the problems after the first `start` is an error.
+    pub fn erred_since(&self, start: usize) -> bool {
+        self.problems.iter().skip(start).any(|problem| problem.severity == Severity::Error)
     }
 
     /// Reports a key that should be there.

@@ -3,7 +3,7 @@
 use crate::spec::Section;
 
 /// The nearest of some names, when it is near enough to be a slip.
-pub(crate) fn nearest(text: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+pub(crate) fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // Longer texts are no slips of our names, and the distance costs their product.
     if text.len() > 64 {
         return None;
@@ -12,6 +12,8 @@ pub(crate) fn nearest(text: &str, names: impl Iterator<Item = &'static str>) -> 
     let text = plain(text);
     let length = text.chars().count();
     names
+        // The distance is at least the difference in length, and that is cheap to know.
+        .filter(|name| name.len() <= text.len() * 2 + 2)
         .map(|name| (strsim::damerau_levenshtein(&text, &plain(name)), name))
         // One slip in three characters; a name that is begun or has a plural `s` is near too.
         .filter(|(distance, name)| *distance <= (length.max(name.len()) / 3).max(1) && *distance < length)

@@ -112,6 +112,16 @@ impl Node {
         self.kind == Kind::Invalid
     }
 
+    /// Whether something in it was reported already and is missing.
+    pub fn holds_invalid(&self) -> bool {
+        match &self.kind {
+            Kind::Invalid => true,
+            Kind::Scalar(_) => false,
+            Kind::List(items) => items.iter().any(Self::holds_invalid),
+            Kind::Map(entries) => entries.iter().any(|entry| entry.value.holds_invalid()),
+        }
+    }
+
     /// What it is, for a message: "a list".
     pub fn noun(&self) -> &'static str {
         match &self.kind {

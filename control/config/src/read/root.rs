@@ -1,14 +1,14 @@
 //! The top of a file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::{access_log, listen, route, settings, upstream};
+use super::{Reference, access_log, listen, route, settings, upstream};
 use crate::model::{At, Config};
 use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
 use crate::scalar::Fault;
 use crate::spec::{ROOT, Shape};
-use crate::tree::{Kind, Node, Scalar, shown};
+use crate::tree::{Entry, Kind, Node, Scalar, shown};
 
 /// What an included file may hold.
 const INCLUDED: [&str; 3] = ["include", "routes", "upstreams"];
@@ -30,11 +30,22 @@ pub(crate) struct Draft {
     pub upstream_names: HashMap<String, At>,
     /// Where `routes` was written, empty or not.
     pub routes: Option<At>,
+    /// Names of upstreams in `to`.
+    pub references: Vec<Reference>,
+    /// Whether upstreams may be written where they could not be read, so that a name may be known after all.
+    pub names_lost: bool,
+    /// Whether something that was written is missing from the tree of a file.
+    pub torn: bool,
+    /// Whether `paths` has a mistake.
+    pub paths_unsound: bool,
+    /// Routes, by index, whose match may not be what was meant.
+    pub unsound: HashSet<usize>,
 }
 
 /// Reads a file's tree; gives the patterns of its `include`.
 pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Draft) -> Vec<Include> {
     let Kind::Map(entries) = &node.kind else {
+        draft.names_lost = true;
         if !node.is_invalid() {
             let problem = Problem::error(node.at, format!("the file holds {}, not a mapping", node.noun()));
             reader
@@ -81,8 +92,12 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
             config.timeouts = settings::timeouts(reader, field);
         }
         if let Some(field) = fields.get("paths") {
+            let start = reader.problems.len();
             config.paths = settings::paths(reader, field);
+            draft.paths_unsound = reader.erred_since(start);
         }
+        let unread = |entry: &Entry| entry.key == "paths" && entry.value.holds_invalid();
+        draft.paths_unsound |= misspelt(entries, &ROOT, "paths") || entries.iter().any(unread);
         if let Some(field) = fields.get("errors") {
             config.errors = settings::errors(reader, field);
         }
@@ -103,10 +118,15 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         draft.routes = Some(field.at);
         route::routes(reader, field, draft);
     }
-    if let Some(field) = fields.get("upstreams") {
-        upstream::upstreams(reader, field, draft);
+    let given = |name: &str| entries.iter().any(|entry| entry.key == name) || misspelt(entries, &ROOT, name);
+    match fields.get("upstreams") {
+        Some(field) => upstream::upstreams(reader, field, draft),
+        None => draft.names_lost |= given("upstreams"),
     }
-    let Some(field) = fields.get("include") else { return Vec::new() };
+    let Some(field) = fields.get("include") else {
+        draft.names_lost |= given("include");
+        return Vec::new();
+    };
     let one = if let Shape::OneOrMany(inner) = field.key.shape { inner } else { &field.key.shape };
     let mut patterns = Vec::new();
     for item in one_or_many(field.node) {
@@ -114,6 +134,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
             "" => Err(Fault::new("{} is no path")),
             text => Ok(text.to_owned()),
         });
+        draft.names_lost |= text.is_none();
         let shown = item.scalar().map(Scalar::shown).unwrap_or_default();
         patterns.extend(text.map(|pattern| Include { pattern, shown, at: item.at }));
     }

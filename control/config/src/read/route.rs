@@ -1,7 +1,7 @@
 //! `routes`.
 
-use super::{buffer, matching, redirect, respond, rewrite, upstream};
-use crate::model::{Action, Buffer, Match, Rewrite, Route, RouteTimeouts, Spanned};
+use super::{Reference, buffer, matching, redirect, respond, rewrite, upstream};
+use crate::model::{Action, Buffer, Match, PathMatch, PathRewrite, Rewrite, Route, RouteTimeouts, Spanned};
 use crate::problem::Problem;
 use crate::read::Draft;
 use crate::reader::{Field, Fields, Reader};
@@ -26,12 +26,14 @@ pub(super) fn routes(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) {
 }
 
 fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
+    let start = reader.problems.len();
     let Some(fields) = reader.fields(node, &ROUTE) else { return };
     let name = fields.get("name").and_then(|field| name(reader, field, draft));
     let matches = match fields.get("match") {
         Some(field) => matching::matches(reader, field),
         None => vec![Match { at: node.at, ..Match::default() }],
     };
+    let sound = !reader.erred_since(start) && !node.holds_invalid();
     let rewrite = match fields.get("rewrite") {
         Some(field) => rewrite::rewrite(reader, field),
         None => Rewrite::default(),
@@ -54,12 +56,20 @@ fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
         Some(field) => upgrade(reader, field),
         None => vec!["websocket".to_owned()],
     };
-    let Some(action) = action(reader, &fields) else { return };
+    // Nothing in its place: an error was reported, and this route's match may still be compared with others'.
+    let action =
+        action(reader, &fields, &mut draft.references).unwrap_or_else(|| Action::Forward(Vec::new()));
+    for path in [rewrite.path.as_ref(), path_of(&action)].into_iter().flatten() {
+        prefix(reader, path, &matches);
+    }
     if !matches!(action, Action::Forward(_)) {
         unused(reader, &fields);
     }
     // A list of matches is as many routes that share all else.
     for matches in matches {
+        if !sound {
+            draft.unsound.insert(draft.config.routes.len());
+        }
         draft.config.routes.push(Route {
             name: name.clone(),
             at: node.at,
@@ -74,14 +84,34 @@ fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     }
 }
 
-fn action(reader: &mut Reader, fields: &Fields<'_>) -> Option<Action> {
+fn action(reader: &mut Reader, fields: &Fields<'_>, references: &mut Vec<Reference>) -> Option<Action> {
     if let Some(field) = fields.get("to") {
-        return upstream::targets(reader, field).map(Action::Forward);
+        return upstream::targets(reader, field, references).map(Action::Forward);
     }
     if let Some(field) = fields.get("redirect") {
         return redirect::redirect(reader, field).map(Action::Redirect);
     }
     respond::respond(reader, fields.get("respond")?).map(Action::Respond)
+}
+
+fn path_of(action: &Action) -> Option<&Spanned<PathRewrite>> {
+    match action {
+        Action::Redirect(redirect) => redirect.path.as_ref(),
+        Action::Forward(_) | Action::Respond(_) => None,
+    }
+}
+
+/// A prefix can take the place only of one that the route matches.
+fn prefix(reader: &mut Reader, path: &Spanned<PathRewrite>, matches: &[Match]) {
+    let PathRewrite::Prefix(_) = path.value else { return };
+    let mut paths = matches.iter().filter_map(|matches| matches.path.as_ref());
+    if let Some(whole) = paths.find(|path| !matches!(path.value, PathMatch::Prefix(_))) {
+        reader.problems.push(
+            Problem::error(path.at, "a prefix can be replaced only where the route matches one")
+                .help("end the route's path in `/*`, or rewrite the whole `path`")
+                .see(whole.at, "this is no prefix"),
+        );
+    }
 }
 
 /// What only a forwarding route uses.

@@ -94,12 +94,13 @@ fn the_defaults_of_the_table_are_those_of_the_types() {
 fn defaults_within_mappings_are_those_of_the_short_forms() {
     let log = defaults(&ACCESS_LOG).replace('{', "{to: stdout, ");
     let long = read(&format!(
-        "listen: :80\nrequest_id: {}\naccess_log: {log}\nroutes: [{{to: a, buffer: {{request: {}}}}}]\n",
+        "listen: :80\nrequest_id: {}\naccess_log: {log}\nroutes: [{{to: 'a:80', buffer: {{request: {}}}}}]\n",
         defaults(&REQUEST_ID),
         defaults(&BUFFER_BOUNDS),
     ));
-    let short =
-        read("listen: :80\nrequest_id: on\naccess_log: stdout\nroutes: [{to: a, buffer: {request: on}}]\n");
+    let short = read(
+        "listen: :80\nrequest_id: on\naccess_log: stdout\nroutes: [{to: 'a:80', buffer: {request: on}}]\n",
+    );
     assert_eq!(long.request_id, short.request_id);
     assert_eq!(long.access_log.format, short.access_log.format);
     assert_eq!(long.routes[0].buffer, short.routes[0].buffer);
@@ -107,11 +108,43 @@ fn defaults_within_mappings_are_those_of_the_short_forms() {
 
 #[test]
 fn nothing_read_is_the_default() {
-    let config = read("listen: :80\nroutes: [{to: a}]\n");
+    let config = read("listen: :80\nroutes: [{to: 'a:80'}]\n");
     let default = Config::default();
     assert_eq!(config.limits, default.limits);
     assert_eq!(config.timeouts, default.timeouts);
     assert_eq!(config.admin, default.admin);
     assert_eq!(config.routes[0].upgrade, ["websocket"]);
     assert_eq!(config.routes[0].matches.path, None);
+}
+
+/// The hosts of the routes that can still be compared.
+fn readable(text: &str) -> Option<Vec<String>> {
+    let loaded = from_text("t", text, &|_| None);
+    assert!(loaded.config.is_none(), "{text}");
+    let name = |route: crate::Route| route.matches.host.map_or_else(String::new, |host| host.value);
+    loaded.readable.map(|readable| readable.routes.into_iter().map(name).collect())
+}
+
+#[test]
+fn routes_beside_a_mistake_can_still_be_compared() {
+    let hosts = readable(
+        "listn: :80\nroutes:\n- {match: a, to: 'a:80'}\n- {match: b, to: none, timeouts: {total: fast}}\n\
+         - {match: c, respond: 99}\n- {match: 'd:80', respond: 200}\n- {mach: e, respond: 200}\n\
+         - {match: {host: f, path: '${UNSET}'}, respond: 200}\n- {match: '${UNSET}', respond: 200}\n",
+    );
+    assert_eq!(hosts, Some(["a", "b", "c"].map(str::to_owned).to_vec()));
+}
+
+#[test]
+fn nothing_is_compared_when_the_mistake_may_change_what_a_match_means() {
+    for wrong in [
+        "paths: {merge_slashes: perhaps}\n",
+        "path: {merge_slashes: off}\n",
+        "paths: '${UNSET}'\n",
+        "routes: []\n",
+        "x: [1, 2\n",
+    ] {
+        let text = format!("listen: :80\nroutes:\n- {{match: a, to: 'a:80'}}\n{wrong}");
+        assert_eq!(readable(&text), None, "{wrong}");
+    }
 }

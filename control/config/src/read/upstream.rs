@@ -1,7 +1,9 @@
 //! `to`, `upstreams` and endpoints.
 
-use super::route;
-use crate::model::{Endpoint, Pool, RouteTimeouts, Spanned, Target, TargetKind, Upstream};
+use super::{Reference, route};
+use crate::model::{
+    At, Endpoint, EndpointAddress, Pool, RouteTimeouts, Scheme, Spanned, Target, TargetKind, Upstream,
+};
 use crate::problem::Problem;
 use crate::read::Draft;
 use crate::reader::{Field, Reader, one_or_many};
@@ -10,34 +12,66 @@ use crate::spec::{ENDPOINT, ENDPOINT_SHAPE, POOL, Shape, TARGET, UPSTREAM};
 use crate::tree::{Kind, Node, shown};
 
 /// The `to` of a route.
-pub(super) fn targets(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Target>> {
+pub(super) fn targets(
+    reader: &mut Reader,
+    field: Field<'_>,
+    references: &mut Vec<Reference>,
+) -> Option<Vec<Target>> {
     let items = one_or_many(field.node);
     if items.is_empty() {
         reader.missing(field.node.at, "`to` is an empty list".to_owned(), &field.key.shape);
     }
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
-    let targets: Vec<Target> = items.iter().filter_map(|item| target(reader, item, one)).collect();
+    let targets: Vec<Target> =
+        items.iter().filter_map(|item| target(reader, item, one, references)).collect();
     if targets.len() == items.len() {
         weights(reader, field.node, targets.iter().map(|target| target.weight), "target");
     }
     Some(targets)
 }
 
-fn target(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Target> {
+fn target(
+    reader: &mut Reader,
+    node: &Node,
+    shape: &Shape,
+    references: &mut Vec<Reference>,
+) -> Option<Target> {
     if !matches!(node.kind, Kind::Map(_)) {
         let to = reader.parsed(node, "`to`", shape, address::target)?;
+        match &to {
+            TargetKind::Endpoint(endpoint) => built(reader, endpoint, node.at),
+            TargetKind::Upstream(name) => references.push(reference(name, node)),
+        }
         return Some(Target { to, weight: 1, at: node.at });
     }
     let fields = reader.fields(node, &TARGET)?;
     let mut weight = 1;
     reader.number_into(fields.get("weight"), &mut weight);
     if let Some(field) = fields.get("address") {
-        let to = reader.field(field, address::endpoint).map(TargetKind::Endpoint)?;
-        return Some(Target { to, weight, at: field.node.at });
+        let endpoint = reader.field(field, address::endpoint)?;
+        built(reader, &endpoint, field.node.at);
+        return Some(Target { to: TargetKind::Endpoint(endpoint), weight, at: field.node.at });
     }
     let field = fields.get("upstream")?;
-    let to = reader.field(field, address::upstream).map(TargetKind::Upstream)?;
-    Some(Target { to, weight, at: field.node.at })
+    let name = reader.field(field, address::upstream)?;
+    references.push(reference(&name, field.node));
+    Some(Target { to: TargetKind::Upstream(name), weight, at: field.node.at })
+}
+
+fn reference(name: &str, node: &Node) -> Reference {
+    let written = node.scalar().and_then(|scalar| scalar.written.clone());
+    Reference { name: name.to_owned(), written, at: node.at }
+}
+
+/// Reports an endpoint that is written well and speaks what this gateway does not yet.
+fn built(reader: &mut Reader, endpoint: &EndpointAddress, at: At) {
+    let protocol = match endpoint.scheme {
+        Scheme::Http => return,
+        Scheme::Https => "TLS to an endpoint (`https://`)",
+        Scheme::H2c => "HTTP/2 to an endpoint (`h2c://`)",
+    };
+    let problem = Problem::error(at, format!("{protocol} is not built yet"));
+    reader.problems.push(problem.expected("`host:port`, `http://host:port` or `unix:/path`"));
 }
 
 fn weights(reader: &mut Reader, node: &Node, weights: impl Iterator<Item = u32>, noun: &str) {
@@ -60,6 +94,7 @@ fn weights(reader: &mut Reader, node: &Node, weights: impl Iterator<Item = u32>,
 /// The `upstreams` of a file.
 pub(super) fn upstreams(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) {
     let Kind::Map(entries) = &field.node.kind else {
+        draft.names_lost = true;
         let problem = Problem::error(field.node.at, format!("`upstreams` cannot be {}", field.node.noun()));
         reader.problems.push(
             problem
@@ -150,11 +185,13 @@ fn endpoints(reader: &mut Reader, node: &Node) -> Vec<Endpoint> {
 fn endpoint(reader: &mut Reader, node: &Node) -> Option<Endpoint> {
     if !matches!(node.kind, Kind::Map(_)) {
         let value = reader.parsed(node, "an endpoint", &ENDPOINT_SHAPE, address::endpoint)?;
+        built(reader, &value, node.at);
         return Some(Endpoint { address: Spanned { value, at: node.at }, weight: 1 });
     }
     let fields = reader.fields(node, &ENDPOINT)?;
     let mut weight = 1;
     reader.number_into(fields.get("weight"), &mut weight);
     let address = reader.spanned(fields.get("address")?, address::endpoint)?;
+    built(reader, &address.value, address.at);
     Some(Endpoint { address, weight })
 }

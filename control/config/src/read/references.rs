@@ -1,0 +1,77 @@
+//! Names that stand for something elsewhere: known only once all files are read.
+
+use std::collections::HashMap;
+
+use crate::model::At;
+use crate::problem::Problem;
+use crate::suggest;
+use crate::tree::shown;
+
+/// Unknown names that get a suggestion; each is compared with every name there is.
+const SUGGESTIONS: usize = 20;
+
+/// An upstream's name in a `to`.
+pub(crate) struct Reference {
+    pub name: String,
+    /// As it was written, when an environment variable was filled in: the name is then not to be shown.
+    pub written: Option<String>,
+    pub at: At,
+}
+
+/// A problem for every reference to an upstream that there is not.
+pub(crate) fn unknown(references: &[Reference], names: &HashMap<String, At>) -> Vec<Problem> {
+    let missing = references.iter().filter(|reference| !names.contains_key(&reference.name));
+    missing.enumerate().map(|(number, reference)| one(reference, names, number < SUGGESTIONS)).collect()
+}
+
+fn one(reference: &Reference, names: &HashMap<String, At>, suggest: bool) -> Problem {
+    let Reference { name, written, at } = reference;
+    let message = format!("there is no upstream {}", shown(written.as_ref().unwrap_or(name)));
+    let problem = Problem::error(*at, message)
+        .expected("a name under `upstreams`, or an endpoint such as `10.0.0.1:8080`");
+    // Help that is made from the name would tell what the variable holds.
+    if written.is_some() {
+        return problem;
+    }
+    let mut sorted: Vec<&str> = names.keys().map(String::as_str).filter(|_| suggest).collect();
+    sorted.sort_unstable();
+    match suggest::nearest(name, sorted.into_iter()) {
+        Some(near) => problem.help(format!("did you mean `{near}`?")),
+        None if name.contains('.') => problem.help(format!("an endpoint needs a port: `{name}:80`")),
+        None => problem,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn help(name: &str, written: Option<&str>) -> Vec<String> {
+        let names = ["users", "orders.v1"].map(|name| (name.to_owned(), At::default()));
+        let reference =
+            Reference { name: name.to_owned(), written: written.map(str::to_owned), at: At::default() };
+        let problems = unknown(&[reference], &HashMap::from(names));
+        problems.into_iter().flat_map(|problem| [vec![problem.message], problem.help].concat()).collect()
+    }
+
+    #[test]
+    fn a_name_that_is_there_is_no_problem() {
+        assert!(help("users", None).is_empty());
+    }
+
+    #[test]
+    fn the_nearest_name_or_the_missing_port_is_told() {
+        assert_eq!(help("user", None), ["there is no upstream `user`", "did you mean `users`?"]);
+        assert_eq!(
+            help("api.internal", None),
+            ["there is no upstream `api.internal`", "an endpoint needs a port: `api.internal:80`"]
+        );
+        assert_eq!(help("nowhere", None), ["there is no upstream `nowhere`"]);
+    }
+
+    #[test]
+    fn what_a_variable_held_is_not_told() {
+        assert_eq!(help("user", Some("${BACKEND}")), ["there is no upstream `${BACKEND}`"]);
+        assert_eq!(help("secret.internal", Some("${BACKEND}")), ["there is no upstream `${BACKEND}`"]);
+    }
+}

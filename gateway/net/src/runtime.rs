@@ -7,7 +7,11 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 
 /// A single-threaded runtime: its tasks need not be `Send` and never leave their thread.
 #[derive(Debug)]
-pub struct Runtime(LocalRuntime);
+pub struct Runtime(Option<LocalRuntime>);
+
+/// Threads that resolve names. The system's resolver blocks, up to half a minute when no server answers: without a
+/// bound of its own, each connect meanwhile would start a thread.
+const RESOLVERS: usize = 8;
 
 impl Runtime {
     /// A runtime for this thread.
@@ -16,12 +20,23 @@ impl Runtime {
     /// When the kernel gives no poller.
     pub fn new() -> io::Result<Self> {
         // No timer of tokio's: see `alarm.rs`.
-        Builder::new_current_thread().enable_io().build_local(LocalOptions::default()).map(Self)
+        let mut builder = Builder::new_current_thread();
+        builder.enable_io().max_blocking_threads(RESOLVERS);
+        builder.build_local(LocalOptions::default()).map(|runtime| Self(Some(runtime)))
     }
 
     /// Runs a future to its end, and all that is spawned meanwhile.
     pub fn run<F: Future>(&self, future: F) -> F::Output {
-        self.0.block_on(future)
+        self.0.as_ref().expect("a runtime until it is dropped").block_on(future)
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // A plain drop would wait for a resolver that waits for a name server.
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tollgate_net::{Address, Deadline, Stream, Timers};
 use tollgate_observe::{Slot, WorkerStats};
@@ -88,6 +88,8 @@ impl Pool {
     pub(crate) fn change(&self, settings: &Settings) {
         if *self.settings.borrow() != *settings {
             *self.settings.borrow_mut() = settings.clone();
+            // Those that the new settings would not have kept go at the watcher's next turn.
+            self.oldest.set(Instant::now(), Some(Duration::ZERO));
         }
     }
 
@@ -157,7 +159,10 @@ impl Pool {
 
     /// Destroys every idle connection on which something happened, or that is too old.
     fn sweep(&self, cx: &mut Context<'_>) {
-        let bound = self.settings.borrow().idle_timeout;
+        let (bound, most) = {
+            let settings = self.settings.borrow();
+            (settings.idle_timeout, settings.max_idle as usize)
+        };
         let mut idle = self.idle.borrow_mut();
         let before = idle.len();
         idle.retain(|candidate| candidate.stream.poll_peek(cx).is_pending());
@@ -166,7 +171,7 @@ impl Pool {
             let expired = |oldest: &Idle| {
                 bound.is_some_and(|bound| now.saturating_duration_since(oldest.since) >= bound)
             };
-            while idle.front().is_some_and(expired) {
+            while idle.len() > most || idle.front().is_some_and(expired) {
                 idle.pop_front();
             }
             let left = idle

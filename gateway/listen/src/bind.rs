@@ -1,7 +1,7 @@
 //! Listening sockets.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -9,12 +9,29 @@ use socket2::{Domain, Protocol, Socket, Type};
 const BACKLOG: i32 = 4096;
 
 /// Opens one listening socket for each of `workers` workers on one address. With several, the kernel spreads new
-/// connections over them (SO_REUSEPORT), and no worker wakes for another's.
+/// connections over them (SO_REUSEPORT), and no worker wakes for another's. `[::]` takes IPv4 too, whatever
+/// `net.ipv6.bindv6only` says, and is `0.0.0.0` on a machine without IPv6.
 ///
 /// # Errors
 /// When the address is in use (by this gateway's own twin too: sharing its port would take half of its traffic
 /// without a word) or not this machine's.
 pub fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
+    bind_exactly(address, workers).or_else(|error| match without_ipv6(address, &error) {
+        Some(address) => bind_exactly(address, workers),
+        None => Err(error),
+    })
+}
+
+/// What "every address" means on a machine that has no IPv6.
+fn without_ipv6(address: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
+    use rustix::io::Errno;
+    let error = error.raw_os_error().map(Errno::from_raw_os_error);
+    let missing = matches!(error, Some(Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL));
+    let everywhere = address.ip() == IpAddr::from(Ipv6Addr::UNSPECIFIED);
+    (missing && everywhere).then(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())))
+}
+
+fn bind_exactly(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
     let first = socket(address)?;
     // Without SO_REUSEPORT the kernel says whether anyone else listens here.
     first.bind(&address.into())?;
@@ -36,6 +53,9 @@ pub fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>>
 fn socket(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(false)?;
+    }
     // Accepted sockets inherit it, which saves a system call a connection. A message is one write: Nagle's
     // algorithm could only delay its last segment.
     socket.set_tcp_nodelay(true)?;
@@ -51,6 +71,24 @@ fn listen(socket: Socket) -> io::Result<TcpListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_address_takes_ipv4_too() -> io::Result<()> {
+        let listeners = bind("[::]:0".parse().expect("an address"), 2)?;
+        let port = listeners[0].local_addr()?.port();
+        std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map(drop)
+    }
+
+    #[test]
+    fn without_ipv6_every_address_is_every_ipv4_address() {
+        let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        let missing = io::Error::from_raw_os_error(rustix::io::Errno::AFNOSUPPORT.raw_os_error());
+        assert_eq!(without_ipv6(address("[::]:80"), &missing), Some(address("0.0.0.0:80")));
+        assert_eq!(without_ipv6(address("[::1]:80"), &missing), None);
+        assert_eq!(without_ipv6(address("0.0.0.0:80"), &missing), None);
+        let used = io::Error::from_raw_os_error(rustix::io::Errno::ADDRINUSE.raw_os_error());
+        assert_eq!(without_ipv6(address("[::]:80"), &used), None);
+    }
 
     #[test]
     fn an_address_in_use_is_an_error() -> io::Result<()> {

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Client connections of each worker. Each worker writes its own count only, with plain stores.
+/// Client connections of each worker, those on their way to it included: a place is taken when a connection is
+/// accepted, so that a burst spreads and the limit holds before the other worker has looked. That costs one
+/// read-modify-write when a connection opens and one when it closes, and none for a request.
 #[derive(Debug)]
 pub struct Loads(Vec<Padded>);
 
@@ -18,15 +20,34 @@ impl Loads {
         Self((0..workers).map(|_| Padded::default()).collect())
     }
 
-    /// Says how many connections a worker has; for that worker alone to call.
-    pub fn set(&self, worker: usize, connections: usize) {
-        self.0[worker].0.store(connections, Ordering::Relaxed);
+    /// Takes a place at a worker. Says whether there is one: all workers together never have more than `limit`. At the
+    /// limit two workers at once may both be refused the last place.
+    pub fn reserve(&self, worker: usize, limit: Option<u64>) -> bool {
+        // Sequentially consistent, and counted before it is looked: of two that take the last place at once each sees
+        // the other.
+        self.0[worker].0.fetch_add(1, Ordering::SeqCst);
+        let granted = limit.is_none_or(|limit| self.total() as u64 <= limit);
+        if !granted {
+            self.release(worker);
+        }
+        granted
+    }
+
+    /// Gives a place back.
+    pub fn release(&self, worker: usize) {
+        self.0[worker].0.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Connections of one worker.
+    #[must_use]
+    pub fn of(&self, worker: usize) -> usize {
+        self.0[worker].0.load(Ordering::SeqCst)
     }
 
     /// Connections of all workers together.
     #[must_use]
     pub fn total(&self) -> usize {
-        self.0.iter().map(|load| load.0.load(Ordering::Relaxed)).sum()
+        (0..self.0.len()).map(|worker| self.of(worker)).sum()
     }
 
     /// Who should get a connection that `worker` has accepted: itself or one other, picked by `random`, if that one
@@ -39,8 +60,7 @@ impl Loads {
             return worker;
         }
         let other = (worker + 1 + random % others) % self.0.len();
-        let load = |worker: usize| self.0[worker].0.load(Ordering::Relaxed);
-        if load(other) < load(worker) { other } else { worker }
+        if self.of(other) < self.of(worker) { other } else { worker }
     }
 }
 
@@ -51,18 +71,42 @@ mod tests {
     #[test]
     fn few_connections_spread() {
         let loads = Loads::new(2);
-        let mut counts = [0; 2];
+        // The kernel gives all of them to worker 0, faster than worker 1 looks.
         for _ in 0..10 {
-            // The kernel gives all of them to worker 0.
-            let to = loads.choose(0, 7);
-            counts[to] += 1;
-            loads.set(to, counts[to]);
+            assert!(loads.reserve(loads.choose(0, 7), None));
         }
-        assert_eq!(counts, [5, 5]);
+        assert_eq!((loads.of(0), loads.of(1)), (5, 5));
     }
 
     #[test]
     fn one_worker_keeps_all() {
         assert_eq!(Loads::new(1).choose(0, 12345), 0);
+    }
+
+    #[test]
+    fn the_limit_holds_over_all_workers() {
+        let loads = Loads::new(3);
+        let taken = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..3)
+                .map(|worker| {
+                    let loads = &loads;
+                    scope.spawn(move || {
+                        let mut taken = 0;
+                        for turn in 0..10_000 {
+                            taken += usize::from(loads.reserve(worker, Some(100)));
+                            assert!(loads.total() <= 100 + 3);
+                            if turn % 3 == 0 && taken > 0 {
+                                loads.release(worker);
+                                taken -= 1;
+                            }
+                        }
+                        taken
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).sum::<usize>()
+        });
+        assert_eq!(taken, loads.total());
+        assert!(taken <= 100, "{taken}");
     }
 }

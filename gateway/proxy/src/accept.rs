@@ -1,7 +1,7 @@
 //! Connections come in, or go to a less loaded worker.
 
 use std::future::poll_fn;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::task::Poll;
@@ -20,24 +20,31 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) async fn accept(worker: Rc<Worker>, listener: Listener, serve: impl Fn(Client)) {
     let pause = worker.timers.deadline();
     loop {
-        let accepted = poll_fn(|cx| {
-            if worker.draining.get() {
-                return Poll::Ready(None);
+        let accepted = poll_fn(|cx| match listener.poll_accept(cx) {
+            Poll::Ready(accepted) => Poll::Ready(Some(accepted)),
+            // Nobody waits any longer: closing the socket resets no one.
+            Poll::Pending if worker.draining.get() => Poll::Ready(None),
+            Poll::Pending => {
+                worker.until_drain(cx);
+                Poll::Pending
             }
-            worker.until_drain(cx);
-            listener.poll_accept(cx).map(Some)
         });
         match accepted.await {
-            None => return,
+            None => break,
             Some(Ok((stream, peer))) => place(&worker, stream, peer, &serve),
             Some(Err(error)) if is_passing(&error) => {}
             // Out of something: connections wait in the kernel's queue meanwhile.
             Some(Err(_)) => {
                 pause.set(Instant::now(), Some(PAUSE));
                 poll_fn(|cx| pause.poll_passed(cx)).await;
+                if worker.draining.get() {
+                    break;
+                }
             }
         }
     }
+    drop(listener);
+    worker.listening_ended();
 }
 
 /// Errors of one connection that died in the queue (accept(2)): the next one may be fine.
@@ -47,10 +54,7 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 fn place(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, serve: &impl Fn(Client)) {
-    if worker.is_full() {
-        return refuse(worker, stream);
-    }
-    let other = worker.less_loaded();
+    let Some(other) = worker.reserve() else { return refuse(worker, stream) };
     if other == worker.id {
         return admit(worker, stream, peer, serve);
     }
@@ -58,15 +62,18 @@ fn place(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, serve: &impl 
     if let Err(stream) = worker.mailboxes[other].send(Control::Connection(stream, peer))
         && let Control::Connection(stream, peer) = stream
     {
+        // That worker has ended.
+        worker.take_over(other);
         admit(worker, stream, peer, serve);
     }
 }
 
-/// Registers a connection with this worker and starts to serve it.
+/// Registers a connection, for which this worker has a place, and starts to serve it.
 pub(crate) fn admit(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, serve: &impl Fn(Client)) {
-    // A socket that the poller refuses is closed by being dropped.
-    if let Ok(stream) = Stream::from_std(stream) {
-        serve(Client::new(worker, stream, peer));
+    match Stream::from_std(stream) {
+        Ok(stream) => serve(Client::new(worker, stream, peer)),
+        // A socket that the poller refuses is closed by being dropped.
+        Err(_) => worker.release(worker.id),
     }
 }
 
@@ -82,4 +89,6 @@ fn refuse(worker: &Worker, mut stream: TcpStream) {
     // It fits any send queue; who is gone already does not read it.
     let _ = stream.write_all(answer.as_bytes());
     let _ = stream.shutdown(std::net::Shutdown::Write);
+    // Closing with unread bytes would send a reset, which can overtake the answer.
+    let _ = stream.read(&mut [0; 4096]);
 }

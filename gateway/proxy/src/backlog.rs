@@ -4,6 +4,7 @@ use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 
 use tollgate_net::Stream;
+use tollgate_observe::Reason;
 
 use crate::spool::Spool;
 
@@ -35,6 +36,15 @@ impl Backlog {
         self.spool = Some(spool);
     }
 
+    /// Begins again with what was collected, for another peer.
+    pub fn rewind(&mut self) {
+        self.bytes.clear();
+        self.start = 0;
+        if let Some(spool) = &mut self.spool {
+            spool.rewind();
+        }
+    }
+
     /// Whether more may be read for this peer.
     pub fn has_room(&self) -> bool {
         self.is_empty() || self.spool.as_ref().is_some_and(Spool::has_room)
@@ -51,7 +61,7 @@ impl Backlog {
     /// before waiting, so that the task is woken when the peer takes more.
     ///
     /// # Errors
-    /// When the peer is gone, or the disk refuses a buffered body.
+    /// When the peer is gone, or the disk refuses a buffered body ([`Self::is_own`]).
     pub fn send(
         &mut self,
         cx: &mut Context<'_>,
@@ -78,6 +88,17 @@ impl Backlog {
         Ok(())
     }
 
+    /// Whether it is the gateway's own disk that failed, not the peer.
+    pub fn is_own(error: &io::Error) -> bool {
+        // No socket call gives this kind.
+        error.kind() == io::ErrorKind::Other
+    }
+
+    /// What an error on the way to a client is called.
+    pub fn reason(error: &io::Error) -> Reason {
+        if Self::is_own(error) { Reason::ProxyInternalError } else { Reason::ClientClosed }
+    }
+
     /// Appends without writing.
     pub fn append(&mut self, pieces: &[IoSlice<'_>]) {
         pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
@@ -86,7 +107,7 @@ impl Backlog {
     fn keep(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.spool {
             // Once the spool holds anything, order demands that all goes there.
-            Some(spool) if !bytes.is_empty() => spool.push(bytes),
+            Some(spool) if !bytes.is_empty() => spool.push(bytes).map_err(io::Error::other),
             _ => {
                 self.bytes.extend_from_slice(bytes);
                 Ok(())
@@ -107,7 +128,7 @@ impl Backlog {
             self.bytes.shrink_to(KEEP);
             self.start = 0;
             match &mut self.spool {
-                Some(spool) if !spool.is_empty() => spool.pull(&mut self.bytes)?,
+                Some(spool) if !spool.is_empty() => spool.pull(&mut self.bytes).map_err(io::Error::other)?,
                 _ => return Poll::Ready(Ok(())),
             }
         }

@@ -5,13 +5,14 @@ use std::io::IoSlice;
 use std::task::Poll;
 use std::time::Instant;
 
-use tollgate_http::h1::{BodyReader, Step};
+use tollgate_http::h1::{BodyReader, Length, Step};
 use tollgate_observe::Reason;
 use tollgate_plan::{BufferBounds, Route};
 
 use crate::connection::Client;
 use crate::scratch::Scratch;
 use crate::spool::Spool;
+use crate::total::Total;
 use crate::worker::Worker;
 
 /// A whole body.
@@ -37,7 +38,14 @@ pub(crate) async fn collect(
     let Scratch { request, inbox, to_client, ledger, .. } = scratch;
     let mut reader = BodyReader::new(request.length);
     let mut spool = Spool::new(bounds);
-    client.deadline.set(Instant::now(), route.timeouts.body);
+    if let Length::Exactly(length) = request.length
+        && !spool.can_hold(length)
+    {
+        return Err(Reason::BodyTooLarge);
+    }
+    let now = Instant::now();
+    let total = Total::new(ledger.started().unwrap_or(now), route.timeouts.total);
+    client.deadline.set(now, total.within(now, route.timeouts.body));
     if request.expect_continue && inbox.is_empty() {
         // The gateway is who asks for the body here, not the origin.
         to_client.append(&[IoSlice::new(b"HTTP/1.1 100 Continue\r\n\r\n")]);
@@ -45,7 +53,8 @@ pub(crate) async fn collect(
     poll_fn(|cx| {
         loop {
             if client.deadline.poll_passed(cx).is_ready() {
-                return Poll::Ready(Err(Reason::BodyTimeout));
+                let over = total.is_over();
+                return Poll::Ready(Err(if over { Reason::RequestTimeout } else { Reason::BodyTimeout }));
             }
             if to_client.poll_flush(cx, &mut client.stream).map_err(|_| Reason::ClientClosed)?.is_pending() {
                 return Poll::Pending;
@@ -69,15 +78,16 @@ pub(crate) async fn collect(
             let Step { used, data } = reader.read(input).map_err(|_| Reason::BadChunk)?;
             ledger.bytes_in += data.len() as u64;
             let too_large = route.body_limit.is_some_and(|limit| ledger.bytes_in > limit);
-            if too_large || !spool.has_room() {
+            if too_large || !spool.can_hold(ledger.bytes_in) {
                 return Poll::Ready(Err(Reason::BodyTooLarge));
             }
             spool.push(&input[data]).map_err(|_| Reason::ProxyInternalError)?;
             // The next request, behind this body, stays before what the inbox still holds.
             inbox.splice(..0, input[used..].iter().copied());
-            client.deadline.set(Instant::now(), route.timeouts.body);
+            let now = Instant::now();
+            client.deadline.set(now, total.within(now, route.timeouts.body));
         }
     })
     .await
-    .map(|()| Collected { length: spool.len(), spool })
+    .map(|()| Collected { length: spool.len(), spool: spool.keep() })
 }

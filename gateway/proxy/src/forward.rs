@@ -17,6 +17,7 @@ use crate::active::ActivePlan;
 use crate::collect::{Collected, collect};
 use crate::connection::Client;
 use crate::decide::{decide, rewrite};
+use crate::deliver::deliver;
 use crate::exchange::{End, Exchange, Parties};
 use crate::ledger;
 use crate::linger::linger;
@@ -24,6 +25,7 @@ use crate::receive::{Received, receive};
 use crate::respond;
 use crate::scratch::{Loan, Scratch};
 use crate::spool::Spool;
+use crate::total::Total;
 use crate::tunnel::tunnel;
 use crate::worker::Worker;
 
@@ -34,6 +36,8 @@ pub(crate) enum Next {
     KeepAlive,
     /// It is closed at once.
     Close,
+    /// It is reset: the client must not take what it got for a whole answer.
+    Reset,
     /// It is closed so that the answer arrives, though the client may still be sending.
     Linger,
 }
@@ -50,6 +54,10 @@ pub(crate) async fn exchange(mut client: Client) -> Option<Client> {
         ledger::close(&worker, &mut loan, now);
         match next {
             Next::KeepAlive => {}
+            Next::Reset => {
+                client.stream.reset_on_close();
+                return None;
+            }
             Next::Close if read_all => return None,
             Next::Close | Next::Linger => {
                 drop(loan);
@@ -188,6 +196,7 @@ async fn forward(
 
     let upgrade = allows_upgrade(route, &scratch.request);
     let length = body.as_ref().map(|body| body.length);
+    let total = Total::new(scratch.ledger.started().unwrap_or_else(Instant::now), route.timeouts.total);
     if let Some(Collected { spool, .. }) = body {
         scratch.to_upstream.spool_into(spool);
     }
@@ -195,14 +204,15 @@ async fn forward(
     let mut from_pool =
         scratch.ledger.started().filter(|_| length.is_none()).or_else(|| Some(Instant::now()));
     loop {
-        let mut connection = match connect(client, &pool, route, from_pool).await {
+        let mut connection = match connect(client, &pool, route, total, from_pool).await {
             Ok((connection, took)) => {
                 scratch.ledger.connect = took;
                 connection
             }
             Err(reason) => {
                 worker.stats.upstream_failed(pool.slot(), reason);
-                let close = !pass_over_body(scratch) || !scratch.request.keep_alive;
+                // A collected body has been read: what the inbox holds is the next request.
+                let close = !(length.is_some() || pass_over_body(scratch)) || !scratch.request.keep_alive;
                 return respond::error(client, worker, scratch, settings, reason, close).await;
             }
         };
@@ -229,7 +239,7 @@ async fn forward(
                 } else {
                     drop(connection);
                 }
-                return finish(client, scratch, route, now, keep).await;
+                return finish(client, scratch, route, total, now, keep).await;
             }
             End::Upgraded => {
                 tunnel(client, worker, scratch, connection, route.timeouts.upgraded).await;
@@ -239,18 +249,20 @@ async fn forward(
                 // Nobody's fault: the endpoint closed an idle connection while the request was on its way. A fresh
                 // one cannot meet that again, so this happens once.
                 worker.stats.upstream_stale(pool.slot());
-                scratch.to_upstream.clear();
+                match length {
+                    Some(_) => scratch.to_upstream.rewind(),
+                    None => scratch.to_upstream.clear(),
+                }
                 from_pool = None;
             }
             End::Failed { reason, begun, .. } => {
                 drop(connection);
                 worker.stats.upstream_failed(pool.slot(), reason);
-                if begun {
+                // A part of an interim response that is stuck on its way counts: nothing can follow it.
+                if begun || !scratch.to_client.is_empty() {
                     scratch.ledger.reason = reason;
-                    if reset {
-                        client.stream.reset_on_close();
-                    }
-                    return Next::Close;
+                    let reset = reset || reason == Reason::ClientWriteTimeout;
+                    return if reset { Next::Reset } else { Next::Close };
                 }
                 scratch.to_upstream.clear();
                 scratch.to_client.clear();
@@ -297,6 +309,7 @@ async fn connect(
     client: &mut Client,
     pool: &Rc<Pool>,
     route: &Route,
+    total: Total,
     now: Option<Instant>,
 ) -> Result<(Connection, Option<std::time::Duration>), Reason> {
     if let Some(now) = now {
@@ -306,7 +319,7 @@ async fn connect(
         }
     }
     let start = Instant::now();
-    client.deadline.set(start, route.timeouts.connect);
+    client.deadline.set(start, total.within(start, route.timeouts.connect));
     let mut connecting = pin!(pool.connect());
     let connection = poll_fn(|cx| {
         if let Poll::Ready(result) = connecting.as_mut().poll(cx) {
@@ -315,7 +328,10 @@ async fn connect(
         if client.stream.poll_peek(cx) == Poll::Ready(Peek::Reset) {
             return Poll::Ready(Err(Reason::ClientClosed));
         }
-        client.deadline.poll_passed(cx).map(|()| Err(Reason::ConnectionTimeout))
+        client
+            .deadline
+            .poll_passed(cx)
+            .map(|()| Err(if total.is_over() { Reason::RequestTimeout } else { Reason::ConnectionTimeout }))
     })
     .await?;
     Ok((connection, Some(start.elapsed())))
@@ -326,35 +342,22 @@ async fn finish(
     client: &mut Client,
     scratch: &mut Scratch,
     route: &Route,
-    mut now: Instant,
+    total: Total,
+    now: Instant,
     keep: bool,
 ) -> Next {
-    let Scratch { to_client, ledger, .. } = scratch;
-    if !to_client.is_empty() {
-        client.deadline.set(now, route.timeouts.write);
-        let taken = poll_fn(|cx| {
-            if client.deadline.poll_passed(cx).is_ready() {
-                return Poll::Ready(Err(Reason::ClientWriteTimeout));
-            }
-            let before = to_client.len();
-            let flushed = to_client.poll_flush(cx, &mut client.stream).map_err(|_| Reason::ClientClosed);
-            if to_client.len() != before {
-                now = Instant::now();
-                client.deadline.set(now, route.timeouts.write);
-                let _ = client.deadline.poll_passed(cx);
-            }
-            flushed
-        });
-        if let Err(reason) = taken.await {
-            ledger.reason = reason;
-            client.stream.reset_on_close();
-            return Next::Close;
-        }
+    let Scratch { request, to_client, ledger, .. } = scratch;
+    if !to_client.is_empty()
+        && let Err(reason) = deliver(client, to_client, now, route.timeouts.write, total).await
+    {
+        ledger.reason = reason;
+        return Next::Reset;
     }
-    match (keep, scratch.request.length.is_empty()) {
+    match (keep, request.length.is_empty() && !request.keep_alive) {
         (true, _) => Next::KeepAlive,
+        // The client's own wish, and it has said all.
         (false, true) => Next::Close,
-        // The rest of the request may be on its way.
+        // The rest of the request, or the next one, may be on its way.
         (false, false) => Next::Linger,
     }
 }

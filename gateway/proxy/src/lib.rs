@@ -19,6 +19,7 @@ mod backlog;
 mod collect;
 mod connection;
 mod decide;
+mod deliver;
 mod error_body;
 mod exchange;
 mod forward;
@@ -31,6 +32,7 @@ mod rehearse;
 mod respond;
 mod scratch;
 mod spool;
+mod total;
 mod tunnel;
 mod worker;
 

@@ -19,7 +19,8 @@ pub(crate) enum Received {
     Request,
     /// Nothing, and nothing will: the connection is to be closed without a word.
     Nothing,
-    /// Something that gets an answer, after which the connection is closed.
+    /// Something that gets an answer, after which the connection is closed. `scratch.request` has the whole lines that
+    /// were understood, for the log.
     Refused(Reason),
 }
 
@@ -31,7 +32,11 @@ pub(crate) async fn receive(
     limits: &HeadLimits,
 ) -> Received {
     let mut reading = Reading { parser: RequestParser::default(), skipped: false, limits };
-    poll_fn(|cx| reading.poll(cx, client, worker, scratch)).await
+    let received = poll_fn(|cx| reading.poll(cx, client, worker, scratch)).await;
+    if received == Received::Nothing {
+        scratch.inbox.clear();
+    }
+    received
 }
 
 struct Reading<'a> {
@@ -49,7 +54,7 @@ impl Reading<'_> {
         worker: &Worker,
         scratch: &mut Scratch,
     ) -> Poll<Received> {
-        if !scratch.inbox.is_empty() && !scratch.ledger.is_open() {
+        if !scratch.inbox.is_empty() && !scratch.ledger.is_open() && !is_empty_line(&scratch.inbox) {
             scratch.ledger.open(worker, Instant::now(), client.peer);
             if let Some(received) = self.parse_inbox(scratch) {
                 return Poll::Ready(received);
@@ -67,6 +72,9 @@ impl Reading<'_> {
                     Received::Nothing
                 });
             }
+            if read.is_pending() && !scratch.ledger.is_open() && worker.draining.get() {
+                return Poll::Ready(Received::Nothing);
+            }
             let count = match ready!(read) {
                 Ok(0) if scratch.ledger.is_open() => {
                     return Poll::Ready(Received::Refused(Reason::IncompleteRequest));
@@ -76,8 +84,15 @@ impl Reading<'_> {
                 Err(_) => return Poll::Ready(Received::Refused(Reason::ClientClosed)),
             };
             let bytes = &buffer[..count];
-            if scratch.ledger.is_open() {
+            if !scratch.inbox.is_empty() || is_empty_line(bytes) {
                 scratch.inbox.extend_from_slice(bytes);
+                if is_empty_line(&scratch.inbox) {
+                    continue;
+                }
+                if !scratch.ledger.is_open() {
+                    scratch.ledger.open(worker, Instant::now(), client.peer);
+                    Self::wait_for_rest(client, worker, scratch);
+                }
                 if let Some(received) = self.parse_inbox(scratch) {
                     return Poll::Ready(received);
                 }
@@ -93,11 +108,7 @@ impl Reading<'_> {
                     return Poll::Ready(Received::Request);
                 }
                 Ok(Progress::Partial) => scratch.inbox.extend_from_slice(&bytes[skip..]),
-                Err(_) if bytes == b"\r" => {
-                    self.parser = RequestParser::default();
-                    scratch.inbox.extend_from_slice(bytes);
-                }
-                Err(error) => return Poll::Ready(refused(scratch, error)),
+                Err(error) => return Poll::Ready(Received::Refused(reason(error))),
             }
             Self::wait_for_rest(client, worker, scratch);
         }
@@ -111,18 +122,10 @@ impl Reading<'_> {
 
     /// Goes on with what is in the inbox. `None`: more is needed.
     fn parse_inbox(&mut self, scratch: &mut Scratch) -> Option<Received> {
-        if !self.skipped && self.parser.at_start() {
-            if scratch.inbox == b"\r" {
-                return None;
-            }
-            if scratch.inbox.starts_with(b"\r\n") {
-                scratch.inbox.drain(..2);
-                self.skipped = true;
-                self.parser = RequestParser::default();
-            }
-        }
-        if scratch.inbox.is_empty() {
-            return None;
+        if !self.skipped && self.parser.at_start() && scratch.inbox.starts_with(b"\r\n") {
+            scratch.inbox.drain(..2);
+            self.skipped = true;
+            self.parser = RequestParser::default();
         }
         match self.parser.advance(&scratch.inbox, &mut scratch.request, self.limits) {
             Ok(Progress::Complete(end)) => {
@@ -130,15 +133,15 @@ impl Reading<'_> {
                 Some(Received::Request)
             }
             Ok(Progress::Partial) => None,
-            Err(error) => Some(refused(scratch, error)),
+            Err(error) => Some(Received::Refused(reason(error))),
         }
     }
 }
 
-fn refused(scratch: &mut Scratch, error: HeadError) -> Received {
-    // A head that was not understood must not be read by anyone, the log included.
-    scratch.request.clear();
-    Received::Refused(reason(error))
+/// Whether nothing has come but the empty line that may stand before a request (RFC 9112, 2.2), or its first half.
+/// Some clients send one behind a body: no request has begun with it, and the connection is as idle as before.
+fn is_empty_line(bytes: &[u8]) -> bool {
+    matches!(bytes, b"\r" | b"\r\n")
 }
 
 /// What the client is told of it.

@@ -1,8 +1,6 @@
 //! The gateway answers itself: an error, a redirect, a fixed response.
 
-use std::future::poll_fn;
 use std::io::IoSlice;
-use std::task::Poll;
 use std::time::Instant;
 
 use tollgate_http::h1::write_decimal;
@@ -12,9 +10,11 @@ use tollgate_plan::{Redirect, Respond, Settings};
 
 use crate::connection::Client;
 use crate::decide::normal_path;
+use crate::deliver::deliver;
 use crate::error_body::{Flavour, error_body};
 use crate::forward::Next;
 use crate::scratch::Scratch;
+use crate::total::Total;
 use crate::worker::Worker;
 
 /// Answers with an error. `close`: the connection cannot carry another request.
@@ -151,19 +151,15 @@ async fn answer(client: &mut Client, worker: &Worker, scratch: &mut Scratch, ans
         out.extend_from_slice(b"\r\n");
         to_client.append(&[IoSlice::new(out), IoSlice::new(body)]);
     }
-    client.deadline.set(Instant::now(), worker.active.borrow().plan.settings.timeouts.write);
-    let sent = poll_fn(|cx| {
-        if client.deadline.poll_passed(cx).is_ready() {
-            return Poll::Ready(Err(Reason::ClientWriteTimeout));
-        }
-        to_client.poll_flush(cx, &mut client.stream).map_err(|_| Reason::ClientClosed)
-    });
-    match sent.await {
+    // Not the route's total: an answer that says that it is over must still get through.
+    let bound = worker.active.borrow().plan.settings.timeouts.write;
+    let now = Instant::now();
+    match deliver(client, to_client, now, bound, Total::new(now, None)).await {
         Ok(()) if close => Next::Linger,
         Ok(()) => Next::KeepAlive,
         Err(reason) => {
             ledger.reason = reason;
-            Next::Close
+            Next::Reset
         }
     }
 }

@@ -17,6 +17,10 @@ const PULL: usize = 64 * 1024;
 pub(crate) struct Spool {
     bounds: BufferBounds,
     memory: VecDeque<u8>,
+    /// Bytes of the memory that were taken out; 0 unless all is kept.
+    memory_taken: usize,
+    /// Whether what was taken out can be taken out again.
+    kept: bool,
     file: Option<File>,
     /// Bytes of the file that were written, and taken out again.
     written: u64,
@@ -25,7 +29,19 @@ pub(crate) struct Spool {
 
 impl Spool {
     pub fn new(bounds: BufferBounds) -> Self {
-        Self { bounds, memory: VecDeque::new(), file: None, written: 0, taken: 0 }
+        let memory = VecDeque::new();
+        Self { bounds, memory, memory_taken: 0, kept: false, file: None, written: 0, taken: 0 }
+    }
+
+    /// Keeps all that is in it, and no more will come: [`Self::rewind`] gives it again.
+    pub fn keep(mut self) -> Self {
+        self.kept = true;
+        self
+    }
+
+    /// Begins again with the first byte.
+    pub fn rewind(&mut self) {
+        (self.memory_taken, self.taken) = (0, 0);
     }
 
     pub fn is_empty(&self) -> bool {
@@ -34,12 +50,22 @@ impl Spool {
 
     /// Bytes in the queue.
     pub fn len(&self) -> u64 {
-        self.memory.len() as u64 + (self.written - self.taken)
+        (self.memory.len() - self.memory_taken) as u64 + (self.written - self.taken)
     }
 
     /// Whether it is within its bounds. A push may overshoot them by one read.
     pub fn has_room(&self) -> bool {
-        (self.memory.len() as u64) < self.bounds.memory || self.written < self.bounds.file
+        // Once the file holds anything all goes there, however much memory is free. What was taken out of it takes
+        // up room until all is out.
+        match self.written == self.taken {
+            true => self.bounds.file > 0 || (self.memory.len() as u64) < self.bounds.memory,
+            false => self.written < self.bounds.file,
+        }
+    }
+
+    /// Whether so many bytes in all are within its bounds.
+    pub fn can_hold(&self, bytes: u64) -> bool {
+        bytes <= self.bounds.memory.saturating_add(self.bounds.file)
     }
 
     /// Appends.
@@ -47,11 +73,15 @@ impl Spool {
     /// # Errors
     /// When the temporary file cannot be made or written.
     pub fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
-        if self.written == self.taken && self.memory.len() as u64 + bytes.len() as u64 <= self.bounds.memory {
+        if self.written == self.taken {
             // What was in the file has gone out: its room is free again.
             (self.written, self.taken) = (0, 0);
-            self.memory.extend(bytes);
-            return Ok(());
+            let fits = self.memory.len() as u64 + bytes.len() as u64 <= self.bounds.memory;
+            // Without a file, memory takes the overshoot.
+            if fits || self.bounds.file == 0 {
+                self.memory.extend(bytes);
+                return Ok(());
+            }
         }
         let file = match &mut self.file {
             Some(file) => file,
@@ -67,9 +97,14 @@ impl Spool {
     /// # Errors
     /// When the temporary file cannot be read.
     pub fn pull(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        if !self.memory.is_empty() {
-            let count = self.memory.len().min(PULL);
-            out.extend(self.memory.drain(..count));
+        let count = (self.memory.len() - self.memory_taken).min(PULL);
+        if count > 0 {
+            if self.kept {
+                out.extend(self.memory.range(self.memory_taken..self.memory_taken + count));
+                self.memory_taken += count;
+            } else {
+                out.extend(self.memory.drain(..count));
+            }
             return Ok(());
         }
         let Some(file) = &self.file else { return Ok(()) };
@@ -116,6 +151,64 @@ mod tests {
         assert!(spool.has_room());
         spool.push(b"567890ab")?;
         assert!(!spool.has_room());
+        Ok(())
+    }
+
+    /// Memory that has gone out first must not let the file grow without end behind it.
+    #[test]
+    fn a_reader_slower_than_the_writer_does_not_lift_the_bounds() -> io::Result<()> {
+        let mut spool = Spool::new(BufferBounds { memory: PULL as u64, file: 100_000 });
+        let mut out = Vec::new();
+        for _ in 0..100 {
+            while spool.has_room() {
+                spool.push(&[7; 10_000])?;
+                assert!(spool.written <= 110_000 && spool.memory.len() <= PULL);
+            }
+            spool.pull(&mut out)?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn what_is_kept_is_given_again() -> io::Result<()> {
+        let mut spool = Spool::new(BufferBounds { memory: 100_000, file: 200_000 });
+        let bytes: Vec<u8> = (0..150_000u32).map(|at| (at * 7) as u8).collect();
+        bytes.chunks(9000).try_for_each(|piece| spool.push(piece))?;
+        let mut spool = spool.keep();
+        for _ in 0..3 {
+            let mut out = Vec::new();
+            assert_eq!(spool.len(), 150_000);
+            while !spool.is_empty() {
+                spool.pull(&mut out)?;
+            }
+            assert!(out == bytes);
+            spool.rewind();
+            // Also from the middle.
+            spool.pull(&mut out)?;
+            spool.rewind();
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_emptied_file_is_used_again_from_its_start() -> io::Result<()> {
+        let mut spool = Spool::new(BufferBounds { memory: 0, file: 100 });
+        for _ in 0..5 {
+            spool.push(&[1; 60])?;
+            spool.pull(&mut Vec::new())?;
+        }
+        assert_eq!(spool.written, 60);
+        Ok(())
+    }
+
+    #[test]
+    fn no_file_where_none_is_allowed() -> io::Result<()> {
+        let mut spool = Spool::new(BufferBounds { memory: 4, file: 0 });
+        assert!(spool.has_room());
+        spool.push(b"123456789")?;
+        assert!(!spool.has_room() && spool.file.is_none());
+        spool.pull(&mut Vec::new())?;
+        assert!(spool.has_room());
         Ok(())
     }
 }

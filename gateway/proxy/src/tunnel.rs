@@ -27,16 +27,17 @@ pub(crate) async fn tunnel(
     ledger.bytes_in += inbox.len() as u64;
     inbox.clear();
     client.deadline.set(Instant::now(), idle);
-    let (mut up, mut down) = (Direction::default(), Direction::default());
+    // Counted as they come: a drain may end this at any time.
+    let (mut up, mut down) = (Direction::new(&mut ledger.bytes_in), Direction::new(&mut ledger.bytes_out));
     // Either side may reset an upgraded connection as it likes: that is no failure of the exchange.
     std::future::poll_fn(|cx| {
         if client.deadline.poll_passed(cx).is_ready() {
             return Poll::Ready(());
         }
-        let before = (up.bytes, down.bytes);
+        let before = (*up.bytes, *down.bytes);
         let there = up.poll(cx, worker, &mut client.stream, &mut upstream.stream, to_upstream);
         let back = down.poll(cx, worker, &mut upstream.stream, &mut client.stream, to_client);
-        if before != (up.bytes, down.bytes) {
+        if before != (*up.bytes, *down.bytes) {
             client.deadline.set(Instant::now(), idle);
         }
         match (there, back) {
@@ -46,18 +47,19 @@ pub(crate) async fn tunnel(
         }
     })
     .await;
-    ledger.bytes_in += up.bytes;
-    ledger.bytes_out += down.bytes;
 }
 
-#[derive(Default)]
-struct Direction {
-    bytes: u64,
+struct Direction<'a> {
+    bytes: &'a mut u64,
     ended: bool,
     passed_on: bool,
 }
 
-impl Direction {
+impl<'a> Direction<'a> {
+    fn new(bytes: &'a mut u64) -> Self {
+        Self { bytes, ended: false, passed_on: false }
+    }
+
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -79,7 +81,7 @@ impl Direction {
             let mut buffer = worker.receive.borrow_mut();
             let count = ready!(from.poll_read(cx, &mut buffer)).map_err(drop)?;
             self.ended = count == 0;
-            self.bytes += count as u64;
+            *self.bytes += count as u64;
             if count > 0 {
                 backlog.send(cx, to, &[IoSlice::new(&buffer[..count])]).map_err(drop)?;
             }

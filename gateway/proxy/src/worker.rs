@@ -35,7 +35,7 @@ pub enum Control {
     Plan(Arc<Plan>),
     /// A connection that another worker accepted.
     Connection(TcpStream, SocketAddr),
-    /// Accept no more, and end when the last connection has, or when this time is up.
+    /// Accept what is in the kernel's queue and no more, and end when the last connection has, or when this time is up.
     Drain(Option<Duration>),
 }
 
@@ -99,6 +99,7 @@ pub(crate) struct Worker {
     pub log: RefCell<LogSink>,
     /// When the log's lines go to its writer.
     pub log_due: Deadline,
+    #[expect(clippy::vec_box, reason = "lent to exchanges: a pointer moves, not the scratch")]
     pub scratches: RefCell<Vec<Box<Scratch>>>,
     pub request_ids: RefCell<RequestIds>,
     date: RefCell<(u64, String)>,
@@ -106,6 +107,8 @@ pub(crate) struct Worker {
     /// Tasks that wait for the drain to begin, or for the last connection to end.
     waiting: RefCell<Vec<Waker>>,
     connections: Cell<usize>,
+    /// Listeners that still accept.
+    listening: Cell<usize>,
     loads: Arc<Loads>,
     pub mailboxes: Vec<Mailbox>,
     random: Cell<u32>,
@@ -140,6 +143,7 @@ impl Worker {
             draining: Cell::new(false),
             waiting: RefCell::default(),
             connections: Cell::new(0),
+            listening: Cell::new(0),
             loads,
             mailboxes,
             random: Cell::new(0x9e37_79b9 ^ id as u32),
@@ -163,26 +167,56 @@ impl Worker {
     pub fn connection_opened(&self) {
         self.stats.client_opened();
         self.connections.set(self.connections.get() + 1);
-        self.loads.set(self.id, self.connections.get());
     }
 
     pub fn connection_closed(&self) {
         self.stats.client_closed();
         self.connections.set(self.connections.get() - 1);
-        self.loads.set(self.id, self.connections.get());
-        if self.draining.get() && self.connections.get() == 0 {
+        self.release(self.id);
+        if self.has_drained() {
             self.wake_waiting();
         }
     }
 
-    /// Whether the process has as many client connections as it may have.
-    pub fn is_full(&self) -> bool {
-        let limit = self.active.borrow().plan.settings.limits.connections;
-        limit.is_some_and(|limit| self.loads.total() as u64 >= limit)
+    /// A listener of this worker's accepts from now on.
+    pub fn listening_began(&self) {
+        self.listening.set(self.listening.get() + 1);
     }
 
-    /// The worker that should have the next connection.
-    pub fn less_loaded(&self) -> usize {
+    /// It has taken all that was waiting, and accepts no more.
+    pub fn listening_ended(&self) {
+        self.listening.set(self.listening.get() - 1);
+        if self.has_drained() {
+            self.wake_waiting();
+        }
+    }
+
+    /// Whether nothing is left to do: no connection, and none in the kernel's queue.
+    fn has_drained(&self) -> bool {
+        self.draining.get() && self.connections.get() == 0 && self.listening.get() == 0
+    }
+
+    /// The worker that should have the next connection, with a place for it; `None` if the process has as many as it
+    /// may have.
+    pub fn reserve(&self) -> Option<usize> {
+        let limit = self.active.borrow().plan.settings.limits.connections;
+        // Another worker that drains may be gone before it looks.
+        let worker = if self.draining.get() { self.id } else { self.less_loaded() };
+        self.loads.reserve(worker, limit).then_some(worker)
+    }
+
+    /// Gives back the place of a connection that has ended, or never began.
+    pub fn release(&self, worker: usize) {
+        self.loads.release(worker);
+    }
+
+    /// Moves the place of a connection from another worker to this one.
+    pub fn take_over(&self, from: usize) {
+        self.loads.release(from);
+        self.loads.reserve(self.id, None);
+    }
+
+    fn less_loaded(&self) -> usize {
         // xorshift32 (Marsaglia, "Xorshift RNGs", 2003): any cheap spread will do.
         let mut random = self.random.get();
         random ^= random << 13;
@@ -238,7 +272,9 @@ pub fn run_worker(mut setup: WorkerSetup) -> io::Result<()> {
         let start = move |client: Client| tollgate_net::spawn(serve(client, exchange, exchanges.clone()));
         tollgate_net::spawn(flush_log(worker.clone()));
         for listener in listeners {
-            tollgate_net::spawn(accept(worker.clone(), Listener::from_std(listener)?, start.clone()));
+            let listener = Listener::from_std(listener)?;
+            worker.listening_began();
+            tollgate_net::spawn(accept(worker.clone(), listener, start.clone()));
         }
         obey(&worker, control, &start).await;
         worker.log.borrow_mut().flush();
@@ -263,8 +299,7 @@ async fn obey(worker: &Rc<Worker>, mut control: UnboundedReceiver<Control>, serv
             }
         }
         worker.until_drain(cx);
-        let drained = worker.draining.get() && worker.connections.get() == 0;
-        if drained || end.poll_passed(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
+        if worker.has_drained() || end.poll_passed(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
 }
@@ -278,7 +313,7 @@ async fn flush_log(worker: Rc<Worker>) {
             worker.log_due.set(Instant::now(), again);
             let _ = worker.log_due.poll_passed(cx);
         }
-        Poll::Pending
+        Poll::<()>::Pending
     })
-    .await
+    .await;
 }

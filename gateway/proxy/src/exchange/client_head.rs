@@ -32,10 +32,15 @@ pub(super) fn write(out: &mut Vec<u8>, response: &ResponseHead, framing: &Framin
     out.extend_from_slice(head.slice(response.status_line));
     out.extend_from_slice(b"\r\n");
     let via = settings.forwarded.via.as_deref();
+    // A second line of it is not one that a client could be meant to choose from.
+    let mut upgrades = 0;
     head.copy_fields(out, |line| match line.id {
         Name::Other => !response.is_nominated(line),
         Name::ContentLength => !framing.drop_length && !framing.chunked,
-        Name::Upgrade => framing.switched,
+        Name::Upgrade => {
+            upgrades += 1;
+            framing.switched && upgrades == 1
+        }
         Name::Alias => true,
         Name::Via => via.is_none(),
         name => !name.is_hop_by_hop(),

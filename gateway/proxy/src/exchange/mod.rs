@@ -20,6 +20,7 @@ use tollgate_upstream::Connection;
 
 use crate::connection::Client;
 use crate::scratch::Scratch;
+use crate::total::Total;
 use crate::worker::Worker;
 
 /// How an exchange ended.
@@ -53,15 +54,14 @@ pub(crate) struct Parties<'a> {
     pub route: &'a Route,
     /// Whether the request asks for an upgrade that the route allows.
     pub upgrade: bool,
-    /// Length of a request body that was collected before; it lies in the upstream's backlog.
+    /// Length of a request body that was collected before; it lies in the upstream's backlog, to be sent again at need.
     pub collected: Option<u64>,
 }
 
 /// One attempt of one request at one endpoint.
 pub(crate) struct Exchange<'a> {
     parties: Parties<'a>,
-    /// When `timeouts.total` is over.
-    total_due: Option<Instant>,
+    total: Total,
     /// When anything last moved.
     now: Instant,
     stage: Stage,
@@ -108,7 +108,7 @@ impl<'a> Exchange<'a> {
         let body = if parties.collected.is_some() { tollgate_http::h1::Length::None } else { length };
         let started = parties.scratch.ledger.started().unwrap_or(now);
         Self {
-            total_due: parties.route.timeouts.total.map(|total| started + total),
+            total: Total::new(started, parties.route.timeouts.total),
             now,
             stage: Stage::Start,
             request: BodyReader::new(body),
@@ -154,8 +154,6 @@ impl<'a> Exchange<'a> {
             if let Err(end) = self.start(cx) {
                 return Poll::Ready(end);
             }
-        } else if self.parties.client.deadline.poll_passed(cx).is_ready() {
-            return Poll::Ready(self.timed_out());
         }
         if !self.sent
             && let Poll::Ready(Err(end)) = self.poll_send(cx)
@@ -174,40 +172,44 @@ impl<'a> Exchange<'a> {
                 Poll::Pending => {}
             }
         }
-        // Leaves the waker with the deadline, which may have moved.
+        // Last: what has come in time counts, however late this worker looks. Leaves the waker with the deadline.
         match self.parties.client.deadline.poll_passed(cx) {
             Poll::Ready(()) => Poll::Ready(self.timed_out()),
             Poll::Pending => Poll::Pending,
         }
     }
 
-    /// Something moved: the next wait begins.
-    fn wait(&mut self, bound: Option<Duration>) {
-        let left = self.total_due.map(|due| due.saturating_duration_since(self.now));
-        let bound = match (bound, left) {
-            (Some(bound), Some(left)) => Some(bound.min(left)),
-            (bound, left) => bound.or(left),
-        };
+    /// What the exchange waits for, for how long at most, and what it is called when that was too long.
+    fn awaited(&self) -> (Option<Duration>, Reason) {
+        let (timeouts, scratch) = (&self.parties.route.timeouts, &*self.parties.scratch);
+        if !scratch.to_client.has_room() {
+            (timeouts.write, Reason::ClientWriteTimeout)
+        } else if self.begun {
+            (timeouts.response_body, Reason::ConnectionReadTimeout)
+        } else if self.sent || self.upstream_deaf {
+            (timeouts.response_header, Reason::HttpResponseTimeout)
+        } else if scratch.to_upstream.is_empty() {
+            (timeouts.body, Reason::BodyTimeout)
+        } else {
+            (timeouts.response_body, Reason::ConnectionWriteTimeout)
+        }
+    }
+
+    /// The wait for what comes next begins.
+    fn wait(&mut self) {
+        let bound = self.total.within(self.now, self.awaited().0);
         self.parties.client.deadline.set(self.now, bound);
     }
 
+    /// Something moved, in whatever direction: the wait begins anew.
+    fn moved(&mut self) {
+        self.now = Instant::now();
+        self.wait();
+    }
+
     fn timed_out(&self) -> End {
-        let scratch = &self.parties.scratch;
-        let reason = if self.total_due.is_some_and(|due| Instant::now() >= due) {
-            Reason::RequestTimeout
-        } else if !self.sent && !self.begun {
-            match scratch.to_upstream.is_empty() {
-                true => Reason::BodyTimeout,
-                false => Reason::ConnectionWriteTimeout,
-            }
-        } else if !scratch.to_client.is_empty() {
-            Reason::ClientWriteTimeout
-        } else if self.begun {
-            Reason::ConnectionReadTimeout
-        } else {
-            Reason::HttpResponseTimeout
-        };
-        self.failed(reason)
+        let total = self.total.is_over();
+        self.failed(if total { Reason::RequestTimeout } else { self.awaited().1 })
     }
 
     fn failed(&self, reason: Reason) -> End {
@@ -223,12 +225,9 @@ impl<'a> Exchange<'a> {
         End::Failed { reason: Reason::ConnectionTerminated, begun: self.begun, stale }
     }
 
-    /// Whether a client that reads to the end of the stream would take a cut response for a whole one.
+    /// Whether a client that reads to the end of the stream would take a cut response for a whole one: only a reset
+    /// tells it.
     pub fn must_reset(&self) -> bool {
         self.close_delimited
-    }
-
-    fn touch(&mut self) {
-        self.now = Instant::now();
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::IoSlice;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use tollgate_http::h1::{BodyReader, Length, Progress, Step};
 use tollgate_http::{HeadError, Version};
@@ -10,6 +11,7 @@ use tollgate_observe::Reason;
 use super::client_head::{self, Framing};
 use super::sending::write_body;
 use super::{End, Exchange, Stage};
+use crate::backlog::Backlog;
 
 /// Interim responses of one exchange. Nobody sends more than a few; an endless row of them would keep an exchange
 /// alive for ever.
@@ -36,13 +38,14 @@ impl Exchange<'_> {
                 Poll::Ready(Ok(count)) => count,
             };
             self.heard = true;
-            self.touch();
+            self.now = Instant::now();
             match self.digest(cx, &mut buffer[..count]) {
                 Ok(None) => {}
                 Ok(Some(end)) | Err(end) => return Poll::Ready(end),
             }
+            // A head has one bound as a whole, however it trickles in.
             if self.begun {
-                self.wait(self.parties.route.timeouts.response_body);
+                self.wait();
             }
         }
     }
@@ -52,16 +55,13 @@ impl Exchange<'_> {
         if self.parties.scratch.to_client.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        let client = &mut self.parties.client.stream;
-        match self.parties.scratch.to_client.poll_flush(cx, client) {
-            Poll::Ready(Ok(())) => {
-                self.touch();
-                self.wait(self.parties.route.timeouts.response_body);
-                Poll::Ready(Ok(()))
-            }
-            Poll::Ready(Err(_)) => Poll::Ready(Err(self.failed(Reason::ClientClosed))),
-            Poll::Pending => Poll::Pending,
+        let (client, backlog) = (&mut self.parties.client.stream, &mut self.parties.scratch.to_client);
+        let before = backlog.len();
+        let flushed = backlog.poll_flush(cx, client);
+        if backlog.len() != before {
+            self.moved();
         }
+        flushed.map_err(|error| self.failed(Backlog::reason(&error)))
     }
 
     /// Makes of some bytes from the upstream what they are.
@@ -136,7 +136,12 @@ impl Exchange<'_> {
         out.clear();
         client_head::write(out, &scratch.response, &Framing::interim(), parties.settings);
         let sent = scratch.to_client.send(cx, &mut parties.client.stream, &[IoSlice::new(out)]);
-        sent.map_err(|_| self.failed(Reason::ClientClosed))
+        sent.map_err(|error| self.failed(Backlog::reason(&error)))?;
+        if !self.sent {
+            // A client that was told to go on has its time from here.
+            self.wait();
+        }
+        Ok(())
     }
 
     /// The final head is here, and perhaps a first part of the body behind it.
@@ -162,7 +167,7 @@ impl Exchange<'_> {
         let framing = Framing {
             chunked,
             switched,
-            drop_length: response.status == 204,
+            drop_length: switched || response.status == 204,
             close: !self.keep_client && !switched,
             keep_alive: self.keep_client && !is_11,
         };
@@ -172,11 +177,12 @@ impl Exchange<'_> {
         scratch.ledger.status = response.status;
         let started = scratch.ledger.started();
         scratch.ledger.header = started.map(|started| self.now.saturating_duration_since(started));
-        self.begun = true;
         if switched {
+            self.begun = true;
             let pieces = [IoSlice::new(&output), IoSlice::new(rest)];
             let sent = scratch.to_client.send(cx, &mut parties.client.stream, &pieces);
-            return sent.map(|()| Some(End::Upgraded)).map_err(|_| self.failed(Reason::ClientClosed));
+            scratch.ledger.bytes_out += rest.len() as u64;
+            return sent.map(|()| Some(End::Upgraded)).map_err(|error| self.failed(Backlog::reason(&error)));
         }
         drop(output);
         self.stage = Stage::Body(BodyReader::new(length), chunked);
@@ -186,9 +192,11 @@ impl Exchange<'_> {
     /// Sends some of the body on; with `first`, behind the head that stands in the output buffer.
     fn pass_on(&mut self, cx: &mut Context<'_>, input: &mut [u8], first: bool) -> Result<Option<End>, End> {
         let Stage::Body(reader, chunked) = &mut self.stage else { return Ok(None) };
+        // With the head still here, the client can be told.
         let Ok(Step { used, data }) = reader.read(input) else {
             return Err(self.failed(Reason::HttpProtocolError));
         };
+        self.begun = true;
         self.extra = used < input.len();
         let parties = &mut self.parties;
         let scratch = &mut *parties.scratch;
@@ -206,8 +214,8 @@ impl Exchange<'_> {
         let data = if plain_copy { b"" } else { data };
         let sent = write_body(reader, *chunked, data, out, |pieces| backlog.send(cx, stream, pieces));
         let done = reader.is_done();
-        if sent.is_err() {
-            return Err(self.failed(Reason::ClientClosed));
+        if let Err(error) = sent {
+            return Err(self.failed(Backlog::reason(&error)));
         }
         Ok(done.then(|| self.complete()))
     }
@@ -229,7 +237,7 @@ impl Exchange<'_> {
         let sent = write_body(reader, *chunked, b"", b"", |pieces| backlog.send(cx, stream, pieces));
         match sent {
             Ok(_) => End::Complete { reusable: false },
-            Err(_) => self.failed(Reason::ClientClosed),
+            Err(error) => self.failed(Backlog::reason(&error)),
         }
     }
 

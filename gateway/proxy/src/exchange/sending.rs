@@ -7,6 +7,7 @@ use tollgate_http::h1::{BodyReader, ChunkHeader, LAST_CHUNK, Length, Step};
 use tollgate_observe::Reason;
 
 use super::{End, Exchange, upstream_head};
+use crate::backlog::Backlog;
 
 impl Exchange<'_> {
     /// Sends the head, and what of the body is already here, with one write.
@@ -36,7 +37,7 @@ impl Exchange<'_> {
             let _ = self.request.read(&mut scratch.inbox[..used]);
             scratch.ledger.bytes_in = used as u64;
         }
-        self.replayable = self.request.is_done() && parties.collected.is_none();
+        self.replayable = self.request.is_done();
         // A collected body waits in the backlog's spool: the head must go before it.
         let spooled = parties.collected.is_some_and(|length| length > 0);
         let sent = if spooled {
@@ -45,19 +46,18 @@ impl Exchange<'_> {
         } else {
             scratch.to_upstream.send(cx, &mut parties.upstream.stream, &[IoSlice::new(out)])
         };
+        // Whatever happens now, these bytes are the request's: only a second attempt may read them again.
+        self.held = used;
         if sent.is_err() {
             return Err(self.terminated());
         }
-        self.wrote = true;
-        if self.replayable {
-            self.held = used;
-        } else {
+        self.wrote = !spooled;
+        if !self.replayable {
             scratch.inbox.drain(..used);
+            self.held = 0;
         }
         self.sent = self.request.is_done() && scratch.to_upstream.is_empty();
-        let timeouts = &parties.route.timeouts;
-        let bound = if self.sent { timeouts.response_header } else { timeouts.body };
-        self.wait(bound);
+        self.wait();
         Ok(())
     }
 
@@ -66,18 +66,27 @@ impl Exchange<'_> {
         let worker = self.parties.worker;
         loop {
             if !self.upstream_deaf && !self.parties.scratch.to_upstream.is_empty() {
-                let stream = &mut self.parties.upstream.stream;
-                if ready!(self.parties.scratch.to_upstream.poll_flush(cx, stream)).is_err() {
-                    self.deafened();
+                let (stream, backlog) =
+                    (&mut self.parties.upstream.stream, &mut self.parties.scratch.to_upstream);
+                let before = backlog.len();
+                let flushed = backlog.poll_flush(cx, stream);
+                let some = backlog.len() != before;
+                match &flushed {
+                    Poll::Ready(Err(error)) if Backlog::is_own(error) => {
+                        return Poll::Ready(Err(self.failed(Reason::ProxyInternalError)));
+                    }
+                    Poll::Ready(Err(_)) => self.deafened(),
+                    _ => {}
                 }
-                self.touch();
-                self.wait(self.parties.route.timeouts.body);
+                if some || flushed.is_ready() {
+                    self.wrote |= some;
+                    self.moved();
+                }
+                let _ = ready!(flushed);
             }
             if self.request.is_done() {
                 self.sent = true;
-                if !self.begun {
-                    self.wait(self.parties.route.timeouts.response_header);
-                }
+                self.wait();
                 return Poll::Ready(Ok(()));
             }
             if self.upstream_deaf {
@@ -101,12 +110,7 @@ impl Exchange<'_> {
             };
             self.parties.scratch.inbox = inbox;
             match moved {
-                Ok(()) => {
-                    self.touch();
-                    if !self.begun {
-                        self.wait(self.parties.route.timeouts.body);
-                    }
-                }
+                Ok(()) => self.moved(),
                 Err(None) => return Poll::Pending,
                 Err(Some(reason)) => return Poll::Ready(Err(self.failed(reason))),
             }
@@ -133,8 +137,8 @@ impl Exchange<'_> {
     }
 
     fn deafened(&mut self) {
+        // What waits for it stays: it may have to be sent again.
         self.upstream_deaf = true;
-        self.parties.scratch.to_upstream.clear();
     }
 }
 
@@ -154,7 +158,8 @@ pub(super) fn write_body<R>(
             (false, false) => write(&[IoSlice::new(head), IoSlice::new(data)]).map(Some),
         };
     }
-    let header = ChunkHeader::new(data.len());
+    // None of no data: it would read as the last chunk's.
+    let header = (!data.is_empty()).then(|| ChunkHeader::new(data.len()));
     let mut pieces = [IoSlice::new(b""); 7];
     let mut count = 0;
     let mut add = |piece| {
@@ -164,7 +169,7 @@ pub(super) fn write_body<R>(
     if !head.is_empty() {
         add(head);
     }
-    if !data.is_empty() {
+    if let Some(header) = &header {
         add(header.as_bytes());
         add(data);
         add(b"\r\n");

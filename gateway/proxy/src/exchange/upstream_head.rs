@@ -39,9 +39,9 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
 
     let own_host = match &route.rewrite.host {
         Some(HostRewrite::To(host)) => Some(host.as_bytes()),
-        Some(HostRewrite::Endpoint) => Some(outgoing.endpoint.as_bytes()),
+        Some(HostRewrite::Endpoint) => Some(endpoint_host(outgoing.endpoint)),
         // An absolute target's authority replaces `Host` (RFC 9112, 3.2.2); HTTP/1.0 may have none.
-        None if request.authority.is_empty() => Some(outgoing.endpoint.as_bytes()),
+        None if request.authority.is_empty() => Some(endpoint_host(outgoing.endpoint)),
         None if request.form == TargetForm::Absolute => Some(request.slice(request.authority)),
         None => None,
     };
@@ -85,6 +85,11 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         (None, false) => {}
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// What an endpoint is called in `Host`; a unix socket has no name of that kind.
+fn endpoint_host(endpoint: &str) -> &[u8] {
+    if endpoint.starts_with("unix:") { b"localhost" } else { endpoint.as_bytes() }
 }
 
 fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {

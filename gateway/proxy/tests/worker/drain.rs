@@ -1,0 +1,80 @@
+//! A worker that is told to end.
+
+use std::io::Read;
+use std::time::{Duration, Instant};
+
+use tollgate_observe::Reason;
+use tollgate_proxy::Control;
+
+use crate::gateway::{Gateway, eventually};
+use crate::origin::Origin;
+
+const SOON: Duration = Duration::from_secs(5);
+
+#[test]
+fn idle_connections_end_at_once_also_after_an_empty_line() {
+    let origin = Origin::ok();
+    let gateway = Gateway::to(&origin.to(), "", "timeouts: {idle: off, header: off}");
+    let mut clients: Vec<_> = (0..3).map(|_| gateway.client()).collect();
+    clients[1].send("\r\n");
+    assert!(clients[2].ask("GET / HTTP/1.1\r\nHost: a\r\n\r\n").ends_with("\r\nok"));
+    eventually("three connections", || gateway.counts().client_connections == 3);
+    std::thread::sleep(Duration::from_millis(50));
+    let start = Instant::now();
+    gateway.end(Duration::from_secs(15));
+    assert!(start.elapsed() < SOON);
+    for mut client in clients {
+        assert!(client.rest().expect("an end").is_empty());
+    }
+}
+
+#[test]
+fn what_is_in_flight_ends_and_says_that_it_is_the_last() {
+    let origin = Origin::new(|mut connection, _| {
+        while connection.request() {
+            std::thread::sleep(Duration::from_millis(300));
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    let gateway = Gateway::to(&origin.to(), "", "");
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the request", || gateway.counts().in_flight == 1);
+    gateway.tell(|| Control::Drain(Some(SOON)));
+    let answer = client.answer();
+    assert!(answer.contains("\r\nConnection: close\r\n") && answer.ends_with("\r\nok"), "{answer}");
+    assert!(client.rest().expect("an end").is_empty());
+    drop(client);
+    gateway.end(SOON);
+}
+
+#[test]
+fn what_does_not_end_is_cut_and_written_down_once() {
+    let origin = Origin::new(|mut connection, _| {
+        let mut buffer = [0; 4096];
+        let count = connection.read(&mut buffer);
+        if buffer[..count].starts_with(b"GET /upgrade") {
+            let head = "HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+            connection.send(format!("{head}hello"));
+        }
+        connection.wait_for_end();
+    });
+    let gateway = Gateway::to(&origin.to(), "", "");
+    let mut silent = gateway.client();
+    silent.send("GET /silent HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut upgraded = gateway.client();
+    upgraded.send("GET /upgrade HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+    let mut text = String::new();
+    while !text.ends_with("hello") {
+        let mut buffer = [0; 4096];
+        let count = upgraded.stream.read(&mut buffer).expect("the upgrade");
+        text.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    }
+    upgraded.send("abc");
+    eventually("the bytes", || origin.seen().ends_with("abc"));
+    let ended = gateway.end(Duration::from_millis(100));
+    assert_eq!(ended.reason(Reason::ShuttingDown), 2);
+    let mut lines = ended.lines;
+    lines.sort();
+    assert_eq!(lines, ["000 shutting_down 0 0 1 GET /silent", "101 shutting_down 3 5 1 GET /upgrade"]);
+}

@@ -75,3 +75,95 @@ async fn wait_for_request(client: &mut Client) -> bool {
     })
     .await
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tollgate_listen::Loads;
+    use tollgate_net::Runtime;
+    use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Reason, Registry};
+
+    use super::*;
+    use crate::accept::admit;
+    use crate::scratch::Loan;
+    use crate::worker::{Mailbox, WorkerSetup};
+
+    /// Panics for the first connection's request, in the middle of its books; gives the others back.
+    async fn panics_once(client: Client, first: u16) -> Option<Client> {
+        let worker = client.worker().clone();
+        let mut loan = Loan::new(&worker);
+        loan.ledger.open(&worker, Instant::now(), client.peer);
+        assert!(client.peer.port() != first, "a defect");
+        let _ = loan;
+        None
+    }
+
+    #[test]
+    fn a_panic_ends_its_connection_only_and_is_written_down() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut clients: Vec<TcpStream> = (0..2)
+            .map(|_| {
+                let stream =
+                    TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
+                stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+                stream
+            })
+            .collect();
+        let registry = Registry::new(true);
+        let config = LogConfig { target: LogTarget::Off, format: LogFormat::Combined };
+        let log = AccessLog::start(config).expect("no log");
+        let loaded = tollgate_config::from_text(
+            "",
+            "listen: 127.0.0.1:0\nroutes: [{match: /, respond: 204}]",
+            &|_| None,
+        );
+        let plan = tollgate_plan::compile(&loaded.config.expect("a config")).expect("it compiles").plan;
+        let (mailbox, control) = Mailbox::new();
+        let setup = WorkerSetup {
+            id: 0,
+            plan: Arc::new(plan),
+            listeners: Vec::new(),
+            control,
+            mailboxes: vec![mailbox],
+            loads: Arc::new(Loads::new(1)),
+            registry: registry.clone(),
+            stats: registry.worker(),
+            log: log.sink(),
+        };
+        let runtime = Runtime::new().expect("a runtime");
+        runtime.run(async {
+            let worker = Worker::new(setup).expect("a worker");
+            let first = clients[0].local_addr().expect("an address").port();
+            let exchanges = Rc::new(FuturePool::new());
+            let start = |client| {
+                let exchange = move |client| panics_once(client, first);
+                tollgate_net::spawn(serve(client, exchange, exchanges.clone()));
+            };
+            for _ in 0..2 {
+                let (stream, peer) = listener.accept().expect("a connection");
+                stream.set_nonblocking(true).expect("non-blocking");
+                assert_eq!(worker.reserve(), Some(0));
+                admit(&worker, stream, peer, &start);
+            }
+            for (turn, client) in clients.iter_mut().enumerate() {
+                assert_eq!(registry.snapshot().client_connections, 2 - turn as u64);
+                std::io::Write::write_all(client, b"x").expect("sent");
+                while registry.snapshot().client_connections == 2 - turn as u64 {
+                    tollgate_net::yield_now().await;
+                }
+            }
+        });
+        let counts = registry.snapshot();
+        assert_eq!((counts.in_flight, counts.requests), (0, 2));
+        assert_eq!(counts.reasons[Reason::ProxyInternalError as usize], 1);
+        drop(runtime);
+        for client in &mut clients {
+            // An end or a reset: closed in either case.
+            let _ = client.read(&mut [0]).map(|count| assert_eq!(count, 0));
+        }
+    }
+}

@@ -121,7 +121,7 @@ impl std::fmt::Debug for Worker {
 }
 
 impl Worker {
-    fn new(setup: WorkerSetup) -> io::Result<Rc<Self>> {
+    pub fn new(setup: WorkerSetup) -> io::Result<Rc<Self>> {
         let WorkerSetup { id, plan, mailboxes, loads, registry, stats, log, .. } = setup;
         let timers = Timers::start()?;
         let mut upstreams = Upstreams::new(id, timers.clone(), stats.clone(), registry.clone());

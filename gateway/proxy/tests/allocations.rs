@@ -1,0 +1,148 @@
+//! A steady keep-alive request allocates nothing: not in the worker, the pool, the counts or the log. One test, in a
+//! process of its own, so that nothing else counts; its client and its origin work in fixed buffers.
+
+use std::alloc::System;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use tollgate_config::from_text;
+use tollgate_listen::{Loads, bind};
+use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Registry};
+use tollgate_proxy::{Control, Mailbox, WorkerSetup, run_worker};
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+const REQUESTS: usize = 1000;
+
+/// Answers each request, known by its last bytes, with the body that its path names.
+fn origin() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        let sized = |size: usize| {
+            let body = format!("{}end\n", "x".repeat(size - 4));
+            format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {size}\r\n\r\n{body}")
+        };
+        let chunk = format!("800\r\n{}\r\n", "y".repeat(2048));
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let answers: Arc<[(&str, String)]> = Arc::new([
+            (" /4 ", sized(4)),
+            (" /4096 ", sized(4096)),
+            (" /65536 ", sized(65536)),
+            (" /chunked ", format!("{head}{chunk}{chunk}0\r\n\r\n")),
+        ]);
+        while let Ok((mut stream, _)) = listener.accept() {
+            let answers = answers.clone();
+            std::thread::spawn(move || {
+                let mut buffer = [0; 32 * 1024];
+                let mut filled = 0;
+                while let Ok(count @ 1..) = stream.read(&mut buffer[filled..]) {
+                    filled += count;
+                    let (all, is_get) = (&buffer[..filled], buffer.starts_with(b"GET "));
+                    let end: &[u8] = if is_get { b"\r\n\r\n" } else { b"\r\n0\r\n\r\n" };
+                    if all.ends_with(end) || all.ends_with(b"end\n") {
+                        let text = str::from_utf8(&buffer[..64]).expect("ASCII");
+                        let (_, answer) =
+                            answers.iter().find(|(path, _)| text.contains(path)).expect("a path");
+                        stream.write_all(answer.as_bytes()).expect("answered");
+                        filled = 0;
+                    }
+                }
+            });
+        }
+    });
+    address
+}
+
+/// A worker with metrics, and with the access log written to nowhere.
+fn worker(yaml: &str) -> (SocketAddr, Mailbox) {
+    let loaded = from_text("test.yaml", yaml, &|_| None);
+    let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
+    let plan = tollgate_plan::compile(&config).expect("it compiles").plan;
+    let listeners = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1).expect("a port");
+    let address = listeners[0].local_addr().expect("an address");
+    let target = LogTarget::File("/dev/null".into());
+    let log = AccessLog::start(LogConfig { target, format: LogFormat::Combined }).expect("a log");
+    let (mailbox, control) = Mailbox::new();
+    let registry = Registry::new(true);
+    let setup = WorkerSetup {
+        id: 0,
+        plan: Arc::new(plan),
+        listeners,
+        control,
+        mailboxes: vec![mailbox.clone()],
+        loads: Arc::new(Loads::new(1)),
+        stats: registry.worker(),
+        registry,
+        log: log.sink(),
+    };
+    std::thread::spawn(move || run_worker(setup));
+    (address, mailbox)
+}
+
+/// Asks so many times and waits for each answer, known by its last bytes.
+fn ask(stream: &mut TcpStream, request: &[u8], end: &[u8], times: usize, buffer: &mut [u8]) {
+    for _ in 0..times {
+        stream.write_all(request).expect("sent");
+        let mut filled = 0;
+        while !buffer[..filled].ends_with(end) {
+            let count = stream.read(&mut buffer[filled..]).expect("read");
+            assert!(count > 0, "closed");
+            filled += count;
+        }
+        assert!(buffer.starts_with(b"HTTP/1.1 200 OK\r\n"));
+    }
+}
+
+#[test]
+fn a_steady_request_allocates_nothing() {
+    let origin = origin();
+    let routes =
+        format!("routes: [{{match: \"a.example.com/*\", to: \"{origin}\"}}, {{match: /x, respond: 204}}]");
+    let body = format!("{}end\n", "z".repeat(1020));
+    let fields = "Host: a.example.com\r\nUser-Agent: test\r\nAccept: */*\r\nX-Other: 1\r\n";
+    let get = |path: &str| (path.to_owned(), format!("GET /{path} HTTP/1.1\r\n{fields}\r\n"));
+    let cases = [
+        get("4"),
+        get("4096"),
+        get("65536"),
+        get("chunked"),
+        (
+            "a body of 1 KiB".to_owned(),
+            format!("POST /4 HTTP/1.1\r\n{fields}Content-Length: {}\r\n\r\n{body}", body.len()),
+        ),
+        (
+            "a chunked body".to_owned(),
+            format!(
+                "POST /4 HTTP/1.1\r\n{fields}Transfer-Encoding: chunked\r\n\r\n400\r\n{}\r\n0\r\n\r\n",
+                "z".repeat(1024)
+            ),
+        ),
+        ("a path that is not normal".to_owned(), format!("GET /a/../%34 HTTP/1.1\r\n{fields}\r\n")),
+    ];
+    let mut buffer = vec![0; 128 * 1024];
+    for settings in ["", "request_id: on\nforwarded: {forwarded: on, via: gateway}\n"] {
+        let (address, mailbox) = worker(&format!("listen: 127.0.0.1:0\n{routes}\n{settings}"));
+        for (name, request) in &cases {
+            let end: &[u8] = if request.contains(" /chunked ") { b"\r\n0\r\n\r\n" } else { b"end\n" };
+            let mut stream = TcpStream::connect(address).expect("connected");
+            stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+            stream.set_nodelay(true).expect("no delay");
+            // Long enough for the log's buffers to have gone round.
+            ask(&mut stream, request.as_bytes(), end, 2 * REQUESTS, &mut buffer);
+            let region = Region::new(ALLOCATOR);
+            ask(&mut stream, request.as_bytes(), end, REQUESTS, &mut buffer);
+            let change = region.change();
+            assert_eq!(
+                (change.allocations, change.reallocations),
+                (0, 0),
+                "{REQUESTS} requests, {name}, {settings:?}: {change:?}"
+            );
+        }
+        mailbox.send(Control::Drain(None)).expect("it runs");
+    }
+}

@@ -6,10 +6,9 @@ use tollgate_config as config;
 use tollgate_config::{At, Config, Problem, TargetKind};
 use tollgate_http::HeadLimits;
 use tollgate_net::Address;
-use tollgate_route::{
-    EncodedSlash, FieldSpec, Normalised, PathRules, PathSpec, RouteSpec, Router, ValueSpec, normalise,
-};
+use tollgate_route::PathRules;
 
+use crate::matches::{Matches, matches, path_rules};
 use crate::{
     Action, Endpoint, PathRewrite, Plan, Pool, Redirect, Respond, Rewrite, Route, Settings, Upstream,
     UpstreamShare,
@@ -27,33 +26,24 @@ pub struct Compiled {
 /// Compiles a config. Pure: the same config gives the same plan, and nothing outside is looked at.
 ///
 /// # Errors
-/// Every problem at once.
+/// Every problem at once, warnings among them.
 pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
-    let mut compiler =
-        Compiler { config, problems: Vec::new(), upstreams: Vec::new(), names: HashMap::new() };
-    compiler.named_upstreams();
     let rules = path_rules(&config.paths);
-    let routes: Vec<Route> = config.routes.iter().map(|route| compiler.route(route)).collect();
-    let specs = config.routes.iter().map(|route| compiler.spec(route, &rules)).collect();
-    let mut warnings = Vec::new();
-    let router = match Router::build(specs) {
-        Ok((router, ties)) => {
-            warnings.extend(ties.iter().map(|tie| compiler.tie(tie)));
-            Some(router)
-        }
-        Err(errors) => {
-            let errors: Vec<Problem> = errors.iter().map(|error| compiler.router_error(error)).collect();
-            compiler.problems.extend(errors);
-            None
-        }
-    };
-    let Compiler { problems, upstreams, .. } = compiler;
+    let Matches { router, prefixes, problems, warnings } = matches(&config.routes, &rules);
+    let mut compiler = Compiler { config, problems, upstreams: Vec::new(), names: HashMap::new() };
+    compiler.named_upstreams();
+    let routes = config.routes.iter().zip(prefixes);
+    let routes = routes.map(|(route, prefix)| compiler.route(route, prefix)).collect();
+    let Compiler { mut problems, upstreams, .. } = compiler;
     match router {
         Some(router) if problems.is_empty() => Ok(Compiled {
             plan: Plan { settings: settings(config, rules), router, routes, upstreams },
             warnings,
         }),
-        _ => Err(problems),
+        _ => {
+            problems.extend(warnings);
+            Err(problems)
+        }
     }
 }
 
@@ -72,14 +62,6 @@ fn settings(config: &Config, paths: PathRules) -> Settings {
         paths,
         errors: config.errors.clone(),
     }
-}
-
-fn path_rules(paths: &config::Paths) -> PathRules {
-    let encoded_slash = match paths.encoded_slash {
-        config::EncodedSlash::Reject => EncodedSlash::Reject,
-        config::EncodedSlash::Keep => EncodedSlash::Keep,
-    };
-    PathRules { merge_slashes: paths.merge_slashes, encoded_slash }
 }
 
 struct Compiler<'a> {
@@ -105,30 +87,26 @@ impl Compiler<'_> {
     }
 
     fn address(&mut self, endpoint: &config::EndpointAddress, at: At) -> Option<Address> {
-        let protocol = match endpoint.scheme {
-            config::Scheme::Http => {
-                return Some(match &endpoint.address {
-                    config::Address::Tcp { host, port } => Address::tcp(host, *port),
-                    config::Address::Unix(path) => Address::Unix(path.clone()),
-                });
-            }
-            config::Scheme::Https => "TLS to an endpoint (`https://`)",
-            config::Scheme::H2c => "HTTP/2 to an endpoint (`h2c://`)",
-        };
-        let problem = Problem::error(at, format!("{protocol} is not built yet"));
-        self.problems.push(problem.expected("`host:port`, `http://host:port` or `unix:/path`"));
-        None
+        if endpoint.scheme != config::Scheme::Http {
+            self.problems.push(Problem::error(at, "this endpoint's protocol is not built yet"));
+            return None;
+        }
+        Some(match &endpoint.address {
+            config::Address::Tcp { host, port } => Address::tcp(host, *port),
+            config::Address::Unix(path) => Address::Unix(path.clone()),
+        })
     }
 
-    fn route(&mut self, route: &config::Route) -> Route {
+    /// `prefix` is the length of the prefix that the route matches, if it matches one.
+    fn route(&mut self, route: &config::Route, prefix: Option<usize>) -> Route {
         let (action, upstream) = match &route.action {
             config::Action::Forward(targets) => self.forward(targets),
-            config::Action::Redirect(redirect) => (Action::Redirect(self.redirect(route, redirect)), None),
+            config::Action::Redirect(redirect) => (Action::Redirect(self.redirect(redirect, prefix)), None),
             config::Action::Respond(respond) => (Action::Respond(fixed(respond)), None),
         };
         let path = route.rewrite.path.as_ref();
         let rewrite = Rewrite {
-            path: path.and_then(|path| self.path_rewrite(route, &path.value, path.at)),
+            path: path.and_then(|path| self.path_rewrite(path, prefix)),
             host: route.rewrite.host.clone(),
         };
         Route {
@@ -169,9 +147,10 @@ impl Compiler<'_> {
                         shares.push(UpstreamShare { upstream: *upstream, weight: target.weight });
                         named.extend(*index);
                     }
+                    // A reader tells it with help; a config from elsewhere can still have it.
                     None => {
-                        let problem = self.unknown_upstream(name, target.at);
-                        self.problems.push(problem);
+                        let message = format!("there is no upstream `{name}`");
+                        self.problems.push(Problem::error(target.at, message));
                     }
                 },
             }
@@ -194,53 +173,32 @@ impl Compiler<'_> {
         (Action::Forward(shares), only)
     }
 
-    fn unknown_upstream(&self, name: &str, at: At) -> Problem {
-        let problem = Problem::error(at, format!("there is no upstream `{name}`"))
-            .expected("a name under `upstreams`, or `host:port`");
-        let near = self.config.upstreams.iter().map(|upstream| upstream.name.value.as_str());
-        let near = near.map(|other| (strsim::damerau_levenshtein(name, other), other)).min();
-        match near {
-            Some((distance, other)) if distance <= name.len().div_ceil(3) => {
-                problem.help(format!("did you mean `{other}`?"))
-            }
-            _ => problem,
-        }
-    }
-
     fn path_rewrite(
         &mut self,
-        route: &config::Route,
-        rewrite: &config::PathRewrite,
-        at: At,
+        rewrite: &config::Spanned<config::PathRewrite>,
+        prefix: Option<usize>,
     ) -> Option<PathRewrite> {
-        let matched = route.matches.path.as_ref().map(|path| &path.value);
-        match (rewrite, matched) {
-            (config::PathRewrite::Full(path), _) => Some(PathRewrite::Full(path.clone())),
-            (config::PathRewrite::Prefix(with), matched) => {
-                let matched = match matched {
-                    Some(config::PathMatch::Prefix(prefix)) => prefix.len(),
-                    None => 0,
-                    Some(_) => {
-                        self.problems.push(
-                            Problem::error(at, "a prefix can be replaced only where the route matches one")
-                                .help("end the route's path in `/*`, or rewrite the whole `path`"),
-                        );
-                        return None;
-                    }
-                };
-                Some(PathRewrite::Prefix { matched, with: with.trim_end_matches('/').to_owned() })
+        let problem = match (&rewrite.value, prefix) {
+            (config::PathRewrite::Full(path), _) => return Some(PathRewrite::Full(path.clone())),
+            (config::PathRewrite::Prefix(with), Some(matched)) => {
+                return Some(PathRewrite::Prefix { matched, with: with.trim_end_matches('/').to_owned() });
             }
+            (config::PathRewrite::Prefix(_), None) => "this route matches no prefix to replace".to_owned(),
             (config::PathRewrite::Regex { pattern, replace }, _) => match regex::bytes::Regex::new(pattern) {
-                Ok(pattern) => Some(PathRewrite::Regex { pattern, replace: replace.clone() }),
+                Ok(pattern) => return Some(PathRewrite::Regex { pattern, replace: replace.clone() }),
+                // The lines before the last repeat the pattern.
                 Err(error) => {
-                    self.problems.push(Problem::error(at, format!("the pattern does not compile: {error}")));
-                    None
+                    let error = error.to_string();
+                    let reason = error.lines().last().unwrap_or_default();
+                    format!("the pattern does not compile: {}", reason.trim_start_matches("error: "))
                 }
             },
-        }
+        };
+        self.problems.push(Problem::error(rewrite.at, problem));
+        None
     }
 
-    fn redirect(&mut self, route: &config::Route, redirect: &config::Redirect) -> Redirect {
+    fn redirect(&mut self, redirect: &config::Redirect, prefix: Option<usize>) -> Redirect {
         let path = redirect.path.as_ref();
         Redirect {
             status: redirect.status,
@@ -248,57 +206,7 @@ impl Compiler<'_> {
             scheme: redirect.scheme.clone(),
             host: redirect.host.clone(),
             port: redirect.port,
-            path: path.and_then(|path| self.path_rewrite(route, &path.value, path.at)),
-        }
-    }
-
-    fn spec(&mut self, route: &config::Route, rules: &PathRules) -> RouteSpec {
-        let matches = &route.matches;
-        let mut normal = |path: &str, at: At| {
-            let mut out = Vec::new();
-            // The empty prefix is the root's.
-            if path.is_empty() {
-                return String::new();
-            }
-            match normalise(path.as_bytes(), rules, &mut out) {
-                Ok(Normalised::Unchanged) => path.to_owned(),
-                Ok(Normalised::Changed) => String::from_utf8_lossy(&out).into_owned(),
-                Err(error) => {
-                    let problem =
-                        Problem::error(at, format!("no request can have this path: {}", error.as_str()));
-                    self.problems.push(problem.help("`docs/paths.md` has the rule of each byte"));
-                    path.to_owned()
-                }
-            }
-        };
-        RouteSpec {
-            host: matches.host.as_ref().map(|host| host.value.clone()),
-            path: match matches.path.as_ref().map(|path| (&path.value, path.at)) {
-                None => PathSpec::Any,
-                Some((config::PathMatch::Exact(path), at)) => PathSpec::Exact(normal(path, at)),
-                Some((config::PathMatch::Prefix(path), at)) => PathSpec::Prefix(normal(path, at)),
-                Some((config::PathMatch::Regex(pattern), _)) => PathSpec::Regex(pattern.clone()),
-            },
-            methods: matches.methods.clone(),
-            headers: matches.headers.iter().map(field_spec).collect(),
-            query: matches.query.iter().map(field_spec).collect(),
-        }
-    }
-
-    fn tie(&self, tie: &tollgate_route::Tie) -> Problem {
-        let at = |route: u32| self.config.routes[route as usize].matches.at;
-        let message = "this route and an earlier one are equally specific, and a request can match both";
-        Problem::warning(at(tie.second), message).see(at(tie.first), "the earlier one wins where both match")
-    }
-
-    fn router_error(&self, error: &tollgate_route::BuildError) -> Problem {
-        let at = |route: u32| self.config.routes[route as usize].matches.at;
-        match error {
-            tollgate_route::BuildError::Identical { first, second } => {
-                Problem::error(at(*second), "this match is identical to an earlier one: it could never win")
-                    .see(at(*first), "the earlier one")
-            }
-            other => Problem::error(at(other.route()), other.to_string()),
+            path: path.and_then(|path| self.path_rewrite(path, prefix)),
         }
     }
 }
@@ -337,16 +245,6 @@ fn timeouts(
     all
 }
 
-fn field_spec(field: &config::FieldMatch) -> FieldSpec {
-    let value = match &field.value {
-        config::ValueMatch::Present => ValueSpec::Present,
-        config::ValueMatch::Absent => ValueSpec::Absent,
-        config::ValueMatch::Exact(text) => ValueSpec::Exact(text.clone()),
-        config::ValueMatch::Regex(pattern) => ValueSpec::Regex(pattern.clone()),
-    };
-    FieldSpec { name: field.name.clone(), value }
-}
-
 fn fixed(respond: &config::Respond) -> Respond {
     let mut headers = Vec::new();
     for (name, value) in &respond.headers {
@@ -358,3 +256,6 @@ fn fixed(respond: &config::Respond) -> Respond {
     }
     Respond { status: respond.status, headers, body: respond.body.clone() }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,10 +4,12 @@
 //! names and addresses, and survive a change of plan.
 
 mod compile;
+mod matches;
 mod plan;
 mod rewrite;
 
 pub use compile::{Compiled, compile};
+pub use matches::check_matches;
 pub use plan::{Action, Endpoint, Plan, Redirect, Respond, Route, Settings, Upstream, UpstreamShare};
 pub use rewrite::{PathRewrite, Rewrite};
 pub use tollgate_config::{

@@ -1,0 +1,146 @@
+//! From the matches of a config to the router: in normal form, and with its errors where they were written.
+
+use tollgate_config::{self as config, At, Problem, Readable};
+use tollgate_route::{
+    BuildError, EncodedSlash, FieldSpec, Normalised, PathRules, PathSpec, Place, RouteSpec, Router, Tie,
+    ValueSpec, normalise,
+};
+
+/// What came of the matches.
+pub(crate) struct Matches {
+    /// The router; nothing when one of the problems is about it. Complete only when there is no problem.
+    pub router: Option<Router>,
+    /// For each route the length of the prefix that it matches, in normal form; nothing for other paths.
+    pub prefixes: Vec<Option<usize>>,
+    /// What is wrong.
+    pub problems: Vec<Problem>,
+    /// Ties.
+    pub warnings: Vec<Problem>,
+}
+
+/// What is wrong with matches, alone or together, in a config that is refused for another mistake: so that a
+/// person hears of all problems at once.
+#[must_use]
+pub fn check_matches(readable: &Readable) -> Vec<Problem> {
+    let Matches { mut problems, warnings, .. } = matches(&readable.routes, &path_rules(&readable.paths));
+    problems.extend(warnings);
+    problems
+}
+
+pub(crate) fn path_rules(paths: &config::Paths) -> PathRules {
+    let encoded_slash = match paths.encoded_slash {
+        config::EncodedSlash::Reject => EncodedSlash::Reject,
+        config::EncodedSlash::Keep => EncodedSlash::Keep,
+    };
+    PathRules { merge_slashes: paths.merge_slashes, encoded_slash }
+}
+
+pub(crate) fn matches(routes: &[config::Route], rules: &PathRules) -> Matches {
+    let mut out = Matches { router: None, prefixes: Vec::new(), problems: Vec::new(), warnings: Vec::new() };
+    let mut specs = Vec::with_capacity(routes.len());
+    // The routes of the specs: one with a path that no request can have is left out, for the others' sake.
+    let mut kept = Vec::with_capacity(routes.len());
+    for route in routes {
+        let path = path_spec(&route.matches, rules);
+        out.prefixes.push(match &path {
+            Ok(PathSpec::Prefix(prefix)) => Some(prefix.len()),
+            Ok(PathSpec::Exact(_) | PathSpec::Regex(_)) => None,
+            // A path with a problem has that one, and is not to have a second for its rewrite.
+            Ok(PathSpec::Any) | Err(_) => Some(0),
+        });
+        match path {
+            Ok(path) => {
+                specs.push(spec(&route.matches, path));
+                kept.push(&route.matches);
+            }
+            Err(problem) => out.problems.push(problem),
+        }
+    }
+    match Router::build(specs) {
+        Ok((router, ties)) => {
+            out.router = Some(router);
+            out.warnings.extend(ties.iter().map(|tie| tied(&kept, tie)));
+        }
+        Err(errors) => out.problems.extend(errors.iter().map(|error| refused(&kept, error))),
+    }
+    out
+}
+
+fn path_spec(matches: &config::Match, rules: &PathRules) -> Result<PathSpec, Problem> {
+    let Some(path) = &matches.path else { return Ok(PathSpec::Any) };
+    let normal = |text: &str| {
+        let mut out = Vec::new();
+        match normalise(text.as_bytes(), rules, &mut out) {
+            Ok(Normalised::Unchanged) => Ok(text.to_owned()),
+            Ok(Normalised::Changed) => Ok(String::from_utf8_lossy(&out).into_owned()),
+            Err(error) => {
+                let message = format!("no request can have this path: {}", error.as_str());
+                Err(Problem::error(path.at, message).help("`docs/paths.md` has the rule of each byte"))
+            }
+        }
+    };
+    Ok(match &path.value {
+        config::PathMatch::Exact(text) => PathSpec::Exact(normal(text)?),
+        // The root's prefix, which is no path.
+        config::PathMatch::Prefix(text) if text.is_empty() => PathSpec::Any,
+        config::PathMatch::Prefix(text) => PathSpec::Prefix(normal(text)?),
+        config::PathMatch::Regex(pattern) => PathSpec::Regex(pattern.clone()),
+    })
+}
+
+fn spec(matches: &config::Match, path: PathSpec) -> RouteSpec {
+    RouteSpec {
+        host: matches.host.as_ref().map(|host| host.value.clone()),
+        path,
+        methods: matches.methods.clone(),
+        headers: matches.headers.iter().map(field_spec).collect(),
+        query: matches.query.iter().map(field_spec).collect(),
+    }
+}
+
+fn field_spec(field: &config::FieldMatch) -> FieldSpec {
+    let value = match &field.value {
+        config::ValueMatch::Present => ValueSpec::Present,
+        config::ValueMatch::Absent => ValueSpec::Absent,
+        config::ValueMatch::Exact(text) => ValueSpec::Exact(text.clone()),
+        config::ValueMatch::Regex(pattern) => ValueSpec::Regex(pattern.clone()),
+    };
+    FieldSpec { name: field.name.clone(), value }
+}
+
+fn tied(routes: &[&config::Match], tie: &Tie) -> Problem {
+    let at = |route: u32| routes[route as usize].at;
+    let message = "this route and an earlier one are equally specific, and a request can match both";
+    Problem::warning(at(tie.second), message).see(at(tie.first), "the earlier one wins where both match")
+}
+
+fn refused(routes: &[&config::Match], error: &BuildError) -> Problem {
+    let route = |number: u32| routes[number as usize];
+    match error {
+        BuildError::Identical { first, second } => {
+            let message = "this match is identical to an earlier one: it could never win";
+            Problem::error(route(*second).at, message).see(route(*first).at, "the earlier one")
+        }
+        other => Problem::error(place(route(other.route()), other), other.to_string()),
+    }
+}
+
+/// Where the part of a match was written that an error is about.
+fn place(matches: &config::Match, error: &BuildError) -> At {
+    let path = matches.path.as_ref().map(|path| path.at);
+    let at = match error {
+        BuildError::Host { .. } => matches.host.as_ref().map(|host| host.at),
+        BuildError::Path { .. } | BuildError::Regex { place: Place::Path, .. } => path,
+        BuildError::Regex { place: Place::Header(index), .. } => {
+            matches.headers.get(*index).map(|field| field.at)
+        }
+        BuildError::Regex { place: Place::Query(index), .. } => {
+            matches.query.get(*index).map(|field| field.at)
+        }
+        BuildError::Identical { .. } => None,
+    };
+    at.unwrap_or(matches.at)
+}
+
+#[cfg(test)]
+mod tests;

@@ -13,8 +13,8 @@ export RUST_TEST_THREADS ?= 8
 IMAGE ?= tollgate:dev
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint check-dependencies check-docs check-examples bench bench-full fuzz fuzz-seeds doc fmt clean \
-	docker toolchain test-tools
+.PHONY: help run test lint check-dependencies check-docs check-examples bench bench-full count fuzz fuzz-seeds doc fmt \
+	clean docker toolchain test-tools
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,10 @@ bench-full: toolchain ## the toll beside nginx and HAProxy: every cell
 	"$(CARGO_TARGET_DIR)/release/tollgate-bench" install
 	"$(CARGO_TARGET_DIR)/release/tollgate-bench" full \
 		--gateway "$(CARGO_TARGET_DIR)/release/tollgate"
+
+count: toolchain ## instructions a request with one route and with 10,000 (needs valgrind)
+	$(CARGO) build --release -p tollgate
+	scripts/count-instructions
 
 fuzz: toolchain ## fuzz each parser for FUZZ_SECONDS (default 600)
 	FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz

@@ -191,7 +191,7 @@ fn a_plan_that_goes_takes_its_idle_connections_along() {
         let counts = gateway.counts();
         counts.upstreams.iter().find(|upstream| *upstream.name == *name).map_or(0, |upstream| upstream.idle)
     };
-    assert_eq!(idle(&first.to()), 1);
+    eventually("the connection to be idle", || idle(&first.to()) == 1);
     let change = |yaml: &str| {
         let plan = std::sync::Arc::new(plan(yaml));
         gateway.tell(|| Control::Plan(plan.clone()));
@@ -221,7 +221,7 @@ fn a_shorter_idle_timeout_reaches_idle_connections() {
     let gateway = Gateway::start(&yaml("idle_timeout: off"));
     let mut client = gateway.client();
     assert!(client.ask(GET).ends_with("\r\nok"));
-    assert_eq!(gateway.counts().upstreams[0].idle, 1);
+    eventually("the connection to be idle", || gateway.counts().upstreams[0].idle == 1);
     let plan = std::sync::Arc::new(plan(&yaml("idle_timeout: 50ms")));
     gateway.tell(|| Control::Plan(plan.clone()));
     eventually("the idle connection to be closed", || gateway.counts().upstreams[0].idle == 0);

@@ -54,9 +54,8 @@ pub(crate) fn parse(file: u32, text: &str) -> Parsed {
                     repaired = Some(next);
                     continue;
                 }
-                let open = builder
-                    .stack
-                    .last()
+                let open = builder.stack.iter().rev().find(|open| open.bracket);
+                let open = open
                     .map(|open| Mark { line: open.at.line as usize, column: open.at.column as usize - 1 });
                 problems.push(syntax::explain(file, current, failure.mark, &failure.info, open));
                 builder.close_all();
@@ -77,6 +76,8 @@ struct Failure {
 /// A list or mapping that is not closed yet.
 struct Open {
     at: At,
+    /// Whether a bracket opened it.
+    bracket: bool,
     anchor: usize,
     content: Content,
     height: usize,
@@ -107,6 +108,7 @@ struct Built {
 struct Builder<'t> {
     file: u32,
     text: &'t str,
+    end: Mark,
     repaired: bool,
     stack: Vec<Open>,
     anchors: HashMap<usize, Built>,
@@ -124,6 +126,7 @@ impl<'t> Builder<'t> {
         Self {
             file,
             text,
+            end: syntax::end(text),
             repaired,
             stack: Vec::new(),
             anchors: HashMap::new(),
@@ -200,7 +203,8 @@ impl<'t> Builder<'t> {
         let to = |n: usize| u32::try_from(n).unwrap_or(u32::MAX - 1);
         // The caret of a value over several lines ends with its first line: the renderer cuts it there.
         let length = to(span.end.index().saturating_sub(span.start.index())).max(1);
-        At { file: self.file, line: to(span.start.line()), column: to(span.start.col()) + 1, length }
+        let mark = Mark { line: span.start.line(), column: span.start.col() }.min(self.end);
+        At { file: self.file, line: to(mark.line), column: to(mark.column) + 1, length }
     }
 
     /// Checks a tag; tells whether it makes a text of its value.
@@ -224,12 +228,14 @@ impl<'t> Builder<'t> {
 
     fn open(&mut self, span: Span, anchor: usize, content: Content) {
         let at = At { length: 1, ..self.at(span) };
+        // What indentation opens has no text of its own.
+        let bracket = span.end.index() > span.start.index();
         if self.stack.len() >= DEPTH {
             self.problems.push(Problem::error(at, format!("nested more than {DEPTH} levels deep")));
             self.cut = true;
             return;
         }
-        self.stack.push(Open { at, anchor, content, height: 0, size: 0 });
+        self.stack.push(Open { at, bracket, anchor, content, height: 0, size: 0 });
     }
 
     fn close(&mut self) -> Result<(), Failure> {

@@ -20,7 +20,7 @@ const STAND_INS: [(char, char); 6] = [
 const LOST: char = '\u{e006}';
 
 /// A place in the text: line from 1, column from 0, in characters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {
     pub line: usize,
     pub column: usize,
@@ -216,8 +216,11 @@ fn flow(file: u32, chars: &[char], mark: Mark, info: &str) -> Option<Trap> {
 }
 
 /// A syntax error of the YAML parser in this project's words.
-/// `open` is where the innermost list or mapping that is not closed yet begins.
+/// `open` is the innermost bracket that is not closed yet.
 pub(crate) fn explain(file: u32, text: &str, mark: Mark, info: &str, open: Option<Mark>) -> Problem {
+    let end = end(text);
+    let ended = mark >= end;
+    let mark = mark.min(end);
     let here = at(file, mark, 1);
     let chars = line(text, mark.line);
     let current = chars.get(mark.column).copied();
@@ -252,8 +255,12 @@ pub(crate) fn explain(file: u32, text: &str, mark: Mark, info: &str, open: Optio
     if let Some((open, c @ ('[' | '{'))) = bracket
         && (open.line < mark.line || current.is_none())
     {
-        return Problem::error(at(file, open, 1), format!("the `{c}` that opens here is not closed"))
-            .help(format!("the text stops making sense in line {}", mark.line));
+        let problem = Problem::error(at(file, open, 1), format!("the `{c}` that opens here is not closed"));
+        return if ended {
+            problem.help(format!("the text ends without its `{}`", if c == '[' { ']' } else { '}' }))
+        } else {
+            problem.help(format!("the text stops making sense in line {}", mark.line))
+        };
     }
     if before == Some('\t') {
         return Problem::error(
@@ -283,7 +290,17 @@ pub(crate) fn explain(file: u32, text: &str, mark: Mark, info: &str, open: Optio
     if info.contains("document") || info.contains("directive") {
         return Problem::error(here, "this is not how a YAML document begins or ends");
     }
+    if ended {
+        return Problem::error(here, "the text ends in the middle of a value");
+    }
     Problem::error(here, format!("not valid YAML: {info}"))
+}
+
+/// Behind the last character that is not blank: where whatever is missing at the end of a text is missing. The
+/// parser's own place for it is a line further, which may not exist.
+pub(crate) fn end(text: &str) -> Mark {
+    let lines = lines(text.trim_end());
+    Mark { line: lines.len(), column: lines.last().map_or(0, |line| line.chars().count()) }
 }
 
 /// The first tab that indents, at or below the line that the parser stopped in.

@@ -83,7 +83,8 @@ fn check(text: &str) {
     assert_eq!(loaded.config.is_none(), loaded.problems.has_errors());
     let lines = text.replace("\r\n", "\n").replace('\r', "\n").matches('\n').count() + 1;
     for problem in &loaded.problems {
-        assert!(problem.at.line as usize <= lines + 1, "{problem:?} of {lines}");
+        assert!(problem.at.line as usize <= lines, "{problem:?} of {lines}");
+        assert!(problem.related.iter().all(|(at, _)| at.line as usize <= lines), "{problem:?} of {lines}");
         assert!(!problem.message.is_empty() && problem.at.file == 0);
     }
     let shown = loaded.problems.render(false);

@@ -71,12 +71,5 @@ fn format(reader: &mut Reader, field: Field<'_>) -> Option<LogFormat> {
         );
         reader.problems.push(problem.help("a field is written `{client}`"));
     }
-    if scalar.text.contains(['\n', '\r']) {
-        let problem = Problem::warning(
-            field.node.at,
-            "this format has a line break: a request would take several lines",
-        );
-        reader.problems.push(problem.help("end a block text with `|-` or `>-` rather than `|` or `>`"));
-    }
     Some(LogFormat::Template(Spanned { value: scalar.text.clone(), at: field.node.at }))
 }

@@ -18,16 +18,36 @@ pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> 
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
     for item in items {
         let Some(bind) = listener(reader, item, one) else { continue };
-        // Port 0 is a free port, each time another.
-        let twin = listeners.iter().find(|other| other.bind.value == bind.value && bind.value.port() != 0);
+        let same = |other: &&Listener| other.bind.value == bind.value && bind.value.port() != 0;
+        let twin = listeners.iter().find(same);
         if let Some(twin) = twin {
             let problem = Problem::error(bind.at, "this address is listened on twice");
             reader.problems.push(problem.see(twin.bind.at, "first written here"));
             continue;
         }
+        if let Some(other) = listeners.iter().find(|other| overlap(other.bind.value, bind.value)) {
+            let problem = Problem::warning(bind.at, "this address and another of `listen` overlap");
+            reader.problems.push(
+                problem
+                    .help("the system does not open both at once: leave the one away that the other covers")
+                    .see(other.bind.at, "the other"),
+            );
+        }
         listeners.push(Listener { bind });
     }
     listeners
+}
+
+/// Whether a connection could be meant for both: the same port, and the same address or every one. Port 0 is a
+/// free port, each time another.
+fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
+    let covers = |a: IpAddr, b: IpAddr| match a {
+        IpAddr::V4(a) => a.is_unspecified() && b.is_ipv4(),
+        // It takes IPv4 too.
+        IpAddr::V6(a) => a.is_unspecified(),
+    };
+    let (one, other) = (a.ip(), b.ip());
+    a.port() == b.port() && a.port() != 0 && (one == other || covers(one, other) || covers(other, one))
 }
 
 fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Spanned<SocketAddr>> {
@@ -59,12 +79,9 @@ pub(super) fn admin(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<Soc
 /// With `SO_REUSEPORT` two listeners can share an address, and would share its connections at random.
 pub(super) fn apart(reader: &mut Reader, config: &Config) {
     let Some(admin) = &config.admin else { return };
-    let twin = config.listen.iter().find(|listener| {
-        let (ours, theirs) = (listener.bind.value, admin.value);
-        let overlap = ours.ip() == theirs.ip() || ours.ip().is_unspecified() || theirs.ip().is_unspecified();
-        ours.port() == theirs.port() && ours.port() != 0 && overlap
-    });
-    let Some(twin) = twin else { return };
+    let Some(twin) = config.listen.iter().find(|listener| overlap(listener.bind.value, admin.value)) else {
+        return;
+    };
     let message = "this address is the admin listener's too";
     let problem = Problem::error(twin.bind.at, message);
     reader.problems.push(if admin.at.line > 0 {
@@ -72,4 +89,35 @@ pub(super) fn apart(reader: &mut Reader, config: &Config) {
     } else {
         problem.help("`admin` is 127.0.0.1:9901 unless it is given: give it another address, or `off`")
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_overlap_when_one_covers_the_other() {
+        let overlap = |a: &str, b: &str| {
+            let (a, b) = (a.parse().unwrap(), b.parse().unwrap());
+            assert_eq!(overlap(a, b), overlap(b, a), "{a} {b}");
+            overlap(a, b)
+        };
+        for (a, b) in [
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("0.0.0.0:80", "127.0.0.1:80"),
+            ("[::]:80", "127.0.0.1:80"),
+            ("[::]:80", "[::1]:80"),
+            ("[::]:80", "0.0.0.0:80"),
+        ] {
+            assert!(overlap(a, b), "{a} {b}");
+        }
+        for (a, b) in [
+            ("[::]:80", "[::]:81"),
+            ("[::]:0", "[::]:0"),
+            ("0.0.0.0:80", "[::1]:80"),
+            ("127.0.0.1:80", "127.0.0.2:80"),
+        ] {
+            assert!(!overlap(a, b), "{a} {b}");
+        }
+    }
 }

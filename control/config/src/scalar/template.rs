@@ -17,6 +17,7 @@ pub const ACCESS_LOG_FIELDS: &[&str] = &[
     "host",
     "status",
     "reason",
+    "detail",
     "route",
     "upstream",
     "endpoint",
@@ -48,7 +49,7 @@ pub enum Piece {
 /// Splits an access log template. `{{` and `}}` are braces.
 ///
 /// # Errors
-/// The first unknown field or brace that does not pair, in words.
+/// The first unknown field, brace that does not pair, or control character other than a tab, in words.
 pub fn access_log_template(text: &str) -> Result<Vec<Piece>, String> {
     pieces(text).map_err(|fault| fault.message.replacen("{}", "the template", 1))
 }
@@ -90,6 +91,13 @@ pub(crate) fn pieces(text: &str) -> Result<Vec<Piece>, Fault> {
                 pieces.push(Piece::Field(field));
             }
             '}' => return Err(Fault::new("{} has a `}` that closes nothing").part(at, 1).help(BRACES)),
+            '\n' | '\r' => {
+                let fault = Fault::new("{} has a line break: a request would take several lines").part(at, 1);
+                return Err(fault.help("end a block text with `|-` or `>-` rather than `|` or `>`"));
+            }
+            c if c.is_control() && c != '\t' => {
+                return Err(Fault::new("{} has a control character").part(at, 1));
+            }
             c => plain.push(c),
         }
     }
@@ -129,6 +137,28 @@ mod tests {
         let fault = pieces("a {stauts}").unwrap_err();
         assert_eq!(fault.part, Some((2, 8)));
         assert_eq!(fault.suggestion.as_deref(), Some("did you mean `{status}`?"));
+    }
+
+    /// The access log reads templates by itself; it reads this table in its tests too.
+    #[test]
+    fn templates_are_read_as_the_access_log_reads_them() {
+        let table = include_str!("../../../../gateway/observe/tests/templates.json");
+        let table: serde_json::Value = serde_json::from_str(table).unwrap();
+        let of = |key: &str| table[key].as_array().unwrap().iter();
+        assert!(of("fields").eq(ACCESS_LOG_FIELDS.iter()));
+        for case in of("split") {
+            let source = case["template"].as_str().unwrap();
+            let got = access_log_template(source).unwrap().into_iter().map(|piece| match piece {
+                Piece::Text(text) => serde_json::json!({ "text": text }),
+                Piece::Field(field) => serde_json::json!({ "field": field }),
+            });
+            assert_eq!(case["pieces"], got.collect::<serde_json::Value>(), "{source}");
+        }
+        for case in of("refused") {
+            let source = case["template"].as_str().unwrap();
+            let at = pieces(source).unwrap_err().part.map(|(start, _)| start as u64);
+            assert_eq!(case["at"].as_u64(), at, "{source}");
+        }
     }
 
     #[test]

@@ -155,6 +155,30 @@ mod tests {
         assert_eq!(Template::compile("{colour}").unwrap_err().unknown_field(), Some("colour"));
     }
 
+    /// The configuration checks templates before they come here; it reads this table in its tests too.
+    #[test]
+    fn templates_are_read_as_the_configuration_reads_them() {
+        let table: serde_json::Value =
+            serde_json::from_str(include_str!("../../tests/templates.json")).unwrap();
+        let of = |key: &str| table[key].as_array().unwrap().iter();
+        assert!(of("fields").eq(Field::ALL.iter().map(|field| field.name())));
+        for case in of("split") {
+            let source = case["template"].as_str().unwrap();
+            let pieces = case["pieces"].as_array().unwrap().iter();
+            let parts = pieces.map(|piece| match piece["field"].as_str() {
+                Some(name) => Part::Field(Field::named(name).unwrap()),
+                None => literal(piece["text"].as_str().unwrap()),
+            });
+            assert_eq!(Template::compile(source), Ok(Template(parts.collect())), "{source}");
+        }
+        for case in of("refused") {
+            let source = case["template"].as_str().unwrap();
+            let offset = Template::compile(source).unwrap_err().offset();
+            let at = source[..offset].chars().count();
+            assert_eq!(case["at"].as_u64(), Some(at as u64), "{source}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_text_compiles_or_is_refused(source: String) {

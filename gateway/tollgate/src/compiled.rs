@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Read};
 use std::path::Path;
 
 use tollgate_config::{At, Config, Loaded, Problem, Problems, from_text, load};
-use tollgate_plan::{Plan, compile};
+use tollgate_plan::{Plan, check_matches, compile};
 
 /// A config that is good, and its plan.
 #[derive(Debug)]
@@ -29,7 +29,14 @@ pub fn name(file: &Path) -> String {
 pub fn read(file: &Path) -> (Option<Good>, Problems) {
     let loaded = if is_standard_input(file) { read_standard_input() } else { load(file) };
     let mut problems = loaded.problems;
-    let Some(config) = loaded.config else { return (None, problems) };
+    let Some(config) = loaded.config else {
+        // What can be said of the routes that were read is said in the same pass.
+        if let Some(readable) = &loaded.readable {
+            problems.extend(check_matches(readable));
+            problems.sort();
+        }
+        return (None, problems);
+    };
     match compile(&config) {
         Ok(compiled) => {
             problems.extend(compiled.warnings);
@@ -50,6 +57,7 @@ fn read_standard_input() -> Loaded {
     let mut loaded = from_text("standard input", &text, &|name| std::env::var(name).ok());
     if let Err(error) = result {
         loaded.config = None;
+        loaded.readable = None;
         loaded.problems = Problems::new(loaded.problems.files().to_vec());
         loaded.problems.push(Problem::error(At::default(), format!("cannot read standard input: {error}")));
     }

@@ -26,7 +26,7 @@ pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> 
             continue;
         }
         if let Some(other) = listeners.iter().find(|other| overlap(other.bind.value, bind.value)) {
-            let problem = Problem::warning(bind.at, "this address and another of `listen` overlap");
+            let problem = Problem::error(bind.at, "this address and another of `listen` overlap");
             reader.problems.push(
                 problem
                     .help("the system does not open both at once: leave the one away that the other covers")

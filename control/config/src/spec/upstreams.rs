@@ -3,12 +3,12 @@
 use super::{Choice, EXCHANGE_TIMEOUTS, Key, Section, Shape, Text};
 
 static ENDPOINT_TEXT: Text = Text {
-    expected: "an endpoint such as `10.0.0.1:8080`, `https://api.internal` or `unix:/run/app.sock`",
+    expected: "an endpoint such as `10.0.0.1:8080`, `api.internal:80` or `unix:/run/app.sock`",
     pattern: Some(r"^[^\s]*[:][^\s]*$"),
     loose: false,
 };
 static TARGET_TEXT: Text = Text {
-    expected: "an endpoint such as `10.0.0.1:8080`, `https://api.internal` or `unix:/run/app.sock`, or the name of an upstream",
+    expected: "an endpoint such as `10.0.0.1:8080`, `api.internal:80` or `unix:/run/app.sock`, or the name of an upstream",
     pattern: Some(r"^\S+$"),
     loose: false,
 };

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use socket2::{Domain, Protocol, Socket, Type};
 
 /// Connections that wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
-const BACKLOG: i32 = 4096;
+pub const BACKLOG: i32 = 4096;
 
 /// Opens one listening socket for each of `workers` workers on one address. With several, the kernel spreads new
 /// connections over them (SO_REUSEPORT), and no worker wakes for another's. `[::]` takes IPv4 too, whatever

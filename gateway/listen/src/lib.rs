@@ -3,5 +3,5 @@
 mod bind;
 mod loads;
 
-pub use bind::bind;
+pub use bind::{BACKLOG, bind};
 pub use loads::Loads;

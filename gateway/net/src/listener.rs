@@ -31,16 +31,24 @@ impl Listener {
     pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
         loop {
             let mut guard = ready!(self.0.poll_read_ready(cx))?;
-            let accepted = guard.try_io(|listener| {
-                let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-                let (stream, peer) = acceptfrom_with(listener.get_ref(), flags)?;
-                let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-                let peer = peer.ok_or_else(|| io::Error::other("the peer has no IP address"))?;
-                Ok((TcpStream::from(stream), peer))
-            });
-            if let Ok(accepted) = accepted {
+            if let Ok(accepted) = guard.try_io(|listener| accept(listener.get_ref())) {
                 return Poll::Ready(accepted);
             }
         }
     }
+
+    /// A connection that is in the kernel's queue now, whether the poller has told of it or not.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::WouldBlock`] when there is none; else as accept(2).
+    pub fn accept_queued(&self) -> io::Result<(TcpStream, SocketAddr)> {
+        accept(self.0.get_ref())
+    }
+}
+
+fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+    let (stream, peer) = acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
+    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+    let peer = peer.ok_or_else(|| io::Error::other("the peer has no IP address"))?;
+    Ok((TcpStream::from(stream), peer))
 }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use tollgate_listen::BACKLOG;
 use tollgate_net::{Listener, Stream};
 use tollgate_observe::Reason;
 
@@ -20,14 +21,12 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) async fn accept(worker: Rc<Worker>, listener: Listener, serve: impl Fn(Client)) {
     let pause = worker.timers.deadline();
     loop {
-        let accepted = poll_fn(|cx| match listener.poll_accept(cx) {
-            Poll::Ready(accepted) => Poll::Ready(Some(accepted)),
-            // Nobody waits any longer: closing the socket resets no one.
-            Poll::Pending if worker.draining.get() => Poll::Ready(None),
-            Poll::Pending => {
-                worker.until_drain(cx);
-                Poll::Pending
+        let accepted = poll_fn(|cx| {
+            if worker.draining.get() {
+                return Poll::Ready(None);
             }
+            worker.until_drain(cx);
+            listener.poll_accept(cx).map(Some)
         });
         match accepted.await {
             None => break,
@@ -37,10 +36,15 @@ pub(crate) async fn accept(worker: Rc<Worker>, listener: Listener, serve: impl F
             Some(Err(_)) => {
                 pause.set(Instant::now(), Some(PAUSE));
                 poll_fn(|cx| pause.poll_passed(cx)).await;
-                if worker.draining.get() {
-                    break;
-                }
             }
+        }
+    }
+    // The kernel has told these clients that they are connected: closing the socket would reset them.
+    for _ in 0..BACKLOG {
+        match listener.accept_queued() {
+            Ok((stream, peer)) => place(&worker, stream, peer, &serve),
+            Err(error) if is_passing(&error) => {}
+            Err(_) => break,
         }
     }
     drop(listener);

@@ -4,12 +4,15 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tollgate_net::{Deadline, Stream};
 
 use crate::future_pool::FuturePool;
 use crate::worker::Worker;
+
+/// How long a connection that was in the queue when the drain began may take to its first byte: some round trips.
+const LATE: Duration = Duration::from_millis(500);
 
 /// One client connection.
 #[derive(Debug)]
@@ -52,8 +55,12 @@ pub(crate) async fn serve<F>(mut client: Client, exchange: impl Fn(Client) -> F,
 where
     F: Future<Output = Option<Client>>,
 {
-    client.deadline.set(Instant::now(), client.worker().idle_timeout());
-    while wait_for_request(&mut client).await {
+    // Out of the queue of a worker that drains: who has just connected is about to ask.
+    let mut late = client.worker().draining.get();
+    let bound = if late { Some(LATE) } else { client.worker().idle_timeout() };
+    client.deadline.set(Instant::now(), bound);
+    while wait_for_request(&mut client, late).await {
+        late = false;
         match exchanges.run(exchange(client)).await {
             Some(back) => client = back,
             None => return,
@@ -62,13 +69,13 @@ where
 }
 
 /// Waits for the first byte. Says whether it came: not if the wait took too long or the worker stops.
-async fn wait_for_request(client: &mut Client) -> bool {
+async fn wait_for_request(client: &mut Client, late: bool) -> bool {
     poll_fn(|cx| {
         // A request that is already here is served even if its time is up, or the worker is draining.
         if client.stream.poll_readable(cx).is_ready() {
             return Poll::Ready(true);
         }
-        if client.deadline.poll_passed(cx).is_ready() || client.worker().draining.get() {
+        if client.deadline.poll_passed(cx).is_ready() || (client.worker().draining.get() && !late) {
             return Poll::Ready(false);
         }
         Poll::Pending
@@ -81,7 +88,6 @@ mod tests {
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
     use std::sync::Arc;
-    use std::time::Duration;
 
     use tollgate_listen::Loads;
     use tollgate_net::Runtime;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tollgate_observe::Reason;
 use tollgate_proxy::Control;
 
-use crate::gateway::{Gateway, eventually};
+use crate::gateway::{Client, Gateway, eventually};
 use crate::origin::Origin;
 
 const SOON: Duration = Duration::from_secs(5);
@@ -77,4 +77,30 @@ fn what_does_not_end_is_cut_and_written_down_once() {
     let mut lines = ended.lines;
     lines.sort();
     assert_eq!(lines, ["000 shutting_down 0 0 1 GET /silent", "101 shutting_down 3 5 1 GET /upgrade"]);
+}
+
+/// The kernel has accepted them for the gateway: closing its socket would reset them.
+#[test]
+fn connections_in_the_queue_are_served() {
+    let origin = Origin::ok();
+    let routes = format!("routes: [{{match: \"/*\", to: \"{}\"}}]", origin.to());
+    for workers in [1, 2] {
+        let mut clients = Vec::new();
+        let gateway = Gateway::start_after(workers, &routes, |address, mailboxes| {
+            for _ in 0..5 {
+                let mut client = Client::connect(address);
+                client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+                clients.push(client);
+            }
+            for mailbox in mailboxes {
+                mailbox.send(Control::Drain(Some(SOON))).expect("a mailbox");
+            }
+        });
+        for client in &mut clients {
+            let answer = client.answer();
+            assert!(answer.contains("\r\nConnection: close\r\n") && answer.ends_with("\r\nok"), "{answer}");
+        }
+        drop(clients);
+        assert_eq!(gateway.end(SOON).reason(Reason::None), 5);
+    }
 }

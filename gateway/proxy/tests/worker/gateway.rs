@@ -56,6 +56,11 @@ impl Gateway {
     }
 
     pub fn start_workers(workers: usize, yaml: &str) -> Self {
+        Self::start_after(workers, yaml, |_, _| ())
+    }
+
+    /// Does something between the moment when it listens and the moment when it runs.
+    pub fn start_after(workers: usize, yaml: &str, before: impl FnOnce(SocketAddr, &[Mailbox])) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let log = AccessLog::start(LogConfig {
             target: LogTarget::File(directory.path().join("log")),
@@ -70,6 +75,7 @@ impl Gateway {
         let address = listeners[0].local_addr().expect("an address");
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| Mailbox::new()).unzip();
         let loads = Arc::new(Loads::new(workers));
+        before(address, &mailboxes);
         let mut threads = Vec::new();
         for (id, (control, listener)) in inboxes.into_iter().zip(listeners).enumerate() {
             let setup = WorkerSetup {
@@ -99,11 +105,7 @@ impl Gateway {
     }
 
     pub fn client(&self) -> Client {
-        let stream = TcpStream::connect(self.address).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
-        stream.set_nodelay(true).expect("no delay");
-        Client { stream, read: Vec::new() }
+        Client::connect(self.address)
     }
 
     /// Drains, and looks whether everything that was opened was closed, and everything begun ended, once.
@@ -136,6 +138,14 @@ pub struct Client {
 }
 
 impl Client {
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.set_nodelay(true).expect("no delay");
+        Self { stream, read: Vec::new() }
+    }
+
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).expect("sent");
     }

@@ -55,14 +55,16 @@ bench: toolchain ## the toll beside nginx and HAProxy: three plain cells, under 
 	"$(CARGO_TARGET_DIR)/release/tollgate-bench" plain \
 		--gateway "$(CARGO_TARGET_DIR)/release/tollgate"
 
-bench-full: toolchain ## the toll beside nginx and HAProxy: every cell
+bench-full: toolchain ## the toll beside nginx and HAProxy: every cell, then the counts
 	$(CARGO) build --release -p tollgate -p tollgate-bench
 	"$(CARGO_TARGET_DIR)/release/tollgate-bench" install
 	"$(CARGO_TARGET_DIR)/release/tollgate-bench" full \
 		--gateway "$(CARGO_TARGET_DIR)/release/tollgate"
+	@$(MAKE) --no-print-directory count
 
-count: toolchain ## instructions a request with one route and with 10,000 (needs valgrind)
+count: toolchain ## instructions a request with one route and with 10,000, by callgrind
 	$(CARGO) build --release -p tollgate
+	scripts/install-test-tools valgrind:valgrind
 	scripts/count-instructions
 
 fuzz: toolchain ## fuzz each parser for FUZZ_SECONDS (default 600)

@@ -2,7 +2,7 @@
 //!
 //! The way of a run: [`command`] says what is wanted, [`machine`] what there is; [`target`] starts a server with a
 //! file from [`configs`]; [`trial`] lets targets take turns under a [`load`] while [`meter`] reads what they used;
-//! [`result`] keeps it, [`stats`] condenses it; [`report`], [`record`] and [`plot`] show it.
+//! [`result`] keeps it, [`stats`] condenses it; [`report`], [`record`] and [`mod@plot`] show it.
 
 mod cells;
 mod child;

@@ -258,11 +258,11 @@ impl Worker {
     }
 }
 
-/// Runs a worker on this thread until it has drained.
+/// Runs a worker on this thread until it has drained. Calls `running` when it accepts.
 ///
 /// # Errors
 /// When the kernel gives no poller, or no random bytes.
-pub fn run_worker(mut setup: WorkerSetup) -> io::Result<()> {
+pub fn run_worker(mut setup: WorkerSetup, running: impl FnOnce()) -> io::Result<()> {
     let runtime = Runtime::new()?;
     runtime.run(async move {
         let listeners = std::mem::take(&mut setup.listeners);
@@ -276,6 +276,7 @@ pub fn run_worker(mut setup: WorkerSetup) -> io::Result<()> {
             worker.listening_began();
             tollgate_net::spawn(accept(worker.clone(), listener, start.clone()));
         }
+        running();
         obey(&worker, control, &start).await;
         worker.log.borrow_mut().flush();
         Ok(())

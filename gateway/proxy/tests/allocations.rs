@@ -80,7 +80,7 @@ fn worker(yaml: &str) -> (SocketAddr, Mailbox) {
         registry,
         log: log.sink(),
     };
-    std::thread::spawn(move || run_worker(setup));
+    std::thread::spawn(move || run_worker(setup, || ()));
     (address, mailbox)
 }
 

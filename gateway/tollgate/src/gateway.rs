@@ -75,6 +75,7 @@ impl Gateway {
         let plan = Arc::new(plan);
         let loads = Arc::new(Loads::new(workers));
         let mut threads = Vec::new();
+        let (running, started) = std::sync::mpsc::channel();
         for (id, (control, listeners)) in inboxes.into_iter().zip(listeners).enumerate() {
             let setup = WorkerSetup {
                 id,
@@ -88,7 +89,20 @@ impl Gateway {
                 log: log.sink(),
             };
             let thread = std::thread::Builder::new().name(format!("worker-{id}"));
-            threads.push(thread.spawn(move || run_worker(setup))?);
+            let running = running.clone();
+            threads.push(thread.spawn(move || {
+                run_worker(setup, move || {
+                    // Nobody waits for it any more: another worker could not start.
+                    let _ = running.send(());
+                })
+            })?);
+        }
+        drop(running);
+        // Whoever sees it ready may count on every worker; one that cannot start says why.
+        for _ in 0..workers {
+            if started.recv().is_err() {
+                return Err(failure(threads));
+            }
         }
         let ready = Arc::new(AtomicBool::new(true));
         let drain_bound = Cell::new(config.timeouts.drain);
@@ -152,6 +166,15 @@ impl Gateway {
         self.log.close(LOG_CLOSE);
         result
     }
+}
+
+/// Why a worker could not start. The others end with the process.
+fn failure(threads: Vec<JoinHandle<io::Result<()>>>) -> io::Error {
+    let ended = threads.into_iter().filter(JoinHandle::is_finished).map(JoinHandle::join);
+    let mut errors =
+        ended.filter_map(|end| end.unwrap_or_else(|_| Err(io::Error::other("it panicked"))).err());
+    let error = errors.next().unwrap_or_else(|| io::Error::other("it ended"));
+    io::Error::new(error.kind(), format!("a worker cannot start: {error}"))
 }
 
 fn log_config(config: &Config) -> LogConfig {

@@ -89,7 +89,7 @@ impl Gateway {
                 stats: registry.worker(),
                 log: log.sink(),
             };
-            threads.push(std::thread::spawn(move || run_worker(setup)));
+            threads.push(std::thread::spawn(move || run_worker(setup, || ())));
         }
         Self { address, mailboxes, registry, log, directory, threads }
     }

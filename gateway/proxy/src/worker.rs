@@ -286,6 +286,7 @@ pub fn run_worker(mut setup: WorkerSetup, running: impl FnOnce()) -> io::Result<
 /// Does as it is told until the drain has ended.
 async fn obey(worker: &Rc<Worker>, mut control: UnboundedReceiver<Control>, serve: &impl Fn(Client)) {
     let end = worker.timers.deadline();
+    let mut due: Option<Instant> = None;
     poll_fn(|cx| {
         while let Poll::Ready(message) = control.poll_recv(cx) {
             match message {
@@ -293,7 +294,10 @@ async fn obey(worker: &Rc<Worker>, mut control: UnboundedReceiver<Control>, serv
                 Some(Control::Connection(stream, peer)) => admit(worker, stream, peer, serve),
                 Some(Control::Drain(bound)) => {
                     worker.drain();
-                    end.set(Instant::now(), bound);
+                    // Of two bounds the nearer one holds, in whatever order they come.
+                    let now = Instant::now();
+                    due = [due, bound.map(|bound| now + bound)].into_iter().flatten().min();
+                    end.set(now, due.map(|due| due.saturating_duration_since(now)));
                 }
                 // Nobody is left who could tell it anything: it ends.
                 None => return Poll::Ready(()),

@@ -10,6 +10,8 @@ FUZZ_SECONDS ?= 600
 CARGO := cargo --locked
 # The end-to-end tests mostly wait: more of them at once than there are cores.
 export RUST_TEST_THREADS ?= 8
+# More options for the bench, such as `--rounds 9` or `--json results.json --svg toll.svg`.
+BENCH_ARGS ?=
 IMAGE ?= tollgate:dev
 
 .DEFAULT_GOAL := help
@@ -53,13 +55,13 @@ bench: toolchain ## the toll beside nginx and HAProxy: three plain cells, under 
 	$(CARGO) build --release -p tollgate -p tollgate-bench
 	"$(CARGO_TARGET_DIR)/release/tollgate-bench" install
 	"$(CARGO_TARGET_DIR)/release/tollgate-bench" plain \
-		--gateway "$(CARGO_TARGET_DIR)/release/tollgate"
+		--gateway "$(CARGO_TARGET_DIR)/release/tollgate" $(BENCH_ARGS)
 
 bench-full: toolchain ## the toll beside nginx and HAProxy: every cell, then the counts
 	$(CARGO) build --release -p tollgate -p tollgate-bench
 	"$(CARGO_TARGET_DIR)/release/tollgate-bench" install
 	"$(CARGO_TARGET_DIR)/release/tollgate-bench" full \
-		--gateway "$(CARGO_TARGET_DIR)/release/tollgate"
+		--gateway "$(CARGO_TARGET_DIR)/release/tollgate" $(BENCH_ARGS)
 	@$(MAKE) --no-print-directory count
 
 count: toolchain ## instructions a request with one route and with 10,000, by callgrind

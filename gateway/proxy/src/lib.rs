@@ -2,16 +2,16 @@
 //!
 //! The path of a request, each stop a file:
 //!
-//! 1. [`accept`]: a connection comes in, or goes to a less loaded worker.
-//! 2. [`connection`]: it waits for a request, and holds almost nothing while it waits.
-//! 3. [`receive`]: the request's head is read and understood, or refused.
-//! 4. [`decide`]: the path is brought to its normal form, and the route found.
-//! 5. [`forward`]: an endpoint is picked, a connection to it taken from the pool or opened.
-//! 6. [`exchange`]: the request goes out, the response comes back, both stream.
-//! 7. [`respond`]: or the gateway answers itself: an error, a redirect, a fixed response.
-//! 8. [`ledger`]: what happened is recorded, whatever way it ended.
+//! 1. `accept`: a connection comes in, or goes to a less loaded worker.
+//! 2. `connection`: it waits for a request, and holds almost nothing while it waits.
+//! 3. `receive`: the request's head is read and understood, or refused.
+//! 4. `decide`: the path is brought to its normal form, and the route found.
+//! 5. `forward`: an endpoint is picked, a connection to it taken from the pool or opened.
+//! 6. `exchange`: the request goes out, the response comes back, both stream.
+//! 7. `respond`: or the gateway answers itself: an error, a redirect, a fixed response.
+//! 8. `ledger`: what happened is recorded, whatever way it ended.
 //!
-//! [`rehearse`] takes a request through the same functions without a socket, for `tollgate explain`.
+//! `rehearse` takes a request through the same functions without a socket, for `tollgate explain`.
 
 mod accept;
 mod active;

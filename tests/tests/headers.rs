@@ -177,11 +177,11 @@ mod connection_deletes {
 }
 
 #[test]
-fn date_and_server_are_the_origin_s_own() {
+fn date_is_added_where_the_origin_has_none() {
     let origin = Origin::ok();
     let gateway = Gateway::to(&origin);
     let response = gateway.client().get("/");
-    assert_eq!(response.headers.names(), ["Content-Length"]);
+    assert_eq!(response.headers.names(), ["Content-Length", "Date"]);
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use tollgate_http::{Name, ResponseHead, Version};
 use tollgate_plan::Settings;
 
+use crate::worker::Worker;
+
 /// What the gateway says about the message's end and the connection.
 pub(super) struct Framing {
     /// The body goes chunked.
@@ -25,7 +27,13 @@ impl Framing {
 }
 
 /// Appends the head. Fields go as the origin wrote them and in its order, less those that concern its connection only.
-pub(super) fn write(out: &mut Vec<u8>, response: &ResponseHead, framing: &Framing, settings: &Settings) {
+pub(super) fn write(
+    out: &mut Vec<u8>,
+    response: &ResponseHead,
+    framing: &Framing,
+    settings: &Settings,
+    worker: &Worker,
+) {
     let head = &response.head;
     // RFC 9112, 2.3 and RFC 9110, 6.2: the gateway's own version, whatever the origin's.
     out.extend_from_slice(b"HTTP/1.1 ");
@@ -45,6 +53,12 @@ pub(super) fn write(out: &mut Vec<u8>, response: &ResponseHead, framing: &Framin
         Name::Via => via.is_none(),
         name => !name.is_hop_by_hop(),
     });
+    // RFC 9110, 6.6.1: whoever passes a response on that has none adds the time that it came.
+    if response.status >= 200 && !head.has(Name::Date) {
+        out.extend_from_slice(b"Date: ");
+        worker.write_date(out);
+        out.extend_from_slice(b"\r\n");
+    }
     if let Some(pseudonym) = via {
         out.extend_from_slice(b"Via: ");
         for value in head.all(Name::Via).filter(|value| !value.is_empty()) {

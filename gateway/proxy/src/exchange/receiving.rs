@@ -134,7 +134,7 @@ impl Exchange<'_> {
         }
         let out = &mut *parties.worker.output.borrow_mut();
         out.clear();
-        client_head::write(out, &scratch.response, &Framing::interim(), parties.settings);
+        client_head::write(out, &scratch.response, &Framing::interim(), parties.settings, parties.worker);
         let sent = scratch.to_client.send(cx, &mut parties.client.stream, &[IoSlice::new(out)]);
         sent.map_err(|error| self.failed(Backlog::reason(&error)))?;
         if !self.sent {
@@ -173,7 +173,7 @@ impl Exchange<'_> {
         };
         let mut output = parties.worker.output.borrow_mut();
         output.clear();
-        client_head::write(&mut output, response, &framing, parties.settings);
+        client_head::write(&mut output, response, &framing, parties.settings, parties.worker);
         scratch.ledger.status = response.status;
         let started = scratch.ledger.started();
         scratch.ledger.header = started.map(|started| self.now.saturating_duration_since(started));

@@ -111,7 +111,8 @@ impl std::fmt::Debug for Deadline {
 
 /// Turns the wheel: waits for the next occupied bucket, looks at it, wakes what is due.
 async fn drive(timers: std::rc::Weak<Inner>, alarm: Alarm) {
-    let mut woken = Vec::new();
+    // Room from the start: no request is to pay for the first of these.
+    let mut woken = Vec::with_capacity(16);
     poll_fn(|cx| {
         loop {
             let Some(inner) = timers.upgrade() else { return Poll::Ready(()) };

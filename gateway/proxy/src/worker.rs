@@ -1,6 +1,7 @@
 //! A worker: one thread, its runtime, and everything that its connections share.
 
 use std::cell::{Cell, RefCell};
+use std::fmt::Write;
 use std::future::poll_fn;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
+use httpdate::HttpDate;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, error::SendError, unbounded_channel};
 use tollgate_listen::Loads;
 use tollgate_net::{Deadline, Listener, Runtime, Timers};
@@ -232,7 +234,10 @@ impl Worker {
         let second = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let mut date = self.date.borrow_mut();
         if date.0 != second {
-            *date = (second, httpdate::fmt_http_date(now));
+            date.0 = second;
+            date.1.clear();
+            // Into the same memory; writing to a String cannot fail.
+            let _ = write!(date.1, "{}", HttpDate::from(now));
         }
         out.extend_from_slice(date.1.as_bytes());
     }

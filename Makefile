@@ -65,7 +65,7 @@ bench-full: toolchain ## the toll beside nginx and HAProxy: every cell, then the
 	@$(MAKE) --no-print-directory count
 
 count: toolchain ## instructions a request with one route and with 10,000, by callgrind
-	$(CARGO) build --release -p tollgate
+	$(CARGO) build --release -p tollgate -p tollgate-bench
 	scripts/install-test-tools valgrind:valgrind
 	scripts/count-instructions
 

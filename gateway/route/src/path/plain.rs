@@ -7,7 +7,7 @@ const WIDTH: usize = 16;
 /// a dot or, when slashes merge, is empty.
 ///
 /// The comparisons have no branch, so that they compile to vector instructions: a path of 33 bytes takes half
-/// the instructions of a loop over a table of classes (147 and 297, `examples/cost.rs` and its loop included).
+/// the instructions of a loop over a table of classes (147 and 297, `examples/lookup_cost.rs` and its loop included).
 pub(super) fn is_plain(path: &[u8], merge_slashes: bool) -> bool {
     let Some((_, after)) = path.split_first() else { return false };
     let before = &path[..after.len()];

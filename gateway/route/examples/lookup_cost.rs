@@ -1,8 +1,8 @@
 //! What a look-up costs with one route and with many, in nanoseconds; under callgrind, in instructions.
 //!
 //! ```text
-//! cargo run --release -p tollgate-route --example cost
-//! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/cost 10000 hosts 1000
+//! cargo run --release -p tollgate-route --example lookup_cost
+//! valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/lookup_cost 10000 hosts 1000
 //! ```
 //!
 //! Arguments: routes, shape of the table (`paths`: prefixes of one host; `exact`; `hosts`: each its own; `wild`:

@@ -4,7 +4,7 @@
 //! one is the difference between two counts divided by the difference of the rounds.
 //!
 //! ```text
-//! valgrind --tool=callgrind target/release/examples/cost small 1000
+//! valgrind --tool=callgrind target/release/examples/head_cost small 1000
 //! ```
 //!
 //! `small`: the request of a load generator. `browser`: 20 fields, 1.2 KiB. `response`: nginx's. `forward`: `browser`,

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
-use tollgate_http::{Name, RequestHead};
+use tollgate_http::{Head, Name, RequestHead, Version};
 use tollgate_plan::{Cidr, Forwarded};
 
 /// Whether the peer's own word on the client before it is believed.
@@ -51,7 +51,7 @@ pub(crate) fn write(
     if settings.x_forwarded {
         out.extend_from_slice(b"X-Forwarded-For: ");
         if trusted {
-            append_all(out, request, Name::XForwardedFor);
+            append_all(out, head, Name::XForwardedFor);
         }
         write_address(out, peer.ip());
         let told = |name| head.get(name).filter(|_| trusted);
@@ -73,7 +73,7 @@ pub(crate) fn write(
         // RFC 7239, section 4; an IPv6 address is quoted and bracketed (section 6).
         out.extend_from_slice(b"Forwarded: ");
         if trusted {
-            append_all(out, request, Name::Forwarded);
+            append_all(out, head, Name::Forwarded);
         }
         out.extend_from_slice(b"for=");
         let quoted = peer.is_ipv6();
@@ -88,20 +88,22 @@ pub(crate) fn write(
         out.extend_from_slice(b";proto=http\r\n");
     }
     if let Some(pseudonym) = &settings.via {
-        out.extend_from_slice(b"Via: ");
-        append_all(out, request, Name::Via);
-        out.extend_from_slice(if request.version == tollgate_http::Version::Http11 {
-            b"1.1 "
-        } else {
-            b"1.0 "
-        });
-        out.extend_from_slice(pseudonym.as_bytes());
-        out.extend_from_slice(b"\r\n");
+        write_via(out, head, request.version, pseudonym);
     }
 }
 
-fn append_all(out: &mut Vec<u8>, request: &RequestHead, name: Name) {
-    for value in request.head.all(name).filter(|value| !value.is_empty()) {
+/// Writes `Via`, of a request or a response, behind what others have said in it: the version that the message came in,
+/// and who passed it on (RFC 9110, 7.6.3).
+pub(crate) fn write_via(out: &mut Vec<u8>, head: &Head, version: Version, pseudonym: &str) {
+    out.extend_from_slice(b"Via: ");
+    append_all(out, head, Name::Via);
+    out.extend_from_slice(if version == Version::Http11 { b"1.1 " } else { b"1.0 " });
+    out.extend_from_slice(pseudonym.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+fn append_all(out: &mut Vec<u8>, head: &Head, name: Name) {
+    for value in head.all(name).filter(|value| !value.is_empty()) {
         out.extend_from_slice(value);
         out.extend_from_slice(b", ");
     }

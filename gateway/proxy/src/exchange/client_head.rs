@@ -1,8 +1,9 @@
 //! The response head as it goes to the client.
 
-use tollgate_http::{Name, ResponseHead, Version};
+use tollgate_http::{Name, ResponseHead};
 use tollgate_plan::Settings;
 
+use crate::forwarded::write_via;
 use crate::worker::Worker;
 
 /// What the gateway says about the message's end and the connection.
@@ -60,14 +61,7 @@ pub(super) fn write(
         out.extend_from_slice(b"\r\n");
     }
     if let Some(pseudonym) = via {
-        out.extend_from_slice(b"Via: ");
-        for value in head.all(Name::Via).filter(|value| !value.is_empty()) {
-            out.extend_from_slice(value);
-            out.extend_from_slice(b", ");
-        }
-        out.extend_from_slice(if response.version == Version::Http11 { b"1.1 " } else { b"1.0 " });
-        out.extend_from_slice(pseudonym.as_bytes());
-        out.extend_from_slice(b"\r\n");
+        write_via(out, head, response.version, pseudonym);
     }
     if framing.chunked {
         out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use tollgate_http::title;
 use tollgate_plan::Respond;
 
 use super::changes::Change;
@@ -141,10 +142,6 @@ impl Page {
 fn shown(place: &Place) -> String {
     let Place { name, file, line } = place;
     format!("{name} ({file}:{line})")
-}
-
-fn title(status: u16) -> &'static str {
-    tollgate_http::title(status)
 }
 
 /// As it would be written in the file.

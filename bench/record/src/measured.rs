@@ -123,6 +123,8 @@ pub enum VerdictKind {
     Quota,
     /// A limit on connections held it back: listen queue, ports, files, a cap.
     Connections,
+    /// The link between generator and system, when the study put a slow one there.
+    Link,
     /// Errors or unexpected answers: the figures are not comparable.
     Errors,
     /// Nobody was seen at a limit and yet the rate was not reached: not attributed.
@@ -140,6 +142,7 @@ impl VerdictKind {
             Self::Generator => "generator",
             Self::Quota => "CPU quota",
             Self::Connections => "connection limit",
+            Self::Link => "link",
             Self::Errors => "errors",
             Self::Invalid => "invalid",
         }

@@ -32,9 +32,10 @@ fn of_yaml(path: &Path, error: &Error) -> Problem {
         }
         Error::SerdeMissingField { field, .. } => format!("the key `{field}` must be there"),
         other => {
-            // The reader puts the position in front; it is printed once, by `Problem`.
+            // The reader adds the position; `Problem` says it, in front.
             let text = other.to_string();
-            text.lines().next().unwrap_or_default().to_owned()
+            let line = text.lines().next().unwrap_or_default();
+            line.rsplit_once(" at line ").map_or(line, |(what, _)| what).to_owned()
         }
     };
     match error.location() {
@@ -220,6 +221,13 @@ mod tests {
         assert_eq!(found, ["system.yaml:4:12: unknown value `acces_log`: did you mean `access_log`?"]);
         let found = problems("title: T\nabout: A\n", &[]);
         assert!(found[0].ends_with("the key `homepage` must be there"), "{found:?}");
+    }
+
+    #[test]
+    fn what_is_not_yaml_is_told_with_one_position() {
+        let found = problems("title: [a\nb: c\n", &[]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("system.yaml:2:") && !found[0].contains(" at line "), "{found:?}");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Writes a system's files for one run and says how to start it.
 
 use crate::error::SystemError;
-use crate::setting::{Address, Setting};
+use crate::setting::{Address, Setting, TlsFiles};
 use crate::system::System;
 use crate::template::{self, Installed, Variables};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::net::TcpListener;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
 /// A process to start.
@@ -65,6 +67,9 @@ impl System {
         };
         std::fs::create_dir_all(&setting.folder)
             .map_err(|error| self.error(format!("{}: {error}", setting.folder.display())))?;
+        if let Some(tls) = &setting.tls {
+            self.write_both(tls, &setting.folder)?;
+        }
         for file in &files {
             file.path
                 .parent()
@@ -80,6 +85,26 @@ impl System {
             })?;
         }
         Ok(Launch { command: Some(command), target: setting.listen.clone(), files })
+    }
+
+    /// One file with the certificate and then its key, as HAProxy wants them; readable by the owner alone.
+    fn write_both(&self, tls: &TlsFiles, folder: &Path) -> Result<(), SystemError> {
+        let mut both = Vec::new();
+        for path in [&tls.certificate, &tls.key] {
+            let pem =
+                std::fs::read(path).map_err(|error| self.error(format!("{}: {error}", path.display())))?;
+            both.extend_from_slice(&pem);
+            both.push(b'\n');
+        }
+        let path = folder.join(template::BOTH);
+        std::fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&path)
+            .and_then(|mut file| file.write_all(&both))
+            .map_err(|error| self.error(format!("{}: {error}", path.display())))
     }
 
     fn rendered(&self, setting: &Setting) -> Result<(Vec<RenderedFile>, Option<CommandSpec>), SystemError> {

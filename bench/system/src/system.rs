@@ -61,6 +61,11 @@ impl System {
         self.description.always.iter().copied().filter(|feature| !wanted.contains(feature)).collect()
     }
 
+    /// The keys of its programs, by which [`Place::given`] names them.
+    pub fn program_keys(&self) -> impl Iterator<Item = &str> {
+        self.description.programs.keys().map(String::as_str)
+    }
+
     /// Its programs, or the keys of those that were not found.
     pub(crate) fn programs(&self) -> Result<BTreeMap<String, PathBuf>, Vec<String>> {
         let mut found = BTreeMap::new();

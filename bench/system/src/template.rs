@@ -77,11 +77,15 @@ pub(crate) const RUN_VARIABLES: [&str; 24] = [
 /// The names of the variables of [`Installed`].
 pub(crate) const INSTALLED_VARIABLES: [&str; 3] = ["home", "system", "programs"];
 
+/// The file, in a run's folder, that has the certificate and its key.
+pub(crate) const BOTH: &str = "certificate-and-key.pem";
+
 /// Paths, empty without TLS.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub(crate) struct Tls {
     pub certificate: PathBuf,
     pub key: PathBuf,
+    pub both: PathBuf,
 }
 
 impl<'a> Variables<'a> {
@@ -108,9 +112,13 @@ impl<'a> Variables<'a> {
             features: Feature::ALL.iter().map(|one| (one.name(), wanted.contains(one))).collect(),
             options,
             access_log: setting.access_log(),
-            tls: Tls {
-                certificate: setting.tls.as_ref().map(|tls| tls.certificate.clone()).unwrap_or_default(),
-                key: setting.tls.as_ref().map(|tls| tls.key.clone()).unwrap_or_default(),
+            tls: match &setting.tls {
+                Some(files) => Tls {
+                    certificate: files.certificate.clone(),
+                    key: files.key.clone(),
+                    both: setting.folder.join(BOTH),
+                },
+                None => Tls::default(),
             },
             timeouts: setting.timeouts,
             keepalive: setting.keepalive,
@@ -181,7 +189,7 @@ pub(crate) fn unknown(used: impl IntoIterator<Item = String>, known: &Known<'_>)
             "features" => below(Feature::ALL.map(Feature::name).to_vec()),
             "programs" => below(known.programs.clone()),
             "options" => below(known.options.clone()),
-            "tls" => below(vec!["certificate", "key"]),
+            "tls" => below(vec!["certificate", "key", "both"]),
             "timeouts" => below(vec!["connect", "response", "idle"]),
             _ => None,
         };

@@ -206,8 +206,8 @@ fn check(plain: &[u8]) -> Result<(), DecodeError> {
     if length as usize != counts.len() {
         return Err(DecodeError::Broken(format!("{length} bytes announced, {} found", counts.len())));
     }
-    // Counts are varints of 7 bits a byte. Eight bytes would be more requests than a century of them; the format's reader
-    // overflows on the largest, and sums could.
+    // Counts are varints of 7 bits a byte, sign included. Seven bytes reach 2^48, 89 years of 100,000 requests/s; on the largest of
+    // nine bytes the format's reader overflows.
     if counts.windows(7).any(|bytes| bytes.iter().all(|byte| byte & 0x80 != 0)) {
         return Err(DecodeError::Broken("a count beyond 2^48".to_owned()));
     }

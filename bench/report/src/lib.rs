@@ -4,15 +4,21 @@
 //! into texts; [`terminal()`], [`markdown()`] and [`html()`] only print them. [`compare`] and [`gate`] hold two result files
 //! against each other, [`capacity`] turns costs into cores.
 
+pub mod capacity;
+pub mod compare;
 mod estimate;
 pub mod figures;
+pub mod gate;
 mod html;
 mod markdown;
 pub mod number;
 pub mod table;
 mod terminal;
 
+pub use capacity::capacity;
+pub use compare::compare;
 pub use figures::Report;
+pub use gate::{Gate, gate};
 pub use html::html;
 pub use markdown::markdown;
 pub use terminal::terminal;

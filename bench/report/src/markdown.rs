@@ -36,7 +36,7 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
     if let Some(decision) = &report.decision {
         writeln!(out, "## In short\n")?;
         let table = table::of_decision(report, decision);
-        writeln!(out, "{}.\n", table.caption)?;
+        writeln!(out, "At {}.\n", table.caption)?;
         write_table(out, &table, false)?;
     }
     for own in &report.tables {

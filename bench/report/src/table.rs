@@ -46,7 +46,9 @@ pub struct Source {
 pub struct Text {
     /// As printed.
     pub text: String,
-    /// A second, smaller line: an interval, a finding.
+    /// A smaller text before it: an interval.
+    pub beside: Option<String>,
+    /// A second, smaller line: a finding.
     pub small: Option<String>,
     /// Its tone.
     pub tone: Tone,
@@ -59,11 +61,16 @@ pub struct Text {
 impl Text {
     /// A plain text.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), small: None, tone: Tone::Plain, source: None, span: 1 }
+        Self { text: text.into(), beside: None, small: None, tone: Tone::Plain, source: None, span: 1 }
     }
 
     fn small(mut self, small: impl Into<String>) -> Self {
         self.small = Some(small.into());
+        self
+    }
+
+    fn beside(mut self, beside: impl Into<String>) -> Self {
+        self.beside = Some(beside.into());
         self
     }
 
@@ -72,13 +79,16 @@ impl Text {
         self
     }
 
-    /// Both lines as one.
+    /// All of it on one line.
     pub fn joined(&self) -> String {
-        match &self.small {
-            Some(small) if self.text.is_empty() => small.clone(),
-            Some(small) => format!("{} {small}", self.text),
-            None => self.text.clone(),
+        let mut out = self.text.clone();
+        if let Some(beside) = &self.beside {
+            out.push_str(&format!(" ({beside})"));
         }
+        if let Some(small) = &self.small {
+            out.push_str(&format!(": {small}"));
+        }
+        out
     }
 }
 
@@ -127,7 +137,7 @@ impl Place<'_> {
 
     fn ratio(&self, ratio: Option<&Ratio>, is_baseline: bool) -> Text {
         if is_baseline {
-            return Text::new("1").small("baseline").tone(Tone::Faint);
+            return Text::new("1").beside("baseline").tone(Tone::Faint);
         }
         let Some((ratio, ours)) = ratio.and_then(|ratio| Some((ratio, ratio.ours?))) else {
             return Text::new("–").tone(Tone::Faint);
@@ -148,7 +158,7 @@ impl Place<'_> {
             Some(word) => format!("{interval} {word}"),
             None => interval,
         };
-        text.small(small).tone(tone)
+        text.beside(small).tone(tone)
     }
 }
 
@@ -218,7 +228,7 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
         for metric in &section.compared_by {
             columns.push(column(format!("{} ÷ {title}", metric.title()), true, 0));
             if published(*metric) {
-                columns.push(column(format!("{}, published", metric.title()), true, 0));
+                columns.push(column(format!("{} ÷ {title}, published", metric.title()), true, 0));
             }
         }
     }
@@ -287,6 +297,13 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
                 .to_owned(),
         );
     }
+    let fewest = measured().map(|figures| figures.rounds).min().unwrap_or(0);
+    if baseline.is_some() && (2..6).contains(&fewest) {
+        footnotes.push(format!(
+            "Rows of {fewest} rounds: their intervals hold the truth in {} % of such studies, not in 95 %.",
+            number::plain(crate::estimate::level(fewest) * 100.0)
+        ));
+    }
     Some(Table { caption: section.title.clone(), columns, groups, footnotes })
 }
 
@@ -312,7 +329,7 @@ pub fn of_decision(report: &Report, decision: &Decision) -> Table {
     ]);
     let rows = decision.rows.iter().map(|row| decision_row(report, decision, row, columns.len())).collect();
     Table {
-        caption: format!("At {}", decision.at),
+        caption: decision.at.clone(),
         columns,
         groups: vec![Group { title: None, rows }],
         footnotes: Vec::new(),
@@ -359,7 +376,7 @@ fn decision_row(report: &Report, decision: &Decision, entry: &DecisionRow, colum
     texts.push(match &entry.most {
         Some((rps, cell, title)) => {
             let most = Place { cell, system: &row.system };
-            most.number("rps", Some(*rps), number::whole).small(title)
+            most.number("rps", Some(*rps), number::whole).beside(title)
         }
         None => Text::new("–").tone(Tone::Faint),
     });

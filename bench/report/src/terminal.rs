@@ -65,6 +65,12 @@ pub fn terminal(results: &Results, width: usize, colour: bool) -> String {
             Style::new(),
         );
     }
+    for used in report.missing() {
+        if let Some(why) = &used.missing {
+            let get = if why.get.is_empty() { String::new() } else { format!("; to get it: {}", why.get) };
+            out.line(&format!("Missing, {}: {}{get}", used.title, why.reason), Style::new());
+        }
+    }
     out.faint(&format!("Again: {}", report.header.command));
     out.text
 }

@@ -131,12 +131,7 @@ fn outcome(
     verdict: Option<&Verdict>,
 ) -> Outcome {
     if let Some(missing) = used.and_then(|used| used.missing.as_ref()) {
-        let why = if missing.get.is_empty() {
-            missing.reason.clone()
-        } else {
-            format!("{}; to get it: {}", missing.reason, missing.get)
-        };
-        return Outcome::Missing { why };
+        return Outcome::Missing { why: missing.reason.clone() };
     }
     let trials: Vec<&Trial> = results.trials_of(&cell.id, system).collect();
     if let Some(verdict) = verdict.filter(|verdict| !verdict.kind.has_figures()) {
@@ -295,6 +290,12 @@ fn ratios(
         ratios.push(Ratio { metric, ours, published, call });
     }
     ratios
+}
+
+/// A figure of each good round.
+pub(crate) fn rounds(results: &Results, cell: &str, system: &str, metric: Metric) -> Vec<f64> {
+    let trials = results.trials_of(cell, system).filter(|trial| trial.is_good());
+    trials.filter_map(|trial| value(trial, metric)).collect()
 }
 
 /// The ratio over the rounds in which both were measured well; rounds pair, since a slow minute falls on both.

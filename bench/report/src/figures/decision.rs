@@ -89,7 +89,7 @@ impl Decision {
         }
         Some(Self {
             cell: cell.id.clone(),
-            at: format!("{}: {}", section.title, cell.title),
+            at: format!("{} ({})", cell.title, section.title),
             offered: cell.offered,
             by,
             rows,
@@ -113,7 +113,7 @@ fn decision_row<'a>(
 ) -> DecisionRow {
     let mut out = DecisionRow { row: row.clone(), most: None, usable: 0, cells: 0, own_limit: 0 };
     if !in_cell && row.figures().is_some() {
-        out.row.outcome = super::Outcome::Void { why: "not part of this cell; see the sections".to_owned() };
+        out.row.outcome = super::Outcome::Elsewhere;
         out.row.ratios.clear();
         out.row.verdict = None;
     }

@@ -6,6 +6,7 @@ mod decision;
 mod prices;
 mod scaling;
 
+pub(crate) use build::{call, rounds};
 pub use decision::{Decision, DecisionRow};
 pub use prices::Price;
 pub use scaling::Scaling;
@@ -190,9 +191,11 @@ pub enum Outcome {
     },
     /// The system could not be measured here.
     Missing {
-        /// What is lacking, and how a user gets it.
+        /// What is lacking.
         why: String,
     },
+    /// Measured, but in other cells than the one that is shown.
+    Elsewhere,
     /// The run has not come to it, or it was stopped before.
     Pending,
 }
@@ -236,7 +239,8 @@ impl Row {
         match &self.outcome {
             Outcome::Measured(_) => None,
             Outcome::Void { why } | Outcome::Missing { why } => Some(why.clone()),
-            Outcome::Pending => Some("not measured: the run ended before its turn".to_owned()),
+            Outcome::Elsewhere => Some("not in this cell; see the sections".to_owned()),
+            Outcome::Pending => Some("the run ended before its turn".to_owned()),
         }
     }
 
@@ -244,6 +248,7 @@ impl Row {
     pub fn verdict_name(&self) -> &'static str {
         match (&self.outcome, self.verdict) {
             (Outcome::Missing { .. }, _) => "missing",
+            (Outcome::Elsewhere, _) => "elsewhere",
             (Outcome::Pending, _) => "not measured",
             (_, Some(kind)) => kind.name(),
             (Outcome::Void { .. }, None) => "invalid",

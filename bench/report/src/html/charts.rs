@@ -163,7 +163,7 @@ impl Charts<'_> {
                 title: title.to_owned(),
                 about: about.to_owned(),
                 x,
-                y: Axis { label: "µs", kind: Kind::Log, ends: None },
+                y: Axis { label: "µs, log scale", kind: Kind::Log, ends: None },
                 x_at_points: false,
                 series,
             }
@@ -253,7 +253,7 @@ impl Charts<'_> {
                 "From the real send time, in a closed loop.".to_owned()
             },
             x,
-            y: Axis { label: "µs", kind: Kind::Log, ends: None },
+            y: Axis { label: "µs, log scale", kind: Kind::Log, ends: None },
             x_at_points: true,
             series: self.series(|figures| single(figures.p99_us), number::time),
         };
@@ -383,7 +383,7 @@ impl Charts<'_> {
                 title,
                 about: about.to_owned(),
                 x: Axis { label: "percentile", kind: Kind::Percentile, ends: Some((0.0, furthest)) },
-                y: Axis { label: "µs", kind: Kind::Log, ends: Some((low, high)) },
+                y: Axis { label: "µs, log scale", kind: Kind::Log, ends: Some((low, high)) },
                 x_at_points: false,
                 series,
             }

@@ -46,7 +46,8 @@ fn cell(table: &Table, row: &[Text], at: usize, text: &Text) -> Markup {
     let class = format!("{}{tone}", if number { "n " } else { "" });
     let class = (!class.trim().is_empty()).then(|| class.trim().to_owned());
     let inner = html! {
-        (text.text)
+        @if let Some(beside) = &text.beside { small class="beside" { (beside) } " " }
+        span { (text.text) }
         @if let Some(small) = &text.small { small { (small) } }
     };
     let source = text.source.as_ref();

@@ -42,7 +42,7 @@ impl CoreShare {
 }
 
 impl CoreTimes {
-    /// Reads the counters; about 50 us.
+    /// Reads the counters; about 10 us.
     pub fn read() -> Self {
         Self::parse(&fs::read_to_string("/proc/stat").unwrap_or_default())
     }

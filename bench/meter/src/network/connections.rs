@@ -1,8 +1,9 @@
 //! How many connections an end has, from `/proc/net/tcp` and `/proc/net/tcp6`.
 //!
-//! The same could be asked by netlink (`sock_diag(7)`), with a filter on the port that the kernel applies: about a
-//! third of the CPU time at 20,000 sockets. It was left out: it needs a message codec of our own or three more crates,
-//! and one reading a second costs what the table in `ConnectionTally` says, on the load's core and not the target's.
+//! The same could be asked by netlink (`sock_diag(7)`), with a filter on the port that the kernel applies, which spares
+//! printing and reading lines; the kernel's walk over its table of sockets stays. It was left out: it needs a message
+//! codec of our own or three more crates, and one reading a second costs little (see `ConnectionTally`), and that on the
+//! load's core and not the target's.
 
 use serde::{Deserialize, Serialize};
 use std::fs::File;

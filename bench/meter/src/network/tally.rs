@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 
 /// Counts the connections to a server's port at each reading and remembers which it has seen.
 ///
-/// Cost of a reading, on one core of a virtual machine of 2024: 0.1 ms with few sockets, about 20 ms with 20,000.
+/// Cost of a reading, measured on a virtual machine with Linux 6.18: 1 ms for the kernel's walk over its table, and 1.2 us
+/// for each socket of anybody, those in TIME_WAIT included; 25 ms with 20,000 sockets. Each connection on loopback is
+/// two sockets.
 #[derive(Debug)]
 pub struct ConnectionTally {
     end: End,

@@ -23,8 +23,8 @@ pub struct Memory {
 impl Memory {
     /// Reads the subject's memory as of now.
     ///
-    /// The proportional set makes the kernel walk the page tables, about 1 ms for each 100 MiB: read it at the ends
-    /// of a trial and not in it.
+    /// The proportional set makes the kernel walk the page tables, with the subject's memory map locked: read it at
+    /// the ends of a trial and not in it.
     pub fn read(subject: impl Into<Subject>) -> Self {
         let mut sum = Self { pss_kib: Some(0), ..Self::default() };
         for pid in process_ids(subject) {

@@ -1,7 +1,7 @@
 //! What a process tree has used so far, taken at one moment.
 //!
-//! Cost: about 25 us for each thread of the subject (three small files) and 8 us for each process of the machine; a
-//! tree of 50 threads on a machine of 200 processes takes about 3 ms.
+//! Cost, measured on a virtual machine with Linux 6.18: about 15 us for each thread of the subject (three small files)
+//! and 4 us for each process of the machine; a tree of 50 threads on a machine of 110 processes takes 1.1 ms.
 
 use super::procfs::{number_after, parse_schedstat, parse_stat};
 use super::tree::{Subject, stats};

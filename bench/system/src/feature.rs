@@ -23,6 +23,8 @@ pub enum Feature {
     Routes,
     /// Virtual hosts.
     Hosts,
+    /// An upstream of several origins, which take turns.
+    Balancing,
     /// Bodies flow through as they come.
     Streaming,
     /// Buffers as an expert sets them for bodies of 64 KiB and more.
@@ -31,7 +33,7 @@ pub enum Feature {
 
 impl Feature {
     /// Every feature, in the order of reports.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::AccessLog,
         Self::RequestId,
         Self::Statistics,
@@ -40,6 +42,7 @@ impl Feature {
         Self::Retries,
         Self::Routes,
         Self::Hosts,
+        Self::Balancing,
         Self::Streaming,
         Self::LargeBuffers,
     ];
@@ -55,6 +58,7 @@ impl Feature {
             Self::Retries => "retries",
             Self::Routes => "routes",
             Self::Hosts => "hosts",
+            Self::Balancing => "balancing",
             Self::Streaming => "streaming",
             Self::LargeBuffers => "large_buffers",
         }

@@ -92,7 +92,7 @@ pub struct Setting {
     pub routes: Vec<Route>,
     /// Virtual hosts.
     pub hosts: Vec<VirtualHost>,
-    /// What is switched on. `Routes` and `Hosts` follow from the fields above.
+    /// What is switched on. `Routes`, `Hosts` and `Balancing` follow from the fields above.
     pub features: BTreeSet<Feature>,
     /// Choices of this system alone; what is not named takes its default.
     pub options: BTreeMap<String, String>,
@@ -145,12 +145,15 @@ impl Setting {
         }
     }
 
-    /// Everything that is switched on, routes and hosts included.
+    /// Everything that is switched on, with what follows from the routes, hosts and origins.
     pub fn wanted(&self) -> BTreeSet<Feature> {
         let mut wanted = self.features.clone();
-        for (feature, any) in
-            [(Feature::Routes, !self.routes.is_empty()), (Feature::Hosts, !self.hosts.is_empty())]
-        {
+        let several = self.upstreams.iter().any(|upstream| upstream.origins.len() > 1);
+        for (feature, any) in [
+            (Feature::Routes, !self.routes.is_empty()),
+            (Feature::Hosts, !self.hosts.is_empty()),
+            (Feature::Balancing, several),
+        ] {
             if any {
                 wanted.insert(feature);
             } else {

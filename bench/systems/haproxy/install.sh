@@ -4,5 +4,5 @@ set -eu
 if [ "$(id -u)" -eq 0 ]; then as_root=""; else as_root="sudo"; fi
 command -v haproxy >/dev/null 2>&1 || [ -x /usr/sbin/haproxy ] || {
     $as_root apt-get update -q
-    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive $as_root apt-get install -qy --no-install-recommends haproxy
+    $as_root env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends haproxy
 }

@@ -4,5 +4,5 @@ set -eu
 if [ "$(id -u)" -eq 0 ]; then as_root=""; else as_root="sudo"; fi
 [ -e /usr/lib/nginx/modules/ngx_http_lua_module.so ] || {
     $as_root apt-get update -q
-    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive $as_root apt-get install -qy --no-install-recommends nginx libnginx-mod-http-lua
+    $as_root env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends nginx libnginx-mod-http-lua
 }

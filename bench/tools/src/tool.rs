@@ -49,9 +49,17 @@ macro_rules! tools {
 
 tools! {
     Wrk "wrk" "wrk: closed loop, event loops in threads.",
+    Wrk2 "wrk2" "wrk2: wrk with a constant rate and corrected times.",
     Ab "ab" "ApacheBench: closed loop, HTTP/1.0, one thread.",
     Siege "siege" "siege: closed loop, a thread a connection, times in steps of 10 ms.",
     H2load "h2load" "h2load over HTTP/1.1: closed loop, or a limit a connection.",
+    Hey "hey" "hey: closed loop, or a limit a connection; times in steps of 0.1 ms.",
+    Vegeta "vegeta" "vegeta: open loop; or a closed one with all its workers busy.",
+    Oha "oha" "oha: closed loop, or a constant rate with corrected times.",
+    Fortio "fortio" "fortio: closed loop, or a rate shared over its connections.",
+    Bombardier "bombardier" "bombardier: closed loop, or a limit over all connections.",
+    K6 "k6" "k6: scripted; closed loop, or a constant arrival rate.",
+    Gatling "gatling" "Gatling: scripted on the JVM; closed loop, or a constant arrival rate.",
 }
 
 impl fmt::Display for Tool {
@@ -96,7 +104,7 @@ impl Tool {
 
     /// The script that installs it, below the project's root; `None` for what no package has.
     pub fn install_script(self) -> Option<String> {
-        (self.name() != "wrk2").then(|| format!("bench/tools/install/{self}.sh"))
+        (self != Self::Wrk2).then(|| format!("bench/tools/install/{self}.sh"))
     }
 
     /// The command line for a request.

@@ -87,7 +87,7 @@ impl Adapter for Ab {
         let kind = |label: &str| {
             kinds.and_then(|line| line.split_once(label)).and_then(|(_, rest)| count(rest.trim()))
         };
-        let (connect, read, length, protocol) = match (failed, kinds) {
+        let (connect, receive, length, exceptions) = match (failed, kinds) {
             (0, _) | (_, None) => (0, failed, 0, 0),
             (_, Some(line)) => (
                 count(line).ok_or_else(|| missing("(Connect:"))?,
@@ -96,12 +96,19 @@ impl Adapter for Ab {
                 kind("Exceptions:").ok_or_else(|| missing("Exceptions:"))?,
             ),
         };
+        // A broken connection, also one that was refused, counts as an exception, as a receive error, or as both.
+        let broken = receive.saturating_add(exceptions);
+        let read = broken.min(complete.saturating_sub(connect).saturating_sub(length));
         let status = after(text, "Non-2xx responses:")
             .map_or(Some(0), count)
             .ok_or_else(|| missing("Non-2xx responses:"))?;
-        let good = complete.saturating_sub(status).saturating_sub(failed);
+        let good = complete
+            .saturating_sub(status)
+            .saturating_sub(connect)
+            .saturating_sub(length)
+            .saturating_sub(read);
         count_good_and_errors(&mut result, request, good, status);
-        result.failures = Failures { connect, read, length, protocol, ..result.failures };
+        result.failures = Failures { connect, read, length, ..result.failures };
         result.body_bytes = Some(whole("HTML transferred:")?);
         // Under -k it tells how many responses came over a connection that stayed open.
         result.keep_alive = after(text, "Keep-Alive requests:").and_then(count).is_some_and(|kept| kept > 0);
@@ -133,6 +140,8 @@ fn distribution(
         let (percent, ms) = line.split_once(',').ok_or_else(missing)?;
         percentiles.push((number(percent).ok_or_else(missing)?, number(ms).ok_or_else(missing)? * 1e3));
     }
+    // Of few requests it reads the last percents from beyond its list.
+    percentiles.retain(|(at, _)| 0.5 + complete as f64 * at / 100.0 < complete as f64);
     if percentiles.is_empty() {
         return Err(missing());
     }

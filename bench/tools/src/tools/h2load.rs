@@ -55,7 +55,13 @@ impl Adapter for H2load {
         if !request.body.is_empty() {
             call.args(["-d", BODY]).file(BODY, request.body.clone());
         }
-        call.each("-H", request.lines_with_close()).args(request.urls.iter().cloned());
+        for line in request.lines_with_close() {
+            // Its own Host line is made from this; a second one beside it would be wrong.
+            let host = line.split_once(':').filter(|(name, _)| name.eq_ignore_ascii_case("host"));
+            let line = host.map_or(line.clone(), |(_, host)| format!(":authority: {}", host.trim()));
+            call.args(["-H".to_owned(), line]);
+        }
+        call.args(request.urls.iter().cloned());
         Ok(call)
     }
 

@@ -1,14 +1,31 @@
 //! One adapter a file.
 
 mod ab;
+mod bombardier;
+mod fortio;
+mod gatling;
 mod h2load;
+mod hey;
+mod json;
+mod k6;
+mod oha;
 mod siege;
+mod vegeta;
 mod wrk;
+mod wrk2;
 
 pub(crate) use ab::Ab;
+pub(crate) use bombardier::Bombardier;
+pub(crate) use fortio::Fortio;
+pub(crate) use gatling::Gatling;
 pub(crate) use h2load::H2load;
+pub(crate) use hey::Hey;
+pub(crate) use k6::K6;
+pub(crate) use oha::Oha;
 pub(crate) use siege::Siege;
+pub(crate) use vegeta::Vegeta;
 pub(crate) use wrk::Wrk;
+pub(crate) use wrk2::Wrk2;
 
 use crate::output::Output;
 use crate::request::Request;
@@ -57,5 +74,54 @@ fn count_good_and_errors(result: &mut LoadResult, request: &Request, good: u64, 
         result.verification = Verification::Presence;
     } else {
         (result.ok, result.failures.status) = (good, errors);
+    }
+}
+
+/// Adds failures that a tool names in words of its own or of its HTTP library.
+fn classify(failures: &mut Failures, words: &str, count: u64) {
+    let words = words.to_lowercase();
+    let has = |any: &[&str]| any.iter().any(|word| words.contains(word));
+    let kind = if has(&["timeout", "timed out", "deadline exceeded", "timeoutexception"]) {
+        &mut failures.timeout
+    } else if has(&[
+        "dial ",
+        "connection refused",
+        "connectexception",
+        "cannot assign",
+        "no route",
+        "too many open",
+    ]) {
+        &mut failures.connect
+    } else if has(&["malformed", "parse", "invalid", "protocol"]) {
+        &mut failures.protocol
+    } else if has(&["broken pipe", "write"]) {
+        &mut failures.write
+    } else {
+        &mut failures.read
+    };
+    *kind = kind.saturating_add(count);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_http_libraries_are_told_apart() {
+        for (words, expected) in [
+            ("Get \"http://x/\": dial tcp 127.0.0.1:1: connect: connection refused", "connect"),
+            ("context deadline exceeded (Client.Timeout exceeded while awaiting headers)", "timeout"),
+            ("dial tcp 127.0.0.1:1: i/o timeout", "timeout"),
+            ("read: connection reset by peer", "read"),
+            ("Get \"http://x/\": EOF", "read"),
+            ("write: broken pipe", "write"),
+            ("net/http: HTTP/1.x transport connection broken: malformed HTTP response", "protocol"),
+        ] {
+            let mut failures = Failures::default();
+            classify(&mut failures, words, 2);
+            assert_eq!(failures.total(), 2);
+            let json = serde_json::to_value(&failures).unwrap();
+            assert_eq!(json[expected], 2, "{words} became {json}");
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! not, so that the mean is taken from its "concurrency" (sum of times / elapsed time) and times below a tick are left
 //! out. It tells no reason for a failure but for those that it prints as they happen.
 
-use super::{asked, count_good_and_errors};
+use super::{asked, count_good_and_errors, json};
 use crate::abilities::{Abilities, Choice, Refused, USUAL};
 use crate::invocation::Invocation;
 use crate::output::{Misunderstood, Output};
@@ -83,13 +83,11 @@ impl Adapter for Siege {
     }
 
     fn parse(&self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood> {
-        let expected = "its summary in JSON with \"transactions\", \"elapsed_time\" and so on";
-        let json = output.stdout.find('{').map_or("", |at| &output.stdout[at..]);
-        let told: Told = serde_json::Deserializer::from_str(json)
-            .into_iter()
-            .next()
-            .and_then(Result::ok)
-            .ok_or_else(|| Misunderstood::new(NAME, expected, output))?;
+        let told: Told = json::read(NAME, &output.stdout, output)?;
+        if told.elapsed_time <= 0.0 {
+            let expected = "an \"elapsed_time\" of at least 0.01 seconds: give it more to do";
+            return Err(Misunderstood::new(NAME, expected, output));
+        }
         let mut result = asked(NAME, request, output);
         result.seconds = told.elapsed_time;
         result.sent = Some(told.transactions.saturating_add(told.failed_transactions));

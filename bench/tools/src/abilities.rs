@@ -94,6 +94,15 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 impl Abilities {
+    /// The threads to ask for where so many are wanted: those that the tool has where they cannot be chosen.
+    pub fn threads_for(&self, wanted: u32, connections: u32) -> u32 {
+        match self.threads {
+            Choice::Any | Choice::Cores => wanted.min(connections),
+            Choice::One => 1,
+            Choice::Connections => connections,
+        }
+    }
+
     /// Refuses a request that asks for more, or that makes no sense for any tool.
     ///
     /// # Errors
@@ -208,4 +217,83 @@ impl Abilities {
 fn is_plain_url(url: &str) -> bool {
     (url.starts_with("http://") || url.starts_with("https://"))
         && url.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Choice, Header, HttpVersion, Length, Request, Tool};
+    use std::time::Duration;
+    use tollgate_lab_record::LoadModel;
+
+    const SECONDS: Length = Length::Time(Duration::from_secs(2));
+
+    /// A load that the tool takes as it stands.
+    fn plain(tool: Tool) -> Request {
+        let able = tool.abilities();
+        let mut request = Request::new("http://127.0.0.1/", 4, SECONDS);
+        request.threads = able.threads_for(2, 4);
+        request.version = able.version;
+        if !able.closed {
+            request.model = LoadModel::Constant { rps: 10.0 };
+        }
+        request
+    }
+
+    #[track_caller]
+    fn refused(tool: Tool, change: impl FnOnce(&mut Request), reason: &str) {
+        let mut request = plain(tool);
+        change(&mut request);
+        let error = tool.command(&request).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{tool}: ")) && error.contains(reason), "{error}");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_all() {
+        for tool in Tool::ALL.iter().copied() {
+            assert!(tool.command(&plain(tool)).is_ok(), "{tool}");
+            refused(tool, |request| request.connections = 0, "at least one connection");
+            refused(tool, |request| request.urls.clear(), "needs a URL");
+            refused(tool, |request| request.urls = vec!["ftp://x".into()], "needs http://");
+            refused(tool, |request| request.urls = vec!["http://x/a b".into()], "no blanks");
+            refused(tool, |request| request.length = Length::Time(Duration::ZERO), "above 0");
+            refused(
+                tool,
+                |request| request.model = LoadModel::Poisson { rps: 9.0 },
+                "spaces requests evenly",
+            );
+            refused(tool, |request| request.method = "get".into(), "capital letters");
+            refused(tool, |request| request.body = b"x".to_vec(), "no body with GET");
+            refused(
+                tool,
+                |request| request.headers = vec![Header::new("A", "b\r\nC: d")],
+                "without line ends",
+            );
+        }
+    }
+
+    #[test]
+    fn what_one_cannot_do_is_refused_with_what_to_do() {
+        let rate = |rps| move |request: &mut Request| request.model = LoadModel::Constant { rps };
+        let odd_time = |request: &mut Request| request.length = Length::Time(Duration::from_millis(1500));
+        let count = |request: &mut Request| request.length = Length::Count(10);
+        let verbatim = |request: &mut Request| request.headers = vec![Header::Verbatim("A:b".into())];
+        for tool in [Tool::Wrk, Tool::Ab, Tool::Siege] {
+            refused(tool, rate(10.0), "has no rate");
+            refused(tool, odd_time, "steps of 1000 ms");
+        }
+        refused(Tool::Vegeta, rate(f64::NAN), "a rate above 0");
+        refused(Tool::Oha, rate(0.5), "whole number of requests a second");
+        refused(Tool::Wrk2, |request| request.model = LoadModel::Closed, "needs a rate");
+        refused(Tool::Wrk, count, "ends after a time");
+        refused(Tool::Vegeta, count, "closed loop only after a time");
+        refused(Tool::Gatling, count, "10 is no multiple of 4");
+        refused(Tool::K6, verbatim, "give a name and a value");
+        refused(Tool::Wrk, |request| request.version = HttpVersion::Http10, "ab is the tool");
+        refused(Tool::Ab, |request| request.version = HttpVersion::Http11, "only HTTP/1.0");
+        refused(Tool::Ab, |request| request.threads = 2, "has one thread");
+        refused(Tool::Wrk, |request| request.threads = 5, "a connection for each thread");
+        refused(Tool::Wrk, |request| request.urls.push("http://y/".into()), "takes one URL, not 2");
+        refused(Tool::H2load, |request| request.method = "PUT".into(), "sends GET, POST, not PUT");
+        assert_eq!(Tool::Siege.abilities().threads, Choice::Connections);
+    }
 }

@@ -59,7 +59,7 @@ pub(crate) fn find(places: &Places, name: &str) -> Option<PathBuf> {
     std::iter::once(own).chain(places.path.iter().map(|dir| dir.join(name))).find(|file| is_runnable(file))
 }
 
-fn is_runnable(file: &Path) -> bool {
+pub(crate) fn is_runnable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn version(places: &Places, program: &Path, name: &str, args: &[&str]
         let own = places.home.join(name);
         let text =
             program.starts_with(&own).then(|| fs::read_to_string(own.join("version")).ok()).flatten()?;
-        Some(text.trim().trim_start_matches('v').to_owned())
+        Some(text.trim().trim_start_matches('v').to_owned()).filter(|version| !version.is_empty())
     };
     let told = || {
         if args.is_empty() {

@@ -124,3 +124,35 @@ impl Tool {
         self.adapter().parse(request, output)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+
+    #[test]
+    fn names_lead_back_to_their_tool() {
+        for tool in Tool::ALL.iter().copied() {
+            assert_eq!(Tool::from_name(tool.name()), Some(tool));
+        }
+        assert_eq!(Tool::from_name("Wrk"), None);
+    }
+
+    #[test]
+    fn what_is_missing_says_how_to_get_it_and_the_script_is_there() {
+        let nowhere = Places { home: PathBuf::from("/nowhere"), path: Vec::new() };
+        for tool in Tool::ALL.iter().copied() {
+            let Found::Missing { how_to_get } = tool.find(&nowhere) else {
+                panic!("{tool} was found nowhere")
+            };
+            match tool.install_script() {
+                Some(script) => {
+                    assert!(how_to_get.contains(&script), "{how_to_get}");
+                    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(&script);
+                    assert!(find::is_runnable(&file), "{script} does not run");
+                }
+                None => assert_eq!(tool, Tool::Wrk2),
+            }
+        }
+    }
+}

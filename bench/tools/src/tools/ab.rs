@@ -140,21 +140,23 @@ fn distribution(
         let (percent, ms) = line.split_once(',').ok_or_else(missing)?;
         percentiles.push((number(percent).ok_or_else(missing)?, number(ms).ok_or_else(missing)? * 1e3));
     }
+    let edge = |at: f64| percentiles.iter().find(|(percent, _)| *percent == at).map(|(_, us)| *us);
+    let (min_us, max_us) = (edge(0.0), edge(100.0));
     // Of few requests it reads the last percents from beyond its list.
-    percentiles.retain(|(at, _)| 0.5 + complete as f64 * at / 100.0 < complete as f64);
-    if percentiles.is_empty() {
+    percentiles.retain(|(at, _)| *at > 0.0 && 0.5 + complete as f64 * at / 100.0 < complete as f64);
+    if max_us.is_none() {
         return Err(missing());
     }
-    // "Total: min mean [+/-sd] median max", whole milliseconds; a 0 is no time but one too short to tell.
-    let total: Vec<&str> = after(text, "Total:").unwrap_or_default().split_ascii_whitespace().collect();
-    let told = |at: usize| total.get(at).and_then(|ms| number(ms)).filter(|ms| *ms > 0.0).map(|ms| ms * 1e3);
+    // "Total: min mean [+/-sd] median max" in milliseconds; a 0.0 is no spread but one too small to tell.
+    let total = after(text, "Total:").unwrap_or_default();
+    let stdev = total.split_ascii_whitespace().nth(2).and_then(number).filter(|ms| *ms > 0.0);
     Ok(Distribution {
         count: complete,
         mean_us: mean_ms * 1e3,
-        stdev_us: told(2),
-        min_us: percentiles.first().filter(|(at, _)| *at == 0.0).map(|(_, us)| *us),
-        max_us: told(4),
-        percentiles: percentiles.into_iter().filter(|(at, _)| *at > 0.0).collect(),
+        stdev_us: stdev.map(|ms| ms * 1e3),
+        min_us,
+        max_us,
+        percentiles,
         histogram: None,
     })
 }

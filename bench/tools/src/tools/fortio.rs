@@ -2,7 +2,8 @@
 //!
 //! Each connection is a goroutine that has its share of the rate and catches up after a wait, so that a rate is not
 //! open: times start when a request really leaves. It makes one request a connection before the load, which it does
-//! not count, and would end there if one failed but for `-allow-initial-errors`.
+//! not count, and would end there if one failed but for `-allow-initial-errors`. It closes a connection on which it
+//! got an error status.
 
 use super::{asked, json};
 use crate::abilities::{Abilities, RateSupport, Refused, USUAL};

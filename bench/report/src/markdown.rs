@@ -53,6 +53,11 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
         if let Some(table) = table::of_section(report, section) {
             write_table(out, &table, true)?;
         }
+        if let Some(more) = table::of_more(section) {
+            writeln!(out, "<details><summary>{}</summary>\n", cell(&more.caption))?;
+            write_table(out, &more, true)?;
+            writeln!(out, "</details>\n")?;
+        }
         for table in [table::of_scaling(section), table::of_prices(section)].into_iter().flatten() {
             write_table(out, &table, false)?;
         }

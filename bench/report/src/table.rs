@@ -307,6 +307,60 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
     Some(Table { caption: section.title.clone(), columns, groups, footnotes })
 }
 
+/// The section's other figures, a row for each system that has any: mean and largest latency, the uncorrected percentile, cores of
+/// system and origin, connections, failures, time held back by a quota. `None` for a section without figures.
+pub fn of_more(section: &Section) -> Option<Table> {
+    let columns = vec![
+        column("System", false, 0),
+        column("Rounds", true, 6),
+        column("Mean", true, 0),
+        column("Max", true, 0),
+        column("p99 uncorrected", true, 4),
+        column("System cores", true, 0),
+        column("req/s a core", true, 0),
+        column("Origin cores", true, 2),
+        column("Most connections to the origin", true, 3),
+        column("Failed", true, 0),
+        column("Held back by quota", true, 5),
+    ];
+    let row_of = |cell: &CellReport, row: &Row| {
+        let figures = row.figures()?;
+        let place = Place { cell: &cell.id, system: &row.system };
+        let cores = |cores: f64| format!("{cores:.2}");
+        let a_core = figures.cores.map(|cores| figures.rps.estimate / cores);
+        Some(vec![
+            Text::new(&row.title),
+            Text::new(figures.rounds.to_string()),
+            place.number("mean_us", figures.mean_us, number::time),
+            place.number("max_us", figures.max_us, number::time),
+            place.number("p99_uncorrected_us", figures.p99_uncorrected_us, number::time),
+            place.number("cores", figures.cores, cores),
+            place.number("rps_a_core", a_core, number::whole),
+            place.number("origin_cores", Some(figures.origin_cores), cores),
+            place.number("upstream_peak", Some(figures.upstream_peak as f64), number::whole),
+            place.number("failed", Some(figures.failed as f64), number::whole),
+            place.number("throttled", figures.throttled, |share| {
+                format!("{} %", number::plain(share * 100.0))
+            }),
+        ])
+    };
+    let groups: Vec<Group> = section
+        .cells
+        .iter()
+        .map(|cell| Group {
+            title: Some(cell.title.clone()),
+            rows: cell.rows.iter().filter_map(|row| row_of(cell, row)).collect(),
+        })
+        .filter(|group: &Group| !group.rows.is_empty())
+        .collect();
+    (!groups.is_empty()).then(|| Table {
+        caption: format!("{}: more figures", section.title),
+        columns,
+        groups,
+        footnotes: Vec::new(),
+    })
+}
+
 /// The decision table.
 pub fn of_decision(report: &Report, decision: &Decision) -> Table {
     let mut columns = vec![column("System", false, 0)];

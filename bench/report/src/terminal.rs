@@ -180,7 +180,7 @@ impl Screen {
             let last = column + text.span >= table.columns.len();
             if last && !table.columns[column].number {
                 // The last text may be long: it goes on in further lines below itself.
-                let room = self.width.saturating_sub(used).max(WORDS);
+                let room = self.width.saturating_sub(used).max(8);
                 for (line, part) in wrap(&text.joined(), room).iter().enumerate() {
                     if line > 0 {
                         self.end_line();
@@ -189,7 +189,7 @@ impl Screen {
                     self.paint(part, style(text.tone));
                 }
             } else if text.span > 1 {
-                let room = self.width.saturating_sub(used).max(WORDS);
+                let room = self.width.saturating_sub(used).max(8);
                 for (line, part) in wrap(&text.text, room).iter().enumerate() {
                     if line > 0 {
                         self.end_line();

@@ -42,6 +42,12 @@ fn figures_of(cell: &str, row: &Row) -> Value {
         put("max_us", figures.max_us);
         put("p99_uncorrected_us", figures.p99_uncorrected_us);
         put("memory_kib", figures.memory_kib);
+        put("cores", figures.cores);
+        put("rps_a_core", figures.cores.map(|cores| figures.rps.estimate / cores));
+        put("origin_cores", Some(figures.origin_cores));
+        put("upstream_peak", Some(figures.upstream_peak as f64));
+        put("failed", Some(figures.failed as f64));
+        put("throttled", figures.throttled);
         out.insert("rounds".into(), json!(figures.rounds));
         out.insert("corrected".into(), json!(figures.corrected));
     }

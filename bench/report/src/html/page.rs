@@ -127,6 +127,9 @@ fn section_of(report: &Report, section: &Section, at: usize) -> Markup {
             @if let Some(mut all) = table::of_section(report, section) {
                 ({ all.caption = format!("{}: every cell", section.title); tables::draw(&all, true) })
                 (evidence(section))
+                @if let Some(more) = table::of_more(section) {
+                    details { summary { "More figures: mean, largest, cores, connections, failures" } (tables::draw(&more, true)) }
+                }
             }
             @if let Some(prices) = table::of_prices(section) {
                 details { summary { "What features add, as a table" } (tables::draw(&prices, true)) }

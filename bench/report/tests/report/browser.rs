@@ -98,6 +98,7 @@ fn as_number(text: &str) -> f64 {
     let (number, unit) = text.split_once(' ').unwrap_or((&text, ""));
     let factor = match unit {
         "" | "µs" | "KiB" => 1.0,
+        "%" => 0.01,
         "ms" => 1e3,
         "s" => 1e6,
         "MiB" => 1024.0,

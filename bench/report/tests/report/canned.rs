@@ -82,6 +82,7 @@ struct Load {
     histograms: bool,
     windows: bool,
     tool: &'static str,
+    quota: Option<f64>,
 }
 
 impl Load {
@@ -95,6 +96,7 @@ impl Load {
             histograms: false,
             windows: false,
             tool: "builtin",
+            quota: None,
         }
     }
 
@@ -213,6 +215,12 @@ impl Builder {
                 wall_us,
                 target: if direct { Tree::default() } else { target },
                 origin,
+                target_quota: load.quota.map(|cores| Throttled {
+                    cores,
+                    periods: 100,
+                    throttled: 95,
+                    held_us: wall_us * 0.61,
+                }),
                 upstream: Connections {
                     opened: Some(64),
                     peak: u64::from(load.connections.min(1000)),
@@ -505,7 +513,7 @@ fn workers(out: &mut Builder) {
     for (workers, apisix) in [(1.0, 1.0), (2.0, 1.88), (3.0, 2.81)] {
         let mut one = cell(
             &format!("workers-{workers:.0}"),
-            &format!("{workers:.0} workers of a quarter core"),
+            &format!("workers: {workers:.0}, each a quarter core"),
             "Scaling with workers",
             Some(("workers", workers)),
             &["tollgate", "nginx", "envoy"],
@@ -530,7 +538,7 @@ fn quota(out: &mut Builder) {
     for quota in [0.125, 0.25, 0.5, 1.0] {
         let mut one = cell(
             &format!("quota-{}", (quota * 1000.0) as u32),
-            &format!("a quota of {quota} cores"),
+            &format!("quota of {quota}"),
             "Under a CPU quota",
             Some(("quota", quota)),
             &["tollgate", "nginx", "haproxy", "envoy"],
@@ -539,7 +547,11 @@ fn quota(out: &mut Builder) {
         out.cell(
             one,
             |name| {
-                Some(Load { rounds: 3, ..Load::closed(quota * 0.97e6 / (of(name).user + of(name).system)) })
+                Some(Load {
+                    rounds: 3,
+                    quota: Some(quota),
+                    ..Load::closed(quota * 0.97e6 / (of(name).user + of(name).system))
+                })
             },
             |name| match name {
                 "tollgate" if quota == 1.0 => {

@@ -83,7 +83,7 @@ fn published_figures_stand_beside_ours_as_ratios() {
 #[test]
 fn markdown_tables_have_equal_rows_and_nothing_is_lost() {
     let text = markdown(&canned::results());
-    assert!(text.len() < 40_000, "{} bytes are not small", text.len());
+    assert!(text.len() < 60_000, "{} bytes are not small", text.len());
     let mut columns = 0;
     for line in text.lines() {
         if line.starts_with('|') {

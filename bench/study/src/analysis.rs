@@ -1,6 +1,19 @@
 //! What is computed from a section once it is measured.
 
 use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// What the original of a capacity plan started from, as printed.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublishedCapacity {
+    /// Value of the section's axis in the cell that it took.
+    pub at: f64,
+    /// Requests a second of every gateway there, the upstream being full.
+    pub rps: f64,
+    /// Cores that each gateway used at that rate, by our system's name.
+    pub cores_used: BTreeMap<String, f64>,
+}
 
 /// An analysis that a study asks for; its table or note stands in the report.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -27,6 +40,11 @@ pub enum Analysis {
         rps_per_core: f64,
         /// Share of their full capacity at which upstreams run.
         utilisation: f64,
+        /// Cores of the gateway's machine, on which its ceiling is told.
+        gateway_cores: f64,
+        /// What the original started from, when there is one.
+        #[serde(default)]
+        published: Option<PublishedCapacity>,
     },
     /// Requests a second through workers: a line with its residuals and the efficiency of each number of workers.
     Scaling {

@@ -8,7 +8,7 @@ mod plan;
 mod settings;
 mod study;
 
-pub use analysis::Analysis;
+pub use analysis::{Analysis, PublishedCapacity};
 pub use plan::{CEILING_SECONDS, Limits, Plan, PlannedCell, plan};
 pub use settings::{OriginKind, Relay, Settings};
 pub use study::{Arm, Point, Problem, Section, Study, load, names};

@@ -312,11 +312,8 @@ async fn connect(
     total: Total,
     now: Option<Instant>,
 ) -> Result<(Connection, Option<std::time::Duration>), Reason> {
-    if let Some(now) = now {
-        let kept = poll_fn(|cx| Poll::Ready(pool.take(now, cx))).await;
-        if let Some(connection) = kept {
-            return Ok((connection, None));
-        }
+    if let Some(connection) = now.and_then(|now| pool.take(now)) {
+        return Ok((connection, None));
     }
     let start = Instant::now();
     client.deadline.set(start, total.within(start, route.timeouts.connect));

@@ -151,7 +151,7 @@ impl<'a> Exchange<'a> {
     fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         if matches!(self.stage, Stage::Start) {
             self.stage = Stage::Head;
-            if let Err(end) = self.start(cx) {
+            if let Err(end) = self.start() {
                 return Poll::Ready(end);
             }
         }

@@ -66,9 +66,9 @@ pub(crate) fn plain_token_end(bytes: &[u8], start: usize) -> usize {
     run_end(bytes, start, |block| alphanumeric(block) | equal(block, b'-') | equal(block, b'_'))
 }
 
-/// Length of the longest prefix that may stand in a request target and has no question mark.
-pub(crate) fn path_length(bytes: &[u8]) -> usize {
-    run_end(bytes, 0, |block| target(block) & !equal(block, b'?'))
+/// Offset past the longest run from `start` on that may stand in a request target and has no question mark.
+pub(crate) fn path_end(bytes: &[u8], start: usize) -> usize {
+    run_end(bytes, start, |block| target(block) & !equal(block, b'?'))
 }
 
 /// Whether every byte may stand in a request target.
@@ -90,9 +90,9 @@ pub(crate) fn is_value(bytes: &[u8]) -> bool {
     text_end(bytes, 0) == bytes.len()
 }
 
-/// Length of the longest prefix that is a host's name or IPv4 address.
-pub(crate) fn name_length(bytes: &[u8]) -> usize {
-    run_end(bytes, 0, |block| {
+/// Offset past the longest run from `start` on that is a host's name or IPv4 address.
+pub(crate) fn host_name_end(bytes: &[u8], start: usize) -> usize {
+    run_end(bytes, start, |block| {
         let punctuation = equal(block, b'-') | equal(block, b'.') | equal(block, b'_') | equal(block, b'~');
         alphanumeric(block) | punctuation
     })
@@ -163,7 +163,7 @@ mod tests {
 
     fn lengths(text: &[u8]) -> [usize; 5] {
         let target = if is_target(text) { text.len() } else { run_end(text, 0, target) };
-        [plain_token_end(text, 0), path_length(text), target, text_end(text, 0), name_length(text)]
+        [plain_token_end(text, 0), path_end(text, 0), target, text_end(text, 0), host_name_end(text, 0)]
     }
 
     #[test]

@@ -64,6 +64,9 @@ impl Backlog {
     /// When the peer is gone, or the disk refuses a buffered body ([`Self::is_own`]).
     pub fn send(&mut self, stream: &mut Stream, pieces: &[IoSlice<'_>]) -> io::Result<()> {
         let mut written = if self.is_empty() { stream.write(pieces)? } else { 0 };
+        if written == pieces.iter().map(|piece| piece.len()).sum::<usize>() {
+            return Ok(());
+        }
         for piece in pieces {
             let skip = written.min(piece.len());
             written -= skip;

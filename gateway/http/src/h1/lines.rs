@@ -156,20 +156,21 @@ pub(super) fn field(bytes: &[u8], start: usize, end: usize) -> Result<Field, Hea
 /// The field line between these offsets, whose name is a token and whose value has nothing that may not be there.
 #[inline(always)]
 fn field_at(bytes: &[u8], id: Name, start: usize, colon: usize, end: usize) -> Field {
-    let mut value = &bytes[colon + 1..end];
+    let line = &bytes[..end];
     // Space and tab are the only bytes up to the space that a value has.
-    while let [..=b' ', rest @ ..] = value {
-        value = rest;
+    let mut value_start = colon + 1;
+    while line.get(value_start).is_some_and(|byte| *byte <= b' ') {
+        value_start += 1;
     }
-    let value_start = end - value.len();
-    while let [rest @ .., ..=b' '] = value {
-        value = rest;
+    let mut value_end = end;
+    while value_end > value_start && line[value_end - 1] <= b' ' {
+        value_end -= 1;
     }
     Field {
         id,
         nominated: false,
         name: Range::new(start, colon),
-        value: Range::new(value_start, value_start + value.len()),
+        value: Range::new(value_start, value_end),
         line_end: end as u32 + 2,
     }
 }

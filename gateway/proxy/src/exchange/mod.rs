@@ -135,7 +135,7 @@ impl<'a> Exchange<'a> {
         let end = self.poll_all(cx);
         if let Poll::Ready(end) = end {
             let again = matches!(end, End::Failed { stale: true, .. });
-            if !again {
+            if !again && self.held > 0 {
                 self.parties.scratch.inbox.drain(..self.held);
             }
             self.held = 0;

@@ -1,5 +1,6 @@
 //! One connected byte stream.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -7,10 +8,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::task::coop::{poll_proceed, unconstrained};
+use tokio::task::coop::{has_budget_remaining, poll_proceed, unconstrained};
 
 use crate::Address;
 
@@ -20,12 +22,23 @@ use crate::Address;
 /// ask for both each time, which costs five times as much (callgrind). As they do, a short read or write clears the
 /// readiness: a loop over `try_read` would find that out with one more system call.
 #[derive(Debug)]
-pub struct Stream(Kind);
+pub struct Stream {
+    kind: Kind,
+    /// The task whose waker the poller has, for the next event that is to be read. Nobody but this type leaves one
+    /// there, and the event that takes it away is known to `attempt` before anyone can wait again.
+    waiting: Cell<Option<usize>>,
+}
 
 #[derive(Debug)]
 enum Kind {
     Tcp(TcpStream),
     Unix(UnixStream),
+}
+
+impl From<Kind> for Stream {
+    fn from(kind: Kind) -> Self {
+        Self { kind, waiting: Cell::new(None) }
+    }
 }
 
 /// What waits in a stream's receive queue.
@@ -39,11 +52,6 @@ pub enum Peek {
     Reset,
 }
 
-/// What tokio forgets the readiness for: a socket that has no more, or takes no more.
-fn would_block<T>() -> io::Result<T> {
-    Err(io::ErrorKind::WouldBlock.into())
-}
-
 impl Stream {
     /// Connects to an address; a name is resolved first, and its addresses are tried in order.
     ///
@@ -53,7 +61,7 @@ impl Stream {
     pub async fn connect(address: &Address) -> io::Result<Self> {
         match address {
             Address::Socket(address) => Self::connect_tcp(*address).await,
-            Address::Unix(path) => UnixStream::connect(path).await.map(|stream| Self(Kind::Unix(stream))),
+            Address::Unix(path) => UnixStream::connect(path).await.map(|stream| Kind::Unix(stream).into()),
             Address::Name { host, port } => {
                 let not_found = |text: String| io::Error::new(io::ErrorKind::NotFound, text);
                 let addresses = tokio::net::lookup_host((host.as_str(), *port))
@@ -75,7 +83,7 @@ impl Stream {
         let stream = TcpStream::connect(address).await?;
         // A message is one write: Nagle's algorithm could only delay its last segment.
         stream.set_nodelay(true)?;
-        Ok(Self(Kind::Tcp(stream)))
+        Ok(Kind::Tcp(stream).into())
     }
 
     /// Registers an accepted, non-blocking socket with this thread's runtime.
@@ -83,64 +91,86 @@ impl Stream {
     /// # Errors
     /// When the poller refuses the socket.
     pub fn from_std(stream: std::net::TcpStream) -> io::Result<Self> {
-        TcpStream::from_std(stream).map(|stream| Self(Kind::Tcp(stream)))
+        TcpStream::from_std(stream).map(|stream| Kind::Tcp(stream).into())
     }
 
     /// Reads once into `buffer`; 0 is the end of the peer's direction. Pending also when the task has had its share for
     /// now (tokio's cooperative budget): a peer that never pauses must not keep a worker from the others.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let share = ready!(poll_proceed(cx));
+        let wanted = buffer.len();
         loop {
-            let wanted = buffer.len();
-            let read = self.attempt(Interest::READABLE, wanted, |socket| {
-                Ok(recv(socket, &mut *buffer, RecvFlags::empty())?.0)
-            });
-            match read {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.poll_read_event(cx))?,
-                read => {
-                    share.made_progress();
-                    return Poll::Ready(read);
-                }
+            let call = |socket: BorrowedFd<'_>| {
+                recv(socket, &mut *buffer, RecvFlags::empty()).map(|(count, _)| count)
+            };
+            if let Some(read) = self.attempt(Interest::READABLE, wanted, call) {
+                share.made_progress();
+                return Poll::Ready(read);
             }
+            ready!(self.poll_read_event(cx))?;
         }
     }
 
-    /// One system call, if the poller has not told that it would be in vain ([`io::ErrorKind::WouldBlock`]).
+    /// One system call, if the poller has not told that it would be in vain. `None`: it would, or was.
+    #[inline]
     fn attempt(
         &self,
         interest: Interest,
         wanted: usize,
-        call: impl FnOnce(BorrowedFd<'_>) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        let mut short = None;
+        call: impl FnOnce(BorrowedFd<'_>) -> rustix::io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
+        let mut done = None;
         let call = |socket| {
-            let count = call(socket)?;
-            if 0 < count && count < wanted {
-                // All that there was, or all that it takes: the next event tells when there is more.
-                short = Some(count);
-                return would_block();
+            if interest.is_readable() {
+                self.waiting.set(None);
             }
-            Ok(count)
+            // tokio takes `WouldBlock` as its cue to forget the readiness.
+            match call(socket) {
+                Err(Errno::WOULDBLOCK) => Err(io::ErrorKind::WouldBlock.into()),
+                Ok(count) if 0 < count && count < wanted => {
+                    // All that there was, or all that it takes: the next event tells when there is more.
+                    done = Some(Ok(count));
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
+                result => {
+                    done = Some(result.map_err(io::Error::from));
+                    Ok(())
+                }
+            }
         };
-        let result = match &self.0 {
+        let told: io::Result<()> = match &self.kind {
             Kind::Tcp(stream) => stream.try_io(interest, || call(stream.as_fd())),
             Kind::Unix(stream) => stream.try_io(interest, || call(stream.as_fd())),
         };
-        short.map_or(result, Ok)
+        // A mere kind, with nothing to free: dropping it would cost a call all the same.
+        std::mem::forget(told);
+        done
     }
 
     /// Waits for an event, for as long as none is known that has not been seen to.
     fn poll_read_event(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &self.0 {
+        let task = Some(cx.waker().data().addr());
+        if self.waiting.get() == task {
+            return Poll::Pending;
+        }
+        // Without budget tokio leaves no waker: it has the task polled again.
+        let leaves_waker = has_budget_remaining();
+        let event = match &self.kind {
             Kind::Tcp(stream) => stream.poll_read_ready(cx),
             Kind::Unix(stream) => stream.poll_read_ready(cx),
+        };
+        if event.is_pending() && leaves_waker {
+            self.waiting.set(task);
         }
+        event
     }
 
     /// Waits until something (bytes, an end, an error) is there to be read. Makes no system call.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let known = self.attempt(Interest::READABLE, 0, |_| Ok(0));
-        if known.is_ok() { Poll::Ready(Ok(())) } else { self.poll_read_event(cx) }
+        match self.attempt(Interest::READABLE, 0, |_| Ok(0)) {
+            Some(_) => Poll::Ready(Ok(())),
+            None => self.poll_read_event(cx),
+        }
     }
 
     /// What is there to be read, without taking it; `None`: nothing. Makes a system call only if the poller has told
@@ -148,16 +178,15 @@ impl Stream {
     #[must_use]
     pub fn peek(&self) -> Option<Peek> {
         let mut byte = [0];
+        // An event may be over: the last read took all there was, exactly. Trying has cleared it then.
         let peeked = self.attempt(Interest::READABLE, byte.len(), |socket| {
-            Ok(recv(socket, &mut byte, RecvFlags::PEEK)?.0)
+            recv(socket, &mut byte, RecvFlags::PEEK).map(|(count, _)| count)
         });
-        match peeked {
-            Ok(0) => Some(Peek::End),
-            Ok(_) => Some(Peek::Data),
-            // Also an event that is over: the last read took all there was, exactly. Trying has cleared it.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            Err(_) => Some(Peek::Reset),
-        }
+        peeked.map(|peeked| match peeked {
+            Ok(0) => Peek::End,
+            Ok(_) => Peek::Data,
+            Err(_) => Peek::Reset,
+        })
     }
 
     /// Waits until something is there to be read, and says what, without taking it, as [`Self::peek`] does.
@@ -169,11 +198,12 @@ impl Stream {
             if let Some(peek) = self.peek() {
                 return Poll::Ready(peek);
             }
-            let event = poll_fn(|cx| Poll::Ready(self.poll_read_event(cx)));
-            match pin!(unconstrained(event)).poll(cx) {
-                Poll::Ready(Poll::Ready(Ok(()))) => {}
-                Poll::Ready(Poll::Ready(Err(_))) => return Poll::Ready(Peek::Reset),
-                Poll::Ready(Poll::Pending) | Poll::Pending => return Poll::Pending,
+            let event = match has_budget_remaining() {
+                true => self.poll_read_event(cx),
+                false => pin!(unconstrained(poll_fn(|cx| self.poll_read_event(cx)))).poll(cx),
+            };
+            if ready!(event).is_err() {
+                return Poll::Ready(Peek::Reset);
             }
         }
     }
@@ -187,18 +217,15 @@ impl Stream {
         let wanted = pieces.iter().map(|piece| piece.len()).sum();
         // NOSIGNAL: a peer that is gone is an error here, not a signal to the process.
         let written = self.attempt(Interest::WRITABLE, wanted, |socket| match pieces {
-            [piece] => Ok(send(socket, piece, SendFlags::NOSIGNAL)?),
-            _ => Ok(sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)?),
+            [piece] => send(socket, piece, SendFlags::NOSIGNAL),
+            _ => sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL),
         });
-        match written {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-            written => written,
-        }
+        written.unwrap_or(Ok(0))
     }
 
     /// Writes once; fewer bytes than given when the send queue is full.
     pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Kind::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
@@ -206,7 +233,7 @@ impl Stream {
 
     /// Ends this side's direction (FIN); reading goes on.
     pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.0 {
+        match &mut self.kind {
             Kind::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Kind::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
         }
@@ -214,7 +241,7 @@ impl Stream {
 
     /// Makes closing send a reset, so that a peer that reads to the end of the stream sees that the message was cut.
     pub fn reset_on_close(&self) {
-        if let Kind::Tcp(stream) = &self.0 {
+        if let Kind::Tcp(stream) = &self.kind {
             // A failure only means that the peer sees an orderly end: nothing better can be done here.
             let _ = socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
         }

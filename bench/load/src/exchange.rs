@@ -1,0 +1,226 @@
+//! One request and its response on one connection.
+
+use crate::clock::now;
+use crate::expect::Fault;
+use crate::pace::Times;
+use crate::response::Response;
+use crate::slot::State;
+use crate::socket;
+use crate::worker::{Run, Worker};
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+
+/// Flags that mean that a read will tell something.
+pub(crate) const READABLE: EventFlags = EventFlags::from_bits_retain(
+    EventFlags::IN.bits() | EventFlags::RDHUP.bits() | EventFlags::HUP.bits() | EventFlags::ERR.bits(),
+);
+
+/// Flags that mean that the server has ended its side.
+const ENDED: EventFlags =
+    EventFlags::from_bits_retain(EventFlags::RDHUP.bits() | EventFlags::HUP.bits() | EventFlags::ERR.bits());
+
+/// How long a connection of a closed loop rests after it could not be opened; else a refused loop would spin.
+const REST: u64 = 50_000_000;
+
+/// A request that fits a segment of the smallest usual size leaves at once whatever Nagle's algorithm is set to.
+const ONE_SEGMENT: usize = 1_400;
+
+impl Worker<'_> {
+    /// Starts to connect a slot; false when that failed at once.
+    pub(crate) fn connect(&mut self, at: usize) -> bool {
+        let source = match self.plan.sources.len() {
+            0 => None,
+            count => Some(self.plan.sources[self.next_source % count]),
+        };
+        self.next_source += 1;
+        // Saves a call for each request where every request has its own connection.
+        let no_delay =
+            self.plan.keep_alive || self.requests.iter().any(|request| request.bytes.len() > ONE_SEGMENT);
+        self.opened += 1;
+        match socket::open(self.plan.target, source, no_delay) {
+            Ok(socket) => {
+                self.slots[at].socket = Some(socket);
+                true
+            }
+            Err(error) => {
+                self.refusal = Some(error);
+                false
+            }
+        }
+    }
+
+    /// Has epoll tell of a slot's socket, edge by edge: what epoll has told once it need not look at again, and no
+    /// call changes the set of events for each request.
+    pub(crate) fn watch(&mut self, at: usize, for_writing: bool) {
+        let slot = &mut self.slots[at];
+        let Some(socket) = &slot.socket else { return };
+        let mut flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        flags.set(EventFlags::OUT, for_writing);
+        let data = EventData::new_u64(at as u64);
+        // Neither fails for a socket that is open and not yet, or already, in the set; a failure would show as a
+        // time-out.
+        let _ = if slot.watched {
+            epoll::modify(&self.epoll, socket, data, flags)
+        } else {
+            epoll::add(&self.epoll, socket, data, flags)
+        };
+        slot.watched = true;
+        slot.for_writing = for_writing;
+    }
+
+    /// Begins a request on a slot that has none.
+    pub(crate) fn begin(&mut self, run: &mut Run, at: usize, intended: u64, time: u64) {
+        let request = self.next_request;
+        self.next_request = if request + 1 == self.requests.len() { 0 } else { request + 1 };
+        let slot = &mut self.slots[at];
+        slot.state = State::Waiting;
+        slot.request = request;
+        slot.written = 0;
+        slot.begun = time;
+        slot.times = Times { intended, free: slot.freed, sent: 0 };
+        slot.reader.expect(self.requests[request].to_head);
+        self.waiting += 1;
+        if self.slots[at].socket.is_none() && !self.connect(at) {
+            self.fail(run, at, Fault::Connect, time);
+            return;
+        }
+        self.write(run, at);
+    }
+
+    /// Writes what is left of the request.
+    fn write(&mut self, run: &mut Run, at: usize) {
+        let slot = &mut self.slots[at];
+        let bytes = &self.requests[slot.request].bytes;
+        let Some(socket) = &slot.socket else { return };
+        let time = now();
+        let sent = loop {
+            match send(socket, &bytes[slot.written..], SendFlags::NOSIGNAL) {
+                Err(Errno::INTR) => {}
+                sent => break sent,
+            }
+        };
+        match sent {
+            Ok(count) => {
+                if slot.written == 0 {
+                    slot.times.sent = time;
+                }
+                slot.written += count;
+            }
+            Err(Errno::AGAIN) => {}
+            // A connection that could not be opened tells so at the first write.
+            Err(Errno::CONNREFUSED | Errno::TIMEDOUT | Errno::HOSTUNREACH | Errno::NETUNREACH) => {
+                self.fail(run, at, Fault::Connect, time);
+                return;
+            }
+            Err(_) => {
+                self.fail(run, at, Fault::Write, time);
+                return;
+            }
+        }
+        let whole = slot.written == bytes.len();
+        if !slot.watched || (!whole && !slot.for_writing) {
+            self.watch(at, !whole);
+        }
+    }
+
+    /// Acts on what epoll says of a slot.
+    pub(crate) fn event(&mut self, run: &mut Run, at: usize, flags: EventFlags) {
+        match self.slots[at].state {
+            State::Waiting => {
+                if flags.contains(EventFlags::OUT)
+                    && self.slots[at].written < self.requests[self.slots[at].request].bytes.len()
+                {
+                    self.write(run, at);
+                }
+                if flags.intersects(READABLE) && self.slots[at].state == State::Waiting {
+                    self.read(run, at, flags.intersects(ENDED));
+                }
+            }
+            // The server ended a kept connection, or sent what nobody asked for: the next request opens another.
+            State::Idle if flags.intersects(READABLE) => self.slots[at].close(),
+            State::Idle | State::Opening => {}
+        }
+    }
+
+    fn read(&mut self, run: &mut Run, at: usize, ended: bool) {
+        loop {
+            let slot = &mut self.slots[at];
+            let Some(socket) = &slot.socket else { return };
+            let got = recv(socket, &mut self.buffer[..], RecvFlags::empty()).map(|(count, _)| count);
+            let time = now();
+            match got {
+                Ok(0) => {
+                    match slot.reader.end() {
+                        Some(response) => self.complete(run, at, &response, true, time),
+                        None => self.fail(run, at, Fault::Read, time),
+                    }
+                    return;
+                }
+                Ok(count) => match slot.reader.read(&self.buffer[..count], &mut self.last_head) {
+                    Ok(Some((response, taken))) if taken == count => {
+                        self.complete(run, at, &response, ended, time);
+                        return;
+                    }
+                    Ok(None) if count < self.buffer.len() && !ended => return,
+                    Ok(None) => {}
+                    // Bytes after the response answer nothing that was asked.
+                    Ok(Some(_)) | Err(_) => {
+                        self.fail(run, at, Fault::Protocol, time);
+                        return;
+                    }
+                },
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => {}
+                Err(_) => {
+                    let fault = if slot.times.sent == 0 { Fault::Connect } else { Fault::Read };
+                    self.fail(run, at, fault, time);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn complete(&mut self, run: &mut Run, at: usize, response: &Response, ended: bool, time: u64) {
+        let slot = &mut self.slots[at];
+        let request = &self.requests[slot.request];
+        let judged = request.measure.judge(response);
+        let moments = run.moments;
+        // A closed loop has no schedule that a late response belongs to: what ends after the end is not counted.
+        let measured = if run.open_loop || moments.end == u64::MAX {
+            slot.times.intended >= moments.start
+        } else {
+            (moments.start..moments.end).contains(&time)
+        };
+        if measured {
+            run.tally.response(response, judged, slot.times, time);
+        }
+        if ended || !response.keep_alive || !self.plan.keep_alive || slot.written < request.bytes.len() {
+            slot.close();
+        }
+        slot.state = State::Idle;
+        slot.freed = time;
+        self.waiting -= 1;
+        self.idle.push_back(at as u32);
+    }
+
+    /// Ends a slot's request badly, and its connection with it.
+    pub(crate) fn fail(&mut self, run: &mut Run, at: usize, fault: Fault, time: u64) {
+        let slot = &mut self.slots[at];
+        let by_schedule = run.open_loop || run.moments.end == u64::MAX;
+        let since = if by_schedule { slot.times.intended } else { time };
+        // What fails after the end of a closed loop began before it, and counts: a hang is a failure.
+        if since >= run.moments.start {
+            run.tally.failure(fault, slot.times, time);
+        }
+        slot.close();
+        slot.state = State::Idle;
+        slot.freed = time;
+        self.waiting -= 1;
+        if fault == Fault::Connect && !run.open_loop {
+            self.resting.push_back((time + REST, at as u32));
+        } else {
+            self.idle.push_back(at as u32);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Why a run could not be made.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+/// Why a run could not be made. What goes wrong with single requests is counted in the result instead.
+#[derive(Debug)]
+pub enum Failure {
+    /// The plan asks for something that cannot be.
+    Plan(String),
+    /// Not one connection could be opened before the run.
+    Unreachable(SocketAddr, io::Error),
+    /// The process may not have so many files open.
+    OpenFiles {
+        /// Connections asked for.
+        connections: u32,
+        /// Connections that the limit has room for.
+        most: u32,
+    },
+    /// A call to the kernel failed: what was tried.
+    System(&'static str, io::Error),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan(what) => write!(f, "load plan: {what}"),
+            Self::Unreachable(target, error) => {
+                write!(f, "cannot connect to {target}: {error}; is the server listening there?")
+            }
+            Self::OpenFiles { connections, most } => write!(
+                f,
+                "{connections} connections need as many open files, but this process may have only about {most}; \
+                 raise the hard limit (`ulimit -Hn`, LimitNOFILE) or ask for fewer connections"
+            ),
+            Self::System(what, error) => write!(f, "cannot {what}: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreachable(_, error) | Self::System(_, error) => Some(error),
+            Self::Plan(_) | Self::OpenFiles { .. } => None,
+        }
+    }
+}

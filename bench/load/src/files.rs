@@ -1,0 +1,45 @@
+//! The limit on open files, which is the limit on connections.
+
+use crate::failure::Failure;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Files that a run needs beside its connections: standard streams, an epoll and a timer a thread, and what the
+/// program around it has open.
+const BESIDE: u64 = 128;
+
+/// Connections that this process may open, from its hard limit on files.
+pub fn most_connections() -> u32 {
+    let most = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
+    u32::try_from(most.saturating_sub(BESIDE)).unwrap_or(u32::MAX)
+}
+
+/// Makes room for so many connections by raising the soft limit to the hard one.
+pub(crate) fn make_room(connections: u32) -> Result<(), Failure> {
+    let limit = getrlimit(Resource::Nofile);
+    let needed = u64::from(connections) + BESIDE;
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    if limit.maximum.is_some_and(|most| most < needed) {
+        return Err(Failure::OpenFiles { connections, most: most_connections() });
+    }
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
+        .map_err(|error| Failure::System("raise the limit on open files", error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_the_limit_is_refused_with_the_number_that_fits() {
+        let most = most_connections();
+        if most < u32::MAX {
+            let Err(Failure::OpenFiles { connections, most: said }) = make_room(most + 1) else {
+                panic!("expected a refusal")
+            };
+            assert_eq!((connections, said), (most + 1, most));
+        }
+        assert!(make_room(1).is_ok());
+    }
+}

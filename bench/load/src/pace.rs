@@ -1,0 +1,171 @@
+//! When requests are to be sent. Times are nanoseconds of one clock; nothing here looks at a real one, so that tests
+//! can run it on a clock of their own.
+
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+use tollgate_lab_record::LoadModel;
+
+/// The intended send times of one thread in an open loop, one after the other.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    gaps: Gaps,
+    next: u64,
+}
+
+#[derive(Debug)]
+enum Gaps {
+    /// Requests `index`, `index + step`, ... of a sequence that is evenly spaced over all threads.
+    Even { start: u64, gap: f64, index: u64, step: u64 },
+    /// Independent streams add up to one with the sum of their rates.
+    Poisson { mean: f64, at: f64, start: u64, random: Pcg64Mcg },
+}
+
+impl Pace {
+    /// The schedule of thread `thread` of `threads` from `start` on; `None` for a closed loop.
+    pub(crate) fn new(model: LoadModel, seed: u64, thread: u32, threads: u32, start: u64) -> Option<Self> {
+        let gaps = match model {
+            LoadModel::Closed => return None,
+            LoadModel::Constant { rps } => {
+                Gaps::Even { start, gap: 1e9 / rps, index: u64::from(thread), step: u64::from(threads) }
+            }
+            LoadModel::Poisson { rps } => {
+                let random =
+                    Pcg64Mcg::seed_from_u64(seed.wrapping_mul(1 << 16).wrapping_add(u64::from(thread)));
+                Gaps::Poisson { mean: 1e9 / rps * f64::from(threads), at: 0.0, start, random }
+            }
+        };
+        let mut pace = Self { gaps, next: 0 };
+        pace.advance();
+        Some(pace)
+    }
+
+    /// When the next request is to be sent.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Takes the next request, if its time has come: its intended time, however late it is.
+    pub(crate) fn take(&mut self, now: u64) -> Option<u64> {
+        let due = self.next;
+        (due <= now).then(|| {
+            self.advance();
+            due
+        })
+    }
+
+    fn advance(&mut self) {
+        self.next = match &mut self.gaps {
+            // From the index, not by adding up gaps: rounding must not drift.
+            Gaps::Even { start, gap, index, step } => {
+                let at = *start + (*index as f64 * *gap).round() as u64;
+                *index += *step;
+                at
+            }
+            Gaps::Poisson { mean, at, start, random } => {
+                // 53 random bits in (0, 1]: the logarithm of 0 does not exist.
+                let uniform = ((random.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+                *at -= uniform.ln() * *mean;
+                *start + at.round() as u64
+            }
+        };
+    }
+}
+
+/// When a request was meant to leave, when it left, and when its response was whole.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// When the schedule wanted it; in a closed loop the time it was begun.
+    pub(crate) intended: u64,
+    /// When its connection had become free.
+    pub(crate) free: u64,
+    /// When its first byte was written.
+    pub(crate) sent: u64,
+}
+
+impl Times {
+    /// What a user who came at the intended time has waited.
+    pub(crate) fn response(self, done: u64) -> u64 {
+        done.saturating_sub(self.intended)
+    }
+
+    /// What the server took, as the generator saw it.
+    pub(crate) fn service(self, done: u64) -> u64 {
+        done.saturating_sub(self.sent)
+    }
+
+    /// How late the generator was by its own fault: from the moment when the request was due and a connection was
+    /// free. Waiting for a connection is the server's doing and shows in the response time alone.
+    pub(crate) fn lag(self) -> u64 {
+        self.sent.saturating_sub(self.intended.max(self.free))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn taken(model: LoadModel, seed: u64, threads: u32, seconds: u64) -> Vec<u64> {
+        let mut times: Vec<u64> = (0..threads)
+            .flat_map(|thread| {
+                let mut pace = Pace::new(model, seed, thread, threads, 5 * SECOND).unwrap();
+                std::iter::from_fn(move || pace.take((5 + seconds) * SECOND - 1))
+            })
+            .collect();
+        times.sort_unstable();
+        times
+    }
+
+    #[test]
+    fn a_constant_rate_is_even_over_all_threads_and_does_not_drift() {
+        for threads in [1, 3] {
+            let times = taken(LoadModel::Constant { rps: 30_000.0 }, 0, threads, 100);
+            assert_eq!(times.len(), 3_000_000);
+            assert_eq!(times[0], 5 * SECOND);
+            assert!(times.windows(2).all(|pair| (33_333..=33_334).contains(&(pair[1] - pair[0]))));
+        }
+    }
+
+    #[test]
+    fn nothing_leaves_early_and_late_requests_keep_their_intended_time() {
+        let mut pace = Pace::new(LoadModel::Constant { rps: 1000.0 }, 0, 0, 1, 10).unwrap();
+        assert_eq!(pace.take(9), None);
+        assert_eq!(pace.take(10), Some(10));
+        assert_eq!(pace.next(), 1_000_010);
+        assert_eq!(pace.take(1_000_009), None);
+        let late = 3_500_000;
+        assert_eq!(
+            std::iter::from_fn(|| pace.take(late)).collect::<Vec<_>>(),
+            [1_000_010, 2_000_010, 3_000_010]
+        );
+    }
+
+    #[test]
+    fn poisson_has_the_mean_the_spread_and_the_seed() {
+        let model = LoadModel::Poisson { rps: 1000.0 };
+        let times = taken(model, 7, 2, 200);
+        // 200,000 expected; the standard deviation of the count is 447.
+        assert!((198_000..202_000).contains(&times.len()), "{}", times.len());
+        let gaps: Vec<f64> = times.windows(2).map(|pair| (pair[1] - pair[0]) as f64 / 1e6).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
+        // Of exponential gaps the standard deviation is the mean.
+        assert!((variance.sqrt() / mean - 1.0).abs() < 0.02, "{}", variance.sqrt() / mean);
+        assert_eq!(taken(model, 7, 2, 1), taken(model, 7, 2, 1));
+        assert_ne!(taken(model, 7, 2, 1), taken(model, 8, 2, 1));
+    }
+
+    #[test]
+    fn a_closed_loop_has_no_schedule() {
+        assert!(Pace::new(LoadModel::Closed, 0, 0, 1, 0).is_none());
+    }
+
+    #[test]
+    fn waiting_for_a_connection_is_not_the_generators_lag() {
+        let times = Times { intended: 100, free: 900, sent: 905 };
+        assert_eq!((times.response(1000), times.service(1000), times.lag()), (900, 95, 5));
+        let times = Times { intended: 100, free: 50, sent: 130 };
+        assert_eq!((times.response(200), times.service(200), times.lag()), (100, 70, 30));
+    }
+}

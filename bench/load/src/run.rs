@@ -1,0 +1,358 @@
+//! A whole run: threads, the common start, and the result.
+
+use crate::clock::{SECOND, now, span};
+use crate::failure::Failure;
+use crate::files::make_room;
+use crate::plan::{Length, Plan};
+use crate::request::prepare;
+use crate::tally::{Slice, Tally};
+use crate::worker::{Moments, Worker};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+use tollgate_lab_record::{Distribution, Failures, LoadModel, LoadResult, Window};
+use tollgate_lab_stats::histogram::Histogram;
+
+/// Between the last thread's being ready and the first request.
+const HEAD_START: u64 = 2_000_000;
+
+/// A point in a run at which a watcher may want to read its meters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Connections are open; load begins.
+    Begun,
+    /// Ramp and warm-up are over; from here on requests count.
+    Measuring,
+    /// The measurement is over.
+    Measured,
+}
+
+/// Runs a plan. Returns when the last response is in or given up.
+///
+/// # Errors
+/// See [`Failure`]. Requests that fail are no error but counts in the result.
+pub fn run(plan: &Plan) -> Result<LoadResult, Failure> {
+    run_with(plan, |_| {})
+}
+
+/// Runs a plan and calls `watch` at each [`Phase`], within a millisecond or so, from the calling thread. A closed loop
+/// that ends after a number of requests tells of [`Phase::Measured`] when it is over.
+///
+/// # Errors
+/// See [`Failure`].
+pub fn run_with(plan: &Plan, mut watch: impl FnMut(Phase)) -> Result<LoadResult, Failure> {
+    plan.check()?;
+    make_room(plan.connections)?;
+    let requests = prepare(plan);
+    let ready = Barrier::new(plan.threads as usize + 1);
+    let go = Barrier::new(plan.threads as usize + 1);
+    let epoch: OnceLock<Option<u64>> = OnceLock::new();
+    let opened = Mutex::new(Opened::default());
+    let (slices, received) = channel();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..plan.threads)
+            .map(|thread| {
+                let slices = slices.clone();
+                let (requests, ready, go, epoch, opened) = (&requests, &ready, &go, &epoch, &opened);
+                let name = format!("load-{thread}");
+                let body = move || {
+                    let worker = prepared(plan, requests, thread, opened);
+                    ready.wait();
+                    go.wait();
+                    let Some(epoch) = epoch.get().copied().flatten() else { return Ok(None) };
+                    let mut worker = worker?;
+                    let moments = Moments::of(plan, epoch);
+                    let tally = Tally::new(plan.model != LoadModel::Closed, moments.start, slices);
+                    sleep_until(epoch);
+                    worker.run(moments, tally).map(|tally| Some((tally, worker.opened)))
+                };
+                thread::Builder::new().name(name).spawn_scoped(scope, body)
+            })
+            .collect();
+        drop(slices);
+        // A thread that could not start would leave the others waiting at the barrier for ever.
+        if let Some(Err(error)) = threads.iter().find(|thread| thread.is_err()) {
+            let error = io::Error::new(error.kind(), error.to_string());
+            let missing = threads.iter().filter(|thread| thread.is_err()).count();
+            let _ = epoch.set(None);
+            thread::scope(|stand_in| {
+                for _ in 0..missing {
+                    stand_in.spawn(|| (ready.wait(), go.wait()));
+                }
+                ready.wait();
+                go.wait();
+            });
+            return Err(Failure::System("start a thread", error));
+        }
+        ready.wait();
+        let failure = opened.lock().unwrap_or_else(PoisonError::into_inner).verdict(plan);
+        let begin = failure.is_none().then(|| now() + HEAD_START);
+        let _ = epoch.set(begin);
+        go.wait();
+        let mut windows = Windows::default();
+        if let Some(begin) = begin {
+            let moments = Moments::of(plan, begin);
+            follow(moments, plan, &received, &mut windows, &mut watch);
+        }
+        let mut total = Total::default();
+        for thread in threads.into_iter().flatten() {
+            match thread.join() {
+                Ok(seen) => {
+                    if let Some((tally, opened)) = seen? {
+                        total.add(tally, opened);
+                    }
+                }
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        match failure {
+            Some(failure) => Err(failure),
+            None => Ok(total.result(plan, windows, begin.unwrap_or(0))),
+        }
+    })
+}
+
+/// How the opening of connections went.
+#[derive(Debug, Default)]
+struct Opened {
+    connections: usize,
+    refusal: Option<rustix::io::Errno>,
+    failure: Option<Failure>,
+}
+
+impl Opened {
+    fn verdict(&mut self, plan: &Plan) -> Option<Failure> {
+        let refused = self.refusal.filter(|_| self.connections == 0);
+        self.failure.take().or_else(|| refused.map(|error| Failure::Unreachable(plan.target, error.into())))
+    }
+}
+
+/// A thread's worker on its core, with its connections open where the plan wants them so.
+fn prepared<'a>(
+    plan: &'a Plan,
+    requests: &'a [crate::request::Prepared],
+    thread: u32,
+    opened: &Mutex<Opened>,
+) -> Result<Worker<'a>, Failure> {
+    let made = pin(plan, thread).and_then(|()| Worker::new(plan, requests, thread)).and_then(|mut worker| {
+        let early = plan.keep_alive && plan.ramp == 0.0;
+        let connections = if early { worker.open_all()? } else { 0 };
+        Ok((worker, connections))
+    });
+    let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
+    match made {
+        Ok((worker, connections)) => {
+            opened.connections += connections;
+            opened.refusal = opened.refusal.or(worker.refusal);
+            Ok(worker)
+        }
+        Err(failure) => {
+            let told = Failure::Plan("another thread could not start".into());
+            opened.failure.get_or_insert(failure);
+            Err(told)
+        }
+    }
+}
+
+fn pin(plan: &Plan, thread: u32) -> Result<(), Failure> {
+    let Some(core) = plan.cores.get(thread as usize % plan.cores.len().max(1)).copied() else {
+        return Ok(());
+    };
+    if core as usize >= CpuSet::MAX_CPU {
+        return Err(Failure::Plan(format!("core {core}: there is none")));
+    }
+    let mut set = CpuSet::new();
+    set.set(core as usize);
+    sched_setaffinity(None, &set)
+        .map_err(|error| Failure::Plan(format!("core {core}: this process may not run there: {error}")))
+}
+
+fn sleep_until(time: u64) {
+    thread::sleep(Duration::from_nanos(time.saturating_sub(now())));
+}
+
+/// Takes in what the threads send while they run, and tells the watcher of the phases.
+fn follow(
+    moments: Moments,
+    plan: &Plan,
+    slices: &Receiver<Slice>,
+    windows: &mut Windows,
+    watch: &mut impl FnMut(Phase),
+) {
+    let end = match plan.length {
+        Length::Seconds(_) => moments.end,
+        // Told by the threads' coming to an end.
+        Length::Requests(_) => u64::MAX,
+    };
+    let mut phases =
+        [(moments.epoch, Phase::Begun), (moments.start, Phase::Measuring), (end, Phase::Measured)]
+            .into_iter()
+            .peekable();
+    loop {
+        let time = now();
+        while let Some((_, phase)) = phases.next_if(|(at, _)| *at <= time) {
+            watch(phase);
+        }
+        let until = phases.peek().map_or(u64::MAX, |(at, _)| *at).saturating_sub(now()).min(3_600 * SECOND);
+        match slices.recv_timeout(Duration::from_nanos(until)) {
+            Ok(slice) => windows.add(slice),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    for (_, phase) in phases {
+        watch(phase);
+    }
+}
+
+/// The seconds of a run over all threads.
+#[derive(Debug, Default)]
+struct Windows {
+    parts: BTreeMap<usize, Slice>,
+}
+
+impl Windows {
+    fn add(&mut self, slice: Slice) {
+        match self.parts.get_mut(&slice.index) {
+            None => {
+                self.parts.insert(slice.index, slice);
+            }
+            Some(part) => {
+                part.ok += slice.ok;
+                part.failed += slice.failed;
+                part.times.merge(&slice.times);
+            }
+        }
+    }
+
+    /// All times of the run.
+    fn merged(&self) -> Histogram {
+        let mut all = Histogram::new();
+        for part in self.parts.values() {
+            all.merge(&part.times);
+        }
+        all
+    }
+
+    /// Without gaps, up to the run's last second. What came later (stragglers) belongs to the last.
+    fn listed(mut self, seconds: f64) -> Vec<Window> {
+        let count = (seconds.ceil() as usize).max(1);
+        for (_, mut late) in self.parts.split_off(&count) {
+            late.index = count - 1;
+            self.add(late);
+        }
+        (0..count)
+            .map(|index| {
+                let part = self.parts.get(&index);
+                Window {
+                    start: index as f64,
+                    seconds: (seconds - index as f64).min(1.0),
+                    ok: part.map_or(0, |part| part.ok),
+                    failed: part.map_or(0, |part| part.failed),
+                    p99_us: part
+                        .filter(|part| !part.times.is_empty())
+                        .map(|part| part.times.percentile(99.0) as f64 / 1e3),
+                }
+            })
+            .collect()
+    }
+}
+
+/// All threads together.
+#[derive(Debug, Default)]
+struct Total {
+    ok: u64,
+    failures: Failures,
+    statuses: BTreeMap<u16, u64>,
+    body_bytes: u64,
+    opened: u64,
+    service: Histogram,
+    lag: Histogram,
+    span: Option<(u64, u64)>,
+    last_sent: u64,
+}
+
+impl Total {
+    fn add(&mut self, tally: Tally, opened: u64) {
+        self.ok += tally.ok;
+        add(&mut self.failures, &tally.failures);
+        for (status, count) in tally.statuses.iter().enumerate().filter(|(_, count)| **count > 0) {
+            *self.statuses.entry(status as u16).or_default() += count;
+        }
+        self.body_bytes += tally.body_bytes;
+        self.opened += opened;
+        self.service.merge(&tally.service);
+        self.lag.merge(&tally.lag);
+        self.last_sent = self.last_sent.max(tally.last_sent);
+        self.span = match (self.span, tally.span) {
+            (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+            (a, b) => a.or(b),
+        };
+    }
+
+    fn result(self, plan: &Plan, windows: Windows, epoch: u64) -> LoadResult {
+        let open_loop = plan.model != LoadModel::Closed;
+        let start = Moments::of(plan, epoch).start;
+        let nanos = match plan.length {
+            // A system that did not keep up was offered the last requests later than planned.
+            Length::Seconds(seconds) => span(seconds).max(self.last_sent.saturating_sub(start)),
+            Length::Requests(_) => self.span.map_or(0, |(first, last)| last - first),
+        };
+        let seconds = nanos as f64 / SECOND as f64;
+        let times = windows.merged();
+        let (response, service) = if open_loop { (Some(times), self.service) } else { (None, times) };
+        LoadResult {
+            tool: "builtin".into(),
+            tool_version: env!("CARGO_PKG_VERSION").into(),
+            command: std::env::args().collect(),
+            threads: plan.threads,
+            connections: plan.connections,
+            keep_alive: plan.keep_alive,
+            model: plan.model,
+            verification: plan.verification,
+            seconds,
+            sent: Some(self.ok + self.failures.total()),
+            ok: self.ok,
+            failures: self.failures,
+            statuses: self.statuses,
+            body_bytes: Some(self.body_bytes),
+            connections_opened: Some(self.opened),
+            response_time: response.as_ref().map(distribution),
+            service_time: Some(distribution(&service)),
+            send_lag: open_loop.then(|| distribution(&self.lag)),
+            windows: windows.listed(seconds),
+        }
+    }
+}
+
+fn add(sum: &mut Failures, part: &Failures) {
+    // Taken apart by name, so that a new kind of failure cannot be forgotten here.
+    let Failures { connect, read, write, timeout, status, length, body, protocol } = part;
+    sum.connect += connect;
+    sum.read += read;
+    sum.write += write;
+    sum.timeout += timeout;
+    sum.status += status;
+    sum.length += length;
+    sum.body += body;
+    sum.protocol += protocol;
+}
+
+/// A histogram as results carry it.
+pub fn distribution(times: &Histogram) -> Distribution {
+    let some = !times.is_empty();
+    let us = |nanos: u64| nanos as f64 / 1e3;
+    Distribution {
+        count: times.count(),
+        mean_us: times.mean_us(),
+        stdev_us: some.then(|| times.stdev_us()),
+        min_us: some.then(|| us(times.min())),
+        max_us: some.then(|| us(times.max())),
+        percentiles: times.percentiles().into_iter().map(|(at, nanos)| (at, us(nanos))).collect(),
+        histogram: Some(times.encode()),
+    }
+}

@@ -1,0 +1,123 @@
+//! What a thread counts while it runs, and how threads add up.
+
+use crate::clock::SECOND;
+use crate::expect::Fault;
+use crate::pace::Times;
+use crate::response::Response;
+use std::sync::mpsc::Sender;
+use tollgate_lab_record::Failures;
+use tollgate_lab_stats::histogram::Histogram;
+
+/// One second of one thread.
+#[derive(Debug)]
+pub(crate) struct Slice {
+    /// Seconds from the start of the measurement.
+    pub(crate) index: usize,
+    pub(crate) ok: u64,
+    pub(crate) failed: u64,
+    /// Response time in an open loop, service time in a closed one.
+    pub(crate) times: Histogram,
+}
+
+/// The counts of one thread.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    open_loop: bool,
+    start: u64,
+    slice: Slice,
+    slice_end: u64,
+    slices: Sender<Slice>,
+    pub(crate) ok: u64,
+    pub(crate) failures: Failures,
+    /// By status.
+    pub(crate) statuses: Box<[u64; 1000]>,
+    pub(crate) body_bytes: u64,
+    /// Service times of an open loop; a closed loop's are in its slices.
+    pub(crate) service: Histogram,
+    /// The generator's own lateness.
+    pub(crate) lag: Histogram,
+    /// When the first measured request left and the last one ended.
+    pub(crate) span: Option<(u64, u64)>,
+    /// When the last measured request left.
+    pub(crate) last_sent: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(open_loop: bool, start: u64, slices: Sender<Slice>) -> Self {
+        Self {
+            open_loop,
+            start,
+            slice: Slice { index: 0, ok: 0, failed: 0, times: Histogram::new() },
+            slice_end: start + SECOND,
+            slices,
+            ok: 0,
+            failures: Failures::default(),
+            statuses: Box::new([0; 1000]),
+            body_bytes: 0,
+            service: Histogram::new(),
+            lag: Histogram::new(),
+            span: None,
+            last_sent: 0,
+        }
+    }
+
+    /// A response came; `judged` by its measure.
+    pub(crate) fn response(
+        &mut self,
+        response: &Response,
+        judged: Result<(), Fault>,
+        times: Times,
+        done: u64,
+    ) {
+        self.statuses[usize::from(response.status).min(999)] += 1;
+        self.body_bytes += response.length;
+        if let Err(fault) = judged {
+            self.failure(fault, times, done);
+            return;
+        }
+        self.reach(times, done);
+        self.ok += 1;
+        self.slice.ok += 1;
+        if self.open_loop {
+            self.slice.times.record(times.response(done));
+            self.service.record(times.service(done));
+            self.lag.record(times.lag());
+        } else {
+            self.slice.times.record(times.service(done));
+        }
+    }
+
+    /// A request failed.
+    pub(crate) fn failure(&mut self, fault: Fault, times: Times, done: u64) {
+        self.reach(times, done);
+        fault.count(&mut self.failures);
+        self.slice.failed += 1;
+    }
+
+    fn reach(&mut self, times: Times, done: u64) {
+        // A request that never left counts from when it should have.
+        let sent = if times.sent == 0 { times.intended } else { times.sent };
+        let (first, last) = self.span.get_or_insert((sent, done));
+        *first = sent.min(*first);
+        *last = done.max(*last);
+        self.last_sent = self.last_sent.max(sent);
+        if done >= self.slice_end {
+            self.close_slice(done);
+        }
+    }
+
+    #[cold]
+    fn close_slice(&mut self, now: u64) {
+        let index = (now.saturating_sub(self.start) / SECOND) as usize;
+        self.slice_end = self.start + (index as u64 + 1) * SECOND;
+        let next = Slice { index, ok: 0, failed: 0, times: Histogram::new() };
+        // Nobody listens any more once the run is given up.
+        let _ = self.slices.send(std::mem::replace(&mut self.slice, next));
+    }
+
+    /// The thread's last word.
+    pub(crate) fn finish(mut self) -> Self {
+        self.close_slice(self.slice_end);
+        self
+    }
+}

@@ -1,0 +1,333 @@
+//! One thread of the generator: one epoll, its share of the connections, no allocation a request.
+
+use crate::clock::{Timer, now, span};
+use crate::exchange::READABLE;
+use crate::expect::Fault;
+use crate::failure::Failure;
+use crate::head::LastHead;
+use crate::pace::{Pace, Times};
+use crate::plan::{Length, Plan};
+use crate::request::Prepared;
+use crate::slot::{Slot, State};
+use crate::tally::Tally;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::sockopt;
+use std::collections::VecDeque;
+use tollgate_lab_record::{LoadModel, Verification};
+
+/// Bytes taken from a socket at once.
+const READ_SIZE: usize = 64 * 1024;
+
+/// Events taken from the kernel at once.
+const EVENTS: usize = 512;
+
+/// Connections that a thread opens at the same time before the run: below the smallest listen queue in use (128), so
+/// that none waits for a second SYN.
+const OPENING_AT_ONCE: u32 = 64;
+
+/// Marks the timer among the events.
+const TIMER: u64 = u64::MAX;
+
+/// The moments of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moments {
+    /// Load begins.
+    pub(crate) epoch: u64,
+    /// The measurement begins.
+    pub(crate) start: u64,
+    /// It ends; `u64::MAX` in a closed loop that a number of requests ends.
+    pub(crate) end: u64,
+}
+
+impl Moments {
+    /// Those of a plan whose load begins at `epoch`.
+    pub(crate) fn of(plan: &Plan, epoch: u64) -> Self {
+        let start = epoch + span(plan.ramp) + span(plan.warm_up);
+        let end = match (plan.length, plan.model.rps()) {
+            (Length::Seconds(seconds), _) => start + span(seconds),
+            (Length::Requests(_), None) => u64::MAX,
+            // Ten standard deviations of a Poisson process: all are out by then.
+            (Length::Requests(count), Some(rps)) => {
+                start + span((count as f64 + 10.0 * (count as f64).sqrt()) / rps)
+            }
+        };
+        Self { epoch, start, end }
+    }
+}
+
+/// A part of a whole number, for thread `thread` of `threads`: parts add up and differ by at most one.
+pub(crate) fn share(whole: u64, thread: u32, threads: u32) -> u64 {
+    let threads = u64::from(threads);
+    whole / threads + u64::from(u64::from(thread) < whole % threads)
+}
+
+/// A thread's state.
+pub(crate) struct Worker<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) requests: &'a [Prepared],
+    thread: u32,
+    pub(crate) epoll: OwnedFd,
+    timer: Timer,
+    pub(crate) slots: Vec<Slot>,
+    /// Slots without a request, the longest idle first.
+    pub(crate) idle: VecDeque<u32>,
+    /// Slots that could not connect, and when they may try again.
+    pub(crate) resting: VecDeque<(u64, u32)>,
+    /// The first slot that the ramp has not reached.
+    ramped: usize,
+    /// Requests under way.
+    pub(crate) waiting: usize,
+    pub(crate) next_request: usize,
+    pub(crate) next_source: usize,
+    /// Connections that were begun.
+    pub(crate) opened: u64,
+    /// Why the last connection could not be opened.
+    pub(crate) refusal: Option<Errno>,
+    pub(crate) last_head: LastHead,
+    pub(crate) buffer: Vec<u8>,
+}
+
+/// What changes while a thread runs its load.
+pub(crate) struct Run {
+    pub(crate) moments: Moments,
+    pub(crate) open_loop: bool,
+    /// [`Plan::time_limit`].
+    limit: u64,
+    pace: Option<Pace>,
+    /// Measured requests that may still begin.
+    left: u64,
+    pub(crate) tally: Tally,
+}
+
+impl Run {
+    /// Whether no request begins any more.
+    fn stopped(&self, time: u64) -> bool {
+        match &self.pace {
+            _ if self.left == 0 => true,
+            None => time >= self.moments.end,
+            Some(pace) => pace.next() >= self.moments.end,
+        }
+    }
+
+    /// The intended time of the request to begin now, if there is one.
+    fn take(&mut self, time: u64) -> Option<u64> {
+        if self.stopped(time) {
+            return None;
+        }
+        let intended = match &mut self.pace {
+            None => time,
+            Some(pace) => pace.take(time)?,
+        };
+        if intended >= self.moments.start {
+            self.left -= 1;
+        }
+        Some(intended)
+    }
+}
+
+impl<'a> Worker<'a> {
+    pub(crate) fn new(plan: &'a Plan, requests: &'a [Prepared], thread: u32) -> Result<Self, Failure> {
+        let epoll =
+            epoll::create(CreateFlags::CLOEXEC).map_err(|e| Failure::System("create an epoll", e.into()))?;
+        let timer = Timer::new()?;
+        epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)
+            .map_err(|error| Failure::System("watch a timer", error.into()))?;
+        let count = share(u64::from(plan.connections), thread, plan.threads) as usize;
+        let digested = plan.verification == Verification::Full;
+        Ok(Self {
+            plan,
+            requests,
+            thread,
+            epoll,
+            timer,
+            slots: (0..count).map(|_| Slot::new(digested)).collect(),
+            idle: VecDeque::with_capacity(count),
+            resting: VecDeque::new(),
+            ramped: 0,
+            waiting: 0,
+            next_request: thread as usize,
+            next_source: thread as usize,
+            opened: 0,
+            refusal: None,
+            last_head: LastHead::default(),
+            buffer: vec![0; READ_SIZE],
+        })
+    }
+
+    /// Opens all connections, before the run. Gives how many are open.
+    pub(crate) fn open_all(&mut self) -> Result<usize, Failure> {
+        let mut events = Vec::with_capacity(EVENTS);
+        let limit = now() + span(self.plan.time_limit);
+        let (mut next, mut opening) = (0, 0);
+        loop {
+            while opening < OPENING_AT_ONCE && next < self.slots.len() {
+                if self.connect(next) {
+                    self.watch(next, true);
+                    self.slots[next].state = State::Opening;
+                    opening += 1;
+                }
+                next += 1;
+            }
+            if opening == 0 || now() > limit {
+                break;
+            }
+            self.wait(&mut events, limit)?;
+            for Event { flags, data, .. } in events.iter().copied().filter(|event| event.data.u64() != TIMER)
+            {
+                let slot = &mut self.slots[data.u64() as usize];
+                if slot.state == State::Opening {
+                    opening -= 1;
+                    slot.state = State::Idle;
+                    if let Some(Ok(Err(error))) = slot.socket.as_ref().map(sockopt::socket_error) {
+                        self.refusal = Some(error);
+                        slot.close();
+                    }
+                } else if flags.intersects(READABLE) {
+                    slot.close();
+                }
+            }
+        }
+        for slot in self.slots.iter_mut().filter(|slot| slot.state == State::Opening) {
+            slot.state = State::Idle;
+            slot.close();
+            self.refusal = Some(Errno::TIMEDOUT);
+        }
+        Ok(self.slots.iter().filter(|slot| slot.socket.is_some()).count())
+    }
+
+    /// Runs the load from its first moment to its last.
+    pub(crate) fn run(&mut self, moments: Moments, tally: Tally) -> Result<Tally, Failure> {
+        let mut run = Run {
+            moments,
+            open_loop: self.plan.model != LoadModel::Closed,
+            limit: span(self.plan.time_limit),
+            pace: Pace::new(self.plan.model, self.plan.seed, self.thread, self.plan.threads, moments.epoch),
+            left: match self.plan.length {
+                Length::Seconds(_) => u64::MAX,
+                Length::Requests(count) => share(count, self.thread, self.plan.threads),
+            },
+            tally,
+        };
+        let tick = (run.limit / 20).clamp(1_000_000, 100_000_000);
+        let mut next_tick = moments.epoch + tick;
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        let mut time = now();
+        loop {
+            if time >= next_tick {
+                self.time_out(&mut run, time);
+                next_tick = time + tick;
+            }
+            let woken = self.wake_slots(moments.epoch, time);
+            let due = self.dispatch(&mut run);
+            time = now();
+            if self.waiting == 0 && run.stopped(time) {
+                break;
+            }
+            if time > run.moments.end.saturating_add(run.limit + tick) {
+                self.give_up(&mut run, time);
+                break;
+            }
+            self.wait(&mut events, next_tick.min(woken).min(due))?;
+            for event in &events {
+                if event.data.u64() != TIMER {
+                    self.event(&mut run, event.data.u64() as usize, event.flags);
+                }
+            }
+            time = now();
+        }
+        Ok(run.tally.finish())
+    }
+
+    /// Begins what is due on connections that are free. Gives when the next is due, if it could begin then.
+    fn dispatch(&mut self, run: &mut Run) -> u64 {
+        while let Some(at) = self.idle.front().copied() {
+            let time = now();
+            let Some(intended) = run.take(time) else {
+                return match &run.pace {
+                    Some(pace) if !run.stopped(time) => pace.next(),
+                    _ => run.moments.end,
+                };
+            };
+            self.idle.pop_front();
+            self.begin(run, at as usize, intended, time);
+        }
+        u64::MAX
+    }
+
+    /// Lets slots take part that the ramp has reached or that have rested. Gives when the next will.
+    fn wake_slots(&mut self, epoch: u64, time: u64) -> u64 {
+        let (count, ramp) = (self.slots.len() as u64, span(self.plan.ramp));
+        let mut next = u64::MAX;
+        while self.ramped < self.slots.len() {
+            let turn = epoch + (u128::from(ramp) * self.ramped as u128 / u128::from(count)) as u64;
+            if turn > time {
+                next = turn;
+                break;
+            }
+            self.idle.push_back(self.ramped as u32);
+            self.ramped += 1;
+        }
+        while let Some((until, at)) = self.resting.front().copied() {
+            if until > time {
+                return next.min(until);
+            }
+            self.resting.pop_front();
+            self.idle.push_back(at);
+        }
+        next
+    }
+
+    /// Ends requests that have waited too long.
+    fn time_out(&mut self, run: &mut Run, time: u64) {
+        for at in 0..self.slots.len() {
+            let slot = &self.slots[at];
+            if slot.state == State::Waiting && time.saturating_sub(slot.begun) > run.limit {
+                self.fail(run, at, Fault::Timeout, time);
+            }
+        }
+    }
+
+    /// Counts what is still under way or was never sent.
+    fn give_up(&mut self, run: &mut Run, time: u64) {
+        for at in 0..self.slots.len() {
+            if self.slots[at].state == State::Waiting {
+                self.fail(run, at, Fault::Timeout, time);
+            }
+        }
+        if run.open_loop {
+            while let Some(intended) = run.take(time) {
+                let times = Times { intended, ..Times::default() };
+                if intended >= run.moments.start {
+                    run.tally.failure(Fault::Timeout, times, time);
+                }
+            }
+        }
+    }
+
+    /// Waits for events, at the latest until `wake`.
+    fn wait(&mut self, events: &mut Vec<Event>, wake: u64) -> Result<(), Failure> {
+        self.timer.set(wake)?;
+        events.clear();
+        match epoll::wait(&self.epoll, spare_capacity(events), None) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(Failure::System("wait for events", error.into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up() {
+        for (whole, threads) in [(64, 1), (65, 4), (3, 3), (10_000, 7)] {
+            let parts: Vec<u64> = (0..threads).map(|thread| share(whole, thread, threads)).collect();
+            assert_eq!(parts.iter().sum::<u64>(), whole);
+            assert!(parts.iter().max().unwrap() - parts.iter().min().unwrap() <= 1);
+        }
+    }
+}

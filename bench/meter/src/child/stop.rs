@@ -1,0 +1,170 @@
+//! Everything that must not outlive the run: process groups, quotas, scratch folders. On a signal all of it ends.
+
+use crate::cgroup::{Placed, remove_group};
+use crate::error::Error;
+use crate::process::{start_time, stats};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// What is kept until the end of the run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// A process group, to be ended.
+    Group(Pid),
+    /// A cgroup, to be emptied and removed.
+    Quota(Placed),
+    /// A folder, to be removed.
+    Folder(PathBuf),
+}
+
+static ALIVE: Mutex<Vec<Kept>> = Mutex::new(Vec::new());
+
+/// A signal is ending the run. Set under the lock of [`ALIVE`], so that nothing starts behind its back.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+fn alive() -> MutexGuard<'static, Vec<Kept>> {
+    // The list is whole after every operation on it, so a panic elsewhere spoils nothing.
+    ALIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps a thing on the list of what a signal ends; dropped, it takes it off.
+#[derive(Debug)]
+pub(crate) struct Registration(Kept);
+
+impl Registration {
+    /// Puts a thing on the list, best before it exists: ending what is not there does no harm.
+    pub(crate) fn of(kept: Kept) -> Result<Self, Error> {
+        Self::of_new(|| Ok((kept.clone(), ()))).map(|(registration, ())| registration)
+    }
+
+    /// Makes a thing and puts it on the list in one step that a signal cannot split.
+    pub(crate) fn of_new<T>(make: impl FnOnce() -> Result<(Kept, T), Error>) -> Result<(Self, T), Error> {
+        let mut alive = alive();
+        if ending() {
+            return Err(Error::Ending);
+        }
+        let (kept, thing) = make()?;
+        alive.push(kept.clone());
+        Ok((Self(kept), thing))
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let mut alive = alive();
+        if let Some(at) = alive.iter().position(|kept| *kept == self.0) {
+            alive.swap_remove(at);
+        }
+    }
+}
+
+/// Sees to it that SIGINT (Ctrl-C), SIGTERM and SIGHUP end all that was started, remove quotas and scratch folders, and
+/// then exit with status 130. `last_words` is called first: say there that the run ends, and bring results to disk.
+///
+/// # Errors
+/// When another handler was set before.
+pub fn stop_all_on_signal(last_words: impl Fn() + Send + 'static) -> Result<(), Error> {
+    ctrlc::set_handler(move || {
+        last_words();
+        stop_all();
+        std::process::exit(130);
+    })
+    .map_err(|error| Error::Lacking(format!("no signal handler could be set: {error}")))
+}
+
+/// Whether a signal is ending the run.
+pub fn ending() -> bool {
+    ENDING.load(Ordering::SeqCst)
+}
+
+/// Waits for the exit if a signal is ending the run, so that nobody reports a trial whose children vanished as failed.
+pub fn wait_if_ending() {
+    while ending() {
+        sleep(Duration::from_millis(50));
+    }
+}
+
+fn stop_all() {
+    let kept: Vec<Kept> = {
+        let alive = alive();
+        ENDING.store(true, Ordering::SeqCst);
+        alive.clone()
+    };
+    let groups: Vec<Pid> =
+        kept.iter().filter_map(|kept| if let Kept::Group(pid) = kept { Some(*pid) } else { None }).collect();
+    end_groups(&groups, Duration::from_millis(300), || false);
+    for kept in kept {
+        match kept {
+            Kept::Group(_) => {}
+            Kept::Quota(group) => {
+                remove_group(&group);
+            }
+            Kept::Folder(folder) => {
+                let _ = std::fs::remove_dir_all(folder);
+            }
+        }
+    }
+}
+
+/// Ends process groups with their descendants: SIGTERM, then after `patience`, or as soon as `gone` says so, SIGKILL for
+/// what is left, also for descendants that left the group.
+pub(super) fn end_groups(groups: &[Pid], patience: Duration, mut gone: impl FnMut() -> bool) {
+    let family: Vec<(u32, u64)> = groups
+        .iter()
+        .filter_map(|group| u32::try_from(group.as_raw_nonzero().get()).ok())
+        .flat_map(|root| stats(root.into()).into_iter().map(|(pid, stat)| (pid, stat.start)))
+        .collect();
+    for group in groups {
+        let _ = kill_process_group(*group, Signal::TERM);
+    }
+    let deadline = Instant::now() + patience;
+    while Instant::now() < deadline
+        && !gone()
+        && groups.iter().any(|group| test_kill_process_group(*group).is_ok())
+    {
+        sleep(Duration::from_millis(4));
+    }
+    for group in groups {
+        let _ = kill_process_group(*group, Signal::KILL);
+    }
+    for (pid, start) in family {
+        // The start time guards against an id that was given to somebody else meanwhile.
+        if start_time(pid) == Some(start)
+            && let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw)
+        {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listed(path: &str) -> usize {
+        alive().iter().filter(|kept| **kept == Kept::Folder(path.into())).count()
+    }
+
+    #[test]
+    fn a_registration_lasts_as_long_as_its_guard_and_takes_only_itself_off() {
+        let folder = || Kept::Folder("/no/such/folder/of/a/test".into());
+        let one = Registration::of(folder()).unwrap();
+        let two = Registration::of(folder()).unwrap();
+        assert_eq!(listed("/no/such/folder/of/a/test"), 2);
+        drop(one);
+        assert_eq!(listed("/no/such/folder/of/a/test"), 1);
+        drop(two);
+        assert_eq!(listed("/no/such/folder/of/a/test"), 0);
+    }
+
+    #[test]
+    fn what_could_not_be_made_is_not_listed() {
+        let made = Registration::of_new(|| Err::<(Kept, ()), _>(Error::Lacking("nothing".into())));
+        assert_eq!(made.unwrap_err().to_string(), "nothing");
+        assert!(!ending());
+    }
+}

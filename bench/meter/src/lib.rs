@@ -1,0 +1,92 @@
+//! What a process tree and the machine used while a trial ran; and the children, quotas, ports and folders of a trial,
+//! none of which outlives it.
+//!
+//! | module | what it tells or does |
+//! |---|---|
+//! | [`process`] | CPU time by tree and thread, context switches, memory |
+//! | [`machine`] | how each core spent its time, what machine this is |
+//! | [`network`] | listen overflows, retransmits, connections of a port |
+//! | [`sampler`] | all that once a second, as a series |
+//! | [`trial`] | all that for one trial, as [`evidence`] for the record |
+//! | [`cgroup`] | CPU quotas: ours, and those somebody set on us |
+//! | [`child`] | programs that are pinned, limited, and never left behind |
+//! | [`ports`], [`Scratch`] | where servers listen, where files go |
+//!
+//! # What did this program use?
+//! ```
+//! use std::time::Duration;
+//! use tollgate_lab_meter::{child::Launch, machine::allowed_cores, process::Snapshot};
+//!
+//! let core = allowed_cores()?[0];
+//! let server = Launch::new("sleep").arguments(["5"]).cores(&[core]).start()?;
+//! let before = Snapshot::take(server.id());
+//! std::thread::sleep(Duration::from_millis(20));
+//! let used = Snapshot::take(server.id()).since(&before);
+//! assert_eq!(used.total_ns, used.user_ns + used.system_ns);
+//! for thread in &used.threads {
+//!     assert!(thread.ns <= used.total_ns, "{}: {} ns", thread.name, thread.ns);
+//! }
+//! # Ok::<(), tollgate_lab_meter::Error>(())
+//! ```
+//!
+//! # One trial, as evidence
+//! ```no_run
+//! use tollgate_lab_meter::cgroup::Quota;
+//! use tollgate_lab_meter::child::{Launch, stop_all_on_signal};
+//! use tollgate_lab_meter::trial::{Part, Parts, TrialMeter};
+//!
+//! // Once a run: Ctrl-C ends every child, removes quotas and scratch folders, and exits with 130.
+//! stop_all_on_signal(|| eprintln!("stopped; results so far are kept"))?;
+//!
+//! let quota = Quota::create("gateway", 0.5, Some(1 << 30))?;
+//! let gateway = Launch::new("nginx").arguments(["-c", "/etc/gateway.conf"]).cores(&[0]).quota(&quota).start()?;
+//! let origin = Launch::new("origin").cores(&[1]).start()?;
+//! let mut tool = Launch::new("wrk").arguments(["-d10s", "http://127.0.0.1:10000/"]).cores(&[1]).start()?;
+//!
+//! let meter = TrialMeter::begin(Parts {
+//!     target: Some(Part { subject: gateway.id().into(), quota: Some(&quota) }),
+//!     origin: Some(Part::tree(origin.id())),
+//!     generator: Some(Part::tree(tool.id())),
+//!     origin_port: Some(10_001),
+//!     sampler_cores: vec![1],
+//!     ..Parts::default()
+//! })?;
+//! std::thread::sleep(std::time::Duration::from_secs(8));
+//! let (evidence, series) = meter.finish()?;
+//!
+//! // What the tool used in its whole life, to the microsecond.
+//! let ended = tool.wait(std::time::Duration::from_secs(10))?;
+//! # let _ = (evidence, series, ended);
+//! # Ok::<(), tollgate_lab_meter::Error>(())
+//! ```
+//!
+//! A generator inside the laboratory's own process is `Part { subject: Subject::Process(std::process::id()), .. }`: its
+//! tree would hold the gateway and the origin as well.
+
+pub mod cgroup;
+pub mod child;
+pub mod error;
+pub mod evidence;
+pub mod machine;
+pub mod network;
+mod owner;
+pub mod ports;
+pub mod process;
+pub mod sampler;
+mod scratch;
+pub mod trial;
+
+pub use error::Error;
+pub use scratch::Scratch;
+
+/// The part of `total` that `part` is of `whole`; 0 of nothing.
+fn part_of(total: u64, part: u64, whole: u64) -> u64 {
+    let exact = u128::from(total) * u128::from(part) / u128::from(whole).max(1);
+    u64::try_from(exact).unwrap_or(u64::MAX)
+}
+
+/// Tells that this machine cannot run a test; past the test runner, which hides what a test that passed has printed.
+#[cfg(test)]
+fn skipped(why: &str) {
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("SKIPPED: {why}\n").as_bytes());
+}

@@ -1,0 +1,9 @@
+//! The machine a trial ran on: how busy each core was, and what kind of machine it is.
+
+mod affinity;
+mod cores;
+mod facts;
+
+pub use affinity::{CorePair, allowed_cores, siblings};
+pub use cores::{CoreShare, CoreTimes};
+pub use facts::{Facts, file_limit, load_average, raise_file_limit};

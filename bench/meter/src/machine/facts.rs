@@ -1,0 +1,110 @@
+//! What kind of machine this is, for the record of where a figure comes from.
+
+use super::affinity::allowed_cores;
+use crate::cgroup::OwnLimits;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::{Deserialize, Serialize};
+use std::fs;
+
+/// The machine as this process sees it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// The CPU's model as the kernel tells it, else the architecture.
+    pub cpu: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// Main memory, KiB.
+    pub memory_kib: u64,
+    /// The cores this process may run on.
+    pub cores: Vec<usize>,
+    /// How many cores it may use: those, or less by a CPU quota. A fraction when a quota says so.
+    pub usable_cores: f64,
+    /// The CPU quota that someone set on this process or around it, in cores: such a limit that nobody knew of has
+    /// spoilt published comparisons.
+    pub cpu_quota: Option<f64>,
+    /// The memory limit on this process or around it, KiB.
+    pub memory_limit_kib: Option<u64>,
+    /// Open files that a process may have (soft limit): the bound on connections.
+    pub file_limit: u64,
+}
+
+impl Facts {
+    /// Reads them all. What the kernel does not tell stays empty or 0.
+    pub fn read() -> Self {
+        let cores = allowed_cores().unwrap_or_default();
+        let limits = OwnLimits::read();
+        let quota = limits.cpu_quota.as_ref().map(|quota| quota.cores);
+        Self {
+            cpu: cpu_name(&read("/proc/cpuinfo")),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            memory_kib: crate::process::number_after(&read("/proc/meminfo"), "MemTotal:").unwrap_or(0),
+            usable_cores: quota.unwrap_or(f64::INFINITY).min(cores.len() as f64),
+            cores,
+            cpu_quota: quota,
+            memory_limit_kib: limits.memory_bytes.map(|bytes| bytes / 1024),
+            file_limit: file_limit(),
+        }
+    }
+}
+
+/// Load averages over 1, 5 and 15 minutes: how many threads wanted a CPU. 0 where the kernel does not tell.
+pub fn load_average() -> [f64; 3] {
+    parse_load(&read("/proc/loadavg"))
+}
+
+fn parse_load(text: &str) -> [f64; 3] {
+    let mut words = text.split_ascii_whitespace();
+    [(); 3].map(|()| {
+        words.next().and_then(|word| word.parse().ok()).filter(|load: &f64| load.is_finite()).unwrap_or(0.0)
+    })
+}
+
+/// The soft limit on open files of this process; `u64::MAX` when there is none.
+pub fn file_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Raises the soft limit on open files to the hard one, for this process and its children; returns the limit now.
+pub fn raise_file_limit() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    // A refusal leaves the limit as it is, and the caller is told the one in force.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    file_limit()
+}
+
+fn cpu_name(info: &str) -> String {
+    info.lines().find_map(|line| line.strip_prefix("model name")).map_or_else(
+        || std::env::consts::ARCH.to_owned(),
+        |rest| rest.trim_start_matches([':', '\t', ' ']).to_owned(),
+    )
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_is_described() {
+        let facts = Facts::read();
+        assert!(!facts.cpu.is_empty() && facts.kernel.contains('.'), "{facts:?}");
+        assert!(facts.memory_kib > 1_024 && facts.file_limit > 0, "{facts:?}");
+        assert!(facts.usable_cores > 0.0 && facts.usable_cores <= facts.cores.len() as f64, "{facts:?}");
+    }
+
+    #[test]
+    fn names_and_loads() {
+        assert_eq!(cpu_name("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\n"), "Some CPU @ 2 GHz");
+        assert_eq!(cpu_name("nothing"), std::env::consts::ARCH);
+        assert_eq!(parse_load("0.22 0.49 0.92 3/114 20486\n"), [0.22, 0.49, 0.92]);
+        assert_eq!(parse_load("NaN"), [0.0; 3]);
+    }
+
+    #[test]
+    fn the_file_limit_ends_at_the_hard_one() {
+        assert_eq!(raise_file_limit(), getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX));
+    }
+}

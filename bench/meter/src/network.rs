@@ -1,0 +1,9 @@
+//! What the network stack did: listen overflows, retransmits, and how many connections an end had.
+
+mod connections;
+mod counters;
+mod tally;
+
+pub use connections::{ConnectionCount, End, count_connections};
+pub use counters::{NetCounters, NetDelta};
+pub use tally::{ConnectionTally, Opened};

@@ -1,0 +1,15 @@
+//! What a process tree has used: CPU time by thread, context switches, memory. Read from `/proc`.
+
+mod memory;
+mod procfs;
+mod snapshot;
+mod tree;
+mod used;
+
+pub(crate) use memory::resident_kib;
+pub use memory::{Memory, reset_peak};
+pub(crate) use procfs::number_after;
+pub use snapshot::Snapshot;
+pub use tree::{Subject, process_ids};
+pub(crate) use tree::{start_time, stats};
+pub use used::{Clock, ThreadUsed, Used};

@@ -1,0 +1,109 @@
+//! Memory of a process tree.
+
+use super::procfs::number_after;
+use super::tree::{Subject, process_ids};
+use crate::error::Error;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+
+/// Memory of a process tree in KiB.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// Resident set, KiB; a page shared by two processes of the tree counts twice (`VmRSS`).
+    pub rss_kib: u64,
+    /// Proportional set, KiB: shared pages divided among their users. `None` where it may not be read, which is so
+    /// for processes of other users.
+    pub pss_kib: Option<u64>,
+    /// Sum of each process's largest resident set since its start or the last [`reset_peak`], KiB (`VmHWM`).
+    /// Processes that ended are not in it.
+    pub peak_kib: u64,
+}
+
+impl Memory {
+    /// Reads the subject's memory as of now.
+    ///
+    /// The proportional set makes the kernel walk the page tables, with the subject's memory map locked: read it at
+    /// the ends of a trial and not in it.
+    pub fn read(subject: impl Into<Subject>) -> Self {
+        let mut sum = Self { pss_kib: Some(0), ..Self::default() };
+        for pid in process_ids(subject) {
+            let status = read(pid, "status");
+            // A zombie, or a kernel thread, has no memory and no such lines.
+            let Some(rss) = number_after(&status, "VmRSS:") else { continue };
+            sum.rss_kib += rss;
+            sum.peak_kib += number_after(&status, "VmHWM:").unwrap_or(rss);
+            let pss = number_after(&read(pid, "smaps_rollup"), "Pss:");
+            sum.pss_kib = sum.pss_kib.zip(pss).map(|(sum, pss)| sum + pss);
+        }
+        sum
+    }
+
+    /// The fairest single figure, KiB: the proportional set where known, else the resident set.
+    pub fn own_kib(&self) -> u64 {
+        self.pss_kib.unwrap_or(self.rss_kib)
+    }
+}
+
+/// The resident sets alone, KiB: cheap enough to sample.
+pub(crate) fn resident_kib(pids: impl IntoIterator<Item = u32>) -> u64 {
+    pids.into_iter().filter_map(|pid| number_after(&read(pid, "status"), "VmRSS:")).sum()
+}
+
+/// Sets the peak resident set of each process back to its present one (`proc(5)`, `clear_refs`, value 5).
+///
+/// # Errors
+/// When a process that still lives may not be reset (it belongs to another user): the peaks then still count from
+/// the start of that process.
+pub fn reset_peak(subject: impl Into<Subject>) -> Result<(), Error> {
+    for pid in process_ids(subject) {
+        let path = format!("/proc/{pid}/clear_refs");
+        if let Err(error) = fs::write(&path, "5")
+            && error.kind() == std::io::ErrorKind::PermissionDenied
+        {
+            return Err(Error::file(Path::new(&path), error));
+        }
+    }
+    Ok(())
+}
+
+fn read(pid: u32, file: &str) -> String {
+    fs::read(format!("/proc/{pid}/{file}"))
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_touched_shows_and_its_peak_can_be_forgotten() {
+        const KIB: usize = 64 * 1024;
+        let me = Subject::Process(std::process::id());
+        let before = Memory::read(me);
+        let block = std::hint::black_box(vec![1u8; KIB * 1024]);
+        let full = Memory::read(me);
+        assert!(full.rss_kib >= before.rss_kib + KIB as u64 / 2, "{before:?} {full:?}");
+        assert!(full.peak_kib >= full.rss_kib);
+        assert!(full.own_kib() > 0 && full.own_kib() <= full.rss_kib + 1_024, "{full:?}");
+        drop(block);
+        reset_peak(me).unwrap();
+        let after = Memory::read(me);
+        assert!(after.peak_kib + KIB as u64 / 2 < full.peak_kib, "{full:?} {after:?}");
+    }
+
+    #[test]
+    fn nobody_has_no_memory() {
+        let nobody = Memory::read(99_999_999);
+        assert_eq!(nobody, Memory { rss_kib: 0, pss_kib: Some(0), peak_kib: 0 });
+        assert!(reset_peak(99_999_999).is_ok());
+    }
+
+    #[test]
+    fn resident_sets_add_up() {
+        let me = std::process::id();
+        assert!(resident_kib([me, me]) > resident_kib([me]));
+        assert_eq!(resident_kib([99_999_999]), 0);
+    }
+}

@@ -1,0 +1,290 @@
+//! Result files: appended line by line, read whole.
+
+use crate::FORMAT;
+use crate::measured::{Ceiling, Received, Trial, Verdict};
+use crate::plan::{Cell, Header, SystemUsed};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::{self, BufRead, Write};
+
+/// A line of a result file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "line", rename_all = "kebab-case")]
+pub enum Line {
+    /// The first line.
+    Header(Box<Header>),
+    /// A system that the study names.
+    System(SystemUsed),
+    /// A cell of the study.
+    Cell(Cell),
+    /// What the origin received from a system.
+    Received(Received),
+    /// The direct ceiling before a round.
+    Ceiling(Ceiling),
+    /// A measurement.
+    Trial(Box<Trial>),
+    /// What a cell says about a system. A later one for the same cell and system replaces an earlier one.
+    Verdict(Verdict),
+    /// A sentence that the report prints under a section ("" for the whole).
+    Note {
+        /// The section's title.
+        section: String,
+        /// Markdown.
+        text: String,
+    },
+    /// A named table of a study's own, such as seed 0's capacity plan: printed as it is.
+    Table {
+        /// The section's title.
+        section: String,
+        /// Column heads.
+        head: Vec<String>,
+        /// Rows, each as long as the head.
+        rows: Vec<Vec<String>>,
+    },
+    /// The run came to its end.
+    End {
+        /// Seconds it took.
+        seconds: f64,
+        /// Whether it was stopped before its end.
+        stopped: bool,
+    },
+}
+
+/// A result file, sorted into its parts; order is kept within each.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Results {
+    /// The first line.
+    pub header: Header,
+    /// Systems.
+    pub systems: Vec<SystemUsed>,
+    /// Cells.
+    pub cells: Vec<Cell>,
+    /// What the origin received.
+    pub received: Vec<Received>,
+    /// Direct ceilings.
+    pub ceilings: Vec<Ceiling>,
+    /// Measurements.
+    pub trials: Vec<Trial>,
+    /// Verdicts, the last for each cell and system.
+    pub verdicts: Vec<Verdict>,
+    /// Notes: section and Markdown.
+    pub notes: Vec<(String, String)>,
+    /// Tables: section, head, rows.
+    pub tables: Vec<(String, Vec<String>, Vec<Vec<String>>)>,
+    /// Seconds and whether it was stopped early, once it ended.
+    pub end: Option<(f64, bool)>,
+}
+
+impl Results {
+    /// Trials of a cell and system.
+    pub fn trials_of<'a>(&'a self, cell: &'a str, system: &'a str) -> impl Iterator<Item = &'a Trial> {
+        self.trials.iter().filter(move |trial| trial.cell == cell && trial.system == system)
+    }
+
+    /// The verdict on a system in a cell.
+    pub fn verdict_of(&self, cell: &str, system: &str) -> Option<&Verdict> {
+        self.verdicts.iter().find(|verdict| verdict.cell == cell && verdict.system == system)
+    }
+}
+
+/// Why a result file cannot be read.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The file itself.
+    Io(io::Error),
+    /// A line that is no [`Line`]: its number from 1 and what is wrong.
+    Line(usize, String),
+    /// The first line is no header.
+    NoHeader,
+    /// A newer format than this reader's.
+    Newer(u32),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "{error}"),
+            Self::Line(number, what) => write!(f, "line {number}: not a line of a result file: {what}"),
+            Self::NoHeader => {
+                write!(f, "line 1: expected the header of a result file ({{\"line\":\"header\",...}})")
+            }
+            Self::Newer(format) => {
+                write!(f, "written in format {format}; this version reads formats up to {FORMAT}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Writes one line.
+///
+/// # Errors
+/// Those of the writer.
+pub fn append(out: &mut impl Write, line: &Line) -> io::Result<()> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    out.write_all(&text)
+}
+
+/// Reads a whole file. A last line that was cut off (the run was killed while it wrote) is left out.
+///
+/// # Errors
+/// See [`ReadError`].
+pub fn read(input: impl BufRead) -> Result<Results, ReadError> {
+    let mut lines = input.split(b'\n').enumerate().peekable();
+    let mut results: Option<Results> = None;
+    while let Some((at, line)) = lines.next() {
+        let line = line?;
+        if line.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        let parsed = match serde_json::from_slice::<Line>(&line) {
+            Ok(parsed) => parsed,
+            Err(error) if error.is_eof() && lines.peek().is_none() && results.is_some() => break,
+            Err(error) => return Err(ReadError::Line(at + 1, error.to_string())),
+        };
+        match (&mut results, parsed) {
+            (None, Line::Header(header)) if header.format > FORMAT => {
+                return Err(ReadError::Newer(header.format));
+            }
+            (None, Line::Header(header)) => results = Some(empty(*header)),
+            (None, _) => return Err(ReadError::NoHeader),
+            (Some(results), line) => add(results, line),
+        }
+    }
+    results.ok_or(ReadError::NoHeader)
+}
+
+fn empty(header: Header) -> Results {
+    Results {
+        header,
+        systems: Vec::new(),
+        cells: Vec::new(),
+        received: Vec::new(),
+        ceilings: Vec::new(),
+        trials: Vec::new(),
+        verdicts: Vec::new(),
+        notes: Vec::new(),
+        tables: Vec::new(),
+        end: None,
+    }
+}
+
+fn add(results: &mut Results, line: Line) {
+    match line {
+        // A continued run writes its own header; the first one stands.
+        Line::Header(_) => results.end = None,
+        Line::System(system) => {
+            results.systems.retain(|other| other.name != system.name);
+            results.systems.push(system);
+        }
+        Line::Cell(cell) => {
+            if results.cells.iter().all(|other| other.id != cell.id) {
+                results.cells.push(cell);
+            }
+        }
+        Line::Received(received) => {
+            results.received.retain(|other| other.system != received.system);
+            results.received.push(received);
+        }
+        Line::Ceiling(ceiling) => results.ceilings.push(ceiling),
+        Line::Trial(trial) => results.trials.push(*trial),
+        Line::Verdict(verdict) => {
+            results.verdicts.retain(|other| (&other.cell, &other.system) != (&verdict.cell, &verdict.system));
+            results.verdicts.push(verdict);
+        }
+        Line::Note { section, text } => results.notes.push((section, text)),
+        Line::Table { section, head, rows } => {
+            results.tables.retain(|(other, other_head, _)| (other, other_head) != (&section, &head));
+            results.tables.push((section, head, rows));
+        }
+        Line::End { seconds, stopped } => results.end = Some((seconds, stopped)),
+    }
+}
+
+/// The JSON Schema of a line.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Line).to_value()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Host;
+
+    fn header() -> Line {
+        Line::Header(Box::new(Header {
+            format: FORMAT,
+            study: "toll".into(),
+            title: "The toll".into(),
+            about: String::new(),
+            seed: 7,
+            command: "tollgate bench run toll --seed 7".into(),
+            started: "2026-01-02T03:04:05Z".into(),
+            version: "0.1.0".into(),
+            host: Host::default(),
+            scaled: vec![],
+            baseline: None,
+            planned_seconds: 60.0,
+        }))
+    }
+
+    fn note(text: &str) -> Line {
+        Line::Note { section: String::new(), text: text.into() }
+    }
+
+    fn file(lines: &[Line]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for line in lines {
+            append(&mut out, line).unwrap();
+        }
+        out
+    }
+
+    #[test]
+    fn a_file_comes_back_as_written() {
+        let results =
+            read(&file(&[header(), note("a"), Line::End { seconds: 3.0, stopped: false }])[..]).unwrap();
+        assert_eq!(results.header.seed, 7);
+        assert_eq!(results.notes, [(String::new(), "a".to_owned())]);
+        assert_eq!(results.end, Some((3.0, false)));
+    }
+
+    #[test]
+    fn a_cut_last_line_is_left_out_and_a_cut_line_before_is_an_error() {
+        let whole = file(&[header(), note("kept"), note("cut")]);
+        let results = read(&whole[..whole.len() - 9]).unwrap();
+        assert_eq!(results.notes.len(), 1);
+        let mut broken = whole[..whole.len() - 9].to_vec();
+        broken.extend_from_slice(b"\n");
+        broken.extend(file(&[note("after")]));
+        assert!(matches!(read(&broken[..]), Err(ReadError::Line(3, _))));
+    }
+
+    #[test]
+    fn other_files_are_refused_by_name() {
+        assert!(matches!(read(&file(&[note("x")])[..]), Err(ReadError::NoHeader)));
+        assert!(matches!(read(&b""[..]), Err(ReadError::NoHeader)));
+        let Line::Header(mut newer) = header() else { unreachable!() };
+        newer.format = FORMAT + 1;
+        assert!(matches!(read(&file(&[Line::Header(newer)])[..]), Err(ReadError::Newer(_))));
+    }
+
+    #[test]
+    fn the_schema_names_every_kind_of_line() {
+        let text = schema().to_string();
+        for kind in
+            ["header", "system", "cell", "received", "ceiling", "trial", "verdict", "note", "table", "end"]
+        {
+            assert!(text.contains(&format!("\"{kind}\"")), "{kind} is not in the schema");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What a load generator saw, in one form for every tool.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How requests were offered.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum LoadModel {
+    /// The next request leaves when the last answer is in: as fast as the system answers.
+    Closed,
+    /// So many requests a second over all connections, evenly spaced, whether or not answers come.
+    Constant {
+        /// Requests a second.
+        rps: f64,
+    },
+    /// Requests with exponentially distributed gaps, from a seed.
+    Poisson {
+        /// Requests a second on average.
+        rps: f64,
+    },
+}
+
+impl LoadModel {
+    /// The offered rate in requests a second; `None` for a closed loop.
+    pub fn rps(self) -> Option<f64> {
+        match self {
+            Self::Closed => None,
+            Self::Constant { rps } | Self::Poisson { rps } => Some(rps),
+        }
+    }
+}
+
+/// How closely the tool looked at each response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verification {
+    /// Status, length and hash of the body.
+    Full,
+    /// Status of each response.
+    Status,
+    /// Only whether a response came.
+    Presence,
+}
+
+/// Requests that did not end with the expected response, by what went wrong; each request counts once.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Failures {
+    /// A connection could not be opened.
+    pub connect: u64,
+    /// The connection ended or broke before the response was whole.
+    pub read: u64,
+    /// The request could not be written.
+    pub write: u64,
+    /// No whole response within the tool's time limit.
+    pub timeout: u64,
+    /// Another status than expected (2xx where nothing was said).
+    pub status: u64,
+    /// A body of another length.
+    pub length: u64,
+    /// A body with other bytes.
+    pub body: u64,
+    /// Bytes that are no HTTP response.
+    pub protocol: u64,
+}
+
+impl Failures {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.connect
+            + self.read
+            + self.write
+            + self.timeout
+            + self.status
+            + self.length
+            + self.body
+            + self.protocol
+    }
+}
+
+/// Times of many requests, microseconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Distribution {
+    /// How many times are in it.
+    pub count: u64,
+    /// Arithmetic mean.
+    pub mean_us: f64,
+    /// Standard deviation; `None` where a tool does not say.
+    pub stdev_us: Option<f64>,
+    /// Smallest; `None` where a tool does not say.
+    pub min_us: Option<f64>,
+    /// Largest; `None` where a tool does not say.
+    pub max_us: Option<f64>,
+    /// Percentiles (0-100) in rising order, each with its time.
+    pub percentiles: Vec<(f64, f64)>,
+    /// The whole histogram: HdrHistogram V2, deflated, base64, of nanoseconds. `None` where a tool tells only
+    /// percentiles; such distributions cannot be merged.
+    pub histogram: Option<String>,
+}
+
+impl Distribution {
+    /// The time at a percentile that is in the list (within 0.0005 of it).
+    pub fn percentile(&self, wanted: f64) -> Option<f64> {
+        self.percentiles.iter().find(|(at, _)| (at - wanted).abs() < 0.000_5).map(|(_, time)| *time)
+    }
+}
+
+/// One second of a run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// Seconds from the start of the run to the start of the window.
+    pub start: f64,
+    /// Length in seconds.
+    pub seconds: f64,
+    /// Verified responses.
+    pub ok: u64,
+    /// Failed requests.
+    pub failed: u64,
+    /// 99th percentile of response time within the window.
+    pub p99_us: Option<f64>,
+}
+
+/// What one run of a load generator came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoadResult {
+    /// `builtin`, `wrk`, `ab`...
+    pub tool: String,
+    /// As the tool tells it.
+    pub tool_version: String,
+    /// The command line, program first.
+    pub command: Vec<String>,
+    /// Threads of the generator.
+    pub threads: u32,
+    /// Connections that were really opened at once (wrk opens a multiple of its threads).
+    pub connections: u32,
+    /// Whether connections were kept between requests.
+    pub keep_alive: bool,
+    /// How requests were offered.
+    pub model: LoadModel,
+    /// How closely each response was looked at.
+    pub verification: Verification,
+    /// Seconds measured, by the tool's clock.
+    pub seconds: f64,
+    /// Requests sent; `None` where the tool does not say.
+    pub sent: Option<u64>,
+    /// Responses that passed the verification.
+    pub ok: u64,
+    /// The others.
+    pub failures: Failures,
+    /// Responses by status; empty where the tool does not say.
+    pub statuses: BTreeMap<u16, u64>,
+    /// Bytes of response bodies, where the tool counts them.
+    pub body_bytes: Option<u64>,
+    /// Connections opened over the whole run, where the tool counts them.
+    pub connections_opened: Option<u64>,
+    /// From the intended send time to the last byte of the response: free of coordinated omission. `None` for a
+    /// closed loop, which has no intended time, and for tools that do not tell.
+    pub response_time: Option<Distribution>,
+    /// From the real send time (the first byte written) to the last byte: blind to a generator that waits.
+    pub service_time: Option<Distribution>,
+    /// From the intended to the real send time: the generator's own lateness.
+    pub send_lag: Option<Distribution>,
+    /// The run by the second, where the tool tells it.
+    pub windows: Vec<Window>,
+}
+
+impl LoadResult {
+    /// Verified responses a second.
+    pub fn rps(&self) -> f64 {
+        if self.seconds > 0.0 { self.ok as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Latency that a reader should see first: corrected where known.
+    pub fn latency(&self) -> Option<&Distribution> {
+        self.response_time.as_ref().or(self.service_time.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_percentiles() {
+        let times = Distribution { percentiles: vec![(50.0, 100.0), (99.9, 900.0)], ..Default::default() };
+        assert_eq!(times.percentile(99.9), Some(900.0));
+        assert_eq!(times.percentile(99.0), None);
+        assert_eq!(LoadModel::Constant { rps: 5.0 }.rps(), Some(5.0));
+        assert_eq!(LoadModel::Closed.rps(), None);
+    }
+
+    #[test]
+    fn failures_add_up_and_a_new_kind_is_an_error() {
+        let failures = Failures { connect: 1, timeout: 2, protocol: 4, ..Default::default() };
+        assert_eq!(failures.total(), 7);
+        assert!(serde_json::from_str::<Failures>(r#"{"connect":1,"weather":1}"#).is_err());
+    }
+}

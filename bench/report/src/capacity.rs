@@ -1,0 +1,265 @@
+//! From costs to cores: what a rate needs of each system, and the founding document's plan of a cluster.
+
+use crate::figures::{CellReport, Report};
+use crate::table::{Column, Group, Table, Text, Tone};
+use crate::{estimate, number, terminal};
+use serde::Serialize;
+use tollgate_lab_record::{Results, Summary};
+use tollgate_lab_stats::advice::{self, Advice, Basis, NoAdvice, Point};
+use tollgate_lab_stats::capacity::{Cluster, NotPossible, WHY_PRINTED_DIFFERS, ceiling, cores_needed};
+
+/// Cores that a system needs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Need {
+    /// System.
+    pub system: String,
+    /// Its title.
+    pub title: String,
+    /// Microseconds of CPU a request.
+    pub cost_us: Summary,
+    /// Cores, with the cost's interval.
+    pub cores: Summary,
+}
+
+/// Cores for a rate, by the costs of one cell.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Capacity {
+    /// The cell's id.
+    pub cell: String,
+    /// Its title.
+    pub title: String,
+    /// Rate, requests a second.
+    pub rps: f64,
+    /// Share of each core that is to be used.
+    pub utilisation: f64,
+    /// Systems, the fewest cores first.
+    pub needs: Vec<Need>,
+    /// Systems that the cell names and that have no cost, with why.
+    pub without: Vec<String>,
+}
+
+/// Why there is no plan.
+#[derive(Debug, Clone, PartialEq)]
+pub enum NoCapacity {
+    /// No cell has the cost of a system at an offered rate, or not the one that was asked for.
+    NoCell {
+        /// Cells that would do.
+        usable: Vec<String>,
+    },
+    /// An input is out of range.
+    Input(NotPossible),
+}
+
+impl std::fmt::Display for NoCapacity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoCell { usable } if usable.is_empty() => write!(
+                f,
+                "capacity: expected a result with a cell at an offered rate, which alone gives a cost that can be planned with; \
+                 run a study that has one, such as `toll`"
+            ),
+            Self::NoCell { usable } => {
+                write!(f, "capacity: no such cell at an offered rate; there are: {}", usable.join(", "))
+            }
+            Self::Input(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl std::error::Error for NoCapacity {}
+
+/// Cores that each system needs for `rps` requests a second when each core may be used to `utilisation` (0 to 1), by the costs of
+/// the cell `cell`, or of the decision table's.
+///
+/// # Errors
+/// No such cell, or a rate or utilisation out of range.
+pub fn capacity(
+    results: &Results,
+    rps: f64,
+    utilisation: f64,
+    cell: Option<&str>,
+) -> Result<Capacity, NoCapacity> {
+    let report = Report::new(results);
+    let usable = |cell: &&CellReport| {
+        cell.offered.is_some()
+            && cell.rows.iter().any(|row| row.figures().is_some_and(|figures| figures.cpu_us.is_some()))
+    };
+    let cells: Vec<&CellReport> =
+        report.sections.iter().flat_map(|section| &section.cells).filter(usable).collect();
+    let wanted = cell.or(report.decision.as_ref().map(|decision| decision.cell.as_str()));
+    let Some(cell) = cells.iter().find(|cell| Some(cell.id.as_str()) == wanted) else {
+        return Err(NoCapacity::NoCell { usable: cells.iter().map(|cell| cell.id.clone()).collect() });
+    };
+    let mut needs = Vec::new();
+    let mut without = Vec::new();
+    for row in cell.rows.iter().filter(|row| row.system != "direct") {
+        let Some(cost) = row.figures().and_then(|figures| figures.cpu_us) else {
+            let why = row.why_not().unwrap_or_else(|| "no CPU cost was measured".to_owned());
+            without.push(format!("{}: {why}", row.title));
+            continue;
+        };
+        let cores =
+            cores_needed(rps, &estimate::as_interval(cost), utilisation).map_err(NoCapacity::Input)?;
+        needs.push(Need {
+            system: row.system.clone(),
+            title: row.title.clone(),
+            cost_us: cost,
+            cores: Summary {
+                estimate: cores.estimate,
+                low: cores.low,
+                high: cores.high,
+                rounds: cost.rounds,
+            },
+        });
+    }
+    needs.sort_by(|a, b| a.cores.estimate.total_cmp(&b.cores.estimate));
+    Ok(Capacity { cell: cell.id.clone(), title: cell.title.clone(), rps, utilisation, needs, without })
+}
+
+impl Capacity {
+    /// As text for a terminal, as [`crate::terminal()`].
+    pub fn terminal(&self, width: usize, colour: bool) -> String {
+        let rows = self
+            .needs
+            .iter()
+            .map(|need| {
+                vec![
+                    Text::new(&need.title),
+                    Text::new(number::plain(need.cost_us.estimate)),
+                    Text {
+                        beside: Some(format!(
+                            "{}–{}",
+                            number::plain(need.cores.low),
+                            number::plain(need.cores.high)
+                        )),
+                        ..Text::new(number::plain(need.cores.estimate))
+                    },
+                ]
+            })
+            .collect();
+        let table = Table {
+            caption: format!(
+                "{} requests/s with each core used to {} %, by the cost at {}",
+                number::whole(self.rps),
+                number::plain(self.utilisation * 100.0),
+                self.title
+            ),
+            columns: vec![column("System", false), column("CPU µs/req", true), column("Cores", true)],
+            groups: vec![Group { title: None, rows }],
+            footnotes: self.without.clone(),
+        };
+        terminal::draw(&table, width, colour)
+    }
+}
+
+fn column(head: &str, number: bool) -> Column {
+    Column { head: head.to_owned(), number, drop: 0 }
+}
+
+/// A gateway as the founding document measured it: what it forwarded while the upstream was saturated, and the cores it was busy
+/// with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Forwarded {
+    /// The gateway's title.
+    pub title: String,
+    /// Requests a second.
+    pub rps: f64,
+    /// Cores it used.
+    pub cores_used: f64,
+}
+
+/// The founding document's plan as a table: gateways' ceilings on machines of `gateway_cores`, the cores that the cluster's gateways
+/// need, exactly and as the document rounds them, and why the two differ.
+///
+/// # Errors
+/// An input that is not above 0, or a utilisation that is not a share.
+pub fn cluster_plan(
+    gateways: &[Forwarded],
+    gateway_cores: f64,
+    cluster: &Cluster,
+) -> Result<Table, NotPossible> {
+    let mut rows = Vec::new();
+    for gateway in gateways {
+        let most = ceiling(gateway.rps, gateway.cores_used, gateway_cores)?;
+        let exact = cluster.plan(most, gateway_cores)?;
+        let printed = cluster.plan_as_printed(most, gateway_cores)?;
+        let one = |value: f64| Text::new(format!("{value:.1}"));
+        let faint = |value: f64| Text { tone: Tone::Faint, ..Text::new(format!("{value:.0}")) };
+        rows.push(vec![
+            Text::new(&gateway.title),
+            one(most / 1e3),
+            one(exact.cores),
+            faint(printed.cores),
+            one(exact.cores_in_use),
+            faint(printed.cores_in_use),
+            Text::new(format!("{:.1} %", exact.share * 100.0)),
+        ]);
+    }
+    let in_use = format!("Cores at {} %", number::plain(cluster.utilisation * 100.0));
+    Ok(Table {
+        caption: format!(
+            "{} upstream cores of {} requests/s each",
+            number::whole(cluster.cores),
+            number::whole(cluster.rps_per_core)
+        ),
+        columns: vec![
+            column("Gateway", false),
+            column("Ceiling, k requests/s", true),
+            column("Cores", true),
+            column("as printed", true),
+            column(&in_use, true),
+            column("as printed", true),
+            column("Share of the cluster", true),
+        ],
+        groups: vec![Group { title: None, rows }],
+        footnotes: vec![WHY_PRINTED_DIFFERS.to_owned()],
+    })
+}
+
+/// CPU limit and workers that carry a rate, for each system of a quota sweep.
+pub fn sizes(results: &Results, rps: f64) -> Vec<(String, Result<Advice, NoAdvice>)> {
+    let report = Report::new(results);
+    let mut out = Vec::new();
+    for section in report.sections.iter().filter(|section| section.axis() == Some("quota")) {
+        for (system, title) in section.systems().into_iter().filter(|(system, _)| *system != "direct") {
+            let points: Vec<Point> = section
+                .cells
+                .iter()
+                .filter_map(|cell| {
+                    let (_, quota) = cell.axis.as_ref()?;
+                    let workers =
+                        cell.settings.get("workers").and_then(|text| text.parse().ok()).unwrap_or(1);
+                    let max_rps = cell.row(system)?.figures()?.rps.estimate;
+                    Some(Point { cpu_limit: *quota, workers, max_rps })
+                })
+                .collect();
+            out.push((title.to_owned(), advice::advise(&points, rps)));
+        }
+    }
+    out
+}
+
+/// An advice in words.
+pub fn in_words(title: &str, rps: f64, advice: &Result<Advice, NoAdvice>) -> String {
+    match advice {
+        Err(none) => format!("{title}: {none}"),
+        Ok(advice) => {
+            let basis = match &advice.basis {
+                Basis::Measured { max_rps } => format!("measured: {} requests/s", number::whole(*max_rps)),
+                Basis::Interpolated { below, above } => format!(
+                    "between {} requests/s at {} cores and {} at {}, both measured",
+                    number::whole(below.max_rps),
+                    below.cpu_limit,
+                    number::whole(above.max_rps),
+                    above.cpu_limit
+                ),
+            };
+            format!(
+                "{title}: {} requests/s need a limit of {} cores with {} workers ({basis})",
+                number::whole(rps),
+                number::plain(advice.cpu_limit),
+                advice.workers
+            )
+        }
+    }
+}

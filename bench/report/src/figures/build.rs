@@ -1,0 +1,390 @@
+//! From a result file's lines to rows.
+
+use super::{
+    Call, CellReport, Curve, Decision, Figures, Metric, Outcome, OwnTable, Ratio, Report, Row, Scaling,
+    Section, Steady, Trace, prices,
+};
+use crate::estimate;
+use std::collections::{BTreeMap, BTreeSet};
+use tollgate_lab_record::{
+    Cell, Distribution, Published, Results, Status, Summary, SystemUsed, Trial, Verdict,
+};
+use tollgate_lab_stats::tie::Order;
+
+impl Report {
+    /// Reads what a result file says.
+    pub fn new(results: &Results) -> Self {
+        let mut sections: Vec<Section> = Vec::new();
+        for cell in &results.cells {
+            let report = cell_report(results, cell);
+            match sections.iter_mut().find(|section| section.title == cell.section) {
+                Some(section) => section.cells.push(report),
+                None => sections.push(Section {
+                    title: cell.section.clone(),
+                    cells: vec![report],
+                    compared_by: Vec::new(),
+                    notes: texts(results, &cell.section),
+                    tables: tables(results, &cell.section),
+                    scaling: Vec::new(),
+                    prices: Vec::new(),
+                }),
+            }
+        }
+        // A section may hold nothing but a table of the study's own.
+        for (title, ..) in &results.tables {
+            if !title.is_empty() && sections.iter().all(|section| &section.title != title) {
+                sections.push(Section {
+                    title: title.clone(),
+                    cells: Vec::new(),
+                    compared_by: Vec::new(),
+                    notes: texts(results, title),
+                    tables: tables(results, title),
+                    scaling: Vec::new(),
+                    prices: Vec::new(),
+                });
+            }
+        }
+        for section in &mut sections {
+            section.compared_by = compared_by(section);
+            section.scaling = Scaling::of(section);
+            section.prices = prices::of(section);
+        }
+        let title = |name: &String| {
+            let used = results.systems.iter().find(|used| &used.name == name);
+            (name.clone(), used.map_or_else(|| name.clone(), |used| used.title.clone()))
+        };
+        let baseline = results.header.baseline.as_ref().map(title);
+        Self {
+            header: results.header.clone(),
+            systems: results.systems.clone(),
+            decision: Decision::of(&sections, baseline.as_ref()),
+            baseline,
+            sections,
+            notes: texts(results, ""),
+            tables: tables(results, ""),
+            received: results.received.clone(),
+            ceilings: results.ceilings.clone(),
+            curves: by_cell(results, curve),
+            traces: by_cell(results, trace),
+            tools: tools(results),
+            end: results.end,
+        }
+    }
+}
+
+fn texts(results: &Results, section: &str) -> Vec<String> {
+    results.notes.iter().filter(|(title, _)| title == section).map(|(_, text)| text.clone()).collect()
+}
+
+fn tables(results: &Results, section: &str) -> Vec<OwnTable> {
+    let ours = results.tables.iter().filter(|(title, ..)| title == section);
+    ours.map(|(_, head, rows)| OwnTable { head: head.clone(), rows: rows.clone() }).collect()
+}
+
+fn tools(results: &Results) -> Vec<(String, String)> {
+    let named = results.trials.iter().filter_map(|trial| trial.load.as_ref());
+    let unique: BTreeSet<_> = named.map(|load| (load.tool.clone(), load.tool_version.clone())).collect();
+    unique.into_iter().collect()
+}
+
+fn cell_report(results: &Results, cell: &Cell) -> CellReport {
+    let rows: Vec<Row> = cell.systems.iter().map(|system| row(results, cell, system)).collect();
+    let mut offered = rows.iter().filter_map(Row::figures).map(|figures| figures.offered);
+    let first = offered.next().flatten();
+    let equal = first.filter(|_| offered.all(|other| other == first));
+    let ceilings: Vec<f64> =
+        results.ceilings.iter().filter(|one| one.cell == cell.id).map(|one| one.rps).collect();
+    CellReport {
+        id: cell.id.clone(),
+        title: cell.title.clone(),
+        axis: cell.axis.clone(),
+        settings: cell.settings.clone(),
+        offered: equal,
+        rows,
+        ceiling_rps: estimate::median(&ceilings),
+    }
+}
+
+fn row(results: &Results, cell: &Cell, system: &str) -> Row {
+    let used = results.systems.iter().find(|used| used.name == system);
+    let verdict = results.verdict_of(&cell.id, system);
+    let outcome = outcome(results, cell, system, used, verdict);
+    let measured = matches!(outcome, Outcome::Measured(_));
+    Row {
+        system: system.to_owned(),
+        title: used.map_or_else(|| system.to_owned(), |used| used.title.clone()),
+        ratios: ratios(results, cell, system, verdict.filter(|_| measured), measured),
+        outcome,
+        verdict: verdict.map(|verdict| verdict.kind),
+        findings: verdict.map_or_else(Vec::new, |verdict| {
+            verdict.findings.iter().map(|finding| finding.text.clone()).collect()
+        }),
+        control: verdict.and_then(|verdict| verdict.control),
+    }
+}
+
+fn outcome(
+    results: &Results,
+    cell: &Cell,
+    system: &str,
+    used: Option<&SystemUsed>,
+    verdict: Option<&Verdict>,
+) -> Outcome {
+    if let Some(missing) = used.and_then(|used| used.missing.as_ref()) {
+        return Outcome::Missing { why: missing.reason.clone() };
+    }
+    let trials: Vec<&Trial> = results.trials_of(&cell.id, system).collect();
+    if let Some(verdict) = verdict.filter(|verdict| !verdict.kind.has_figures()) {
+        let seen: Vec<&str> = verdict.findings.iter().map(|finding| finding.text.as_str()).collect();
+        let why = if seen.is_empty() { reasons(&trials) } else { seen.join("; ") };
+        return Outcome::Void { why };
+    }
+    if trials.is_empty() {
+        return Outcome::Pending;
+    }
+    match figures(&trials, verdict) {
+        Some(figures) => Outcome::Measured(Box::new(figures)),
+        None => Outcome::Void { why: reasons(&trials) },
+    }
+}
+
+fn reasons(trials: &[&Trial]) -> String {
+    let all: BTreeSet<&str> = trials
+        .iter()
+        .filter_map(|trial| match &trial.status {
+            Status::Bad { reason } => Some(reason.as_str()),
+            Status::Good => None,
+        })
+        .collect();
+    if all.is_empty() {
+        "no trial came to its end".to_owned()
+    } else {
+        all.into_iter().collect::<Vec<_>>().join("; ")
+    }
+}
+
+/// Good trials that have a load result.
+fn good<'a>(trials: &[&'a Trial]) -> Vec<&'a Trial> {
+    trials.iter().copied().filter(|trial| trial.is_good() && trial.load.is_some()).collect()
+}
+
+fn figures(trials: &[&Trial], verdict: Option<&Verdict>) -> Option<Figures> {
+    let good = good(trials);
+    let loads: Vec<_> = good.iter().filter_map(|trial| trial.load.as_ref()).collect();
+    let first = loads.first()?;
+    let rps = estimate::interval(&loads.iter().map(|load| load.rps()).collect::<Vec<_>>())?;
+    let medians = |of: &dyn Fn(&Trial) -> Option<f64>| {
+        estimate::median(&good.iter().filter_map(|trial| of(trial)).collect::<Vec<_>>())
+    };
+    let cost: Vec<f64> = good.iter().filter_map(|trial| trial.cost).map(|cost| cost.total_us()).collect();
+    let cpu_us = estimate::interval(&cost);
+    let user = medians(&|trial| trial.cost.map(|cost| cost.user_us));
+    let system = medians(&|trial| trial.cost.map(|cost| cost.system_us));
+    // Medians of parts need not add up to the median of sums; a stacked bar must.
+    let share =
+        user.zip(system).map(|(user, system)| user / (user + system)).filter(|share| share.is_finite());
+    let corrected = loads.iter().all(|load| load.response_time.is_some());
+    let shown: Vec<&Distribution> = loads.iter().filter_map(|load| load.latency()).collect();
+    let raw: Vec<&Distribution> = loads.iter().filter_map(|load| load.service_time.as_ref()).collect();
+    let throttled = medians(&|trial| {
+        let quota = trial.evidence.target_quota.as_ref()?;
+        Some(quota.held_us / trial.evidence.wall_us).filter(|share| share.is_finite())
+    });
+    Some(Figures {
+        rounds: good.len() as u32,
+        offered: first.model.rps(),
+        rps,
+        cpu_us,
+        user_us: cpu_us.zip(share).map(|(cpu, share)| cpu.estimate * share),
+        system_us: cpu_us.zip(share).map(|(cpu, share)| cpu.estimate * (1.0 - share)),
+        mean_us: estimate::mean(&shown),
+        p50_us: estimate::percentile(&shown, 50.0),
+        p99_us: estimate::percentile(&shown, 99.0),
+        max_us: shown.iter().filter_map(|one| one.max_us).reduce(f64::max),
+        corrected,
+        p99_uncorrected_us: if corrected { estimate::percentile(&raw, 99.0) } else { None },
+        memory_kib: medians(&|trial| {
+            Some(trial.evidence.target.rss_kib).filter(|kib| *kib > 0).map(|kib| kib as f64)
+        }),
+        cores: medians(&|trial| cores(trial.evidence.target.cpu_us(), trial.evidence.wall_us))
+            .filter(|cores| *cores > 0.0),
+        origin_cores: medians(&|trial| cores(trial.evidence.origin.cpu_us(), trial.evidence.wall_us))
+            .unwrap_or(0.0),
+        upstream_peak: good.iter().map(|trial| trial.evidence.upstream.peak).max().unwrap_or(0),
+        failed: loads.iter().map(|load| load.failures.total()).sum(),
+        throttled,
+        steady: steady(&good, verdict),
+    })
+}
+
+fn cores(cpu_us: f64, wall_us: f64) -> Option<f64> {
+    (wall_us > 0.0).then(|| cpu_us / wall_us)
+}
+
+fn steady(good: &[&Trial], verdict: Option<&Verdict>) -> Steady {
+    match verdict.and_then(|verdict| verdict.steady_after) {
+        Some(seconds) => Steady::After { seconds },
+        // The record knows "never" only as no number; without a warm-up nobody looked.
+        None if verdict.is_some() && good.iter().any(|trial| trial.warm_up > 0.0) => Steady::Never,
+        None => Steady::NotAsked,
+    }
+}
+
+/// A figure of one trial.
+fn value(trial: &Trial, metric: Metric) -> Option<f64> {
+    let load = trial.load.as_ref()?;
+    let latency = load.latency();
+    match metric {
+        Metric::Cpu => trial.cost.map(|cost| cost.total_us()),
+        Metric::Rps => Some(load.rps()),
+        Metric::Mean => latency.map(|times| times.mean_us),
+        Metric::P50 => latency.and_then(|times| times.percentile(50.0)),
+        Metric::P99 => latency.and_then(|times| times.percentile(99.0)),
+        Metric::Max => latency.and_then(|times| times.max_us),
+    }
+}
+
+fn printed(published: &Published, metric: Metric) -> Option<f64> {
+    let rps = estimate::median(&published.rps);
+    match metric {
+        Metric::Cpu => published.cpu_percent.zip(rps).map(|(percent, rps)| percent / rps),
+        Metric::Rps => rps,
+        Metric::Mean => published.mean_us,
+        Metric::P50 => None,
+        Metric::P99 => published.p99_us,
+        Metric::Max => published.max_us,
+    }
+}
+
+fn ratios(
+    results: &Results,
+    cell: &Cell,
+    system: &str,
+    verdict: Option<&Verdict>,
+    measured: bool,
+) -> Vec<Ratio> {
+    let Some(baseline) = results.header.baseline.as_deref() else { return Vec::new() };
+    let baseline_stands =
+        results.verdict_of(&cell.id, baseline).is_none_or(|verdict| verdict.kind.has_figures());
+    let mut ratios = Vec::new();
+    for metric in Metric::ALL {
+        let ours = (measured && baseline_stands)
+            .then(|| {
+                let given = verdict
+                    .and_then(|verdict| verdict.ratios.get(&format!("{}/{baseline}", metric.key())).copied());
+                given.or_else(|| paired(results, cell, system, baseline, metric))
+            })
+            .flatten();
+        let published = cell
+            .published
+            .get(system)
+            .and_then(|one| printed(one, metric))
+            .zip(cell.published.get(baseline).and_then(|one| printed(one, metric)))
+            .map(|(one, base)| one / base)
+            .filter(|ratio| ratio.is_finite());
+        if ours.is_none() && published.is_none() {
+            continue;
+        }
+        let noise = verdict.and_then(|verdict| verdict.control).filter(|_| metric == Metric::Cpu);
+        let call = if system == baseline { None } else { ours.map(|ours| call(ours, noise)) };
+        ratios.push(Ratio { metric, ours, published, call });
+    }
+    ratios
+}
+
+/// A figure of each good round.
+pub(crate) fn rounds(results: &Results, cell: &str, system: &str, metric: Metric) -> Vec<f64> {
+    let trials = results.trials_of(cell, system).filter(|trial| trial.is_good());
+    trials.filter_map(|trial| value(trial, metric)).collect()
+}
+
+/// The ratio over the rounds in which both were measured well; rounds pair, since a slow minute falls on both.
+fn paired(results: &Results, cell: &Cell, system: &str, baseline: &str, metric: Metric) -> Option<Summary> {
+    let of = |name: &str| -> BTreeMap<u32, f64> {
+        results
+            .trials_of(&cell.id, name)
+            .filter(|trial| trial.is_good())
+            .filter_map(|trial| Some((trial.round, value(trial, metric)?)))
+            .collect()
+    };
+    let (ours, base) = (of(system), of(baseline));
+    let pairs: Vec<(f64, f64)> =
+        ours.iter().filter_map(|(round, value)| Some((*value, *base.get(round)?))).collect();
+    estimate::paired_ratio(&pairs)
+}
+
+/// What an interval of a ratio says beside the noise that the A/A control showed.
+pub(crate) fn call(ratio: Summary, control: Option<Summary>) -> Call {
+    match estimate::order(ratio, control) {
+        Some(Order::Lower) => Call::Lower,
+        Some(Order::Higher) => Call::Higher,
+        Some(Order::Tie) => Call::Tie,
+        None => Call::Open,
+    }
+}
+
+/// Figures by which a section's tables compare: the first is CPU where every system got the same rate, and throughput
+/// in a closed loop; the others are those that the original printed.
+fn compared_by(section: &Section) -> Vec<Metric> {
+    let rows = || section.cells.iter().flat_map(|cell| &cell.rows);
+    let open = section.cells.iter().any(|cell| cell.offered.is_some());
+    let has = |metric| rows().any(|row| row.ratio(metric).is_some_and(|ratio| ratio.ours.is_some()));
+    let first = if open && has(Metric::Cpu) {
+        Metric::Cpu
+    } else if open {
+        Metric::P99
+    } else {
+        Metric::Rps
+    };
+    let published = |metric| {
+        rows().any(|row| row.ratio(metric).is_some_and(|ratio| ratio.published.is_some_and(|r| r != 1.0)))
+    };
+    let mut metrics: Vec<Metric> = Some(first).into_iter().filter(|metric| has(*metric)).collect();
+    metrics.extend(Metric::ALL.into_iter().filter(|metric| *metric != first && published(*metric)));
+    metrics
+}
+
+fn by_cell<T>(
+    results: &Results,
+    of: impl Fn(&str, &[&Trial], Option<&Verdict>) -> Option<T>,
+) -> BTreeMap<String, Vec<T>> {
+    let mut all = BTreeMap::new();
+    for cell in &results.cells {
+        let found: Vec<T> = cell
+            .systems
+            .iter()
+            .filter_map(|system| {
+                let verdict = results.verdict_of(&cell.id, system);
+                if verdict.is_some_and(|verdict| !verdict.kind.has_figures()) {
+                    return None;
+                }
+                of(system, &good(&results.trials_of(&cell.id, system).collect::<Vec<_>>()), verdict)
+            })
+            .collect();
+        if !found.is_empty() {
+            all.insert(cell.id.clone(), found);
+        }
+    }
+    all
+}
+
+fn curve(system: &str, good: &[&Trial], _: Option<&Verdict>) -> Option<Curve> {
+    let loads = || good.iter().filter_map(|trial| trial.load.as_ref());
+    let corrected: Vec<&Distribution> = loads().filter_map(|load| load.response_time.as_ref()).collect();
+    let raw: Vec<&Distribution> = loads().filter_map(|load| load.service_time.as_ref()).collect();
+    let curve = Curve {
+        system: system.to_owned(),
+        corrected: estimate::curve(&corrected),
+        uncorrected: estimate::curve(&raw),
+    };
+    (!curve.corrected.is_empty() || !curve.uncorrected.is_empty()).then_some(curve)
+}
+
+fn trace(system: &str, good: &[&Trial], verdict: Option<&Verdict>) -> Option<Trace> {
+    let first = good.iter().find(|trial| trial.load.as_ref().is_some_and(|load| load.windows.len() > 2))?;
+    Some(Trace {
+        system: system.to_owned(),
+        windows: first.load.as_ref()?.windows.clone(),
+        steady: steady(good, verdict),
+    })
+}

@@ -1,0 +1,138 @@
+//! The decision table: one row a system.
+
+use super::{CellReport, Metric, Row, Section};
+use serde::Serialize;
+use tollgate_lab_record::VerdictKind;
+
+/// One row a system, at the cell where they compare best.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Decision {
+    /// The cell that it stands on.
+    pub cell: String,
+    /// Its section and title.
+    pub at: String,
+    /// Offered rate there, requests a second; `None` for a closed loop.
+    pub offered: Option<f64>,
+    /// The figure that orders the rows.
+    pub by: Metric,
+    /// Rows, best first; systems without figures last.
+    pub rows: Vec<DecisionRow>,
+}
+
+/// A system in the decision table.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DecisionRow {
+    /// The row of the cell.
+    pub row: Row,
+    /// Most requests a second in any cell that has figures, with the cell's id and title.
+    pub most: Option<(f64, String, String)>,
+    /// Cells with figures.
+    pub usable: usize,
+    /// Cells that name it.
+    pub cells: usize,
+    /// How often it was its own limit: saturated, one hot worker, quota, connections.
+    pub own_limit: usize,
+}
+
+impl Decision {
+    pub(super) fn of(sections: &[Section], baseline: Option<&(String, String)>) -> Option<Self> {
+        let cells =
+            || sections.iter().flat_map(|section| section.cells.iter().map(move |cell| (section, cell)));
+        // Equal rates first, then the cell in which most systems stand unhindered, then the highest rate; of equals the
+        // first.
+        let rank = |cell: &CellReport| {
+            let unhindered = cell
+                .rows
+                .iter()
+                .filter(|row| row.figures().is_some() && row.verdict == Some(VerdictKind::Nothing));
+            let measured = cell.rows.iter().filter(|row| row.figures().is_some());
+            (cell.offered.is_some(), unhindered.count(), measured.count(), cell.offered.unwrap_or(0.0) as u64)
+        };
+        let mut best: Option<(&Section, &CellReport)> = None;
+        for (section, cell) in cells() {
+            if best.is_none_or(|(_, other)| rank(cell) > rank(other)) {
+                best = Some((section, cell));
+            }
+        }
+        let (section, cell) = best.filter(|(_, cell)| cell.rows.iter().any(|row| row.figures().is_some()))?;
+        let by = if cell.offered.is_some() { Metric::Cpu } else { Metric::Rps };
+        // Every system of the study has its row, also one that this cell leaves out.
+        let mut names: Vec<(&str, &Row)> = cell.rows.iter().map(|row| (row.system.as_str(), row)).collect();
+        for (_, other) in cells() {
+            for row in &other.rows {
+                if names.iter().all(|(name, _)| *name != row.system) {
+                    names.push((&row.system, row));
+                }
+            }
+        }
+        let mut rows: Vec<DecisionRow> = names
+            .into_iter()
+            .map(|(name, row)| {
+                decision_row(name, row, cell.row(name).is_some(), cells().map(|(_, cell)| cell))
+            })
+            .collect();
+        let key = |row: &DecisionRow| row.row.figures().and_then(|figures| figures.of(by));
+        rows.sort_by(|a, b| {
+            let order = match (key(a), key(b)) {
+                (Some(a), Some(b)) if by.lower_is_better() => a.total_cmp(&b),
+                (Some(a), Some(b)) => b.total_cmp(&a),
+                (a, b) => b.is_some().cmp(&a.is_some()),
+            };
+            order.then_with(|| b.row.figures().is_some().cmp(&a.row.figures().is_some()))
+        });
+        // A direct run pays no toll: it is what the others are held against, not a candidate.
+        if let Some(at) = rows.iter().position(|row| row.row.system == "direct")
+            && (by == Metric::Cpu || baseline.is_some_and(|(name, _)| name == "direct"))
+        {
+            let direct = rows.remove(at);
+            rows.insert(0, direct);
+        }
+        Some(Self {
+            cell: cell.id.clone(),
+            at: format!("{} ({})", cell.title, section.title),
+            offered: cell.offered,
+            by,
+            rows,
+        })
+    }
+
+    /// The best candidate, when one has figures.
+    pub fn best(&self) -> Option<&DecisionRow> {
+        self.rows.iter().find(|row| {
+            row.row.system != "direct"
+                && row.row.figures().is_some_and(|figures| figures.of(self.by).is_some())
+        })
+    }
+}
+
+fn decision_row<'a>(
+    name: &str,
+    row: &Row,
+    in_cell: bool,
+    cells: impl Iterator<Item = &'a CellReport>,
+) -> DecisionRow {
+    let mut out = DecisionRow { row: row.clone(), most: None, usable: 0, cells: 0, own_limit: 0 };
+    if !in_cell && row.figures().is_some() {
+        out.row.outcome = super::Outcome::Elsewhere;
+        out.row.ratios.clear();
+        out.row.verdict = None;
+    }
+    for cell in cells {
+        let Some(row) = cell.row(name) else { continue };
+        out.cells += 1;
+        let Some(figures) = row.figures() else { continue };
+        out.usable += 1;
+        if matches!(
+            row.verdict,
+            Some(
+                VerdictKind::Gateway | VerdictKind::HotWorker | VerdictKind::Quota | VerdictKind::Connections
+            )
+        ) {
+            out.own_limit += 1;
+        }
+        if out.most.as_ref().is_none_or(|(rps, ..)| figures.rps.estimate > *rps) {
+            out.most = Some((figures.rps.estimate, cell.id.clone(), cell.title.clone()));
+        }
+    }
+    out
+}

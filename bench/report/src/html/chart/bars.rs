@@ -1,0 +1,144 @@
+//! Horizontal bars: the toll by system in its two parts, and what features add.
+
+use super::scale::{Kind, Scale};
+use super::{at, clip};
+use maud::{Markup, html};
+
+const WIDTH: f64 = 520.0;
+const LEFT: f64 = 128.0;
+const RIGHT: f64 = 412.0;
+const TOP: f64 = 30.0;
+const ROW: f64 = 27.0;
+const BAR: f64 = 15.0;
+
+/// One bar.
+#[derive(Debug, Clone)]
+pub(in crate::html) struct Bar {
+    pub(in crate::html) system: String,
+    pub(in crate::html) label: String,
+    /// A heading above it, where it starts a group.
+    pub(in crate::html) heading: Option<String>,
+    /// Parts with their CSS classes, laid end to end.
+    pub(in crate::html) parts: Vec<(&'static str, f64)>,
+    /// Ends of the interval of the sum.
+    pub(in crate::html) whisker: Option<(f64, f64)>,
+    /// Text at its end.
+    pub(in crate::html) value: String,
+    /// Fainter text after that.
+    pub(in crate::html) beside: String,
+    /// Why there is no bar.
+    pub(in crate::html) absent: Option<String>,
+    /// What a pointer over it reads.
+    pub(in crate::html) says: String,
+}
+
+/// A chart of bars.
+#[derive(Debug, Clone)]
+pub(in crate::html) struct Bars {
+    /// Unique on the page.
+    pub(in crate::html) id: String,
+    pub(in crate::html) title: String,
+    pub(in crate::html) about: String,
+    pub(in crate::html) axis: &'static str,
+    /// Classes and names of parts, for the key.
+    pub(in crate::html) key: Vec<(&'static str, &'static str)>,
+    pub(in crate::html) bars: Vec<Bar>,
+    /// A value to draw a line at, with its name.
+    pub(in crate::html) rule: Option<(f64, String)>,
+}
+
+impl Bars {
+    /// As a figure; nothing when there is no bar to draw.
+    pub(in crate::html) fn draw(&self) -> Markup {
+        if self.bars.iter().all(|bar| bar.absent.is_some()) {
+            return html! {};
+        }
+        let ends = self.bars.iter().flat_map(|bar| {
+            let sum: f64 = bar.parts.iter().map(|(_, value)| value).sum();
+            [sum].into_iter().chain(bar.whisker.map(|(_, high)| high))
+        });
+        let x = Scale::around(Kind::Linear, &ends.collect::<Vec<_>>(), LEFT, RIGHT);
+        let mut y = TOP;
+        let mut places = Vec::new();
+        for bar in &self.bars {
+            if bar.heading.is_some() {
+                y += if places.is_empty() { 14.0 } else { 26.0 };
+            }
+            places.push(y);
+            y += ROW;
+        }
+        let bottom = y + 2.0;
+        html! {
+            figure class="chart" {
+                figcaption { (self.title) @if !self.about.is_empty() { span { (self.about) } } }
+                @if !self.key.is_empty() {
+                    ul class="key" {
+                        @for (class, name) in &self.key { li { i class=(class) {} (name) } }
+                    }
+                }
+                svg viewBox={ "0 0 " (WIDTH) " " (at(bottom + 44.0)) } role="img" aria-labelledby={ (self.id) "-t" } {
+                    title id={ (self.id) "-t" } { (self.title) ". " (self.about) }
+                    g class="grid" {
+                        @for tick in x.ticks() { path d={ "M" (at(x.at(tick))) " " (TOP - 8.0) "V" (at(bottom)) } {} }
+                    }
+                    g class="axis" {
+                        path d={ "M" (at(x.at(0.0))) " " (TOP - 8.0) "V" (at(bottom)) } {}
+                        @for tick in x.ticks() {
+                            text x=(at(x.at(tick))) y=(at(bottom + 17.0)) text-anchor="middle" { (x.label(tick)) }
+                        }
+                        text class="name" x=(at((LEFT + RIGHT) / 2.0)) y=(at(bottom + 38.0)) text-anchor="middle" { (self.axis) }
+                    }
+                    @if let Some((value, name)) = self.rule.as_ref().filter(|(value, _)| *value <= x.high()) {
+                        g class="rule" {
+                            path d={ "M" (at(x.at(*value))) " " (TOP - 8.0) "V" (at(bottom)) } {}
+                            text x=(at(x.at(*value))) y=(TOP - 14.0) text-anchor="middle" { (name) }
+                        }
+                    }
+                    @for (bar, y) in self.bars.iter().zip(places) { (draw_bar(bar, x, y)) }
+                }
+            }
+        }
+    }
+}
+
+fn draw_bar(bar: &Bar, x: Scale, y: f64) -> Markup {
+    let top = y + (ROW - BAR) / 2.0;
+    let middle = y + ROW / 2.0;
+    let mut sum = 0.0;
+    let parts: Vec<(&str, f64, f64)> = bar
+        .parts
+        .iter()
+        .map(|(class, value)| {
+            let from = x.at(sum);
+            sum += value;
+            let to = x.at(sum);
+            (*class, from.min(to), (to - from).abs().max(0.8))
+        })
+        .collect();
+    let end = x.at(sum).max(x.at(0.0)).max(bar.whisker.map_or(0.0, |(_, high)| x.at(high)));
+    html! {
+        @if let Some(heading) = &bar.heading {
+            text class="heading" x="2" y=(at(y - 3.0)) { (heading) }
+        }
+        g class="bar" data-system=(bar.system) {
+            text class="label" x=(LEFT - 9.0) y=(at(middle + 4.5)) text-anchor="end" { (clip(&bar.label, 15)) }
+            @if let Some(why) = &bar.absent {
+                text class="absent" x=(LEFT + 7.0) y=(at(middle + 4.5)) { (clip(why, 46)) title { (why) } }
+            } @else {
+                @for (class, from, width) in parts {
+                    rect class=(class) x=(at(from)) y=(at(top)) width=(at(width)) height=(BAR) { title { (bar.says) } }
+                }
+                @if let Some((low, high)) = bar.whisker {
+                    path class="whisker" d={
+                        "M" (at(x.at(low))) " " (at(middle)) "H" (at(x.at(high)))
+                        "M" (at(x.at(low))) " " (at(middle - 4.0)) "v8M" (at(x.at(high))) " " (at(middle - 4.0)) "v8"
+                    } {}
+                }
+                text class="value" x=(at(end + 8.0)) y=(at(middle + 4.5)) {
+                    (bar.value)
+                    @if !bar.beside.is_empty() { tspan class="beside" dx="7" { (bar.beside) } }
+                }
+            }
+        }
+    }
+}

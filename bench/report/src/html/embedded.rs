@@ -1,0 +1,58 @@
+//! The figures of the page as JSON within it, for scripts and for the test that holds the page against them.
+
+use crate::figures::{Report, Row};
+use maud::{Markup, PreEscaped, html};
+use serde_json::{Map, Value, json};
+
+/// The block `<script type="application/json" id="figures">`: an element for each cell and system.
+pub(super) fn figures(report: &Report) -> Markup {
+    let rows: Vec<Value> = report.rows().map(|(cell, row)| figures_of(&cell.id, row)).collect();
+    let all = json!({
+        "study": report.header.study,
+        "seed": report.header.seed,
+        "baseline": report.baseline.as_ref().map(|(name, _)| name),
+        "rows": rows,
+    });
+    // "</script>" within a text would end the block; in JSON a "<" may be written by its number.
+    let text = all.to_string().replace('<', "\\u003c");
+    html! { script type="application/json" id="figures" { (PreEscaped(text)) } }
+}
+
+fn figures_of(cell: &str, row: &Row) -> Value {
+    let mut out = Map::new();
+    out.insert("cell".into(), json!(cell));
+    out.insert("system".into(), json!(row.system));
+    out.insert("verdict".into(), json!(row.verdict_name()));
+    if let Some(why) = row.why_not() {
+        out.insert("why".into(), json!(why));
+    }
+    if let Some(figures) = row.figures() {
+        let mut put = |name: &str, value: Option<f64>| {
+            if let Some(value) = value {
+                out.insert(name.into(), json!(value));
+            }
+        };
+        put("cpu_us", figures.cpu_us.map(|cpu| cpu.estimate));
+        put("user_us", figures.user_us);
+        put("system_us", figures.system_us);
+        put("rps", Some(figures.rps.estimate));
+        put("mean_us", figures.mean_us);
+        put("p50_us", figures.p50_us);
+        put("p99_us", figures.p99_us);
+        put("max_us", figures.max_us);
+        put("p99_uncorrected_us", figures.p99_uncorrected_us);
+        put("memory_kib", figures.memory_kib);
+        out.insert("rounds".into(), json!(figures.rounds));
+        out.insert("corrected".into(), json!(figures.corrected));
+    }
+    for ratio in &row.ratios {
+        if let Some(ours) = ratio.ours.filter(|_| row.figures().is_some()) {
+            out.insert(format!("ratio-{}", ratio.metric.key()), json!(ours.estimate));
+            out.insert(format!("ratio-{}-interval", ratio.metric.key()), json!([ours.low, ours.high]));
+        }
+        if let Some(published) = ratio.published {
+            out.insert(format!("published-{}", ratio.metric.key()), json!(published));
+        }
+    }
+    Value::Object(out)
+}

@@ -1,0 +1,175 @@
+//! The page as a whole.
+
+use super::chart::{Look, swatch};
+use super::charts::Charts;
+use super::{embedded, prose, provenance, tables};
+use crate::figures::{Call, Decision, Metric, Report, Section};
+use crate::{number, table};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+pub(super) fn page(report: &Report) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                // Without it a browser asks the file's folder for an icon.
+                link rel="icon" href="data:,";
+                title { (report.header.title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                (head(report))
+                main {
+                    (decision(report))
+                    @for (at, section) in report.sections.iter().enumerate() { (section_of(report, section, at)) }
+                    (provenance::terms(report))
+                    (provenance::missing(report))
+                    (provenance::provenance(report))
+                }
+                (embedded::figures(report))
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+}
+
+fn head(report: &Report) -> Markup {
+    let header = &report.header;
+    html! {
+        header {
+            p class="over" { "Tollgate laboratory · study " (header.study) }
+            h1 { (header.title) }
+            div class="about" { (prose::blocks(&header.about)) }
+            @if let Some(unfinished) = report.unfinished() { p class="warning" { (unfinished) } }
+            dl class="facts" {
+                div { dt { "Machine" } dd { (header.host.cpu) } }
+                div { dt { "Cores" } dd { (number::plain(header.host.cores)) } }
+                div { dt { "Kernel" } dd { (header.host.kernel) } }
+                div { dt { "Date" } dd { (header.started.split('T').next().unwrap_or(&header.started)) } }
+                div { dt { "Seed" } dd { (header.seed) } }
+                @if let Some((_, title)) = &report.baseline { div { dt { "Ratios to" } dd { (title) } } }
+            }
+            nav aria-label="Sections" {
+                ul {
+                    @for (at, section) in report.sections.iter().enumerate() {
+                        li { a href={ "#s" (at) } { (section.title) } }
+                    }
+                    li { a href="#terms" { "Equal terms" } }
+                    @if report.missing().next().is_some() { li { a href="#missing" { "Missing rows" } } }
+                    li { a href="#provenance" { "How it was measured" } }
+                }
+            }
+        }
+    }
+}
+
+fn decision(report: &Report) -> Markup {
+    html! {
+        section id="decision" {
+            h2 { "In short" }
+            @if let Some(decision) = &report.decision {
+                p class="lead" { (sentence(report, decision)) }
+                (tables::draw(&table::of_decision(report, decision), true))
+            } @else {
+                p { "Nothing was measured yet." }
+            }
+            @for own in &report.tables { (tables::draw(&table::of_own("", own), false)) }
+            @for note in &report.notes { div class="note" { (prose::blocks(note)) } }
+        }
+    }
+}
+
+/// The decision in one sentence.
+fn sentence(report: &Report, decision: &Decision) -> Markup {
+    let Some(best) = decision.best() else {
+        return html! { "No system has a figure that can be compared here." };
+    };
+    let value = best.row.figures().and_then(|figures| figures.of(decision.by)).unwrap_or(f64::NAN);
+    let ratio = best.row.ratio(decision.by).filter(|ratio| ratio.ours.is_some() && ratio.call.is_some());
+    html! {
+        strong { (best.row.title) }
+        @if decision.by == Metric::Cpu {
+            " takes the lowest toll: " strong { (number::plain(value)) " µs" } " of CPU a request"
+            @if let Some(rps) = decision.offered { " at " (number::whole(rps)) " requests/s" }
+        } @else {
+            " carries most: " strong { (number::whole(value)) " requests/s" }
+        }
+        @if let (Some(ratio), Some((_, baseline))) = (ratio, &report.baseline) {
+            @if let Some(ours) = ratio.ours {
+                ", " (number::ratio(ours.estimate)) " × " (baseline) " (" (number::interval(ours.low, ours.high)) ")"
+                @if ratio.call == Some(Call::Tie) { ", which is a tie at the noise of this machine" }
+            }
+        }
+        "."
+    }
+}
+
+fn section_of(report: &Report, section: &Section, at: usize) -> Markup {
+    let id = format!("s{at}");
+    let charts = Charts { report, section, id: id.clone() }.draw();
+    html! {
+        section id=(id) {
+            h2 { (section.title) }
+            @for note in &section.notes { div class="note" { (prose::blocks(note)) } }
+            @if !charts.is_empty() {
+                (legend(report, section))
+                div class="charts" {
+                    @for chart in &charts { (chart) }
+                    @if let Some(fit) = table::of_scaling(section) { figure class="beside wide" { (tables::draw(&fit, false)) } }
+                }
+            }
+            @if let Some(mut all) = table::of_section(report, section) {
+                ({ all.caption = format!("{}: every cell", section.title); tables::draw(&all, true) })
+                (evidence(section))
+            }
+            @if let Some(prices) = table::of_prices(section) {
+                details { summary { "What features add, as a table" } (tables::draw(&prices, true)) }
+            }
+            @for own in &section.tables { (tables::draw(&table::of_own("", own), false)) }
+        }
+    }
+}
+
+/// Names the lines of a section's charts. The script makes switches of them.
+fn legend(report: &Report, section: &Section) -> Markup {
+    let names: Vec<String> = report.systems.iter().map(|used| used.name.clone()).collect();
+    let drawn = section.systems().into_iter().filter(|(system, _)| {
+        section.cells.iter().any(|cell| cell.row(system).is_some_and(|row| row.figures().is_some()))
+    });
+    html! {
+        ul class="legend" aria-label="Systems" {
+            @for (system, title) in drawn {
+                li data-system=(system) { (swatch(Look::of(system, &names))) (title) }
+            }
+        }
+    }
+}
+
+/// What was seen, for every verdict that has findings.
+fn evidence(section: &Section) -> Markup {
+    let rows = || {
+        section
+            .cells
+            .iter()
+            .flat_map(|cell| cell.rows.iter().map(move |row| (cell, row)))
+            .filter(|(_, row)| !row.findings.is_empty())
+    };
+    html! {
+        @if rows().next().is_some() {
+            details {
+                summary { "Evidence behind the verdicts" }
+                ul class="evidence" {
+                    @for (cell, row) in rows() {
+                        li { strong { (row.title) } ", " (cell.title) ": " em { (row.verdict_name()) } ". " (row.findings.join("; ")) "." }
+                    }
+                }
+            }
+        }
+    }
+}

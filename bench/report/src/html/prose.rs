@@ -1,0 +1,48 @@
+//! Markdown of studies and notes as HTML. Links are written out and pictures are named: the page refers to nothing
+//! outside itself, and raw HTML stays text.
+
+use maud::{Markup, PreEscaped};
+use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd};
+
+/// A Markdown text as blocks of HTML.
+pub(super) fn blocks(markdown: &str) -> Markup {
+    let mut targets = Vec::new();
+    let events = Parser::new_ext(markdown, Options::ENABLE_TABLES).filter_map(move |event| match event {
+        Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
+        Event::Start(Tag::Link { dest_url, .. }) => {
+            targets.push(dest_url);
+            None
+        }
+        Event::End(TagEnd::Link) => {
+            let target = targets.pop().filter(|target| !target.is_empty())?;
+            Some(Event::Text(CowStr::from(format!(" ({target})"))))
+        }
+        Event::Start(Tag::Image { .. }) | Event::End(TagEnd::Image) => None,
+        // The page has its own first and second levels.
+        Event::Start(Tag::Heading { .. }) => Some(Event::Start(Tag::Paragraph)),
+        Event::End(TagEnd::Heading(_)) => Some(Event::End(TagEnd::Paragraph)),
+        other => Some(other),
+    });
+    let mut out = String::new();
+    pulldown_cmark::html::push_html(&mut out, events);
+    PreEscaped(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_outside_is_referred_to() {
+        let out = blocks("# Title\n\nA [link](https://example.com/x) and ![picture](https://example.com/y.png) <img src=z>").0;
+        assert!(out.contains("link (https://example.com/x)"), "{out}");
+        assert!(out.contains("picture"), "{out}");
+        assert!(!out.contains("<a") && !out.contains("<img") && !out.contains("<h1"), "{out}");
+    }
+
+    #[test]
+    fn emphasis_and_code_stay() {
+        let out = blocks("*a* **b** `c`").0;
+        assert_eq!(out.trim(), "<p><em>a</em> <strong>b</strong> <code>c</code></p>");
+    }
+}

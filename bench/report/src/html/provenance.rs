@@ -1,0 +1,122 @@
+//! How it was measured: terms, missing rows, machine, versions, configuration files, the command that runs it again.
+
+use crate::figures::Report;
+use crate::number;
+use maud::{Markup, html};
+
+/// Differences in terms: what the origin received, and what could not be made equal.
+pub(super) fn terms(report: &Report) -> Markup {
+    let marked = || report.systems.iter().filter(|used| used.marked.is_some() || !used.terms.is_empty());
+    html! {
+        section id="terms" {
+            h2 { "Equal terms" }
+            p { "One and the same request was sent through every system, and what arrived at the origin was compared." }
+            @if !report.received.is_empty() {
+                div class="scroll" role="region" tabindex="0" aria-label="What the origin received" {
+                    table {
+                        caption { "What the origin received" }
+                        thead { tr {
+                            th scope="col" { "System" } th scope="col" { "Version" }
+                            th scope="col" class="n" { "Requests a connection" } th scope="col" { "Differences" }
+                        } }
+                        tbody {
+                            @for one in &report.received {
+                                tr {
+                                    th scope="row" { (report.title_of(&one.system)) }
+                                    td { (one.version) }
+                                    td class="n" { (number::plain(one.requests as f64 / one.connections.max(1) as f64)) }
+                                    @if one.differences.is_empty() {
+                                        td class="faint" { "none" }
+                                    } @else {
+                                        td { (one.differences.join("; ")) }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            } @else {
+                p class="faint" { "This file does not hold the comparison." }
+            }
+            @if marked().next().is_some() {
+                ul {
+                    @for used in marked() {
+                        li {
+                            strong { (used.title) } ": "
+                            (used.marked.iter().chain(&used.terms).cloned().collect::<Vec<_>>().join("; "))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Systems that the study names and that could not be measured.
+pub(super) fn missing(report: &Report) -> Markup {
+    html! {
+        @if report.missing().next().is_some() {
+            section id="missing" {
+                h2 { "Missing rows" }
+                ul {
+                    @for used in report.missing() {
+                        @if let Some(why) = &used.missing {
+                            li {
+                                strong { (used.title) } ": " (why.reason) "."
+                                @if !why.get.is_empty() { " To get it: " (why.get) "." }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Everything that another needs to measure it again.
+pub(super) fn provenance(report: &Report) -> Markup {
+    let header = &report.header;
+    let host = &header.host;
+    html! {
+        section id="provenance" {
+            h2 { "How it was measured" }
+            p { "This runs it again:" }
+            pre class="command" { code { (header.command) } }
+            dl {
+                dt { "Machine" }
+                dd { (host.cpu) ", " (number::plain(host.cores)) " cores, " (number::memory(host.memory_kib as f64)) ", Linux " (host.kernel) }
+                @if !host.placement.is_empty() { dt { "Placement" } dd { (host.placement) } }
+                @if let Some(quota) = host.own_quota { dt { "Own quota" } dd { (number::plain(quota)) " cores" } }
+                dt { "Open files" } dd { (number::whole(host.open_files as f64)) " a process" }
+                dt { "Started" } dd { (header.started) }
+                @if let Some((seconds, _)) = report.end { dt { "Took" } dd { (number::duration(seconds)) } }
+                dt { "Seed" } dd { (header.seed) }
+                dt { "Laboratory" } dd { (header.version) ", result format " (header.format) ", study " code { (header.study) } }
+                @if !report.tools.is_empty() {
+                    dt { "Load" }
+                    dd { (report.tools.iter().map(|(name, version)| format!("{name} {version}").trim().to_owned()).collect::<Vec<_>>().join(", ")) }
+                }
+                @if !header.scaled.is_empty() {
+                    dt { "Scaled" }
+                    dd { @for scaled in &header.scaled { (scaled) br; } }
+                }
+                dt { "Intervals" } dd { "Ratios are taken within rounds; ranges are " (crate::INTERVALS) "." }
+            }
+            h3 { "Systems and their files" }
+            @for used in report.systems.iter().filter(|used| used.missing.is_none()) {
+                @if used.files.is_empty() && used.command.is_empty() {
+                    p class="plain" { (used.title) " " span class="faint" { (used.version) } }
+                } @else {
+                    details {
+                        summary { (used.title) " " span class="faint" { (used.version) } }
+                        @if !used.command.is_empty() { pre { code { (used.command.join(" ")) } } }
+                        @for file in &used.files {
+                            p class="file" { (file.name) }
+                            pre { code { (file.text) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Tables as HTML.
+
+use crate::table::{Table, Text, Tone};
+use maud::{Markup, html};
+
+/// A table that scrolls sideways within the page where it is too wide. Numbers carry the figure that they stand for.
+pub(super) fn draw(table: &Table, sortable: bool) -> Markup {
+    html! {
+        div class="scroll" role="region" tabindex="0" aria-label=(if table.caption.is_empty() { "Table" } else { &table.caption }) {
+            table class=[sortable.then_some("sortable")] {
+                @if !table.caption.is_empty() { caption { (table.caption) } }
+                thead {
+                    tr {
+                        @for column in &table.columns {
+                            th scope="col" class=[column.number.then_some("n")] { (column.head) }
+                        }
+                    }
+                }
+                @for group in &table.groups {
+                    tbody {
+                        @if let Some(title) = &group.title {
+                            tr class="group" { th scope="rowgroup" colspan=(table.columns.len()) { (title) } }
+                        }
+                        @for row in &group.rows {
+                            tr {
+                                @for (at, text) in row.iter().enumerate() { (cell(table, row, at, text)) }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        @for footnote in &table.footnotes { p class="footnote" { (footnote) } }
+    }
+}
+
+fn cell(table: &Table, row: &[Text], at: usize, text: &Text) -> Markup {
+    let column: usize = row[..at].iter().map(|text| text.span).sum();
+    let number = text.span == 1 && table.columns.get(column).is_some_and(|column| column.number);
+    let tone = match text.tone {
+        Tone::Plain => "",
+        Tone::Good => "good",
+        Tone::Bad => "bad",
+        Tone::Faint => "faint",
+    };
+    let class = format!("{}{tone}", if number { "n " } else { "" });
+    let class = (!class.trim().is_empty()).then(|| class.trim().to_owned());
+    let inner = html! {
+        @if let Some(beside) = &text.beside { small class="beside" { (beside) } " " }
+        span { (text.text) }
+        @if let Some(small) = &text.small { small { (small) } }
+    };
+    let source = text.source.as_ref();
+    html! {
+        @if at == 0 {
+            th scope="row" class=[class] { (inner) }
+        } @else {
+            td class=[class]
+                colspan=[(text.span > 1).then_some(text.span)]
+                data-cell=[source.map(|source| &source.cell)]
+                data-system=[source.map(|source| &source.system)]
+                data-figure=[source.map(|source| &source.figure)]
+                data-value=[source.map(|source| source.value)]
+                { (inner) }
+        }
+    }
+}

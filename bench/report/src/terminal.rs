@@ -1,0 +1,279 @@
+//! The report for a terminal: as wide as it is, and no wider.
+
+use crate::figures::Report;
+use crate::number;
+use crate::table::{self, Column, Group, Table, Text, Tone};
+use anstyle::{AnsiColor, Style};
+use tollgate_lab_record::Results;
+use unicode_width::UnicodeWidthStr;
+
+/// Narrowest width that is written for; a narrower terminal wraps the lines itself.
+const NARROWEST: usize = 40;
+/// Spaces between columns.
+const GAP: usize = 2;
+
+/// The report as text lines. `width` is the terminal's columns (a table drops its least important columns to fit), `colour`
+/// whether to write ANSI colours.
+pub fn terminal(results: &Results, width: usize, colour: bool) -> String {
+    let report = Report::new(results);
+    let mut out = Screen { text: String::new(), width: width.max(NARROWEST), colour };
+    out.title(&report.header.title);
+    let host = &report.header.host;
+    out.faint(&format!(
+        "{}, {} cores, Linux {}; started {}, seed {}",
+        host.cpu,
+        number::plain(host.cores),
+        host.kernel,
+        report.header.started,
+        report.header.seed
+    ));
+    if let Some(unfinished) = report.unfinished() {
+        out.line(unfinished, style(Tone::Bad));
+    }
+    for scaled in &report.header.scaled {
+        out.line(&format!("Scaled: {scaled}"), Style::new());
+    }
+    if let Some(decision) = &report.decision {
+        out.table(&table::of_decision(&report, decision));
+    }
+    for note in &report.notes {
+        out.line(note, Style::new());
+    }
+    for own in &report.tables {
+        out.table(&table::of_own("", own));
+    }
+    for section in &report.sections {
+        if let Some(table) = table::of_section(&report, section) {
+            out.table(&table);
+        } else {
+            out.title(&section.title);
+        }
+        for table in [table::of_scaling(section), table::of_prices(section)].into_iter().flatten() {
+            out.table(&table);
+        }
+        for own in &section.tables {
+            out.table(&table::of_own("", own));
+        }
+        for note in &section.notes {
+            out.line(note, Style::new());
+        }
+    }
+    for received in report.received.iter().filter(|received| !received.differences.is_empty()) {
+        let differences = received.differences.join("; ");
+        out.line(
+            &format!("Unequal terms, {}: {differences}", report.title_of(&received.system)),
+            Style::new(),
+        );
+    }
+    for used in report.missing() {
+        if let Some(why) = &used.missing {
+            let get = if why.get.is_empty() { String::new() } else { format!("; to get it: {}", why.get) };
+            out.line(&format!("Missing, {}: {}{get}", used.title, why.reason), Style::new());
+        }
+    }
+    out.faint(&format!("Again: {}", report.header.command));
+    out.text
+}
+
+/// A table as text, for outputs beside the report.
+pub(crate) fn draw(table: &Table, width: usize, colour: bool) -> String {
+    let mut out = Screen { text: String::new(), width: width.max(NARROWEST), colour };
+    out.table(table);
+    out.text
+}
+
+fn style(tone: Tone) -> Style {
+    match tone {
+        Tone::Plain => Style::new(),
+        Tone::Good => AnsiColor::Green.on_default(),
+        Tone::Bad => AnsiColor::Yellow.on_default(),
+        Tone::Faint => Style::new().dimmed(),
+    }
+}
+
+struct Screen {
+    text: String,
+    width: usize,
+    colour: bool,
+}
+
+impl Screen {
+    fn paint(&mut self, text: &str, style: Style) {
+        if self.colour && !text.trim().is_empty() && style != Style::new() {
+            self.text.push_str(&format!("{style}{text}{style:#}"));
+        } else {
+            self.text.push_str(text);
+        }
+    }
+
+    fn title(&mut self, text: &str) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+        self.line(text, Style::new().bold());
+    }
+
+    fn faint(&mut self, text: &str) {
+        self.line(text, style(Tone::Faint));
+    }
+
+    fn line(&mut self, text: &str, style: Style) {
+        for paragraph in text.lines() {
+            for line in wrap(paragraph, self.width) {
+                self.paint(&line, style);
+                self.text.push('\n');
+            }
+        }
+    }
+
+    fn table(&mut self, table: &Table) {
+        if table.caption.is_empty() {
+            self.text.push('\n');
+        } else {
+            self.title(&table.caption);
+        }
+        let (kept, widths) = fit(table, self.width);
+        for (at, column) in kept.iter().enumerate() {
+            let head = pad(&table.columns[*column].head, widths[at], table.columns[*column].number);
+            self.paint(&head, style(Tone::Faint));
+            self.text.push_str(&" ".repeat(GAP));
+        }
+        self.end_line();
+        for group in &table.groups {
+            if let Some(title) = group.title.as_ref().filter(|_| table.groups.len() > 1) {
+                self.line(title, Style::new().underline());
+            }
+            for row in &group.rows {
+                self.row(table, row, &kept, &widths);
+            }
+        }
+        for footnote in &table.footnotes {
+            self.faint(footnote);
+        }
+    }
+
+    fn row(&mut self, table: &Table, row: &[Text], kept: &[usize], widths: &[usize]) {
+        let mut column = 0;
+        let mut used = 0;
+        for text in row {
+            let Some(at) = kept.iter().position(|kept| *kept == column) else {
+                column += text.span;
+                continue;
+            };
+            let last = column + text.span >= table.columns.len();
+            if last && !table.columns[column].number {
+                // The last text may be long: it goes on in further lines below itself.
+                let room = self.width.saturating_sub(used).max(12);
+                for (line, part) in wrap(&text.joined(), room).iter().enumerate() {
+                    if line > 0 {
+                        self.end_line();
+                        self.text.push_str(&" ".repeat(used));
+                    }
+                    self.paint(part, style(text.tone));
+                }
+            } else if text.span > 1 {
+                let room = self.width.saturating_sub(used).max(12);
+                for (line, part) in wrap(&text.text, room).iter().enumerate() {
+                    if line > 0 {
+                        self.end_line();
+                        self.text.push_str(&" ".repeat(used));
+                    }
+                    self.paint(part, style(text.tone));
+                }
+            } else {
+                let cut = cut(&text.joined(), widths[at]);
+                self.paint(&pad(&cut, widths[at], table.columns[column].number), style(text.tone));
+                self.text.push_str(&" ".repeat(GAP));
+                used += widths[at] + GAP;
+            }
+            column += text.span;
+        }
+        self.end_line();
+    }
+
+    fn end_line(&mut self) {
+        let end = self.text.trim_end_matches(' ').len();
+        self.text.truncate(end);
+        self.text.push('\n');
+    }
+}
+
+/// The columns that fit and their widths.
+fn fit(table: &Table, width: usize) -> (Vec<usize>, Vec<usize>) {
+    let mut kept: Vec<usize> = (0..table.columns.len()).collect();
+    loop {
+        let mut widths: Vec<usize> =
+            kept.iter().map(|at| natural(&table.columns[*at], *at, &table.groups)).collect();
+        // The last column of words wraps, so it needs no more than a few words' room.
+        if let (Some(at), Some(last)) = (kept.last(), widths.last_mut())
+            && !table.columns[*at].number
+        {
+            *last = (*last).min(18);
+        }
+        let total: usize = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
+        let next = kept
+            .iter()
+            .copied()
+            .filter(|at| table.columns[*at].drop > 0)
+            .max_by_key(|at| table.columns[*at].drop);
+        match next {
+            Some(drop) if total > width => kept.retain(|at| *at != drop),
+            _ => {
+                if total > width
+                    && let Some(first) = widths.first_mut()
+                {
+                    *first = first.saturating_sub(total - width).max(8);
+                }
+                return (kept, widths);
+            }
+        }
+    }
+}
+
+fn natural(column: &Column, at: usize, groups: &[Group]) -> usize {
+    let texts = groups.iter().flat_map(|group| &group.rows).filter_map(|row| {
+        let mut start = 0;
+        row.iter().find_map(|text| {
+            let here = start == at && text.span == 1;
+            start += text.span;
+            here.then(|| text.joined().width())
+        })
+    });
+    texts.chain([column.head.width()]).max().unwrap_or(0)
+}
+
+fn pad(text: &str, width: usize, right: bool) -> String {
+    let space = " ".repeat(width.saturating_sub(text.width()));
+    if right { format!("{space}{text}") } else { format!("{text}{space}") }
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut out = String::new();
+    for c in text.chars() {
+        if out.width() + c.to_string().width() + 1 > width {
+            break;
+        }
+        out.push(c);
+    }
+    out.push('…');
+    out
+}
+
+fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let line = lines.last_mut().expect("there is always a line");
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.width() + 1 + word.width() <= width {
+            line.push(' ');
+            line.push_str(word);
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines
+}

@@ -1,0 +1,164 @@
+//! Two systems that ran in the same rounds: how many times the one costs what the other costs.
+//!
+//! A round's ratio cancels what the round did to both (a warm machine, a noisy neighbour). Ratios are averaged as logarithms, so that
+//! a against b is exactly the inverse of b against a; the estimate is a robust geometric mean ([`crate::centre`] of the logarithms).
+//! The plain median lost: it is as robust, but on quiet rounds it needs 1.57 times as many of them, and its resamples take few values,
+//! so that with 7 rounds its bootstrap covered 87 %. The arithmetic mean of ratios lost: it says that both of two equal systems are
+//! the slower one.
+
+use std::fmt;
+
+use crate::bootstrap::{Bootstrap, Interval};
+
+/// Why rounds give no interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PairError {
+    /// No rounds at all.
+    NoRounds,
+    /// A round (counted from 0) whose value is not a number above 0, which has no ratio.
+    NotPositive {
+        /// Which round.
+        round: usize,
+        /// Its value.
+        value: f64,
+    },
+    /// A round (counted from 0) whose value is not finite, which has no difference.
+    NotFinite {
+        /// Which round.
+        round: usize,
+        /// Its value.
+        value: f64,
+    },
+}
+
+impl fmt::Display for PairError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRounds => {
+                write!(out, "no rounds to compare: at least one is needed, and 6 for a 95 % interval")
+            }
+            Self::NotPositive { round, value } => {
+                write!(
+                    out,
+                    "round {}: expected a value above 0, found {value}; leave the round out of both systems",
+                    round + 1
+                )
+            }
+            Self::NotFinite { round, value } => {
+                write!(
+                    out,
+                    "round {}: expected a finite value, found {value}; leave the round out of both systems",
+                    round + 1
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for PairError {}
+
+/// `a / b` over the rounds, without unit: 0.9 says that `a` has nine tenths of `b`.
+///
+/// # Errors
+/// No rounds, or a value that is not a finite number above 0.
+pub fn ratio(rounds: &[(f64, f64)], bootstrap: &Bootstrap) -> Result<Interval, PairError> {
+    let logs: Vec<f64> = rounds
+        .iter()
+        .enumerate()
+        .map(|(round, (a, b))| Ok(log(round, *a)? - log(round, *b)?))
+        .collect::<Result<_, _>>()?;
+    Ok(bootstrap.centre(&logs).ok_or(PairError::NoRounds)?.map(f64::exp))
+}
+
+/// `a - b` over the rounds, in their unit: the milliseconds that a proxy adds to the direct path.
+///
+/// # Errors
+/// No rounds, or a value that is not finite.
+pub fn difference(rounds: &[(f64, f64)], bootstrap: &Bootstrap) -> Result<Interval, PairError> {
+    let mut differences = Vec::with_capacity(rounds.len());
+    for (round, (a, b)) in rounds.iter().enumerate() {
+        if let Some(value) = [*a, *b].into_iter().find(|value| !value.is_finite()) {
+            return Err(PairError::NotFinite { round, value });
+        }
+        differences.push(a - b);
+    }
+    bootstrap.centre(&differences).ok_or(PairError::NoRounds)
+}
+
+/// One system's own typical value over its rounds, in their unit, for values above 0 (a cost, a rate): the same robust geometric mean,
+/// so that a table's figures agree with its ratios.
+///
+/// # Errors
+/// No rounds, or a value that is not a finite number above 0.
+pub fn typical(rounds: &[f64], bootstrap: &Bootstrap) -> Result<Interval, PairError> {
+    let logs: Vec<f64> =
+        rounds.iter().enumerate().map(|(round, value)| log(round, *value)).collect::<Result<_, _>>()?;
+    Ok(bootstrap.centre(&logs).ok_or(PairError::NoRounds)?.map(f64::exp))
+}
+
+fn log(round: usize, value: f64) -> Result<f64, PairError> {
+    if value.is_finite() && value > 0.0 {
+        Ok(value.ln())
+    } else {
+        Err(PairError::NotPositive { round, value })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUNDS: [(f64, f64); 7] =
+        [(10.1, 20.0), (20.3, 41.0), (5.0, 9.9), (7.7, 15.6), (8.0, 16.3), (9.0, 17.8), (11.0, 22.1)];
+
+    #[test]
+    fn what_a_round_does_to_both_cancels() {
+        let interval = ratio(&ROUNDS, &Bootstrap::default()).unwrap();
+        assert!((interval.estimate - 0.5).abs() < 0.005, "{interval:?}");
+        assert!(interval.contains(0.5) && interval.high - interval.low < 0.02, "{interval:?}");
+    }
+
+    #[test]
+    fn swapping_the_systems_inverts_the_interval() {
+        let swapped: Vec<(f64, f64)> = ROUNDS.iter().map(|(a, b)| (*b, *a)).collect();
+        let there = ratio(&ROUNDS, &Bootstrap::default()).unwrap();
+        let back = ratio(&swapped, &Bootstrap::default()).unwrap();
+        for (one, other) in [(there.estimate, back.estimate), (there.low, back.high), (there.high, back.low)]
+        {
+            assert!((one * other - 1.0).abs() < 1e-9, "{there:?} and {back:?}");
+        }
+    }
+
+    #[test]
+    fn differences_keep_their_unit() {
+        let interval =
+            difference(&[(1.59, 0.95), (1.60, 0.96), (1.58, 0.95)], &Bootstrap::default()).unwrap();
+        assert!((interval.estimate - 0.64).abs() < 0.005, "{interval:?}");
+    }
+
+    #[test]
+    fn typical_agrees_with_the_ratio_of_constant_rounds() {
+        let interval = typical(&[2.0, 2.0, 2.0], &Bootstrap::default()).unwrap();
+        assert!((interval.estimate - 2.0).abs() < 1e-12 && interval.low == interval.high);
+    }
+
+    #[test]
+    fn bad_rounds_are_named() {
+        let plain = Bootstrap::default();
+        assert_eq!(ratio(&[], &plain), Err(PairError::NoRounds));
+        assert_eq!(
+            ratio(&[(1.0, 2.0), (1.0, 0.0)], &plain),
+            Err(PairError::NotPositive { round: 1, value: 0.0 })
+        );
+        assert_eq!(
+            typical(&[f64::INFINITY], &plain),
+            Err(PairError::NotPositive { round: 0, value: f64::INFINITY })
+        );
+        assert_eq!(
+            difference(&[(1.0, f64::INFINITY)], &plain),
+            Err(PairError::NotFinite { round: 0, value: f64::INFINITY })
+        );
+        let message = ratio(&[(1.0, 2.0), (-3.0, 1.0)], &plain).unwrap_err().to_string();
+        assert!(message.contains("round 2") && message.contains("-3"), "{message}");
+    }
+}

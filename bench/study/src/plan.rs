@@ -1,0 +1,249 @@
+//! From a study to the cells that are measured here, made small enough for this machine.
+
+use crate::settings::Settings;
+use crate::study::{Point, Section, Study};
+use std::collections::BTreeSet;
+use tollgate_lab_record::Cell;
+
+/// What this machine and this user allow.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Client connections at most: each costs a gateway two open files.
+    pub connections: u32,
+    /// Cores that the system under test may have.
+    pub target_cores: u32,
+    /// Seconds a trial at most; `None`: as the study says.
+    pub seconds: Option<f64>,
+    /// Rounds at most; `None`: as the study says.
+    pub rounds: Option<u32>,
+    /// Only these systems, when not empty.
+    pub systems: Vec<String>,
+    /// Only sections whose title contains one of these, when not empty.
+    pub sections: Vec<String>,
+}
+
+/// A cell with all its settings.
+#[derive(Debug, Clone)]
+pub struct PlannedCell {
+    /// What is written down.
+    pub cell: Cell,
+    /// What is set.
+    pub settings: Settings,
+}
+
+/// The cells of a run.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// In the order of the report.
+    pub cells: Vec<PlannedCell>,
+    /// What was made smaller, for people.
+    pub scaled: Vec<String>,
+    /// Expected length in seconds.
+    pub seconds: f64,
+}
+
+/// Seconds that a trial costs beside its load: start of the generator, readings, a verified first answer.
+const OVERHEAD: f64 = 0.4;
+
+/// Seconds of the direct ceiling before each round.
+pub const CEILING_SECONDS: f64 = 1.0;
+
+/// Seconds to start the systems of a section.
+const START: f64 = 3.0;
+
+/// Makes the plan of a study.
+pub fn plan(study: &Study, limits: &Limits) -> Plan {
+    let mut scaled = Vec::new();
+    let mut cells = Vec::new();
+    let wanted = |section: &&Section| {
+        limits.sections.is_empty()
+            || limits.sections.iter().any(|part| section.title.to_lowercase().contains(&part.to_lowercase()))
+    };
+    for (number, section) in study.sections.iter().enumerate().filter(|(_, section)| wanted(section)) {
+        for (at, point) in section.points.iter().enumerate() {
+            let mut settings = study.settings.with(&section.settings).with(&point.set);
+            fit(&mut settings, limits, &mut scaled);
+            let systems: Vec<String> = point
+                .systems
+                .as_ref()
+                .unwrap_or(&section.systems)
+                .iter()
+                .filter(|name| limits.systems.is_empty() || limits.systems.contains(name))
+                .cloned()
+                .collect();
+            if systems.is_empty() {
+                continue;
+            }
+            cells.push(PlannedCell {
+                cell: Cell {
+                    id: format!("{}-{}", number + 1, at + 1),
+                    title: point.title.clone().unwrap_or_else(|| title(section, point, &settings)),
+                    section: section.title.clone(),
+                    axis: section
+                        .axis
+                        .as_deref()
+                        .and_then(|axis| Some((axis.to_owned(), value(axis, &settings)?))),
+                    settings: settings.words(),
+                    systems,
+                    published: point.published.clone(),
+                },
+                settings,
+            });
+        }
+    }
+    let seconds = estimate(study, &cells);
+    scaled.dedup();
+    Plan { cells, scaled: unique(scaled), seconds }
+}
+
+fn unique(list: Vec<String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    list.into_iter().filter(|text| seen.insert(text.clone())).collect()
+}
+
+fn fit(settings: &mut Settings, limits: &Limits, scaled: &mut Vec<String>) {
+    if settings.connections() > limits.connections {
+        scaled.push(format!(
+            "{} connections became {}: open files are limited, and a gateway holds two for each",
+            settings.connections(),
+            limits.connections
+        ));
+        settings.connections = Some(limits.connections);
+    }
+    if settings.target_cores() > limits.target_cores {
+        scaled.push(format!(
+            "{} cores for the system under test became {}: there are no more here",
+            settings.target_cores(),
+            limits.target_cores
+        ));
+        settings.target_cores = Some(limits.target_cores);
+    }
+    if let Some(most) = limits.seconds.filter(|most| settings.seconds() > *most) {
+        scaled.push(format!("trials of {} s became {most} s, as asked", settings.seconds()));
+        settings.seconds = Some(most);
+    }
+    if let Some(most) = limits.rounds.filter(|most| settings.rounds() > *most) {
+        scaled.push(format!("{} rounds became {most}, as asked", settings.rounds()));
+        settings.rounds = Some(most);
+    }
+}
+
+/// The value of the axis in this cell.
+fn value(axis: &str, settings: &Settings) -> Option<f64> {
+    Some(match axis {
+        "connections" => f64::from(settings.connections()),
+        "rate" => settings.rate?,
+        "workers" => f64::from(settings.workers()),
+        "quota" => settings.quota?,
+        "response_body" => settings.response_body() as f64,
+        "chain" => f64::from(settings.chain()),
+        "timeout" => settings.timeout?,
+        "routes" => f64::from(settings.routes()),
+        _ => return None,
+    })
+}
+
+/// A title made of the point's own settings.
+fn title(section: &Section, point: &Point, settings: &Settings) -> String {
+    let all = settings.words();
+    let plain = Settings::default().words();
+    let own: Vec<String> = point
+        .set
+        .words()
+        .into_iter()
+        .filter(|(name, value)| plain.get(name) != Some(value))
+        .map(|(name, value)| (all.get(&name).cloned().unwrap_or(value), name))
+        .map(|(value, name)| if name == "rate" { value } else { format!("{name} {value}") })
+        .collect();
+    if !own.is_empty() {
+        return own.join(", ");
+    }
+    let axis = section.axis.as_deref().unwrap_or("connections");
+    all.get(axis).map_or_else(|| section.title.clone(), |value| format!("{axis} {value}"))
+}
+
+fn estimate(study: &Study, cells: &[PlannedCell]) -> f64 {
+    let mut seconds = 0.0;
+    let mut section = "";
+    for planned in cells {
+        let settings = &planned.settings;
+        let control = study.control.as_ref().is_some_and(|name| planned.cell.systems.contains(name));
+        let turns = planned.cell.systems.len() as f64 + f64::from(u8::from(control));
+        let turn = settings.seconds() + settings.warm_up() + OVERHEAD;
+        seconds += f64::from(settings.rounds()) * (turns * turn + CEILING_SECONDS);
+        if planned.cell.section != section {
+            section = &planned.cell.section;
+            seconds += START * turns;
+        }
+    }
+    seconds
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STUDY: &str = "
+title: T
+about: A
+control: nginx
+sections:
+  - title: Many
+    systems: [direct, nginx]
+    axis: connections
+    settings: {seconds: 10, rounds: 3}
+    points:
+      - {set: {connections: 64}}
+      - {set: {connections: 64000}}
+  - title: Few
+    systems: [nginx]
+    points: [{title: One, set: {connections: 1}}]
+";
+
+    fn limits() -> Limits {
+        Limits {
+            connections: 9_000,
+            target_cores: 1,
+            seconds: None,
+            rounds: None,
+            systems: vec![],
+            sections: vec![],
+        }
+    }
+
+    fn study() -> Study {
+        serde_saphyr::from_str(STUDY).unwrap()
+    }
+
+    #[test]
+    fn cells_have_titles_axes_and_a_place() {
+        let plan = plan(&study(), &limits());
+        let titles: Vec<_> = plan.cells.iter().map(|cell| cell.cell.title.as_str()).collect();
+        assert_eq!(titles, ["connections 64", "connections 9000", "One"]);
+        assert_eq!(plan.cells[1].cell.axis, Some(("connections".to_owned(), 9_000.0)));
+        assert_eq!(plan.cells[2].cell.id, "2-1");
+    }
+
+    #[test]
+    fn what_was_made_smaller_is_said() {
+        let plan = plan(&study(), &Limits { seconds: Some(2.0), rounds: Some(1), ..limits() });
+        assert_eq!(plan.scaled.len(), 4, "{:?}", plan.scaled);
+        assert!(plan.scaled.iter().any(|text| text.contains("64000 connections became 9000")));
+        assert!(plan.cells.iter().all(|cell| cell.settings.seconds() <= 2.0));
+    }
+
+    #[test]
+    fn the_time_is_that_of_all_turns() {
+        // Many: 2 cells x 3 rounds x ((2 systems + control) x 11.4 s + 1 s) + 9 s; Few: 3 x (2 x 6.4 + 1) + 6.
+        let expected = 2.0 * 3.0 * (3.0 * 11.4 + 1.0) + 9.0 + 3.0 * (2.0 * 6.4 + 1.0) + 6.0;
+        assert!((plan(&study(), &limits()).seconds - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn systems_and_sections_can_be_chosen() {
+        let only = Limits { systems: vec!["direct".into()], sections: vec!["MANY".into()], ..limits() };
+        let plan = plan(&study(), &only);
+        assert!(plan.cells.iter().all(|cell| cell.cell.systems == ["direct"] && cell.cell.section == "Many"));
+        assert_eq!(plan.cells.len(), 2);
+    }
+}

@@ -1,0 +1,276 @@
+//! What can be set for a cell: each setting may come from the study, the section or the point, the last one wins.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Which server answers behind the gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OriginKind {
+    /// nginx from the system's packages.
+    Nginx,
+    /// The laboratory's own, which can delay and stall.
+    Builtin,
+}
+
+/// A link of limited speed between generator and system.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Relay {
+    /// Added round trip, milliseconds.
+    pub round_trip_ms: f64,
+    /// Bytes a second from the system to the generator.
+    pub bytes_per_second: f64,
+}
+
+macro_rules! settings {
+    ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
+        /// Settings of a cell; `None` means the default that the accessor of the same name documents.
+        #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Settings {
+            $($(#[$doc])* pub $name: Option<$type>,)*
+        }
+
+        impl Settings {
+            /// These settings, with those of `over` in place of their own.
+            #[must_use]
+            pub fn with(&self, over: &Self) -> Self {
+                Self { $($name: over.$name.clone().or_else(|| self.$name.clone()),)* }
+            }
+        }
+    };
+}
+
+settings! {
+    /// Load generator: `builtin` (default), `wrk`, `ab`...
+    tool: String,
+    /// Client connections; default 64.
+    connections: u32,
+    /// Threads of the generator; default 1.
+    threads: u32,
+    /// Requests a second; absent: a closed loop.
+    rate: f64,
+    /// Whether gaps between requests are random (exponential) rather than even; default false.
+    poisson: bool,
+    /// Whether connections are kept between requests; default true.
+    keep_alive: bool,
+    /// Header lines exactly as given, such as `Connection:Close`.
+    header_lines: Vec<String>,
+    /// `Host` header; absent: the address.
+    host: String,
+    /// Path; default `/`.
+    path: String,
+    /// Method; default GET.
+    method: String,
+    /// Bytes of the request body; default 0.
+    request_body: usize,
+    /// Bytes of the response body; default 2.
+    response_body: usize,
+    /// Status that the origin answers with; default 200.
+    origin_status: u16,
+    /// Which origin; default nginx.
+    origin: OriginKind,
+    /// Workers of the origin; default 1.
+    origin_workers: u32,
+    /// Origins behind the system; default 1.
+    origins: u32,
+    /// CPU quota of the origin, cores.
+    origin_quota: f64,
+    /// Delay before each answer of the (built-in) origin, milliseconds.
+    origin_delay_ms: u64,
+    /// Whether the origin shares the system's quota, as on one small machine.
+    origin_beside_target: bool,
+    /// Workers of the system under test; default 1.
+    workers: u32,
+    /// CPU quota of the system under test, cores.
+    quota: f64,
+    /// Memory limit of the system under test, MiB.
+    memory_mib: u64,
+    /// Cores that the system may use; default 1, which it has for itself; 2 shares the generator's.
+    target_cores: u32,
+    /// Features switched on, such as `access_log`.
+    features: Vec<String>,
+    /// Routes configured; default 1.
+    routes: u32,
+    /// Virtual hosts configured; default 0 (any host).
+    hosts: Vec<String>,
+    /// Systems in a row on the path; default 1. With 2 the first is the client's sidecar, the second the server's.
+    chain: u32,
+    /// A slow link in front of the system.
+    relay: Relay,
+    /// A request's time limit in the generator, seconds.
+    timeout: f64,
+    /// Requests a trial, for tools that count rather than time (ab -n).
+    requests: u64,
+    /// Seconds a trial; default 5.
+    seconds: f64,
+    /// Rounds; default 3.
+    rounds: u32,
+    /// Seconds of load before a trial; default 1.
+    warm_up: f64,
+    /// Whether the system is started anew before each trial and not warmed up; default false.
+    cold: bool,
+}
+
+impl Settings {
+    /// Everything that was set, as words, for the record.
+    pub fn words(&self) -> BTreeMap<String, String> {
+        let mut words = BTreeMap::new();
+        let mut put = |name: &str, value: Option<String>| {
+            if let Some(value) = value {
+                words.insert(name.to_owned(), value);
+            }
+        };
+        put("tool", Some(self.tool().to_owned()));
+        put("connections", Some(self.connections().to_string()));
+        put("threads", Some(self.threads().to_string()));
+        put(
+            "rate",
+            self.rate.map(|rate| format!("{rate}/s{}", if self.poisson() { ", Poisson" } else { "" })),
+        );
+        put("keep-alive", Some(if self.keep_alive() { "yes" } else { "no" }.to_owned()));
+        put("header lines", self.header_lines.as_ref().map(|lines| lines.join(" | ")));
+        put("host", self.host.clone());
+        put("path", Some(self.path().to_owned()));
+        put("method", self.method.clone());
+        put("request body", self.request_body.map(|bytes| format!("{bytes} B")));
+        put("response body", Some(format!("{} B", self.response_body())));
+        put("origin status", self.origin_status.map(|status| status.to_string()));
+        put(
+            "origin",
+            Some(format!(
+                "{} x {} ({} worker{})",
+                self.origins(),
+                match self.origin() {
+                    OriginKind::Nginx => "nginx",
+                    OriginKind::Builtin => "built-in",
+                },
+                self.origin_workers(),
+                if self.origin_workers() == 1 { "" } else { "s" }
+            )),
+        );
+        put("origin quota", self.origin_quota.map(|cores| format!("{cores} cores")));
+        put("origin delay", self.origin_delay_ms.map(|ms| format!("{ms} ms")));
+        put("workers", Some(self.workers().to_string()));
+        put("quota", self.quota.map(|cores| format!("{cores} cores")));
+        put("memory", self.memory_mib.map(|mib| format!("{mib} MiB")));
+        put("cores", self.target_cores.map(|cores| cores.to_string()));
+        put("features", self.features.as_ref().filter(|list| !list.is_empty()).map(|list| list.join(", ")));
+        put("routes", self.routes.map(|routes| routes.to_string()));
+        put("hosts", self.hosts.as_ref().map(|hosts| hosts.join(", ")));
+        put("chain", self.chain.map(|chain| chain.to_string()));
+        put(
+            "link",
+            self.relay.map(|relay| {
+                format!("{} ms round trip, {} B/s", relay.round_trip_ms, relay.bytes_per_second)
+            }),
+        );
+        put("time limit", self.timeout.map(|seconds| format!("{seconds} s")));
+        put("requests", self.requests.map(|count| count.to_string()));
+        put("seconds", Some(self.seconds().to_string()));
+        put("rounds", Some(self.rounds().to_string()));
+        put("start", self.cold.filter(|cold| *cold).map(|_| "cold, before each trial".to_owned()));
+        words
+    }
+
+    /// Name of the load tool.
+    pub fn tool(&self) -> &str {
+        self.tool.as_deref().unwrap_or("builtin")
+    }
+    /// Client connections.
+    pub fn connections(&self) -> u32 {
+        self.connections.unwrap_or(64)
+    }
+    /// Generator threads.
+    pub fn threads(&self) -> u32 {
+        self.threads.unwrap_or(1)
+    }
+    /// Whether arrivals are random.
+    pub fn poisson(&self) -> bool {
+        self.poisson.unwrap_or(false)
+    }
+    /// Whether connections are kept.
+    pub fn keep_alive(&self) -> bool {
+        self.keep_alive.unwrap_or(true)
+    }
+    /// Path asked for.
+    pub fn path(&self) -> &str {
+        self.path.as_deref().unwrap_or("/")
+    }
+    /// Method.
+    pub fn method(&self) -> &str {
+        self.method.as_deref().unwrap_or("GET")
+    }
+    /// Bytes of the response body.
+    pub fn response_body(&self) -> usize {
+        self.response_body.unwrap_or(2)
+    }
+    /// The origin's status.
+    pub fn origin_status(&self) -> u16 {
+        self.origin_status.unwrap_or(200)
+    }
+    /// Which origin.
+    pub fn origin(&self) -> OriginKind {
+        self.origin.unwrap_or(OriginKind::Nginx)
+    }
+    /// Workers of each origin.
+    pub fn origin_workers(&self) -> u32 {
+        self.origin_workers.unwrap_or(1)
+    }
+    /// Origins.
+    pub fn origins(&self) -> u32 {
+        self.origins.unwrap_or(1)
+    }
+    /// Workers of the system.
+    pub fn workers(&self) -> u32 {
+        self.workers.unwrap_or(1)
+    }
+    /// Cores of the system.
+    pub fn target_cores(&self) -> u32 {
+        self.target_cores.unwrap_or(1)
+    }
+    /// Features switched on.
+    pub fn features(&self) -> &[String] {
+        self.features.as_deref().unwrap_or_default()
+    }
+    /// Routes configured.
+    pub fn routes(&self) -> u32 {
+        self.routes.unwrap_or(1)
+    }
+    /// Systems in a row.
+    pub fn chain(&self) -> u32 {
+        self.chain.unwrap_or(1)
+    }
+    /// Seconds a trial.
+    pub fn seconds(&self) -> f64 {
+        self.seconds.unwrap_or(5.0)
+    }
+    /// Rounds.
+    pub fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(3)
+    }
+    /// Seconds of load before a trial.
+    pub fn warm_up(&self) -> f64 {
+        if self.cold() { 0.0 } else { self.warm_up.unwrap_or(1.0) }
+    }
+    /// Whether each trial starts the system anew.
+    pub fn cold(&self) -> bool {
+        self.cold.unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_later_setting_wins_and_the_others_stay() {
+        let section = Settings { connections: Some(64), tool: Some("wrk".into()), ..Default::default() };
+        let point = Settings { connections: Some(640), cold: Some(true), ..Default::default() };
+        let cell = section.with(&point);
+        assert_eq!((cell.connections(), cell.tool(), cell.warm_up()), (640, "wrk", 0.0));
+        assert_eq!(cell.words()["connections"], "640");
+        assert_eq!(cell.words()["start"], "cold, before each trial");
+    }
+}

@@ -1,0 +1,250 @@
+//! The YAML of a study, and what can be wrong with it.
+
+use crate::analysis::Analysis;
+use crate::settings::Settings;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use tollgate_lab_record::Published;
+
+/// A study as written.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// File name without its ending; not in the file.
+    #[serde(skip)]
+    pub name: String,
+    /// Title of the report.
+    pub title: String,
+    /// What it asks and how; Markdown.
+    pub about: String,
+    /// The system that ratios are relative to; default: each section's first.
+    #[serde(default)]
+    pub baseline: Option<String>,
+    /// The system that is measured twice as A/A control; none: no control.
+    #[serde(default)]
+    pub control: Option<String>,
+    /// Settings of every cell.
+    #[serde(default)]
+    pub settings: Settings,
+    /// Systems with features or options of their own, by the name that sections use.
+    #[serde(default)]
+    pub arms: BTreeMap<String, Arm>,
+    /// Its sections.
+    pub sections: Vec<Section>,
+    /// What is computed in the end.
+    #[serde(default)]
+    pub analyses: Vec<Analysis>,
+    /// Sentences for the report that hold on any machine, such as what cannot be reproduced.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// A system with settings of its own.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// Folder under `bench/systems`.
+    pub system: String,
+    /// As reports write it; default: the system's title.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Features switched on beside the cell's.
+    #[serde(default)]
+    pub features: Vec<String>,
+    /// The system's own options.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+    /// Settings that differ from the cell's for this arm alone (such as unequal connections, as published).
+    #[serde(default)]
+    pub settings: Settings,
+}
+
+/// A table of the report.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Section {
+    /// Its title; unique.
+    pub title: String,
+    /// A paragraph.
+    #[serde(default)]
+    pub about: String,
+    /// Systems, `direct` for none, in the order of the table.
+    pub systems: Vec<String>,
+    /// The setting that varies, for charts: `connections`, `rate`, `workers`, `quota`...
+    #[serde(default)]
+    pub axis: Option<String>,
+    /// Settings of each of its points.
+    #[serde(default)]
+    pub settings: Settings,
+    /// Its cells.
+    pub points: Vec<Point>,
+}
+
+/// A cell: what differs from the section, and what the original printed.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Point {
+    /// As tables write it; default: made of the settings that differ.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Settings.
+    #[serde(default)]
+    pub set: Settings,
+    /// Systems of this point alone, where it has fewer or others than the section.
+    #[serde(default)]
+    pub systems: Option<Vec<String>>,
+    /// What the original printed, by our system's name.
+    #[serde(default)]
+    pub published: BTreeMap<String, Published>,
+}
+
+/// What is wrong with a study, for people.
+#[derive(Debug)]
+pub struct Problem {
+    /// The file.
+    pub file: PathBuf,
+    /// What was found and what was expected.
+    pub text: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.file.display(), self.text)
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// The studies in a folder, by name.
+pub fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.strip_suffix(".yaml").map(str::to_owned))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Reads a study, by name from `folder` or from a file of the user's own, and checks its names.
+///
+/// `systems` and `tools` are the names that exist.
+///
+/// # Errors
+/// A [`Problem`] that says what was expected, with the nearest name.
+pub fn load(folder: &Path, name: &str, systems: &[String], tools: &[String]) -> Result<Study, Problem> {
+    let own = Path::new(name);
+    let file = if own.extension().is_some() { own.to_owned() } else { folder.join(format!("{name}.yaml")) };
+    let problem = |text: String| Problem { file: file.clone(), text };
+    let text = fs::read_to_string(&file).map_err(|error| {
+        let known = names(folder);
+        problem(format!("{error}{}; the studies are {}", nearest(name, &known), known.join(", ")))
+    })?;
+    let mut study: Study = serde_saphyr::from_str(&text).map_err(|error| problem(error.to_string()))?;
+    study.name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("study").to_owned();
+    check(&study, systems, tools).map_err(problem)?;
+    Ok(study)
+}
+
+fn check(study: &Study, systems: &[String], tools: &[String]) -> Result<(), String> {
+    let mut known: Vec<String> = systems.to_vec();
+    known.extend(study.arms.keys().cloned());
+    let named = |name: &String, place: &str, known: &[String], what: &str| {
+        if known.contains(name) {
+            Ok(())
+        } else {
+            Err(format!(
+                "{place}: no {what} is called `{name}`{}; known: {}",
+                nearest(name, known),
+                known.join(", ")
+            ))
+        }
+    };
+    for (name, arm) in &study.arms {
+        named(&arm.system, &format!("arms.{name}"), systems, "system")?;
+    }
+    for name in study.baseline.iter().chain(&study.control) {
+        named(name, "baseline, control", &known, "system")?;
+    }
+    let mut titles: Vec<String> = Vec::new();
+    for section in &study.sections {
+        let place = format!("section \"{}\"", section.title);
+        if titles.contains(&section.title) {
+            return Err(format!("{place}: the title stands twice"));
+        }
+        titles.push(section.title.clone());
+        for point in &section.points {
+            let list = point.systems.as_ref().unwrap_or(&section.systems);
+            for name in list {
+                named(name, &place, &known, "system")?;
+            }
+            for name in point.published.keys() {
+                named(name, &format!("{place}, published"), list, "system of the point")?;
+            }
+            let settings = study.settings.with(&section.settings).with(&point.set);
+            named(&settings.tool().to_owned(), &place, tools, "load tool")?;
+        }
+        if section.points.is_empty() {
+            return Err(format!("{place}: no points, so nothing would be measured"));
+        }
+    }
+    for section in study.analyses.iter().filter_map(Analysis::section) {
+        named(&section.to_owned(), "analyses", &titles, "section")?;
+    }
+    Ok(())
+}
+
+/// `, did you mean ...?` where a name is near enough to be meant.
+fn nearest(name: &str, known: &[String]) -> String {
+    known
+        .iter()
+        .map(|other| (strsim::damerau_levenshtein(name, other), other))
+        .filter(|(distance, other)| *distance <= 1 + other.len() / 3)
+        .min()
+        .map_or_else(String::new, |(_, other)| format!(", did you mean `{other}`?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn study(text: &str) -> Result<Study, String> {
+        let study: Study = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+        let systems = ["direct", "nginx", "tollgate"].map(str::to_owned);
+        check(&study, &systems, &["builtin".to_owned(), "wrk".to_owned()])?;
+        Ok(study)
+    }
+
+    const GOOD: &str = "
+title: T
+about: A
+sections:
+  - title: One
+    systems: [direct, nginx]
+    settings: {tool: wrk}
+    points:
+      - {set: {connections: 1}, published: {nginx: {rps: [2454, 2505]}}}
+";
+
+    #[test]
+    fn a_good_study_is_read() {
+        let study = study(GOOD).unwrap();
+        assert_eq!(study.sections[0].points[0].published["nginx"].rps, [2_454.0, 2_505.0]);
+    }
+
+    #[test]
+    fn wrong_names_are_told_with_the_nearest_one() {
+        let error = study(&GOOD.replace("[direct, nginx]", "[direct, ngnix]")).unwrap_err();
+        assert!(error.contains("no system is called `ngnix`, did you mean `nginx`?"), "{error}");
+        let error = study(&GOOD.replace("wrk", "wrq")).unwrap_err();
+        assert!(error.contains("no load tool is called `wrq`, did you mean `wrk`?"), "{error}");
+        let error = study(&GOOD.replace("connections", "conections")).unwrap_err();
+        assert!(error.contains("conections") && error.contains("line 9"), "{error}");
+        let error = study(&GOOD.replace("{nginx:", "{tollgate:")).unwrap_err();
+        assert!(error.contains("published"), "{error}");
+    }
+}

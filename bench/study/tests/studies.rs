@@ -1,0 +1,64 @@
+//! Every study of the project is read, names only what exists, and fits a machine of two cores.
+
+use std::path::Path;
+use tollgate_lab_study::{Limits, load, names, plan};
+
+fn bench() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+fn systems() -> Vec<String> {
+    let folders = std::fs::read_dir(bench().join("systems")).unwrap();
+    folders.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+const TOOLS: [&str; 13] = [
+    "builtin",
+    "wrk",
+    "wrk2",
+    "ab",
+    "siege",
+    "hey",
+    "vegeta",
+    "h2load",
+    "oha",
+    "k6",
+    "fortio",
+    "bombardier",
+    "gatling",
+];
+
+#[test]
+fn the_five_founding_studies_and_ours_are_read_and_planned() {
+    let folder = bench().join("studies");
+    let tools = TOOLS.map(str::to_owned);
+    let found = names(&folder);
+    for name in [
+        "apisix-envoy",
+        "features",
+        "four-gateways",
+        "ingress",
+        "kong-envoy-nginx",
+        "quick",
+        "sidecar",
+        "toll",
+    ] {
+        assert!(found.iter().any(|other| other == name), "{name} is missing: {found:?}");
+    }
+    for name in &found {
+        let study = load(&folder, name, &systems(), &tools).unwrap_or_else(|problem| panic!("{problem}"));
+        let limits = Limits {
+            connections: 9_000,
+            target_cores: 2,
+            seconds: None,
+            rounds: None,
+            systems: vec![],
+            sections: vec![],
+        };
+        let plan = plan(&study, &limits);
+        assert!(!plan.cells.is_empty() && plan.seconds > 0.0, "{name} measures nothing");
+        if name == "quick" {
+            assert!(plan.seconds < 180.0, "quick takes {} s", plan.seconds);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! All systems of a folder.
+
+use crate::check;
+use crate::error::SystemError;
+use crate::place::Place;
+use crate::problem::{Problem, Problems, known_names};
+use crate::system::System;
+use std::path::Path;
+
+/// The systems that are described, sorted by name.
+#[derive(Debug, Clone)]
+pub struct Catalogue {
+    systems: Vec<System>,
+}
+
+impl Catalogue {
+    /// Reads every folder below `folder` that has a `system.yaml`.
+    ///
+    /// # Errors
+    /// Everything wrong in any of them.
+    pub fn load(folder: &Path, place: &Place) -> Result<Self, Problems> {
+        let unreadable = |error: std::io::Error| {
+            Problems(vec![Problem::in_file(folder, format!("the folder of systems cannot be read: {error}"))])
+        };
+        let mut folders = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+            let path = entry.map_err(unreadable)?.path();
+            if path.join("system.yaml").is_file() {
+                folders.push(std::path::absolute(path).map_err(unreadable)?);
+            }
+        }
+        folders.sort();
+        let (mut systems, mut problems) = (Vec::new(), Vec::new());
+        for folder in folders {
+            match check::read(&folder) {
+                Ok(description) => systems.push(System {
+                    name: folder
+                        .file_name()
+                        .map(|name| name.to_string_lossy().into_owned())
+                        .unwrap_or_default(),
+                    folder,
+                    place: place.clone(),
+                    description,
+                }),
+                Err(found) => problems.extend(found),
+            }
+        }
+        if problems.is_empty() { Ok(Self { systems }) } else { Err(Problems(problems)) }
+    }
+
+    /// All of them.
+    pub fn systems(&self) -> &[System] {
+        &self.systems
+    }
+
+    /// The system of that name.
+    ///
+    /// # Errors
+    /// When there is none, with the nearest name.
+    pub fn get(&self, name: &str) -> Result<&System, SystemError> {
+        self.systems.iter().find(|system| system.name == name).ok_or_else(|| {
+            let hint = known_names(name, self.systems.iter().map(System::name));
+            SystemError::new(name, format!("no such system: {hint}"))
+        })
+    }
+}

@@ -1,0 +1,68 @@
+//! Installs a system by its script.
+
+use crate::error::SystemError;
+use crate::status::Status;
+use crate::system::System;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+impl System {
+    /// Runs its script, with what it prints going to `out`, and looks whether all programs are there then. The script may
+    /// be run again. It has no time limit of its own: a build may take long, and Ctrl-C ends it.
+    ///
+    /// # Errors
+    /// When there is no script, a program that it needs is not there, it fails, or leaves a program out.
+    pub fn install(&self, out: &mut dyn Write) -> Result<Status, SystemError> {
+        let Some(rule) = &self.description.install else {
+            let how = match self.status() {
+                Status::Missing { reason, get } => format!("{reason} To get it: {get}"),
+                _ => "there is nothing to install".to_owned(),
+            };
+            return Err(self.error(how));
+        };
+        let lacking: Vec<_> =
+            rule.needs.iter().filter(|name| self.place.on_path(name).is_none()).map(String::as_str).collect();
+        if !lacking.is_empty() {
+            return Err(self.error(format!("to install it, first install {}", lacking.join(", "))));
+        }
+        let script = self.folder.join(&rule.script.value);
+        let broken = |error: std::io::Error| self.error(format!("{}: {error}", script.display()));
+        std::fs::create_dir_all(&self.place.home).map_err(broken)?;
+        let (reader, writer) = std::io::pipe().map_err(broken)?;
+        let mut child = {
+            // Dropped before reading, so that the pipe ends when the script does.
+            let mut command = Command::new("sh");
+            command
+                .arg(&script)
+                .current_dir(&self.folder)
+                .env("TOLLGATE_LAB_HOME", &self.place.home)
+                .env("TOLLGATE_LAB_SYSTEM", &self.folder)
+                .stdin(Stdio::null())
+                .stdout(writer.try_clone().map_err(broken)?)
+                .stderr(writer);
+            command.spawn().map_err(broken)?
+        };
+        let mut last = String::new();
+        for line in BufReader::new(reader).split(b'\n') {
+            let line = String::from_utf8_lossy(&line.map_err(broken)?).into_owned();
+            // A closed terminal must not leave the installation half done.
+            let _closed = writeln!(out, "{line}");
+            if !line.trim().is_empty() {
+                last = line;
+            }
+        }
+        let status = child.wait().map_err(broken)?;
+        if !status.success() {
+            let last = if last.is_empty() { "it said nothing" } else { &last };
+            return Err(self.error(format!("{} failed ({status}): {last}", script.display())));
+        }
+        match self.programs() {
+            Ok(_) => Ok(self.status()),
+            Err(lacking) => Err(self.error(format!(
+                "{} ended well, but {} cannot be found: see `programs` in its system.yaml",
+                script.display(),
+                lacking.join(", ")
+            ))),
+        }
+    }
+}

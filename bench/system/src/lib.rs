@@ -1,0 +1,36 @@
+//! The systems under test as data: reads `bench/systems/NAME/`, says what is ready here, installs what can be
+//! installed, writes a system's files for one run, says how to start it, and waits until it really answers.
+//!
+//! Processes are started by the caller, who pins, limits and measures them: see [`System::prepare`].
+//!
+//! ```text
+//! Catalogue::load -> System::status | System::install -> System::prepare -> (the caller spawns) -> ready::wait
+//! ```
+
+mod capture;
+mod catalogue;
+mod check;
+mod description;
+mod error;
+mod feature;
+mod install;
+mod launch;
+mod place;
+mod problem;
+pub mod ready;
+mod setting;
+mod status;
+mod system;
+mod table;
+mod template;
+
+pub use catalogue::Catalogue;
+pub use description::{Choice, Description, Source};
+pub use error::SystemError;
+pub use feature::{Feature, Support};
+pub use launch::{CommandSpec, Launch, RenderedFile};
+pub use place::Place;
+pub use problem::{Problem, Problems};
+pub use setting::{Address, Route, Setting, Timeouts, TlsFiles, Upstream, VirtualHost};
+pub use status::Status;
+pub use system::System;

@@ -1,0 +1,148 @@
+//! Waits until a system really answers: the right status and the right body, through it, from the origin.
+
+use crate::error::SystemError;
+use crate::launch::Launch;
+use crate::setting::TlsFiles;
+use std::fmt;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+/// The most of a log that is quoted.
+const TAIL_BYTES: u64 = 16 * 1024;
+
+/// The last lines of a log that are quoted.
+const TAIL_LINES: usize = 12;
+
+/// What to ask, and what must come.
+#[derive(Debug, Clone)]
+pub struct Probe<'a> {
+    /// The path, from `/`.
+    pub path: &'a str,
+    /// The Host header; none leaves the address.
+    pub host: Option<&'a str>,
+    /// The body that a 200 must carry.
+    pub body: &'a [u8],
+    /// How long it may take in all.
+    pub within: Duration,
+    /// Ask over TLS, trusting this certificate alone.
+    pub tls: Option<&'a TlsFiles>,
+}
+
+/// Asks until the right answer comes. `ended` says how the process ended, once it has.
+///
+/// # Errors
+/// When the process ends, or the time does, with the last answer and the last lines of its log.
+pub fn wait(
+    name: &str,
+    launch: &Launch,
+    probe: &Probe<'_>,
+    mut ended: impl FnMut() -> Option<String>,
+) -> Result<Duration, SystemError> {
+    let agent = agent(probe).map_err(|error| SystemError::new(name, error))?;
+    let scheme = if probe.tls.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{}{}", launch.target, probe.path);
+    let log = launch.command.as_ref().map(|command| command.output.as_path());
+    let begun = Instant::now();
+    loop {
+        let seen = ask(&agent, &url, probe);
+        if matches!(seen, Seen::Right) {
+            return Ok(begun.elapsed());
+        }
+        if let Some(how) = ended() {
+            return Err(SystemError::new(name, format!("it ended during its start ({how}){}", tail(log))));
+        }
+        if begun.elapsed() >= probe.within {
+            let seconds = probe.within.as_secs_f64();
+            let message =
+                format!("no right answer from {url} within {seconds:.0} s; the last: {seen}{}", tail(log));
+            return Err(SystemError::new(name, message));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// What one question brought.
+enum Seen {
+    Right,
+    Status(u16, String),
+    Body(String),
+    Nothing(String),
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Right => f.write_str("200 with the right body"),
+            Self::Status(status, body) => write!(f, "status {status}, body {body:?}"),
+            Self::Body(body) => write!(f, "200 with a wrong body {body:?}"),
+            Self::Nothing(error) => f.write_str(error),
+        }
+    }
+}
+
+fn ask(agent: &ureq::Agent, url: &str, probe: &Probe<'_>) -> Seen {
+    let mut request = agent.get(url).header("connection", "close");
+    if let Some(host) = probe.host {
+        request = request.header("host", host);
+    }
+    let mut answer = match request.call() {
+        Ok(answer) => answer,
+        Err(error) => return Seen::Nothing(error.to_string()),
+    };
+    let limit = probe.body.len() as u64 + 4_096;
+    let body = match answer.body_mut().with_config().limit(limit).read_to_vec() {
+        Ok(body) => body,
+        Err(error) => return Seen::Nothing(error.to_string()),
+    };
+    let shown = || String::from_utf8_lossy(&body).chars().take(80).collect();
+    match answer.status().as_u16() {
+        200 if body == probe.body => Seen::Right,
+        200 => Seen::Body(shown()),
+        status => Seen::Status(status, shown()),
+    }
+}
+
+fn agent(probe: &Probe<'_>) -> Result<ureq::Agent, String> {
+    let mut config = ureq::Agent::config_builder()
+        .timeout_global(Some(Duration::from_secs(5)))
+        .max_redirects(0)
+        .http_status_as_error(false)
+        .proxy(None)
+        .max_idle_connections(0);
+    if let Some(files) = probe.tls {
+        let path = files.certificate.display();
+        let pem = std::fs::read(&files.certificate).map_err(|error| format!("{path}: {error}"))?;
+        let certificate = Certificate::from_pem(&pem).map_err(|error| format!("{path}: {error}"))?;
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::new_with_certs(&[certificate]))
+            .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .build();
+        config = config.tls_config(tls);
+    }
+    Ok(config.build().new_agent())
+}
+
+/// The last lines of a log, on lines of their own; a remark when there are none.
+fn tail(log: Option<&Path>) -> String {
+    let Some(log) = log else { return String::new() };
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(log)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    if lines.is_empty() {
+        return "; it printed nothing".to_owned();
+    }
+    let last = &lines[lines.len().saturating_sub(TAIL_LINES)..];
+    format!("; the last lines of {}:\n  {}", log.display(), last.join("\n  "))
+}

@@ -1,0 +1,116 @@
+//! One system: its description, its folder, and what can be asked of it.
+
+use crate::description::Description;
+use crate::error::SystemError;
+use crate::feature::{Feature, Support};
+use crate::place::Place;
+use crate::problem::known_names;
+use crate::setting::Setting;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// A system of the catalogue.
+#[derive(Debug, Clone)]
+pub struct System {
+    pub(crate) name: String,
+    pub(crate) folder: PathBuf,
+    pub(crate) place: Place,
+    pub(crate) description: Description,
+}
+
+impl System {
+    /// The name of its folder, by which studies call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The folder of its data.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What its `system.yaml` says.
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Whether it is no gateway but the origin itself: nothing is started, and the load goes to the origin's port.
+    pub fn is_direct(&self) -> bool {
+        self.description.start.is_none()
+    }
+
+    /// What it can do about a feature. The origin itself can do none.
+    pub fn support(&self, feature: Feature) -> Support {
+        if self.description.features.contains(&feature) {
+            Support::Switched
+        } else if self.description.always.contains(&feature) {
+            Support::Always
+        } else {
+            Support::No
+        }
+    }
+
+    /// What a setting asks and this system cannot do.
+    pub fn unsupported(&self, setting: &Setting) -> BTreeSet<Feature> {
+        setting.wanted().into_iter().filter(|feature| self.support(*feature) == Support::No).collect()
+    }
+
+    /// What it does although the setting does not ask for it: the terms are not equal there.
+    pub fn unasked(&self, setting: &Setting) -> BTreeSet<Feature> {
+        let wanted = setting.wanted();
+        self.description.always.iter().copied().filter(|feature| !wanted.contains(feature)).collect()
+    }
+
+    /// The keys of its programs, by which [`Place::given`] names them.
+    pub fn program_keys(&self) -> impl Iterator<Item = &str> {
+        self.description.programs.keys().map(String::as_str)
+    }
+
+    /// Its programs, or the keys of those that were not found.
+    pub(crate) fn programs(&self) -> Result<BTreeMap<String, PathBuf>, Vec<String>> {
+        let mut found = BTreeMap::new();
+        let mut lacking = Vec::new();
+        for (key, rule) in &self.description.programs {
+            match self.place.find(key, rule, &self.folder) {
+                Some(path) => {
+                    found.insert(key.clone(), path);
+                }
+                None => lacking.push(key.clone()),
+            }
+        }
+        if lacking.is_empty() { Ok(found) } else { Err(lacking) }
+    }
+
+    /// The value of each option: as chosen, or the default.
+    ///
+    /// # Errors
+    /// When an option or its value is not known.
+    pub(crate) fn options(&self, setting: &Setting) -> Result<BTreeMap<String, String>, SystemError> {
+        let known = &self.description.options;
+        for (name, value) in &setting.options {
+            let Some(choice) = known.get(name) else {
+                let hint = if known.is_empty() {
+                    "it has none".to_owned()
+                } else {
+                    known_names(name, known.keys().map(String::as_str))
+                };
+                return Err(self.error(format!("unknown option `{name}`: {hint}")));
+            };
+            if !choice.values.contains(value) {
+                let hint = known_names(value, choice.values.iter().map(String::as_str));
+                return Err(self.error(format!("option `{name}` cannot be `{value}`: {hint}")));
+            }
+        }
+        Ok(known
+            .iter()
+            .map(|(name, choice)| {
+                let default = choice.values.first().cloned().unwrap_or_default();
+                (name.clone(), setting.options.get(name).cloned().unwrap_or(default))
+            })
+            .collect())
+    }
+
+    pub(crate) fn error(&self, message: impl Into<String>) -> SystemError {
+        SystemError::new(&self.name, message)
+    }
+}

@@ -1,0 +1,37 @@
+//! Every system that is installed here is started, asked and stopped, with each of its features off and on.
+
+mod bad;
+mod client;
+mod origin;
+mod process;
+mod ready;
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use tollgate_lab_system::{Catalogue, Place};
+
+/// The folder of all systems.
+fn data() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../systems").canonicalize().expect("the data")
+}
+
+/// This machine; the gateway is looked for beside the tests, where cargo puts it.
+fn place() -> Place {
+    let mut place = Place::of_this_machine();
+    let tests = std::env::current_exe().expect("a path");
+    if let Some(target) = tests.parent().and_then(Path::parent) {
+        place.search.insert(0, target.to_owned());
+    }
+    place
+}
+
+fn catalogue() -> Catalogue {
+    Catalogue::load(&data(), &place()).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+/// Two ports that were free a moment ago.
+fn free_ports() -> (u16, u16) {
+    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let [first, second] = listeners.map(|listener| listener.local_addr().expect("an address").port());
+    (first, second)
+}

@@ -1,0 +1,3 @@
+module tollgate.example/go-reverseproxy
+
+go 1.24

@@ -1,0 +1,211 @@
+//! What each tool can do, and the refusal of what it cannot.
+
+use crate::request::{HttpVersion, Length, Request};
+use std::fmt;
+use tollgate_lab_record::LoadModel;
+
+/// What becomes of a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RateSupport {
+    /// It has none.
+    None,
+    /// A limit a connection: a connection that waits for a response sends its next request later, and its times say
+    /// nothing of that wait.
+    Limit,
+    /// Requests leave at their time as long as connections are free; times start when they really leave.
+    Open,
+    /// As `Open`, and times start when they should have left: free of coordinated omission.
+    Corrected,
+}
+
+/// How far something can be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// Freely.
+    Any,
+    /// Always one.
+    One,
+    /// As many as connections.
+    Connections,
+    /// As many as the cores that it may use; the request's number must be given as that.
+    Cores,
+}
+
+/// What a tool can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Abilities {
+    /// What becomes of a rate.
+    pub rate: RateSupport,
+    /// Whether it can run without a rate, each connection as fast as it is answered.
+    pub closed: bool,
+    /// Whether it ends after a time.
+    pub time: bool,
+    /// The finest step of that time and of the time-out, milliseconds.
+    pub step_ms: u32,
+    /// Whether it ends after a number of requests.
+    pub count: bool,
+    /// Whether it takes several URLs.
+    pub several_urls: bool,
+    /// Its HTTP version.
+    pub version: HttpVersion,
+    /// Its threads.
+    pub threads: Choice,
+    /// Whether a header can be handed over as it stands.
+    pub verbatim_headers: bool,
+    /// Methods that it can send; empty for any.
+    pub methods: &'static [&'static str],
+    /// Whether it can open a connection a request.
+    pub close: bool,
+    /// Whether its time-out can be set.
+    pub timeout: bool,
+}
+
+/// The usual case, from which adapters differ.
+pub(crate) const USUAL: Abilities = Abilities {
+    rate: RateSupport::None,
+    closed: true,
+    time: true,
+    step_ms: 1,
+    count: true,
+    several_urls: false,
+    version: HttpVersion::Http11,
+    threads: Choice::Any,
+    verbatim_headers: true,
+    methods: &[],
+    close: true,
+    timeout: true,
+};
+
+/// A request that a tool cannot carry out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// The tool.
+    pub tool: &'static str,
+    /// What it cannot do and what to ask instead; for people.
+    pub reason: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.tool, self.reason)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl Abilities {
+    /// Refuses a request that asks for more, or that makes no sense for any tool.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn check(&self, tool: &'static str, request: &Request) -> Result<(), Refused> {
+        let reason = self.load(request).or_else(|| self.length(request)).or_else(|| self.message(request));
+        reason.map_or(Ok(()), |reason| Err(Refused { tool, reason }))
+    }
+
+    fn load(&self, request: &Request) -> Option<String> {
+        let Request { connections, threads, .. } = *request;
+        if connections == 0 || threads == 0 {
+            return Some("needs at least one connection and one thread".into());
+        }
+        let few = match self.threads {
+            Choice::Any | Choice::Cores => threads > connections,
+            Choice::One => threads != 1,
+            Choice::Connections => threads != connections,
+        };
+        if few {
+            let has = match self.threads {
+                Choice::Any | Choice::Cores => "needs a connection for each thread",
+                Choice::One => "has one thread",
+                Choice::Connections => "has a thread for each connection",
+            };
+            return Some(format!("{has}: {threads} threads and {connections} connections were asked for"));
+        }
+        match request.model {
+            LoadModel::Closed if !self.closed => {
+                Some("needs a rate: it has no closed loop, so give requests a second".into())
+            }
+            LoadModel::Poisson { .. } => {
+                Some("spaces requests evenly: only the built-in generator has Poisson arrivals".into())
+            }
+            LoadModel::Constant { .. } if self.rate == RateSupport::None => Some(
+                "has no rate: it sends as fast as it is answered; use the built-in generator, vegeta, oha or k6"
+                    .into(),
+            ),
+            LoadModel::Constant { rps } if !(rps.is_finite() && rps > 0.0) => {
+                Some(format!("needs a rate above 0 requests a second, not {rps}"))
+            }
+            _ => None,
+        }
+    }
+
+    fn length(&self, request: &Request) -> Option<String> {
+        let step = u128::from(self.step_ms) * 1_000_000;
+        let odd = |nanos: u128| nanos == 0 || !nanos.is_multiple_of(step);
+        match request.length {
+            Length::Count(_) if !self.count => {
+                Some("ends after a time, not after a number of requests: give seconds".into())
+            }
+            Length::Count(0) => Some("needs at least one request".into()),
+            Length::Time(_) if !self.time => {
+                Some("ends after a number of requests, not after a time: give requests".into())
+            }
+            Length::Time(time) if odd(time.as_nanos()) => {
+                Some(format!("takes times in steps of {} ms above 0, not {time:?}", self.step_ms))
+            }
+            _ if self.timeout && odd(request.timeout.as_nanos()) => Some(format!(
+                "takes a time-out in steps of {} ms above 0, not {:?}",
+                self.step_ms, request.timeout
+            )),
+            _ => None,
+        }
+    }
+
+    fn message(&self, request: &Request) -> Option<String> {
+        match &request.urls[..] {
+            [] => return Some("needs a URL".into()),
+            [_, _, ..] if !self.several_urls => {
+                return Some(format!("takes one URL, not {}", request.urls.len()));
+            }
+            _ => {}
+        }
+        if let Some(url) = request.urls.iter().find(|url| !is_plain_url(url)) {
+            return Some(format!("needs http:// or https:// and no blanks in a URL, not {url:?}"));
+        }
+        if request.version != self.version {
+            return Some(match self.version {
+                HttpVersion::Http10 => "speaks only HTTP/1.0: ask for that".into(),
+                HttpVersion::Http11 => "speaks only HTTP/1.1: ab is the tool for HTTP/1.0".into(),
+            });
+        }
+        if !request.keep_alive && !self.close {
+            return Some("keeps its connections: it cannot open one a request".into());
+        }
+        let method = request.method.as_str();
+        if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            return Some(format!("needs a method in capital letters, not {method:?}"));
+        }
+        if !self.methods.is_empty() && !self.methods.contains(&method) {
+            return Some(format!("sends {}, not {method}", self.methods.join(", ")));
+        }
+        if !request.body.is_empty() && matches!(method, "GET" | "HEAD") {
+            return Some(format!("sends no body with {method}: use POST or PUT"));
+        }
+        request.headers.iter().find_map(|header| {
+            let line = header.line();
+            if line.contains(['\r', '\n', '\0']) {
+                return Some(format!("takes header lines without line ends, not {line:?}"));
+            }
+            let verbatim = matches!(header, crate::Header::Verbatim(_));
+            (verbatim && !self.verbatim_headers).then(|| {
+                format!("cannot hand over the header {line:?} as it stands: give a name and a value")
+            })
+        })
+    }
+}
+
+/// Safe in command lines, in URL lists that blanks divide, and in scripts.
+fn is_plain_url(url: &str) -> bool {
+    (url.starts_with("http://") || url.starts_with("https://"))
+        && url.bytes().all(|byte| byte.is_ascii_graphic())
+}

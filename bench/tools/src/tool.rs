@@ -1,0 +1,126 @@
+//! The tools by name.
+
+use crate::abilities::{Abilities, Refused};
+use crate::find::{self, Found, Places, Program};
+use crate::invocation::Invocation;
+use crate::output::{Misunderstood, Output};
+use crate::request::Request;
+use crate::tools;
+use std::fmt;
+use tollgate_lab_record::LoadResult;
+
+/// What an adapter says of its tool.
+pub(crate) trait Adapter: Sync {
+    /// What the tool can do.
+    fn abilities(&self) -> Abilities;
+    /// Arguments that make it print its version; none where it has no such.
+    fn version_args(&self) -> &'static [&'static str] {
+        &["--version"]
+    }
+    /// The command line of a request that the abilities allow.
+    fn command(&self, request: &Request) -> Result<Invocation, Refused>;
+    /// What it printed.
+    fn parse(&self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood>;
+}
+
+macro_rules! tools {
+    ($($variant:ident $name:literal $doc:literal,)*) => {
+        /// A load tool.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Tool {
+            $(#[doc = $doc] $variant,)*
+        }
+
+        impl Tool {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// As studies, results and command lines write it.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),* }
+            }
+
+            fn adapter(self) -> &'static dyn Adapter {
+                match self { $(Self::$variant => &tools::$variant),* }
+            }
+        }
+    };
+}
+
+tools! {
+    Wrk "wrk" "wrk: closed loop, event loops in threads.",
+    Wrk2 "wrk2" "wrk2: wrk with a constant rate and corrected times.",
+    Ab "ab" "ApacheBench: closed loop, HTTP/1.0, one thread.",
+    Siege "siege" "siege: closed loop, a thread a connection, times in steps of 10 ms.",
+    H2load "h2load" "h2load over HTTP/1.1: closed loop, or a limit a connection.",
+    Hey "hey" "hey: closed loop, or a limit a connection; times in steps of 0.1 ms.",
+    Vegeta "vegeta" "vegeta: open loop; or a closed one with all its workers busy.",
+    Oha "oha" "oha: closed loop, or a constant rate with corrected times.",
+    Fortio "fortio" "fortio: closed loop, or a rate shared over its connections.",
+    Bombardier "bombardier" "bombardier: closed loop, or a limit over all connections.",
+    K6 "k6" "k6: scripted; closed loop, or a constant arrival rate.",
+    Gatling "gatling" "Gatling: scripted on the JVM; closed loop, or a constant arrival rate.",
+}
+
+impl fmt::Display for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Tool {
+    /// The tool of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|tool| tool.name() == name)
+    }
+
+    /// What it can do.
+    pub fn abilities(self) -> Abilities {
+        self.adapter().abilities()
+    }
+
+    /// Where it is, or how to get it. Asks the program for its version.
+    pub fn find(self, places: &Places) -> Found {
+        let name = self.name();
+        match find::find(places, name) {
+            Some(path) => {
+                let version = find::version(places, &path, name, self.adapter().version_args());
+                Found::Here(Program { path, version })
+            }
+            None => Found::Missing { how_to_get: self.how_to_get() },
+        }
+    }
+
+    fn how_to_get(self) -> String {
+        match self.install_script() {
+            Some(script) => format!("run {script}, or put {self} on the PATH"),
+            None => {
+                "no package has wrk2: build it from its source and put it on the PATH under the name wrk2; \
+                     the built-in generator's constant rate takes its place"
+                    .into()
+            }
+        }
+    }
+
+    /// The script that installs it, below the project's root; `None` for what no package has.
+    pub fn install_script(self) -> Option<String> {
+        (self != Self::Wrk2).then(|| format!("bench/tools/install/{self}.sh"))
+    }
+
+    /// The command line for a request.
+    ///
+    /// # Errors
+    /// What the tool cannot do of it.
+    pub fn command(self, request: &Request) -> Result<Invocation, Refused> {
+        self.abilities().check(self.name(), request)?;
+        self.adapter().command(request)
+    }
+
+    /// Reads what the tool printed for that request.
+    ///
+    /// # Errors
+    /// What was expected and is not there.
+    pub fn parse(self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood> {
+        self.adapter().parse(request, output)
+    }
+}

@@ -1,0 +1,57 @@
+//! Reading the JSON that tools print.
+
+use crate::output::{Misunderstood, Output};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use tollgate_lab_record::{Failures, LoadResult};
+
+use super::{classify, count_statuses};
+use crate::request::Request;
+
+/// The JSON value in a text, whatever stands before its first brace and after its end.
+pub(super) fn read<T: DeserializeOwned>(
+    tool: &'static str,
+    text: &str,
+    output: &Output,
+) -> Result<T, Misunderstood> {
+    let json = text.find('{').map_or("", |at| &text[at..]);
+    let told = serde_json::Deserializer::from_str(json).into_iter().next();
+    told.unwrap_or_else(|| Err(serde::de::Error::custom("there is no '{' in it")))
+        .map_err(|error| Misunderstood::new(tool, format!("{tool}'s result in JSON ({error})"), output))
+}
+
+/// Takes responses by status as text, of which `no_status` are failures of another kind.
+pub(super) fn statuses(result: &mut LoadResult, request: &Request, told: &BTreeMap<String, u64>) -> u64 {
+    let mut without = 0u64;
+    let mut by_status = BTreeMap::new();
+    for (status, count) in told {
+        match status.parse::<u16>() {
+            Ok(status) if status > 0 => _ = by_status.insert(status, *count),
+            _ => without = without.saturating_add(*count),
+        }
+    }
+    count_statuses(result, request, by_status);
+    without
+}
+
+/// Sorts failures of which the tool tells the number, and of the reasons only the words of each: all go to the kind
+/// that every word agrees on, to `read` where they do not.
+pub(super) fn classify_together<'a>(
+    failures: &mut Failures,
+    words: impl Iterator<Item = &'a str>,
+    count: u64,
+) {
+    let kinds: Vec<Failures> = words
+        .map(|words| {
+            let mut one = Failures::default();
+            classify(&mut one, words, count);
+            one
+        })
+        .collect();
+    match &kinds[..] {
+        [first, rest @ ..] if rest.iter().all(|other| other == first) => {
+            *failures = Failures { status: failures.status, ..first.clone() };
+        }
+        _ => failures.read = failures.read.saturating_add(count),
+    }
+}

@@ -1,0 +1,125 @@
+//! oha.
+//!
+//! With a rate it runs with `--latency-correction`: times start when the request was due. At the end of a time, the
+//! requests that are under way are awaited here; without that oha would cut them off and count them as errors. Its
+//! times are those of requests that got a response.
+
+use super::{asked, classify, json};
+use crate::abilities::{Abilities, RateSupport, Refused, USUAL};
+use crate::invocation::Invocation;
+use crate::output::{Misunderstood, Output};
+use crate::request::{Length, Request};
+use crate::tool::Adapter;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use tollgate_lab_record::{Distribution, LoadResult};
+
+pub(crate) struct Oha;
+
+const NAME: &str = "oha";
+const BODY: &str = "body";
+const URLS: &str = "urls";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Told {
+    summary: Summary,
+    latency_percentiles: BTreeMap<String, Option<f64>>,
+    status_code_distribution: BTreeMap<String, u64>,
+    error_distribution: BTreeMap<String, u64>,
+}
+
+/// Seconds.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Summary {
+    total: f64,
+    slowest: Option<f64>,
+    fastest: Option<f64>,
+    average: Option<f64>,
+    total_data: Option<u64>,
+}
+
+impl Adapter for Oha {
+    fn abilities(&self) -> Abilities {
+        Abilities { rate: RateSupport::Corrected, ..USUAL }
+    }
+
+    fn command(&self, request: &Request) -> Result<Invocation, Refused> {
+        let mut call = Invocation::new(NAME);
+        call.args(["--no-tui", "--output-format", "json", "--disable-compression", "-w"]);
+        call.args([
+            "--worker-threads".to_owned(),
+            request.threads.to_string(),
+            "-c".into(),
+            request.connections.to_string(),
+        ]);
+        match request.length {
+            Length::Time(time) => call.args(["-z".to_owned(), format!("{}ms", time.as_millis())]),
+            Length::Count(requests) => call.args(["-n".to_owned(), requests.to_string()]),
+        };
+        if let Some(rate) = request.model.rps() {
+            if rate.fract() != 0.0 {
+                let reason = format!("takes a whole number of requests a second, not {rate}");
+                return Err(Refused { tool: NAME, reason });
+            }
+            call.args(["-q".to_owned(), rate.to_string(), "--latency-correction".into()]);
+        }
+        let timeout = format!("{}ms", request.timeout.as_millis());
+        call.args(["-t", &timeout, "--connect-timeout", &timeout, "-m", &request.method]);
+        if !request.keep_alive {
+            call.args(["--disable-keepalive"]);
+        }
+        for header in &request.headers {
+            match header.value_of("host") {
+                Some(host) => call.args(["--host".to_owned(), host.to_owned()]),
+                None => call.args(["-H".to_owned(), header.line()]),
+            };
+        }
+        if !request.body.is_empty() {
+            call.args(["-D", BODY]).file(BODY, request.body.clone());
+        }
+        match &request.urls[..] {
+            [one] => _ = call.args([one.clone()]),
+            several => _ = call.args(["--urls-from-file", URLS]).file(URLS, several.join("\n")),
+        }
+        Ok(call)
+    }
+
+    fn parse(&self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood> {
+        let told: Told = json::read(NAME, &output.stdout, output)?;
+        let mut result = asked(NAME, request, output);
+        result.seconds = told.summary.total;
+        json::statuses(&mut result, request, &told.status_code_distribution);
+        for (words, count) in &told.error_distribution {
+            classify(&mut result.failures, words, *count);
+        }
+        let responses = result.statuses.values().fold(0u64, |sum, count| sum.saturating_add(*count));
+        result.sent = Some(responses.saturating_add(
+            told.error_distribution.values().fold(0, |sum, count| count.saturating_add(sum)),
+        ));
+        result.body_bytes = told.summary.total_data;
+        let us = |seconds: f64| seconds * 1e6;
+        if let Some(mean) = told.summary.average {
+            let mut percentiles: Vec<(f64, f64)> = told
+                .latency_percentiles
+                .iter()
+                .filter_map(|(name, seconds)| Some((name.strip_prefix('p')?.parse().ok()?, us((*seconds)?))))
+                .collect();
+            percentiles.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let times = Distribution {
+                count: responses,
+                mean_us: us(mean),
+                min_us: told.summary.fastest.map(us),
+                max_us: told.summary.slowest.map(us),
+                percentiles,
+                ..Distribution::default()
+            };
+            match request.model.rps() {
+                Some(_) => result.response_time = Some(times),
+                None => result.service_time = Some(times),
+            }
+        }
+        Ok(result)
+    }
+}

@@ -1,0 +1,86 @@
+//! Who is measured when: each round holds every system once, in a random order that the seed fixes.
+
+use tollgate_lab_record::Trial;
+
+/// One measurement to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// From 1.
+    pub round: u32,
+    /// Place in the round, from 1.
+    pub turn: u32,
+    /// Index into the cell's list of systems.
+    pub system: usize,
+}
+
+/// The turns of a cell. The order depends on the seed and the cell's id alone, so that a continued run makes the
+/// turns that are left in the order they would have had.
+pub fn order(seed: u64, cell: &str, systems: usize, rounds: u32) -> Vec<Turn> {
+    // FNV-1a (Fowler, Noll, Vo) spreads the id over 64 bits; any fixed hash does, the standard library's is not fixed.
+    let cell_seed =
+        cell.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let mut random = fastrand::Rng::with_seed(seed ^ cell_seed);
+    let mut turns = Vec::new();
+    for round in 1..=rounds {
+        let mut list: Vec<usize> = (0..systems).collect();
+        random.shuffle(&mut list);
+        turns.extend((1..).zip(list).map(|(turn, system)| Turn { round, turn, system }));
+    }
+    turns
+}
+
+/// Leaves out the turns that an earlier run has made.
+pub fn left(turns: Vec<Turn>, cell: &str, systems: &[String], made: &[Trial]) -> Vec<Turn> {
+    let is_made = |turn: &Turn| {
+        made.iter().any(|trial| {
+            trial.cell == cell && trial.round == turn.round && trial.system == systems[turn.system]
+        })
+    };
+    turns.into_iter().filter(|turn| !is_made(turn)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_lab_record::{Evidence, Status};
+
+    #[test]
+    fn each_round_holds_every_system_once_and_orders_differ() {
+        let turns = order(7, "1-1", 6, 20);
+        for round in 1..=20 {
+            let mut systems: Vec<usize> =
+                turns.iter().filter(|turn| turn.round == round).map(|turn| turn.system).collect();
+            systems.sort_unstable();
+            assert_eq!(systems, [0, 1, 2, 3, 4, 5]);
+        }
+        let first: Vec<usize> = turns[..6].iter().map(|turn| turn.system).collect();
+        assert!((1..20).any(|round| turns[round * 6..round * 6 + 6].iter().map(|turn| turn.system).ne(first.clone())));
+    }
+
+    #[test]
+    fn the_seed_fixes_the_order_of_each_cell() {
+        assert_eq!(order(7, "1-1", 5, 3), order(7, "1-1", 5, 3));
+        assert_ne!(order(7, "1-1", 5, 8), order(8, "1-1", 5, 8));
+        assert_ne!(order(7, "1-1", 5, 8), order(7, "1-2", 5, 8));
+    }
+
+    #[test]
+    fn a_continued_run_makes_only_what_is_left() {
+        let systems = ["a".to_owned(), "b".to_owned()];
+        let made = Trial {
+            cell: "1-1".into(),
+            system: "b".into(),
+            round: 2,
+            turn: 1,
+            at: 0.0,
+            load: None,
+            evidence: Evidence::default(),
+            cost: None,
+            warm_up: 0.0,
+            status: Status::Good,
+        };
+        let left = left(order(1, "1-1", 2, 2), "1-1", &systems, &[made]);
+        assert_eq!(left.len(), 3);
+        assert!(left.iter().all(|turn| (turn.round, turn.system) != (2, 1)));
+    }
+}

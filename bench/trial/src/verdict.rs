@@ -1,0 +1,403 @@
+//! Who limits a trial, from what the kernel and the generator saw.
+//!
+//! The order of the questions matters: errors make figures worthless; a kept rate needs no culprit; then come limits
+//! that the kernel counts exactly (throttling, refused connections), then full cores and threads, then what follows
+//! from the study's own set-up (a delay, a slow link, too few requests in flight). What is left is not attributed.
+
+use tollgate_lab_record::{Evidence, Finding, LoadResult, Throttled, VerdictKind};
+
+/// What was set up, as far as it bears on the verdict.
+#[derive(Debug, Clone, Default)]
+pub struct Facts {
+    /// Cores that the system may use (the smaller of cores and workers), 0 for a direct run.
+    pub target_cores: f64,
+    /// Cores that origin and generator share.
+    pub load_cores: Vec<usize>,
+    /// Delay that the origin adds to each answer, microseconds.
+    pub origin_delay_us: f64,
+    /// Round trip (microseconds) and bytes a second of the link, when there is one.
+    pub link: Option<(f64, f64)>,
+    /// Bytes of a response with its head, for the link's limit.
+    pub response_bytes: f64,
+}
+
+/// A thread or core counts as full from here on. A core that serves sockets idles a little between wake-ups even when
+/// it is the limit: saturated single-worker runs of nginx and HAProxy lie at 0.95 to 1.
+const FULL: f64 = 0.93;
+
+/// A group counts as held back when this share of its periods was throttled.
+const HELD: f64 = 0.2;
+
+/// Share of failed requests from which figures are not comparable.
+pub const ERRORS: f64 = 0.001;
+
+/// A rate counts as kept from this share of it on.
+pub const KEPT: f64 = 0.99;
+
+/// Requests in flight up to which a closed loop cannot fill a core: each waits for the one before it.
+const FEW: u32 = 4;
+
+/// Attributes a trial.
+pub fn attribute(facts: &Facts, load: Option<&LoadResult>, evidence: &Evidence) -> (VerdictKind, Vec<Finding>) {
+    let mut findings = Vec::new();
+    let Some(load) = load else {
+        note(&mut findings, "the generator gave no result".to_owned());
+        return (VerdictKind::Invalid, findings);
+    };
+    describe(&mut findings, facts, evidence);
+    if let Some(kind) = errors(&mut findings, load) {
+        return (kind, findings);
+    }
+    if let Some(kind) = kept(&mut findings, load) {
+        return (kind, findings);
+    }
+    for ask in [quotas, connections, processors, set_up] {
+        if let Some(kind) = ask(&mut findings, facts, load, evidence) {
+            return (kind, findings);
+        }
+    }
+    note(&mut findings, "nobody was seen at a limit: not attributed".to_owned());
+    (VerdictKind::Invalid, findings)
+}
+
+fn note(findings: &mut Vec<Finding>, text: String) {
+    findings.push(Finding { text });
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// What any reader wants to see, whatever the verdict.
+fn describe(findings: &mut Vec<Finding>, facts: &Facts, evidence: &Evidence) {
+    let share = |us: f64| if evidence.wall_us > 0.0 { us / evidence.wall_us } else { 0.0 };
+    let mut parts = Vec::new();
+    if facts.target_cores > 0.0 {
+        parts.push(format!("system {} of a core", percent(share(evidence.target.cpu_us()))));
+    }
+    parts.push(format!("origin {}", percent(share(evidence.origin.cpu_us()))));
+    parts.push(format!("generator {}", percent(share(evidence.generator.cpu_us()))));
+    note(findings, parts.join(", "));
+    let stolen = evidence.machine.steal.iter().copied().fold(0.0, f64::max);
+    if stolen > 0.02 {
+        note(findings, format!("the hypervisor took {} of a core", percent(stolen)));
+    }
+}
+
+fn errors(findings: &mut Vec<Finding>, load: &LoadResult) -> Option<VerdictKind> {
+    let failed = load.failures.total();
+    let all = failed + load.ok;
+    if all == 0 {
+        note(findings, "no request was answered".to_owned());
+        return Some(VerdictKind::Errors);
+    }
+    if failed == 0 {
+        return None;
+    }
+    let kinds = [
+        (load.failures.connect, "could not connect"),
+        (load.failures.read, "broken before the response was whole"),
+        (load.failures.write, "could not be written"),
+        (load.failures.timeout, "timed out"),
+        (load.failures.status, "another status than expected"),
+        (load.failures.length, "a body of another length"),
+        (load.failures.body, "a body with other bytes"),
+        (load.failures.protocol, "no HTTP"),
+    ];
+    let told: Vec<String> =
+        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    note(findings, format!("of {all} requests {}", told.join(", ")));
+    (failed as f64 / all as f64 > ERRORS).then_some(VerdictKind::Errors)
+}
+
+fn kept(findings: &mut Vec<Finding>, load: &LoadResult) -> Option<VerdictKind> {
+    let offered = load.model.rps()?;
+    let share = load.rps() / offered;
+    if share < KEPT {
+        note(findings, format!("of {offered:.0}/s offered, {} were answered in time", percent(share)));
+        return None;
+    }
+    let lag = load.send_lag.as_ref().and_then(|lag| lag.percentile(99.0)).unwrap_or(0.0);
+    let latency = load.latency().and_then(|times| times.percentile(99.0)).unwrap_or(f64::MAX);
+    if lag > 1_000.0 && lag > latency / 2.0 {
+        note(
+            findings,
+            format!("the generator sent late (99th percentile {lag:.0} us of {latency:.0} us): its latency is not the system's"),
+        );
+        return Some(VerdictKind::Generator);
+    }
+    note(findings, format!("the rate of {offered:.0}/s was kept"));
+    Some(VerdictKind::Nothing)
+}
+
+fn held(quota: &Throttled) -> Option<String> {
+    let share = quota.throttled as f64 / quota.periods.max(1) as f64;
+    (quota.throttled > 0 && share >= HELD).then(|| {
+        format!(
+            "held back by a quota of {} cores in {} of {} periods, {:.0} ms in all",
+            quota.cores,
+            quota.throttled,
+            quota.periods,
+            quota.held_us / 1e3
+        )
+    })
+}
+
+fn quotas(
+    findings: &mut Vec<Finding>,
+    _: &Facts,
+    _: &LoadResult,
+    evidence: &Evidence,
+) -> Option<VerdictKind> {
+    let target = evidence.target_quota.as_ref().and_then(held);
+    let origin = evidence.origin_quota.as_ref().and_then(held);
+    if let Some(text) = &target {
+        note(findings, format!("the system was {text}"));
+    }
+    if let Some(text) = &origin {
+        note(findings, format!("the origin was {text}"));
+    }
+    let held_us = |quota: &Option<Throttled>| quota.as_ref().map_or(0.0, |quota| quota.held_us);
+    match (target, origin) {
+        (Some(_), Some(_)) if held_us(&evidence.origin_quota) > held_us(&evidence.target_quota) => {
+            Some(VerdictKind::Origin)
+        }
+        (Some(_), _) => Some(VerdictKind::Quota),
+        (None, Some(_)) => Some(VerdictKind::Origin),
+        (None, None) => None,
+    }
+}
+
+fn connections(
+    findings: &mut Vec<Finding>,
+    _: &Facts,
+    _: &LoadResult,
+    evidence: &Evidence,
+) -> Option<VerdictKind> {
+    let overflows = evidence.network.listen_overflows;
+    if overflows == 0 {
+        return None;
+    }
+    note(findings, format!("{overflows} connections met a full accept queue"));
+    Some(VerdictKind::Connections)
+}
+
+fn processors(
+    findings: &mut Vec<Finding>,
+    facts: &Facts,
+    _: &LoadResult,
+    evidence: &Evidence,
+) -> Option<VerdictKind> {
+    if evidence.wall_us <= 0.0 {
+        return None;
+    }
+    let target = if facts.target_cores > 0.0 {
+        evidence.target.cpu_us() / evidence.wall_us / facts.target_cores
+    } else {
+        0.0
+    };
+    let hot = evidence.target.threads.first().filter(|thread| thread.share >= FULL);
+    let busy: Vec<f64> =
+        facts.load_cores.iter().filter_map(|core| evidence.machine.busy.get(*core).copied()).collect();
+    let load = if busy.is_empty() { 0.0 } else { busy.iter().sum::<f64>() / busy.len() as f64 };
+    let by_load = if evidence.origin.cpu_us() > evidence.generator.cpu_us() {
+        VerdictKind::Origin
+    } else {
+        VerdictKind::Generator
+    };
+    let target_full = target >= FULL;
+    let load_full = load >= FULL;
+    if load_full {
+        note(findings, format!("the core of origin and generator was {} busy", percent(load)));
+    }
+    if target_full {
+        note(findings, format!("the system used {} of what it may", percent(target)));
+    } else if let Some(thread) = hot {
+        note(findings, format!("the system's thread {} was {} busy, the others less", thread.name, percent(thread.share)));
+    }
+    match (target_full, hot.is_some(), load_full) {
+        (true, _, true) if (target - load).abs() < 0.02 => {
+            note(findings, "both sides were full at once: not attributed".to_owned());
+            Some(VerdictKind::Invalid)
+        }
+        (true, _, true) if load > target => Some(by_load),
+        (true, _, _) => Some(VerdictKind::Gateway),
+        (false, _, true) => Some(by_load),
+        (false, true, false) => Some(VerdictKind::HotWorker),
+        (false, false, false) => None,
+    }
+}
+
+fn set_up(
+    findings: &mut Vec<Finding>,
+    facts: &Facts,
+    load: &LoadResult,
+    _: &Evidence,
+) -> Option<VerdictKind> {
+    let connections = f64::from(load.connections);
+    if let Some((round_trip, bytes)) = facts.link {
+        let by_bytes = bytes / facts.response_bytes.max(1.0);
+        let by_time = connections / (round_trip / 1e6);
+        let most = by_bytes.min(by_time);
+        if load.rps() >= 0.8 * most {
+            note(findings, format!("the link carries at most {most:.0}/s at {} connections", load.connections));
+            return Some(VerdictKind::Link);
+        }
+    }
+    if facts.origin_delay_us > 0.0 {
+        let most = connections / (facts.origin_delay_us / 1e6);
+        if load.rps() >= 0.85 * most {
+            note(findings, format!("the origin's delay allows at most {most:.0}/s over {} connections", load.connections));
+            return Some(VerdictKind::Nothing);
+        }
+    }
+    if load.model.rps().is_none() && load.connections <= FEW {
+        note(findings, format!("with {} in flight each request waits for the one before: nobody is at a limit", load.connections));
+        return Some(VerdictKind::Nothing);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+    use tollgate_lab_record::{
+        Distribution, Failures, LoadModel, Machine, Network, ThreadShare, Tree, Verification,
+    };
+
+    fn load(model: LoadModel, rps: f64, connections: u32) -> LoadResult {
+        LoadResult {
+            tool: "builtin".into(),
+            tool_version: String::new(),
+            command: vec![],
+            threads: 1,
+            connections,
+            keep_alive: true,
+            model,
+            verification: Verification::Full,
+            seconds: 1.0,
+            sent: None,
+            ok: rps as u64,
+            failures: Failures::default(),
+            statuses: BTreeMap::new(),
+            body_bytes: None,
+            connections_opened: None,
+            response_time: None,
+            service_time: None,
+            send_lag: None,
+            windows: vec![],
+        }
+    }
+
+    fn tree(share: f64, threads: &[f64]) -> Tree {
+        Tree {
+            user_us: share * 0.25e6,
+            system_us: share * 0.75e6,
+            threads: threads.iter().map(|share| ThreadShare { name: "worker".into(), share: *share }).collect(),
+            ..Default::default()
+        }
+    }
+
+    fn evidence(target: f64, origin: f64, generator: f64) -> Evidence {
+        Evidence {
+            wall_us: 1e6,
+            target: tree(target, &[target]),
+            origin: tree(origin, &[origin]),
+            generator: tree(generator, &[generator]),
+            machine: Machine { busy: vec![target, origin + generator], softirq: vec![], steal: vec![] },
+            ..Default::default()
+        }
+    }
+
+    fn facts() -> Facts {
+        Facts { target_cores: 1.0, load_cores: vec![1], response_bytes: 200.0, ..Default::default() }
+    }
+
+    fn kind(facts: &Facts, load: &LoadResult, evidence: &Evidence) -> VerdictKind {
+        attribute(facts, Some(load), evidence).0
+    }
+
+    const CLOSED: LoadModel = LoadModel::Closed;
+
+    #[test]
+    fn a_kept_rate_needs_no_culprit_even_when_a_core_is_busy() {
+        let constant = LoadModel::Constant { rps: 1_000.0 };
+        assert_eq!(kind(&facts(), &load(constant, 999.0, 64), &evidence(0.99, 0.4, 0.5)), VerdictKind::Nothing);
+        assert_eq!(kind(&facts(), &load(constant, 900.0, 64), &evidence(0.99, 0.2, 0.3)), VerdictKind::Gateway);
+    }
+
+    #[test]
+    fn a_late_generator_is_told_from_a_slow_system() {
+        let mut late = load(LoadModel::Constant { rps: 1_000.0 }, 1_000.0, 64);
+        let times = |p99: f64| Some(Distribution { percentiles: vec![(99.0, p99)], ..Default::default() });
+        late.response_time = times(9_000.0);
+        late.send_lag = times(8_000.0);
+        assert_eq!(kind(&facts(), &late, &evidence(0.3, 0.2, 0.3)), VerdictKind::Generator);
+        late.send_lag = times(100.0);
+        assert_eq!(kind(&facts(), &late, &evidence(0.3, 0.2, 0.3)), VerdictKind::Nothing);
+    }
+
+    #[test]
+    fn full_cores_are_attributed_to_their_owner() {
+        let closed = load(CLOSED, 50_000.0, 64);
+        assert_eq!(kind(&facts(), &closed, &evidence(0.98, 0.3, 0.4)), VerdictKind::Gateway);
+        assert_eq!(kind(&facts(), &closed, &evidence(0.60, 0.4, 0.58)), VerdictKind::Generator);
+        assert_eq!(kind(&facts(), &closed, &evidence(0.60, 0.6, 0.38)), VerdictKind::Origin);
+        assert_eq!(kind(&facts(), &closed, &evidence(0.985, 0.5, 0.49)), VerdictKind::Invalid);
+        assert_eq!(kind(&facts(), &closed, &evidence(0.5, 0.2, 0.2)), VerdictKind::Invalid);
+    }
+
+    #[test]
+    fn one_hot_worker_among_four() {
+        let four = Facts { target_cores: 4.0, ..facts() };
+        let mut seen = evidence(1.3, 0.2, 0.3);
+        seen.target.threads = tree(1.3, &[0.99, 0.1, 0.1, 0.1]).threads;
+        assert_eq!(kind(&four, &load(CLOSED, 1.0, 64), &seen), VerdictKind::HotWorker);
+    }
+
+    #[test]
+    fn quotas_are_named_from_the_throttling_counters_alone() {
+        let closed = load(CLOSED, 5_000.0, 64);
+        let throttled = Throttled { cores: 0.25, periods: 50, throttled: 48, held_us: 3e6 };
+        let mut seen = evidence(0.25, 0.1, 0.1);
+        seen.target_quota = Some(throttled.clone());
+        assert_eq!(kind(&facts(), &closed, &seen), VerdictKind::Quota);
+        seen.target_quota = Some(Throttled { throttled: 2, ..throttled.clone() });
+        assert_eq!(kind(&facts(), &closed, &seen), VerdictKind::Invalid);
+        seen.origin_quota = Some(throttled);
+        assert_eq!(kind(&facts(), &closed, &seen), VerdictKind::Origin);
+    }
+
+    #[test]
+    fn errors_come_first_and_a_few_do_not_count() {
+        let mut bad = load(CLOSED, 1_000.0, 64);
+        bad.failures = Failures { status: 1_000, ..Default::default() };
+        let (kind, findings) = attribute(&facts(), Some(&bad), &evidence(0.99, 0.1, 0.1));
+        assert_eq!(kind, VerdictKind::Errors);
+        assert!(findings.iter().any(|finding| finding.text.contains("1000 another status")), "{findings:?}");
+        bad.failures = Failures { read: 1, ..Default::default() };
+        bad.ok = 100_000;
+        assert_eq!(attribute(&facts(), Some(&bad), &evidence(0.99, 0.1, 0.1)).0, VerdictKind::Gateway);
+        assert_eq!(attribute(&facts(), None, &evidence(0.5, 0.1, 0.1)).0, VerdictKind::Invalid);
+    }
+
+    #[test]
+    fn a_full_accept_queue_is_a_connection_limit() {
+        let mut seen = evidence(0.5, 0.1, 0.1);
+        seen.network = Network { listen_overflows: 12, ..Default::default() };
+        assert_eq!(kind(&facts(), &load(CLOSED, 100.0, 64), &seen), VerdictKind::Connections);
+    }
+
+    #[test]
+    fn what_the_study_set_up_explains_an_idle_machine() {
+        let idle = evidence(0.1, 0.1, 0.1);
+        assert_eq!(kind(&facts(), &load(CLOSED, 9_000.0, 1), &idle), VerdictKind::Nothing);
+        let slow = Facts { origin_delay_us: 100_000.0, ..facts() };
+        assert_eq!(kind(&slow, &load(CLOSED, 1_950.0, 200), &idle), VerdictKind::Nothing);
+        assert_eq!(kind(&slow, &load(CLOSED, 900.0, 200), &idle), VerdictKind::Invalid);
+        let far = Facts { link: Some((85_000.0, 950_000.0)), response_bytes: 850.0, ..facts() };
+        assert_eq!(kind(&far, &load(CLOSED, 1_080.0, 1_000), &idle), VerdictKind::Link);
+        assert_eq!(kind(&far, &load(CLOSED, 560.0, 50), &idle), VerdictKind::Link);
+    }
+}

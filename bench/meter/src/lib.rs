@@ -6,8 +6,6 @@
 //! | [`process`] | CPU time by tree and thread, context switches, memory |
 //! | [`machine`] | how each core spent its time, what machine this is |
 //! | [`network`] | listen overflows, retransmits, connections of a port |
-//! | [`sampler`] | all that once a second, as a series |
-//! | [`trial`] | all that for one trial, as [`evidence`] for the record |
 //! | [`cgroup`] | CPU quotas: ours, and those somebody set on us |
 //! | [`child`] | programs that are pinned, limited, and never left behind |
 //! | [`ports`], [`Scratch`] | where servers listen, where files go |
@@ -28,53 +26,16 @@
 //! }
 //! # Ok::<(), tollgate_lab_meter::Error>(())
 //! ```
-//!
-//! # One trial, as evidence
-//! ```no_run
-//! use tollgate_lab_meter::cgroup::Quota;
-//! use tollgate_lab_meter::child::{Launch, stop_all_on_signal};
-//! use tollgate_lab_meter::trial::{Part, Parts, TrialMeter};
-//!
-//! // Once a run: Ctrl-C ends every child, removes quotas and scratch folders, and exits with 130.
-//! stop_all_on_signal(|| eprintln!("stopped; results so far are kept"))?;
-//!
-//! let quota = Quota::create("gateway", 0.5, Some(1 << 30))?;
-//! let gateway = Launch::new("nginx").arguments(["-c", "/etc/gateway.conf"]).cores(&[0]).quota(&quota).start()?;
-//! let origin = Launch::new("origin").cores(&[1]).start()?;
-//! let mut tool = Launch::new("wrk").arguments(["-d10s", "http://127.0.0.1:10000/"]).cores(&[1]).start()?;
-//!
-//! let meter = TrialMeter::begin(Parts {
-//!     target: Some(Part { subject: gateway.id().into(), quota: Some(&quota) }),
-//!     origin: Some(Part::tree(origin.id())),
-//!     generator: Some(Part::tree(tool.id())),
-//!     origin_port: Some(10_001),
-//!     sampler_cores: vec![1],
-//!     ..Parts::default()
-//! })?;
-//! std::thread::sleep(std::time::Duration::from_secs(8));
-//! let (evidence, series) = meter.finish()?;
-//!
-//! // What the tool used in its whole life, to the microsecond.
-//! let ended = tool.wait(std::time::Duration::from_secs(10))?;
-//! # let _ = (evidence, series, ended);
-//! # Ok::<(), tollgate_lab_meter::Error>(())
-//! ```
-//!
-//! A generator inside the laboratory's own process is `Part { subject: Subject::Process(std::process::id()), .. }`: its
-//! tree would hold the gateway and the origin as well.
 
 pub mod cgroup;
 pub mod child;
 pub mod error;
-pub mod evidence;
 pub mod machine;
 pub mod network;
 mod owner;
 pub mod ports;
 pub mod process;
-pub mod sampler;
 mod scratch;
-pub mod trial;
 
 pub use error::Error;
 pub use scratch::Scratch;

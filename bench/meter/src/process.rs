@@ -6,7 +6,6 @@ mod snapshot;
 mod tree;
 mod used;
 
-pub(crate) use memory::resident_kib;
 pub use memory::{Memory, reset_peak};
 pub(crate) use procfs::number_after;
 pub use snapshot::Snapshot;

@@ -11,7 +11,7 @@ pub struct Column {
     pub head: String,
     /// Whether it holds numbers, which stand to the right.
     pub number: bool,
-    /// How soon a narrow terminal drops it: the highest goes first, 0 never.
+    /// How soon a narrow terminal drops it: the highest goes first, 1 only after the intervals, 0 never.
     pub drop: u8,
 }
 
@@ -228,7 +228,7 @@ pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
         for metric in &section.compared_by {
             columns.push(column(format!("{} ÷ {title}", metric.title()), true, 0));
             if published(*metric) {
-                columns.push(column(format!("{} ÷ {title}, published", metric.title()), true, 0));
+                columns.push(column(format!("{} ÷ {title}, published", metric.title()), true, 1));
             }
         }
     }
@@ -323,7 +323,7 @@ pub fn of_decision(report: &Report, decision: &Decision) -> Table {
         column("p50", true, 5),
         column("p99", true, 0),
         column("Memory", true, 2),
-        column("Most req/s", true, 1),
+        column("Most req/s", true, 2),
         column("Usable cells", true, 6),
         column("Limited by", false, 3),
     ]);

@@ -9,6 +9,8 @@ use unicode_width::UnicodeWidthStr;
 
 /// Narrowest width that is written for; a narrower terminal wraps the lines itself.
 const NARROWEST: usize = 40;
+/// Least room for words that wrap.
+const WORDS: usize = 12;
 /// Spaces between columns.
 const GAP: usize = 2;
 
@@ -132,19 +134,14 @@ impl Screen {
         } else {
             self.title(&table.caption);
         }
-        let (kept, widths) = fit(table, self.width);
-        for (at, column) in kept.iter().enumerate() {
-            let head = pad(&table.columns[*column].head, widths[at], table.columns[*column].number);
-            self.paint(&head, style(Tone::Faint));
-            self.text.push_str(&" ".repeat(GAP));
-        }
-        self.end_line();
+        let fit = fit(table, self.width);
+        self.heads(table, &fit);
         for group in &table.groups {
             if let Some(title) = group.title.as_ref().filter(|_| table.groups.len() > 1) {
                 self.line(title, Style::new().underline());
             }
             for row in &group.rows {
-                self.row(table, row, &kept, &widths);
+                self.row(table, row, &fit);
             }
         }
         for footnote in &table.footnotes {
@@ -152,7 +149,27 @@ impl Screen {
         }
     }
 
-    fn row(&mut self, table: &Table, row: &[Text], kept: &[usize], widths: &[usize]) {
+    fn heads(&mut self, table: &Table, fit: &Fit) {
+        let heads: Vec<Vec<String>> = fit
+            .kept
+            .iter()
+            .zip(&fit.widths)
+            .map(|(column, width)| wrap(&table.columns[*column].head, *width))
+            .collect();
+        let lines = heads.iter().map(Vec::len).max().unwrap_or(0);
+        for line in 0..lines {
+            for ((head, column), width) in heads.iter().zip(&fit.kept).zip(&fit.widths) {
+                // Heads stand on the line above the rows.
+                let text = (line + head.len()).checked_sub(lines).map_or("", |at| head[at].as_str());
+                self.paint(&pad(text, *width, table.columns[*column].number), style(Tone::Faint));
+                self.text.push_str(&" ".repeat(GAP));
+            }
+            self.end_line();
+        }
+    }
+
+    fn row(&mut self, table: &Table, row: &[Text], fit: &Fit) {
+        let Fit { kept, widths, bare } = fit;
         let mut column = 0;
         let mut used = 0;
         for text in row {
@@ -163,7 +180,7 @@ impl Screen {
             let last = column + text.span >= table.columns.len();
             if last && !table.columns[column].number {
                 // The last text may be long: it goes on in further lines below itself.
-                let room = self.width.saturating_sub(used).max(12);
+                let room = self.width.saturating_sub(used).max(WORDS);
                 for (line, part) in wrap(&text.joined(), room).iter().enumerate() {
                     if line > 0 {
                         self.end_line();
@@ -172,7 +189,7 @@ impl Screen {
                     self.paint(part, style(text.tone));
                 }
             } else if text.span > 1 {
-                let room = self.width.saturating_sub(used).max(12);
+                let room = self.width.saturating_sub(used).max(WORDS);
                 for (line, part) in wrap(&text.text, room).iter().enumerate() {
                     if line > 0 {
                         self.end_line();
@@ -181,7 +198,7 @@ impl Screen {
                     self.paint(part, style(text.tone));
                 }
             } else {
-                let cut = cut(&text.joined(), widths[at]);
+                let cut = cut(&written(text, *bare), widths[at]);
                 self.paint(&pad(&cut, widths[at], table.columns[column].number), style(text.tone));
                 self.text.push_str(&" ".repeat(GAP));
                 used += widths[at] + GAP;
@@ -198,48 +215,66 @@ impl Screen {
     }
 }
 
-/// The columns that fit and their widths.
-fn fit(table: &Table, width: usize) -> (Vec<usize>, Vec<usize>) {
+/// How a table is drawn in a width.
+struct Fit {
+    /// Columns that fit.
+    kept: Vec<usize>,
+    /// Their widths.
+    widths: Vec<usize>,
+    /// Whether intervals had to go as well.
+    bare: bool,
+}
+
+/// Drops the least important columns until the others fit; if that is not enough, the intervals, then what was published; then
+/// the first column is cut.
+fn fit(table: &Table, width: usize) -> Fit {
     let mut kept: Vec<usize> = (0..table.columns.len()).collect();
+    let mut bare = false;
     loop {
         let mut widths: Vec<usize> =
-            kept.iter().map(|at| natural(&table.columns[*at], *at, &table.groups)).collect();
+            kept.iter().map(|at| natural(&table.columns[*at], *at, &table.groups, bare)).collect();
         // The last column of words wraps, so it needs no more than a few words' room.
         if let (Some(at), Some(last)) = (kept.last(), widths.last_mut())
             && !table.columns[*at].number
         {
-            *last = (*last).min(18);
+            *last = (*last).min(if bare { WORDS } else { 18 });
         }
         let total: usize = widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1);
-        let next = kept
-            .iter()
-            .copied()
-            .filter(|at| table.columns[*at].drop > 0)
-            .max_by_key(|at| table.columns[*at].drop);
-        match next {
-            Some(drop) if total > width => kept.retain(|at| *at != drop),
-            _ => {
-                if total > width
-                    && let Some(first) = widths.first_mut()
-                {
+        if total <= width {
+            return Fit { kept, widths, bare };
+        }
+        let floor = if bare { 0 } else { 1 };
+        let next = kept.iter().copied().filter(|at| table.columns[*at].drop > floor);
+        match next.max_by_key(|at| table.columns[*at].drop) {
+            Some(drop) => kept.retain(|at| *at != drop),
+            None if !bare => bare = true,
+            None => {
+                if let Some(first) = widths.first_mut() {
                     *first = first.saturating_sub(total - width).max(8);
                 }
-                return (kept, widths);
+                return Fit { kept, widths, bare };
             }
         }
     }
 }
 
-fn natural(column: &Column, at: usize, groups: &[Group]) -> usize {
+fn written(text: &Text, bare: bool) -> String {
+    if bare { text.text.clone() } else { text.joined() }
+}
+
+fn natural(column: &Column, at: usize, groups: &[Group], bare: bool) -> usize {
     let texts = groups.iter().flat_map(|group| &group.rows).filter_map(|row| {
         let mut start = 0;
         row.iter().find_map(|text| {
             let here = start == at && text.span == 1;
             start += text.span;
-            here.then(|| text.joined().width())
+            here.then(|| written(text, bare).width())
         })
     });
-    texts.chain([column.head.width()]).max().unwrap_or(0)
+    // A head may take two lines, so its longest word counts.
+    let head = column.head.split_whitespace().map(UnicodeWidthStr::width).max().unwrap_or(0);
+    let head = if bare { head } else { column.head.width() };
+    texts.chain([head]).max().unwrap_or(0)
 }
 
 fn pad(text: &str, width: usize, right: bool) -> String {

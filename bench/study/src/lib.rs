@@ -9,6 +9,6 @@ mod settings;
 mod study;
 
 pub use analysis::Analysis;
-pub use plan::{Limits, Plan, PlannedCell, plan};
+pub use plan::{CEILING_SECONDS, Limits, Plan, PlannedCell, plan};
 pub use settings::{OriginKind, Relay, Settings};
 pub use study::{Arm, Point, Problem, Section, Study, load, names};

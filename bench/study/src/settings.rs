@@ -109,6 +109,9 @@ settings! {
     rounds: u32,
     /// Seconds of load before a trial; default 1.
     warm_up: f64,
+    /// Before the first trial a system that compiles while it runs (a JVM) is loaded until its rate is steady, at most
+    /// so many seconds; default 0: the fixed warm-up alone.
+    until_steady: f64,
     /// Whether the system is started anew before each trial and not warmed up; default false.
     cold: bool,
 }

@@ -1,7 +1,25 @@
-//! Runs a study.
+//! Runs a study: one cell after another, every system of a cell in turn, in a random order that the seed fixes.
+//!
+//! The way of a trial: [`ground`] has cores and folders; [`fleet`] starts an [`origin`] and every [`target`], an
+//! [`arm`] of the study each; [`schedule`] says whose turn it is; [`warm`] warms up; [`measure`] lets the [`generator`]
+//! work and reads what everybody used; [`verdict`] says who was at a limit; [`summary`] sums a cell up. [`run`] holds it
+//! together and writes each line of the result as soon as it is known.
 
-mod schedule;
-mod verdict;
+pub mod arm;
+pub mod failure;
+pub mod fleet;
+pub mod generator;
+pub mod ground;
+pub mod measure;
+pub mod origin;
+pub mod run;
+pub mod schedule;
+pub mod server;
+pub mod summary;
+pub mod target;
+pub mod verdict;
+pub mod warm;
 
-pub use schedule::{Turn, order};
-pub use verdict::{Facts, attribute};
+pub use failure::Failure;
+pub use ground::Ground;
+pub use run::{Progress, Session};

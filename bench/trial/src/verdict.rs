@@ -13,6 +13,8 @@ pub struct Facts {
     pub target_cores: f64,
     /// Cores that origin and generator share.
     pub load_cores: Vec<usize>,
+    /// Whether the origin runs on the system's cores and under its quota.
+    pub beside: bool,
     /// Delay that the origin adds to each answer, microseconds.
     pub origin_delay_us: f64,
     /// Round trip (microseconds) and bytes a second of the link, when there is one.
@@ -191,16 +193,23 @@ fn processors(
     if evidence.wall_us <= 0.0 {
         return None;
     }
-    let target = if facts.target_cores > 0.0 {
-        evidence.target.cpu_us() / evidence.wall_us / facts.target_cores
+    // Who shares the system's cores fills them together with it.
+    let (cores, mine) = match (facts.target_cores > 0.0, facts.beside) {
+        (true, false) => (facts.target_cores, evidence.target.cpu_us()),
+        (_, true) => (facts.target_cores.max(1.0), evidence.target.cpu_us() + evidence.origin.cpu_us()),
+        (false, false) => (1.0, 0.0),
+    };
+    let target = mine / evidence.wall_us / cores;
+    let by_target = if facts.beside && evidence.origin.cpu_us() > evidence.target.cpu_us() {
+        VerdictKind::Origin
     } else {
-        0.0
+        VerdictKind::Gateway
     };
     let hot = evidence.target.threads.first().filter(|thread| thread.share >= FULL);
     let busy: Vec<f64> =
         facts.load_cores.iter().filter_map(|core| evidence.machine.busy.get(*core).copied()).collect();
     let load = if busy.is_empty() { 0.0 } else { busy.iter().sum::<f64>() / busy.len() as f64 };
-    let by_load = if evidence.origin.cpu_us() > evidence.generator.cpu_us() {
+    let by_load = if !facts.beside && evidence.origin.cpu_us() > evidence.generator.cpu_us() {
         VerdictKind::Origin
     } else {
         VerdictKind::Generator
@@ -211,7 +220,8 @@ fn processors(
         note(findings, format!("the core of origin and generator was {} busy", percent(load)));
     }
     if target_full {
-        note(findings, format!("the system used {} of what it may", percent(target)));
+        let who = if facts.beside { "system and origin together" } else { "the system" };
+        note(findings, format!("{who} used {} of what it may", percent(target)));
     } else if let Some(thread) = hot {
         note(findings, format!("the system's thread {} was {} busy, the others less", thread.name, percent(thread.share)));
     }
@@ -221,7 +231,7 @@ fn processors(
             Some(VerdictKind::Invalid)
         }
         (true, _, true) if load > target => Some(by_load),
-        (true, _, _) => Some(VerdictKind::Gateway),
+        (true, _, _) => Some(by_target),
         (false, _, true) => Some(by_load),
         (false, true, false) => Some(VerdictKind::HotWorker),
         (false, false, false) => None,
@@ -346,6 +356,17 @@ mod tests {
         assert_eq!(kind(&facts(), &closed, &evidence(0.60, 0.6, 0.38)), VerdictKind::Origin);
         assert_eq!(kind(&facts(), &closed, &evidence(0.985, 0.5, 0.49)), VerdictKind::Invalid);
         assert_eq!(kind(&facts(), &closed, &evidence(0.5, 0.2, 0.2)), VerdictKind::Invalid);
+    }
+
+    #[test]
+    fn an_origin_beside_the_system_fills_its_cores_too() {
+        let beside = Facts { beside: true, ..facts() };
+        let mut seen = evidence(0.6, 0.38, 0.3);
+        seen.machine.busy = vec![0.98, 0.3];
+        assert_eq!(kind(&beside, &load(CLOSED, 5_000.0, 200), &seen), VerdictKind::Gateway);
+        let mut seen = evidence(0.3, 0.67, 0.3);
+        seen.machine.busy = vec![0.98, 0.3];
+        assert_eq!(kind(&beside, &load(CLOSED, 5_000.0, 200), &seen), VerdictKind::Origin);
     }
 
     #[test]

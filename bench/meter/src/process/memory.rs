@@ -45,11 +45,6 @@ impl Memory {
     }
 }
 
-/// The resident sets alone, KiB: cheap enough to sample.
-pub(crate) fn resident_kib(pids: impl IntoIterator<Item = u32>) -> u64 {
-    pids.into_iter().filter_map(|pid| number_after(&read(pid, "status"), "VmRSS:")).sum()
-}
-
 /// Sets the peak resident set of each process back to its present one (`proc(5)`, `clear_refs`, value 5).
 ///
 /// # Errors
@@ -98,12 +93,5 @@ mod tests {
         let nobody = Memory::read(99_999_999);
         assert_eq!(nobody, Memory { rss_kib: 0, pss_kib: Some(0), peak_kib: 0 });
         assert!(reset_peak(99_999_999).is_ok());
-    }
-
-    #[test]
-    fn resident_sets_add_up() {
-        let me = std::process::id();
-        assert!(resident_kib([me, me]) > resident_kib([me]));
-        assert_eq!(resident_kib([99_999_999]), 0);
     }
 }

@@ -56,15 +56,10 @@ impl Snapshot {
     /// A subject that is gone gives an empty snapshot. An ended child that nobody has waited for (a zombie) is still
     /// read.
     pub fn take(subject: impl Into<Subject>) -> Self {
-        Self::read(subject.into(), true)
+        Self::read(subject.into())
     }
 
-    /// As [`Snapshot::take`] but without threads: ticks only, at a fraction of the cost.
-    pub(crate) fn take_light(subject: Subject) -> Self {
-        Self::read(subject, false)
-    }
-
-    fn read(subject: Subject, with_threads: bool) -> Self {
+    fn read(subject: Subject) -> Self {
         let alone = matches!(subject, Subject::Process(_));
         let read = |(pid, stat): (u32, super::procfs::Stat)| {
             let process = Process {
@@ -75,7 +70,7 @@ impl Snapshot {
                 } else {
                     Ticks { user: stat.reaped_user, system: stat.reaped_system }
                 },
-                threads: if with_threads { threads(pid) } else { BTreeMap::new() },
+                threads: threads(pid),
             };
             (pid, process)
         };

@@ -27,3 +27,98 @@ fn the_kept_file_is_what_its_seed_makes() {
     std::fs::write(left("canned.txt"), terminal(&kept, 120, false)).unwrap();
     std::fs::write(left("canned.html"), html(&kept)).unwrap();
 }
+
+#[test]
+fn no_line_of_the_terminal_is_wider_than_it() {
+    let results = canned::results();
+    for width in [60, 80, 100, 120, 200] {
+        let text = terminal(&results, width, false);
+        for line in text.lines() {
+            let columns = unicode_width::UnicodeWidthStr::width(line);
+            assert!(columns <= width, "{columns} columns at {width}: {line}");
+        }
+        for must in
+            ["CPU µs/req", "Limited by", "0.7", "invalid: it kept 81 %", "missing: no package", "tie", "Kong"]
+        {
+            assert!(text.contains(must), "at {width}: {must} is lacking");
+        }
+    }
+    assert!(!terminal(&results, 100, false).contains('\u{1b}'));
+    assert!(terminal(&results, 100, true).contains('\u{1b}'));
+}
+
+#[test]
+fn what_is_invalid_has_no_number_anywhere() {
+    let results = canned::results();
+    // Pingora in the 64 KiB cell and Envoy at 6,400 connections.
+    let text = terminal(&results, 200, false);
+    let line = text.lines().find(|line| line.contains("invalid:")).unwrap();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let why = "Pingora invalid: it kept 81 % of the rate while no core, thread or quota was at a limit";
+    assert_eq!(words.join(" "), why);
+    let page = html(&results);
+    for (cell, system) in [("toll-64k", "pingora"), ("connections-6400", "envoy")] {
+        let figure = format!("data-cell=\"{cell}\" data-system=\"{system}\" data-figure=\"rps\"");
+        assert!(!page.contains(&figure), "{system} has figures in {cell}");
+    }
+}
+
+#[test]
+fn published_figures_stand_beside_ours_as_ratios() {
+    let results = canned::results();
+    let report = tollgate_lab_report::Report::new(&results);
+    let (_, row) =
+        report.rows().find(|(cell, row)| cell.id == "connections-640" && row.system == "envoy").unwrap();
+    let ratio = row.ratio(tollgate_lab_report::figures::Metric::Rps).unwrap();
+    assert!(
+        (ratio.published.unwrap() - 84_067.0 / 95_653.0).abs() < 1e-9,
+        "the median of three runs is the baseline"
+    );
+    assert!(ratio.ours.unwrap().estimate < 0.35);
+    let text = markdown(&results);
+    assert!(text.contains("req/s ÷ nginx, published"), "{text}");
+    assert!(text.contains("| 0.88 |"));
+}
+
+#[test]
+fn markdown_tables_have_equal_rows_and_nothing_is_lost() {
+    let text = markdown(&canned::results());
+    assert!(text.len() < 40_000, "{} bytes are not small", text.len());
+    let mut columns = 0;
+    for line in text.lines() {
+        if line.starts_with('|') {
+            let here = line.replace("\\|", "").matches('|').count();
+            assert!(columns == 0 || columns == here, "{line}");
+            columns = here;
+        } else {
+            columns = 0;
+        }
+    }
+    for must in [
+        "made-up figures",
+        "Missing rows",
+        "Kong",
+        "Equal terms",
+        "x-request-id",
+        "Scaled:",
+        "--seed 7",
+        "338.8",
+    ] {
+        assert!(text.contains(must), "{must} is lacking");
+    }
+}
+
+#[test]
+fn a_run_that_has_just_begun_can_be_printed() {
+    let mut results = canned::results();
+    results.trials.clear();
+    results.verdicts.clear();
+    results.end = None;
+    for text in [terminal(&results, 80, false), markdown(&results), html(&results)] {
+        assert!(text.contains("The run has not come to its end."), "{text}");
+        assert!(text.contains("the run ended before its turn"));
+    }
+    results.cells.clear();
+    results.systems.clear();
+    assert!(html(&results).contains("Nothing was measured yet."));
+}

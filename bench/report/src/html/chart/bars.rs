@@ -5,8 +5,11 @@ use super::{at, clip};
 use maud::{Markup, html};
 
 const WIDTH: f64 = 520.0;
-const LEFT: f64 = 128.0;
 const RIGHT: f64 = 412.0;
+/// Room that a letter of a label takes, at the size for phones.
+const LETTER: f64 = 8.3;
+/// Longest label, in letters; longer ones are cut.
+const LONGEST: usize = 22;
 const TOP: f64 = 30.0;
 const ROW: f64 = 27.0;
 const BAR: f64 = 15.0;
@@ -53,11 +56,13 @@ impl Bars {
         if self.bars.iter().all(|bar| bar.absent.is_some()) {
             return html! {};
         }
+        let letters = self.bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0).min(LONGEST);
+        let left = 14.0 + (letters.max(8) as f64) * LETTER;
         let ends = self.bars.iter().flat_map(|bar| {
             let sum: f64 = bar.parts.iter().map(|(_, value)| value).sum();
             [sum].into_iter().chain(bar.whisker.map(|(_, high)| high))
         });
-        let x = Scale::around(Kind::Linear, &ends.collect::<Vec<_>>(), LEFT, RIGHT);
+        let x = Scale::around(Kind::Linear, &ends.collect::<Vec<_>>(), left, RIGHT);
         let mut y = TOP;
         let mut places = Vec::new();
         for bar in &self.bars {
@@ -86,7 +91,7 @@ impl Bars {
                         @for tick in x.ticks() {
                             text x=(at(x.at(tick))) y=(at(bottom + 17.0)) text-anchor="middle" { (x.label(tick)) }
                         }
-                        text class="name" x=(at((LEFT + RIGHT) / 2.0)) y=(at(bottom + 38.0)) text-anchor="middle" { (self.axis) }
+                        text class="name" x=(at((left + RIGHT) / 2.0)) y=(at(bottom + 38.0)) text-anchor="middle" { (self.axis) }
                     }
                     @if let Some((value, name)) = self.rule.as_ref().filter(|(value, _)| *value <= x.high()) {
                         g class="rule" {
@@ -94,14 +99,14 @@ impl Bars {
                             text x=(at(x.at(*value))) y=(TOP - 14.0) text-anchor="middle" { (name) }
                         }
                     }
-                    @for (bar, y) in self.bars.iter().zip(places) { (draw_bar(bar, x, y)) }
+                    @for (bar, y) in self.bars.iter().zip(places) { (draw_bar(bar, x, left, y)) }
                 }
             }
         }
     }
 }
 
-fn draw_bar(bar: &Bar, x: Scale, y: f64) -> Markup {
+fn draw_bar(bar: &Bar, x: Scale, left: f64, y: f64) -> Markup {
     let top = y + (ROW - BAR) / 2.0;
     let middle = y + ROW / 2.0;
     let mut sum = 0.0;
@@ -121,9 +126,9 @@ fn draw_bar(bar: &Bar, x: Scale, y: f64) -> Markup {
             text class="heading" x="2" y=(at(y - 3.0)) { (heading) }
         }
         g class="bar" data-system=(bar.system) {
-            text class="label" x=(LEFT - 9.0) y=(at(middle + 4.5)) text-anchor="end" { (clip(&bar.label, 15)) }
+            text class="label" x=(at(left - 9.0)) y=(at(middle + 4.5)) text-anchor="end" { (clip(&bar.label, LONGEST)) }
             @if let Some(why) = &bar.absent {
-                text class="absent" x=(LEFT + 7.0) y=(at(middle + 4.5)) { (clip(why, 46)) title { (why) } }
+                text class="absent" x=(at(left + 7.0)) y=(at(middle + 4.5)) { (clip(why, 50 - LONGEST / 2)) title { (why) } }
             } @else {
                 @for (class, from, width) in parts {
                     rect class=(class) x=(at(from)) y=(at(top)) width=(at(width)) height=(BAR) { title { (bar.says) } }

@@ -7,9 +7,12 @@ use maud::{Markup, html};
 const WIDTH: f64 = 520.0;
 const HEIGHT: f64 = 330.0;
 const LEFT: f64 = 58.0;
-const RIGHT: f64 = 392.0;
 const TOP: f64 = 32.0;
 const BOTTOM: f64 = 282.0;
+/// Room that a letter of a label takes, at the size for phones.
+const LETTER: f64 = 8.9;
+/// Longest label, in letters; longer ones are cut.
+const LONGEST: usize = 17;
 /// Least distance between two labels at the ends of lines.
 const LABEL: f64 = 17.0;
 
@@ -70,7 +73,10 @@ impl Lines {
         if self.series.iter().all(|series| series.points.is_empty()) {
             return html! {};
         }
-        let x = self.scale_x();
+        let letters =
+            self.series.iter().map(|series| series.label.chars().count()).max().unwrap_or(0).min(LONGEST);
+        let right = WIDTH - 24.0 - (letters.max(8) as f64) * LETTER;
+        let x = self.scale_x(right);
         let y = self.scale_y();
         let label_places = self.label_places(y);
         html! {
@@ -78,27 +84,27 @@ impl Lines {
                 figcaption { (self.title) @if !self.about.is_empty() { span { (self.about) } } }
                 svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-labelledby={ (self.id) "-t" } {
                     title id={ (self.id) "-t" } { (self.title) ". " (self.about) }
-                    (self.grid(x, y))
+                    (self.grid(x, y, right))
                     @for (series, place) in self.series.iter().zip(label_places) {
-                        (draw_series(series, x, y, place))
+                        (draw_series(series, x, y, right, place))
                     }
                 }
             }
         }
     }
 
-    fn scale_x(&self) -> Scale {
+    fn scale_x(&self, right: f64) -> Scale {
         let values: Vec<f64> =
             self.series.iter().flat_map(|series| &series.points).map(|point| point.x).collect();
         if let Some((low, high)) = self.x.ends {
-            return Scale::exactly(self.x.kind, low, high, LEFT, RIGHT);
+            return Scale::exactly(self.x.kind, low, high, LEFT, right);
         }
         if self.x.kind == Kind::Log && self.x_at_points {
             let low = values.iter().copied().fold(f64::INFINITY, f64::min);
             let high = values.iter().copied().fold(0.0, f64::max);
-            return Scale::exactly(Kind::Log, low * 0.85, high * 1.15, LEFT, RIGHT);
+            return Scale::exactly(Kind::Log, low * 0.85, high * 1.15, LEFT, right);
         }
-        Scale::around(self.x.kind, &values, LEFT, RIGHT)
+        Scale::around(self.x.kind, &values, LEFT, right)
     }
 
     fn scale_y(&self) -> Scale {
@@ -112,7 +118,7 @@ impl Lines {
         Scale::around(self.y.kind, &values, BOTTOM, TOP)
     }
 
-    fn grid(&self, x: Scale, y: Scale) -> Markup {
+    fn grid(&self, x: Scale, y: Scale, right: f64) -> Markup {
         let x_ticks = if self.x_at_points {
             let mut all: Vec<f64> =
                 self.series.iter().flat_map(|series| &series.points).map(|point| point.x).collect();
@@ -125,11 +131,11 @@ impl Lines {
         html! {
             g class="grid" {
                 @for tick in y.ticks() {
-                    path d={ "M" (LEFT) " " (at(y.at(tick))) "H" (RIGHT) } {}
+                    path d={ "M" (LEFT) " " (at(y.at(tick))) "H" (at(right)) } {}
                 }
             }
             g class="axis" {
-                path d={ "M" (LEFT) " " (BOTTOM) "H" (RIGHT) } {}
+                path d={ "M" (LEFT) " " (BOTTOM) "H" (at(right)) } {}
                 @for tick in y.ticks() {
                     text x=(LEFT - 7.0) y=(at(y.at(tick) + 4.5)) text-anchor="end" { (y.label(tick)) }
                 }
@@ -137,7 +143,7 @@ impl Lines {
                     path d={ "M" (at(x.at(*tick))) " " (BOTTOM) "v5" } {}
                     text x=(at(x.at(*tick))) y=(BOTTOM + 21.0) text-anchor="middle" { (x.label(*tick)) }
                 }
-                text class="name" x=(at((LEFT + RIGHT) / 2.0)) y=(HEIGHT - 6.0) text-anchor="middle" { (self.x.label) }
+                text class="name" x=(at((LEFT + right) / 2.0)) y=(HEIGHT - 6.0) text-anchor="middle" { (self.x.label) }
                 text class="name" x="2" y="14" { (self.y.label) }
             }
         }
@@ -154,7 +160,7 @@ impl Lines {
     }
 }
 
-fn draw_series(series: &Series, x: Scale, y: Scale, label_y: f64) -> Markup {
+fn draw_series(series: &Series, x: Scale, y: Scale, right: f64, label_y: f64) -> Markup {
     let places: Vec<(f64, f64)> = series.points.iter().map(|point| (x.at(point.x), y.at(point.y))).collect();
     let Some(last) = places.last() else { return html! {} };
     html! {
@@ -177,8 +183,8 @@ fn draw_series(series: &Series, x: Scale, y: Scale, label_y: f64) -> Markup {
             @if let Some((rx, ry, says)) = &series.ring {
                 circle class="ring" cx=(at(x.at(*rx))) cy=(at(y.at(*ry))) r="9" { title { (says) } }
             }
-            path class="lead" d={ "M" (at(last.0 + 5.0)) " " (at(last.1)) "L" (at(RIGHT + 12.0)) " " (at(label_y)) } {}
-            text class="label" x=(at(RIGHT + 16.0)) y=(at(label_y + 4.5)) { (clip(&series.label, 14)) }
+            path class="lead" d={ "M" (at(last.0 + 5.0)) " " (at(last.1)) "L" (at(right + 12.0)) " " (at(label_y)) } {}
+            text class="label" x=(at(right + 16.0)) y=(at(label_y + 4.5)) { (clip(&series.label, LONGEST)) }
         }
     }
 }

@@ -1,0 +1,197 @@
+//! The command line.
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Measures the toll of any gateway, side by side.
+#[derive(Debug, Parser)]
+#[command(name = "tollgate bench", bin_name = "tollgate bench", version, max_term_width = 100)]
+pub struct CommandLine {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: Action,
+    /// Folder with `systems` and `studies` [default: `bench` of the project, found from here or from the program].
+    #[arg(long, global = true, env = "TOLLGATE_BENCH_DATA", value_name = "FOLDER")]
+    pub data: Option<PathBuf>,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// Runs a study and prints its report.
+    Run(RunOptions),
+    /// Lists the studies, with how long each takes here.
+    Studies,
+    /// Lists the systems: ready, installable, or missing with the reason.
+    Systems,
+    /// Installs a system or a load tool.
+    Install {
+        /// Names as `systems` and `tools` list them.
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+    /// Lists the load tools: here or how to get them.
+    Tools,
+    /// Writes the report of a result file.
+    Report {
+        /// Result file (JSON Lines).
+        file: PathBuf,
+        /// Writes one self-contained page.
+        #[arg(long, value_name = "FILE")]
+        html: Option<PathBuf>,
+        /// Writes Markdown.
+        #[arg(long, value_name = "FILE")]
+        markdown: Option<PathBuf>,
+    },
+    /// Compares two result files of one study.
+    Compare {
+        /// Before.
+        before: PathBuf,
+        /// After.
+        after: PathBuf,
+    },
+    /// Fails (exit status 1) when a figure has grown beyond the allowance for certain: its whole interval lies above it.
+    Gate {
+        /// The new result file.
+        file: PathBuf,
+        /// The result file to hold it against.
+        #[arg(long, value_name = "FILE")]
+        baseline: PathBuf,
+        /// Growth that is allowed, such as `3%`.
+        #[arg(long, default_value = "3%", value_parser = share)]
+        allow: f64,
+        /// Systems that count (comma-separated) [default: all].
+        #[arg(long, value_delimiter = ',')]
+        systems: Vec<String>,
+    },
+    /// Computes the cores that a rate needs, for each system of a result file.
+    Capacity {
+        /// Result file.
+        #[arg(long, value_name = "FILE")]
+        from: PathBuf,
+        /// Requests a second, such as `3M` or `250k`.
+        #[arg(long, value_parser = rate)]
+        rps: f64,
+        /// Share of the cores that may be busy, such as `60%`.
+        #[arg(long, default_value = "60%", value_parser = share)]
+        utilisation: f64,
+        /// The cell whose cost counts [default: that of the decision table].
+        #[arg(long)]
+        cell: Option<String>,
+    },
+    /// Prints the JSON Schema of a line of a result file.
+    Schema,
+    /// Runs the built-in generator: a plan in JSON, from a file.
+    #[command(after_help = LOAD_HELP)]
+    Load {
+        /// The plan.
+        plan: PathBuf,
+    },
+    /// Runs the built-in origin: what it shall do in JSON, from a file.
+    #[command(hide = true)]
+    Origin {
+        /// The settings.
+        settings: PathBuf,
+    },
+    /// Runs a slow link: what it shall do in JSON, from a file.
+    #[command(hide = true)]
+    Relay {
+        /// The settings.
+        settings: PathBuf,
+    },
+}
+
+const LOAD_HELP: &str = r#"The smallest plan is {"target": "127.0.0.1:8080"}: one connection, as fast as answers come, for ten seconds.
+A constant rate: {"target": "127.0.0.1:8080", "connections": 64, "model": {"kind": "constant", "rps": 5000}}.
+The result is JSON on standard output, after the lines `measuring` and `measured`."#;
+
+/// How a study is run.
+#[derive(Debug, Args)]
+pub struct RunOptions {
+    /// The study's name, or a file of your own.
+    pub study: String,
+    /// Result file (JSON Lines) [default: `tollgate-bench/STUDY.jsonl`]. A file that is there is continued when it holds the
+    /// same study; see `--fresh`.
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Begins anew instead of continuing the result file.
+    #[arg(long)]
+    pub fresh: bool,
+    /// Longest trial, seconds.
+    #[arg(long, value_name = "SECONDS")]
+    pub seconds: Option<f64>,
+    /// Most rounds.
+    #[arg(long)]
+    pub rounds: Option<u32>,
+    /// Only these systems (comma-separated).
+    #[arg(long, value_delimiter = ',')]
+    pub systems: Vec<String>,
+    /// Only sections whose title contains one of these (comma-separated).
+    #[arg(long, value_delimiter = ',')]
+    pub sections: Vec<String>,
+    /// Fixes the order of the trials and every other random choice.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The gateway's binary [default: `tollgate` beside this program].
+    #[arg(long, value_name = "FILE")]
+    pub gateway: Option<PathBuf>,
+    /// Also writes the report as one self-contained page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Also writes the report as Markdown.
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Only says what would be measured and how long it takes.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// `3M`, `250k`, `12000`.
+fn rate(text: &str) -> Result<f64, String> {
+    let (number, factor) = match text.trim().char_indices().last() {
+        Some((at, 'k' | 'K')) => (&text[..at], 1e3),
+        Some((at, 'M')) => (&text[..at], 1e6),
+        _ => (text, 1.0),
+    };
+    number
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .map(|number| number * factor)
+        .filter(|rate| rate.is_finite() && *rate > 0.0)
+        .ok_or_else(|| "expected requests a second, such as 3M, 250k or 12000".into())
+}
+
+/// `60%` or `0.6`.
+fn share(text: &str) -> Result<f64, String> {
+    let (number, factor) = text.trim().strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
+    number
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .map(|number| number * factor)
+        .filter(|share| (0.0..=10.0).contains(share))
+        .ok_or_else(|| "expected a share, such as 60% or 0.6".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn rates_and_shares() {
+        assert_eq!(rate("3M"), Ok(3e6));
+        assert_eq!(rate("250k"), Ok(250e3));
+        assert_eq!(rate("12000"), Ok(12_000.0));
+        assert!(rate("3G").is_err() && rate("").is_err() && rate("-1").is_err());
+        assert_eq!(share("60%"), Ok(0.6));
+        assert_eq!(share("0.03"), Ok(0.03));
+        assert!(share("much").is_err());
+    }
+}

@@ -1,0 +1,62 @@
+//! `tollgate bench`: the laboratory.
+//!
+//! [`command`] is the command line; [`data`] finds the descriptions of systems and studies; [`study`] runs one;
+//! [`lists`] tells what there is and installs it; [`reports`] turns result files into pages and answers; [`parts`] are the
+//! generator, origin and relay, which a study starts as processes of their own.
+
+mod command;
+mod data;
+mod lists;
+mod parts;
+mod progress;
+mod reports;
+mod study;
+
+use clap::Parser;
+use command::{Action, CommandLine};
+use std::io::Write;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let line = CommandLine::parse();
+    let data = || data::folder(line.data.as_deref());
+    let done = match &line.action {
+        Action::Run(options) => data().and_then(|data| study::run(&data, options)),
+        Action::Studies => data().and_then(|data| lists::studies(&data)),
+        Action::Systems => data().and_then(|data| lists::systems(&data)),
+        Action::Install { names } => data().and_then(|data| lists::install(&data, names)),
+        Action::Tools => lists::tools(),
+        Action::Report { file, html, markdown } => reports::report(file, html.as_deref(), markdown.as_deref()),
+        Action::Compare { before, after } => reports::compare(before, after),
+        Action::Gate { file, baseline, allow, systems } => {
+            match reports::gate(file, baseline, *allow, systems) {
+                Ok(code) => return code,
+                Err(text) => Err(text),
+            }
+        }
+        Action::Capacity { from, rps, utilisation, cell } => {
+            reports::capacity(from, *rps, *utilisation, cell.as_deref())
+        }
+        Action::Schema => print(&format!("{:#}\n", tollgate_lab_record::schema())),
+        Action::Load { plan } => parts::load(plan),
+        Action::Origin { settings } => parts::origin(settings),
+        Action::Relay { settings } => parts::relay(settings),
+    };
+    tollgate_lab_meter::child::wait_if_ending();
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("tollgate bench: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes to standard output at once. A reader who went away (`| head`) ends the program without a word.
+fn print(text: &str) -> Result<(), String> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        other => other.map_err(|error| format!("standard output: {error}")),
+    }
+}

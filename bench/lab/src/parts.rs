@@ -1,0 +1,43 @@
+//! The generator, the origin and the relay, each a process of its own while a study runs.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use tollgate_lab_load::{Phase, Plan, run_with};
+use tollgate_lab_trial::generator::{MEASURED, MEASURING};
+
+/// `tollgate bench load PLAN`.
+pub fn load(file: &Path) -> Result<(), String> {
+    let plan: Plan = read(file)?;
+    let mut lost = None;
+    let result = run_with(&plan, |phase| {
+        let word = match phase {
+            Phase::Begun => return,
+            Phase::Measuring => MEASURING,
+            Phase::Measured => MEASURED,
+        };
+        let mut out = std::io::stdout().lock();
+        lost = writeln!(out, "{word}").and_then(|()| out.flush()).err();
+    })
+    .map_err(|failure| failure.to_string())?;
+    if let Some(error) = lost {
+        return Err(format!("standard output: {error}"));
+    }
+    let text = serde_json::to_string(&result).map_err(|error| error.to_string())?;
+    crate::print(&format!("{text}\n"))
+}
+
+/// `tollgate bench origin SETTINGS`.
+pub fn origin(file: &Path) -> Result<(), String> {
+    let _ : serde_json::Value = read(file)?; Err("soon".into())
+}
+
+/// `tollgate bench relay SETTINGS`.
+pub fn relay(file: &Path) -> Result<(), String> {
+    let _ : serde_json::Value = read(file)?; Err("soon".into())
+}
+
+fn read<T: serde::de::DeserializeOwned>(file: &Path) -> Result<T, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))
+}

@@ -1,0 +1,84 @@
+//! From result files to pages and answers.
+
+use crate::print;
+use std::fs::{self, File};
+use std::io::{BufReader, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+use tollgate_lab_record::{Results, read};
+
+/// Columns where the terminal does not tell.
+const WIDTH: usize = 120;
+
+/// Reads a result file.
+pub fn load_results(file: &Path) -> Result<Results, String> {
+    let open = File::open(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    read(BufReader::new(open)).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// Prints the table.
+pub fn show(results: &Results) -> Result<(), String> {
+    let (width, colour) = width();
+    print(&tollgate_lab_report::terminal(results, width, colour))
+}
+
+/// Writes the pages that were asked for.
+pub fn write_reports(results: &Results, html: Option<&Path>, markdown: Option<&Path>) -> Result<(), String> {
+    let write = |file: &Path, text: String| {
+        fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+        eprintln!("written: {}", file.display());
+        Ok::<(), String>(())
+    };
+    if let Some(file) = html {
+        write(file, tollgate_lab_report::html(results))?;
+    }
+    if let Some(file) = markdown {
+        write(file, tollgate_lab_report::markdown(results))?;
+    }
+    Ok(())
+}
+
+/// `tollgate bench report`.
+pub fn report(file: &Path, html: Option<&Path>, markdown: Option<&Path>) -> Result<(), String> {
+    let results = load_results(file)?;
+    if html.is_none() && markdown.is_none() {
+        return show(&results);
+    }
+    write_reports(&results, html, markdown)
+}
+
+fn width() -> (usize, bool) {
+    let width = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok()).unwrap_or(WIDTH);
+    (width, std::io::stdout().is_terminal())
+}
+
+/// `tollgate bench compare`.
+pub fn compare(before: &Path, after: &Path) -> Result<(), String> {
+    let (width, colour) = width();
+    let comparison = tollgate_lab_report::compare(&load_results(before)?, &load_results(after)?);
+    print(&comparison.terminal(width, colour))
+}
+
+/// `tollgate bench gate`: the exit status tells, 0 passed, 1 failed, 2 nothing to compare.
+pub fn gate(file: &Path, baseline: &Path, allow: f64, systems: &[String]) -> Result<ExitCode, String> {
+    let gate = tollgate_lab_report::gate(&load_results(file)?, &load_results(baseline)?, allow, systems);
+    print(&format!("{gate}\n"))?;
+    Ok(ExitCode::from(gate.exit_code()))
+}
+
+/// `tollgate bench capacity`.
+pub fn capacity(from: &Path, rps: f64, utilisation: f64, cell: Option<&str>) -> Result<(), String> {
+    let (width, colour) = width();
+    let results = load_results(from)?;
+    let sizes = tollgate_lab_report::capacity::sizes(&results, rps);
+    match tollgate_lab_report::capacity(&results, rps, utilisation, cell) {
+        Ok(capacity) => print(&capacity.terminal(width, colour))?,
+        // A sweep of quotas has no offered rate, and advises a size all the same.
+        Err(_) if !sizes.is_empty() => {}
+        Err(error) => return Err(error.to_string()),
+    }
+    for (title, advice) in &sizes {
+        print(&format!("{}\n", tollgate_lab_report::capacity::in_words(title, rps, advice)))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! `tollgate bench run`: plans a study, runs what is left of it, prints its report.
+
+use crate::command::RunOptions;
+use crate::lists::{catalogue, limits, minutes, study};
+use crate::progress::Printed;
+use crate::reports::{load_results, write_reports};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+use tollgate_lab_meter::child::stop_all_on_signal;
+use tollgate_lab_record::Results;
+use tollgate_lab_study::{Plan, Study, plan};
+use tollgate_lab_tools::Places;
+use tollgate_lab_trial::{Ground, Session};
+
+/// Runs a study.
+pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
+    let catalogue = catalogue(data, options.gateway.as_deref())?;
+    let study = study(data, &catalogue, &options.study)?;
+    let mut limits = limits();
+    limits.seconds = options.seconds;
+    limits.rounds = options.rounds;
+    limits.systems.clone_from(&options.systems);
+    limits.sections.clone_from(&options.sections);
+    for name in &options.systems {
+        if catalogue.get(name).is_err() && !study.arms.contains_key(name) {
+            return Err(catalogue.get(name).map_or_else(|error| error.to_string(), |_| String::new()));
+        }
+    }
+    let plan = plan(&study, &limits);
+    if plan.cells.is_empty() {
+        let titles: Vec<&str> = study.sections.iter().map(|section| section.title.as_str()).collect();
+        return Err(format!("nothing would be measured; the sections of {} are: {}", study.name, titles.join("; ")));
+    }
+    announce(&study, &plan);
+    if options.dry_run {
+        return Ok(());
+    }
+    let out = options.out.clone().unwrap_or_else(|| PathBuf::from(format!("tollgate-bench/{}.jsonl", study.name)));
+    let earlier = earlier(&out, &study, options)?;
+    if let Some(earlier) = &earlier {
+        eprintln!("{}: goes on after {} trials", out.display(), earlier.trials.len());
+    }
+    let file = open(&out, earlier.is_some())?;
+    let shown = out.display().to_string();
+    stop_all_on_signal(move || {
+        eprintln!("\nstopping; what was measured is in {shown}, and the same command goes on from there");
+    })
+    .map_err(|error| error.to_string())?;
+    let exe = std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))?;
+    let ground = Ground::prepare(exe, catalogue, Places::of_user()).map_err(|failure| failure.to_string())?;
+    let begun = Instant::now();
+    let mut session = Session {
+        ground: &ground,
+        study: &study,
+        plan: &plan,
+        seed: earlier.as_ref().map_or(options.seed, |earlier| earlier.header.seed),
+        command: command(options),
+        started: OffsetDateTime::now_utc()
+            .replace_nanosecond(0)
+            .ok()
+            .and_then(|now| now.format(&Rfc3339).ok())
+            .unwrap_or_default(),
+        out: file,
+        progress: Printed::new(),
+        earlier,
+    };
+    session.run().map_err(|failure| failure.to_string())?;
+    session.end(begun.elapsed().as_secs_f64(), false).map_err(|failure| failure.to_string())?;
+    let results = load_results(&out)?;
+    crate::reports::show(&results)?;
+    write_reports(&results, options.html.as_deref(), options.markdown.as_deref())
+}
+
+fn announce(study: &Study, plan: &Plan) {
+    eprintln!("{}: {} cells, about {}", study.title, plan.cells.len(), minutes(plan.seconds));
+    for text in &plan.scaled {
+        eprintln!("  made smaller: {text}");
+    }
+}
+
+/// What the result file holds, when it is to be continued.
+fn earlier(out: &Path, study: &Study, options: &RunOptions) -> Result<Option<Results>, String> {
+    if options.fresh || !out.exists() || fs::metadata(out).is_ok_and(|data| data.len() == 0) {
+        return Ok(None);
+    }
+    let results = load_results(out)?;
+    if results.header.study != study.name {
+        return Err(format!(
+            "{} holds the study {}; name another file with --out, or begin anew with --fresh",
+            out.display(),
+            results.header.study
+        ));
+    }
+    if results.end.is_some_and(|(_, stopped)| !stopped) {
+        return Err(format!(
+            "{} holds a whole run; name another file with --out, or begin anew with --fresh",
+            out.display()
+        ));
+    }
+    Ok(Some(results))
+}
+
+fn open(out: &Path, append: bool) -> Result<File, String> {
+    let say = |error: std::io::Error| format!("{}: {error}", out.display());
+    if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).map_err(say)?;
+    }
+    if append {
+        cut_last_line(out).map_err(say)?;
+        return File::options().append(true).open(out).map_err(say);
+    }
+    File::create(out).map_err(say)
+}
+
+/// Removes a last line that was not written to its end, so that the next one begins a line of its own.
+fn cut_last_line(out: &Path) -> std::io::Result<()> {
+    let bytes = fs::read(out)?;
+    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    File::options().write(true).open(out)?.set_len(whole as u64)
+}
+
+/// The command line that runs the same again.
+fn command(options: &RunOptions) -> String {
+    let mut words = vec!["tollgate bench run".to_owned(), options.study.clone(), format!("--seed {}", options.seed)];
+    words.extend(options.seconds.map(|seconds| format!("--seconds {seconds}")));
+    words.extend(options.rounds.map(|rounds| format!("--rounds {rounds}")));
+    if !options.systems.is_empty() {
+        words.push(format!("--systems {}", options.systems.join(",")));
+    }
+    if !options.sections.is_empty() {
+        words.push(format!("--sections {:?}", options.sections.join(",")));
+    }
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_was_cut_is_removed_before_the_next_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("r.jsonl");
+        fs::write(&file, "{\"line\":1}\n{\"line\":2}\n{\"li").unwrap();
+        cut_last_line(&file).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "{\"line\":1}\n{\"line\":2}\n");
+    }
+}

@@ -1,0 +1,32 @@
+//! Why something could not be measured, in words for people.
+
+use std::fmt;
+
+/// A sentence that says what failed and, where it is known, what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure(pub String);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl Failure {
+    /// `what: error`.
+    pub fn of(what: impl fmt::Display, error: impl fmt::Display) -> Self {
+        Self(format!("{what}: {error}"))
+    }
+}
+
+macro_rules! from {
+    ($($type:ty),*) => { $(impl From<$type> for Failure {
+        fn from(error: $type) -> Self {
+            Self(error.to_string())
+        }
+    })* };
+}
+
+from!(tollgate_lab_meter::Error, tollgate_lab_system::SystemError, tollgate_lab_tools::RunError);

@@ -1,0 +1,300 @@
+//! One run of a load generator as a process of its own, on its own core, with what it used.
+
+use crate::failure::Failure;
+use crate::ground::{Ground, tail};
+use std::fs;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use tollgate_lab_load::{Expect, Length as PlanLength, Plan, Request as PlanRequest};
+use tollgate_lab_meter::child::{Ended, Group, Launch};
+use tollgate_lab_record::{LoadModel, LoadResult, Verification};
+use tollgate_lab_study::Settings;
+use tollgate_lab_tools::{Found, Header, HttpVersion, Length, Output, Request, Tool};
+
+/// Distinct paths asked for where many routes are configured, spread evenly over them.
+const ROUTES_ASKED: u32 = 64;
+
+/// How often `watch` is called while a generator works.
+const WATCH_EVERY: Duration = Duration::from_millis(200);
+
+/// What the built-in generator prints when ramp and warm-up are over.
+pub const MEASURING: &str = "measuring";
+
+/// What it prints when the measurement is over.
+pub const MEASURED: &str = "measured";
+
+/// A generator at work.
+#[derive(Debug)]
+pub struct Run {
+    group: Group,
+    limit: Duration,
+    how: How,
+    folder: std::path::PathBuf,
+}
+
+#[derive(Debug)]
+enum How {
+    Builtin,
+    Tool { tool: Tool, request: Box<Request>, version: String, command: Vec<String>, then: Option<Launched> },
+}
+
+/// The second call of a tool that writes first and counts later.
+#[derive(Debug)]
+struct Launched {
+    program: std::path::PathBuf,
+    args: Vec<String>,
+}
+
+/// What the load is sent to, and what must come back.
+#[derive(Debug, Clone, Copy)]
+pub struct Aim<'a> {
+    /// Port on 127.0.0.1.
+    pub port: u16,
+    /// The body of every answer.
+    pub body: &'a [u8],
+    /// The status of every answer.
+    pub status: u16,
+}
+
+impl Run {
+    /// Starts the settings' load for `seconds`.
+    ///
+    /// # Errors
+    /// When the tool is missing, cannot do what is asked, or does not start.
+    pub fn start(ground: &Ground, settings: &Settings, aim: Aim<'_>, seconds: f64) -> Result<Self, Failure> {
+        if settings.tool() == "builtin" {
+            let mut plan = plan(settings, aim, seconds, None);
+            plan.warm_up = settings.warm_up();
+            return Self::builtin(ground, &plan);
+        }
+        let tool = Tool::from_name(settings.tool())
+            .ok_or_else(|| Failure(format!("no load tool is called `{}`", settings.tool())))?;
+        let program = match tool.find(&ground.places) {
+            Found::Here(program) => program,
+            Found::Missing { how_to_get } => {
+                return Err(Failure(format!("the load tool {tool} is not installed: {how_to_get}")));
+            }
+        };
+        let request = request(settings, aim, seconds);
+        let invocation = tool.command(&request).map_err(|refused| Failure(refused.to_string()))?;
+        let folder = ground.folder(tool.name())?;
+        for (name, content) in &invocation.files {
+            fs::write(folder.join(name), content).map_err(|error| Failure::of(folder.join(name).display(), error))?;
+        }
+        fs::write(folder.join("stdin"), &invocation.stdin).map_err(|error| Failure::of(folder.display(), error))?;
+        let path = std::path::absolute(&program.path).map_err(|error| Failure::of(program.path.display(), error))?;
+        let mut launch = Launch::new("/bin/sh")
+            // Standard input of a started process is empty; this one has a file.
+            .arguments(["-c", r#"exec "$0" "$@" <stdin"#])
+            .arguments([path.as_os_str()])
+            .arguments(&invocation.args)
+            .folder(&folder)
+            .cores(&[ground.cores.load])
+            .output(folder.join("stdout"), folder.join("stderr"));
+        for (name, value) in &invocation.env {
+            launch = launch.variable(name, value);
+        }
+        let then = (!invocation.then.is_empty()).then(|| Launched { program: path, args: invocation.then.clone() });
+        let how = How::Tool {
+            tool,
+            request: Box::new(request),
+            version: program.version,
+            command: invocation.line(),
+            then,
+        };
+        // A tool that counts requests may take long on a slow system.
+        let limit = Duration::from_secs_f64(seconds * 2.0 + if settings.requests.is_some() { 240.0 } else { 45.0 });
+        Ok(Self { group: launch.start()?, limit, how, folder })
+    }
+
+    /// Starts the built-in generator with a plan of the caller's.
+    ///
+    /// # Errors
+    /// When it does not start.
+    pub fn builtin(ground: &Ground, plan: &Plan) -> Result<Self, Failure> {
+        plan.check().map_err(|failure| Failure(failure.to_string()))?;
+        let folder = ground.folder("load")?;
+        let file = folder.join("plan.json");
+        let text = serde_json::to_vec_pretty(plan).map_err(|error| Failure::of("plan", error))?;
+        fs::write(&file, text).map_err(|error| Failure::of(file.display(), error))?;
+        let group = Launch::new(&ground.exe)
+            .arguments(["load".as_ref(), file.as_os_str()])
+            .cores(&[ground.cores.load])
+            .output(folder.join("stdout"), folder.join("stderr"))
+            .start()?;
+        let seconds = match plan.length {
+            PlanLength::Seconds(seconds) => seconds,
+            PlanLength::Requests(_) => 240.0,
+        };
+        let limit = Duration::from_secs_f64(seconds + plan.warm_up + plan.ramp + plan.time_limit + 30.0);
+        Ok(Self { group, limit, how: How::Builtin, folder })
+    }
+
+    /// The process id.
+    pub fn id(&self) -> u32 {
+        self.group.id()
+    }
+
+    /// Waits until the built-in generator says that it has come to a phase; at once for other tools, which do not tell.
+    ///
+    /// # Errors
+    /// When it ends before, or hangs.
+    pub fn until(&mut self, phase: &str, mut watch: impl FnMut()) -> Result<(), Failure> {
+        if !matches!(self.how, How::Builtin) {
+            return Ok(());
+        }
+        let begun = Instant::now();
+        let mut watched = begun;
+        loop {
+            if self.read("stdout").lines().any(|line| line == phase) {
+                return Ok(());
+            }
+            if watched.elapsed() > WATCH_EVERY {
+                watched = Instant::now();
+                watch();
+            }
+            if let Some(ended) = self.group.ended()? {
+                let words = tail(&self.folder.join("stderr"), 4);
+                return Err(Failure(format!("the built-in generator failed ({}): {words}", ended.status)));
+            }
+            if begun.elapsed() > self.limit {
+                return Err(self.too_long()?);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits for its end and reads what it counted.
+    ///
+    /// # Errors
+    /// When it did not end in time, failed, or printed something that is not understood.
+    pub fn finish(mut self, watch: impl FnMut()) -> Result<(LoadResult, Ended), Failure> {
+        let ended = self.wait(watch)?;
+        let result = match &self.how {
+            How::Builtin => {
+                let text = self.read("stdout");
+                if !ended.status.success() {
+                    let words = tail(&self.folder.join("stderr"), 4);
+                    return Err(Failure(format!("the built-in generator failed ({}): {words}", ended.status)));
+                }
+                // The phases stand before it, a line each.
+                let text = text.find('{').map_or("", |start| &text[start..]);
+                serde_json::from_str(text).map_err(|error| Failure::of("the built-in generator's result", error))?
+            }
+            How::Tool { tool, request, version, command, then } => {
+                if let Some(then) = then {
+                    fs::remove_file(self.folder.join("stdout")).ok();
+                    let mut second = Launch::new(&then.program)
+                        .arguments(&then.args)
+                        .folder(&self.folder)
+                        .output(self.folder.join("stdout"), self.folder.join("stderr"))
+                        .start()?;
+                    second.wait(Duration::from_secs(60))?;
+                }
+                let output = Output {
+                    version: version.clone(),
+                    command: command.clone(),
+                    stdout: self.read("stdout"),
+                    stderr: self.read("stderr"),
+                    exit: ended.status.code(),
+                    dir: self.folder.clone(),
+                };
+                tool.parse(request, &output).map_err(|error| Failure(error.to_string()))?
+            }
+        };
+        let _ = fs::remove_dir_all(&self.folder);
+        Ok((result, ended))
+    }
+
+    fn wait(&mut self, mut watch: impl FnMut()) -> Result<Ended, Failure> {
+        let begun = Instant::now();
+        loop {
+            if let Some(ended) = self.group.wait(WATCH_EVERY)? {
+                return Ok(ended);
+            }
+            watch();
+            if begun.elapsed() > self.limit {
+                return Err(self.too_long()?);
+            }
+        }
+    }
+
+    fn too_long(&mut self) -> Result<Failure, Failure> {
+        let said = tail(&self.folder.join("stderr"), 4);
+        self.group.stop()?;
+        let limit = self.limit.as_secs_f64();
+        Ok(Failure(format!("the generator had not ended after {limit:.0} s and was stopped: {said}")))
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read(self.folder.join(name)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+}
+
+/// Paths asked for, in turn.
+fn paths(settings: &Settings) -> Vec<String> {
+    if settings.routes() <= 1 {
+        return vec![settings.path().to_owned()];
+    }
+    let asked = ROUTES_ASKED.min(settings.routes());
+    let step = settings.routes() / asked;
+    (0..asked).map(|at| format!("/r{:05}/x", at * step + step / 2)).collect()
+}
+
+fn model(settings: &Settings) -> LoadModel {
+    match settings.rate {
+        None => LoadModel::Closed,
+        Some(rps) if settings.poisson() => LoadModel::Poisson { rps },
+        Some(rps) => LoadModel::Constant { rps },
+    }
+}
+
+/// The built-in generator's plan for the settings' load; `model` replaces the settings' own.
+pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Option<LoadModel>) -> Plan {
+    let mut plan = Plan::new(SocketAddr::from(([127, 0, 0, 1], aim.port)));
+    plan.threads = settings.threads();
+    plan.connections = settings.connections().max(settings.threads());
+    plan.keep_alive = settings.keep_alive();
+    plan.model = model_instead.unwrap_or_else(|| model(settings));
+    plan.requests = paths(settings)
+        .iter()
+        .map(|path| {
+            let mut request = PlanRequest::get(path);
+            request.method = settings.method().to_owned();
+            request.host = settings.host.clone();
+            request.body = settings.request_body.map(tollgate_lab_load::Body::Bytes);
+            request.expect = Expect::exactly(aim.status, aim.body);
+            request
+        })
+        .collect();
+    plan.length = match settings.requests {
+        Some(count) if plan.model == LoadModel::Closed => PlanLength::Requests(count),
+        _ => PlanLength::Seconds(seconds),
+    };
+    plan.time_limit = settings.timeout.unwrap_or(10.0);
+    plan.verification = Verification::Full;
+    plan
+}
+
+fn request(settings: &Settings, aim: Aim<'_>, seconds: f64) -> Request {
+    let urls: Vec<String> =
+        paths(settings).iter().map(|path| format!("http://127.0.0.1:{}{path}", aim.port)).collect();
+    let mut request = Request::new("", settings.connections(), Length::Time(Duration::from_secs_f64(seconds)));
+    request.urls = urls;
+    request.threads = settings.threads();
+    if let Some(count) = settings.requests.filter(|_| settings.tool() == "ab") {
+        request.length = Length::Count(count);
+    }
+    request.model = model(settings);
+    request.keep_alive = settings.keep_alive();
+    if settings.tool() == "ab" {
+        request.version = HttpVersion::Http10;
+    }
+    request.method = settings.method().to_owned();
+    request.headers.extend(settings.host.iter().map(|host| Header::new("Host", host.clone())));
+    request.headers.extend(settings.header_lines.iter().flatten().map(|line| Header::Verbatim(line.clone())));
+    request.body = vec![b'p'; settings.request_body.unwrap_or(0)];
+    request.timeout = Duration::from_secs_f64(settings.timeout.unwrap_or(10.0));
+    request.status = (aim.status != 200).then_some(aim.status);
+    request
+}

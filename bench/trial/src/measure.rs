@@ -1,0 +1,226 @@
+//! One trial: a system under its load, with everything that the kernel saw between two readings.
+
+use crate::failure::Failure;
+use crate::generator::{Aim, MEASURED, MEASURING, Run};
+use crate::ground::Ground;
+use crate::origin::Counted;
+use crate::target::Target;
+use tollgate_lab_meter::cgroup::{Quota, Throttling};
+use tollgate_lab_meter::machine::{CoreShare, CoreTimes};
+use tollgate_lab_meter::network::{ConnectionTally, End, NetCounters};
+use tollgate_lab_meter::process::{Memory, Snapshot, Used};
+use tollgate_lab_record::{
+    Connections, Cost, Evidence, LoadResult, Machine, Network, Status, ThreadShare, Throttled, Tree,
+};
+use tollgate_lab_study::Settings;
+
+/// The busiest threads that are written down.
+const THREADS: usize = 8;
+
+/// Connections above which they are counted less often: reading 20,000 sockets takes 20 ms.
+const MANY: u32 = 2_000;
+
+/// What one trial came to.
+#[derive(Debug)]
+pub struct Measured {
+    /// What the generator saw; `None` when it failed.
+    pub load: Option<LoadResult>,
+    /// What the kernel saw.
+    pub evidence: Evidence,
+    /// CPU of the system a verified response.
+    pub cost: Option<Cost>,
+    /// Whether the figures may be used.
+    pub status: Status,
+}
+
+/// A reading of everything at one moment.
+struct Reading {
+    target: Vec<Snapshot>,
+    origin: Vec<Snapshot>,
+    generator: Option<Snapshot>,
+    cores: CoreTimes,
+    net: NetCounters,
+    target_quota: Option<Throttling>,
+    counted: Option<Counted>,
+    at: std::time::Instant,
+}
+
+impl Reading {
+    fn take(target: &Target, generator: Option<u32>) -> Self {
+        let origin = target.origin.borrow();
+        Self {
+            counted: origin.counted(),
+            at: std::time::Instant::now(),
+            target: target.ids().into_iter().map(Snapshot::take).collect(),
+            origin: origin.ids().into_iter().map(Snapshot::take).collect(),
+            generator: generator.map(Snapshot::take),
+            cores: CoreTimes::read(),
+            net: NetCounters::read(),
+            target_quota: target.quota().and_then(|quota| quota.throttling().ok()),
+        }
+    }
+}
+
+/// Runs one trial of `seconds`. The target must be awake.
+pub fn measure(
+    ground: &Ground,
+    target: &mut Target,
+    origin_quota: Option<&Quota>,
+    settings: &Settings,
+    seconds: f64,
+) -> Measured {
+    match attempt(ground, target, origin_quota, settings, seconds) {
+        Ok(measured) => measured,
+        Err(failure) => {
+            let ended = target.ended().ok().flatten();
+            let reason = match ended {
+                Some(how) => format!("{} ended in the middle of the trial ({how}): {failure}", target.name),
+                None => failure.0,
+            };
+            Measured { load: None, evidence: Evidence::default(), cost: None, status: Status::Bad { reason } }
+        }
+    }
+}
+
+fn attempt(
+    ground: &Ground,
+    target: &mut Target,
+    origin_quota: Option<&Quota>,
+    settings: &Settings,
+    seconds: f64,
+) -> Result<Measured, Failure> {
+    let body = target.origin.borrow().body.clone();
+    let aim = Aim { port: target.port, body: &body, status: settings.origin_status() };
+    let external = settings.tool() != "builtin";
+    if external && settings.warm_up() > 0.0 {
+        warm_up(ground, settings, aim)?;
+    }
+    let mut tallies: Vec<ConnectionTally> =
+        target.origin.borrow().ports.iter().map(|port| ConnectionTally::begin(End::Local(*port))).collect();
+    let mut calls = 0_u32;
+    let mut count = move |tallies: &mut Vec<ConnectionTally>| {
+        calls += 1;
+        if settings.connections() <= MANY || calls % 10 == 1 {
+            tallies.iter_mut().for_each(|tally| {
+                tally.read();
+            });
+        }
+    };
+    let throttled_before = origin_quota.and_then(|quota| quota.throttling().ok());
+    let (before, after, load, ended);
+    if external {
+        before = Reading::take(target, None);
+        let run = Run::start(ground, settings, aim, seconds)?;
+        let (result, end) = run.finish(|| count(&mut tallies))?;
+        after = Reading::take(target, None);
+        (load, ended) = (result, end);
+    } else {
+        let mut run = Run::start(ground, settings, aim, seconds)?;
+        run.until(MEASURING, || count(&mut tallies))?;
+        before = Reading::take(target, Some(run.id()));
+        run.until(MEASURED, || count(&mut tallies))?;
+        after = Reading::take(target, Some(run.id()));
+        tallies.iter_mut().for_each(|tally| {
+            tally.read();
+        });
+        (load, ended) = run.finish(|| ())?;
+    }
+    if let Some(how) = target.ended()? {
+        return Err(Failure(format!("{} ended ({how})", target.name)));
+    }
+    let wall_us = after.at.duration_since(before.at).as_secs_f64() * 1e6;
+    let mut evidence = Evidence {
+        wall_us,
+        target: tree(&target.ids(), &before.target, &after.target),
+        origin: tree(&target.origin.borrow().ids(), &before.origin, &after.origin),
+        generator: match (&before.generator, &after.generator) {
+            (Some(before), Some(after)) => tree(&[], std::slice::from_ref(before), std::slice::from_ref(after)),
+            _ => Tree {
+                user_us: ended.user_us as f64,
+                system_us: ended.system_us as f64,
+                voluntary_switches: ended.voluntary_switches,
+                involuntary_switches: ended.involuntary_switches,
+                ..Tree::default()
+            },
+        },
+        machine: machine(&after.cores.since(&before.cores)),
+        target_quota: quota(target.quota(), before.target_quota, after.target_quota),
+        origin_quota: quota(origin_quota, throttled_before, origin_quota.and_then(|quota| quota.throttling().ok())),
+        network: Network::default(),
+        upstream: Connections::default(),
+    };
+    let net = after.net.since(&before.net);
+    evidence.network = Network {
+        listen_overflows: net.listen_overflows,
+        listen_drops: net.listen_drops,
+        retransmits: net.retransmits,
+    };
+    let between = match (before.counted, after.counted) {
+        (Some(before), Some(after)) => Some(target.origin.borrow().between(before, after)),
+        _ => None,
+    };
+    evidence.upstream = Connections {
+        opened: between.map(|counted| counted.connections),
+        requests: between.map(|counted| counted.requests),
+        peak: tallies.iter().map(|tally| tally.opened().peak.established).sum(),
+    };
+    let cost = (load.ok > 0 && !target.ids().is_empty()).then(|| Cost {
+        user_us: evidence.target.user_us / load.ok as f64,
+        system_us: evidence.target.system_us / load.ok as f64,
+    });
+    Ok(Measured { load: Some(load), evidence, cost, status: Status::Good })
+}
+
+/// Load that is not measured. A tool that counts requests runs once whole: that is the first, warming run of ab's users.
+fn warm_up(ground: &Ground, settings: &Settings, aim: Aim<'_>) -> Result<(), Failure> {
+    Run::start(ground, settings, aim, settings.warm_up().max(1.0))?.finish(|| ()).map(|_| ())
+}
+
+fn tree(ids: &[u32], before: &[Snapshot], after: &[Snapshot]) -> Tree {
+    let used: Vec<Used> = after.iter().zip(before).map(|(after, before)| after.since(before)).collect();
+    let mut threads: Vec<ThreadShare> = used
+        .iter()
+        .flat_map(|used| {
+            let wall = used.wall_ns.max(1) as f64;
+            used.threads
+                .iter()
+                .map(move |thread| ThreadShare { name: thread.name.clone(), share: thread.ns as f64 / wall })
+        })
+        .collect();
+    threads.sort_by(|a, b| b.share.total_cmp(&a.share));
+    let thread_count = u32::try_from(threads.len()).unwrap_or(u32::MAX);
+    threads.truncate(THREADS);
+    let memory: Vec<Memory> = ids.iter().map(|id| Memory::read(*id)).collect();
+    Tree {
+        user_us: used.iter().map(|used| used.user_ns as f64 / 1e3).sum(),
+        system_us: used.iter().map(|used| used.system_ns as f64 / 1e3).sum(),
+        threads,
+        thread_count,
+        rss_kib: memory.iter().map(|memory| memory.rss_kib).sum(),
+        pss_kib: memory.iter().filter_map(|memory| memory.pss_kib).sum(),
+        peak_kib: memory.iter().map(|memory| memory.peak_kib).sum(),
+        voluntary_switches: used.iter().map(|used| used.voluntary_switches).sum(),
+        involuntary_switches: used.iter().map(|used| used.involuntary_switches).sum(),
+    }
+}
+
+fn machine(shares: &[CoreShare]) -> Machine {
+    let cores = shares.iter().map(|share| share.core + 1).max().unwrap_or(0);
+    let mut machine = Machine { busy: vec![0.0; cores], softirq: vec![0.0; cores], steal: vec![0.0; cores] };
+    for share in shares {
+        machine.busy[share.core] = share.busy();
+        machine.softirq[share.core] = share.softirq;
+        machine.steal[share.core] = share.steal;
+    }
+    machine
+}
+
+fn quota(quota: Option<&Quota>, before: Option<Throttling>, after: Option<Throttling>) -> Option<Throttled> {
+    let used = after?.since(&before?);
+    Some(Throttled {
+        cores: quota?.cores(),
+        periods: used.periods,
+        throttled: used.throttled,
+        held_us: used.throttled_ns as f64 / 1e3,
+    })
+}

@@ -1,0 +1,261 @@
+//! What answers behind the systems: nginx, or the laboratory's own origin, with a body that is known to the byte.
+
+use crate::failure::Failure;
+use crate::ground::{Ground, tail};
+use crate::server::Server;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tollgate_lab_meter::cgroup::Quota;
+use tollgate_lab_meter::child::Launch;
+use tollgate_lab_meter::ports::free_ports;
+use tollgate_lab_study::{OriginKind, Settings};
+
+/// Asked for to learn whether a system is ready, whatever status the study wants.
+pub const READY_PATH: &str = "/tollgate-lab-ready";
+
+/// The answer there.
+pub const READY_BODY: &[u8] = b"ready";
+
+/// How long an origin may take to start.
+const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// nginx reads a directive's word into a buffer of 4 KiB (`NGX_CONF_BUFFER`), so longer bodies come from a file.
+const LONGEST_WORD: usize = 4_000;
+
+/// One origin, or several that are alike.
+#[derive(Debug)]
+pub struct Origin {
+    /// Their addresses.
+    pub ports: Vec<u16>,
+    /// The body of every answer.
+    pub body: Vec<u8>,
+    status_ports: Vec<u16>,
+    kind: OriginKind,
+    servers: Vec<Server>,
+}
+
+/// What origins counted since their start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Connections accepted.
+    pub connections: u64,
+    /// Requests read.
+    pub requests: u64,
+}
+
+/// The body that every origin sends: so many bytes, the same on every run.
+pub fn body(bytes: usize) -> Vec<u8> {
+    b"0123456789abcdefghijklmnopqrstuvwxyz\n".iter().copied().cycle().take(bytes).collect()
+}
+
+impl Origin {
+    /// Starts as many as the settings ask for.
+    ///
+    /// # Errors
+    /// When a server is missing, does not start or does not answer.
+    pub fn start(
+        ground: &Ground,
+        settings: &Settings,
+        cores: &[usize],
+        quota: Option<&Quota>,
+    ) -> Result<Self, Failure> {
+        let mut origin = Self {
+            ports: Vec::new(),
+            body: body(settings.response_body()),
+            status_ports: Vec::new(),
+            kind: settings.origin(),
+            servers: Vec::new(),
+        };
+        for _ in 0..settings.origins() {
+            let ports = free_ports(2)?;
+            let folder = ground.folder("origin")?;
+            let launch = match origin.kind {
+                OriginKind::Nginx => {
+                    let text = nginx(&folder, &ports, settings, ground.facts.file_limit);
+                    fs::write(folder.join("body"), &origin.body)
+                        .and_then(|()| fs::write(folder.join("nginx.conf"), text))
+                        .map_err(|error| Failure::of(folder.display(), error))?;
+                    Launch::new("nginx").arguments([
+                        "-e".as_ref(),
+                        folder.join("error.log").as_os_str(),
+                        "-c".as_ref(),
+                        folder.join("nginx.conf").as_os_str(),
+                    ])
+                }
+                OriginKind::Builtin => builtin(ground, &folder, &ports, settings)?,
+            };
+            let output = folder.join("output.log");
+            let mut launch = launch.cores(cores).output(&output, &output);
+            if let Some(quota) = quota {
+                launch = launch.quota(quota);
+            }
+            origin.servers.push(Server::new(launch.start()?));
+            origin.ports.push(ports[0]);
+            origin.status_ports.push(ports[1]);
+            origin.wait(&folder)?;
+        }
+        Ok(origin)
+    }
+
+    fn wait(&mut self, folder: &Path) -> Result<(), Failure> {
+        let port = self.ports[self.ports.len() - 1];
+        let begun = Instant::now();
+        loop {
+            if get(port, READY_PATH).is_ok_and(|answer| answer.ends_with(READY_BODY)) {
+                return Ok(());
+            }
+            let ended = match self.servers.last_mut() {
+                Some(server) => server.ended()?,
+                None => None,
+            };
+            if ended.is_some() || begun.elapsed() > START_LIMIT {
+                let log = [tail(&folder.join("output.log"), 6), tail(&folder.join("error.log"), 6)].join("\n");
+                let how = ended.unwrap_or_else(|| "it does not answer".into());
+                return Err(Failure(format!("the origin did not start ({how}): {}", log.trim())));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// The process ids of the servers.
+    pub fn ids(&self) -> Vec<u32> {
+        self.servers.iter().map(Server::id).collect()
+    }
+
+    /// Lets them stand still.
+    pub fn pause(&mut self) {
+        self.servers.iter_mut().for_each(Server::pause);
+    }
+
+    /// Lets them go on.
+    pub fn resume(&mut self) {
+        self.servers.iter_mut().for_each(Server::resume);
+    }
+
+    /// What they counted, the asking itself included; `None` when one does not answer.
+    pub fn counted(&self) -> Option<Counted> {
+        let mut sum = Counted::default();
+        for port in &self.status_ports {
+            let one = match self.kind {
+                OriginKind::Nginx => nginx_status(&get(*port, "/").ok()?)?,
+                OriginKind::Builtin => builtin_status(&get(*port, "/counters").ok()?)?,
+            };
+            sum.connections += one.connections;
+            sum.requests += one.requests;
+        }
+        Some(sum)
+    }
+
+    /// What was counted between two readings by a system's doing: each reading of nginx's status is itself a
+    /// connection and a request.
+    pub fn between(&self, before: Counted, after: Counted) -> Counted {
+        let own = match self.kind {
+            OriginKind::Nginx => self.status_ports.len() as u64,
+            OriginKind::Builtin => 0,
+        };
+        Counted {
+            connections: after.connections.saturating_sub(before.connections + own),
+            requests: after.requests.saturating_sub(before.requests + own),
+        }
+    }
+}
+
+fn nginx(folder: &Path, ports: &[u16], settings: &Settings, file_limit: u64) -> String {
+    let path = folder.display();
+    let user = if rustix::process::geteuid().is_root() { "user root;\n" } else { "" };
+    let workers = settings.origin_workers();
+    let connections = file_limit.saturating_sub(64).clamp(512, 65_536);
+    let mut text = format!(
+        "{user}daemon off;\nworker_processes {workers};\npid {path}/nginx.pid;\nerror_log {path}/error.log crit;\n\
+         events {{ worker_connections {connections}; }}\nhttp {{\n  access_log off;\n  default_type text/plain;\n  \
+         keepalive_requests 1000000000;\n  keepalive_timeout 3600s;\n  client_max_body_size 0;\n  tcp_nodelay on;\n  \
+         open_file_cache max=16 inactive=1h;\n  sendfile on;\n"
+    );
+    for kind in ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"] {
+        let _ = writeln!(text, "  {kind}_temp_path {path}/{kind};");
+    }
+    let answer = match (settings.response_body(), settings.origin_status()) {
+        (bytes, status) if bytes <= LONGEST_WORD => {
+            format!("return {status} \"{}\";", String::from_utf8_lossy(&body(bytes)))
+        }
+        (_, 200) => format!("root {path}; try_files /body =404;"),
+        (_, status) => format!("root {path}; error_page 404 ={status} /body; return 404;"),
+    };
+    let _ = write!(
+        text,
+        "  server {{\n    listen 127.0.0.1:{} backlog=4096;\n    location = {READY_PATH} {{ return 200 \"{}\"; }}\n    \
+         location / {{ {answer} }}\n  }}\n  server {{ listen 127.0.0.1:{}; location / {{ stub_status; }} }}\n}}\n",
+        ports[0],
+        String::from_utf8_lossy(READY_BODY),
+        ports[1],
+    );
+    text
+}
+
+/// The laboratory's own origin, which counts on its second port.
+fn builtin(ground: &Ground, folder: &Path, ports: &[u16], settings: &Settings) -> Result<Launch<'static>, Failure> {
+    let file = folder.join("origin.json");
+    let text = serde_json::json!({
+        "listen": format!("127.0.0.1:{}", ports[0]),
+        "control": format!("127.0.0.1:{}", ports[1]),
+        "threads": settings.origin_workers(),
+        "response_bytes": settings.response_body(),
+        "status": settings.origin_status(),
+        "delay_ms": settings.origin_delay_ms.unwrap_or(0),
+        "ready_path": READY_PATH,
+        "ready_body": String::from_utf8_lossy(READY_BODY),
+    });
+    fs::write(&file, text.to_string()).map_err(|error| Failure::of(file.display(), error))?;
+    Ok(Launch::new(&ground.exe).arguments(["origin".as_ref(), file.as_os_str()]))
+}
+
+/// Reads the counters of the laboratory's own origin.
+fn builtin_status(answer: &[u8]) -> Option<Counted> {
+    let text = String::from_utf8_lossy(answer);
+    let value: serde_json::Value = serde_json::from_str(&text[text.find('{')?..]).ok()?;
+    Some(Counted { connections: value.get("connections")?.as_u64()?, requests: value.get("requests")?.as_u64()? })
+}
+
+/// Reads nginx's status page: `server accepts handled requests` and below it the three numbers.
+fn nginx_status(page: &[u8]) -> Option<Counted> {
+    let text = String::from_utf8_lossy(page);
+    let line = text.lines().skip_while(|line| !line.starts_with("server accepts")).nth(1)?;
+    let mut numbers = line.split_ascii_whitespace().map(str::parse::<u64>);
+    let connections = numbers.next()?.ok()?;
+    let requests = numbers.nth(1)?.ok()?;
+    Some(Counted { connections, requests })
+}
+
+/// One request on a connection of its own; the answer with its head.
+pub fn get(port: u16, path: &str) -> std::io::Result<Vec<u8>> {
+    let address = SocketAddr::from(([127, 0, 0, 1], port));
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.take(1 << 20).read_to_end(&mut answer)?;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_pages_are_read() {
+        let page = b"HTTP/1.1 200 OK\r\n\r\nActive connections: 2 \nserver accepts handled requests\n 11 11 42 \nReading: 0\n";
+        assert_eq!(nginx_status(page), Some(Counted { connections: 11, requests: 42 }));
+        assert_eq!(nginx_status(b"HTTP/1.1 404 Not Found\r\n\r\n"), None);
+    }
+
+    #[test]
+    fn bodies_have_their_length_and_no_quote() {
+        assert_eq!(body(2), b"01");
+        let long = body(4_000);
+        assert!(long.len() == 4_000 && !long.contains(&b'"') && !long.contains(&b'$') && !long.contains(&b'\\'));
+    }
+}

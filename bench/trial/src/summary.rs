@@ -1,0 +1,236 @@
+//! What a cell says about each system once its rounds are done.
+
+use crate::arm::CONTROL;
+use std::collections::BTreeMap;
+use tollgate_lab_record::{Finding, Status, Summary, Trial, Verdict, VerdictKind};
+use tollgate_lab_stats::bootstrap::Bootstrap;
+use tollgate_lab_stats::paired::ratio;
+
+/// Figures that ratios are made of.
+pub const FIGURES: [&str; 5] = ["cpu", "rps", "mean", "p50", "p99"];
+
+/// The pair of peers that the gateway is held against; in each round the better of them counts.
+const PEERS: [&str; 2] = ["nginx", "haproxy"];
+
+/// What the ratio to the better of the peers is called.
+pub const BETTER_PEER: &str = "better of nginx and haproxy";
+
+/// A figure of a trial: CPU a request and latencies in microseconds, `rps` in requests a second.
+pub fn figure(trial: &Trial, name: &str) -> Option<f64> {
+    let load = trial.load.as_ref()?;
+    match name {
+        "cpu" => trial.cost.map(|cost| cost.total_us()),
+        "rps" => Some(load.rps()),
+        "mean" => load.latency().map(|times| times.mean_us),
+        "p50" => load.latency()?.percentile(50.0),
+        "p99" => load.latency()?.percentile(99.0),
+        _ => None,
+    }
+}
+
+/// The ratio of two systems' figures over the rounds in which both are good.
+pub fn compare(trials: &[&Trial], a: &str, b: &str, name: &str, seed: u64) -> Option<Summary> {
+    pairs(trials, a, |round| of(trials, b, round, name), name, seed)
+}
+
+fn of(trials: &[&Trial], system: &str, round: u32, name: &str) -> Option<f64> {
+    trials
+        .iter()
+        .find(|trial| trial.system == system && trial.round == round && trial.is_good())
+        .and_then(|trial| figure(trial, name))
+}
+
+fn pairs(
+    trials: &[&Trial],
+    a: &str,
+    other: impl Fn(u32) -> Option<f64>,
+    name: &str,
+    seed: u64,
+) -> Option<Summary> {
+    let rounds: Vec<(f64, f64)> = trials
+        .iter()
+        .filter(|trial| trial.system == a && trial.is_good())
+        .filter_map(|trial| Some((figure(trial, name)?, other(trial.round)?)))
+        .filter(|(a, b)| *a > 0.0 && *b > 0.0)
+        .collect();
+    let interval = ratio(&rounds, &Bootstrap { seed, ..Bootstrap::default() }).ok()?;
+    Some(Summary {
+        estimate: interval.estimate,
+        low: interval.low,
+        high: interval.high,
+        rounds: u32::try_from(rounds.len()).unwrap_or(u32::MAX),
+    })
+}
+
+/// The better of the peers in a round: the lower cost and latency, the higher rate.
+fn better_peer(trials: &[&Trial], round: u32, name: &str) -> Option<f64> {
+    let both: Option<Vec<f64>> = PEERS.iter().map(|peer| of(trials, peer, round, name)).collect();
+    let both = both?;
+    Some(if name == "rps" { both[0].max(both[1]) } else { both[0].min(both[1]) })
+}
+
+/// A trial's attribution, kept until the cell is summed up.
+pub type Attributed = BTreeMap<(String, u32), (VerdictKind, Vec<Finding>)>;
+
+/// Sums a cell up: the limit that most of its good rounds met, with the findings of the last such round.
+pub fn verdicts(
+    cell: &str,
+    systems: &[String],
+    baseline: Option<&str>,
+    trials: &[&Trial],
+    attributed: &Attributed,
+    seed: u64,
+) -> Vec<Verdict> {
+    let control = systems.iter().find_map(|name| {
+        let plain = name.strip_suffix(CONTROL)?;
+        compare(trials, plain, name, "cpu", seed).or_else(|| compare(trials, plain, name, "rps", seed))
+    });
+    systems
+        .iter()
+        .filter(|name| !name.ends_with(CONTROL))
+        .map(|system| {
+            let (kind, findings) = most_common(system, trials, attributed);
+            let mut ratios = BTreeMap::new();
+            if kind.has_figures() {
+                let others = baseline.into_iter().chain(["direct"]).chain(PEERS);
+                for other in others.filter(|other| other != system && systems.iter().any(|name| name == other)) {
+                    for name in FIGURES {
+                        if let Some(summary) = compare(trials, system, other, name, seed) {
+                            ratios.insert(format!("{name}/{other}"), summary);
+                        }
+                    }
+                }
+                if !PEERS.contains(&system.as_str()) {
+                    for name in FIGURES {
+                        let better = pairs(trials, system, |round| better_peer(trials, round, name), name, seed);
+                        ratios.extend(better.map(|summary| (format!("{name}/{BETTER_PEER}"), summary)));
+                    }
+                }
+            }
+            Verdict { cell: cell.to_owned(), system: system.clone(), kind, findings, control, ratios, steady_after: None }
+        })
+        .collect()
+}
+
+fn most_common(system: &str, trials: &[&Trial], attributed: &Attributed) -> (VerdictKind, Vec<Finding>) {
+    let mut counts: BTreeMap<VerdictKind, (usize, Vec<Finding>)> = BTreeMap::new();
+    for trial in trials.iter().filter(|trial| trial.system == system && trial.round > 0) {
+        let (kind, findings) = match (&trial.status, attributed.get(&(trial.system.clone(), trial.round))) {
+            (Status::Bad { reason }, _) => (VerdictKind::Invalid, vec![Finding { text: reason.clone() }]),
+            (Status::Good, Some((kind, findings))) => (*kind, findings.clone()),
+            (Status::Good, None) => continue,
+        };
+        let entry = counts.entry(kind).or_default();
+        entry.0 += 1;
+        entry.1 = findings;
+    }
+    let all: usize = counts.values().map(|(count, _)| count).sum();
+    // Kinds are in the order of their gravity; at a draw the graver one stands.
+    let most = counts.into_iter().max_by_key(|(kind, (count, _))| (*count, *kind));
+    match most {
+        None => (VerdictKind::Invalid, vec![Finding { text: "not measured".into() }]),
+        Some((kind, (count, mut findings))) => {
+            if count < all {
+                findings.push(Finding { text: format!("so in {count} of {all} rounds") });
+            }
+            (kind, findings)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_lab_record::{
+        Cost, Distribution, Evidence, Failures, LoadModel, LoadResult, Verification,
+    };
+
+    fn trial(system: &str, round: u32, cpu: f64) -> Trial {
+        Trial {
+            cell: "1-1".into(),
+            system: system.into(),
+            round,
+            turn: 1,
+            at: 0.0,
+            load: Some(LoadResult {
+                tool: "builtin".into(),
+                tool_version: String::new(),
+                command: vec![],
+                threads: 1,
+                connections: 64,
+                keep_alive: true,
+                model: LoadModel::Constant { rps: 1_000.0 },
+                verification: Verification::Full,
+                seconds: 1.0,
+                sent: Some(1_000),
+                ok: 1_000,
+                failures: Failures::default(),
+                statuses: BTreeMap::new(),
+                body_bytes: None,
+                connections_opened: None,
+                response_time: Some(Distribution {
+                    count: 1_000,
+                    mean_us: cpu * 10.0,
+                    percentiles: vec![(50.0, cpu * 9.0), (99.0, cpu * 30.0)],
+                    ..Default::default()
+                }),
+                service_time: None,
+                send_lag: None,
+                windows: vec![],
+            }),
+            evidence: Evidence::default(),
+            cost: Some(Cost { user_us: cpu / 4.0, system_us: cpu * 0.75 }),
+            warm_up: 0.3,
+            status: Status::Good,
+        }
+    }
+
+    fn cell() -> (Vec<String>, Vec<Trial>) {
+        let systems = ["tollgate", "nginx", "haproxy", "nginx#2"].map(str::to_owned).to_vec();
+        // The machine runs at half speed in every other round; ratios must not notice.
+        let trials = (1..=8)
+            .flat_map(|round| {
+                let slow = f64::from(1 + round % 2);
+                [("tollgate", 8.0), ("nginx", 10.0), ("haproxy", 16.0), ("nginx#2", 10.0)]
+                    .map(|(system, cpu)| trial(system, round, cpu * slow))
+            })
+            .collect();
+        (systems, trials)
+    }
+
+    fn nothing(trials: &[Trial]) -> Attributed {
+        trials.iter().map(|trial| ((trial.system.clone(), trial.round), (VerdictKind::Nothing, vec![]))).collect()
+    }
+
+    #[test]
+    fn ratios_pair_the_rounds() {
+        let (systems, trials) = cell();
+        let refs: Vec<&Trial> = trials.iter().collect();
+        let verdicts = verdicts("1-1", &systems, Some("nginx"), &refs, &nothing(&trials), 1);
+        assert_eq!(verdicts.len(), 3, "the control's copy is no row");
+        let tollgate = &verdicts[0];
+        let near = |key: &str, wanted: f64| {
+            let found = tollgate.ratios[key].estimate;
+            assert!((found - wanted).abs() < 1e-6, "{key}: {found}");
+        };
+        near("cpu/nginx", 0.8);
+        near("cpu/haproxy", 0.5);
+        near("cpu/better of nginx and haproxy", 0.8);
+        near("p99/nginx", 0.8);
+        assert!((tollgate.control.unwrap().estimate - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn bad_rounds_do_not_count_and_may_be_the_verdict() {
+        let (systems, mut trials) = cell();
+        for trial in trials.iter_mut().filter(|trial| trial.system == "tollgate" && trial.round > 2) {
+            trial.status = Status::Bad { reason: "it died".into() };
+        }
+        let refs: Vec<&Trial> = trials.iter().collect();
+        let verdicts = verdicts("1-1", &systems, Some("nginx"), &refs, &nothing(&trials), 1);
+        assert_eq!(verdicts[0].kind, VerdictKind::Invalid);
+        assert!(verdicts[0].ratios.is_empty());
+        assert!(verdicts[0].findings.iter().any(|finding| finding.text == "it died"));
+        assert!(verdicts[0].findings.iter().any(|finding| finding.text == "so in 6 of 8 rounds"));
+    }
+}

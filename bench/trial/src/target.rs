@@ -1,0 +1,253 @@
+//! A system under test: prepared, started on its cores and under its quota, and seen to answer rightly.
+
+use crate::arm::Arm;
+use crate::failure::Failure;
+use crate::ground::Ground;
+use crate::origin::{Origin, READY_BODY, READY_PATH};
+use crate::server::Server;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use std::time::Duration;
+use tollgate_lab_meter::cgroup::Quota;
+use tollgate_lab_meter::child::Launch;
+use tollgate_lab_meter::ports::free_ports;
+use tollgate_lab_record::{Missing, RenderedFile, SystemUsed};
+use tollgate_lab_study::Settings;
+use tollgate_lab_system::ready::{Probe, wait};
+use tollgate_lab_system::{Address, Feature, Setting, Status, System, Upstream, VirtualHost};
+
+/// Longest configuration that is written down; that of 10,000 routes is cut here.
+const LONGEST_FILE: usize = 16 * 1024;
+
+/// A system that runs. Dropped, it ends, then its quota.
+#[derive(Debug)]
+pub struct Target {
+    /// Its name in the study.
+    pub name: String,
+    /// The port that the load goes to.
+    pub port: u16,
+    /// For the record.
+    pub used: SystemUsed,
+    /// What is behind it.
+    pub origin: Rc<std::cell::RefCell<Origin>>,
+    servers: Vec<Server>,
+    quota: Option<Quota>,
+    /// Whether the origin is inside this system's quota.
+    pub beside: bool,
+}
+
+/// The limits on a system: a quota when the settings have one.
+///
+/// # Errors
+/// Without the right to make control groups.
+pub fn quota(name: &str, settings: &Settings) -> Result<Option<Quota>, Failure> {
+    let memory = settings.memory_mib.map(|mib| mib << 20);
+    match (settings.quota, memory) {
+        (None, None) => Ok(None),
+        (cores, memory) => {
+            let cores = cores.unwrap_or(f64::from(settings.target_cores()));
+            Ok(Some(Quota::create(name, cores, memory)?))
+        }
+    }
+}
+
+impl Target {
+    /// Starts a system, `settings.chain` of them in a row, in front of `origin`; without one it gets an origin of its
+    /// own inside its quota.
+    ///
+    /// # Errors
+    /// [`Missing`] with the reason: not installed, cannot do what is asked, did not start.
+    pub fn start(
+        ground: &Ground,
+        arm: &Arm,
+        settings: &Settings,
+        origin: Option<Rc<std::cell::RefCell<Origin>>>,
+        clients: u32,
+    ) -> Result<Self, (SystemUsed, Missing)> {
+        let mut used = SystemUsed {
+            name: arm.name.clone(),
+            title: arm.title.clone().unwrap_or_else(|| arm.name.clone()),
+            version: String::new(),
+            missing: None,
+            marked: None,
+            terms: Vec::new(),
+            command: Vec::new(),
+            files: Vec::new(),
+        };
+        let missing = |used: &SystemUsed, reason: String, get: &str| {
+            let missing = Missing { reason, get: get.to_owned() };
+            (SystemUsed { missing: Some(missing.clone()), ..used.clone() }, missing)
+        };
+        let system = ground.catalogue.get(&arm.system).map_err(|error| missing(&used, error.to_string(), ""))?;
+        let description = system.description();
+        used.title = arm.title.clone().unwrap_or_else(|| description.title.clone());
+        used.marked = description.marked.clone();
+        used.terms = description.equal_terms.clone();
+        match system.status() {
+            Status::Ready { version, .. } => used.version = version.unwrap_or_default(),
+            Status::Installable { .. } => {
+                let get = format!("tollgate bench install {}", system.name());
+                return Err(missing(&used, "not installed".into(), &get));
+            }
+            Status::Broken { reason } => return Err(missing(&used, reason, "")),
+            Status::Missing { reason, get } => return Err(missing(&used, reason, &get)),
+        }
+        Self::start_ready(ground, arm, system, settings, origin, clients, used.clone())
+            .map_err(|failure| missing(&used, failure.0, ""))
+    }
+
+    fn start_ready(
+        ground: &Ground,
+        arm: &Arm,
+        system: &System,
+        settings: &Settings,
+        origin: Option<Rc<std::cell::RefCell<Origin>>>,
+        clients: u32,
+        mut used: SystemUsed,
+    ) -> Result<Self, Failure> {
+        let quota = quota(&arm.name.replace('#', "-"), settings)?;
+        let cores = ground.target_cores(settings.target_cores());
+        let beside = origin.is_none();
+        let origin = match origin {
+            Some(origin) => origin,
+            None => Rc::new(std::cell::RefCell::new(Origin::start(ground, settings, &cores, quota.as_ref())?)),
+        };
+        let mut behind = origin.borrow().ports.clone();
+        let mut servers = Vec::new();
+        let links = if system.is_direct() { 0 } else { settings.chain() };
+        for link in 0..links {
+            let setting = setting(ground, arm, settings, &behind, clients)?;
+            let cannot = system.unsupported(&setting);
+            if !cannot.is_empty() {
+                let names: Vec<&str> = cannot.iter().map(|feature| feature.name()).collect();
+                return Err(Failure(format!("cannot do what the cell asks for: {}", names.join(", "))));
+            }
+            let launch = system.prepare(&setting)?;
+            if let Some(command) = &launch.command {
+                let mut start = Launch::new(&command.program)
+                    .arguments(&command.args)
+                    .folder(&command.directory)
+                    .cores(&cores)
+                    .output(&command.output, &command.output);
+                for (name, value) in &command.env {
+                    start = start.variable(name, value);
+                }
+                if let Some(quota) = &quota {
+                    start = start.quota(quota);
+                }
+                let mut server = Server::new(start.start()?);
+                let host = settings.hosts.as_ref().and_then(|hosts| hosts.first()).map(String::as_str);
+                let within = Duration::from_secs(system.description().ready_within_seconds.into());
+                // A quota makes a start so much slower.
+                let slower = settings.quota.map_or(1.0, |cores| (1.0 / cores.max(0.05)).max(1.0));
+                let probe = Probe { path: READY_PATH, host, body: READY_BODY, within: within.mul_f64(slower), tls: None };
+                wait(&arm.name, &launch, &probe, || server.ended().unwrap_or_else(|failure| Some(failure.0)))?;
+                servers.push(server);
+                if link + 1 == links {
+                    used.command = std::iter::once(command.program.to_string_lossy().into_owned())
+                        .chain(command.args.iter().cloned())
+                        .map(|word| ground.without_paths(&word))
+                        .collect();
+                    used.files = launch.files.iter().map(|file| written(ground, file)).collect();
+                }
+            }
+            behind = vec![setting.listen.port];
+        }
+        let port = *behind.first().ok_or_else(|| Failure("the settings ask for no origin".into()))?;
+        let mut unasked = BTreeSet::new();
+        if links > 0 {
+            unasked = system.unasked(&setting(ground, arm, settings, &behind, clients)?);
+        }
+        used.terms.extend(unasked.iter().map(|feature| format!("does {} although not asked to", feature.name())));
+        Ok(Self { name: arm.name.clone(), port, used, origin, servers, quota, beside })
+    }
+
+    /// Process ids of the system; none for a direct run.
+    pub fn ids(&self) -> Vec<u32> {
+        self.servers.iter().map(Server::id).collect()
+    }
+
+    /// Its quota.
+    pub fn quota(&self) -> Option<&Quota> {
+        self.quota.as_ref()
+    }
+
+    /// Lets it stand still, and its own origin with it.
+    pub fn pause(&mut self) {
+        self.servers.iter_mut().for_each(Server::pause);
+        if self.beside {
+            self.origin.borrow_mut().pause();
+        }
+    }
+
+    /// Lets it go on.
+    pub fn resume(&mut self) {
+        self.servers.iter_mut().for_each(Server::resume);
+        self.origin.borrow_mut().resume();
+    }
+
+    /// How it ended, if it did: a system that died in the middle.
+    ///
+    /// # Errors
+    /// When its end cannot be learnt.
+    pub fn ended(&mut self) -> Result<Option<String>, Failure> {
+        for server in &mut self.servers {
+            if let Some(how) = server.ended()? {
+                return Ok(Some(how));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn setting(
+    ground: &Ground,
+    arm: &Arm,
+    settings: &Settings,
+    origins: &[u16],
+    clients: u32,
+) -> Result<Setting, Failure> {
+    let ports = free_ports(2)?;
+    let folder = ground.folder(&arm.name)?;
+    let mut setting = Setting::new(ports[0], ports[1], origins[0], folder);
+    setting.workers = settings.workers();
+    setting.upstreams =
+        vec![Upstream { name: "origin".into(), origins: origins.iter().map(|port| Address::local(*port)).collect() }];
+    setting.features = features(settings.features())?;
+    setting.options = arm.options.clone();
+    setting.clients = clients;
+    setting.keepalive = clients.max(64);
+    setting.cores = settings.target_cores();
+    setting.quota = settings.quota;
+    setting.memory_mib = settings.memory_mib;
+    setting.file_limit = ground.facts.file_limit;
+    for host in settings.hosts.iter().flatten() {
+        setting.hosts.push(VirtualHost { host: host.clone(), routes: Vec::new() });
+    }
+    if settings.routes() > 1 {
+        setting = setting.with_routes(settings.routes());
+    }
+    Ok(setting)
+}
+
+fn features(names: &[String]) -> Result<BTreeSet<Feature>, Failure> {
+    names
+        .iter()
+        .map(|name| {
+            Feature::ALL.into_iter().find(|feature| feature.name() == name).ok_or_else(|| {
+                let known: Vec<&str> = Feature::ALL.iter().map(|feature| feature.name()).collect();
+                Failure(format!("no feature is called `{name}`; known: {}", known.join(", ")))
+            })
+        })
+        .collect()
+}
+
+fn written(ground: &Ground, file: &tollgate_lab_system::RenderedFile) -> RenderedFile {
+    let mut text = ground.without_paths(&file.text);
+    if text.len() > LONGEST_FILE {
+        let end = text[..LONGEST_FILE].rfind('\n').unwrap_or(0);
+        text.truncate(end);
+        text.push_str("\n... cut here\n");
+    }
+    RenderedFile { name: file.path.file_name().unwrap_or_default().to_string_lossy().into_owned(), text }
+}

@@ -1,4 +1,6 @@
-//! Which bytes may stand where: tables, so that a check is one load.
+//! Which bytes may stand where: sixteen of them at a time where the set is plain, else by table.
+
+use wide::u8x16;
 
 const TOKEN: u8 = 1;
 const TARGET: u8 = 2;
@@ -58,136 +60,148 @@ pub(crate) fn token_length(bytes: &[u8]) -> usize {
     bytes.iter().position(|byte| CLASSES[*byte as usize] & TOKEN == 0).unwrap_or(bytes.len())
 }
 
-/// Length of the longest prefix that may stand in a request target and has no question mark.
-pub(crate) fn path_length(bytes: &[u8]) -> usize {
-    scan(
-        bytes,
-        |word| visible_stops(word) | equal_bytes(word, b'?'),
-        |byte| !is_in(byte, TARGET) || byte == b'?',
-    )
+/// Offset past the longest run from `start` on that is a token of letters, digits, `-` and `_`, as nearly all are.
+#[inline]
+pub(crate) fn plain_token_end(bytes: &[u8], start: usize) -> usize {
+    run_end(bytes, start, |block| alphanumeric(block) | equal(block, b'-') | equal(block, b'_'))
+}
+
+/// Offset past the longest run from `start` on that may stand in a request target and has no question mark.
+pub(crate) fn path_end(bytes: &[u8], start: usize) -> usize {
+    run_end(bytes, start, |block| target(block) & !equal(block, b'?'))
 }
 
 /// Whether every byte may stand in a request target.
 pub(crate) fn is_target(bytes: &[u8]) -> bool {
-    scan(bytes, visible_stops, |byte| !is_in(byte, TARGET)) == bytes.len()
+    run_end(bytes, 0, target) == bytes.len()
 }
 
-/// Length of the longest prefix that may stand in a field value. Every line of a head is such text, so the byte
-/// behind it is the line's end or an error: one pass finds either.
-pub(crate) fn text_length(bytes: &[u8]) -> usize {
-    // Tabs are rare; to tell them from other control bytes would cost every word more.
-    let mut at = plain_length(bytes);
-    while bytes.get(at) == Some(&b'\t') {
-        at += 1 + plain_length(&bytes[at + 1..]);
-    }
-    at
-}
-
-/// The same without tabs.
-fn plain_length(bytes: &[u8]) -> usize {
-    let is_stop = |byte| byte < b' ' || byte == 0x7f;
-    // Most values end within three words. The compiler makes vector code of a block, for want of an early exit in it.
-    let mut at = 0;
-    if let Some(block) = bytes.first_chunk::<24>() {
-        let within = scan(block, control_stops, is_stop);
-        if within < block.len() {
-            return within;
-        }
-        at = block.len();
-        while let Some(block) = bytes[at..].first_chunk::<32>() {
-            if block.iter().fold(false, |stop, byte| stop | is_stop(*byte)) {
-                break;
-            }
-            at += block.len();
-        }
-    }
-    at + scan(&bytes[at..], control_stops, is_stop)
-}
-
-/// Length of the prefix before the first byte that stops, eight at a time: `stops` marks with its top bit at least the
-/// first byte of a word for which `is_stop` holds, and none before it.
-#[inline(always)]
-fn scan(bytes: &[u8], stops: impl Fn(u64) -> u64, is_stop: impl Fn(u8) -> bool) -> usize {
-    let mut rest = bytes;
-    while let Some((word, after)) = rest.split_first_chunk::<8>() {
-        let stops = stops(u64::from_le_bytes(*word));
-        if stops != 0 {
-            return bytes.len() - rest.len() + (stops.trailing_zeros() / 8) as usize;
-        }
-        rest = after;
-    }
-    bytes.len() - rest.len() + rest.iter().position(|byte| is_stop(*byte)).unwrap_or(rest.len())
-}
-
-/// One in every byte.
-const ONES: u64 = u64::from_le_bytes([1; 8]);
-/// The top bit of every byte.
-const TOPS: u64 = 0x80 * ONES;
-
-/// The top bit of every byte that is a control byte, DEL among them. No sum carries into the next byte.
-const fn control_stops(word: u64) -> u64 {
-    let low = word & !TOPS;
-    let at_least_space = low + 0x60 * ONES;
-    let is_delete = low + ONES;
-    !word & (!at_least_space | is_delete) & TOPS
-}
-
-/// The top bit of the first byte that is no visible ASCII or `#`, and perhaps of some after it.
-const fn visible_stops(word: u64) -> u64 {
-    let low = word & !TOPS;
-    let above_space = low + 0x5f * ONES;
-    let is_delete = low + ONES;
-    ((word | !above_space | is_delete) & TOPS) | equal_bytes(word, b'#')
-}
-
-/// The top bit of the first byte that equals this one, and perhaps of some after it.
-pub(crate) const fn equal_bytes(word: u64, byte: u8) -> u64 {
-    let difference = word ^ (byte as u64 * ONES);
-    difference.wrapping_sub(ONES) & !difference & TOPS
-}
-
-fn is_in(byte: u8, class: u8) -> bool {
-    CLASSES[byte as usize] & class != 0
+/// Offset past the longest run from `start` on that may stand in a field value. Every line of a head is such text, so
+/// the byte behind it is the line's end or an error: one pass finds either.
+#[inline]
+pub(crate) fn text_end(bytes: &[u8], start: usize) -> usize {
+    run_end(bytes, start, |block| {
+        equal(block, b'\t') | !(block.simd_le(u8x16::splat(0x1f)) | equal(block, 0x7f))
+    })
 }
 
 /// Whether every byte may stand in a field value.
 pub(crate) fn is_value(bytes: &[u8]) -> bool {
-    text_length(bytes) == bytes.len()
+    text_end(bytes, 0) == bytes.len()
 }
 
-/// Length of the longest prefix that is a host's name or IPv4 address.
-pub(crate) fn name_length(bytes: &[u8]) -> usize {
-    bytes.iter().position(|byte| CLASSES[*byte as usize] & HOST == 0).unwrap_or(bytes.len())
+/// Offset past the longest run from `start` on that is a host's name or IPv4 address.
+pub(crate) fn host_name_end(bytes: &[u8], start: usize) -> usize {
+    run_end(bytes, start, |block| {
+        let punctuation = equal(block, b'-') | equal(block, b'.') | equal(block, b'_') | equal(block, b'~');
+        alphanumeric(block) | punctuation
+    })
+}
+
+/// Bytes in a block, and its mask in bits.
+const WIDTH: usize = 16;
+const ALL: u32 = 0xffff;
+
+/// Offset of the first byte from `start` on that is not in the class, or past the last one. `class` gives a block with
+/// every bit of a byte set that is in it.
+#[inline(always)]
+fn run_end(bytes: &[u8], start: usize, class: impl Fn(u8x16) -> u8x16) -> usize {
+    let mut at = start;
+    while let Some(block) = bytes.get(at..).and_then(<[u8]>::first_chunk::<WIDTH>) {
+        let others = class(u8x16::from(*block)).to_bitmask() ^ ALL;
+        if others != 0 {
+            return at + others.trailing_zeros() as usize;
+        }
+        at += WIDTH;
+    }
+    // The rest is seen in the last whole block, without the bytes that were seen before.
+    let (block, skip) = match bytes.last_chunk::<WIDTH>() {
+        Some(block) => (*block, at + WIDTH - bytes.len()),
+        None => {
+            let mut block = [0; WIDTH];
+            block[..bytes.len()].copy_from_slice(bytes);
+            (block, at)
+        }
+    };
+    let others = (class(u8x16::from(block)).to_bitmask() ^ ALL) >> skip.min(WIDTH);
+    bytes.len().min(at + others.trailing_zeros() as usize)
+}
+
+#[inline(always)]
+fn equal(block: u8x16, byte: u8) -> u8x16 {
+    block.simd_eq(u8x16::splat(byte))
+}
+
+/// Bytes from `first` on, `count` of them.
+#[inline(always)]
+fn range(block: u8x16, first: u8, count: u8) -> u8x16 {
+    (block - u8x16::splat(first)).simd_le(u8x16::splat(count - 1))
+}
+
+#[inline(always)]
+fn alphanumeric(block: u8x16) -> u8x16 {
+    range(block, b'0', 10) | range(block | u8x16::splat(0x20), b'a', 26)
+}
+
+/// Visible ASCII without `#`.
+#[inline(always)]
+fn target(block: u8x16) -> u8x16 {
+    range(block, b'!', 94) & !equal(block, b'#')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_loops_agree_with_the_tables() {
-        for byte in 0..=255u8 {
-            assert_eq!(is_target(&[byte]), CLASSES[byte as usize] & TARGET != 0, "{byte}");
-            assert_eq!(is_value(&[byte]), CLASSES[byte as usize] & VALUE != 0, "{byte}");
-        }
+    const PLAIN: [fn(u8) -> bool; 5] = [
+        |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'),
+        |byte| CLASSES[byte as usize] & TARGET != 0 && byte != b'?',
+        |byte| CLASSES[byte as usize] & TARGET != 0,
+        |byte| CLASSES[byte as usize] & VALUE != 0,
+        |byte| CLASSES[byte as usize] & HOST != 0,
+    ];
+
+    fn lengths(text: &[u8]) -> [usize; 5] {
+        let target = if is_target(text) { text.len() } else { run_end(text, 0, target) };
+        [plain_token_end(text, 0), path_end(text, 0), target, text_end(text, 0), host_name_end(text, 0)]
     }
 
     #[test]
     fn a_byte_counts_the_same_wherever_it_stands() {
         for byte in 0..=255u8 {
-            for length in [1, 7, 8, 9, 31, 32, 33, 40, 47, 64, 79] {
+            for length in [1, 7, 15, 16, 17, 31, 32, 33, 47, 64, 79] {
                 for at in 0..length {
-                    for filler in [b'a', b'\t', 0xff] {
-                        let mut text = vec![filler; length];
-                        text[at] = byte;
-                        let fine = CLASSES[byte as usize] & VALUE != 0;
-                        assert_eq!(
-                            text_length(&text),
-                            if fine { length } else { at },
-                            "{byte} at {at} of {length}"
-                        );
-                    }
+                    let mut text = vec![b'a'; length];
+                    text[at] = byte;
+                    let expected = PLAIN.map(|is_in| if is_in(byte) { length } else { at });
+                    assert_eq!(lengths(&text), expected, "{byte} at {at} of {length}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_begins_anywhere() {
+        for length in 0..50 {
+            for stop in 0..=length {
+                let mut text = vec![b'a'; length];
+                text[stop..].fill(b'\r');
+                for start in 0..=length {
+                    let end = stop.max(start);
+                    assert_eq!((plain_token_end(&text, start), text_end(&text, start)), (end, end));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn all_runs_end_at_the_first_stop() {
+        for filler in [b'\t', 0xff] {
+            for length in 1..40 {
+                let mut text = vec![filler; length];
+                assert_eq!(text_end(&text, 0), length);
+                text[length / 2..].fill(0x7f);
+                assert_eq!(text_end(&text, 0), length / 2);
             }
         }
     }

@@ -148,16 +148,21 @@ impl Head {
         self.bytes.extend_from_slice(&received[self.bytes.len()..end]);
     }
 
-    /// Appends the field lines that `keep` wants, as they were written. Lines side by side go in one copy.
-    pub fn copy_fields(&self, out: &mut Vec<u8>, mut keep: impl FnMut(&Field) -> bool) {
-        let mut start = self.fields_start as usize;
+    /// Appends the field lines that `keep` wants, as they were written.
+    pub fn copy_fields(&self, out: &mut Vec<u8>, keep: impl FnMut(&Field) -> bool) {
+        self.copy_lines(out, false, keep);
+    }
+
+    /// The same, behind the start line if that is wanted too. Lines side by side go in one copy.
+    pub fn copy_lines(&self, out: &mut Vec<u8>, start_line: bool, mut keep: impl FnMut(&Field) -> bool) {
+        let mut start = if start_line { 0 } else { self.fields_start as usize };
         for field in &self.fields {
             if !keep(field) {
                 out.extend_from_slice(&self.bytes[start..field.name.start as usize]);
                 start = field.line_end as usize;
             }
         }
-        let end = self.fields.last().map_or(start, |field| field.line_end as usize);
+        let end = self.fields.last().map_or(self.fields_start, |field| field.line_end) as usize;
         out.extend_from_slice(&self.bytes[start..end]);
     }
 }

@@ -1,7 +1,5 @@
 //! Field names that the gateway knows.
 
-use crate::chars::equal_bytes;
-
 macro_rules! names {
     ($($variant:ident = $text:literal,)+) => {
         /// A field name that the gateway knows, or [`Name::Other`].
@@ -84,8 +82,23 @@ const CASE: [Words; KNOWN] = per_name(true);
 /// Bytes that [`Words`] hold: more than the longest name has.
 const MAX_LENGTH: usize = 24;
 
+/// The bits of the first so many bytes.
+const MASKS: [Words; MAX_LENGTH + 1] = masks();
+
 /// A name in words, filled up with zeros.
 type Words = [u64; 3];
+
+const fn masks() -> [Words; MAX_LENGTH + 1] {
+    let mut table = [[0; 3]; MAX_LENGTH + 1];
+    let mut length = 1;
+    while length <= MAX_LENGTH {
+        table[length] = table[length - 1];
+        let last = length - 1;
+        table[length][last / 8] |= 0xff << (last % 8 * 8);
+        length += 1;
+    }
+    table
+}
 
 const fn slot(text: &str) -> (usize, usize) {
     (text.len(), (text.as_bytes()[0] & 31) as usize)
@@ -138,36 +151,32 @@ impl Name {
     /// The name that these bytes spell, in any case.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        let mut padded = [0; MAX_LENGTH];
-        let Some(part) = padded.get_mut(..bytes.len()) else { return Self::Other };
-        part.copy_from_slice(bytes);
-        Self::look_up(&in_words(&padded), bytes)
+        Self::look_up(bytes, || {
+            let mut padded = [0; MAX_LENGTH];
+            padded[..bytes.len()].copy_from_slice(bytes);
+            in_words(&padded)
+        })
     }
 
-    /// The name before the first colon of the text, and its length. Only a known name is sure to be a token. Looks at
-    /// whole words, so it does not find a long name, or one at the very end of what was received.
+    /// The name that so many first bytes of the text spell. Reads whole words where what follows the name lets it.
     #[inline]
-    pub(crate) fn before_colon(text: &[u8]) -> Option<(Self, usize)> {
-        let all = in_words(text.first_chunk::<MAX_LENGTH>()?);
-        let mut words = [0; 3];
-        for (at, word) in all.into_iter().enumerate() {
-            let colons = equal_bytes(word, b':');
-            if colons == 0 {
-                words[at] = word;
-                continue;
-            }
-            let bits = colons.trailing_zeros() & !7;
-            words[at] = word & ((1 << bits) - 1);
-            let length = at * 8 + bits as usize / 8;
-            return Some((Self::look_up(&words, &text[..length]), length));
-        }
-        None
+    pub(crate) fn of_first(text: &[u8], length: usize) -> Self {
+        let Some(block) = text.first_chunk::<MAX_LENGTH>() else { return Self::of(&text[..length]) };
+        Self::look_up(&text[..length], || {
+            let (words, masks) = (in_words(block), MASKS[length]);
+            std::array::from_fn(|at| words[at] & masks[at])
+        })
     }
 
-    #[inline]
-    fn look_up(words: &Words, bytes: &[u8]) -> Self {
+    /// `words` holds the bytes; asked only if a known name is as long.
+    #[inline(always)]
+    fn look_up(bytes: &[u8], words: impl FnOnce() -> Words) -> Self {
         let (Some(row), Some(first)) = (INDEX.get(bytes.len()), bytes.first()) else { return Self::Other };
         let mut candidate = row[(first & 31) as usize] as usize;
+        if candidate == 0 {
+            return Self::Other;
+        }
+        let words = words();
         while candidate != 0 {
             let (name, text) = Self::known()[candidate - 1];
             let (case, known) = (&CASE[candidate - 1], &WORDS[candidate - 1]);
@@ -278,9 +287,7 @@ mod tests {
                     let found = Name::of(&other);
                     assert_eq!(found == *name, other.eq_ignore_ascii_case(text.as_bytes()), "{other:?}");
                     let line = [&other, &b": value, and what is behind it"[..]].concat();
-                    if byte != b':' {
-                        assert_eq!(Name::before_colon(&line), Some((found, other.len())), "{other:?}");
-                    }
+                    assert_eq!(Name::of_first(&line, other.len()), found, "{other:?}");
                     assert!(matches!(found, Name::Other | Name::Alias) || found == *name, "{other:?}");
                 }
             }

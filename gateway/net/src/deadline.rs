@@ -61,8 +61,13 @@ impl std::fmt::Debug for Timers {
 
 impl Inner {
     fn milliseconds(&self, at: Instant) -> u64 {
-        at.saturating_duration_since(self.start).as_millis() as u64
+        milliseconds(at.saturating_duration_since(self.start))
     }
+}
+
+/// [`Duration::as_millis`] without its 128 bits; more than 136 years are as good as those.
+fn milliseconds(duration: Duration) -> u64 {
+    duration.as_secs().min(u32::MAX.into()) * 1000 + u64::from(duration.subsec_millis())
 }
 
 /// A point in time that ends a wait. Set again and again as an exchange goes from step to step: setting it later
@@ -77,7 +82,7 @@ impl Deadline {
     pub fn set(&self, now: Instant, after: Option<Duration>) {
         let due = match after {
             // In whole milliseconds, rounded up, and to the end of a tick: never early.
-            Some(after) => (self.timers.milliseconds(now) + after.as_millis() as u64 + 1) / TICK_MS + 1,
+            Some(after) => (self.timers.milliseconds(now) + milliseconds(after) + 1) / TICK_MS + 1,
             None => NEVER,
         };
         let earlier = self.timers.wheel.borrow_mut().set(self.entry, due);

@@ -7,8 +7,8 @@
 //! | `cost/` | CPU time a request and the headroom left; the cores this process may use |
 //! | `admin/` | the admin listener's HTTP server |
 //!
-//! A worker calls [`WorkerStats::record`] and [`LogSink::record`] once for each ended exchange, with one
-//! borrowed [`Record`]; neither allocates, locks or waits.
+//! A worker calls [`WorkerStats::record`] once for each ended exchange, with its [`Tally`], and, where the log is on,
+//! [`LogSink::record`] with a borrowed [`Record`]; neither allocates, locks or waits.
 
 mod admin;
 mod cost;
@@ -22,7 +22,7 @@ pub use admin::{AdminState, serve};
 pub use cost::{Cores, CostMeter, CostReading, CostWindow, available_cores, process_cpu_time};
 pub use log::{AccessLog, Field, LogConfig, LogFormat, LogSink, LogTarget, Template, TemplateError};
 pub use reason::Reason;
-pub use record::Record;
+pub use record::{Record, Tally};
 pub use request_id::RequestIds;
 pub use stats::{
     BUCKETS, Exposition, HistogramSnapshot, Registry, RouteSnapshot, Slot, Snapshot, UpstreamSnapshot,

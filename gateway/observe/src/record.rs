@@ -5,7 +5,28 @@ use std::time::{Duration, Instant};
 
 use crate::{Reason, Slot};
 
-/// Everything about one ended exchange; borrowed, so that recording it allocates nothing.
+/// What is counted of one ended exchange.
+#[derive(Clone, Copy, Debug)]
+pub struct Tally {
+    /// Why the gateway answered, or ended, the exchange itself.
+    pub reason: Reason,
+    /// The status that the client got; 0: nothing was answered.
+    pub status: u16,
+    /// The route's label slot, from [`Registry::route_slot`](crate::Registry::route_slot).
+    pub route_slot: Slot,
+    /// The upstream's label slot, from [`Registry::upstream_slot`](crate::Registry::upstream_slot).
+    pub upstream_slot: Slot,
+    /// Bytes of the request body that came from the client.
+    pub bytes_in: u64,
+    /// Bytes of the response body that went to the client.
+    pub bytes_out: u64,
+    /// From the first byte of the request to the head of the upstream's response.
+    pub header: Option<Duration>,
+    /// From the first byte of the request to the end of the exchange.
+    pub total: Duration,
+}
+
+/// Everything about one ended exchange, for its line in the log; borrowed, so that recording it allocates nothing.
 ///
 /// Texts that a peer sent are raw bytes: each format of the log escapes them as it needs to.
 #[derive(Clone, Copy, Debug)]
@@ -34,12 +55,8 @@ pub struct Record<'a> {
     pub request_id: Option<&'a [u8]>,
     /// Name of the route; empty: none matched.
     pub route: &'a str,
-    /// The route's label slot, from [`Registry::route_slot`](crate::Registry::route_slot).
-    pub route_slot: Slot,
     /// Name of the upstream; empty: none was picked.
     pub upstream: &'a str,
-    /// The upstream's label slot, from [`Registry::upstream_slot`](crate::Registry::upstream_slot).
-    pub upstream_slot: Slot,
     /// Address of the endpoint that was asked last; empty: none was.
     pub endpoint: &'a str,
     /// Bytes of the request body that came from the client.
@@ -102,10 +119,23 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Records for the tests of this crate.
+/// Records and tallies for the tests of this crate.
 #[cfg(test)]
 pub(crate) mod sample {
     use super::*;
+
+    pub(crate) fn tally() -> Tally {
+        Tally {
+            reason: Reason::None,
+            status: 200,
+            route_slot: Slot::NONE,
+            upstream_slot: Slot::NONE,
+            bytes_in: 0,
+            bytes_out: 1234,
+            header: Some(Duration::from_micros(1_250)),
+            total: Duration::from_micros(2_500),
+        }
+    }
 
     pub(crate) fn record() -> Record<'static> {
         Record {
@@ -121,9 +151,7 @@ pub(crate) mod sample {
             user_agent: Some(b"curl/8.5.0"),
             request_id: Some(b"0123456789abcdef0123456789abcdef"),
             route: "items",
-            route_slot: Slot::NONE,
             upstream: "shop",
-            upstream_slot: Slot::NONE,
             endpoint: "10.0.0.1:8080",
             bytes_in: 0,
             bytes_out: 1234,

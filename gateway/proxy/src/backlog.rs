@@ -62,23 +62,10 @@ impl Backlog {
     ///
     /// # Errors
     /// When the peer is gone, or the disk refuses a buffered body ([`Self::is_own`]).
-    pub fn send(
-        &mut self,
-        cx: &mut Context<'_>,
-        stream: &mut Stream,
-        pieces: &[IoSlice<'_>],
-    ) -> io::Result<()> {
-        let mut written = 0;
-        if self.is_empty() {
-            let result = match pieces {
-                [piece] => stream.poll_write(cx, piece),
-                _ => stream.poll_write_vectored(cx, pieces),
-            };
-            match result {
-                Poll::Ready(Ok(count)) => written = count,
-                Poll::Ready(Err(error)) => return Err(error),
-                Poll::Pending => {}
-            }
+    pub fn send(&mut self, stream: &mut Stream, pieces: &[IoSlice<'_>]) -> io::Result<()> {
+        let mut written = if self.is_empty() { stream.write(pieces)? } else { 0 };
+        if written == pieces.iter().map(|piece| piece.len()).sum::<usize>() {
+            return Ok(());
         }
         for piece in pieces {
             let skip = written.min(piece.len());

@@ -49,7 +49,7 @@ pub(crate) async fn exchange(mut client: Client) -> Option<Client> {
     loop {
         let active = worker.active();
         let next = request(&mut client, &worker, &mut loan, &active).await;
-        let now = Instant::now();
+        let now = loan.ledger.ended.take().unwrap_or_else(Instant::now);
         let read_all = loan.inbox.is_empty();
         ledger::close(&worker, &mut loan, now);
         match next {
@@ -204,7 +204,12 @@ async fn forward(
     let mut from_pool =
         scratch.ledger.started().filter(|_| length.is_none()).or_else(|| Some(Instant::now()));
     loop {
-        let mut connection = match connect(client, &pool, route, total, from_pool).await {
+        let kept = from_pool.and_then(|now| pool.take(now));
+        let connected = match kept {
+            Some(kept) => Ok((kept, None)),
+            None => connect(client, &pool, route, total).await,
+        };
+        let mut connection = match connected {
             Ok((connection, took)) => {
                 scratch.ledger.connect = took;
                 connection
@@ -239,7 +244,16 @@ async fn forward(
                 } else {
                     drop(connection);
                 }
-                return finish(client, scratch, route, total, now, keep).await;
+                let Scratch { request, to_client, ledger, .. } = scratch;
+                // The upstream has done its part: the client takes the rest in its own time.
+                if to_client.is_empty() {
+                    ledger.ended = Some(now);
+                } else if let Err(reason) = deliver(client, to_client, now, route.timeouts.write, total).await
+                {
+                    ledger.reason = reason;
+                    return Next::Reset;
+                }
+                return after_whole(request, keep);
             }
             End::Upgraded => {
                 tunnel(client, worker, scratch, connection, route.timeouts.upgraded).await;
@@ -304,20 +318,13 @@ pub(crate) fn allows_upgrade(route: &Route, request: &RequestHead) -> bool {
     })
 }
 
-/// A connection from the pool, as it is at the given time, or else a new one and how long that took.
+/// A new connection, and how long that took.
 async fn connect(
     client: &mut Client,
     pool: &Rc<Pool>,
     route: &Route,
     total: Total,
-    now: Option<Instant>,
 ) -> Result<(Connection, Option<std::time::Duration>), Reason> {
-    if let Some(now) = now {
-        let kept = poll_fn(|cx| Poll::Ready(pool.take(now, cx))).await;
-        if let Some(connection) = kept {
-            return Ok((connection, None));
-        }
-    }
     let start = Instant::now();
     client.deadline.set(start, total.within(start, route.timeouts.connect));
     let mut connecting = pin!(pool.connect());
@@ -337,22 +344,8 @@ async fn connect(
     Ok((connection, Some(start.elapsed())))
 }
 
-/// The upstream has done its part: the client takes the rest in its own time.
-async fn finish(
-    client: &mut Client,
-    scratch: &mut Scratch,
-    route: &Route,
-    total: Total,
-    now: Instant,
-    keep: bool,
-) -> Next {
-    let Scratch { request, to_client, ledger, .. } = scratch;
-    if !to_client.is_empty()
-        && let Err(reason) = deliver(client, to_client, now, route.timeouts.write, total).await
-    {
-        ledger.reason = reason;
-        return Next::Reset;
-    }
+/// What becomes of the client's connection after a whole response.
+fn after_whole(request: &RequestHead, keep: bool) -> Next {
     match (keep, request.length.is_empty() && !request.keep_alive) {
         (true, _) => Next::KeepAlive,
         // The client's own wish, and it has said all.

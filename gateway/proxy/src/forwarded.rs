@@ -109,20 +109,37 @@ fn append_all(out: &mut Vec<u8>, head: &Head, name: Name) {
     }
 }
 
+/// Each octet in decimal with a dot behind it, and how many bytes that is.
+static OCTETS: [([u8; 4], usize); 256] = octets();
+
+const fn octets() -> [([u8; 4], usize); 256] {
+    let mut table = [([b'.'; 4], 0); 256];
+    let mut octet = 0;
+    while octet < table.len() {
+        let digits = [octet / 100, octet / 10 % 10, octet % 10];
+        let (text, length) = &mut table[octet];
+        let mut at = (octet < 100) as usize + (octet < 10) as usize;
+        while at < digits.len() {
+            text[*length] = b'0' + digits[at] as u8;
+            *length += 1;
+            at += 1;
+        }
+        *length += 1;
+        octet += 1;
+    }
+    table
+}
+
 fn write_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         // By hand, since it is in every request.
         IpAddr::V4(address) => {
-            let mut text = [b'.'; 16];
+            let mut text = [0; 16];
             let mut length = 0;
             for octet in address.octets() {
-                let digits = [octet / 100, octet / 10 % 10, octet % 10];
-                let leading = usize::from(octet < 100) + usize::from(octet < 10);
-                for digit in &digits[leading..] {
-                    text[length] = b'0' + digit;
-                    length += 1;
-                }
-                length += 1;
+                let (digits, count) = OCTETS[usize::from(octet)];
+                text[length..length + digits.len()].copy_from_slice(&digits);
+                length += count;
             }
             out.extend_from_slice(&text[..length - 1]);
         }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tollgate_http::{Name, RequestHead};
-use tollgate_observe::{Reason, Record, Slot};
+use tollgate_observe::{Reason, Record, Slot, Tally};
 use tollgate_upstream::{Pool, Upstream};
 
 use crate::active::ActivePlan;
@@ -28,6 +28,8 @@ pub(crate) struct Ledger {
     pub reused: bool,
     pub connect: Option<Duration>,
     pub header: Option<Duration>,
+    /// When it ended, if someone has just looked at the clock.
+    pub ended: Option<Instant>,
     /// The plan that the exchange began with, and its route.
     pub route: Option<(Rc<ActivePlan>, u32)>,
     pub upstream: Option<Rc<Upstream>>,
@@ -65,13 +67,24 @@ impl Ledger {
 pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
     let Scratch { request, ledger, .. } = scratch;
     let Some(open) = ledger.open.take() else { return };
-    let record = record(request, ledger, open, now);
-    worker.stats.record(&record);
+    let total = now.saturating_duration_since(open.started);
+    worker.stats.record(&Tally {
+        reason: ledger.reason,
+        status: ledger.status,
+        route_slot: ledger.route.as_ref().map_or(Slot::NONE, |(active, index)| active.slot(*index)),
+        upstream_slot: ledger.upstream.as_ref().map_or(Slot::NONE, |upstream| upstream.slot),
+        bytes_in: ledger.bytes_in,
+        bytes_out: ledger.bytes_out,
+        header: ledger.header,
+        total,
+    });
     let mut log = worker.log.borrow_mut();
-    let was_empty = log.is_empty();
-    log.record(&record);
-    if was_empty && !log.is_empty() {
-        worker.log_due.set(now, Some(LOG_FLUSH));
+    if log.is_on() {
+        let was_empty = log.is_empty();
+        log.record(&record(request, ledger, open, total));
+        if was_empty && !log.is_empty() {
+            worker.log_due.set(now, Some(LOG_FLUSH));
+        }
     }
     drop(log);
     ledger.route = None;
@@ -88,16 +101,8 @@ pub(crate) fn close_abandoned(worker: &Worker, scratch: &mut Scratch) {
     }
 }
 
-fn record<'a>(request: &'a RequestHead, ledger: &'a Ledger, open: Open, now: Instant) -> Record<'a> {
+fn record<'a>(request: &'a RequestHead, ledger: &'a Ledger, open: Open, total: Duration) -> Record<'a> {
     let known = !request.head.bytes().is_empty();
-    let (route, route_slot) = match &ledger.route {
-        Some((active, index)) => (active.route(*index).name.as_str(), active.slot(*index)),
-        None => ("", Slot::NONE),
-    };
-    let (upstream, upstream_slot) = match &ledger.upstream {
-        Some(upstream) => (upstream.name.as_str(), upstream.slot),
-        None => ("", Slot::NONE),
-    };
     let slice = |range| if known { request.slice(range) } else { &[] };
     Record {
         reason: ledger.reason,
@@ -111,10 +116,8 @@ fn record<'a>(request: &'a RequestHead, ledger: &'a Ledger, open: Open, now: Ins
         referer: request.head.get(Name::Referer),
         user_agent: request.head.get(Name::UserAgent),
         request_id: Some(ledger.request_id.as_slice()).filter(|id| !id.is_empty()),
-        route,
-        route_slot,
-        upstream,
-        upstream_slot,
+        route: ledger.route.as_ref().map_or("", |(active, index)| active.route(*index).name.as_str()),
+        upstream: ledger.upstream.as_ref().map_or("", |upstream| upstream.name.as_str()),
         endpoint: ledger.endpoint.as_ref().map_or("", |pool| pool.name()),
         bytes_in: ledger.bytes_in,
         bytes_out: ledger.bytes_out,
@@ -123,6 +126,6 @@ fn record<'a>(request: &'a RequestHead, ledger: &'a Ledger, open: Open, now: Ins
         started: open.started,
         connect: ledger.connect,
         header: ledger.header,
-        total: now.saturating_duration_since(open.started),
+        total,
     }
 }

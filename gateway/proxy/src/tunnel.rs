@@ -83,7 +83,7 @@ impl<'a> Direction<'a> {
             self.ended = count == 0;
             *self.bytes += count as u64;
             if count > 0 {
-                backlog.send(cx, to, &[IoSlice::new(&buffer[..count])]).map_err(drop)?;
+                backlog.send(to, &[IoSlice::new(&buffer[..count])]).map_err(drop)?;
             }
         }
     }

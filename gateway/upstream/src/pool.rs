@@ -94,7 +94,7 @@ impl Pool {
     }
 
     /// The connection that was used last and on which nothing has happened since.
-    pub fn take(self: &Rc<Self>, now: Instant, cx: &mut Context<'_>) -> Option<Connection> {
+    pub fn take(self: &Rc<Self>, now: Instant) -> Option<Connection> {
         let settings = self.settings.borrow();
         let mut idle = self.idle.borrow_mut();
         while let Some(candidate) = idle.pop_back() {
@@ -105,7 +105,7 @@ impl Pool {
             let young =
                 settings.max_age.is_none_or(|bound| now.saturating_duration_since(candidate.opened) < bound);
             // Makes no system call: the poller has said whether anything happened.
-            if fresh && young && candidate.stream.poll_peek(cx).is_pending() {
+            if fresh && young && candidate.stream.peek().is_none() {
                 self.stats.upstream_reused(self.slot);
                 let Idle { stream, opened, requests, .. } = candidate;
                 return Some(Connection {

@@ -3,7 +3,7 @@
 //! What is wrong is said at the first byte that is, and bytes past a limit are not looked at. So the result depends
 //! on the bytes alone and not on the reads that brought them.
 
-use crate::chars::{is_value, text_length, token_length};
+use crate::chars::{is_value, plain_token_end, text_end, token_length};
 use crate::{Field, Head, HeadError, HeadLimits, Name, Range};
 
 /// What a parser made of the bytes so far.
@@ -77,10 +77,8 @@ impl Lines {
             return Err(HeadError::TooLarge);
         }
         loop {
-            let mut id = None;
             if self.colon == 0 {
-                let line = &bytes[self.line..];
-                match line {
+                match &bytes[self.line..] {
                     [] | [b'\r'] => break,
                     [b'\r', b'\n', ..] => {
                         self.begin_line(self.line + 2);
@@ -89,26 +87,24 @@ impl Lines {
                     _ if head.fields.len() >= limits.fields => return Err(HeadError::TooMany),
                     _ => {}
                 }
-                if let Some((name, length)) = Name::before_colon(line) {
-                    let is_known = !matches!(name, Name::Other | Name::Alias);
-                    if !is_known && (length == 0 || token_length(&line[..length]) < length) {
-                        return Err(HeadError::Field);
-                    }
-                    id = Some(name);
-                    self.seen = self.line + length;
-                } else {
-                    self.seen += token_length(&bytes[self.seen..]);
-                    match bytes.get(self.seen) {
-                        None => break,
-                        Some(b':') if self.seen > self.line => {}
-                        Some(_) => return Err(HeadError::Field),
-                    }
+                if self.seen == self.line
+                    && let Some(field) = usual_line(bytes, self.line)
+                {
+                    head.push(field);
+                    self.begin_line(field.line_end as usize);
+                    continue;
+                }
+                self.seen += token_length(&bytes[self.seen..]);
+                match bytes.get(self.seen) {
+                    None => break,
+                    Some(b':') if self.seen > self.line => {}
+                    Some(_) => return Err(HeadError::Field),
                 }
                 self.colon = self.seen;
                 self.seen += 1;
             }
             let Some(end) = self.line_end(bytes)? else { break };
-            let id = id.unwrap_or_else(|| Name::of(&bytes[self.line..self.colon]));
+            let id = Name::of(&bytes[self.line..self.colon]);
             head.push(field_at(bytes, id, self.line, self.colon, end));
             self.begin_line(end + 2);
         }
@@ -122,13 +118,29 @@ impl Lines {
     /// Offset of the CRLF that ends the line being read, if it is there. A bare LF is refused, because two readers
     /// would not agree on whether it ends a line (RFC 9112, 2.2 allows both), and so is every other control byte.
     fn line_end(&mut self, bytes: &[u8]) -> Result<Option<usize>, HeadError> {
-        self.seen += text_length(bytes.get(self.seen..).ok_or(HeadError::TooLarge)?);
-        match &bytes[self.seen..] {
+        self.seen = text_end(bytes, self.seen);
+        match bytes.get(self.seen..).ok_or(HeadError::TooLarge)? {
             [] | [b'\r'] => Ok(None),
             [b'\r', b'\n', ..] => Ok(Some(self.seen)),
             _ => Err(HeadError::Field),
         }
     }
+}
+
+/// The field line that begins here, if it is here as a whole and as nearly all are: with a name of letters, digits, `-`
+/// and `_`. Of any other nothing is said.
+#[inline(always)]
+fn usual_line(bytes: &[u8], start: usize) -> Option<Field> {
+    let colon = plain_token_end(bytes, start);
+    if colon == start || *bytes.get(colon)? != b':' {
+        return None;
+    }
+    let end = text_end(bytes, colon + 1);
+    if !bytes.get(end..)?.starts_with(b"\r\n") {
+        return None;
+    }
+    let id = Name::of_first(&bytes[start..], colon - start);
+    Some(field_at(bytes, id, start, colon, end))
 }
 
 /// The field line between these offsets, without CRLF.
@@ -144,20 +156,21 @@ pub(super) fn field(bytes: &[u8], start: usize, end: usize) -> Result<Field, Hea
 /// The field line between these offsets, whose name is a token and whose value has nothing that may not be there.
 #[inline(always)]
 fn field_at(bytes: &[u8], id: Name, start: usize, colon: usize, end: usize) -> Field {
-    let mut value = &bytes[colon + 1..end];
+    let line = &bytes[..end];
     // Space and tab are the only bytes up to the space that a value has.
-    while let [..=b' ', rest @ ..] = value {
-        value = rest;
+    let mut value_start = colon + 1;
+    while line.get(value_start).is_some_and(|byte| *byte <= b' ') {
+        value_start += 1;
     }
-    let value_start = end - value.len();
-    while let [rest @ .., ..=b' '] = value {
-        value = rest;
+    let mut value_end = end;
+    while value_end > value_start && line[value_end - 1] <= b' ' {
+        value_end -= 1;
     }
     Field {
         id,
         nominated: false,
         name: Range::new(start, colon),
-        value: Range::new(value_start, value_start + value.len()),
+        value: Range::new(value_start, value_end),
         line_end: end as u32 + 2,
     }
 }

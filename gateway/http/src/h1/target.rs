@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use crate::chars::{is_target, name_length, path_length};
+use crate::chars::{host_name_end, is_target, path_end};
 use crate::request::Method;
 use crate::{HeadError, Name, Range, RequestHead, TargetForm, Version};
 
@@ -15,7 +15,7 @@ pub(super) fn split(request: &mut RequestHead, bytes: &[u8]) -> Result<(), HeadE
         _ if request.method == Method::Connect => {
             request.form = TargetForm::Authority;
             request.authority = request.target;
-            request.host = host_of(target, request.target).map_err(|_| HeadError::StartLine)?;
+            request.host = host_of(bytes, request.target).map_err(|_| HeadError::StartLine)?;
         }
         [b'/', ..] => {
             request.form = TargetForm::Origin;
@@ -46,7 +46,7 @@ pub(super) fn split(request: &mut RequestHead, bytes: &[u8]) -> Result<(), HeadE
 /// Both have only what may stand in a target. Whatever is wrong with an authority before them, [`host`] finds.
 fn path_and_query(request: &mut RequestHead, bytes: &[u8], start: usize) -> Result<(), HeadError> {
     let end = request.target.end as usize;
-    let path_end = start + path_length(&bytes[start..end]);
+    let path_end = path_end(bytes, start).min(end);
     request.path = Range::new(start, path_end);
     match &bytes[path_end..end] {
         [] => {}
@@ -80,12 +80,13 @@ pub(super) fn host(request: &mut RequestHead) -> Result<(), HeadError> {
         (TargetForm::Origin | TargetForm::Asterisk, Some(field)) => request.authority = field,
         (TargetForm::Origin | TargetForm::Asterisk, None) => return Ok(()),
     }
-    request.host = host_of(head.slice(request.authority), request.authority)?;
+    request.host = host_of(head.bytes(), request.authority)?;
     Ok(())
 }
 
 /// The host of `host[:port]`, which must be well formed.
-fn host_of(text: &[u8], at: Range) -> Result<Range, HeadError> {
+fn host_of(bytes: &[u8], at: Range) -> Result<Range, HeadError> {
+    let text = at.of(bytes);
     let (length, port) = match text {
         [b'[', rest @ ..] => {
             let inside = rest.iter().position(|byte| *byte == b']').ok_or(HeadError::Host)?;
@@ -94,18 +95,18 @@ fn host_of(text: &[u8], at: Range) -> Result<Range, HeadError> {
             (inside + 2, &rest[inside + 1..])
         }
         _ => {
-            let length = name_length(text);
+            let length = host_name_end(bytes, at.start as usize).min(at.end as usize) - at.start as usize;
             (length, &text[length..])
         }
     };
     let is_port = match port {
         [] => true,
         // RFC 3986, 3.2.3 lets the port be empty.
-        [b':', digits @ ..] => {
+        [b':', digits @ ..] if digits.len() <= 5 => {
             let port = digits.iter().try_fold(0, |sum: u32, digit| {
-                digit.is_ascii_digit().then(|| sum.saturating_mul(10).saturating_add(u32::from(digit - b'0')))
+                digit.is_ascii_digit().then(|| sum * 10 + u32::from(digit - b'0'))
             });
-            digits.len() <= 5 && port.is_some_and(|port| port <= 0xffff)
+            port.is_some_and(|port| port <= 0xffff)
         }
         _ => false,
     };

@@ -76,6 +76,13 @@ impl LogSink {
         }
     }
 
+    /// Whether it takes lines at all; if not, there is no need to make a record.
+    #[must_use]
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Whether there is nothing to flush.
     #[must_use]
     #[inline]

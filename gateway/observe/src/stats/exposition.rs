@@ -278,7 +278,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use crate::record::sample;
-    use crate::{Exposition, Reason, Record, Registry};
+    use crate::{Exposition, Reason, Registry, Tally};
 
     fn busy() -> std::sync::Arc<Registry> {
         let registry = Registry::new(true);
@@ -288,7 +288,7 @@ mod tests {
         worker.upstream_opened(upstream_slot);
         worker.upstream_failed(upstream_slot, Reason::DnsError);
         worker.request_started();
-        worker.record(&Record { route_slot, upstream_slot, ..sample::record() });
+        worker.record(&Tally { route_slot, upstream_slot, ..sample::tally() });
         registry
     }
 

@@ -144,7 +144,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::Record;
+    use crate::Tally;
     use crate::record::sample;
 
     #[test]
@@ -152,7 +152,7 @@ mod tests {
         let registry = Registry::new(true);
         let (items, shop) = (registry.route_slot("items"), registry.upstream_slot("shop"));
         let workers = [registry.worker(), registry.worker()];
-        let record = Record { route_slot: items, upstream_slot: shop, bytes_in: 7, ..sample::record() };
+        let tally = Tally { route_slot: items, upstream_slot: shop, bytes_in: 7, ..sample::tally() };
         for worker in &workers {
             worker.client_opened();
             worker.upstream_opened(shop);
@@ -160,7 +160,7 @@ mod tests {
             worker.upstream_idle(shop, 1);
             for _ in 0..3 {
                 worker.request_started();
-                worker.record(&record);
+                worker.record(&tally);
             }
             worker.request_started();
         }
@@ -191,7 +191,7 @@ mod tests {
         worker.request_started();
         worker.client_opened();
         worker.upstream_opened(registry.upstream_slot("shop"));
-        worker.record(&Record { route_slot, total: Duration::from_secs(1), ..sample::record() });
+        worker.record(&Tally { route_slot, total: Duration::from_secs(1), ..sample::tally() });
         let sum = registry.snapshot();
         assert_eq!((sum.requests, sum.in_flight), (1, 1));
         assert_eq!((sum.bytes_out, sum.client_connections_opened), (0, 0));

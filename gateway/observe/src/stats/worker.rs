@@ -6,7 +6,7 @@ use super::counter::Counter;
 use super::histogram::Histogram;
 use super::slots::{SLOTS, Slot};
 use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
-use crate::{Reason, Record};
+use crate::{Reason, Tally};
 
 /// How many classes of status there are: none, 1xx, ... 5xx.
 pub(super) const CODES: usize = 6;
@@ -109,19 +109,19 @@ impl WorkerStats {
 
     /// An exchange has ended.
     #[inline]
-    pub fn record(&self, record: &Record<'_>) {
+    pub fn record(&self, tally: &Tally) {
         self.ended.increment();
         if !self.enabled {
             return;
         }
-        self.bytes_in.add(record.bytes_in);
-        self.bytes_out.add(record.bytes_out);
-        self.reasons[record.reason as usize].increment();
-        let route = self.routes[record.route_slot.index()].get_or_init(Box::default);
-        route.codes[code_class(record.status)].increment();
-        route.duration.observe(record.total);
-        if let Some(header) = record.header {
-            self.upstream(record.upstream_slot).header.observe(header);
+        self.bytes_in.add(tally.bytes_in);
+        self.bytes_out.add(tally.bytes_out);
+        self.reasons[tally.reason as usize].increment();
+        let route = self.routes[tally.route_slot.index()].get_or_init(Box::default);
+        route.codes[code_class(tally.status)].increment();
+        route.duration.observe(tally.total);
+        if let Some(header) = tally.header {
+            self.upstream(tally.upstream_slot).header.observe(header);
         }
     }
 

@@ -1,6 +1,6 @@
 //! The response head as it goes to the client.
 
-use tollgate_http::{Name, ResponseHead};
+use tollgate_http::{Name, ResponseHead, Version};
 use tollgate_plan::Settings;
 
 use crate::forwarded::write_via;
@@ -37,13 +37,16 @@ pub(super) fn write(
 ) {
     let head = &response.head;
     // RFC 9112, 2.3 and RFC 9110, 6.2: the gateway's own version, whatever the origin's.
-    out.extend_from_slice(b"HTTP/1.1 ");
-    out.extend_from_slice(head.slice(response.status_line));
-    out.extend_from_slice(b"\r\n");
+    let as_is = response.version == Version::Http11;
+    if !as_is {
+        out.extend_from_slice(b"HTTP/1.1 ");
+        out.extend_from_slice(head.slice(response.status_line));
+        out.extend_from_slice(b"\r\n");
+    }
     let via = settings.forwarded.via.as_deref();
     // A second line of it is not one that a client could be meant to choose from.
     let mut upgrades = 0;
-    head.copy_fields(out, |line| match line.id {
+    head.copy_lines(out, as_is, |line| match line.id {
         Name::Other => !response.is_nominated(line),
         Name::ContentLength => !framing.drop_length && !framing.chunked,
         Name::Upgrade => {

@@ -135,7 +135,7 @@ impl<'a> Exchange<'a> {
         let end = self.poll_all(cx);
         if let Poll::Ready(end) = end {
             let again = matches!(end, End::Failed { stale: true, .. });
-            if !again {
+            if !again && self.held > 0 {
                 self.parties.scratch.inbox.drain(..self.held);
             }
             self.held = 0;
@@ -151,7 +151,7 @@ impl<'a> Exchange<'a> {
     fn poll_all(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         if matches!(self.stage, Stage::Start) {
             self.stage = Stage::Head;
-            if let Err(end) = self.start(cx) {
+            if let Err(end) = self.start() {
                 return Poll::Ready(end);
             }
         }

@@ -33,13 +33,13 @@ impl Exchange<'_> {
             let mut buffer = worker.receive.borrow_mut();
             let count = match self.parties.upstream.stream.poll_read(cx, &mut buffer) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(0)) => return Poll::Ready(self.end_of_stream(cx)),
+                Poll::Ready(Ok(0)) => return Poll::Ready(self.end_of_stream()),
                 Poll::Ready(Err(_)) => return Poll::Ready(self.broken()),
                 Poll::Ready(Ok(count)) => count,
             };
             self.heard = true;
             self.now = Instant::now();
-            match self.digest(cx, &mut buffer[..count]) {
+            match self.digest(&mut buffer[..count]) {
                 Ok(None) => {}
                 Ok(Some(end)) | Err(end) => return Poll::Ready(end),
             }
@@ -65,17 +65,17 @@ impl Exchange<'_> {
     }
 
     /// Makes of some bytes from the upstream what they are.
-    fn digest(&mut self, cx: &mut Context<'_>, input: &mut [u8]) -> Result<Option<End>, End> {
+    fn digest(&mut self, input: &mut [u8]) -> Result<Option<End>, End> {
         if matches!(self.stage, Stage::Body(..)) {
-            return self.pass_on(cx, input, false);
+            return self.pass_on(input, false);
         }
         let mut partial = std::mem::take(&mut self.parties.scratch.partial);
         let result = if partial.is_empty() {
-            self.heads(cx, input, &mut partial)
+            self.heads(input, &mut partial)
         } else {
             partial.extend_from_slice(input);
             let mut whole = std::mem::take(&mut partial);
-            let result = self.heads(cx, &mut whole, &mut partial);
+            let result = self.heads(&mut whole, &mut partial);
             if partial.is_empty() {
                 // Its memory is used again.
                 whole.clear();
@@ -88,12 +88,7 @@ impl Exchange<'_> {
     }
 
     /// Reads heads up to and including the final one. What is left of an unfinished one goes into `partial`.
-    fn heads(
-        &mut self,
-        cx: &mut Context<'_>,
-        mut input: &mut [u8],
-        partial: &mut Vec<u8>,
-    ) -> Result<Option<End>, End> {
+    fn heads(&mut self, mut input: &mut [u8], partial: &mut Vec<u8>) -> Result<Option<End>, End> {
         loop {
             let scratch = &mut *self.parties.scratch;
             let limits = &self.parties.settings.head_limits;
@@ -110,10 +105,10 @@ impl Exchange<'_> {
                 Err(_) => return Err(self.failed(Reason::HttpProtocolError)),
             };
             if !scratch.response.is_interim() {
-                return self.final_head(cx, &mut input[end..]);
+                return self.final_head(&mut input[end..]);
             }
             self.parser = Default::default();
-            self.interim(cx)?;
+            self.interim()?;
             input = &mut input[end..];
             if input.is_empty() {
                 return Ok(None);
@@ -122,7 +117,7 @@ impl Exchange<'_> {
     }
 
     /// An interim response goes on at once (RFC 9110, 15.2), to whoever can read one.
-    fn interim(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+    fn interim(&mut self) -> Result<(), End> {
         self.interim += 1;
         if self.interim > MAX_INTERIM {
             return Err(self.failed(Reason::HttpProtocolError));
@@ -135,7 +130,7 @@ impl Exchange<'_> {
         let out = &mut *parties.worker.output.borrow_mut();
         out.clear();
         client_head::write(out, &scratch.response, &Framing::interim(), parties.settings, parties.worker);
-        let sent = scratch.to_client.send(cx, &mut parties.client.stream, &[IoSlice::new(out)]);
+        let sent = scratch.to_client.send(&mut parties.client.stream, &[IoSlice::new(out)]);
         sent.map_err(|error| self.failed(Backlog::reason(&error)))?;
         if !self.sent {
             // A client that was told to go on has its time from here.
@@ -145,7 +140,7 @@ impl Exchange<'_> {
     }
 
     /// The final head is here, and perhaps a first part of the body behind it.
-    fn final_head(&mut self, cx: &mut Context<'_>, rest: &mut [u8]) -> Result<Option<End>, End> {
+    fn final_head(&mut self, rest: &mut [u8]) -> Result<Option<End>, End> {
         let parties = &mut self.parties;
         let scratch = &mut *parties.scratch;
         let (request, response) = (&scratch.request, &scratch.response);
@@ -180,17 +175,17 @@ impl Exchange<'_> {
         if switched {
             self.begun = true;
             let pieces = [IoSlice::new(&output), IoSlice::new(rest)];
-            let sent = scratch.to_client.send(cx, &mut parties.client.stream, &pieces);
+            let sent = scratch.to_client.send(&mut parties.client.stream, &pieces);
             scratch.ledger.bytes_out += rest.len() as u64;
             return sent.map(|()| Some(End::Upgraded)).map_err(|error| self.failed(Backlog::reason(&error)));
         }
         drop(output);
         self.stage = Stage::Body(BodyReader::new(length), chunked);
-        self.pass_on(cx, rest, true)
+        self.pass_on(rest, true)
     }
 
     /// Sends some of the body on; with `first`, behind the head that stands in the output buffer.
-    fn pass_on(&mut self, cx: &mut Context<'_>, input: &mut [u8], first: bool) -> Result<Option<End>, End> {
+    fn pass_on(&mut self, input: &mut [u8], first: bool) -> Result<Option<End>, End> {
         let Stage::Body(reader, chunked) = &mut self.stage else { return Ok(None) };
         // With the head still here, the client can be told.
         let Ok(Step { used, data }) = reader.read(input) else {
@@ -212,7 +207,7 @@ impl Exchange<'_> {
             out.extend_from_slice(data);
         }
         let data = if plain_copy { b"" } else { data };
-        let sent = write_body(reader, *chunked, data, out, |pieces| backlog.send(cx, stream, pieces));
+        let sent = write_body(reader, *chunked, data, out, |pieces| backlog.send(stream, pieces));
         let done = reader.is_done();
         if let Err(error) = sent {
             return Err(self.failed(Backlog::reason(&error)));
@@ -227,14 +222,14 @@ impl Exchange<'_> {
     }
 
     /// The upstream has ended its direction: a close-delimited body ends with it, everything else is cut.
-    fn end_of_stream(&mut self, cx: &mut Context<'_>) -> End {
+    fn end_of_stream(&mut self) -> End {
         let Stage::Body(reader, chunked) = &mut self.stage else { return self.terminated() };
         if !reader.end_of_stream() {
             return self.broken();
         }
         let parties = &mut self.parties;
         let (stream, backlog) = (&mut parties.client.stream, &mut parties.scratch.to_client);
-        let sent = write_body(reader, *chunked, b"", b"", |pieces| backlog.send(cx, stream, pieces));
+        let sent = write_body(reader, *chunked, b"", b"", |pieces| backlog.send(stream, pieces));
         match sent {
             Ok(_) => End::Complete { reusable: false },
             Err(error) => self.failed(Backlog::reason(&error)),

@@ -11,7 +11,7 @@ use crate::backlog::Backlog;
 
 impl Exchange<'_> {
     /// Sends the head, and what of the body is already here, with one write.
-    pub(super) fn start(&mut self, cx: &mut Context<'_>) -> Result<(), End> {
+    pub(super) fn start(&mut self) -> Result<(), End> {
         let parties = &mut self.parties;
         let scratch = &mut *parties.scratch;
         let out = &mut *parties.worker.output.borrow_mut();
@@ -44,7 +44,7 @@ impl Exchange<'_> {
             scratch.to_upstream.append(&[IoSlice::new(out)]);
             Ok(())
         } else {
-            scratch.to_upstream.send(cx, &mut parties.upstream.stream, &[IoSlice::new(out)])
+            scratch.to_upstream.send(&mut parties.upstream.stream, &[IoSlice::new(out)])
         };
         // Whatever happens now, these bytes are the request's: only a second attempt may read them again.
         self.held = used;
@@ -101,12 +101,12 @@ impl Exchange<'_> {
                     Poll::Pending => Err(None),
                     Poll::Ready(Err(_)) => Err(Some(Reason::ClientClosed)),
                     Poll::Ready(Ok(0)) => Err(Some(Reason::IncompleteRequest)),
-                    Poll::Ready(Ok(count)) => self.forward_body(cx, &mut buffer[..count]).map(|used| {
+                    Poll::Ready(Ok(count)) => self.forward_body(&mut buffer[..count]).map(|used| {
                         inbox.extend_from_slice(&buffer[used..count]);
                     }),
                 }
             } else {
-                self.forward_body(cx, &mut inbox).map(|used| drop(inbox.drain(..used)))
+                self.forward_body(&mut inbox).map(|used| drop(inbox.drain(..used)))
             };
             self.parties.scratch.inbox = inbox;
             match moved {
@@ -118,7 +118,7 @@ impl Exchange<'_> {
     }
 
     /// Sends the body's bytes in `input` on; says how many of them belonged to the body.
-    fn forward_body(&mut self, cx: &mut Context<'_>, input: &mut [u8]) -> Result<usize, Option<Reason>> {
+    fn forward_body(&mut self, input: &mut [u8]) -> Result<usize, Option<Reason>> {
         let Ok(Step { used, data }) = self.request.read(input) else { return Err(Some(Reason::BadChunk)) };
         let parties = &mut self.parties;
         parties.scratch.ledger.bytes_in += data.len() as u64;
@@ -128,7 +128,7 @@ impl Exchange<'_> {
         }
         let (stream, backlog) = (&mut parties.upstream.stream, &mut parties.scratch.to_upstream);
         let sent = write_body(&self.request, self.request_chunked, &input[data], b"", |pieces| {
-            backlog.send(cx, stream, pieces)
+            backlog.send(stream, pieces)
         });
         if sent.is_err() {
             self.deafened();

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use tollgate_http::h1::{Length, write_decimal};
-use tollgate_http::{Name, TargetForm};
+use tollgate_http::{Name, TargetForm, Version};
 use tollgate_plan::{HostRewrite, Route, Settings};
 
 use crate::decide::normal_path;
@@ -27,16 +27,6 @@ pub(crate) struct Outgoing<'a> {
 pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
     let Outgoing { scratch, settings, route, .. } = outgoing;
     let Scratch { request, path, rewritten, ledger, .. } = *scratch;
-    let path = if rewritten.is_empty() { normal_path(request, path) } else { rewritten };
-    out.extend_from_slice(request.slice(request.method_text));
-    out.push(b' ');
-    out.extend_from_slice(path);
-    if let Some(query) = request.query {
-        out.push(b'?');
-        out.extend_from_slice(request.slice(query));
-    }
-    out.extend_from_slice(b" HTTP/1.1\r\n");
-
     let own_host = match &route.rewrite.host {
         Some(HostRewrite::To(host)) => Some(host.as_bytes()),
         Some(HostRewrite::Endpoint) => Some(endpoint_host(outgoing.endpoint)),
@@ -45,13 +35,19 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         None if request.form == TargetForm::Absolute => Some(request.slice(request.authority)),
         None => None,
     };
+    let as_is = request.form == TargetForm::Origin
+        && (path.is_empty() && rewritten.is_empty())
+        && (request.version == Version::Http11 && own_host.is_none());
+    if !as_is {
+        request_line(out, scratch);
+    }
     if let Some(host) = own_host {
         field(out, b"Host", host);
     }
     let forwarded = &settings.forwarded;
     let trusted = forwarded::is_trusted(forwarded, outgoing.peer.ip());
     let id = &settings.request_id;
-    request.head.copy_fields(out, |line| {
+    request.head.copy_lines(out, as_is, |line| {
         let keep = match line.id {
             Name::Other | Name::XRequestId => !request.is_nominated(line),
             Name::Host => own_host.is_none(),
@@ -85,6 +81,20 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         (None, false) => {}
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// The request line as the route makes it.
+fn request_line(out: &mut Vec<u8>, scratch: &Scratch) {
+    let Scratch { request, path, rewritten, .. } = scratch;
+    let path = if rewritten.is_empty() { normal_path(request, path) } else { rewritten };
+    out.extend_from_slice(request.slice(request.method_text));
+    out.push(b' ');
+    out.extend_from_slice(path);
+    if let Some(query) = request.query {
+        out.push(b'?');
+        out.extend_from_slice(request.slice(query));
+    }
+    out.extend_from_slice(b" HTTP/1.1\r\n");
 }
 
 /// What an endpoint is called in `Host`; a unix socket has no name of that kind.

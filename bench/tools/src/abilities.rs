@@ -27,8 +27,6 @@ pub enum Choice {
     One,
     /// As many as connections.
     Connections,
-    /// As many as the cores that it may use; the request's number must be given as that.
-    Cores,
 }
 
 /// What a tool can do.
@@ -97,7 +95,7 @@ impl Abilities {
     /// The threads to ask for where so many are wanted: those that the tool has where they cannot be chosen.
     pub fn threads_for(&self, wanted: u32, connections: u32) -> u32 {
         match self.threads {
-            Choice::Any | Choice::Cores => wanted.min(connections),
+            Choice::Any => wanted.min(connections),
             Choice::One => 1,
             Choice::Connections => connections,
         }
@@ -118,13 +116,13 @@ impl Abilities {
             return Some("needs at least one connection and one thread".into());
         }
         let few = match self.threads {
-            Choice::Any | Choice::Cores => threads > connections,
+            Choice::Any => threads > connections,
             Choice::One => threads != 1,
             Choice::Connections => threads != connections,
         };
         if few {
             let has = match self.threads {
-                Choice::Any | Choice::Cores => "needs a connection for each thread",
+                Choice::Any => "needs a connection for each thread",
                 Choice::One => "has one thread",
                 Choice::Connections => "has a thread for each connection",
             };

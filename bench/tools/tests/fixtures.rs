@@ -215,6 +215,19 @@ proptest! {
     }
 
     #[test]
+    fn odd_files_never_panic(text in "[0-9\\t,.{}\":a-z\n-]{0,120}") {
+        let dir = tempfile::tempdir().unwrap();
+        for (tool, file) in [(Tool::H2load, "requests.tsv"), (Tool::K6, "summary.json"), (Tool::Ab, "percentiles.csv")] {
+            fs::write(dir.path().join(file), &text).unwrap();
+            let case = if tool == Tool::K6 { "k6/mixed".to_owned() } else { format!("{tool}/errors") };
+            let stdout = fs::read_to_string(folder(&case).join("stdout")).unwrap();
+            if let Err(error) = tool.parse(&request(), &output(dir.path().to_path_buf(), stdout, String::new())) {
+                prop_assert!(error.to_string().contains(file), "{}", error);
+            }
+        }
+    }
+
+    #[test]
     fn bent_output_never_panics(pick in any::<prop::sample::Index>(), cut in any::<prop::sample::Index>(),
             number in prop::sample::select(vec!["18446744073709551615", "-1", "1e308", "NaN", "", "0", "9.9"]),
             digit in any::<prop::sample::Index>()) {

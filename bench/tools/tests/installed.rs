@@ -152,6 +152,23 @@ fn at_a_rate(tool: Tool, program: &Program) {
     assert_eq!(result.response_time.is_some(), tool.abilities().rate == RateSupport::Corrected, "{result:?}");
 }
 
+fn in_turn(tool: Tool, program: &Program) {
+    let server = Server::start();
+    let mut request = request(tool, &server, "/");
+    request.urls.push(server.url("/404"));
+    if !tool.abilities().several_urls {
+        assert!(tool.command(&request).unwrap_err().reason.contains("takes one URL, not 2"));
+        return;
+    }
+    let result = run(tool, program, &mut request);
+    let (ok, failed) = (result.ok, result.failures.status);
+    assert!(
+        ok.abs_diff(failed) <= u64::from(2 * CONNECTIONS) && result.failures.total() == failed,
+        "{result:?}"
+    );
+    close_to(&server, &result, &request);
+}
+
 fn nobody_there(tool: Tool, program: &Program) {
     // A port that was just free: nobody answers there.
     let url = Server::start().url("/");
@@ -183,7 +200,7 @@ macro_rules! installed {
         #[test]
         fn $name() {
             let Some(program) = installed(Tool::$tool) else { return };
-            for check in [kept, closed, statuses, posted, at_a_rate, nobody_there] {
+            for check in [kept, closed, statuses, posted, at_a_rate, in_turn, nobody_there] {
                 check(Tool::$tool, &program);
             }
         }

@@ -93,7 +93,7 @@ impl Adapter for Bombardier {
     }
 
     fn parse(&self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood> {
-        let Told { result: told } = json::read(NAME, &output.stdout, output)?;
+        let Told { result: told } = json::read(NAME, "on its standard output", &output.stdout, output)?;
         let mut result = asked(NAME, request, output);
         result.seconds = told.time_taken_seconds;
         let hundreds = [told.req1xx, told.req2xx, told.req3xx, told.req4xx, told.req5xx];

@@ -100,7 +100,7 @@ impl Adapter for Fortio {
     }
 
     fn parse(&self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood> {
-        let told: Told = json::read(NAME, &output.stdout, output)?;
+        let told: Told = json::read(NAME, "on its standard output", &output.stdout, output)?;
         let mut result = asked(NAME, request, output);
         result.seconds = told.actual_duration as f64 / 1e9;
         result.connections = told.num_threads;

@@ -5,7 +5,7 @@
 //! 0 is left out, and so is the distribution when its mean is 0. Its start takes seconds and is not in its figures.
 
 use super::{asked, classify};
-use crate::abilities::{Abilities, Choice, RateSupport, Refused, USUAL};
+use crate::abilities::{Abilities, RateSupport, Refused, USUAL};
 use crate::invocation::Invocation;
 use crate::output::{Misunderstood, Output};
 use crate::request::{Length, Request};
@@ -19,7 +19,7 @@ const NAME: &str = "gatling";
 
 impl Adapter for Gatling {
     fn abilities(&self) -> Abilities {
-        Abilities { rate: RateSupport::Open, threads: Choice::Cores, verbatim_headers: false, ..USUAL }
+        Abilities { rate: RateSupport::Open, verbatim_headers: false, ..USUAL }
     }
 
     fn version_args(&self) -> &'static [&'static str] {

@@ -37,6 +37,13 @@ impl Adapter for H2load {
         if request.method == "POST" && request.body.is_empty() {
             return Err(Refused { tool: NAME, reason: "sends POST only with a body".into() });
         }
+        // It would send all of them to the first one's host without a word.
+        if request.urls.iter().any(|url| origin(url) != origin(&request.urls[0])) {
+            return Err(Refused {
+                tool: NAME,
+                reason: "takes several URLs only of one scheme, host and port".into(),
+            });
+        }
         let mut call = Invocation::new(NAME);
         call.args(["--h1", "--log-file", LOG]);
         call.args([
@@ -100,6 +107,12 @@ impl Adapter for H2load {
         }
         Ok(result)
     }
+}
+
+/// `http://host:port` of a URL.
+fn origin(url: &str) -> &str {
+    let host = url.find("://").map_or(0, |at| at + 3);
+    url[host..].find(['/', '?']).map_or(url, |end| &url[..host + end])
 }
 
 #[derive(Default)]
@@ -167,6 +180,15 @@ impl Second {
 mod tests {
     use super::*;
     use tollgate_lab_record::LoadModel;
+
+    #[test]
+    fn other_hosts_than_the_first_are_refused() {
+        let mut request = Request::new("http://127.0.0.1:8/a", 1, Length::Count(2));
+        request.urls.push("http://127.0.0.1:8/b?c".into());
+        assert!(H2load.command(&request).is_ok());
+        request.urls.push("http://127.0.0.1:80/a".into());
+        assert!(H2load.command(&request).unwrap_err().reason.contains("of one scheme, host and port"));
+    }
 
     #[test]
     fn a_rate_is_shared_over_the_connections() {

@@ -1,26 +1,26 @@
 //! Reading the JSON that tools print.
 
+use super::{classify, count_statuses};
 use crate::output::{Misunderstood, Output};
+use crate::request::Request;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use tollgate_lab_record::{Failures, LoadResult};
 
-use super::{classify, count_statuses};
-use crate::request::Request;
-
 /// The JSON value in a text, whatever stands before its first brace and after its end.
 pub(super) fn read<T: DeserializeOwned>(
     tool: &'static str,
+    place: &str,
     text: &str,
     output: &Output,
 ) -> Result<T, Misunderstood> {
     let json = text.find('{').map_or("", |at| &text[at..]);
     let told = serde_json::Deserializer::from_str(json).into_iter().next();
     told.unwrap_or_else(|| Err(serde::de::Error::custom("there is no '{' in it")))
-        .map_err(|error| Misunderstood::new(tool, format!("{tool}'s result in JSON ({error})"), output))
+        .map_err(|error| Misunderstood::new(tool, format!("its result in JSON {place} ({error})"), output))
 }
 
-/// Takes responses by status as text, of which `no_status` are failures of another kind.
+/// Takes responses by status as text, and returns how many had no status: failures of another kind.
 pub(super) fn statuses(result: &mut LoadResult, request: &Request, told: &BTreeMap<String, u64>) -> u64 {
     let mut without = 0u64;
     let mut by_status = BTreeMap::new();

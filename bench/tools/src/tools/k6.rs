@@ -132,7 +132,7 @@ impl Adapter for K6 {
         read.map_err(|error| {
             Misunderstood::new(NAME, format!("the file {SUMMARY} from our script ({error})"), output)
         })?;
-        let told: Told = json::read(NAME, &text, output)?;
+        let told: Told = json::read(NAME, &format!("in the file {SUMMARY}"), &text, output)?;
         // A counter that was never added to is left out.
         let value = |metric: &str, value: &str| {
             told.metrics.get(metric).and_then(|metric| metric.values.get(value)).copied()

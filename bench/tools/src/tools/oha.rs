@@ -18,7 +18,6 @@ pub(crate) struct Oha;
 
 const NAME: &str = "oha";
 const BODY: &str = "body";
-const URLS: &str = "urls";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -79,15 +78,12 @@ impl Adapter for Oha {
         if !request.body.is_empty() {
             call.args(["-D", BODY]).file(BODY, request.body.clone());
         }
-        match &request.urls[..] {
-            [one] => _ = call.args([one.clone()]),
-            several => _ = call.args(["--urls-from-file", URLS]).file(URLS, several.join("\n")),
-        }
+        call.args(request.urls.iter().cloned());
         Ok(call)
     }
 
     fn parse(&self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood> {
-        let told: Told = json::read(NAME, &output.stdout, output)?;
+        let told: Told = json::read(NAME, "on its standard output", &output.stdout, output)?;
         let mut result = asked(NAME, request, output);
         result.seconds = told.summary.total;
         json::statuses(&mut result, request, &told.status_code_distribution);

@@ -83,7 +83,7 @@ impl Adapter for Siege {
     }
 
     fn parse(&self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood> {
-        let told: Told = json::read(NAME, &output.stdout, output)?;
+        let told: Told = json::read(NAME, "on its standard output", &output.stdout, output)?;
         if told.elapsed_time <= 0.0 {
             let expected = "an \"elapsed_time\" of at least 0.01 seconds: give it more to do";
             return Err(Misunderstood::new(NAME, expected, output));

@@ -99,7 +99,7 @@ impl Adapter for Vegeta {
     }
 
     fn parse(&self, request: &Request, output: &Output) -> Result<LoadResult, Misunderstood> {
-        let told: Told = json::read(NAME, &output.stdout, output)?;
+        let told: Told = json::read(NAME, "on its standard output", &output.stdout, output)?;
         let mut result = asked(NAME, request, output);
         result.seconds = told.duration.saturating_add(told.wait) as f64 / 1e9;
         result.sent = Some(told.requests);

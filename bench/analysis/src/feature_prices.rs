@@ -31,7 +31,7 @@ pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line
             &mut intervals,
         )];
         for cell in others {
-            let title = format!("{} adds", cell.title);
+            let title = format!("+ {}", cell.title);
             rows.push(row(title, &names, |name| added(results, plain, cell, name, figure), &mut intervals));
         }
         let titles = names.iter().map(|name| title(study, results, name));
@@ -156,7 +156,7 @@ sections: [{title: Features, systems: [nginx, haproxy], points: [{}]}]
         let tables = made::tables(&lines);
         assert_eq!(tables[0][0], ["CPU, µs a request", "The nginx", "The haproxy"]);
         assert!(tables[0][1][1].starts_with("21.0 (20.0 to 22.0)"), "{:?}", tables[0][1]);
-        assert_eq!(tables[0][2], ["cell log adds", "2.00 (1.50 to 2.50)", "cannot"]);
+        assert_eq!(tables[0][2], ["+ cell log", "2.00 (1.50 to 2.50)", "cannot"]);
         assert_eq!(tables[1][0][0], "99th percentile, µs");
         assert_eq!(tables[1][2][1], "-10.0 (-10.0 to -10.0)");
         assert!(made::notes(&lines).contains("probability of 75 %"));

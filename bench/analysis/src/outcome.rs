@@ -87,14 +87,20 @@ pub(crate) fn title(study: &Study, results: &Results, name: &str) -> String {
 /// Workers of a system in a cell; an arm may have its own number.
 pub(crate) fn workers(study: &Study, cell: &Cell, system: &str) -> Option<u32> {
     let own = arm_settings(study, system).and_then(|settings| settings.workers);
-    own.or_else(|| cell.settings.get("workers")?.parse().ok())
+    let whole = |value: f64| (value >= 1.0 && value.fract() == 0.0).then_some(value as u32);
+    own.or_else(|| set(cell, "workers").and_then(whole))
 }
 
 /// CPU quota of a system in a cell, cores; `None` without one.
 pub(crate) fn quota(study: &Study, cell: &Cell, system: &str) -> Option<f64> {
-    let own = arm_settings(study, system).and_then(|settings| settings.quota);
-    // Written as "0.25 cores".
-    own.or_else(|| cell.settings.get("quota")?.split_whitespace().next()?.parse().ok())
+    arm_settings(study, system).and_then(|settings| settings.quota).or_else(|| set(cell, "quota"))
+}
+
+/// A number that was set: where it varies along the section, the axis has it, else the settings, maybe with a unit ("0.25
+/// cores").
+fn set(cell: &Cell, name: &str) -> Option<f64> {
+    let axis = cell.axis.as_ref().filter(|(axis, _)| axis == name).map(|(_, value)| *value);
+    axis.or_else(|| cell.settings.get(name)?.split_whitespace().next()?.parse().ok())
 }
 
 fn arm_settings<'a>(study: &'a Study, system: &str) -> Option<&'a Settings> {
@@ -180,5 +186,7 @@ sections: [{title: One, systems: [nginx], points: [{}]}]
         assert_eq!((workers(&study, &cell, "nginx"), quota(&study, &cell, "nginx")), (Some(1), Some(0.25)));
         assert_eq!((workers(&study, &cell, "twice"), quota(&study, &cell, "twice")), (Some(2), Some(0.5)));
         assert_eq!(title(&study, &results(), "twice"), "Two of them");
+        let along = Cell { axis: Some(("workers".into(), 3.0)), ..cell };
+        assert_eq!((workers(&study, &along, "nginx"), quota(&study, &along, "nginx")), (Some(3), Some(0.25)));
     }
 }

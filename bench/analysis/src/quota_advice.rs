@@ -73,7 +73,7 @@ fn row(title: &str, rate: f64, advice: &Result<Advice, NoAdvice>, reasons: &[Str
             let from = match &advice.basis {
                 Basis::Measured { max_rps } => format!("measured: it carried {}/s", fixed(*max_rps, 0)),
                 Basis::Interpolated { below, above } => format!(
-                    "between {}/s at {} and {}/s at {} cores, both measured",
+                    "between {}/s at {} and {}/s at {}, both measured",
                     fixed(below.max_rps, 0),
                     plain(below.cpu_limit),
                     fixed(above.max_rps, 0),
@@ -131,17 +131,15 @@ fn found(study: &Study, results: &Results, cells: &[&Cell], names: &[&str]) -> O
         }
     }
     let (named, all) = counts.iter().fold((0, 0), |(named, all), count| (named + count.1, all + count.2));
-    let each: Vec<String> = counts
-        .iter()
-        .map(|(quota, named, all)| format!("{} cores in {named} of {all}", plain(*quota)))
-        .collect();
+    let each: Vec<String> =
+        counts.iter().map(|(quota, named, all)| format!("{} in {named} of {all}", plain(*quota))).collect();
     let mut text = format!(
-        "The laboratory is not told of the quota. From the kernel's throttling counters it named it as the limit in {named} of \
-         {all} cells, a cell being a system at a setting: {}.",
+        "The verdicts do not know what quota the study set. From the kernel's throttling counters they named it as the limit \
+         in {named} of {all} cells, a cell being a system at a setting; by its cores: {}.",
         each.join(", ")
     );
     if !others.is_empty() {
-        text.push_str(&format!(" Where it named another limit: {}.", others.join("; ")));
+        text.push_str(&format!(" Another limit was named for: {}.", others.join("; ")));
     }
     (all > 0).then_some(text)
 }
@@ -189,13 +187,7 @@ sections: [{title: Sweep, systems: [nginx, kong], points: [{}]}]
         // A quarter of the way from 4,000 to 8,000: 0.25 + 0.25 / 4 = 0.3125.
         assert_eq!(
             rows[1],
-            [
-                "The nginx",
-                "5,000",
-                "0.313",
-                "1",
-                "between 4,000/s at 0.25 and 8,000/s at 0.5 cores, both measured"
-            ]
+            ["The nginx", "5,000", "0.313", "1", "between 4,000/s at 0.25 and 8,000/s at 0.5, both measured"]
         );
         assert_eq!(rows[2][2..4], ["-", "-"]);
         assert!(
@@ -219,12 +211,12 @@ sections: [{title: Sweep, systems: [nginx, kong], points: [{}]}]
     fn a_quota_counts_as_named_only_by_the_kernel_s_own_figure() {
         let mut results = results();
         let notes = made::notes(&analyse(&made::study(STUDY), &results));
-        assert!(notes.contains("in 4 of 4 cells") && !notes.contains("Where it named another"), "{notes}");
+        assert!(notes.contains("in 4 of 4 cells") && !notes.contains("Another limit"), "{notes}");
         results.trials[0].evidence.target_quota = None;
         results.verdicts[3].kind = VerdictKind::Generator;
         let notes = made::notes(&analyse(&made::study(STUDY), &results));
         assert!(notes.contains("in 2 of 4 cells"), "{notes}");
-        assert!(notes.contains("0.25 cores in 1 of 2, 0.5 cores in 1 of 2"), "{notes}");
+        assert!(notes.contains("0.25 in 1 of 2, 0.5 in 1 of 2"), "{notes}");
         assert!(notes.contains("may carry more there: The nginx, cell d (generator)"), "{notes}");
     }
 }

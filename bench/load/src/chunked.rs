@@ -1,10 +1,10 @@
-//! The chunked transfer coding (RFC 9112, section 7.1), read as it comes.
+//! The chunked transfer coding (RFC 9112, section 7.1), read as it comes. The origins read request bodies with it.
 
 use crate::head::{LONGEST_HEAD, Malformed};
 
 /// Where in the coding the reader stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Chunked {
+pub enum Chunked {
     /// In a chunk's size: the value and digits so far.
     Size(u64, u8),
     /// In an extension after the size, its bytes so far.
@@ -29,7 +29,7 @@ pub(crate) enum Chunked {
 
 /// What a call of [`Chunked::step`] found.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// So many bytes are data.
     Data(usize),
     /// One byte of the coding itself.
@@ -40,10 +40,13 @@ pub(crate) enum Step {
 
 impl Chunked {
     /// Before the first byte.
-    pub(crate) const START: Self = Self::Size(0, 0);
+    pub const START: Self = Self::Size(0, 0);
 
     /// Reads on. `input` is not empty.
-    pub(crate) fn step(&mut self, input: &[u8]) -> Result<Step, Malformed> {
+    ///
+    /// # Errors
+    /// [`Malformed`] for bytes that are not in this coding.
+    pub fn step(&mut self, input: &[u8]) -> Result<Step, Malformed> {
         if let Self::Data(left) = *self {
             let taken = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
             let left = left - taken as u64;

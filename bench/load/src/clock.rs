@@ -1,43 +1,49 @@
-//! The monotonic clock in nanoseconds, and the timer that wakes a thread by it.
+//! The monotonic clock in nanoseconds, and the timer that wakes a thread by it; the origins use both too.
 
-use crate::failure::Failure;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io;
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
     timerfd_create, timerfd_settime,
 };
 
 /// Nanoseconds in a second.
-pub(crate) const SECOND: u64 = 1_000_000_000;
+pub const SECOND: u64 = 1_000_000_000;
 
 /// Now.
-pub(crate) fn now() -> u64 {
+pub fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * SECOND + time.tv_nsec as u64
 }
 
 /// A span of seconds in nanoseconds.
-pub(crate) fn span(seconds: f64) -> u64 {
+pub fn span(seconds: f64) -> u64 {
     (seconds * SECOND as f64).round() as u64
 }
 
 /// Wakes an epoll at a given time. A `timerfd` rather than epoll's own time-out: that one has a grain of a
 /// millisecond before Linux 5.11, and the kernel may let it run 50 us over (`PR_SET_TIMERSLACK`).
 #[derive(Debug)]
-pub(crate) struct Timer {
+pub struct Timer {
     file: OwnedFd,
     set_for: u64,
 }
 
 impl Timer {
-    pub(crate) fn new() -> Result<Self, Failure> {
-        timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)
-            .map(|file| Self { file, set_for: u64::MAX })
-            .map_err(|error| Failure::System("create a timer", error.into()))
+    /// A timer that is not set.
+    ///
+    /// # Errors
+    /// Those of the kernel, such as too many open files.
+    pub fn new() -> io::Result<Self> {
+        let file = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        Ok(Self { file, set_for: u64::MAX })
     }
 
     /// Fires at `time`, once; a time in the past fires at once.
-    pub(crate) fn set(&mut self, time: u64) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn set(&mut self, time: u64) -> io::Result<()> {
         if self.set_for == time {
             return Ok(());
         }
@@ -46,9 +52,7 @@ impl Timer {
             it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
             it_value: Timespec { tv_sec: (time / SECOND) as _, tv_nsec: (time % SECOND) as _ },
         };
-        timerfd_settime(&self.file, TimerfdTimerFlags::ABSTIME, &spec)
-            .map(drop)
-            .map_err(|error| Failure::System("set a timer", error.into()))
+        timerfd_settime(&self.file, TimerfdTimerFlags::ABSTIME, &spec).map(drop)
     }
 }
 

@@ -27,9 +27,9 @@ pub(crate) struct Head {
     pub(crate) keep_alive: bool,
 }
 
-/// Bytes that are no HTTP response; what was wrong.
+/// Bytes that are not what HTTP wants at their place; what was wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Malformed(pub(crate) &'static str);
+pub struct Malformed(pub &'static str);
 
 /// Whether a byte may stand in a header name or method (RFC 9110, section 5.6.2).
 pub(crate) fn is_token(byte: u8) -> bool {

@@ -14,8 +14,8 @@
 //! When none is idle they wait, and leave as soon as one is: the response time counts from the intended time, so that
 //! a server that stalls is charged with all that it held up (no coordinated omission).
 
-mod chunked;
-mod clock;
+pub mod chunked;
+pub mod clock;
 mod exchange;
 mod expect;
 mod failure;
@@ -34,5 +34,6 @@ mod worker;
 pub use expect::digest;
 pub use failure::Failure;
 pub use files::most_connections;
+pub use head::Malformed;
 pub use plan::{Body, Expect, Length, Plan, Request};
 pub use run::{Phase, distribution, run, run_with};

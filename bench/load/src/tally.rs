@@ -26,7 +26,8 @@ pub(crate) struct Tally {
     start: u64,
     slice: Slice,
     slice_end: u64,
-    slices: Sender<Slice>,
+    /// Gone once the thread has finished: the receiver waits for the last one to go.
+    slices: Option<Sender<Slice>>,
     pub(crate) ok: u64,
     pub(crate) failures: Failures,
     /// By status.
@@ -49,7 +50,7 @@ impl Tally {
             start,
             slice: Slice { index: 0, ok: 0, failed: 0, times: Histogram::new() },
             slice_end: start + SECOND,
-            slices,
+            slices: Some(slices),
             ok: 0,
             failures: Failures::default(),
             statuses: Box::new([0; 1000]),
@@ -111,13 +112,17 @@ impl Tally {
         let index = (now.saturating_sub(self.start) / SECOND) as usize;
         self.slice_end = self.start + (index as u64 + 1) * SECOND;
         let next = Slice { index, ok: 0, failed: 0, times: Histogram::new() };
-        // Nobody listens any more once the run is given up.
-        let _ = self.slices.send(std::mem::replace(&mut self.slice, next));
+        let full = std::mem::replace(&mut self.slice, next);
+        if let Some(slices) = &self.slices {
+            // Nobody listens any more once the run is given up.
+            let _ = slices.send(full);
+        }
     }
 
     /// The thread's last word.
     pub(crate) fn finish(mut self) -> Self {
         self.close_slice(self.slice_end);
+        self.slices = None;
         self
     }
 }

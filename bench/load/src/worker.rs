@@ -132,7 +132,7 @@ impl<'a> Worker<'a> {
     pub(crate) fn new(plan: &'a Plan, requests: &'a [Prepared], thread: u32) -> Result<Self, Failure> {
         let epoll =
             epoll::create(CreateFlags::CLOEXEC).map_err(|e| Failure::System("create an epoll", e.into()))?;
-        let timer = Timer::new()?;
+        let timer = Timer::new().map_err(|error| Failure::System("create a timer", error.into()))?;
         epoll::add(&epoll, &timer, EventData::new_u64(TIMER), EventFlags::IN | EventFlags::ET)
             .map_err(|error| Failure::System("watch a timer", error.into()))?;
         let count = share(u64::from(plan.connections), thread, plan.threads) as usize;
@@ -309,7 +309,7 @@ impl<'a> Worker<'a> {
 
     /// Waits for events, at the latest until `wake`.
     fn wait(&mut self, events: &mut Vec<Event>, wake: u64) -> Result<(), Failure> {
-        self.timer.set(wake)?;
+        self.timer.set(wake).map_err(|error| Failure::System("set a timer", error.into()))?;
         events.clear();
         match epoll::wait(&self.epoll, spare_capacity(events), None) {
             Ok(_) | Err(Errno::INTR) => Ok(()),

@@ -23,6 +23,11 @@ pub fn plain(value: f64) -> String {
     }
 }
 
+/// The number that stands behind a printed one: six significant digits, so that a page of many figures stays small.
+pub fn behind(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
 /// A whole number with commas between thousands.
 pub fn whole(value: f64) -> String {
     if value.is_finite() { thousands(&format!("{value:.0}")).replace('-', "−") } else { "–".to_owned() }
@@ -130,6 +135,13 @@ mod tests {
         ] {
             assert_eq!(plain(value), text, "{value}");
         }
+    }
+
+    #[test]
+    fn six_digits_stand_behind() {
+        assert_eq!(behind(13.0976543), 13.0977);
+        assert_eq!(behind(111_894.6), 111_895.0);
+        assert_eq!(behind(0.0), 0.0);
     }
 
     #[test]

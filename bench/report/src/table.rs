@@ -2,7 +2,7 @@
 
 use crate::figures::{Call, CellReport, Decision, DecisionRow, Metric, Ratio, Report, Row, Section, Steady};
 use crate::number;
-use tollgate_lab_record::VerdictKind;
+use tollgate_lab_record::{Summary, VerdictKind};
 
 /// A column.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -485,10 +485,15 @@ pub fn of_prices(section: &Section) -> Option<Table> {
         column("CPU µs/req added", true, 0),
         column("p99 added", true, 0),
     ];
-    let signed = |value: Option<f64>, write: &dyn Fn(f64) -> String| {
+    let signed = |value: Option<Summary>, write: &dyn Fn(f64) -> String| {
         value.map_or_else(
             || Text::new("–").tone(Tone::Faint),
-            |value| Text::new(format!("{}{}", if value > 0.0 { "+" } else { "" }, write(value))),
+            |price| {
+                let text = Text::new(signed(price.estimate, write));
+                let text =
+                    text.beside(format!("{} to {}", signed(price.low, write), signed(price.high, write)));
+                if price.low <= 0.0 && price.high >= 0.0 { text.tone(Tone::Faint) } else { text }
+            },
         )
     };
     let rows = section
@@ -507,8 +512,13 @@ pub fn of_prices(section: &Section) -> Option<Table> {
         caption: format!("{}: what features add", section.title),
         columns,
         groups: vec![Group { title: None, rows }],
-        footnotes: Vec::new(),
+        footnotes: vec!["Faint: the interval holds 0, so no price was shown.".to_owned()],
     })
+}
+
+/// A difference, with its sign.
+pub(crate) fn signed(value: f64, write: &dyn Fn(f64) -> String) -> String {
+    format!("{}{}", if value > 0.0 { "+" } else { "" }, write(value))
 }
 
 /// A table of the study's own.

@@ -200,6 +200,9 @@ fn figures(trials: &[&Trial], verdict: Option<&Verdict>) -> Option<Figures> {
         mean_us: estimate::mean(&shown),
         p50_us: estimate::percentile(&shown, 50.0),
         p99_us: estimate::percentile(&shown, 99.0),
+        p99_rounds_us: estimate::interval(
+            &good.iter().filter_map(|trial| value(trial, Metric::P99)).collect::<Vec<_>>(),
+        ),
         max_us: shown.iter().filter_map(|one| one.max_us).reduce(f64::max),
         corrected,
         p99_uncorrected_us: if corrected { estimate::percentile(&raw, 99.0) } else { None },

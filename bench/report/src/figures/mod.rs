@@ -142,6 +142,8 @@ pub struct Figures {
     pub p50_us: Option<f64>,
     /// 99th percentile, microseconds.
     pub p99_us: Option<f64>,
+    /// The rounds' 99th percentiles: a typical one with its interval, which tells how far `p99_us` may be trusted.
+    pub p99_rounds_us: Option<Summary>,
     /// Largest, microseconds.
     pub max_us: Option<f64>,
     /// Whether latency counts from the intended send time (free of coordinated omission).

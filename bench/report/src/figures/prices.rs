@@ -2,6 +2,7 @@
 
 use super::{Figures, Section};
 use serde::Serialize;
+use tollgate_lab_record::Summary;
 
 /// What one feature, or one stack of them, adds to one system.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -12,10 +13,10 @@ pub struct Price {
     pub title: String,
     /// The feature.
     pub feature: String,
-    /// Microseconds of CPU that a request costs more.
-    pub cpu_us: Option<f64>,
-    /// Microseconds that the 99th percentile grows.
-    pub p99_us: Option<f64>,
+    /// Microseconds of CPU that a request costs more, with an interval.
+    pub cpu_us: Option<Summary>,
+    /// Microseconds that the 99th percentile grows, with an interval.
+    pub p99_us: Option<Summary>,
 }
 
 /// Prices along an axis `feature`, where 0 is the plain cell, and of arms named `SYSTEM+FEATURE` beside `SYSTEM` in one
@@ -57,12 +58,43 @@ pub(super) fn of(section: &Section) -> Vec<Price> {
 }
 
 fn price(system: &str, title: &str, feature: &str, with: &Figures, without: &Figures) -> Price {
-    let cpu = |figures: &Figures| figures.cpu_us.map(|cpu| cpu.estimate);
     Price {
         system: system.to_owned(),
         title: title.to_owned(),
         feature: feature.to_owned(),
-        cpu_us: cpu(with).zip(cpu(without)).map(|(with, without)| with - without),
-        p99_us: with.p99_us.zip(without.p99_us).map(|(with, without)| with - without),
+        cpu_us: with.cpu_us.zip(without.cpu_us).map(|(with, without)| difference(with, without)),
+        p99_us: with
+            .p99_rounds_us
+            .zip(without.p99_rounds_us)
+            .map(|(with, without)| difference(with, without)),
+    }
+}
+
+/// The half-widths of independent estimates add as squares.
+fn difference(with: Summary, without: Summary) -> Summary {
+    let estimate = with.estimate - without.estimate;
+    Summary {
+        estimate,
+        low: estimate - (with.estimate - with.low).hypot(without.high - without.estimate),
+        high: estimate + (with.high - with.estimate).hypot(without.estimate - without.low),
+        rounds: with.rounds.min(without.rounds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_is_less_certain_than_either_side() {
+        let of = |estimate: f64, half: f64| Summary {
+            estimate,
+            low: estimate - half,
+            high: estimate + half,
+            rounds: 6,
+        };
+        let price = difference(of(10.0, 0.3), of(8.0, 0.4));
+        assert!((price.estimate - 2.0).abs() < 1e-12);
+        assert!((price.low - 1.5).abs() < 1e-12 && (price.high - 2.5).abs() < 1e-12, "{price:?}");
     }
 }

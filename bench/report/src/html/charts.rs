@@ -24,19 +24,20 @@ pub(super) struct Charts<'a> {
 }
 
 impl Charts<'_> {
-    /// As figures in reading order.
-    pub(super) fn draw(&self) -> Vec<Markup> {
-        let mut figures = Vec::new();
-        match self.section.axis() {
-            Some("feature") => {}
-            Some("rate") => figures.extend(self.along_rate()),
-            Some(axis) => figures.extend(self.along(axis)),
-            None => figures.extend(self.tolls()),
+    /// As figures in reading order; those of one group stand side by side.
+    pub(super) fn draw(&self) -> Vec<Vec<Markup>> {
+        let first = match self.section.axis() {
+            Some("feature") => Vec::new(),
+            Some("rate") => self.along_rate(),
+            Some(axis) => self.along(axis),
+            None => self.tolls(),
+        };
+        let mut groups = vec![first, self.prices(), self.curves(), self.traces()];
+        for group in &mut groups {
+            group.retain(|figure| !figure.0.is_empty());
         }
-        figures.extend(self.prices());
-        figures.extend(self.curves());
-        figures.extend(self.traces());
-        figures.into_iter().filter(|figure| !figure.0.is_empty()).collect()
+        groups.retain(|group| !group.is_empty());
+        groups
     }
 
     fn look(&self, system: &str) -> Look {
@@ -169,7 +170,17 @@ impl Charts<'_> {
             }
             .draw()
         };
-        let mut tail = self.series(|figures| single(figures.p99_us), number::time);
+        let tail_of = |figures: &Figures| {
+            let rounds = figures.p99_rounds_us.filter(|rounds| rounds.low < rounds.high);
+            // The figure is that of all requests; the whisker is how the rounds scatter around it.
+            figures.p99_us.map(|us| Summary {
+                estimate: us,
+                low: rounds.map_or(us, |rounds| rounds.low.min(us)),
+                high: rounds.map_or(us, |rounds| rounds.high.max(us)),
+                rounds: figures.rounds,
+            })
+        };
+        let mut tail = self.series(tail_of, number::time);
         let mut found = false;
         for series in &mut tail {
             let points: Vec<(f64, f64)> = series.points.iter().map(|point| (point.x, point.y)).collect();
@@ -264,7 +275,7 @@ impl Charts<'_> {
         let chart = |name: &str,
                      title: &str,
                      axis: &'static str,
-                     of: &dyn Fn(&crate::figures::Price) -> Option<f64>,
+                     of: &dyn Fn(&crate::figures::Price) -> Option<Summary>,
                      write: &dyn Fn(f64) -> String| {
             let mut seen = String::new();
             let bars = self
@@ -272,16 +283,22 @@ impl Charts<'_> {
                 .prices
                 .iter()
                 .filter_map(|price| {
-                    let value = of(price)?;
+                    let found = of(price)?;
+                    let value = found.estimate;
+                    let none = found.low <= 0.0 && found.high >= 0.0;
                     let heading = (price.feature != seen).then(|| price.feature.clone());
                     seen.clone_from(&price.feature);
-                    let text = format!("{}{}", if value > 0.0 { "+" } else { "" }, write(value));
+                    let text = table::signed(value, write);
                     Some(Bar {
                         system: price.system.clone(),
                         label: price.title.clone(),
                         heading,
-                        parts: vec![(COLOUR[self.look(&price.system).colour.min(COLOUR.len() - 1)], value)],
-                        whisker: None,
+                        parts: vec![(
+                            if none { PALE } else { COLOUR }
+                                [self.look(&price.system).colour.min(COLOUR.len() - 1)],
+                            value,
+                        )],
+                        whisker: (found.low < found.high).then_some((found.low, found.high)),
                         says: format!("{}, {}: {text}", price.title, price.feature),
                         value: text,
                         beside: String::new(),
@@ -292,7 +309,7 @@ impl Charts<'_> {
             Bars {
                 id: format!("{}-{name}", self.id),
                 title: title.to_owned(),
-                about: "Beside the same system without the feature.".to_owned(),
+                about: "Beside the same system without the feature. Pale: the interval holds 0, so no price was shown.".to_owned(),
                 axis,
                 key: Vec::new(),
                 bars,
@@ -485,6 +502,16 @@ impl Charts<'_> {
     }
 }
 
+const PALE: [&str; 8] = [
+    "fill pale c0",
+    "fill pale c1",
+    "fill pale c2",
+    "fill pale c3",
+    "fill pale c4",
+    "fill pale c5",
+    "fill pale c6",
+    "fill pale c7",
+];
 const COLOUR: [&str; 8] =
     ["fill c0", "fill c1", "fill c2", "fill c3", "fill c4", "fill c5", "fill c6", "fill c7"];
 

@@ -1,6 +1,7 @@
 //! The figures of the page as JSON within it, for scripts and for the test that holds the page against them.
 
 use crate::figures::{Report, Row};
+use crate::number::behind;
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Map, Value, json};
 
@@ -29,7 +30,7 @@ fn figures_of(cell: &str, row: &Row) -> Value {
     if let Some(figures) = row.figures() {
         let mut put = |name: &str, value: Option<f64>| {
             if let Some(value) = value {
-                out.insert(name.into(), json!(value));
+                out.insert(name.into(), json!(behind(value)));
             }
         };
         put("cpu_us", figures.cpu_us.map(|cpu| cpu.estimate));
@@ -53,11 +54,14 @@ fn figures_of(cell: &str, row: &Row) -> Value {
     }
     for ratio in &row.ratios {
         if let Some(ours) = ratio.ours.filter(|_| row.figures().is_some()) {
-            out.insert(format!("ratio-{}", ratio.metric.key()), json!(ours.estimate));
-            out.insert(format!("ratio-{}-interval", ratio.metric.key()), json!([ours.low, ours.high]));
+            out.insert(format!("ratio-{}", ratio.metric.key()), json!(behind(ours.estimate)));
+            out.insert(
+                format!("ratio-{}-interval", ratio.metric.key()),
+                json!([behind(ours.low), behind(ours.high)]),
+            );
         }
         if let Some(published) = ratio.published {
-            out.insert(format!("published-{}", ratio.metric.key()), json!(published));
+            out.insert(format!("published-{}", ratio.metric.key()), json!(behind(published)));
         }
     }
     Value::Object(out)

@@ -119,10 +119,10 @@ fn section_of(report: &Report, section: &Section, at: usize) -> Markup {
             @for note in &section.notes { div class="note" { (prose::blocks(note)) } }
             @if !charts.is_empty() {
                 (legend(report, section))
-                div class="charts" {
-                    @for chart in &charts { (chart) }
-                    @if let Some(fit) = table::of_scaling(section) { figure class="beside wide" { (tables::draw(&fit, false)) } }
+                @for group in &charts {
+                    div class="charts" { @for chart in group { (chart) } }
                 }
+                @if let Some(fit) = table::of_scaling(section) { div class="half" { (tables::draw(&fit, false)) } }
             }
             @if let Some(mut all) = table::of_section(report, section) {
                 ({ all.caption = format!("{}: every cell", section.title); tables::draw(&all, true) })
@@ -169,7 +169,7 @@ fn evidence(section: &Section) -> Markup {
                 summary { "Evidence behind the verdicts" }
                 ul class="evidence" {
                     @for (cell, row) in rows() {
-                        li { strong { (row.title) } ", " (cell.title) ": " em { (row.verdict_name()) } ". " (row.findings.join("; ")) "." }
+                        li { strong { (row.title) } ", " (cell.title) ": " em { (row.verdict_name()) } ". " (prose::line(&row.findings.join("; "))) "." }
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! Markdown of studies and notes as HTML. Links are written out and pictures are named: the page refers to nothing
 //! outside itself, and raw HTML stays text.
 
-use maud::{Markup, PreEscaped};
+use maud::{Markup, PreEscaped, html};
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd};
 
 /// A Markdown text as blocks of HTML.
@@ -28,9 +28,29 @@ pub(super) fn blocks(markdown: &str) -> Markup {
     PreEscaped(out)
 }
 
+/// One line of plain text in which backticks mark code.
+pub(super) fn line(text: &str) -> Markup {
+    // An odd number of backticks marks nothing.
+    if text.matches('`').count() % 2 == 1 {
+        return html! { (text) };
+    }
+    html! {
+        @for (at, part) in text.split('`').enumerate() {
+            @if at % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn backticks_mark_code_on_a_line() {
+        assert_eq!(line("thread `a<b` ran").0, "thread <code>a&lt;b</code> ran");
+        assert_eq!(line("no").0, "no");
+        assert_eq!(line("one ` only").0, "one ` only");
+    }
 
     #[test]
     fn nothing_outside_is_referred_to() {

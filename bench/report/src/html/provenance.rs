@@ -1,5 +1,6 @@
 //! How it was measured: terms, missing rows, machine, versions, configuration files, the command that runs it again.
 
+use super::prose;
 use crate::figures::Report;
 use crate::number;
 use maud::{Markup, html};
@@ -28,7 +29,7 @@ pub(super) fn terms(report: &Report) -> Markup {
                                     @if one.differences.is_empty() {
                                         td class="faint" { "none" }
                                     } @else {
-                                        td { (one.differences.join("; ")) }
+                                        td { (prose::line(&one.differences.join("; "))) }
                                     }
                                 }
                             }
@@ -62,8 +63,8 @@ pub(super) fn missing(report: &Report) -> Markup {
                     @for used in report.missing() {
                         @if let Some(why) = &used.missing {
                             li {
-                                strong { (used.title) } ": " (why.reason) "."
-                                @if !why.get.is_empty() { " To get it: " (why.get) "." }
+                                strong { (used.title) } ": " (prose::line(&why.reason)) "."
+                                @if !why.get.is_empty() { " To get it: " (prose::line(&why.get)) "." }
                             }
                         }
                     }

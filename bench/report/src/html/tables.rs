@@ -1,5 +1,7 @@
 //! Tables as HTML.
 
+use super::prose;
+use crate::number;
 use crate::table::{Table, Text, Tone};
 use maud::{Markup, html};
 
@@ -47,8 +49,8 @@ fn cell(table: &Table, row: &[Text], at: usize, text: &Text) -> Markup {
     let class = (!class.trim().is_empty()).then(|| class.trim().to_owned());
     let inner = html! {
         @if let Some(beside) = &text.beside { small class="beside" { (beside) } " " }
-        span { (text.text) }
-        @if let Some(small) = &text.small { small { (small) } }
+        span { (prose::line(&text.text)) }
+        @if let Some(small) = &text.small { small { (prose::line(small)) } }
     };
     let source = text.source.as_ref();
     html! {
@@ -60,7 +62,7 @@ fn cell(table: &Table, row: &[Text], at: usize, text: &Text) -> Markup {
                 data-cell=[source.map(|source| &source.cell)]
                 data-system=[source.map(|source| &source.system)]
                 data-figure=[source.map(|source| &source.figure)]
-                data-value=[source.map(|source| source.value)]
+                data-value=[source.map(|source| number::behind(source.value))]
                 { (inner) }
         }
     }

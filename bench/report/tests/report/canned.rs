@@ -101,8 +101,13 @@ impl Load {
     }
 
     fn closed(most: f64) -> Self {
-        Self { rate: None, most: Some(most), tool: "wrk", ..Self::open(0.0) }
+        Self { rate: None, most: Some(most), tool: "wrk", rounds: 4, ..Self::open(0.0) }
     }
+}
+
+/// Three decimals, to keep the file small.
+fn short(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
 }
 
 impl Builder {
@@ -122,8 +127,8 @@ impl Builder {
         }
         Distribution {
             count,
-            mean_us: histogram.mean_us(),
-            stdev_us: Some(histogram.stdev_us()),
+            mean_us: short(histogram.mean_us()),
+            stdev_us: Some(short(histogram.stdev_us())),
             min_us: Some(histogram.min() as f64 / 1e3),
             max_us: Some(histogram.max() as f64 / 1e3),
             percentiles: histogram
@@ -147,8 +152,10 @@ impl Builder {
         let base = if load.rate.is_some() { base } else { closed.max(base) };
         let ok = (rps * seconds) as u64;
         let noise = drift * self.dice.near_one(0.008);
-        let cost =
-            Cost { user_us: model.user * load.dear * noise, system_us: model.system * load.dear * noise };
+        let cost = Cost {
+            user_us: short(model.user * load.dear * noise),
+            system_us: short(model.system * load.dear * noise),
+        };
         let direct = model.user == 0.0;
         let stall = if load.rate.is_some() { 0.002 * model.tail } else { 0.0 };
         let response = load.rate.map(|_| self.times(base, model.tail, stall, ok, load.histograms));
@@ -164,7 +171,7 @@ impl Builder {
                         seconds: 1.0,
                         ok: (rps * warm * unrest * self.dice.near_one(0.006)) as u64,
                         failed: 0,
-                        p99_us: Some(base * 4.0 / warm),
+                        p99_us: Some(short(base * 4.0 / warm)),
                     }
                 })
                 .collect()
@@ -173,8 +180,8 @@ impl Builder {
         };
         let wall_us = seconds * 1e6;
         let target = Tree {
-            user_us: cost.user_us * ok as f64,
-            system_us: cost.system_us * ok as f64,
+            user_us: short(cost.user_us * ok as f64),
+            system_us: short(cost.system_us * ok as f64),
             threads: vec![ThreadShare { name: model.name.to_owned(), share: cost.total_us() * rps / 1e6 }],
             thread_count: u32::from(!direct),
             rss_kib: (model.rss as f64 * self.dice.near_one(0.01)) as u64,
@@ -271,7 +278,7 @@ impl Builder {
             self.lines.push(Line::Ceiling(Ceiling {
                 cell: id.clone(),
                 round,
-                rps: 118_000.0 * self.dice.near_one(0.01),
+                rps: short(118_000.0 * self.dice.near_one(0.01)),
                 generator_us: 4.1,
                 origin_us: 7.0,
                 best: None,

@@ -60,7 +60,7 @@ impl Bars {
         let left = 14.0 + (letters.max(8) as f64) * LETTER;
         let ends = self.bars.iter().flat_map(|bar| {
             let sum: f64 = bar.parts.iter().map(|(_, value)| value).sum();
-            [sum].into_iter().chain(bar.whisker.map(|(_, high)| high))
+            [sum].into_iter().chain(bar.whisker.into_iter().flat_map(|(low, high)| [low, high]))
         });
         let x = Scale::around(Kind::Linear, &ends.collect::<Vec<_>>(), left, RIGHT);
         let mut y = TOP;

@@ -1,0 +1,247 @@
+//! The answers, written out before the first request.
+
+use crate::settings::Settings;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::{Duration, UNIX_EPOCH};
+
+/// The body that every origin of the laboratory sends: so many bytes, the same on every run.
+pub fn body(bytes: usize) -> Vec<u8> {
+    b"0123456789abcdefghijklmnopqrstuvwxyz\n".iter().copied().cycle().take(bytes).collect()
+}
+
+/// Bytes of a body that stand behind the head, so that they leave with it in one call. What is longer is kept once
+/// for all kinds of answers.
+const WITH_HEAD: usize = 16 * 1024;
+
+/// What the answer says of the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// Nothing: HTTP/1.1 keeps it.
+    Kept,
+    /// `keep-alive`, to a client of HTTP/1.0 that asked for it.
+    KeptOnDemand,
+    /// `close`.
+    Closed,
+}
+
+/// An answer to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// As the settings say; the second field: to `HEAD`, so without the body.
+    Usual(Persistence, bool),
+    /// To the ready path.
+    Ready(Persistence),
+    /// The client may send the body (RFC 9110, section 10.1.1).
+    Continue,
+    /// The request is not HTTP/1.
+    Malformed,
+    /// Its head is too long.
+    HeadTooLong,
+}
+
+#[derive(Debug)]
+struct Prepared {
+    /// The head and the first [`WITH_HEAD`] bytes of the body.
+    bytes: Vec<u8>,
+    head: usize,
+    /// Where the value of `Date` stands.
+    date: Option<usize>,
+}
+
+/// Bytes of a date in the form of RFC 9110, section 5.6.7.
+const DATE: usize = 29;
+
+impl Prepared {
+    fn new(status: u16, persistence: Persistence, body: &[u8]) -> Self {
+        let mut text = format!("HTTP/1.1 {status} {}\r\nServer: tollgate-lab\r\nDate: ", reason(status));
+        let date = text.len();
+        text.extend(std::iter::repeat_n(' ', DATE));
+        text.push_str("\r\n");
+        // Neither status has a body, and 204 may not even announce one (RFC 9110, section 8.6).
+        if !matches!(status, 204 | 304) {
+            text.push_str(&format!("Content-Type: text/plain\r\nContent-Length: {}\r\n", body.len()));
+        }
+        text.push_str(match persistence {
+            Persistence::Kept => "\r\n",
+            Persistence::KeptOnDemand => "Connection: keep-alive\r\n\r\n",
+            Persistence::Closed => "Connection: close\r\n\r\n",
+        });
+        let head = text.len();
+        let mut bytes = text.into_bytes();
+        bytes.extend_from_slice(&body[..body.len().min(WITH_HEAD)]);
+        Self { bytes, head, date: Some(date) }
+    }
+}
+
+/// Seconds since 1970, as of the kernel's last tick: exact enough for a `Date` field, and cheaper to ask for.
+pub(crate) fn unix_seconds() -> u64 {
+    u64::try_from(clock_gettime(ClockId::RealtimeCoarse).tv_sec).unwrap_or(0)
+}
+
+/// All answers of one thread.
+#[derive(Debug)]
+pub(crate) struct Answers {
+    usual: [Prepared; 3],
+    ready: [Prepared; 3],
+    goes_on: Prepared,
+    malformed: Prepared,
+    head_too_long: Prepared,
+    body: Vec<u8>,
+    /// The second that the dates tell.
+    second: u64,
+}
+
+impl Answers {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        let all = [Persistence::Kept, Persistence::KeptOnDemand, Persistence::Closed];
+        let usual = body(settings.response_bytes);
+        let refusal = |status| Prepared::new(status, Persistence::Closed, b"");
+        Self {
+            usual: all.map(|persistence| Prepared::new(settings.status, persistence, &usual)),
+            ready: all.map(|persistence| Prepared::new(200, persistence, settings.ready_body.as_bytes())),
+            goes_on: Prepared { bytes: b"HTTP/1.1 100 Continue\r\n\r\n".to_vec(), head: 25, date: None },
+            malformed: refusal(400),
+            head_too_long: refusal(431),
+            body: usual,
+            second: u64::MAX,
+        }
+    }
+
+    /// Writes the time into all answers, if it has changed. An answer of which the kernel took a part that ends within
+    /// the date goes on with the new one; the field keeps its length and form.
+    pub(crate) fn set_date(&mut self, second: u64) {
+        if self.second == second {
+            return;
+        }
+        self.second = second;
+        let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(second));
+        let refusals = [&mut self.malformed, &mut self.head_too_long];
+        for prepared in self.usual.iter_mut().chain(&mut self.ready).chain(refusals) {
+            if let Some(at) = prepared.date {
+                prepared.bytes[at..at + DATE].copy_from_slice(date.as_bytes());
+            }
+        }
+    }
+
+    fn prepared(&self, answer: Answer) -> &Prepared {
+        match answer {
+            Answer::Usual(persistence, _) => &self.usual[persistence as usize],
+            Answer::Ready(persistence) => &self.ready[persistence as usize],
+            Answer::Continue => &self.goes_on,
+            Answer::Malformed => &self.malformed,
+            Answer::HeadTooLong => &self.head_too_long,
+        }
+    }
+
+    /// A piece of an answer from byte `from` on, and whether it is the last. Empty only past the end.
+    pub(crate) fn piece(&self, answer: Answer, from: usize) -> (&[u8], bool) {
+        let prepared = self.prepared(answer);
+        if let Answer::Usual(_, true) = answer {
+            return (&prepared.bytes[from.min(prepared.head)..prepared.head], true);
+        }
+        let rest = match answer {
+            Answer::Usual(..) if self.body.len() > WITH_HEAD => &self.body[WITH_HEAD..],
+            _ => &[],
+        };
+        match prepared.bytes.get(from..) {
+            Some(piece) if !piece.is_empty() => (piece, rest.is_empty()),
+            _ => (rest.get(from - prepared.bytes.len()..).unwrap_or_default(), true),
+        }
+    }
+}
+
+/// The phrase of a status in RFC 9110, section 15; for others nothing, which that section allows.
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        201 => "Created",
+        202 => "Accepted",
+        204 => "No Content",
+        301 => "Moved Permanently",
+        302 => "Found",
+        304 => "Not Modified",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        429 => "Too Many Requests",
+        431 => "Request Header Fields Too Large",
+        500 => "Internal Server Error",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Gateway Timeout",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+
+    fn answers(change: impl FnOnce(&mut Settings)) -> Answers {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut settings = Settings::new(any, any);
+        change(&mut settings);
+        let mut answers = Answers::new(&settings);
+        answers.set_date(784_111_777);
+        answers
+    }
+
+    /// All pieces, taken in steps of `step` bytes.
+    fn text(answers: &Answers, answer: Answer, step: usize) -> String {
+        let mut bytes = Vec::new();
+        loop {
+            let (piece, last) = answers.piece(answer, bytes.len());
+            let taken = piece.len().min(step);
+            bytes.extend_from_slice(&piece[..taken]);
+            if taken == piece.len() && last {
+                return String::from_utf8(bytes).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_is_what_a_client_expects() {
+        let answers = answers(|settings| settings.response_bytes = 3);
+        let head = "HTTP/1.1 200 OK\r\nServer: tollgate-lab\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\
+                    Content-Type: text/plain\r\nContent-Length: 3\r\n";
+        let usual = |persistence, to_head| text(&answers, Answer::Usual(persistence, to_head), usize::MAX);
+        assert_eq!(usual(Persistence::Kept, false), format!("{head}\r\n012"));
+        assert_eq!(usual(Persistence::Kept, true), format!("{head}\r\n"));
+        assert_eq!(
+            usual(Persistence::KeptOnDemand, false),
+            format!("{head}Connection: keep-alive\r\n\r\n012")
+        );
+        assert_eq!(usual(Persistence::Closed, false), format!("{head}Connection: close\r\n\r\n012"));
+        let ready = text(&answers, Answer::Ready(Persistence::Closed), 1);
+        assert!(ready.starts_with("HTTP/1.1 200 OK\r\n") && ready.ends_with("\r\n\r\nready"), "{ready}");
+        assert_eq!(text(&answers, Answer::Continue, 7), "HTTP/1.1 100 Continue\r\n\r\n");
+        assert!(text(&answers, Answer::HeadTooLong, 9).starts_with("HTTP/1.1 431 Request Header"));
+    }
+
+    #[test]
+    fn pieces_make_up_the_whole_whatever_their_size() {
+        for bytes in [0, 1, WITH_HEAD - 1, WITH_HEAD, WITH_HEAD + 1, 3 * WITH_HEAD] {
+            let answers = answers(|settings| settings.response_bytes = bytes);
+            let answer = Answer::Usual(Persistence::Kept, false);
+            let whole = text(&answers, answer, usize::MAX);
+            let (_, got) = whole.split_once("\r\n\r\n").unwrap();
+            assert_eq!(got.as_bytes(), body(bytes));
+            assert_eq!(text(&answers, answer, 4_099), whole);
+        }
+    }
+
+    #[test]
+    fn no_content_announces_none_and_an_unknown_status_has_no_phrase() {
+        let answer = Answer::Usual(Persistence::Kept, false);
+        let none = answers(|settings| (settings.status, settings.response_bytes) = (204, 0));
+        let none = text(&none, answer, usize::MAX);
+        assert!(
+            none.starts_with("HTTP/1.1 204 No Content\r\n") && !none.contains("Content-Length"),
+            "{none}"
+        );
+        let strange = answers(|settings| settings.status = 299);
+        assert!(text(&strange, answer, usize::MAX).starts_with("HTTP/1.1 299 \r\n"));
+    }
+}

@@ -1,0 +1,155 @@
+//! What an origin shall do.
+
+use crate::failure::Failure;
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+
+/// An origin. In JSON every field but `listen` and `control` can be left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Where it answers. Port 0: the kernel chooses, and [`crate::Origin::address`] tells.
+    pub listen: SocketAddr,
+    /// Where it tells what it counted.
+    pub control: SocketAddr,
+    /// Threads, each an event loop with a listening socket of its own. The kernel spreads connections over them by
+    /// hash, not evenly.
+    #[serde(default = "one")]
+    pub threads: u32,
+    /// Bytes of each answer's body, which is [`crate::body`] of that length.
+    #[serde(default = "two")]
+    pub response_bytes: usize,
+    /// Status of each answer.
+    #[serde(default = "ok")]
+    pub status: u16,
+    /// Milliseconds from the last byte of a request to its answer. Each answer waits for itself alone.
+    #[serde(default)]
+    pub delay_ms: u64,
+    /// A `GET` of this path is answered at once with status 200 and `ready_body`, whatever else is set.
+    #[serde(default = "ready_path")]
+    pub ready_path: String,
+    /// The body of the answer there.
+    #[serde(default = "ready_body")]
+    pub ready_body: String,
+    /// How many of the last requests' heads are kept, for `GET /recorded` on the control port.
+    #[serde(default)]
+    pub record: usize,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn two() -> usize {
+    2
+}
+
+fn ok() -> u16 {
+    200
+}
+
+fn ready_path() -> String {
+    "/tollgate-lab-ready".into()
+}
+
+fn ready_body() -> String {
+    "ready".into()
+}
+
+/// Longest body: each thread holds one in memory.
+const LONGEST_BODY: usize = 1 << 30;
+
+/// Longest delay, an hour.
+const LONGEST_DELAY_MS: u64 = 3_600_000;
+
+/// Most recorded heads; at a few hundred bytes each, some 30 MB.
+const MOST_RECORDED: usize = 100_000;
+
+impl Settings {
+    /// The defaults: one thread, two bytes, status 200, no delay, nothing recorded.
+    pub fn new(listen: SocketAddr, control: SocketAddr) -> Self {
+        Self {
+            listen,
+            control,
+            threads: one(),
+            response_bytes: two(),
+            status: ok(),
+            delay_ms: 0,
+            ready_path: ready_path(),
+            ready_body: ready_body(),
+            record: 0,
+        }
+    }
+
+    /// Looks for what cannot be.
+    ///
+    /// # Errors
+    /// [`Failure::Settings`] with the field and what it should be.
+    pub fn check(&self) -> Result<(), Failure> {
+        let wrong = |what: String| Err(Failure::Settings(what));
+        if !(1..=1024).contains(&self.threads) {
+            return wrong(format!("`threads` is {}: expected 1 to 1024", self.threads));
+        }
+        if !(200..=599).contains(&self.status) {
+            return wrong(format!("`status` is {}: expected 200 to 599", self.status));
+        }
+        if matches!(self.status, 204 | 304) && self.response_bytes != 0 {
+            return wrong(format!(
+                "`response_bytes` is {}, but an answer with status {} has no body: expected 0",
+                self.response_bytes, self.status
+            ));
+        }
+        if self.response_bytes > LONGEST_BODY {
+            return wrong(format!(
+                "`response_bytes` is {}: expected at most {LONGEST_BODY}",
+                self.response_bytes
+            ));
+        }
+        if self.delay_ms > LONGEST_DELAY_MS {
+            return wrong(format!("`delay_ms` is {}: expected at most {LONGEST_DELAY_MS}", self.delay_ms));
+        }
+        if self.record > MOST_RECORDED {
+            return wrong(format!("`record` is {}: expected at most {MOST_RECORDED}", self.record));
+        }
+        if !self.ready_path.starts_with('/') || !self.ready_path.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return wrong(format!("`ready_path` is {:?}: expected a path such as /ready", self.ready_path));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        Settings::new(any, any)
+    }
+
+    #[test]
+    fn two_addresses_are_enough_and_unknown_fields_are_told() {
+        let text = r#"{"listen":"127.0.0.1:0","control":"127.0.0.1:0"}"#;
+        assert_eq!(serde_json::from_str::<Settings>(text).unwrap(), settings());
+        let text = r#"{"listen":"127.0.0.1:0","control":"127.0.0.1:0","weather":1}"#;
+        assert!(serde_json::from_str::<Settings>(text).unwrap_err().to_string().contains("weather"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        let refused = |change: fn(&mut Settings), field: &str| {
+            let mut changed = settings();
+            change(&mut changed);
+            let text = changed.check().unwrap_err().to_string();
+            assert!(text.contains(field) && text.contains("expected"), "{text}");
+        };
+        assert!(settings().check().is_ok());
+        refused(|s| s.threads = 0, "`threads`");
+        refused(|s| s.status = 101, "`status`");
+        refused(|s| s.status = 304, "`response_bytes`");
+        refused(|s| s.response_bytes = usize::MAX, "`response_bytes`");
+        refused(|s| s.delay_ms = u64::MAX, "`delay_ms`");
+        refused(|s| s.record = usize::MAX, "`record`");
+        refused(|s| s.ready_path = "ready\r\n".into(), "`ready_path`");
+    }
+}

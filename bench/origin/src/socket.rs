@@ -1,0 +1,83 @@
+//! Listening sockets and what is accepted from them.
+
+use crate::failure::Failure;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::{self, Errno};
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, accept_with, bind, getsockname, ipproto, listen, socket_with,
+    sockopt,
+};
+use std::net::SocketAddr;
+
+/// Length of the listen queue; the kernel cuts it to `net.core.somaxconn`.
+const BACKLOG: i32 = 4096;
+
+/// A socket that listens on `address`, and the address with its port if that was 0.
+///
+/// `shared`: other sockets may listen there too (`SO_REUSEPORT`), and the kernel spreads connections over them.
+pub(crate) fn listen_on(address: SocketAddr, shared: bool) -> Result<(OwnedFd, SocketAddr), Failure> {
+    let open = || -> io::Result<(OwnedFd, SocketAddr)> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+        sockopt::set_socket_reuseaddr(&socket, true)?;
+        if shared {
+            sockopt::set_socket_reuseport(&socket, true)?;
+        }
+        // Accepted sockets inherit it, which saves a call for each.
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        bind(&socket, &address)?;
+        listen(&socket, BACKLOG)?;
+        let bound = SocketAddr::try_from(getsockname(&socket)?)?;
+        Ok((socket, bound))
+    };
+    open().map_err(|error| Failure::Listen(address, error.into()))
+}
+
+/// What came of an attempt to accept a connection.
+#[derive(Debug)]
+pub(crate) enum Accepted {
+    /// A connection.
+    Connection(OwnedFd),
+    /// None is waiting.
+    None,
+    /// One is waiting, but this process may not open more files.
+    NoRoom,
+}
+
+/// Accepts a connection, if one is waiting.
+pub(crate) fn accept(listener: impl AsFd) -> Result<Accepted, Failure> {
+    loop {
+        return match accept_with(&listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+            Ok(socket) => Ok(Accepted::Connection(socket)),
+            Err(Errno::AGAIN) => Ok(Accepted::None),
+            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => Ok(Accepted::NoRoom),
+            // The client went away while it waited, or the network told of an error of its own (accept(2)).
+            Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => continue,
+            Err(error) => Err(Failure::System("accept a connection", error.into())),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpStream;
+
+    #[test]
+    fn accepted_sockets_send_at_once() {
+        let (listener, address) = listen_on(SocketAddr::from(([127, 0, 0, 1], 0)), false).unwrap();
+        assert!(matches!(accept(&listener).unwrap(), Accepted::None));
+        let _client = TcpStream::connect(address).unwrap();
+        let Accepted::Connection(socket) = accept(&listener).unwrap() else { panic!("nothing accepted") };
+        assert!(sockopt::tcp_nodelay(&socket).unwrap());
+    }
+
+    #[test]
+    fn a_taken_address_is_named() {
+        let (_first, address) = listen_on(SocketAddr::from(([127, 0, 0, 1], 0)), false).unwrap();
+        let failure = listen_on(address, false).unwrap_err().to_string();
+        assert!(failure.contains(&address.to_string()) && failure.contains("another server"), "{failure}");
+        assert!(listen_on(address, true).is_err(), "a port is shared only if all who listen want it");
+    }
+}

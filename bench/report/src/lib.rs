@@ -1,8 +1,8 @@
 //! What a result file says, for people and for CI.
 //!
 //! [`figures`] is the one place that turns [`tollgate_lab_record::Results`] into rows and [`table`] the one that turns rows
-//! into texts; [`terminal()`], [`markdown()`] and [`html()`] only print them. [`compare`] and [`gate`] hold two result files
-//! against each other, [`capacity`] turns costs into cores.
+//! into texts; [`terminal()`], [`markdown()`] and [`html()`] only print them. [`compare()`] and [`gate()`] hold two result files
+//! against each other, [`capacity()`] turns costs into cores.
 
 pub mod capacity;
 pub mod compare;

@@ -7,8 +7,9 @@ use super::{
 use crate::estimate;
 use std::collections::{BTreeMap, BTreeSet};
 use tollgate_lab_record::{
-    Cell, Distribution, Published, Results, Status, Summary, SystemUsed, Trial, Verdict,
+    Cell, Distribution, LoadResult, Published, Results, Status, Summary, SystemUsed, Trial, Verdict, Window,
 };
+use tollgate_lab_stats::steady::{Steadiness, steady as judge};
 use tollgate_lab_stats::tie::Order;
 
 impl Report {
@@ -133,7 +134,7 @@ fn outcome(
     if let Some(missing) = used.and_then(|used| used.missing.as_ref()) {
         return Outcome::Missing { why: missing.reason.clone() };
     }
-    let trials: Vec<&Trial> = results.trials_of(&cell.id, system).collect();
+    let trials: Vec<&Trial> = results.trials_of(&cell.id, system).filter(|trial| trial.round > 0).collect();
     if let Some(verdict) = verdict.filter(|verdict| !verdict.kind.has_figures()) {
         let seen: Vec<&str> = verdict.findings.iter().map(|finding| finding.text.as_str()).collect();
         let why = if seen.is_empty() { reasons(&trials) } else { seen.join("; ") };
@@ -142,7 +143,8 @@ fn outcome(
     if trials.is_empty() {
         return Outcome::Pending;
     }
-    match figures(&trials, verdict) {
+    let steady = steady(results, &cell.id, system, verdict);
+    match figures(&trials, steady) {
         Some(figures) => Outcome::Measured(Box::new(figures)),
         None => Outcome::Void { why: reasons(&trials) },
     }
@@ -168,7 +170,7 @@ fn good<'a>(trials: &[&'a Trial]) -> Vec<&'a Trial> {
     trials.iter().copied().filter(|trial| trial.is_good() && trial.load.is_some()).collect()
 }
 
-fn figures(trials: &[&Trial], verdict: Option<&Verdict>) -> Option<Figures> {
+fn figures(trials: &[&Trial], steady: Steady) -> Option<Figures> {
     let good = good(trials);
     let loads: Vec<_> = good.iter().filter_map(|trial| trial.load.as_ref()).collect();
     let first = loads.first()?;
@@ -216,7 +218,7 @@ fn figures(trials: &[&Trial], verdict: Option<&Verdict>) -> Option<Figures> {
         upstream_peak: good.iter().map(|trial| trial.evidence.upstream.peak).max().unwrap_or(0),
         failed: loads.iter().map(|load| load.failures.total()).sum(),
         throttled,
-        steady: steady(&good, verdict),
+        steady,
     })
 }
 
@@ -224,12 +226,24 @@ fn cores(cpu_us: f64, wall_us: f64) -> Option<f64> {
     (wall_us > 0.0).then(|| cpu_us / wall_us)
 }
 
-fn steady(good: &[&Trial], verdict: Option<&Verdict>) -> Steady {
-    match verdict.and_then(|verdict| verdict.steady_after) {
-        Some(seconds) => Steady::After { seconds },
-        // The record knows "never" only as no number; without a warm-up nobody looked.
-        None if verdict.is_some() && good.iter().any(|trial| trial.warm_up > 0.0) => Steady::Never,
-        None => Steady::NotAsked,
+/// The trace of a warm-up: a trial before the first round, which is no measurement.
+fn warm_up<'a>(results: &'a Results, cell: &'a str, system: &'a str) -> Option<&'a LoadResult> {
+    let mut traces = results.trials_of(cell, system).filter(|trial| trial.round == 0);
+    traces.find_map(|trial| trial.load.as_ref()).filter(|load| !load.windows.is_empty())
+}
+
+/// When a system was steady: as the verdict tells, else judged from its warm-up.
+fn steady(results: &Results, cell: &str, system: &str, verdict: Option<&Verdict>) -> Steady {
+    if let Some(seconds) = verdict.and_then(|verdict| verdict.steady_after) {
+        return Steady::After { seconds };
+    }
+    let Some(load) = warm_up(results, cell, system) else { return Steady::NotAsked };
+    // The last window of a run may be a sliver.
+    let windows: Vec<&Window> = load.windows.iter().filter(|window| window.seconds > 0.5).collect();
+    let rates: Vec<f64> = windows.iter().map(|window| window.ok as f64 / window.seconds).collect();
+    match judge(&rates) {
+        Steadiness::From(at) => Steady::After { seconds: windows.get(at).map_or(0.0, |window| window.start) },
+        Steadiness::Never { .. } => Steady::Never,
     }
 }
 
@@ -349,21 +363,15 @@ fn compared_by(section: &Section) -> Vec<Metric> {
 
 fn by_cell<T>(
     results: &Results,
-    of: impl Fn(&str, &[&Trial], Option<&Verdict>) -> Option<T>,
+    of: impl Fn(&Results, &Cell, &str) -> Option<T>,
 ) -> BTreeMap<String, Vec<T>> {
     let mut all = BTreeMap::new();
     for cell in &results.cells {
-        let found: Vec<T> = cell
-            .systems
-            .iter()
-            .filter_map(|system| {
-                let verdict = results.verdict_of(&cell.id, system);
-                if verdict.is_some_and(|verdict| !verdict.kind.has_figures()) {
-                    return None;
-                }
-                of(system, &good(&results.trials_of(&cell.id, system).collect::<Vec<_>>()), verdict)
-            })
-            .collect();
+        let stands = |system: &&String| {
+            results.verdict_of(&cell.id, system).is_none_or(|verdict| verdict.kind.has_figures())
+        };
+        let found: Vec<T> =
+            cell.systems.iter().filter(stands).filter_map(|system| of(results, cell, system)).collect();
         if !found.is_empty() {
             all.insert(cell.id.clone(), found);
         }
@@ -371,7 +379,8 @@ fn by_cell<T>(
     all
 }
 
-fn curve(system: &str, good: &[&Trial], _: Option<&Verdict>) -> Option<Curve> {
+fn curve(results: &Results, cell: &Cell, system: &str) -> Option<Curve> {
+    let good = good(&results.trials_of(&cell.id, system).collect::<Vec<_>>());
     let loads = || good.iter().filter_map(|trial| trial.load.as_ref());
     let corrected: Vec<&Distribution> = loads().filter_map(|load| load.response_time.as_ref()).collect();
     let raw: Vec<&Distribution> = loads().filter_map(|load| load.service_time.as_ref()).collect();
@@ -383,11 +392,10 @@ fn curve(system: &str, good: &[&Trial], _: Option<&Verdict>) -> Option<Curve> {
     (!curve.corrected.is_empty() || !curve.uncorrected.is_empty()).then_some(curve)
 }
 
-fn trace(system: &str, good: &[&Trial], verdict: Option<&Verdict>) -> Option<Trace> {
-    let first = good.iter().find(|trial| trial.load.as_ref().is_some_and(|load| load.windows.len() > 2))?;
+fn trace(results: &Results, cell: &Cell, system: &str) -> Option<Trace> {
     Some(Trace {
         system: system.to_owned(),
-        windows: first.load.as_ref()?.windows.clone(),
-        steady: steady(good, verdict),
+        windows: warm_up(results, &cell.id, system)?.windows.clone(),
+        steady: steady(results, &cell.id, system, results.verdict_of(&cell.id, system)),
     })
 }

@@ -335,12 +335,12 @@ pub struct OwnTable {
     pub rows: Vec<Vec<String>>,
 }
 
-/// A run by the second.
+/// A warm-up by the second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Trace {
     /// [`SystemUsed::name`].
     pub system: String,
-    /// Windows of its first good round.
+    /// Its windows.
     pub windows: Vec<Window>,
     /// When it was steady.
     pub steady: Steady,
@@ -380,7 +380,7 @@ pub struct Report {
     pub decision: Option<Decision>,
     /// Percentile curves of a cell, by its id.
     pub curves: BTreeMap<String, Vec<Curve>>,
-    /// Runs by the second, by the cell's id.
+    /// Warm-ups by the second, by the cell's id.
     pub traces: BTreeMap<String, Vec<Trace>>,
     /// Tools that produced the load, with versions.
     pub tools: Vec<(String, String)>,

@@ -33,6 +33,29 @@ fn complaints(output: &Output) -> Vec<String> {
     log.lines().filter(of_page).map(str::to_owned).collect()
 }
 
+/// Writes down, once the page has loaded, what it asked for beside itself.
+const WITNESS: &str = "<script id=\"witness\">addEventListener('load', () => { document.documentElement.dataset.asked = \
+    performance.getEntriesByType('resource').map((one) => one.name).join(' ') })</script>";
+
+/// What the page asked for, told by [`WITNESS`].
+fn asked(dom: &str) -> String {
+    let told = Regex::new(r#"<html[^>]* data-asked="([^"]*)""#).unwrap();
+    let told = told.captures(dom).unwrap_or_else(|| panic!("the witness is silent: {:.400}", dom));
+    told[1].to_owned()
+}
+
+/// The tests below rely on it: a page that complains, or asks for something outside, is seen to.
+#[test]
+fn what_a_page_does_wrong_is_noticed() {
+    let page = page(&format!(
+        "<!doctype html><html><title>x</title><script>console.error('oh')</script>\
+         <script src='http://example.invalid/x.js'></script>{WITNESS}</html>"
+    ));
+    let output = chromium(&page.folder, &page.file, &["--dump-dom".to_owned()]);
+    assert!(complaints(&output).join(" ").contains("oh"), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(asked(&String::from_utf8_lossy(&output.stdout)), "http://example.invalid/x.js");
+}
+
 struct Page {
     _folder: tempfile::TempDir,
     folder: PathBuf,
@@ -47,7 +70,7 @@ fn page(text: &str) -> Page {
 }
 
 fn rendered(text: &str) -> String {
-    let page = page(text);
+    let page = page(&text.replace("</body>", &format!("{WITNESS}</body>")));
     let output = chromium(&page.folder, &page.file, &["--dump-dom".to_owned()]);
     assert!(
         output.status.success(),
@@ -56,7 +79,9 @@ fn rendered(text: &str) -> String {
         String::from_utf8_lossy(&output.stderr)
     );
     assert_eq!(complaints(&output), Vec::<String>::new());
-    String::from_utf8(output.stdout).unwrap()
+    let dom = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(asked(&dom), "", "the page asked for something beside itself");
+    dom
 }
 
 type Key = (String, String, String);

@@ -160,24 +160,6 @@ impl Builder {
         let stall = if load.rate.is_some() { 0.002 * model.tail } else { 0.0 };
         let response = load.rate.map(|_| self.times(base, model.tail, stall, ok, load.histograms));
         let service = self.times(base * 0.97, model.tail, stall * 0.12, ok, load.histograms);
-        let windows = if load.windows && round == 1 {
-            let slow = if model.name == "caddy" { 7.0 } else { 1.2 + model.tail };
-            (0..20u32)
-                .map(|second| {
-                    let warm = 1.0 - 0.55 * (-f64::from(second) / slow).exp();
-                    let unrest = if model.name == "envoy-contour" && second % 4 == 0 { 0.78 } else { 1.0 };
-                    Window {
-                        start: f64::from(second),
-                        seconds: 1.0,
-                        ok: (rps * warm * unrest * self.dice.near_one(0.006)) as u64,
-                        failed: 0,
-                        p99_us: Some(short(base * 4.0 / warm)),
-                    }
-                })
-                .collect()
-        } else {
-            Vec::new()
-        };
         let wall_us = seconds * 1e6;
         let target = Tree {
             user_us: short(cost.user_us * ok as f64),
@@ -216,7 +198,7 @@ impl Builder {
                 response_time: response,
                 service_time: Some(service),
                 send_lag: None,
-                windows,
+                windows: Vec::new(),
             }),
             evidence: Evidence {
                 wall_us,
@@ -236,19 +218,37 @@ impl Builder {
                 ..Evidence::default()
             },
             cost: (!direct).then_some(cost),
-            warm_up: if load.windows { 20.0 } else { 2.0 },
+            warm_up: 2.0,
             status: Status::Good,
         })));
     }
 
-    fn verdict(
-        &mut self,
-        cell: &str,
-        system: &str,
-        kind: VerdictKind,
-        findings: &[&str],
-        steady: Option<f64>,
-    ) {
+    /// The trace of a warm-up, as a trial that is none.
+    fn warm_up(&mut self, cell: &str, system: &str) {
+        let model = of(system);
+        let most = 1e6 / (model.user + model.system).max(9.0);
+        let slow = if model.name == "caddy" { 9.0 } else { 0.6 * model.tail };
+        let windows: Vec<Window> = (0..40u32)
+            .map(|second| {
+                let warm = 1.0 - 0.55 * (-f64::from(second) / slow).exp();
+                let unrest = if model.name == "envoy-contour" && second % 4 == 0 { 0.7 } else { 1.0 };
+                let ok = (most * warm * unrest * self.dice.near_one(0.006)) as u64;
+                Window { start: f64::from(second), seconds: 1.0, ok, failed: 0, p99_us: None }
+            })
+            .collect();
+        let ok = windows.iter().map(|window| window.ok).sum();
+        self.trial(cell, system, 0, 0, &Load::closed(most), 1.0);
+        if let Some(Line::Trial(trial)) = self.lines.last_mut() {
+            trial.status = Status::Bad { reason: "a trace of the warm-up, not a measurement".into() };
+            trial.cost = None;
+            trial.evidence = Evidence::default();
+            if let Some(load) = &mut trial.load {
+                (load.windows, load.ok, load.seconds) = (windows, ok, 40.0);
+            }
+        }
+    }
+
+    fn verdict(&mut self, cell: &str, system: &str, kind: VerdictKind, findings: &[&str]) {
         let control =
             (system == "nginx").then_some(Summary { estimate: 1.003, low: 0.991, high: 1.014, rounds: 6 });
         self.lines.push(Line::Verdict(Verdict {
@@ -258,7 +258,7 @@ impl Builder {
             findings: findings.iter().map(|text| Finding { text: (*text).to_owned() }).collect(),
             control: control.or(Some(Summary { estimate: 0.998, low: 0.986, high: 1.012, rounds: 6 })),
             ratios: BTreeMap::new(),
-            steady_after: steady,
+            steady_after: None,
         }));
     }
 
@@ -273,6 +273,9 @@ impl Builder {
         self.lines.push(Line::Cell(cell));
         let rounds =
             systems.iter().filter_map(|system| load_of(system)).map(|load| load.rounds).max().unwrap_or(0);
+        for system in systems.iter().filter(|system| load_of(system).is_some_and(|load| load.windows)) {
+            self.warm_up(&id, system);
+        }
         for round in 1..=rounds {
             let drift = self.dice.near_one(0.015);
             self.lines.push(Line::Ceiling(Ceiling {
@@ -290,12 +293,9 @@ impl Builder {
             }
         }
         for system in &systems {
-            if let Some(load) = load_of(system) {
+            if load_of(system).is_some() {
                 let (kind, findings) = judge(system);
-                let steady =
-                    load.windows.then_some(of(system).tail * 2.4).filter(|_| system != "envoy-contour");
-                let steady = if load.windows { steady } else { Some(1.0) };
-                self.verdict(&id, system, kind, &findings, steady);
+                self.verdict(&id, system, kind, &findings);
             }
         }
     }

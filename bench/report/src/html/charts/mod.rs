@@ -1,0 +1,56 @@
+//! Which charts a section gets, and what stands in them.
+
+mod axis;
+mod distribution;
+mod prices;
+mod toll;
+
+use super::chart::Look;
+use super::chart::lines::Series;
+use crate::figures::{CellReport, Report, Section};
+use maud::Markup;
+use std::collections::BTreeMap;
+
+/// All charts of a section.
+pub(super) struct Charts<'a> {
+    pub(super) report: &'a Report,
+    pub(super) section: &'a Section,
+    /// Prefix of ids, unique on the page.
+    pub(super) id: String,
+}
+
+impl Charts<'_> {
+    /// As figures in reading order; those of one group stand side by side.
+    pub(super) fn draw(&self) -> Vec<Vec<Markup>> {
+        let first = match self.section.axis() {
+            Some("feature") => Vec::new(),
+            Some("rate") => self.along_rate(),
+            Some(axis) => self.along(axis),
+            None => self.tolls(),
+        };
+        let mut groups = vec![first, self.prices(), self.curves(), self.traces()];
+        for group in &mut groups {
+            group.retain(|figure| !figure.0.is_empty());
+        }
+        groups.retain(|group| !group.is_empty());
+        groups
+    }
+
+    fn look(&self, system: &str) -> Look {
+        let names: Vec<String> = self.report.systems.iter().map(|used| used.name.clone()).collect();
+        Look::of(system, &names)
+    }
+
+    /// The cell of this section whose raw data is drawn: the decision table's when it is here, else the first that has any.
+    fn drawn_cell<'a, T>(&self, all: &'a BTreeMap<String, Vec<T>>) -> Option<(&CellReport, &'a Vec<T>)> {
+        let decided = self.report.decision.as_ref().map(|decision| decision.cell.as_str());
+        let here = || self.section.cells.iter().filter(|cell| all.contains_key(&cell.id));
+        let cell = here().find(|cell| Some(cell.id.as_str()) == decided).or_else(|| here().next())?;
+        Some((cell, &all[&cell.id]))
+    }
+}
+
+/// Largest x of all points.
+fn ends(series: &[Series]) -> f64 {
+    series.iter().flat_map(|series| &series.points).map(|point| point.x).fold(0.0, f64::max)
+}

@@ -1,0 +1,120 @@
+//! Tables of what follows from figures, and of a study's own.
+
+use super::{Group, Table, Text, Tone, column};
+use crate::figures::{Section, Steady};
+use crate::number;
+use tollgate_lab_record::Summary;
+
+/// A section's scaling with workers; `None` where it does not vary them.
+pub fn of_scaling(section: &Section) -> Option<Table> {
+    if section.scaling.is_empty() {
+        return None;
+    }
+    let columns = vec![
+        column("System", false, 0),
+        column("req/s a further worker", true, 0),
+        column("R²", true, 2),
+        column("Largest residual", true, 3),
+        column("Efficiency at most workers", true, 0),
+    ];
+    let percent = |share: f64| format!("{} %", number::plain(share * 100.0));
+    let rows = section
+        .scaling
+        .iter()
+        .map(|one| {
+            vec![
+                Text::new(&one.title),
+                Text::new(number::whole(one.slope)),
+                Text::new(format!("{:.3}", one.r_squared)),
+                Text::new(percent(one.residual)),
+                Text::new(one.efficiency.map_or_else(|| "–".to_owned(), percent)),
+            ]
+        })
+        .collect();
+    Some(Table {
+        caption: format!("{}: fit along workers", section.title),
+        columns,
+        groups: vec![Group { title: None, rows }],
+        footnotes: vec!["Efficiency: requests/s of W workers over W times those of one.".to_owned()],
+    })
+}
+
+/// A section's feature prices; `None` where it has none.
+pub fn of_prices(section: &Section) -> Option<Table> {
+    if section.prices.is_empty() {
+        return None;
+    }
+    let columns = vec![
+        column("Feature", false, 0),
+        column("System", false, 0),
+        column("CPU µs/req added", true, 0),
+        column("p99 added", true, 0),
+    ];
+    let signed = |value: Option<Summary>, write: &dyn Fn(f64) -> String| {
+        value.map_or_else(
+            || Text::new("–").tone(Tone::Faint),
+            |price| {
+                let text = Text::new(signed(price.estimate, write));
+                let text =
+                    text.beside(format!("{} to {}", signed(price.low, write), signed(price.high, write)));
+                if price.low <= 0.0 && price.high >= 0.0 { text.tone(Tone::Faint) } else { text }
+            },
+        )
+    };
+    let rows = section
+        .prices
+        .iter()
+        .map(|price| {
+            vec![
+                Text::new(&price.feature),
+                Text::new(&price.title),
+                signed(price.cpu_us, &number::plain),
+                signed(price.p99_us, &number::time),
+            ]
+        })
+        .collect();
+    Some(Table {
+        caption: format!("{}: what features add", section.title),
+        columns,
+        groups: vec![Group { title: None, rows }],
+        footnotes: vec!["Faint: the interval holds 0, so no price was shown.".to_owned()],
+    })
+}
+
+/// A difference, with its sign.
+pub(crate) fn signed(value: f64, write: &dyn Fn(f64) -> String) -> String {
+    format!("{}{}", if value > 0.0 { "+" } else { "" }, write(value))
+}
+
+/// A table of the study's own.
+pub fn of_own(caption: &str, own: &crate::figures::OwnTable) -> Table {
+    let is_number = |at: usize| {
+        let mut texts =
+            own.rows.iter().filter_map(|row| row.get(at)).filter(|text| !text.is_empty()).peekable();
+        texts.peek().is_some()
+            && texts.all(|text| text.starts_with(|c: char| c.is_ascii_digit() || c == '–' || c == '-'))
+    };
+    Table {
+        caption: caption.to_owned(),
+        columns: own
+            .head
+            .iter()
+            .enumerate()
+            .map(|(at, head)| column(head, at > 0 && is_number(at), 0))
+            .collect(),
+        groups: vec![Group {
+            title: None,
+            rows: own.rows.iter().map(|row| row.iter().map(Text::new).collect()).collect(),
+        }],
+        footnotes: Vec::new(),
+    }
+}
+
+/// When a system was steady, in words; `None` when nobody asked.
+pub fn steady(steady: Steady) -> Option<String> {
+    match steady {
+        Steady::After { seconds } => Some(format!("steady after {}", number::duration(seconds))),
+        Steady::Never => Some("never steady".to_owned()),
+        Steady::NotAsked => None,
+    }
+}

@@ -1,0 +1,164 @@
+//! A section's tables: the figures that decide, and the others.
+
+use super::{Group, Place, Table, Text, Tone, column, reason, verdict};
+use crate::figures::{CellReport, Metric, Report, Row, Section};
+use crate::number;
+
+/// A section's table: its cells one below the other, a row for each system. `None` for a section without cells.
+pub fn of_section(report: &Report, section: &Section) -> Option<Table> {
+    if section.cells.is_empty() {
+        return None;
+    }
+    let baseline = report.baseline.as_ref();
+    let measured = || section.cells.iter().flat_map(|cell| &cell.rows).filter_map(Row::figures);
+    let has_cost = measured().any(|figures| figures.cpu_us.is_some());
+    let published = |metric: Metric| {
+        section.cells.iter().flat_map(|cell| &cell.rows).any(|row| {
+            row.ratio(metric).is_some_and(|ratio| ratio.published.is_some_and(|value| value != 1.0))
+        })
+    };
+    let mut columns = vec![column("System", false, 0)];
+    if has_cost {
+        columns.push(column("CPU µs/req", true, 0));
+        columns.push(column("user + system", true, 5));
+    }
+    columns.extend([column("req/s", true, 0), column("p50", true, 4), column("p99", true, 0)]);
+    if has_cost {
+        columns.push(column("Memory", true, 3));
+    }
+    if let Some((_, title)) = baseline {
+        for metric in &section.compared_by {
+            columns.push(column(format!("{} ÷ {title}", metric.title()), true, 0));
+            if published(*metric) {
+                columns.push(column(format!("{} ÷ {title}, published", metric.title()), true, 1));
+            }
+        }
+    }
+    columns.push(column("Limited by", false, 0));
+    let row_of = |cell: &CellReport, row: &Row| {
+        let place = Place { cell: &cell.id, system: &row.system };
+        let mut texts = vec![Text::new(&row.title)];
+        let Some(figures) = row.figures() else {
+            texts.push(reason(row, &row.why_not().unwrap_or_default(), columns.len() - 1));
+            return texts;
+        };
+        if has_cost {
+            let own_rate = figures.cpu_us.is_some() && cell.offered.is_none();
+            let cost = place.number("cpu_us", figures.cpu_us.map(|cpu| cpu.estimate), number::plain);
+            texts.push(if own_rate {
+                Text { text: format!("{}*", cost.text), ..cost }.tone(Tone::Faint)
+            } else {
+                cost
+            });
+            let parts = figures.user_us.zip(figures.system_us);
+            texts.push(parts.map_or_else(
+                || Text::new("–").tone(Tone::Faint),
+                |(user, system)| {
+                    Text::new(format!("{} + {}", number::plain(user), number::plain(system)))
+                        .tone(Tone::Faint)
+                },
+            ));
+        }
+        texts.push(place.number("rps", Some(figures.rps.estimate), number::whole));
+        texts.push(place.number("p50_us", figures.p50_us, number::time));
+        let mark = if figures.corrected { "" } else { "†" };
+        texts.push(place.number("p99_us", figures.p99_us, |us| format!("{}{mark}", number::time(us))));
+        if has_cost {
+            texts.push(place.number("memory_kib", figures.memory_kib, number::memory));
+        }
+        if let Some((name, _)) = baseline {
+            for metric in &section.compared_by {
+                texts.push(place.ratio(row.ratio(*metric), &row.system == name));
+                if published(*metric) {
+                    let theirs = row.ratio(*metric).and_then(|ratio| ratio.published);
+                    texts.push(place.number(&format!("published-{}", metric.key()), theirs, number::ratio));
+                }
+            }
+        }
+        texts.push(verdict(row));
+        texts
+    };
+    let groups = section
+        .cells
+        .iter()
+        .map(|cell| Group {
+            title: Some(cell.title.clone()),
+            rows: cell.rows.iter().map(|row| row_of(cell, row)).collect(),
+        })
+        .collect();
+    let mut footnotes = Vec::new();
+    if has_cost && section.cells.iter().any(|cell| cell.offered.is_none()) {
+        footnotes.push(
+            "* at the system's own rate: busy systems batch and look cheaper, so these costs do not compare."
+                .to_owned(),
+        );
+    }
+    if measured().any(|figures| figures.p99_us.is_some() && !figures.corrected) {
+        footnotes.push(
+            "† from the real send time: a generator that waits for an answer does not see the requests it held back."
+                .to_owned(),
+        );
+    }
+    let fewest = measured().map(|figures| figures.rounds).min().unwrap_or(0);
+    if baseline.is_some() && (2..6).contains(&fewest) {
+        footnotes.push(format!(
+            "Rows of {fewest} rounds: their intervals hold the truth in {} % of such studies, not in 95 %.",
+            number::plain(crate::estimate::level(fewest) * 100.0)
+        ));
+    }
+    Some(Table { caption: section.title.clone(), columns, groups, footnotes })
+}
+
+/// The section's other figures, a row for each system that has any: mean and largest latency, the uncorrected percentile, cores of
+/// system and origin, connections, failures, time held back by a quota. `None` for a section without figures.
+pub fn of_more(section: &Section) -> Option<Table> {
+    let columns = vec![
+        column("System", false, 0),
+        column("Rounds", true, 6),
+        column("Mean", true, 0),
+        column("Max", true, 0),
+        column("p99 uncorrected", true, 4),
+        column("System cores", true, 0),
+        column("req/s a core", true, 0),
+        column("Origin cores", true, 2),
+        column("Most connections to the origin", true, 3),
+        column("Failed", true, 0),
+        column("Held back by quota", true, 5),
+    ];
+    let row_of = |cell: &CellReport, row: &Row| {
+        let figures = row.figures()?;
+        let place = Place { cell: &cell.id, system: &row.system };
+        let cores = |cores: f64| format!("{cores:.2}");
+        let a_core = figures.cores.map(|cores| figures.rps.estimate / cores);
+        Some(vec![
+            Text::new(&row.title),
+            Text::new(figures.rounds.to_string()),
+            place.number("mean_us", figures.mean_us, number::time),
+            place.number("max_us", figures.max_us, number::time),
+            place.number("p99_uncorrected_us", figures.p99_uncorrected_us, number::time),
+            place.number("cores", figures.cores, cores),
+            place.number("rps_a_core", a_core, number::whole),
+            place.number("origin_cores", Some(figures.origin_cores), cores),
+            place.number("upstream_peak", Some(figures.upstream_peak as f64), number::whole),
+            place.number("failed", Some(figures.failed as f64), number::whole),
+            place.number("throttled", figures.throttled, |share| {
+                format!("{} %", number::plain(share * 100.0))
+            }),
+        ])
+    };
+    let groups: Vec<Group> = section
+        .cells
+        .iter()
+        .map(|cell| Group {
+            title: Some(cell.title.clone()),
+            rows: cell.rows.iter().filter_map(|row| row_of(cell, row)).collect(),
+        })
+        .filter(|group: &Group| !group.rows.is_empty())
+        .collect();
+    (!groups.is_empty()).then(|| Table {
+        caption: format!("{}: more figures", section.title),
+        columns,
+        groups,
+        footnotes: Vec::new(),
+    })
+}

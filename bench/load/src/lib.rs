@@ -28,6 +28,7 @@ mod response;
 mod run;
 mod slot;
 mod socket;
+mod spin;
 mod tally;
 mod worker;
 

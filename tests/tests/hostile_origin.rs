@@ -239,9 +239,10 @@ fn an_answer_that_comes_before_the_request() {
         assert!(origin.connections() <= 2 * i, "connections are tried without end");
     }
     // What was left over answered nobody: no connection carried two requests.
-    let mut carried: Vec<usize> = origin.requests().iter().map(|request| request.connection).collect();
-    carried.dedup();
-    assert_eq!(carried.len(), origin.count(), "{carried:?}");
+    // (The list is read once: a request may reach the origin after its eager answer reached the client.)
+    let carried: Vec<usize> = origin.requests().iter().map(|request| request.connection).collect();
+    let different: std::collections::BTreeSet<&usize> = carried.iter().collect();
+    assert_eq!(different.len(), carried.len(), "{carried:?}");
 }
 
 #[test]

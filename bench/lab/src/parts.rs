@@ -29,12 +29,12 @@ pub fn load(file: &Path) -> Result<(), String> {
 
 /// `tollgate bench origin SETTINGS`.
 pub fn origin(file: &Path) -> Result<(), String> {
-    let _ : serde_json::Value = read(file)?; Err("soon".into())
+    tollgate_lab_origin::serve(&read(file)?).map(|_| ()).map_err(|failure| failure.to_string())
 }
 
 /// `tollgate bench relay SETTINGS`.
 pub fn relay(file: &Path) -> Result<(), String> {
-    let _ : serde_json::Value = read(file)?; Err("soon".into())
+    tollgate_lab_origin::relay(&read(file)?).map(|_| ()).map_err(|failure| failure.to_string())
 }
 
 fn read<T: serde::de::DeserializeOwned>(file: &Path) -> Result<T, String> {

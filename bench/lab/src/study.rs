@@ -68,6 +68,9 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
         earlier,
     };
     session.run().map_err(|failure| failure.to_string())?;
+    for line in tollgate_lab_analysis::analyse(&study, &load_results(&out)?) {
+        session.line(&line).map_err(|failure| failure.to_string())?;
+    }
     session.end(begun.elapsed().as_secs_f64(), false).map_err(|failure| failure.to_string())?;
     let results = load_results(&out)?;
     crate::reports::show(&results)?;

@@ -259,6 +259,29 @@ mod tests {
     }
 
     #[test]
+    fn statuses_come_back_from_within_a_line() {
+        let text = r#"{"tool":"t","tool_version":"","command":[],"threads":1,"connections":1,"keep_alive":true,
+            "model":{"kind":"closed"},"verification":"full","seconds":1.0,"sent":null,"ok":5,"failures":{},
+            "statuses":{"200":5},"body_bytes":null,"connections_opened":null,"response_time":null,"service_time":null,
+            "send_lag":null,"windows":[]}"#;
+        let load: crate::LoadResult = serde_json::from_str(text).unwrap();
+        let trial = crate::Trial {
+            cell: "1-1".into(),
+            system: "s".into(),
+            round: 1,
+            turn: 1,
+            at: 0.0,
+            load: Some(load),
+            evidence: crate::Evidence::default(),
+            cost: None,
+            warm_up: 0.0,
+            status: crate::Status::Good,
+        };
+        let results = read(&file(&[header(), Line::Trial(Box::new(trial.clone()))])[..]).unwrap();
+        assert_eq!(results.trials, [trial]);
+    }
+
+    #[test]
     fn a_cut_last_line_is_left_out_and_a_cut_line_before_is_an_error() {
         let whole = file(&[header(), note("kept"), note("cut")]);
         let results = read(&whole[..whole.len() - 9]).unwrap();

@@ -1,7 +1,7 @@
 //! What a load generator saw, in one form for every tool.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::BTreeMap;
 
 /// How requests were offered.
@@ -153,6 +153,7 @@ pub struct LoadResult {
     /// The others.
     pub failures: Failures,
     /// Responses by status; empty where the tool does not say.
+    #[serde(deserialize_with = "by_status")]
     pub statuses: BTreeMap<u16, u64>,
     /// Bytes of response bodies, where the tool counts them.
     pub body_bytes: Option<u64>,
@@ -167,6 +168,16 @@ pub struct LoadResult {
     pub send_lag: Option<Distribution>,
     /// The run by the second, where the tool tells it.
     pub windows: Vec<Window>,
+}
+
+/// Reads a map whose keys are numbers. JSON keys are texts, and within a tagged enum serde no longer knows that they came
+/// from JSON, so it would refuse them.
+fn by_status<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<u16, u64>, D::Error> {
+    let texts = BTreeMap::<String, u64>::deserialize(from)?;
+    let number = |text: String| {
+        text.parse().map_err(|_| de::Error::custom(format!("expected a status such as 200, found {text:?}")))
+    };
+    texts.into_iter().map(|(status, count)| Ok((number(status)?, count))).collect()
 }
 
 impl LoadResult {

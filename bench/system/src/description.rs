@@ -56,6 +56,9 @@ pub struct Description {
     /// What differs from the others although the settings are alike.
     #[serde(default)]
     pub equal_terms: Vec<String>,
+    /// How it reads its files again; `None` when it has to be started anew.
+    #[serde(default)]
+    pub reload: Option<Reload>,
     #[serde(default)]
     pub(crate) install: Option<InstallRule>,
     #[serde(default)]
@@ -104,6 +107,29 @@ pub(crate) struct StartRule {
     pub env: BTreeMap<String, Text>,
     #[serde(default)]
     pub directory: Option<Text>,
+}
+
+/// How a system reads its files again.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reload {
+    /// Upon this signal to its first process.
+    pub signal: ReloadSignal,
+    /// Only when it was started with these options.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+}
+
+/// A signal that makes a system read its files again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum ReloadSignal {
+    /// SIGHUP.
+    Hup,
+    /// SIGUSR1.
+    Usr1,
+    /// SIGUSR2.
+    Usr2,
 }
 
 /// A choice of one system: the first value is the default.

@@ -57,7 +57,7 @@ impl Scope {
 pub fn run(extent: Extent, options: &Options) -> Result<(), Failure> {
     let began = Instant::now();
     let scope = Scope::of(extent, options.cells.as_deref())?;
-    let (rounds, seconds) = if extent == Extent::Full { (7, 3.0) } else { (5, 2.2) };
+    let (rounds, seconds) = if extent == Extent::Full { (11, 1.0) } else { (9, 1.0) };
     let settings = Settings {
         rounds: options.rounds.map_or(rounds, usize::from),
         seconds: options.seconds.unwrap_or(seconds),

@@ -3,7 +3,8 @@
 //! The way of a trial: [`ground`] has cores and folders; [`fleet`] starts an [`origin`] and every [`target`], an
 //! [`arm`] of the study each; [`schedule`] says whose turn it is; [`warm`] warms up; [`measure`] lets the [`generator`]
 //! work and reads what everybody used; [`verdict`] says who was at a limit; [`summary`] sums a cell up. [`run`] holds it
-//! together and writes each line of the result as soon as it is known.
+//! together and writes each line of the result as soon as it is known. [`received`] checks that terms are equal, [`search`]
+//! finds the generator's best, [`runtime_route`] adds a route while traffic flows.
 
 pub mod arm;
 pub mod failure;
@@ -12,8 +13,11 @@ pub mod generator;
 pub mod ground;
 pub mod measure;
 pub mod origin;
+pub mod received;
 pub mod run;
+pub mod runtime_route;
 pub mod schedule;
+pub mod search;
 pub mod server;
 pub mod summary;
 pub mod target;

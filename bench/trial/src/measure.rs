@@ -116,9 +116,9 @@ fn attempt(
         (load, ended) = (result, end);
     } else {
         let mut run = Run::start(ground, settings, aim, seconds)?;
-        run.until(MEASURING, || count(&mut tallies))?;
+        run.until(MEASURING, settings.warm_up(), || count(&mut tallies))?;
         before = Reading::take(target, Some(run.id()));
-        run.until(MEASURED, || count(&mut tallies))?;
+        run.until(MEASURED, seconds, || count(&mut tallies))?;
         after = Reading::take(target, Some(run.id()));
         tallies.iter_mut().for_each(|tally| {
             tally.read();

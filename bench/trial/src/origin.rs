@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use tollgate_lab_meter::cgroup::Quota;
 use tollgate_lab_meter::child::Launch;
 use tollgate_lab_meter::ports::free_ports;
+use tollgate_lab_origin::body;
 use tollgate_lab_study::{OriginKind, Settings};
 
 /// Asked for to learn whether a system is ready, whatever status the study wants.
@@ -25,6 +26,9 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 
 /// nginx reads a directive's word into a buffer of 4 KiB (`NGX_CONF_BUFFER`), so longer bodies come from a file.
 const LONGEST_WORD: usize = 4_000;
+
+/// Heads of the last requests that the built-in origin keeps.
+const RECORDED: usize = 16;
 
 /// One origin, or several that are alike.
 #[derive(Debug)]
@@ -45,11 +49,6 @@ pub struct Counted {
     pub connections: u64,
     /// Requests read.
     pub requests: u64,
-}
-
-/// The body that every origin sends: so many bytes, the same on every run.
-pub fn body(bytes: usize) -> Vec<u8> {
-    b"0123456789abcdefghijklmnopqrstuvwxyz\n".iter().copied().cycle().take(bytes).collect()
 }
 
 impl Origin {
@@ -126,6 +125,11 @@ impl Origin {
         self.servers.iter().map(Server::id).collect()
     }
 
+    /// Where the first built-in origin tells what it recorded.
+    pub fn control_port(&self) -> u16 {
+        self.status_ports.first().copied().unwrap_or_default()
+    }
+
     /// Lets them stand still.
     pub fn pause(&mut self) {
         self.servers.iter_mut().for_each(Server::pause);
@@ -199,17 +203,17 @@ fn nginx(folder: &Path, ports: &[u16], settings: &Settings, file_limit: u64) -> 
 /// The laboratory's own origin, which counts on its second port.
 fn builtin(ground: &Ground, folder: &Path, ports: &[u16], settings: &Settings) -> Result<Launch<'static>, Failure> {
     let file = folder.join("origin.json");
-    let text = serde_json::json!({
-        "listen": format!("127.0.0.1:{}", ports[0]),
-        "control": format!("127.0.0.1:{}", ports[1]),
-        "threads": settings.origin_workers(),
-        "response_bytes": settings.response_body(),
-        "status": settings.origin_status(),
-        "delay_ms": settings.origin_delay_ms.unwrap_or(0),
-        "ready_path": READY_PATH,
-        "ready_body": String::from_utf8_lossy(READY_BODY),
-    });
-    fs::write(&file, text.to_string()).map_err(|error| Failure::of(file.display(), error))?;
+    let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+    let mut origin = tollgate_lab_origin::Settings::new(address(ports[0]), address(ports[1]));
+    origin.threads = settings.origin_workers();
+    origin.response_bytes = settings.response_body();
+    origin.status = settings.origin_status();
+    origin.delay_ms = settings.origin_delay_ms.unwrap_or(0);
+    origin.ready_path = READY_PATH.to_owned();
+    origin.ready_body = String::from_utf8_lossy(READY_BODY).into_owned();
+    origin.record = RECORDED;
+    let text = serde_json::to_vec(&origin).map_err(|error| Failure::of("the origin's settings", error))?;
+    fs::write(&file, text).map_err(|error| Failure::of(file.display(), error))?;
     Ok(Launch::new(&ground.exe).arguments(["origin".as_ref(), file.as_os_str()]))
 }
 
@@ -250,12 +254,5 @@ mod tests {
         let page = b"HTTP/1.1 200 OK\r\n\r\nActive connections: 2 \nserver accepts handled requests\n 11 11 42 \nReading: 0\n";
         assert_eq!(nginx_status(page), Some(Counted { connections: 11, requests: 42 }));
         assert_eq!(nginx_status(b"HTTP/1.1 404 Not Found\r\n\r\n"), None);
-    }
-
-    #[test]
-    fn bodies_have_their_length_and_no_quote() {
-        assert_eq!(body(2), b"01");
-        let long = body(4_000);
-        assert!(long.len() == 4_000 && !long.contains(&b'"') && !long.contains(&b'$') && !long.contains(&b'\\'));
     }
 }

@@ -6,8 +6,10 @@ use crate::fleet::{Fleet, Slot};
 use crate::generator::{Aim, Run, plan as load_plan};
 use crate::ground::Ground;
 use crate::measure::{Measured, measure};
-use crate::origin::body;
+use crate::received::probe;
+use crate::runtime_route::add_route;
 use crate::schedule::{Turn, left, order};
+use crate::search::search;
 use crate::summary::{Attributed, verdicts};
 use crate::target::Target;
 use crate::verdict::{Facts, attribute};
@@ -15,11 +17,12 @@ use crate::warm::warm;
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::time::Instant;
+use tollgate_lab_origin::body;
 use tollgate_lab_meter::process::Snapshot;
 use tollgate_lab_record::{
     Ceiling, Evidence, FORMAT, Header, Line, LoadModel, Missing, Results, Status, SystemUsed, Trial, append,
 };
-use tollgate_lab_study::{CEILING_SECONDS, Plan, PlannedCell, Settings, Study};
+use tollgate_lab_study::{Analysis, CEILING_SECONDS, Plan, PlannedCell, Settings, Study};
 
 /// Bytes of a response's head, about, for the limit of a slow link.
 const HEAD_BYTES: f64 = 240.0;
@@ -64,7 +67,9 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         if self.earlier.is_none() {
             self.header()?;
         }
+        self.probe()?;
         let mut fleet: Option<Fleet> = None;
+        let mut section = String::new();
         let mut told: BTreeSet<String> =
             self.earlier.iter().flat_map(|earlier| &earlier.systems).map(|system| system.name.clone()).collect();
         let all: usize = self.plan.cells.iter().map(|cell| turns_of(self.study, cell)).sum();
@@ -96,13 +101,94 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                 fleet = Some(self.start(&arms, planned, &mut told)?);
             }
             if let Some(fleet) = fleet.as_mut() {
+                if section != planned.cell.section {
+                    section.clone_from(&planned.cell.section);
+                    self.search(fleet, planned)?;
+                }
                 self.cell(fleet, planned, &arms, made, begun, (done, all))?;
             }
             done += turns;
         }
         drop(fleet);
-        for text in &self.study.notes {
-            append_line(&mut self.out, &Line::Note { section: String::new(), text: text.clone() })?;
+        self.add_routes()?;
+        if self.earlier.is_none() {
+            for text in &self.study.notes {
+                append_line(&mut self.out, &Line::Note { section: String::new(), text: text.clone() })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the origin receives from each system, asked once a study with the settings of its first cell.
+    fn probe(&mut self) -> Result<(), Failure> {
+        let Some(planned) = self.plan.cells.first() else { return Ok(()) };
+        if self.earlier.as_ref().is_some_and(|earlier| !earlier.received.is_empty()) {
+            return Ok(());
+        }
+        let mut names: Vec<&String> = Vec::new();
+        for name in self.plan.cells.iter().flat_map(|planned| &planned.cell.systems) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        self.progress.say("asking what the origin receives from each system");
+        let arms: Vec<Arm> = names.iter().map(|name| Arm::of(self.study, name)).collect();
+        for received in probe(self.ground, &arms, &planned.settings)? {
+            append_line(&mut self.out, &Line::Received(received))?;
+        }
+        Ok(())
+    }
+
+    /// The generator's own best, where the study asks for it before a section.
+    fn search(&mut self, fleet: &Fleet, planned: &PlannedCell) -> Result<(), Failure> {
+        for analysis in &self.study.analyses {
+            if let Analysis::GeneratorSearch { section, threads, connections, seconds } = analysis
+                && section == &planned.cell.section
+            {
+                self.progress.say("searching the generator's best threads and connections");
+                for line in search(self.ground, fleet, planned, threads, connections, *seconds)? {
+                    append_line(&mut self.out, &line)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Routes added at run time, where the study asks for it.
+    fn add_routes(&mut self) -> Result<(), Failure> {
+        for analysis in &self.study.analyses {
+            let Analysis::RuntimeRoute { systems, routes, rate, times } = analysis else { continue };
+            let mut rows = Vec::new();
+            for system in systems {
+                for routes in routes {
+                    self.progress.say(&format!("{system}: a route added to {routes} under load"));
+                    rows.push(match add_route(self.ground, system, *routes, *rate, *times) {
+                        Ok(added) => vec![
+                            system.clone(),
+                            routes.to_string(),
+                            added.median().map_or_else(|| "-".into(), |ms| format!("{ms:.1}")),
+                            added.milliseconds.iter().map(|ms| format!("{ms:.0}")).collect::<Vec<_>>().join(", "),
+                            format!("{} of {}", added.failed, added.requests),
+                            format!("{:.1}", added.p99_ms),
+                        ],
+                        Err(failure) => {
+                            let mut row = vec![system.clone(), routes.to_string(), failure.0];
+                            row.resize(6, String::new());
+                            row
+                        }
+                    });
+                }
+            }
+            let head = [
+                "system",
+                "routes before",
+                "ms until the new route answers (median)",
+                "each time",
+                "requests that failed meanwhile",
+                "worst p99 meanwhile, ms",
+            ];
+            let section = "A route added at run time".to_owned();
+            append_line(&mut self.out, &Line::Table { section, head: head.map(str::to_owned).to_vec(), rows })?;
         }
         Ok(())
     }

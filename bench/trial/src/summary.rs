@@ -4,12 +4,13 @@ use crate::arm::CONTROL;
 use std::collections::BTreeMap;
 use tollgate_lab_record::{Finding, Status, Summary, Trial, Verdict, VerdictKind};
 use tollgate_lab_stats::bootstrap::Bootstrap;
+use tollgate_lab_stats::median::median;
 use tollgate_lab_stats::paired::ratio;
 
 /// Figures that ratios are made of.
 pub const FIGURES: [&str; 5] = ["cpu", "rps", "mean", "p50", "p99"];
 
-/// The pair of peers that the gateway is held against; in each round the better of them counts.
+/// The pair of peers that the gateway is held against.
 const PEERS: [&str; 2] = ["nginx", "haproxy"];
 
 /// What the ratio to the better of the peers is called.
@@ -30,27 +31,10 @@ pub fn figure(trial: &Trial, name: &str) -> Option<f64> {
 
 /// The ratio of two systems' figures over the rounds in which both are good.
 pub fn compare(trials: &[&Trial], a: &str, b: &str, name: &str, seed: u64) -> Option<Summary> {
-    pairs(trials, a, |round| of(trials, b, round, name), name, seed)
-}
-
-fn of(trials: &[&Trial], system: &str, round: u32, name: &str) -> Option<f64> {
-    trials
-        .iter()
-        .find(|trial| trial.system == system && trial.round == round && trial.is_good())
-        .and_then(|trial| figure(trial, name))
-}
-
-fn pairs(
-    trials: &[&Trial],
-    a: &str,
-    other: impl Fn(u32) -> Option<f64>,
-    name: &str,
-    seed: u64,
-) -> Option<Summary> {
     let rounds: Vec<(f64, f64)> = trials
         .iter()
         .filter(|trial| trial.system == a && trial.is_good())
-        .filter_map(|trial| Some((figure(trial, name)?, other(trial.round)?)))
+        .filter_map(|trial| Some((figure(trial, name)?, of(trials, b, trial.round, name)?)))
         .filter(|(a, b)| *a > 0.0 && *b > 0.0)
         .collect();
     let interval = ratio(&rounds, &Bootstrap { seed, ..Bootstrap::default() }).ok()?;
@@ -62,11 +46,26 @@ fn pairs(
     })
 }
 
-/// The better of the peers in a round: the lower cost and latency, the higher rate.
-fn better_peer(trials: &[&Trial], round: u32, name: &str) -> Option<f64> {
-    let both: Option<Vec<f64>> = PEERS.iter().map(|peer| of(trials, peer, round, name)).collect();
-    let both = both?;
-    Some(if name == "rps" { both[0].max(both[1]) } else { both[0].min(both[1]) })
+fn of(trials: &[&Trial], system: &str, round: u32, name: &str) -> Option<f64> {
+    trials
+        .iter()
+        .find(|trial| trial.system == system && trial.round == round && trial.is_good())
+        .and_then(|trial| figure(trial, name))
+}
+
+/// The better of the peers: the lower median cost or latency, the higher median rate. Found over the run and not in each
+/// round: the better of two disturbed figures is good by luck, and the ratio to it would grow with the machine's noise.
+fn better_peer(trials: &[&Trial], name: &str) -> Option<&'static str> {
+    let typical = |peer: &str| {
+        let figures: Vec<f64> = trials
+            .iter()
+            .filter(|trial| trial.system == peer && trial.is_good() && trial.round > 0)
+            .filter_map(|trial| figure(trial, name))
+            .collect();
+        median(&figures)
+    };
+    let (first, second) = (typical(PEERS[0])?, typical(PEERS[1])?);
+    Some(if (name == "rps") == (first >= second) { PEERS[0] } else { PEERS[1] })
 }
 
 /// A trial's attribution, kept until the cell is summed up.
@@ -102,7 +101,8 @@ pub fn verdicts(
                 }
                 if !PEERS.contains(&system.as_str()) {
                     for name in FIGURES {
-                        let better = pairs(trials, system, |round| better_peer(trials, round, name), name, seed);
+                        let better = better_peer(trials, name)
+                            .and_then(|peer| compare(trials, system, peer, name, seed));
                         ratios.extend(better.map(|summary| (format!("{name}/{BETTER_PEER}"), summary)));
                     }
                 }

@@ -2,22 +2,29 @@
 
 use crate::arm::Arm;
 use crate::failure::Failure;
-use crate::ground::Ground;
+use crate::ground::{Ground, tail};
 use crate::origin::{Origin, READY_BODY, READY_PATH};
 use crate::server::Server;
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tollgate_lab_meter::cgroup::Quota;
 use tollgate_lab_meter::child::Launch;
 use tollgate_lab_meter::ports::free_ports;
+use tollgate_lab_origin::Link;
 use tollgate_lab_record::{Missing, RenderedFile, SystemUsed};
-use tollgate_lab_study::Settings;
+use tollgate_lab_study::{Relay, Settings};
 use tollgate_lab_system::ready::{Probe, wait};
 use tollgate_lab_system::{Address, Feature, Setting, Status, System, Upstream, VirtualHost};
 
 /// Longest configuration that is written down; that of 10,000 routes is cut here.
 const LONGEST_FILE: usize = 16 * 1024;
+
+/// How long the slow link may take to start.
+const RELAY_LIMIT: Duration = Duration::from_secs(5);
 
 /// A system that runs. Dropped, it ends, then its quota.
 #[derive(Debug)]
@@ -31,7 +38,11 @@ pub struct Target {
     /// What is behind it.
     pub origin: Rc<std::cell::RefCell<Origin>>,
     servers: Vec<Server>,
+    /// The slow link in front of it, when the study puts one there.
+    relay: Option<Server>,
     quota: Option<Quota>,
+    /// What it was rendered from; none for a direct run.
+    pub setting: Option<Setting>,
     /// Whether the origin is inside this system's quota.
     pub beside: bool,
 }
@@ -114,6 +125,7 @@ impl Target {
         };
         let mut behind = origin.borrow().ports.clone();
         let mut servers = Vec::new();
+        let mut last = None;
         let links = if system.is_direct() { 0 } else { settings.chain() };
         for link in 0..links {
             let setting = setting(ground, arm, settings, &behind, clients)?;
@@ -152,19 +164,31 @@ impl Target {
                 }
             }
             behind = vec![setting.listen.port];
+            last = Some(setting);
         }
-        let port = *behind.first().ok_or_else(|| Failure("the settings ask for no origin".into()))?;
-        let mut unasked = BTreeSet::new();
-        if links > 0 {
-            unasked = system.unasked(&setting(ground, arm, settings, &behind, clients)?);
-        }
+        let mut port = *behind.first().ok_or_else(|| Failure("the settings ask for no origin".into()))?;
+        let relay = settings.relay.map(|link| relay(ground, &link, &mut port)).transpose()?;
+        let unasked = last.as_ref().map(|setting| system.unasked(setting)).unwrap_or_default();
         used.terms.extend(unasked.iter().map(|feature| format!("does {} although not asked to", feature.name())));
-        Ok(Self { name: arm.name.clone(), port, used, origin, servers, quota, beside })
+        Ok(Self { name: arm.name.clone(), port, used, origin, servers, relay, quota, setting: last, beside })
     }
 
     /// Process ids of the system; none for a direct run.
     pub fn ids(&self) -> Vec<u32> {
         self.servers.iter().map(Server::id).collect()
+    }
+
+    /// Asks it to read its files again.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn reload(&self, signal: Signal) -> Result<(), Failure> {
+        for server in &self.servers {
+            let pid = i32::try_from(server.id()).ok().and_then(Pid::from_raw);
+            let pid = pid.ok_or_else(|| Failure("no such process".into()))?;
+            kill_process(pid, signal).map_err(|error| Failure::of("sending the signal to reload", error))?;
+        }
+        Ok(())
     }
 
     /// Its quota.
@@ -174,7 +198,7 @@ impl Target {
 
     /// Lets it stand still, and its own origin with it.
     pub fn pause(&mut self) {
-        self.servers.iter_mut().for_each(Server::pause);
+        self.servers.iter_mut().chain(&mut self.relay).for_each(Server::pause);
         if self.beside {
             self.origin.borrow_mut().pause();
         }
@@ -182,7 +206,7 @@ impl Target {
 
     /// Lets it go on.
     pub fn resume(&mut self) {
-        self.servers.iter_mut().for_each(Server::resume);
+        self.servers.iter_mut().chain(&mut self.relay).for_each(Server::resume);
         self.origin.borrow_mut().resume();
     }
 
@@ -198,6 +222,38 @@ impl Target {
         }
         Ok(None)
     }
+}
+
+/// Puts a slow link in front of `port`, which becomes the link's.
+fn relay(ground: &Ground, settings: &Relay, port: &mut u16) -> Result<Server, Failure> {
+    let own = free_ports(1)?[0];
+    let folder = ground.folder("relay")?;
+    let file = folder.join("link.json");
+    let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+    let link = Link {
+        listen: address(own),
+        to: address(*port),
+        round_trip_ms: settings.round_trip_ms,
+        bytes_per_second: settings.bytes_per_second,
+    };
+    let text = serde_json::to_vec(&link).map_err(|error| Failure::of("the link's settings", error))?;
+    fs::write(&file, text).map_err(|error| Failure::of(file.display(), error))?;
+    let output = folder.join("output.log");
+    let group = Launch::new(&ground.exe)
+        .arguments(["relay".as_ref(), file.as_os_str()])
+        .cores(&[ground.cores.load])
+        .output(&output, &output)
+        .start()?;
+    let mut server = Server::new(group);
+    let begun = Instant::now();
+    while TcpStream::connect(address(own)).is_err() {
+        if server.ended()?.is_some() || begun.elapsed() > RELAY_LIMIT {
+            return Err(Failure(format!("the slow link did not start: {}", tail(&output, 4))));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    *port = own;
+    Ok(server)
 }
 
 fn setting(

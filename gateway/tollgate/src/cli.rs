@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
@@ -53,6 +54,16 @@ pub enum Command {
     /// Everything listens on this machine only, and is gone when it ends.
     #[command(after_long_help = DEMO)]
     Demo(Addresses),
+    /// Measure the toll of this and other gateways, side by side.
+    ///
+    /// The laboratory is a program of its own, `tollgate-lab`, looked for beside this one and on PATH.
+    /// `tollgate bench --help` lists what it can do.
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Bench {
+        /// Handed to the laboratory as they are.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
+        arguments: Vec<OsString>,
+    },
     /// Print the JSON Schema of the configuration, from which editors complete and check.
     #[command(after_long_help = SCHEMA)]
     Schema,
@@ -112,6 +123,7 @@ Examples:
   tollgate check tollgate.yaml                 is the file good?
   tollgate explain tollgate.yaml GET /v1/x     where would this request go, and why?
   tollgate run tollgate.yaml                   serve
+  tollgate bench run quick                     what does it cost, beside nginx and HAProxy?
 
 The smallest useful file:
   listen: 127.0.0.1:8080

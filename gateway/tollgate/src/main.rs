@@ -1,5 +1,6 @@
 //! The gateway's binary: command line, start, signals, reload, drain. The only place that wires the parts.
 
+mod bench;
 mod check;
 mod cli;
 mod compiled;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Command::Check { files } => check::check(&files),
         Command::Explain(question) => explain::explain(&question),
         Command::Demo(addresses) => demo::demo(&addresses),
+        Command::Bench { arguments } => bench::bench(&arguments),
         Command::Schema => pages::schema(),
         Command::Reference => pages::reference(),
         Command::Completions { shell } => pages::completions(shell),

@@ -1,0 +1,178 @@
+//! Equal terms, checked: what the origin receives from each system for one and the same request.
+//!
+//! Each system is started once more, in front of an origin that records; it gets a handful of requests on one connection.
+//! What reaches the origin is compared with what was sent and with the other systems.
+
+use crate::arm::Arm;
+use crate::failure::Failure;
+use crate::generator::{Aim, Run, plan};
+use crate::ground::Ground;
+use crate::origin::{Origin, get};
+use crate::target::Target;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use tollgate_lab_load::Length;
+use tollgate_lab_record::Received;
+use tollgate_lab_study::{OriginKind, Settings};
+
+/// Requests of a probe.
+const REQUESTS: u64 = 8;
+
+/// Probes the systems with the settings of a cell. Systems that cannot be started are left out: the study says so itself.
+///
+/// # Errors
+/// When the recording origin does not start.
+pub fn probe(ground: &Ground, arms: &[Arm], settings: &Settings) -> Result<Vec<Received>, Failure> {
+    let settings = Settings {
+        origin: Some(OriginKind::Builtin),
+        origins: Some(1),
+        origin_delay_ms: None,
+        origin_quota: None,
+        origin_beside_target: None,
+        quota: None,
+        memory_mib: None,
+        tool: None,
+        relay: None,
+        rate: None,
+        connections: Some(1),
+        threads: Some(1),
+        requests: Some(REQUESTS),
+        warm_up: Some(0.0),
+        cold: None,
+        ..settings.clone()
+    };
+    let mut all = Vec::new();
+    for arm in arms {
+        let origin = Origin::start(ground, &settings, &[ground.cores.load], None)?;
+        let control = origin.control_port();
+        let body = origin.body.clone();
+        let own = arm.settings(&settings);
+        let Ok(target) = Target::start(ground, arm, &own, Some(Rc::new(RefCell::new(origin))), 64) else {
+            continue;
+        };
+        let before = target.origin.borrow().counted().unwrap_or_default();
+        let aim = Aim { port: target.port, body: &body, status: settings.origin_status() };
+        let mut plan = plan(&own, aim, 5.0, None);
+        plan.length = Length::Requests(REQUESTS);
+        Run::builtin(ground, &plan)?.finish(|| ())?;
+        let after = target.origin.borrow().counted().unwrap_or_default();
+        let counted = target.origin.borrow().between(before, after);
+        let answer = get(control, "/recorded").map_err(|error| Failure::of("the recording origin", error))?;
+        if let Some((version, headers)) = last_request(&answer) {
+            all.push(Received {
+                system: arm.name.clone(),
+                version,
+                headers,
+                connections: counted.connections,
+                requests: counted.requests,
+                differences: Vec::new(),
+            });
+        }
+    }
+    compare(&mut all);
+    Ok(all)
+}
+
+/// The version and header lines of the last recorded request.
+fn last_request(answer: &[u8]) -> Option<(String, Vec<(String, String)>)> {
+    let text = String::from_utf8_lossy(answer);
+    let list: serde_json::Value = serde_json::from_str(&text[text.find("\r\n\r\n")? + 4..]).ok()?;
+    let last = list.as_array()?.last()?;
+    let version = last.get("version")?.as_str()?.to_owned();
+    let headers = last
+        .get("headers")?
+        .as_array()?
+        .iter()
+        .filter_map(|pair| Some((pair.get(0)?.as_str()?.to_owned(), pair.get(1)?.as_str()?.to_owned())))
+        .collect();
+    Some((version, headers))
+}
+
+/// Says for each system how what it sends differs from a direct request, and which headers only some systems send.
+fn compare(all: &mut [Received]) {
+    let names = |received: &Received| -> BTreeSet<String> {
+        received.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect()
+    };
+    let direct = all.iter().find(|received| received.system == "direct").map(&names).unwrap_or_default();
+    let mut senders: BTreeMap<String, usize> = BTreeMap::new();
+    for received in all.iter().filter(|received| received.system != "direct") {
+        for name in names(received) {
+            *senders.entry(name).or_default() += 1;
+        }
+    }
+    let gateways = all.iter().filter(|received| received.system != "direct").count();
+    for received in all.iter_mut().filter(|received| received.system != "direct") {
+        let own = names(received);
+        let mut differences = Vec::new();
+        for name in own.difference(&direct) {
+            let others = senders.get(name).copied().unwrap_or(0);
+            if others < gateways {
+                differences.push(format!("adds {name} ({others} of {gateways} do)"));
+            }
+        }
+        for name in direct.difference(&own) {
+            differences.push(format!("does not pass {name} on"));
+        }
+        for (name, others) in &senders {
+            if *others + 1 == gateways && !own.contains(name) && !direct.contains(name) {
+                differences.push(format!("does not add {name}, which all others add"));
+            }
+        }
+        if received.version != "HTTP/1.1" {
+            differences.push(format!("speaks {} to the origin", received.version));
+        }
+        if received.connections > 2 {
+            differences.push(format!(
+                "opened {} connections for {} requests on one client connection",
+                received.connections, received.requests
+            ));
+        }
+        received.differences = differences;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn received(system: &str, version: &str, connections: u64, names: &[&str]) -> Received {
+        Received {
+            system: system.into(),
+            version: version.into(),
+            headers: names.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect(),
+            connections,
+            requests: 8,
+            differences: vec![],
+        }
+    }
+
+    #[test]
+    fn differences_are_told_and_what_all_add_is_none() {
+        let mut all = [
+            received("direct", "HTTP/1.1", 1, &["Host", "Accept"]),
+            received("a", "HTTP/1.1", 1, &["Host", "Accept", "X-Forwarded-For"]),
+            received("b", "HTTP/1.1", 1, &["host", "accept", "x-forwarded-for", "Via"]),
+            received("c", "HTTP/1.0", 8, &["Host", "X-Forwarded-For"]),
+        ];
+        compare(&mut all);
+        assert!(all[1].differences.is_empty(), "{:?}", all[1].differences);
+        assert_eq!(all[2].differences, ["adds via (1 of 3 do)"]);
+        assert_eq!(
+            all[3].differences,
+            [
+                "does not pass accept on",
+                "speaks HTTP/1.0 to the origin",
+                "opened 8 connections for 8 requests on one client connection"
+            ]
+        );
+    }
+
+    #[test]
+    fn recordings_are_read() {
+        let answer = b"HTTP/1.1 200 OK\r\n\r\n[{\"connection\":1,\"version\":\"HTTP/1.1\",\"headers\":[[\"Host\",\"a\"]]}]";
+        let (version, headers) = last_request(answer).unwrap();
+        assert_eq!((version.as_str(), headers), ("HTTP/1.1", vec![("Host".to_owned(), "a".to_owned())]));
+        assert!(last_request(b"HTTP/1.1 404 Not Found\r\n\r\n").is_none());
+    }
+}

@@ -1,0 +1,69 @@
+//! Before a study: which threads and connections let the generator send the most, straight to the origin. A generator at
+//! its own limit hides every gateway; the first founding report searched for it by hand.
+
+use crate::failure::Failure;
+use crate::fleet::Fleet;
+use crate::generator::{Aim, Run};
+use crate::ground::Ground;
+use tollgate_lab_record::Line;
+use tollgate_lab_study::{PlannedCell, Settings};
+
+/// Tries every pair and returns a table with a row each, and a note that names the best.
+///
+/// # Errors
+/// When the generator fails.
+pub fn search(
+    ground: &Ground,
+    fleet: &Fleet,
+    planned: &PlannedCell,
+    threads: &[u32],
+    connections: &[u32],
+    seconds: f64,
+) -> Result<Vec<Line>, Failure> {
+    let Some(origin) = fleet.origin() else { return Ok(Vec::new()) };
+    origin.borrow_mut().resume();
+    let port = origin.borrow().ports[0];
+    let body = origin.borrow().body.clone();
+    let aim = Aim { port, body: &body, status: planned.settings.origin_status() };
+    let mut rows = Vec::new();
+    let mut best: Option<(f64, u32, u32)> = None;
+    for threads in threads {
+        for each in connections {
+            let settings = Settings {
+                threads: Some(*threads),
+                connections: Some(each * threads),
+                rate: None,
+                relay: None,
+                requests: None,
+                ..planned.settings.clone()
+            };
+            let (load, ended) = Run::start(ground, &settings, aim, seconds)?.finish(|| ())?;
+            let rps = load.rps();
+            let us = (ended.user_us + ended.system_us) as f64 / load.ok.max(1) as f64;
+            rows.push(vec![
+                threads.to_string(),
+                load.connections.to_string(),
+                format!("{rps:.0}"),
+                format!("{us:.1}"),
+                load.failures.total().to_string(),
+            ]);
+            if load.failures.total() == 0 && best.is_none_or(|(most, ..)| rps > most) {
+                best = Some((rps, *threads, load.connections));
+            }
+        }
+    }
+    let head = ["threads", "connections", "requests/s, direct", "generator us a request", "failed"];
+    let section = planned.cell.section.clone();
+    let text = match best {
+        Some((rps, threads, connections)) => format!(
+            "The generator ({}) reaches most, {rps:.0} requests/s straight to the origin, with {threads} thread(s) and \
+             {connections} connections.",
+            planned.settings.tool()
+        ),
+        None => "The generator failed with every setting that was tried.".to_owned(),
+    };
+    Ok(vec![
+        Line::Table { section: section.clone(), head: head.map(str::to_owned).to_vec(), rows },
+        Line::Note { section, text },
+    ])
+}

@@ -1,0 +1,21 @@
+//! `tollgate bench`: hands over to the laboratory, which is a program of its own, so that the gateway carries none of it.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+/// The laboratory's program.
+const LAB: &str = "tollgate-lab";
+
+/// Becomes the laboratory; returns only when it cannot be started.
+pub fn bench(arguments: &[OsString]) -> ExitCode {
+    let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(LAB)));
+    let program = beside.filter(|file| file.is_file()).unwrap_or_else(|| PathBuf::from(LAB));
+    let error = Command::new(&program).args(arguments).exec();
+    eprintln!(
+        "tollgate: the laboratory `{LAB}` was found neither beside this program nor on PATH ({error}). \
+         To build it: cargo build --release -p tollgate-lab"
+    );
+    ExitCode::FAILURE
+}

@@ -1,4 +1,4 @@
-//! The control port: what the origin counted. One request a connection, one after the other.
+//! The control port: what the origin counted and what arrived. One request a connection, one after the other.
 
 use crate::failure::Failure;
 use crate::head::{Line, end, split};
@@ -64,6 +64,11 @@ fn answer(shared: &Shared, head: &[u8]) -> (&'static str, String) {
     };
     let json = match (method, target) {
         (b"GET", b"/counters") => serde_json::to_string(&shared.counters()),
+        (b"GET", b"/recorded") => serde_json::to_string(&shared.recorder.all()),
+        (b"POST", b"/reset") => {
+            shared.reset();
+            Ok("{}".into())
+        }
         _ => return ("404 Not Found", "{}".into()),
     };
     match json {

@@ -77,7 +77,7 @@ impl Worker {
             let slot = &mut self.slots[at];
             let (shared, number) = (&self.shared, slot.number);
             let read = slot.reader.read(&self.buffer[from..count], &mut self.heads, |head| {
-                shared.saw(number, head);
+                shared.recorder.keep(number, head);
             });
             match read {
                 Ok(Read::More) => break,

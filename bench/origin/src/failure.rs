@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-/// Why an origin could not run. What goes wrong with single connections ends these and nothing else.
+/// Why an origin or a relay could not run. What goes wrong with single connections ends these and nothing else.
 #[derive(Debug)]
 pub enum Failure {
     /// The settings ask for something that cannot be.
@@ -25,7 +25,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Settings(what) => write!(f, "origin settings: {what}"),
+            Self::Settings(what) => write!(f, "settings: {what}"),
             Self::Listen(address, error) => {
                 write!(f, "cannot listen on {address}: {error}; is another server there?")
             }

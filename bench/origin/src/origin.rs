@@ -4,20 +4,16 @@ use crate::control;
 use crate::counters::{Counters, Tally};
 use crate::failure::Failure;
 use crate::files::raise_limit;
-use crate::settings::Settings;
+use crate::recorded::{Recorded, Recorder};
+use crate::settings::{MILLISECOND, Settings};
 use crate::socket::listen_on;
+use crate::threads::Threads;
 use crate::worker::Worker;
-use rustix::event::{EventfdFlags, eventfd};
 use rustix::fd::OwnedFd;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::{Builder, JoinHandle};
-
-/// Nanoseconds in a millisecond.
-const MILLISECOND: u64 = 1_000_000;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What the threads of an origin share.
 #[derive(Debug)]
@@ -27,23 +23,39 @@ pub(crate) struct Shared {
     pub(crate) tallies: Vec<Tally>,
     /// Connections so far, for their numbers.
     pub(crate) connections: AtomicU64,
+    pub(crate) recorder: Recorder,
+    /// When the script of stalls began; 0 while it has not.
+    begun: AtomicU64,
     /// Readable when all threads shall end.
-    pub(crate) stop: OwnedFd,
+    pub(crate) stop: Arc<OwnedFd>,
 }
 
 impl Shared {
     /// Whether answers can have to wait at all.
     pub(crate) fn holds(&self) -> bool {
-        self.settings.delay_ms > 0
+        self.settings.delay_ms > 0 || !self.settings.stalls.is_empty()
     }
 
-    /// When the answer to a request of this time may leave. A later request's answer never leaves earlier.
+    /// When the answer to a request of this time may leave. A later request's answer never leaves earlier, unless a
+    /// reset comes between them.
     pub(crate) fn leaves(&self, time: u64) -> u64 {
-        time + self.settings.delay_ms * MILLISECOND
+        let due = time + self.settings.delay_ms * MILLISECOND;
+        if self.settings.stalls.is_empty() {
+            return due;
+        }
+        let begun = match self.begun.load(Relaxed) {
+            // Of two threads that see the first request, one wins, and both go by its time.
+            0 => self.begun.compare_exchange(0, time, Relaxed, Relaxed).err().unwrap_or(time),
+            begun => begun,
+        };
+        begun + self.settings.stalls.leaves(due.saturating_sub(begun))
     }
 
-    /// Takes note of a head that was read.
-    pub(crate) fn saw(&self, _connection: u64, _head: &[u8]) {}
+    /// Forgets what arrived, and lets the script of stalls begin anew with the next request. What waits keeps its time.
+    pub(crate) fn reset(&self) {
+        self.recorder.clear();
+        self.begun.store(0, Relaxed);
+    }
 
     /// All counts together.
     pub(crate) fn counters(&self) -> Counters {
@@ -57,8 +69,7 @@ pub struct Origin {
     address: SocketAddr,
     control: SocketAddr,
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
-    failures: Receiver<Failure>,
+    threads: Threads,
 }
 
 impl Origin {
@@ -69,12 +80,14 @@ impl Origin {
     pub fn start(settings: &Settings) -> Result<Self, Failure> {
         settings.check()?;
         raise_limit();
+        let mut threads = Threads::new()?;
         let shared = Arc::new(Shared {
             settings: settings.clone(),
             tallies: (0..settings.threads).map(|_| Tally::default()).collect(),
             connections: AtomicU64::new(0),
-            stop: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)
-                .map_err(Failure::system("create an event"))?,
+            recorder: Recorder::new(settings.record),
+            begun: AtomicU64::new(0),
+            stop: threads.stop(),
         });
         let (control_listener, control) = listen_on(settings.control, false)?;
         let (first, address) = listen_on(settings.listen, settings.threads > 1)?;
@@ -82,32 +95,13 @@ impl Origin {
         for _ in 1..settings.threads {
             listeners.push(listen_on(address, true)?.0);
         }
-        let (failed, failures) = channel();
-        let mut origin = Self { address, control, shared, threads: Vec::new(), failures };
         for (thread, listener) in listeners.into_iter().enumerate() {
-            let worker = Worker::new(origin.shared.clone(), thread, listener)?;
-            origin.spawn(format!("origin-{thread}"), &failed, || worker.run())?;
+            let worker = Worker::new(shared.clone(), thread, listener)?;
+            threads.spawn(format!("origin-{thread}"), || worker.run())?;
         }
-        let shared = origin.shared.clone();
-        origin.spawn("control".into(), &failed, move || control::run(&shared, &control_listener))?;
-        Ok(origin)
-    }
-
-    fn spawn(
-        &mut self,
-        name: String,
-        failed: &Sender<Failure>,
-        run: impl FnOnce() -> Result<(), Failure> + Send + 'static,
-    ) -> Result<(), Failure> {
-        let failed = failed.clone();
-        let body = move || {
-            if let Err(failure) = run() {
-                // Nobody listens any more when the origin is being dropped.
-                let _ = failed.send(failure);
-            }
-        };
-        self.threads.push(Builder::new().name(name).spawn(body).map_err(Failure::system("start a thread"))?);
-        Ok(())
+        let controlled = shared.clone();
+        threads.spawn("control".into(), move || control::run(&controlled, &control_listener))?;
+        Ok(Self { address, control, shared, threads })
     }
 
     /// Where it answers.
@@ -120,20 +114,20 @@ impl Origin {
         self.control
     }
 
-    /// What it counted since its start.
+    /// What it counted since its start; also `GET /counters` on the control port.
     pub fn counters(&self) -> Counters {
         self.shared.counters()
     }
-}
 
-impl Drop for Origin {
-    fn drop(&mut self) {
-        // An eventfd takes eight bytes, and this one is written to once: it cannot fail.
-        let _ = rustix::io::write(&self.shared.stop, &1_u64.to_ne_bytes());
-        for thread in self.threads.drain(..) {
-            // A thread's panic has been printed, and a second one here would abort.
-            let _ = thread.join();
-        }
+    /// The heads of the last requests, the oldest first; also `GET /recorded` on the control port.
+    pub fn recorded(&self) -> Vec<Recorded> {
+        self.shared.recorder.all()
+    }
+
+    /// Forgets what was recorded, and lets the script of stalls begin anew with the next request; also `POST /reset` on
+    /// the control port. Counters go on.
+    pub fn reset(&self) {
+        self.shared.reset();
     }
 }
 
@@ -143,7 +137,5 @@ impl Drop for Origin {
 /// # Errors
 /// See [`Failure`]; it returns for no other reason.
 pub fn serve(settings: &Settings) -> Result<Infallible, Failure> {
-    let origin = Origin::start(settings)?;
-    let ended = |_| Failure::Settings("all threads of the origin ended".into());
-    Err(origin.failures.recv().unwrap_or_else(ended))
+    Origin::start(settings)?.threads.wait()
 }

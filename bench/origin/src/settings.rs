@@ -1,6 +1,7 @@
 //! What an origin shall do.
 
 use crate::failure::Failure;
+use crate::stall::Stalls;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
@@ -34,7 +35,13 @@ pub struct Settings {
     /// How many of the last requests' heads are kept, for `GET /recorded` on the control port.
     #[serde(default)]
     pub record: usize,
+    /// When no answers leave.
+    #[serde(default)]
+    pub stalls: Stalls,
 }
+
+/// Nanoseconds in a millisecond.
+pub(crate) const MILLISECOND: u64 = 1_000_000;
 
 fn one() -> u32 {
     1
@@ -78,6 +85,7 @@ impl Settings {
             ready_path: ready_path(),
             ready_body: ready_body(),
             record: 0,
+            stalls: Stalls::default(),
         }
     }
 
@@ -114,13 +122,14 @@ impl Settings {
         if !self.ready_path.starts_with('/') || !self.ready_path.bytes().all(|byte| byte.is_ascii_graphic()) {
             return wrong(format!("`ready_path` is {:?}: expected a path such as /ready", self.ready_path));
         }
-        Ok(())
+        self.stalls.check().map_err(Failure::Settings)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stall::Every;
 
     fn settings() -> Settings {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -150,6 +159,7 @@ mod tests {
         refused(|s| s.response_bytes = usize::MAX, "`response_bytes`");
         refused(|s| s.delay_ms = u64::MAX, "`delay_ms`");
         refused(|s| s.record = usize::MAX, "`record`");
+        refused(|s| s.stalls = Stalls::Every(Every { every_ms: 5, for_ms: 5 }), "`stalls`");
         refused(|s| s.ready_path = "ready\r\n".into(), "`ready_path`");
     }
 }

@@ -75,7 +75,8 @@ impl Slot {
     /// Closes the connection.
     pub(crate) fn close(&mut self) {
         self.socket = None;
-        self.generation = self.generation.wrapping_add(1);
+        // 31 bits, so that no token is taken for one of the marks.
+        self.generation = (self.generation + 1) & 0x7fff_ffff;
         self.reader.reset();
         self.answers.clear();
     }

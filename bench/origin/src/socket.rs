@@ -4,8 +4,8 @@ use crate::failure::Failure;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{self, Errno};
 use rustix::net::{
-    AddressFamily, SocketFlags, SocketType, accept_with, bind, getsockname, ipproto, listen, socket_with,
-    sockopt,
+    AddressFamily, SocketFlags, SocketType, accept_with, bind, connect, getsockname, ipproto, listen,
+    socket_with, sockopt,
 };
 use std::net::SocketAddr;
 
@@ -56,6 +56,18 @@ pub(crate) fn accept(listener: impl AsFd) -> Result<Accepted, Failure> {
             Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO | Errno::PERM) => continue,
             Err(error) => Err(Failure::System("accept a connection", error.into())),
         };
+    }
+}
+
+/// Starts to connect; nothing that is written waits for an acknowledgement.
+pub(crate) fn connect_to(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+    sockopt::set_tcp_nodelay(&socket, true)?;
+    match connect(&socket, &address) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error),
     }
 }
 

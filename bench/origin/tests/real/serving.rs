@@ -1,52 +1,10 @@
-//! An origin through real sockets.
+//! Requests and answers.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use crate::client::{GET, LAST, any, connect, one, rest, say, start};
+use std::io::Write;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
-use tollgate_lab_origin::{Counters, Failure, Origin, Settings, body, serve};
-
-fn start(change: impl FnOnce(&mut Settings)) -> Origin {
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let mut settings = Settings::new(any, any);
-    change(&mut settings);
-    Origin::start(&settings).unwrap()
-}
-
-fn connect(to: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(to).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    stream
-}
-
-/// All that comes back until the server ends the connection.
-fn say(to: SocketAddr, text: &str) -> String {
-    let mut stream = connect(to);
-    stream.write_all(text.as_bytes()).unwrap();
-    rest(&mut stream)
-}
-
-fn rest(stream: &mut TcpStream) -> String {
-    let mut got = String::new();
-    stream.read_to_string(&mut got).unwrap();
-    got
-}
-
-/// One answer on a connection that stays.
-fn one(stream: &mut TcpStream, body: &str) -> String {
-    let mut got = Vec::new();
-    let mut byte = [0];
-    while !got.ends_with(b"\r\n\r\n") {
-        stream.read_exact(&mut byte).unwrap();
-        got.push(byte[0]);
-    }
-    let mut rest = vec![0; body.len()];
-    stream.read_exact(&mut rest).unwrap();
-    assert_eq!(rest, body.as_bytes());
-    String::from_utf8(got).unwrap()
-}
-
-const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-const LAST: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+use tollgate_lab_origin::{Counters, Failure, Settings, body, serve};
 
 #[test]
 fn connections_are_kept_as_their_version_and_request_say() {
@@ -171,31 +129,9 @@ fn a_delay_holds_up_nobody_else() {
 }
 
 #[test]
-fn the_control_port_tells_the_counts_and_is_not_among_them() {
-    let origin = start(|settings| settings.threads = 3);
-    for _ in 0..20 {
-        say(origin.address(), LAST);
-    }
-    let ask = |text: &str| say(origin.control(), text);
-    for _ in 0..2 {
-        let answer = ask("GET /counters HTTP/1.0\r\n\r\n");
-        let (_, json) = answer.split_once("\r\n\r\n").unwrap();
-        let counters: Counters = serde_json::from_str(json).unwrap();
-        let expected =
-            Counters { connections: 20, requests: 20, closed_by_request: 20, ..Counters::default() };
-        assert_eq!(counters, expected);
-    }
-    assert!(ask("GET /weather HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404"));
-    assert!(ask("nonsense\r\n\r\n").starts_with("HTTP/1.1 400"));
-    // One who says nothing must not keep the others from theirs for long.
-    let _silent = connect(origin.control());
-    assert!(ask("GET /counters HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
-}
-
-#[test]
 fn what_cannot_run_says_why() {
     let origin = start(|_| ());
-    let taken = Settings::new(origin.address(), SocketAddr::from(([127, 0, 0, 1], 0)));
+    let taken = Settings::new(origin.address(), any());
     match serve(&taken) {
         Err(Failure::Listen(address, _)) => assert_eq!(address, origin.address()),
         other => panic!("{other:?}"),

@@ -1,0 +1,90 @@
+//! A rate that all connections share.
+
+use tollgate_lab_load::clock::SECOND;
+
+/// How far the bottleneck may catch up when its thread ran late, nanoseconds. Without it a busy machine would make the
+/// link slower than it is said to be; with much more of it the link would send in bursts.
+const LATE: u64 = 20_000_000;
+
+/// One segment on Ethernet (1,500 bytes less the headers of IP and TCP with time stamps): the least that is passed at
+/// once.
+const SEGMENT: f64 = 1_448.0;
+
+/// Most that is passed at once.
+const MOST: f64 = 65_536.0;
+
+/// A token bucket, kept as the time at which its debt is paid.
+#[derive(Debug)]
+pub(crate) struct Bottleneck {
+    nanos_a_byte: f64,
+    free: u64,
+    portion: usize,
+}
+
+impl Bottleneck {
+    pub(crate) fn new(bytes_per_second: f64) -> Self {
+        let millisecond = bytes_per_second / 1e3;
+        Self {
+            nanos_a_byte: SECOND as f64 / bytes_per_second,
+            free: 0,
+            portion: millisecond.clamp(SEGMENT, MOST) as usize,
+        }
+    }
+
+    /// When the next bytes may pass.
+    pub(crate) fn free(&self) -> u64 {
+        self.free
+    }
+
+    /// Most bytes that a connection may pass in its turn: a millisecond's worth, within bounds.
+    pub(crate) fn portion(&self) -> usize {
+        self.portion
+    }
+
+    /// Bytes passed now.
+    pub(crate) fn pass(&mut self, bytes: usize, now: u64) {
+        let cost = (bytes as f64 * self.nanos_a_byte).round() as u64;
+        self.free = self.free.max(now.saturating_sub(LATE)) + cost;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Bytes that pass in a second when somebody looks each `step` nanoseconds.
+    fn passed(rate: f64, step: u64) -> usize {
+        let mut bottleneck = Bottleneck::new(rate);
+        let mut sum = 0;
+        for now in (SECOND..2 * SECOND).step_by(step as usize) {
+            while bottleneck.free() <= now {
+                bottleneck.pass(bottleneck.portion(), now);
+                sum += bottleneck.portion();
+            }
+        }
+        sum
+    }
+
+    #[test]
+    fn the_rate_is_kept_however_late_its_thread_runs_within_bounds() {
+        for rate in [50_000.0, 950_000.0, 1e8] {
+            for step in [MS / 10, MS, 15 * MS] {
+                let got = passed(rate, step) as f64;
+                // What may catch up at the start, and one portion.
+                let over = rate * 0.02 + SEGMENT.max(rate / 1e3) + rate * 0.016;
+                assert!(got >= rate * 0.98 && got <= rate + over, "{got} of {rate} by {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn idle_time_is_not_saved_up() {
+        let mut bottleneck = Bottleneck::new(1e6);
+        bottleneck.pass(1_000, SECOND);
+        let first = bottleneck.free();
+        bottleneck.pass(1_000, 100 * SECOND);
+        assert!(first <= SECOND + MS && bottleneck.free() >= 100 * SECOND - LATE);
+    }
+}

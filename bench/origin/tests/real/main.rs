@@ -1,0 +1,7 @@
+//! The origin and the link through real sockets.
+
+mod client;
+mod control;
+mod link;
+mod serving;
+mod stalls;

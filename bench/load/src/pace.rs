@@ -168,4 +168,44 @@ mod tests {
         let times = Times { intended: 100, free: 50, sent: 130 };
         assert_eq!((times.response(200), times.service(200), times.lag()), (100, 70, 30));
     }
+
+    /// On a clock of its own: a server that takes no time, but stops for the last 500 ms of every 5 s, and a client
+    /// that has `connections` to it. Gives response and service times, each in rising order.
+    fn stalled(connections: usize) -> (Vec<u64>, Vec<u64>) {
+        let opens = |time: u64| {
+            let into = time % (5 * SECOND);
+            if into >= 4_500_000_000 { time - into + 5 * SECOND } else { time }
+        };
+        let mut pace = Pace::new(LoadModel::Constant { rps: 1000.0 }, 0, 0, 1, 0).unwrap();
+        let mut free: std::collections::VecDeque<u64> = vec![0; connections].into();
+        let (mut response, mut service) = (Vec::new(), Vec::new());
+        while response.len() < 20_000 {
+            let connection = free.pop_front().unwrap();
+            let sent = pace.next().max(connection);
+            let times = Times { intended: pace.take(sent).unwrap(), free: connection, sent };
+            assert_eq!(times.lag(), 0);
+            let done = opens(sent);
+            free.push_back(done);
+            response.push(times.response(done));
+            service.push(times.service(done));
+        }
+        response.sort_unstable();
+        service.sort_unstable();
+        (response, service)
+    }
+
+    #[test]
+    fn a_stall_is_charged_in_full_however_few_the_connections() {
+        // What arrives evenly within the stall waits 500 to 0 ms: the tenth of all requests, 1 ms apart.
+        for connections in [1, 4, 1_000] {
+            let (response, service) = stalled(connections);
+            let waited: Vec<u64> = response.iter().rev().take(2_000).map(|wait| wait / 1_000_000).collect();
+            let truth: Vec<u64> = (1..=500).rev().flat_map(|ms| [ms; 4]).collect();
+            assert_eq!(waited, truth, "{connections} connections");
+            let p99 = |times: &[u64]| times[times.len() * 99 / 100 - 1];
+            assert_eq!(p99(&response), 450_000_000);
+            // Without the correction the stall is all but gone, unless as many connections wait as requests come.
+            assert_eq!(p99(&service) == 0, connections < 50, "{connections} connections");
+        }
+    }
 }

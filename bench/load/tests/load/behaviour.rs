@@ -1,8 +1,6 @@
 //! The generator against servers that behave and servers that do not. Counts only: no timing decides.
 
-mod server;
-
-use server::ok;
+use crate::server::{self, ok};
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::Ordering::Relaxed;

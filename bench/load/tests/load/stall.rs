@@ -1,7 +1,6 @@
 //! A server that stalls on a known schedule: what the generator reports against what is true.
 
-mod server;
-
+use crate::server;
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};

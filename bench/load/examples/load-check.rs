@@ -1,0 +1,208 @@
+//! Measures the generator against its bars: at least wrk's requests a second on one core, at most wrk's CPU time a
+//! request, and constant rates within 0.5 %.
+//!
+//! nginx answers two bytes on core 0, the generators take turns on core 1, in alternating order. Needs `nginx`, `wrk`
+//! and `taskset` on the path, two cores, and a quiet machine: `load-check [ROUNDS [SECONDS]]`, 9 rounds of 3 seconds
+//! when left out. With `load-check plan` it runs the one plan that it reads as JSON.
+
+use std::env;
+use std::error::Error;
+use std::fs;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+use tollgate_lab_load::{Length, Plan, run};
+use tollgate_lab_record::{LoadModel, LoadResult};
+
+/// Cores of nginx and of the generators.
+const SERVER_CORE: u32 = 0;
+const LOAD_CORE: u32 = 1;
+
+/// Connections of each run.
+const CONNECTIONS: u32 = 64;
+
+/// Constant rates that are tried, requests a second.
+const RATES: [f64; 4] = [100.0, 1_000.0, 10_000.0, 50_000.0];
+
+/// Ticks of `/proc` in a second: what Linux calls `USER_HZ`, 100 on x86 and Arm.
+const TICKS: f64 = 100.0;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let mut out = io::stdout().lock();
+    if arguments.first().is_some_and(|word| word == "plan") {
+        let plan: Plan = serde_json::from_reader(io::stdin())?;
+        serde_json::to_writer(&mut out, &run(&plan)?)?;
+        return Ok(writeln!(out)?);
+    }
+    let rounds: usize = arguments.first().map_or(Ok(9), |text| text.parse())?;
+    let seconds: u32 = arguments.get(1).map_or(Ok(3), |text| text.parse())?;
+    let server = Nginx::start()?;
+    let (mut rps, mut cpu) = (Vec::new(), Vec::new());
+    for round in 0..rounds {
+        let mut sides = [None, None];
+        for turn in [round % 2, (round + 1) % 2] {
+            sides[turn] = Some(if turn == 0 { wrk(&server, seconds)? } else { ours(&server, seconds)? });
+        }
+        let [Some(wrk), Some(ours)] = sides else { continue };
+        writeln!(
+            out,
+            "round {}: wrk {:.0}/s {:.3} us, built-in {:.0}/s {:.3} us",
+            round + 1,
+            wrk.rps,
+            wrk.cpu_us,
+            ours.rps,
+            ours.cpu_us
+        )?;
+        rps.push(ours.rps / wrk.rps);
+        cpu.push(ours.cpu_us / wrk.cpu_us);
+    }
+    let (rps, cpu) = (median(&mut rps), median(&mut cpu));
+    writeln!(
+        out,
+        "built-in / wrk, median of {rounds} pairs: requests a second {rps:.3} (bar: at least 1.0)"
+    )?;
+    writeln!(out, "built-in / wrk, median of {rounds} pairs: CPU a request {cpu:.3} (bar: at most 1.0)")?;
+    let mut kept = true;
+    for rate in RATES {
+        let plan = Plan { model: LoadModel::Constant { rps: rate }, ..plan(&server, seconds) };
+        let result = ran(&plan)?;
+        let off = result.rps() / rate - 1.0;
+        let lag = result.send_lag.as_ref().and_then(|lag| lag.percentile(99.0)).unwrap_or(f64::NAN);
+        writeln!(out, "constant {rate}/s: {:+.3} % (bar: 0.5 %), send lag p99 {lag:.1} us", off * 100.0)?;
+        kept &= off.abs() <= 0.005 && result.failures.total() == 0;
+    }
+    if rps < 1.0 || cpu > 1.0 || !kept {
+        return Err("a bar was missed".into());
+    }
+    Ok(())
+}
+
+/// What a run came to.
+struct Ran {
+    rps: f64,
+    /// CPU time of the generator a request.
+    cpu_us: f64,
+}
+
+fn plan(server: &Nginx, seconds: u32) -> Plan {
+    Plan {
+        connections: CONNECTIONS,
+        cores: vec![LOAD_CORE],
+        length: Length::Seconds(f64::from(seconds)),
+        ..Plan::new(server.address)
+    }
+}
+
+/// Runs a plan in a process of its own, so that its CPU time is its own.
+fn ran(plan: &Plan) -> Outcome<LoadResult> {
+    let mut child =
+        Command::new(env::current_exe()?).arg("plan").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    if let Some(input) = child.stdin.take() {
+        serde_json::to_writer(input, plan)?;
+    }
+    let output = child.wait_with_output()?;
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+fn ours(server: &Nginx, seconds: u32) -> Outcome<Ran> {
+    let before = children_cpu()?;
+    let result = ran(&plan(server, seconds))?;
+    let cpu = children_cpu()? - before;
+    if result.failures.total() > 0 {
+        return Err(format!("requests failed: {:?}", result.failures).into());
+    }
+    Ok(Ran { rps: result.rps(), cpu_us: cpu * 1e6 / result.ok as f64 })
+}
+
+fn wrk(server: &Nginx, seconds: u32) -> Outcome<Ran> {
+    let before = children_cpu()?;
+    let output = Command::new("taskset")
+        .args([
+            "-c",
+            &LOAD_CORE.to_string(),
+            "wrk",
+            "-t1",
+            &format!("-c{CONNECTIONS}"),
+            &format!("-d{seconds}"),
+        ])
+        .arg(format!("http://{}/", server.address))
+        .output()?;
+    let cpu = children_cpu()? - before;
+    let text = String::from_utf8(output.stdout)?;
+    let number = |before: &str, after: &str| -> Option<f64> {
+        text.lines()
+            .find_map(|line| line.trim().strip_prefix(before)?.split(after).next()?.trim().parse().ok())
+    };
+    let rps = number("Requests/sec:", " requests").ok_or("wrk printed no Requests/sec")?;
+    let count = number("", " requests in").ok_or("wrk printed no number of requests")?;
+    Ok(Ran { rps, cpu_us: cpu * 1e6 / count })
+}
+
+/// CPU time of all children that have ended, seconds: fields 16 and 17 of `stat` (proc(5)).
+fn children_cpu() -> Outcome<f64> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let after_name = stat.rsplit_once(')').ok_or("/proc/self/stat has no name")?.1;
+    let fields: Vec<&str> = after_name.split_ascii_whitespace().collect();
+    let ticks: u64 = fields[13].parse::<u64>()? + fields[14].parse::<u64>()?;
+    Ok(ticks as f64 / TICKS)
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// nginx with one worker and one answer, until it is dropped.
+struct Nginx {
+    process: Child,
+    folder: PathBuf,
+    address: SocketAddr,
+}
+
+impl Nginx {
+    fn start() -> Outcome<Self> {
+        let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
+        let folder = env::temp_dir().join(format!("tollgate-load-check-{}", std::process::id()));
+        fs::create_dir_all(&folder)?;
+        let config = folder.join("nginx.conf");
+        let text = format!(
+            "worker_processes 1;\ndaemon off;\npid {0}/pid;\nerror_log {0}/log;\nevents {{ worker_connections 4096; }}\n\
+             http {{ access_log off; keepalive_requests 1000000000;\n\
+             server {{ listen {address}; location / {{ return 200 \"ok\"; }} }} }}\n",
+            folder.display()
+        );
+        fs::write(&config, text)?;
+        let process = Command::new("taskset")
+            .args(["-c", &SERVER_CORE.to_string(), "nginx", "-e"])
+            .arg(folder.join("log"))
+            .arg("-c")
+            .arg(&config)
+            .stderr(Stdio::null())
+            .spawn()?;
+        let server = Self { process, folder, address };
+        for _ in 0..50 {
+            if TcpStream::connect(address).is_ok() {
+                return Ok(server);
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        Err(format!("nginx did not listen on {address} within 5 s").into())
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        // SIGTERM, so that the worker goes too.
+        if let Some(pid) = i32::try_from(self.process.id()).ok().and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let _ = self.process.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

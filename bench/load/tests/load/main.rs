@@ -1,0 +1,5 @@
+//! The generator against real servers.
+
+mod behaviour;
+mod server;
+mod stall;

@@ -102,5 +102,10 @@ fn campaign() {
         )
         .unwrap();
         assert!((corrected - 1.0).abs() <= 0.02, "{name}: corrected p99 is {corrected} of the truth");
+        // With few connections the uncorrected times leave out what was held up.
+        assert!(
+            connections > 4 || uncorrected < 0.1,
+            "{name}: uncorrected p99 is {uncorrected} of the truth"
+        );
     }
 }

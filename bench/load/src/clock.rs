@@ -44,7 +44,8 @@ impl Timer {
     /// # Errors
     /// Those of the kernel.
     pub fn set(&mut self, time: u64) -> io::Result<()> {
-        if self.set_for == time {
+        // A time that is past has fired and may have been seen: only one to come can be left as it is.
+        if self.set_for == time && time > now() {
             return Ok(());
         }
         self.set_for = time;
@@ -59,5 +60,24 @@ impl Timer {
 impl AsFd for Timer {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
+    use rustix::io::read;
+
+    #[test]
+    fn a_past_time_fires_each_time_it_is_set() {
+        let mut timer = Timer::new().unwrap();
+        let past = now() - 1;
+        for _ in 0..2 {
+            timer.set(past).unwrap();
+            let mut files = [PollFd::new(&timer, PollFlags::IN)];
+            assert_eq!(poll(&mut files, None).unwrap(), 1);
+            assert_eq!(read(&timer, &mut [0_u8; 8]).unwrap(), 8);
+        }
     }
 }

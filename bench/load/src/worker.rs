@@ -30,6 +30,10 @@ const EVENTS: usize = 512;
 /// that none waits for a second SYN.
 const OPENING_AT_ONCE: u32 = 64;
 
+/// How often at most a closed loop looks for more responses before it sends: long bodies would keep coming for as long
+/// as one looks.
+const LOOKS: u32 = 4;
+
 /// Marks the timer among the events.
 const TIMER: u64 = u64::MAX;
 
@@ -238,9 +242,12 @@ impl<'a> Worker<'a> {
                 self.wait(&mut events, next_tick.min(woken).min(due))?;
             }
             self.take_in(&mut run, &events);
-            // A closed loop looks once more before it sends: responses that came meanwhile are answered with the
-            // others, so that a busy server gets requests in groups, as from a slower generator.
-            while !run.open_loop && self.waiting > 0 && !events.is_empty() {
+            // A closed loop looks again before it sends: responses that came meanwhile are answered with the others,
+            // so that a busy server gets requests in groups, as from a slower generator.
+            for _ in 0..LOOKS {
+                if run.open_loop || self.waiting == 0 || events.is_empty() {
+                    break;
+                }
                 self.poll(&mut events)?;
                 self.take_in(&mut run, &events);
             }
@@ -256,7 +263,8 @@ impl<'a> Worker<'a> {
             let Some(intended) = run.take(time) else {
                 return match &run.pace {
                     Some(pace) if !run.stopped(time) => pace.next(),
-                    _ => run.moments.end,
+                    // Nothing more begins: what is under way ends by itself or at a tick.
+                    _ => u64::MAX,
                 };
             };
             self.idle.pop_front();

@@ -145,3 +145,27 @@ fn a_server_that_hangs_is_all_time_outs() {
     let result = run(&plan).unwrap();
     assert_eq!(counts(&result), (0, Failures { timeout: 30, ..Failures::default() }));
 }
+
+#[test]
+fn a_hung_request_does_not_outlive_its_time_limit_when_the_others_are_done() {
+    let (address, _) = server::start(|asked, stream| {
+        if asked.number == 2 {
+            thread::sleep(Duration::from_secs(30));
+            return false;
+        }
+        ok(stream, "ok")
+    });
+    for model in [LoadModel::Closed, LoadModel::Constant { rps: 200.0 }] {
+        let plan = Plan {
+            model,
+            connections: 3,
+            length: Length::Seconds(0.2),
+            time_limit: 0.5,
+            ..Plan::new(address)
+        };
+        let result = run(&plan).unwrap();
+        let hung = u64::from(model == LoadModel::Closed);
+        assert_eq!(result.failures, Failures { timeout: hung, ..Failures::default() });
+        assert!(result.ok > 0);
+    }
+}

@@ -135,3 +135,15 @@ fn mistakes_on_the_command_line_are_told() {
         assert!(!ran.err.is_empty(), "{args:?}: {ran:?}");
     }
 }
+
+#[test]
+fn bench_becomes_the_laboratory() {
+    // Every argument is the laboratory's, `--help` too.
+    let help = tollgate(&["bench", "--help"]);
+    assert_eq!(help.code, Some(0), "{}", help.all());
+    assert!(help.out.contains("tollgate bench") && help.out.contains("systems"), "{}", help.all());
+    // Its exit status comes back, and its words name the study that was meant.
+    let wrong = tollgate(&["bench", "run", "qiuck", "--dry-run"]);
+    assert_eq!(wrong.code, Some(1), "{}", wrong.all());
+    assert!(wrong.err.contains("did you mean `quick`?"), "{}", wrong.all());
+}

@@ -51,6 +51,8 @@ pub enum Action {
         after: PathBuf,
     },
     /// Fails (exit status 1) when a figure has grown beyond the allowance for certain: its whole interval lies above it.
+    ///
+    /// Exit status 2: nothing could be compared, or a file cannot be read.
     Gate {
         /// The new result file.
         file: PathBuf,
@@ -118,10 +120,10 @@ pub struct RunOptions {
     #[arg(long)]
     pub fresh: bool,
     /// Longest trial, seconds.
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub seconds: Option<f64>,
     /// Most rounds.
-    #[arg(long)]
+    #[arg(long, value_parser = rounds)]
     pub rounds: Option<u32>,
     /// Only these systems (comma-separated).
     #[arg(long, value_delimiter = ',')]
@@ -162,6 +164,19 @@ fn rate(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected requests a second, such as 3M, 250k or 12000".into())
 }
 
+/// Seconds of a trial.
+fn seconds(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|seconds: &f64| seconds.is_finite() && *seconds > 0.0)
+        .ok_or_else(|| "expected seconds above 0, such as 5 or 0.5".into())
+}
+
+/// Rounds of a cell.
+fn rounds(text: &str) -> Result<u32, String> {
+    text.parse().ok().filter(|rounds| *rounds > 0).ok_or_else(|| "expected a whole number from 1 up".into())
+}
+
 /// `60%` or `0.6`.
 fn share(text: &str) -> Result<f64, String> {
     let (number, factor) = text.trim().strip_suffix('%').map_or((text, 1.0), |number| (number, 0.01));
@@ -193,5 +208,9 @@ mod tests {
         assert_eq!(share("60%"), Ok(0.6));
         assert_eq!(share("0.03"), Ok(0.03));
         assert!(share("much").is_err());
+        assert_eq!((seconds("0.5"), rounds("3")), (Ok(0.5), Ok(3)));
+        assert!(
+            ["0", "-1", "NaN", "inf", ""].iter().all(|text| seconds(text).is_err() && rounds(text).is_err())
+        );
     }
 }

@@ -41,8 +41,6 @@ fn holds(folder: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn a_given_folder_must_hold_both() {
         let folder = tempfile::tempdir().unwrap();

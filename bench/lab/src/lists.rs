@@ -24,8 +24,10 @@ pub fn catalogue(data: &Path, gateway: Option<&Path>) -> Result<Catalogue, Strin
 /// Reads a study and checks its names.
 pub fn study(data: &Path, catalogue: &Catalogue, name: &str) -> Result<Study, String> {
     let systems: Vec<String> = catalogue.systems().iter().map(|system| system.name().to_owned()).collect();
-    let tools: Vec<String> =
-        std::iter::once("builtin").chain(Tool::ALL.iter().map(|tool| tool.name())).map(str::to_owned).collect();
+    let tools: Vec<String> = std::iter::once("builtin")
+        .chain(Tool::ALL.iter().map(|tool| tool.name()))
+        .map(str::to_owned)
+        .collect();
     load(&data.join("studies"), name, &systems, &tools).map_err(|problem| problem.to_string())
 }
 
@@ -102,7 +104,9 @@ pub fn install(data: &Path, names: &[String]) -> Result<(), String> {
             Status::Ready { version, .. } => {
                 print(&format!("{name} is ready: {}\n", version.unwrap_or_default()))?;
             }
-            Status::Broken { reason } => return Err(format!("{name} is installed and does not work: {reason}")),
+            Status::Broken { reason } => {
+                return Err(format!("{name} is installed and does not work: {reason}"));
+            }
             Status::Missing { reason, get } => return Err(format!("{name}: {reason} To get it: {get}")),
             Status::Installable { takes, .. } => {
                 print(&format!("{name}: installing, about {takes}\n"))?;

@@ -26,12 +26,18 @@ fn main() -> ExitCode {
         Action::Systems => data().and_then(|data| lists::systems(&data)),
         Action::Install { names } => data().and_then(|data| lists::install(&data, names)),
         Action::Tools => lists::tools(),
-        Action::Report { file, html, markdown } => reports::report(file, html.as_deref(), markdown.as_deref()),
+        Action::Report { file, html, markdown } => {
+            reports::report(file, html.as_deref(), markdown.as_deref())
+        }
         Action::Compare { before, after } => reports::compare(before, after),
         Action::Gate { file, baseline, allow, systems } => {
             match reports::gate(file, baseline, *allow, systems) {
                 Ok(code) => return code,
-                Err(text) => Err(text),
+                // 1 is the gate's own answer.
+                Err(text) => {
+                    eprintln!("tollgate bench: {text}");
+                    return ExitCode::from(2);
+                }
             }
         }
         Action::Capacity { from, rps, utilisation, cell } => {

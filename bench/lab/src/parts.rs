@@ -29,12 +29,16 @@ pub fn load(file: &Path) -> Result<(), String> {
 
 /// `tollgate bench origin SETTINGS`.
 pub fn origin(file: &Path) -> Result<(), String> {
-    tollgate_lab_origin::serve(&read(file)?).map(|_| ()).map_err(|failure| failure.to_string())
+    match tollgate_lab_origin::serve(&read(file)?) {
+        Err(failure) => Err(failure.to_string()),
+    }
 }
 
 /// `tollgate bench relay SETTINGS`.
 pub fn relay(file: &Path) -> Result<(), String> {
-    tollgate_lab_origin::relay(&read(file)?).map(|_| ()).map_err(|failure| failure.to_string())
+    match tollgate_lab_origin::relay(&read(file)?) {
+        Err(failure) => Err(failure.to_string()),
+    }
 }
 
 fn read<T: serde::de::DeserializeOwned>(file: &Path) -> Result<T, String> {

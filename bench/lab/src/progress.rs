@@ -33,7 +33,9 @@ impl Progress for Printed {
         let left = if share > 0.0 { self.begun.elapsed().as_secs_f64() * (1.0 - share) / share } else { 0.0 };
         let figures = match (&trial.status, &trial.load) {
             (Status::Good, Some(load)) => {
-                let cost = trial.cost.map_or_else(|| "        -".into(), |cost| format!("{:7.2} us", cost.total_us()));
+                let cost = trial
+                    .cost
+                    .map_or_else(|| "        -".into(), |cost| format!("{:7.2} us", cost.total_us()));
                 let p99 = load
                     .latency()
                     .and_then(|times| times.percentile(99.0))

@@ -74,7 +74,7 @@ pub fn capacity(from: &Path, rps: f64, utilisation: f64, cell: Option<&str>) -> 
     match tollgate_lab_report::capacity(&results, rps, utilisation, cell) {
         Ok(capacity) => print(&capacity.terminal(width, colour))?,
         // A sweep of quotas has no offered rate, and advises a size all the same.
-        Err(_) if !sizes.is_empty() => {}
+        Err(_) if cell.is_none() && !sizes.is_empty() => {}
         Err(error) => return Err(error.to_string()),
     }
     for (title, advice) in &sizes {

@@ -32,13 +32,18 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     let plan = plan(&study, &limits);
     if plan.cells.is_empty() {
         let titles: Vec<&str> = study.sections.iter().map(|section| section.title.as_str()).collect();
-        return Err(format!("nothing would be measured; the sections of {} are: {}", study.name, titles.join("; ")));
+        return Err(format!(
+            "nothing would be measured; the sections of {} are: {}",
+            study.name,
+            titles.join("; ")
+        ));
     }
     announce(&study, &plan);
     if options.dry_run {
         return Ok(());
     }
-    let out = options.out.clone().unwrap_or_else(|| PathBuf::from(format!("tollgate-bench/{}.jsonl", study.name)));
+    let out =
+        options.out.clone().unwrap_or_else(|| PathBuf::from(format!("tollgate-bench/{}.jsonl", study.name)));
     let earlier = earlier(&out, &study, options)?;
     if let Some(earlier) = &earlier {
         eprintln!("{}: goes on after {} trials", out.display(), earlier.trials.len());
@@ -127,7 +132,8 @@ fn cut_last_line(out: &Path) -> std::io::Result<()> {
 
 /// The command line that runs the same again.
 fn command(options: &RunOptions) -> String {
-    let mut words = vec!["tollgate bench run".to_owned(), options.study.clone(), format!("--seed {}", options.seed)];
+    let mut words =
+        vec!["tollgate bench run".to_owned(), options.study.clone(), format!("--seed {}", options.seed)];
     words.extend(options.seconds.map(|seconds| format!("--seconds {seconds}")));
     words.extend(options.rounds.map(|rounds| format!("--rounds {rounds}")));
     if !options.systems.is_empty() {

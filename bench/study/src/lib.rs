@@ -4,7 +4,9 @@
 //! that into [`PlannedCell`]s, made small enough for this machine by [`Limits`], with a list of what was made smaller.
 
 mod analysis;
+mod place;
 mod plan;
+mod range;
 mod settings;
 mod study;
 

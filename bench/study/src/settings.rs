@@ -99,7 +99,7 @@ settings! {
     chain: u32,
     /// A slow link in front of the system.
     relay: Relay,
-    /// A request's time limit in the generator, seconds.
+    /// A request's time limit in the generator, seconds; default 10.
     timeout: f64,
     /// Requests a trial, for tools that count rather than time (ab -n).
     requests: u64,
@@ -169,7 +169,11 @@ impl Settings {
                 format!("{} ms round trip, {} B/s", relay.round_trip_ms, relay.bytes_per_second)
             }),
         );
-        put("time limit", self.timeout.map(|seconds| format!("{seconds} s")));
+        put("time limit", Some(format!("{} s", self.timeout())));
+        put(
+            "load until steady",
+            self.until_steady.map(|seconds| format!("at most {seconds} s, if it compiles while it runs")),
+        );
         put("requests", self.requests.map(|count| count.to_string()));
         put("seconds", Some(self.seconds().to_string()));
         put("rounds", Some(self.rounds().to_string()));
@@ -256,6 +260,10 @@ impl Settings {
     /// Seconds of load before a trial.
     pub fn warm_up(&self) -> f64 {
         if self.cold() { 0.0 } else { self.warm_up.unwrap_or(1.0) }
+    }
+    /// Seconds that a request may take.
+    pub fn timeout(&self) -> f64 {
+        self.timeout.unwrap_or(10.0)
     }
     /// Whether each trial starts the system anew.
     pub fn cold(&self) -> bool {

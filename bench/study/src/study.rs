@@ -1,7 +1,9 @@
 //! The YAML of a study, and what can be wrong with it.
 
 use crate::analysis::Analysis;
-use crate::settings::Settings;
+use crate::place::{self, Kind, Place};
+use crate::range::out_of_range;
+use crate::settings::{OriginKind, Settings};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -106,17 +108,37 @@ pub struct Point {
 pub struct Problem {
     /// The file.
     pub file: PathBuf,
+    /// Line and column in it, from 1, where they are known.
+    pub place: Option<(u64, u64)>,
     /// What was found and what was expected.
     pub text: String,
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.file.display(), self.text)
+        write!(f, "{}", self.file.display())?;
+        if let Some((line, column)) = self.place {
+            write!(f, ":{line}:{column}")?;
+        }
+        write!(f, ": {}", self.text)
     }
 }
 
 impl std::error::Error for Problem {}
+
+/// What is wrong in a study that could be read.
+#[derive(Debug)]
+struct Wrong {
+    text: String,
+    /// The name that the file uses wrongly, and for what.
+    name: Option<(Kind, String)>,
+}
+
+impl From<String> for Wrong {
+    fn from(text: String) -> Self {
+        Self { text, name: None }
+    }
+}
 
 /// The studies in a folder, by name.
 pub fn names(folder: &Path) -> Vec<String> {
@@ -135,67 +157,94 @@ pub fn names(folder: &Path) -> Vec<String> {
 /// `systems` and `tools` are the names that exist.
 ///
 /// # Errors
-/// A [`Problem`] that says what was expected, with the nearest name.
+/// A [`Problem`] that says what was expected and where, with the nearest name.
 pub fn load(folder: &Path, name: &str, systems: &[String], tools: &[String]) -> Result<Study, Problem> {
     let own = Path::new(name);
     let file = if own.extension().is_some() { own.to_owned() } else { folder.join(format!("{name}.yaml")) };
-    let problem = |text: String| Problem { file: file.clone(), text };
+    let problem = |place: Option<Place>, text: String| Problem { file: file.clone(), place, text };
     let text = fs::read_to_string(&file).map_err(|error| {
         let known = names(folder);
-        problem(format!("{error}{}; the studies are {}", nearest(name, &known), known.join(", ")))
+        problem(None, format!("{error}{}; the studies are {}", nearest(name, &known), known.join(", ")))
     })?;
-    let mut study: Study = serde_saphyr::from_str(&text).map_err(|error| problem(error.to_string()))?;
+    let mut study: Study = serde_saphyr::from_str(&text).map_err(|error| {
+        let (place, text) = place::of_error(&error, hint);
+        problem(place, text)
+    })?;
     study.name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("study").to_owned();
-    check(&study, systems, tools).map_err(problem)?;
+    check(&study, systems, tools).map_err(|wrong| {
+        problem(wrong.name.and_then(|(kind, name)| place::of_name(&text, kind, &name)), wrong.text)
+    })?;
     Ok(study)
 }
 
-fn check(study: &Study, systems: &[String], tools: &[String]) -> Result<(), String> {
+fn check(study: &Study, systems: &[String], tools: &[String]) -> Result<(), Wrong> {
     let mut known: Vec<String> = systems.to_vec();
     known.extend(study.arms.keys().cloned());
-    let named = |name: &String, place: &str, known: &[String], what: &str| {
+    let named = |name: &String, place: &str, known: &[String], kind: Kind| {
         if known.contains(name) {
-            Ok(())
-        } else {
-            Err(format!(
-                "{place}: no {what} is called `{name}`{}; known: {}",
-                nearest(name, known),
-                known.join(", ")
-            ))
+            return Ok(());
         }
+        let text = format!("{place}: no {} is called `{name}`{}", kind.words(), hint(name, known));
+        Err(Wrong { text, name: Some((kind, name.clone())) })
     };
     for (name, arm) in &study.arms {
-        named(&arm.system, &format!("arms.{name}"), systems, "system")?;
+        named(&arm.system, &format!("arms.{name}"), systems, Kind::System)?;
+        if let Some(tool) = &arm.settings.tool {
+            named(tool, &format!("arms.{name}"), tools, Kind::Tool)?;
+        }
     }
     for name in study.baseline.iter().chain(&study.control) {
-        named(name, "baseline, control", &known, "system")?;
+        named(name, "baseline, control", &known, Kind::System)?;
     }
     let mut titles: Vec<String> = Vec::new();
     for section in &study.sections {
         let place = format!("section \"{}\"", section.title);
         if titles.contains(&section.title) {
-            return Err(format!("{place}: the title stands twice"));
+            let name = Some((Kind::Section, section.title.clone()));
+            return Err(Wrong { text: format!("{place}: the title stands twice"), name });
         }
         titles.push(section.title.clone());
         for point in &section.points {
             let list = point.systems.as_ref().unwrap_or(&section.systems);
             for name in list {
-                named(name, &place, &known, "system")?;
+                named(name, &place, &known, Kind::System)?;
             }
             for name in point.published.keys() {
-                named(name, &format!("{place}, published"), list, "system of the point")?;
+                named(name, &format!("{place}, published"), list, Kind::Published)?;
             }
             let settings = study.settings.with(&section.settings).with(&point.set);
-            named(&settings.tool().to_owned(), &place, tools, "load tool")?;
+            named(&settings.tool().to_owned(), &place, tools, Kind::Tool)?;
+            if let Some(text) = out_of_range(&settings) {
+                return Err(format!("{place}: {text}").into());
+            }
+            if settings.origin_delay_ms.is_some() && settings.origin() != OriginKind::Builtin {
+                return Err(
+                    format!("{place}: `origin_delay_ms` needs `origin: builtin`; nginx cannot wait").into()
+                );
+            }
+            if settings.poisson() && settings.rate.is_none() {
+                return Err(format!(
+                    "{place}: `poisson` needs a `rate`: a closed loop has no arrivals of its own"
+                )
+                .into());
+            }
         }
         if section.points.is_empty() {
-            return Err(format!("{place}: no points, so nothing would be measured"));
+            return Err(format!("{place}: no points, so nothing would be measured").into());
         }
     }
     for section in study.analyses.iter().filter_map(Analysis::section) {
-        named(&section.to_owned(), "analyses", &titles, "section")?;
+        named(&section.to_owned(), "analyses", &titles, Kind::Section)?;
     }
     Ok(())
+}
+
+/// The end of the sentence about a name that is not known: the nearest, or all there are.
+fn hint(name: &str, known: &[String]) -> String {
+    match nearest(name, known) {
+        near if near.is_empty() => format!("; known: {}", known.join(", ")),
+        near => near,
+    }
 }
 
 /// `, did you mean ...?` where a name is near enough to be meant.
@@ -215,7 +264,7 @@ mod tests {
     fn study(text: &str) -> Result<Study, String> {
         let study: Study = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
         let systems = ["direct", "nginx", "tollgate"].map(str::to_owned);
-        check(&study, &systems, &["builtin".to_owned(), "wrk".to_owned()])?;
+        check(&study, &systems, &["builtin".to_owned(), "wrk".to_owned()]).map_err(|wrong| wrong.text)?;
         Ok(study)
     }
 
@@ -244,6 +293,10 @@ sections:
         assert!(error.contains("no load tool is called `wrq`, did you mean `wrk`?"), "{error}");
         let error = study(&GOOD.replace("connections", "conections")).unwrap_err();
         assert!(error.contains("conections") && error.contains("line 9"), "{error}");
+        let error = study(&GOOD.replace("{tool: wrk}", "{origin_delay_ms: 5}")).unwrap_err();
+        assert!(error.contains("needs `origin: builtin`"), "{error}");
+        let error = study(&GOOD.replace("{tool: wrk}", "{poisson: true}")).unwrap_err();
+        assert!(error.contains("needs a `rate`"), "{error}");
         let error = study(&GOOD.replace("{nginx:", "{tollgate:")).unwrap_err();
         assert!(error.contains("published"), "{error}");
     }

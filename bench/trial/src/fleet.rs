@@ -8,7 +8,7 @@ use crate::target::{Target, quota};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tollgate_lab_meter::cgroup::Quota;
-use tollgate_lab_record::{Missing, SystemUsed};
+use tollgate_lab_record::SystemUsed;
 use tollgate_lab_study::Settings;
 
 /// A system of the cell.
@@ -18,8 +18,8 @@ pub enum Slot {
     Up(Box<Target>),
     /// It is started for each trial.
     Cold,
-    /// It cannot be measured.
-    Out(Missing),
+    /// It cannot be measured; what is known of it says why.
+    Out,
 }
 
 /// The servers of one cell, and of the next ones as long as nothing but the load changes.
@@ -98,9 +98,9 @@ impl Fleet {
                     fleet.used.push(target.used.clone());
                     fleet.slots.push(Slot::Up(Box::new(target)));
                 }
-                Err((used, missing)) => {
-                    fleet.used.push(used);
-                    fleet.slots.push(Slot::Out(missing));
+                Err(used) => {
+                    fleet.used.push(*used);
+                    fleet.slots.push(Slot::Out);
                 }
             }
         }

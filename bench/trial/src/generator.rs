@@ -80,10 +80,13 @@ impl Run {
         let invocation = tool.command(&request).map_err(|refused| Failure(refused.to_string()))?;
         let folder = ground.folder(tool.name())?;
         for (name, content) in &invocation.files {
-            fs::write(folder.join(name), content).map_err(|error| Failure::of(folder.join(name).display(), error))?;
+            fs::write(folder.join(name), content)
+                .map_err(|error| Failure::of(folder.join(name).display(), error))?;
         }
-        fs::write(folder.join("stdin"), &invocation.stdin).map_err(|error| Failure::of(folder.display(), error))?;
-        let path = std::path::absolute(&program.path).map_err(|error| Failure::of(program.path.display(), error))?;
+        fs::write(folder.join("stdin"), &invocation.stdin)
+            .map_err(|error| Failure::of(folder.display(), error))?;
+        let path =
+            std::path::absolute(&program.path).map_err(|error| Failure::of(program.path.display(), error))?;
         let mut launch = Launch::new("/bin/sh")
             // Standard input of a started process is empty; this one has a file.
             .arguments(["-c", r#"exec "$0" "$@" <stdin"#])
@@ -95,7 +98,8 @@ impl Run {
         for (name, value) in &invocation.env {
             launch = launch.variable(name, value);
         }
-        let then = (!invocation.then.is_empty()).then(|| Launched { program: path, args: invocation.then.clone() });
+        let then =
+            (!invocation.then.is_empty()).then(|| Launched { program: path, args: invocation.then.clone() });
         let how = How::Tool {
             tool,
             request: Box::new(request),
@@ -104,7 +108,8 @@ impl Run {
             then,
         };
         // A tool that counts requests may take long on a slow system.
-        let limit = Duration::from_secs_f64(seconds * 2.0 + if settings.requests.is_some() { 90.0 } else { 45.0 });
+        let limit =
+            Duration::from_secs_f64(seconds * 2.0 + if settings.requests.is_some() { 90.0 } else { 45.0 });
         Ok(Self { group: launch.start()?, limit, how, folder })
     }
 
@@ -157,6 +162,10 @@ impl Run {
                 watch();
             }
             if let Some(ended) = self.group.ended()? {
+                // It may have said so and ended since we looked.
+                if ended.status.success() {
+                    return Ok(());
+                }
                 let words = tail(&self.folder.join("stderr"), 4);
                 return Err(Failure(format!("the built-in generator failed ({}): {words}", ended.status)));
             }
@@ -179,12 +188,15 @@ impl Run {
                 let text = self.read("stdout");
                 if !ended.status.success() {
                     let words = tail(&self.folder.join("stderr"), 4);
-                    return Err(Failure(format!("the built-in generator failed ({}): {words}", ended.status)));
+                    return Err(Failure(format!(
+                        "the built-in generator failed ({}): {words}",
+                        ended.status
+                    )));
                 }
                 // The phases stand before it, a line each.
                 let text = text.find('{').map_or("", |start| &text[start..]);
-                let mut result: LoadResult =
-                    serde_json::from_str(text).map_err(|error| Failure::of("the built-in generator's result", error))?;
+                let mut result: LoadResult = serde_json::from_str(text)
+                    .map_err(|error| Failure::of("the built-in generator's result", error))?;
                 // The folder of this run tells a reader nothing.
                 result.command = ["tollgate", "bench", "load", "plan.json"].map(str::to_owned).to_vec();
                 result
@@ -235,7 +247,9 @@ impl Run {
     }
 
     fn read(&self, name: &str) -> String {
-        fs::read(self.folder.join(name)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        fs::read(self.folder.join(name))
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
     }
 }
 
@@ -270,6 +284,7 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
             let mut request = PlanRequest::get(path);
             request.method = settings.method().to_owned();
             request.host = settings.host.clone();
+            request.headers = header_fields(settings);
             request.body = settings.request_body.map(tollgate_lab_load::Body::Bytes);
             request.expect = Expect::exactly(aim.status, aim.body);
             request
@@ -279,15 +294,25 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
         Some(count) if plan.model == LoadModel::Closed => PlanLength::Requests(count),
         _ => PlanLength::Seconds(seconds),
     };
-    plan.time_limit = settings.timeout.unwrap_or(10.0);
+    plan.time_limit = settings.timeout();
     plan.verification = Verification::Full;
     plan
+}
+
+/// The header lines as fields, for the built-in generator, which sends none that is not well-formed.
+fn header_fields(settings: &Settings) -> Vec<(String, String)> {
+    let field = |line: &String| {
+        let (name, value) = line.split_once(':').unwrap_or((line, ""));
+        (name.trim().to_owned(), value.trim().to_owned())
+    };
+    settings.header_lines.iter().flatten().map(field).collect()
 }
 
 fn request(settings: &Settings, aim: Aim<'_>, seconds: f64) -> Request {
     let urls: Vec<String> =
         paths(settings).iter().map(|path| format!("http://127.0.0.1:{}{path}", aim.port)).collect();
-    let mut request = Request::new("", settings.connections(), Length::Time(Duration::from_secs_f64(seconds)));
+    let mut request =
+        Request::new("", settings.connections(), Length::Time(Duration::from_secs_f64(seconds)));
     request.urls = urls;
     request.threads = settings.threads();
     if let Some(count) = settings.requests.filter(|_| settings.tool() == "ab") {
@@ -302,7 +327,7 @@ fn request(settings: &Settings, aim: Aim<'_>, seconds: f64) -> Request {
     request.headers.extend(settings.host.iter().map(|host| Header::new("Host", host.clone())));
     request.headers.extend(settings.header_lines.iter().flatten().map(|line| Header::Verbatim(line.clone())));
     request.body = vec![b'p'; settings.request_body.unwrap_or(0)];
-    request.timeout = Duration::from_secs_f64(settings.timeout.unwrap_or(10.0));
+    request.timeout = Duration::from_secs_f64(settings.timeout());
     request.status = (aim.status != 200).then_some(aim.status);
     request
 }

@@ -5,8 +5,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
-use tollgate_lab_meter::machine::{CorePair, Facts, raise_file_limit};
 use tollgate_lab_meter::Scratch;
+use tollgate_lab_meter::machine::{CorePair, Facts, raise_file_limit};
 use tollgate_lab_record::Host;
 use tollgate_lab_system::Catalogue;
 use tollgate_lab_tools::Places;
@@ -39,7 +39,8 @@ impl Ground {
         let cores = CorePair::choose()?;
         let mut set = CpuSet::new();
         set.set(cores.load);
-        sched_setaffinity(None, &set).map_err(|error| Failure::of("moving to the generator's core", error))?;
+        sched_setaffinity(None, &set)
+            .map_err(|error| Failure::of("moving to the generator's core", error))?;
         let scratch = Scratch::create("run")?;
         Ok(Self { exe, catalogue, places, cores, facts, scratch, folders: Cell::new(0) })
     }

@@ -7,11 +7,13 @@
 //! finds the generator's best, [`runtime_route`] adds a route while traffic flows.
 
 pub mod arm;
+mod cell;
 pub mod failure;
 pub mod fleet;
 pub mod generator;
 pub mod ground;
 pub mod measure;
+mod once;
 pub mod origin;
 pub mod received;
 pub mod run;

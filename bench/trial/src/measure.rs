@@ -69,17 +69,19 @@ pub fn measure(
     settings: &Settings,
     seconds: f64,
 ) -> Measured {
-    match attempt(ground, target, origin_quota, settings, seconds) {
-        Ok(measured) => measured,
-        Err(failure) => {
-            let ended = target.ended().ok().flatten();
-            let reason = match ended {
-                Some(how) => format!("{} ended in the middle of the trial ({how}): {failure}", target.name),
-                None => failure.0,
-            };
-            Measured { load: None, evidence: Evidence::default(), cost: None, status: Status::Bad { reason } }
-        }
+    if let Some(how) = target.ended().ok().flatten() {
+        return bad(format!("{} had ended before the trial ({how})", target.name));
     }
+    attempt(ground, target, origin_quota, settings, seconds).unwrap_or_else(|failure| {
+        bad(match target.ended().ok().flatten() {
+            Some(how) => format!("{} ended in the middle of the trial ({how}): {failure}", target.name),
+            None => failure.0,
+        })
+    })
+}
+
+fn bad(reason: String) -> Measured {
+    Measured { load: None, evidence: Evidence::default(), cost: None, status: Status::Bad { reason } }
 }
 
 fn attempt(
@@ -125,8 +127,8 @@ fn attempt(
         });
         (load, ended) = run.finish(|| ())?;
     }
-    if let Some(how) = target.ended()? {
-        return Err(Failure(format!("{} ended ({how})", target.name)));
+    if target.ended()?.is_some() {
+        return Err(Failure("what was counted is in part nobody's".into()));
     }
     let wall_us = after.at.duration_since(before.at).as_secs_f64() * 1e6;
     let mut evidence = Evidence {
@@ -134,7 +136,9 @@ fn attempt(
         target: tree(&target.ids(), &before.target, &after.target),
         origin: tree(&target.origin.borrow().ids(), &before.origin, &after.origin),
         generator: match (&before.generator, &after.generator) {
-            (Some(before), Some(after)) => tree(&[], std::slice::from_ref(before), std::slice::from_ref(after)),
+            (Some(before), Some(after)) => {
+                tree(&[], std::slice::from_ref(before), std::slice::from_ref(after))
+            }
             _ => Tree {
                 user_us: ended.user_us as f64,
                 system_us: ended.system_us as f64,
@@ -145,7 +149,11 @@ fn attempt(
         },
         machine: machine(&after.cores.since(&before.cores)),
         target_quota: quota(target.quota(), before.target_quota, after.target_quota),
-        origin_quota: quota(origin_quota, throttled_before, origin_quota.and_then(|quota| quota.throttling().ok())),
+        origin_quota: quota(
+            origin_quota,
+            throttled_before,
+            origin_quota.and_then(|quota| quota.throttling().ok()),
+        ),
         network: Network::default(),
         upstream: Connections::default(),
     };

@@ -112,7 +112,8 @@ impl Origin {
                 None => None,
             };
             if ended.is_some() || begun.elapsed() > START_LIMIT {
-                let log = [tail(&folder.join("output.log"), 6), tail(&folder.join("error.log"), 6)].join("\n");
+                let log =
+                    [tail(&folder.join("output.log"), 6), tail(&folder.join("error.log"), 6)].join("\n");
                 let how = ended.unwrap_or_else(|| "it does not answer".into());
                 return Err(Failure(format!("the origin did not start ({how}): {}", log.trim())));
             }
@@ -201,7 +202,12 @@ fn nginx(folder: &Path, ports: &[u16], settings: &Settings, file_limit: u64) -> 
 }
 
 /// The laboratory's own origin, which counts on its second port.
-fn builtin(ground: &Ground, folder: &Path, ports: &[u16], settings: &Settings) -> Result<Launch<'static>, Failure> {
+fn builtin(
+    ground: &Ground,
+    folder: &Path,
+    ports: &[u16],
+    settings: &Settings,
+) -> Result<Launch<'static>, Failure> {
     let file = folder.join("origin.json");
     let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
     let mut origin = tollgate_lab_origin::Settings::new(address(ports[0]), address(ports[1]));
@@ -221,7 +227,10 @@ fn builtin(ground: &Ground, folder: &Path, ports: &[u16], settings: &Settings) -
 fn builtin_status(answer: &[u8]) -> Option<Counted> {
     let text = String::from_utf8_lossy(answer);
     let value: serde_json::Value = serde_json::from_str(&text[text.find('{')?..]).ok()?;
-    Some(Counted { connections: value.get("connections")?.as_u64()?, requests: value.get("requests")?.as_u64()? })
+    Some(Counted {
+        connections: value.get("connections")?.as_u64()?,
+        requests: value.get("requests")?.as_u64()?,
+    })
 }
 
 /// Reads nginx's status page: `server accepts handled requests` and below it the three numbers.

@@ -19,7 +19,8 @@ use tollgate_lab_study::{OriginKind, Settings};
 /// Requests of a probe.
 const REQUESTS: u64 = 8;
 
-/// Probes the systems with the settings of a cell. Systems that cannot be started are left out: the study says so itself.
+/// Probes the systems with the settings of a cell. Systems that cannot be started or loaded are left out: the study says so
+/// itself.
 ///
 /// # Errors
 /// When the recording origin does not start.
@@ -55,7 +56,10 @@ pub fn probe(ground: &Ground, arms: &[Arm], settings: &Settings) -> Result<Vec<R
         let aim = Aim { port: target.port, body: &body, status: settings.origin_status() };
         let mut plan = plan(&own, aim, 5.0, None);
         plan.length = Length::Requests(REQUESTS);
-        Run::builtin(ground, &plan)?.finish(|| ())?;
+        // One that cannot be loaded is left out too: its trials will say why.
+        if Run::builtin(ground, &plan).and_then(|run| run.finish(|| ())).is_err() {
+            continue;
+        }
         let after = target.origin.borrow().counted().unwrap_or_default();
         let counted = target.origin.borrow().between(before, after);
         let answer = get(control, "/recorded").map_err(|error| Failure::of("the recording origin", error))?;

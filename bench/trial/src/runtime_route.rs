@@ -55,10 +55,19 @@ impl Added {
 ///
 /// # Errors
 /// In words for the table: the system cannot reload, is missing, or did not answer in time.
-pub fn add_route(ground: &Ground, system: &str, routes: u32, rate: f64, times: u32) -> Result<Added, Failure> {
+pub fn add_route(
+    ground: &Ground,
+    system: &str,
+    routes: u32,
+    rate: f64,
+    times: u32,
+) -> Result<Added, Failure> {
     let found = ground.catalogue.get(system)?;
-    let reload =
-        found.description().reload.clone().ok_or_else(|| Failure("has no signal to read its files again".into()))?;
+    let reload = found
+        .description()
+        .reload
+        .clone()
+        .ok_or_else(|| Failure("has no signal to read its files again".into()))?;
     let signal = match reload.signal {
         ReloadSignal::Hup => Signal::HUP,
         ReloadSignal::Usr1 => Signal::USR1,
@@ -80,7 +89,7 @@ pub fn add_route(ground: &Ground, system: &str, routes: u32, rate: f64, times: u
         let origin = Origin::start(ground, &settings, &[ground.cores.load], None)?;
         let body = origin.body.clone();
         let target = Target::start(ground, &arm, &settings, Some(Rc::new(RefCell::new(origin))), 256)
-            .map_err(|(_, missing)| Failure(missing.reason))?;
+            .map_err(|used| Failure(used.missing.map(|missing| missing.reason).unwrap_or_default()))?;
         let mut setting =
             target.setting.clone().ok_or_else(|| Failure("is no gateway, so it has no routes".into()))?;
         setting.upstreams.push(Upstream {
@@ -106,7 +115,9 @@ pub fn add_route(ground: &Ground, system: &str, routes: u32, rate: f64, times: u
         target.reload(signal)?;
         let wanted = tollgate_lab_origin::body(NEW_BODY);
         loop {
-            if ask(target.port).is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200") && answer.ends_with(&wanted)) {
+            if ask(target.port)
+                .is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200") && answer.ends_with(&wanted))
+            {
                 result.milliseconds.push(begun.elapsed().as_secs_f64() * 1e3);
                 break;
             }

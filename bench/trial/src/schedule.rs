@@ -17,8 +17,9 @@ pub struct Turn {
 /// turns that are left in the order they would have had.
 pub fn order(seed: u64, cell: &str, systems: usize, rounds: u32) -> Vec<Turn> {
     // FNV-1a (Fowler, Noll, Vo) spreads the id over 64 bits; any fixed hash does, the standard library's is not fixed.
-    let cell_seed =
-        cell.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let cell_seed = cell
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     let mut random = fastrand::Rng::with_seed(seed ^ cell_seed);
     let mut turns = Vec::new();
     for round in 1..=rounds {
@@ -54,7 +55,12 @@ mod tests {
             assert_eq!(systems, [0, 1, 2, 3, 4, 5]);
         }
         let first: Vec<usize> = turns[..6].iter().map(|turn| turn.system).collect();
-        assert!((1..20).any(|round| turns[round * 6..round * 6 + 6].iter().map(|turn| turn.system).ne(first.clone())));
+        assert!(
+            (1..20).any(|round| turns[round * 6..round * 6 + 6]
+                .iter()
+                .map(|turn| turn.system)
+                .ne(first.clone()))
+        );
     }
 
     #[test]

@@ -92,7 +92,9 @@ pub fn verdicts(
             let mut ratios = BTreeMap::new();
             if kind.has_figures() {
                 let others = baseline.into_iter().chain(["direct"]).chain(PEERS);
-                for other in others.filter(|other| other != system && systems.iter().any(|name| name == other)) {
+                for other in
+                    others.filter(|other| other != system && systems.iter().any(|name| name == other))
+                {
                     for name in FIGURES {
                         if let Some(summary) = compare(trials, system, other, name, seed) {
                             ratios.insert(format!("{name}/{other}"), summary);
@@ -107,7 +109,15 @@ pub fn verdicts(
                     }
                 }
             }
-            Verdict { cell: cell.to_owned(), system: system.clone(), kind, findings, control, ratios, steady_after: None }
+            Verdict {
+                cell: cell.to_owned(),
+                system: system.clone(),
+                kind,
+                findings,
+                control,
+                ratios,
+                steady_after: None,
+            }
         })
         .collect()
 }
@@ -141,9 +151,7 @@ fn most_common(system: &str, trials: &[&Trial], attributed: &Attributed) -> (Ver
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate_lab_record::{
-        Cost, Distribution, Evidence, Failures, LoadModel, LoadResult, Verification,
-    };
+    use tollgate_lab_record::{Cost, Distribution, Evidence, Failures, LoadModel, LoadResult, Verification};
 
     fn trial(system: &str, round: u32, cpu: f64) -> Trial {
         Trial {
@@ -199,7 +207,10 @@ mod tests {
     }
 
     fn nothing(trials: &[Trial]) -> Attributed {
-        trials.iter().map(|trial| ((trial.system.clone(), trial.round), (VerdictKind::Nothing, vec![]))).collect()
+        trials
+            .iter()
+            .map(|trial| ((trial.system.clone(), trial.round), (VerdictKind::Nothing, vec![])))
+            .collect()
     }
 
     #[test]

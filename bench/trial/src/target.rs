@@ -67,14 +67,14 @@ impl Target {
     /// own inside its quota.
     ///
     /// # Errors
-    /// [`Missing`] with the reason: not installed, cannot do what is asked, did not start.
+    /// What is known of it, with the reason in `missing`: not installed, cannot do what is asked, did not start.
     pub fn start(
         ground: &Ground,
         arm: &Arm,
         settings: &Settings,
         origin: Option<Rc<std::cell::RefCell<Origin>>>,
         clients: u32,
-    ) -> Result<Self, (SystemUsed, Missing)> {
+    ) -> Result<Self, Box<SystemUsed>> {
         let mut used = SystemUsed {
             name: arm.name.clone(),
             title: arm.title.clone().unwrap_or_else(|| arm.name.clone()),
@@ -86,10 +86,10 @@ impl Target {
             files: Vec::new(),
         };
         let missing = |used: &SystemUsed, reason: String, get: &str| {
-            let missing = Missing { reason, get: get.to_owned() };
-            (SystemUsed { missing: Some(missing.clone()), ..used.clone() }, missing)
+            Box::new(SystemUsed { missing: Some(Missing { reason, get: get.to_owned() }), ..used.clone() })
         };
-        let system = ground.catalogue.get(&arm.system).map_err(|error| missing(&used, error.to_string(), ""))?;
+        let system =
+            ground.catalogue.get(&arm.system).map_err(|error| missing(&used, error.to_string(), ""))?;
         let description = system.description();
         used.title = arm.title.clone().unwrap_or_else(|| description.title.clone());
         used.marked = description.marked.clone();
@@ -121,7 +121,9 @@ impl Target {
         let beside = origin.is_none();
         let origin = match origin {
             Some(origin) => origin,
-            None => Rc::new(std::cell::RefCell::new(Origin::start(ground, settings, &cores, quota.as_ref())?)),
+            None => {
+                Rc::new(std::cell::RefCell::new(Origin::start(ground, settings, &cores, quota.as_ref())?))
+            }
         };
         let mut behind = origin.borrow().ports.clone();
         let mut servers = Vec::new();
@@ -152,8 +154,16 @@ impl Target {
                 let within = Duration::from_secs(system.description().ready_within_seconds.into());
                 // A quota makes a start so much slower.
                 let slower = settings.quota.map_or(1.0, |cores| (1.0 / cores.max(0.05)).max(1.0));
-                let probe = Probe { path: READY_PATH, host, body: READY_BODY, within: within.mul_f64(slower), tls: None };
-                wait(&arm.name, &launch, &probe, || server.ended().unwrap_or_else(|failure| Some(failure.0)))?;
+                let probe = Probe {
+                    path: READY_PATH,
+                    host,
+                    body: READY_BODY,
+                    within: within.mul_f64(slower),
+                    tls: None,
+                };
+                wait(&arm.name, &launch, &probe, || {
+                    server.ended().unwrap_or_else(|failure| Some(failure.0))
+                })?;
                 servers.push(server);
                 if link + 1 == links {
                     used.command = std::iter::once(command.program.to_string_lossy().into_owned())
@@ -169,7 +179,8 @@ impl Target {
         let mut port = *behind.first().ok_or_else(|| Failure("the settings ask for no origin".into()))?;
         let relay = settings.relay.map(|link| relay(ground, &link, &mut port)).transpose()?;
         let unasked = last.as_ref().map(|setting| system.unasked(setting)).unwrap_or_default();
-        used.terms.extend(unasked.iter().map(|feature| format!("does {} although not asked to", feature.name())));
+        used.terms
+            .extend(unasked.iter().map(|feature| format!("does {} although not asked to", feature.name())));
         Ok(Self { name: arm.name.clone(), port, used, origin, servers, relay, quota, setting: last, beside })
     }
 
@@ -267,8 +278,10 @@ fn setting(
     let folder = ground.folder(&arm.name)?;
     let mut setting = Setting::new(ports[0], ports[1], origins[0], folder);
     setting.workers = settings.workers();
-    setting.upstreams =
-        vec![Upstream { name: "origin".into(), origins: origins.iter().map(|port| Address::local(*port)).collect() }];
+    setting.upstreams = vec![Upstream {
+        name: "origin".into(),
+        origins: origins.iter().map(|port| Address::local(*port)).collect(),
+    }];
     setting.features = features(settings.features())?;
     setting.options = arm.options.clone();
     setting.clients = clients;

@@ -27,6 +27,9 @@ pub struct Facts {
 /// it is the limit: saturated single-worker runs of nginx and HAProxy lie at 0.95 to 1.
 const FULL: f64 = 0.93;
 
+/// Origin and generator are what fills their core when they use this share of it; the rest is interrupts and readings.
+const OWN: f64 = 0.7;
+
 /// A group counts as held back when this share of its periods was throttled.
 const HELD: f64 = 0.2;
 
@@ -40,7 +43,11 @@ pub const KEPT: f64 = 0.99;
 const FEW: u32 = 4;
 
 /// Attributes a trial.
-pub fn attribute(facts: &Facts, load: Option<&LoadResult>, evidence: &Evidence) -> (VerdictKind, Vec<Finding>) {
+pub fn attribute(
+    facts: &Facts,
+    load: Option<&LoadResult>,
+    evidence: &Evidence,
+) -> (VerdictKind, Vec<Finding>) {
     let mut findings = Vec::new();
     let Some(load) = load else {
         note(&mut findings, "the generator gave no result".to_owned());
@@ -124,7 +131,9 @@ fn kept(findings: &mut Vec<Finding>, load: &LoadResult) -> Option<VerdictKind> {
     if lag > 1_000.0 && lag > latency / 2.0 {
         note(
             findings,
-            format!("the generator sent late (99th percentile {lag:.0} us of {latency:.0} us): its latency is not the system's"),
+            format!(
+                "the generator sent late (99th percentile {lag:.0} us of {latency:.0} us): its latency is not the system's"
+            ),
         );
         return Some(VerdictKind::Generator);
     }
@@ -215,7 +224,13 @@ fn processors(
         VerdictKind::Generator
     };
     let target_full = target >= FULL;
-    let load_full = load >= FULL;
+    let own = (evidence.generator.cpu_us() + if facts.beside { 0.0 } else { evidence.origin.cpu_us() })
+        / evidence.wall_us
+        / facts.load_cores.len().max(1) as f64;
+    let load_full = load >= FULL && own >= OWN * load;
+    if load >= FULL && !load_full {
+        note(findings, format!("other programs used {} of the generator's core", percent(load - own)));
+    }
     if load_full {
         note(findings, format!("the core of origin and generator was {} busy", percent(load)));
     }
@@ -223,7 +238,14 @@ fn processors(
         let who = if facts.beside { "system and origin together" } else { "the system" };
         note(findings, format!("{who} used {} of what it may", percent(target)));
     } else if let Some(thread) = hot {
-        note(findings, format!("the system's thread {} was {} busy, the others less", thread.name, percent(thread.share)));
+        note(
+            findings,
+            format!(
+                "the system's thread {} was {} busy, the others less",
+                thread.name,
+                percent(thread.share)
+            ),
+        );
     }
     match (target_full, hot.is_some(), load_full) {
         (true, _, true) if (target - load).abs() < 0.02 => {
@@ -250,19 +272,34 @@ fn set_up(
         let by_time = connections / (round_trip / 1e6);
         let most = by_bytes.min(by_time);
         if load.rps() >= 0.8 * most {
-            note(findings, format!("the link carries at most {most:.0}/s at {} connections", load.connections));
+            note(
+                findings,
+                format!("the link carries at most {most:.0}/s at {} connections", load.connections),
+            );
             return Some(VerdictKind::Link);
         }
     }
     if facts.origin_delay_us > 0.0 {
         let most = connections / (facts.origin_delay_us / 1e6);
         if load.rps() >= 0.85 * most {
-            note(findings, format!("the origin's delay allows at most {most:.0}/s over {} connections", load.connections));
+            note(
+                findings,
+                format!(
+                    "the origin's delay allows at most {most:.0}/s over {} connections",
+                    load.connections
+                ),
+            );
             return Some(VerdictKind::Nothing);
         }
     }
     if load.model.rps().is_none() && load.connections <= FEW {
-        note(findings, format!("with {} in flight each request waits for the one before: nobody is at a limit", load.connections));
+        note(
+            findings,
+            format!(
+                "with {} in flight each request waits for the one before: nobody is at a limit",
+                load.connections
+            ),
+        );
         return Some(VerdictKind::Nothing);
     }
     None
@@ -304,7 +341,10 @@ mod tests {
         Tree {
             user_us: share * 0.25e6,
             system_us: share * 0.75e6,
-            threads: threads.iter().map(|share| ThreadShare { name: "worker".into(), share: *share }).collect(),
+            threads: threads
+                .iter()
+                .map(|share| ThreadShare { name: "worker".into(), share: *share })
+                .collect(),
             ..Default::default()
         }
     }
@@ -333,8 +373,14 @@ mod tests {
     #[test]
     fn a_kept_rate_needs_no_culprit_even_when_a_core_is_busy() {
         let constant = LoadModel::Constant { rps: 1_000.0 };
-        assert_eq!(kind(&facts(), &load(constant, 999.0, 64), &evidence(0.99, 0.4, 0.5)), VerdictKind::Nothing);
-        assert_eq!(kind(&facts(), &load(constant, 900.0, 64), &evidence(0.99, 0.2, 0.3)), VerdictKind::Gateway);
+        assert_eq!(
+            kind(&facts(), &load(constant, 999.0, 64), &evidence(0.99, 0.4, 0.5)),
+            VerdictKind::Nothing
+        );
+        assert_eq!(
+            kind(&facts(), &load(constant, 900.0, 64), &evidence(0.99, 0.2, 0.3)),
+            VerdictKind::Gateway
+        );
     }
 
     #[test]
@@ -367,6 +413,17 @@ mod tests {
         let mut seen = evidence(0.3, 0.67, 0.3);
         seen.machine.busy = vec![0.98, 0.3];
         assert_eq!(kind(&beside, &load(CLOSED, 5_000.0, 200), &seen), VerdictKind::Origin);
+    }
+
+    #[test]
+    fn a_core_that_others_fill_is_not_the_generators_limit() {
+        let mut seen = evidence(0.3, 0.01, 0.02);
+        seen.machine.busy = vec![0.3, 0.99];
+        let (kind, findings) = attribute(&facts(), Some(&load(CLOSED, 500.0, 64)), &seen);
+        assert_eq!(kind, VerdictKind::Invalid);
+        assert!(
+            findings.iter().any(|finding| finding.text == "other programs used 96 % of the generator's core")
+        );
     }
 
     #[test]

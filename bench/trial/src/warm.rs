@@ -31,7 +31,13 @@ pub fn warm(
     loop {
         let plan = plan(&settings, aim, PIECE, Some(LoadModel::Closed));
         let (piece, _) = Run::builtin(ground, &plan)?.finish(|| ())?;
-        rates.extend(piece.windows.iter().filter(|window| window.seconds > 0.5).map(|window| window.ok as f64 / window.seconds));
+        rates.extend(
+            piece
+                .windows
+                .iter()
+                .filter(|window| window.seconds > 0.5)
+                .map(|window| window.ok as f64 / window.seconds),
+        );
         match &mut whole {
             None => whole = Some(piece),
             Some(trace) => {
@@ -49,7 +55,8 @@ pub fn warm(
             Steadiness::From(start) => format!("steady from second {} on", start + 1),
             Steadiness::Never { why } => format!("never steady within {spent:.0} s: {why}"),
         };
-        if let Some(trace) = whole.take_if(|_| matches!(answer, Steadiness::From(_)) || spent + PIECE > limit) {
+        if let Some(trace) = whole.take_if(|_| matches!(answer, Steadiness::From(_)) || spent + PIECE > limit)
+        {
             return Ok((trace, words));
         }
     }

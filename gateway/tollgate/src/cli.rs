@@ -58,7 +58,7 @@ pub enum Command {
     ///
     /// The laboratory is a program of its own, `tollgate-lab`, looked for beside this one and on PATH.
     /// `tollgate bench --help` lists what it can do.
-    #[command(disable_help_flag = true, disable_version_flag = true)]
+    #[command(disable_help_flag = true, disable_version_flag = true, after_long_help = BENCH)]
     Bench {
         /// Handed to the laboratory as they are.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
@@ -130,6 +130,12 @@ The smallest useful file:
   routes:
     - match: api.example.com/v1/*
       to: [10.0.0.1:8080, 10.0.0.2:8080]";
+
+const BENCH: &str = "\
+Examples:
+  tollgate bench run quick                         three cells beside nginx and HAProxy, under 3 minutes
+  tollgate bench systems                           which gateways are here, and how to get the others
+  tollgate bench run toll --html toll.html         the full comparison, as one page";
 
 const RUN: &str = "\
 Signals:

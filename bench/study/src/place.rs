@@ -1,0 +1,179 @@
+//! Where in a study's file something stands, for messages.
+
+use serde::Deserialize;
+use serde_saphyr::{Error, Spanned};
+use std::collections::BTreeMap;
+
+/// Line and column, from 1.
+pub(crate) type Place = (u64, u64);
+
+/// What a name is the name of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A system or an arm.
+    System,
+    /// A load tool.
+    Tool,
+    /// A section.
+    Section,
+    /// A system for which a point has published figures.
+    Published,
+}
+
+impl Kind {
+    /// As messages call it.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Tool => "load tool",
+            Self::Section => "section",
+            Self::Published => "system of the point",
+        }
+    }
+}
+
+type Name = Spanned<String>;
+
+/// The names in a study, with their places.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Outline {
+    baseline: Option<Name>,
+    control: Option<Name>,
+    settings: Load,
+    arms: BTreeMap<String, Arm>,
+    sections: Vec<Section>,
+    analyses: Vec<Analysis>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Load {
+    tool: Option<Name>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Arm {
+    system: Option<Name>,
+    settings: Load,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Section {
+    title: Option<Name>,
+    systems: Vec<Name>,
+    settings: Load,
+    points: Vec<Point>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Point {
+    set: Load,
+    systems: Vec<Name>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Analysis {
+    section: Option<Name>,
+}
+
+impl Outline {
+    fn names(self, kind: Kind) -> Vec<Name> {
+        let mut names = Vec::new();
+        match kind {
+            Kind::System => {
+                names.extend(self.baseline.into_iter().chain(self.control));
+                names.extend(self.arms.into_values().filter_map(|arm| arm.system));
+                for section in self.sections {
+                    names.extend(section.systems);
+                    names.extend(section.points.into_iter().flat_map(|point| point.systems));
+                }
+            }
+            Kind::Tool => {
+                names.extend(self.settings.tool);
+                names.extend(self.arms.into_values().filter_map(|arm| arm.settings.tool));
+                for section in self.sections {
+                    names.extend(section.settings.tool);
+                    names.extend(section.points.into_iter().filter_map(|point| point.set.tool));
+                }
+            }
+            Kind::Section => {
+                names.extend(self.analyses.into_iter().filter_map(|analysis| analysis.section));
+                // The second of two equal titles is the one too many.
+                names.extend(self.sections.into_iter().rev().filter_map(|section| section.title));
+            }
+            // A name that is wrong in one point may be right in another, so the section has to do.
+            Kind::Published => {}
+        }
+        names
+    }
+}
+
+/// The first place where a study uses a name as that of a system, a tool or a section; of a section's title, the last.
+pub(crate) fn of_name(text: &str, kind: Kind, name: &str) -> Option<Place> {
+    let outline: Outline = serde_saphyr::from_str(text).ok()?;
+    let found = outline.names(kind).into_iter().find(|found| found.value == name)?;
+    Some((found.referenced.line(), found.referenced.column()))
+}
+
+/// A reader's error in our words, and its place; `near` ends the sentence about an unknown name.
+pub(crate) fn of_error(error: &Error, near: impl Fn(&str, &[String]) -> String) -> (Option<Place>, String) {
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let text = match error.without_snippet() {
+        Error::SerdeUnknownField { field, expected, .. } => {
+            format!("unknown key `{field}`{}", near(field, &owned(expected)))
+        }
+        Error::SerdeUnknownVariant { variant, expected, .. } => {
+            format!("unknown value `{variant}`{}", near(variant, &owned(expected)))
+        }
+        Error::SerdeMissingField { field, .. } => format!("the key `{field}` must be there"),
+        other => {
+            // The reader adds the place; ours stands in front.
+            let text = other.to_string();
+            let line = text.lines().next().unwrap_or_default();
+            line.rsplit_once(" at line ").map_or(line, |(what, _)| what).to_owned()
+        }
+    };
+    (error.location().map(|at| (at.line(), at.column())), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STUDY: &str = "title: wrk
+control: nginx
+settings: {tool: ab}
+arms: {lean: {system: envoy, settings: {tool: hey}}}
+sections:
+  - title: One
+    systems: [direct, wrk]
+    points:
+      - {set: {tool: wrk}, systems: [caddy]}
+  - title: One
+analyses: [{kind: scaling, section: Two}]
+";
+
+    #[test]
+    fn a_name_is_found_where_it_is_used_as_such() {
+        for (kind, name, place) in [
+            (Kind::System, "nginx", (2, 10)),
+            (Kind::System, "envoy", (4, 23)),
+            (Kind::System, "wrk", (7, 23)),
+            (Kind::System, "caddy", (9, 38)),
+            (Kind::Tool, "ab", (3, 18)),
+            (Kind::Tool, "hey", (4, 47)),
+            (Kind::Tool, "wrk", (9, 22)),
+            (Kind::Section, "Two", (11, 37)),
+            (Kind::Section, "One", (10, 12)),
+        ] {
+            assert_eq!(of_name(STUDY, kind, name), Some(place), "{name}");
+        }
+        assert_eq!(of_name(STUDY, Kind::Tool, "nginx"), None);
+        assert_eq!(of_name("[", Kind::Tool, "nginx"), None);
+    }
+}

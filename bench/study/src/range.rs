@@ -1,0 +1,58 @@
+//! Numbers that no cell can have.
+
+use crate::settings::Settings;
+
+/// The first setting whose number makes no measurement, with what was expected; `None` when all are well.
+pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
+    let counts = [
+        ("connections", settings.connections().into()),
+        ("threads", settings.threads().into()),
+        ("rounds", settings.rounds().into()),
+        ("workers", settings.workers().into()),
+        ("target_cores", settings.target_cores().into()),
+        ("origins", settings.origins().into()),
+        ("origin_workers", settings.origin_workers().into()),
+        ("chain", settings.chain().into()),
+        ("routes", settings.routes().into()),
+        ("requests", settings.requests.unwrap_or(1)),
+    ];
+    if let Some((name, _)) = counts.into_iter().find(|(_, count): &(&str, u64)| *count == 0) {
+        return Some(format!("`{name}` is 0: expected at least 1"));
+    }
+    let spans = [
+        ("seconds", Some(settings.seconds())),
+        ("timeout", settings.timeout),
+        ("rate", settings.rate),
+        ("quota", settings.quota),
+        ("origin_quota", settings.origin_quota),
+    ];
+    let above = |number: f64| number.is_finite() && number > 0.0;
+    for (name, number) in spans {
+        if let Some(number) = number.filter(|number| !above(*number)) {
+            return Some(format!("`{name}` is {number}: expected a number above 0"));
+        }
+    }
+    let warm_up = settings.warm_up();
+    (!(warm_up.is_finite() && warm_up >= 0.0)).then(|| format!("`warm_up` is {warm_up}: expected 0 or more"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_measures_nothing_is_told_by_its_name() {
+        assert_eq!(out_of_range(&Settings::default()), None);
+        let told = |change: fn(&mut Settings)| {
+            let mut settings = Settings::default();
+            change(&mut settings);
+            out_of_range(&settings).unwrap_or_default()
+        };
+        assert_eq!(told(|s| s.rounds = Some(0)), "`rounds` is 0: expected at least 1");
+        assert_eq!(told(|s| s.requests = Some(0)), "`requests` is 0: expected at least 1");
+        assert_eq!(told(|s| s.seconds = Some(-1.0)), "`seconds` is -1: expected a number above 0");
+        assert_eq!(told(|s| s.rate = Some(f64::NAN)), "`rate` is NaN: expected a number above 0");
+        assert_eq!(told(|s| s.warm_up = Some(f64::INFINITY)), "`warm_up` is inf: expected 0 or more");
+        assert_eq!(told(|s| s.warm_up = Some(0.0)), "");
+    }
+}

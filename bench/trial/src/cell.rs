@@ -1,0 +1,175 @@
+//! One cell: its rounds, each with every system once, and what they say together.
+
+use crate::arm::Arm;
+use crate::failure::Failure;
+use crate::fleet::{Fleet, Slot};
+use crate::generator::{Aim, Run, plan as load_plan};
+use crate::ground::Ground;
+use crate::measure::{Measured, measure};
+use crate::run::{Progress, Session, append_line};
+use crate::schedule::{Turn, left, order};
+use crate::summary::{Attributed, verdicts};
+use crate::target::Target;
+use crate::verdict::{Facts, attribute};
+use std::io::Write;
+use std::time::Instant;
+use tollgate_lab_meter::process::Snapshot;
+use tollgate_lab_origin::body;
+use tollgate_lab_record::{Ceiling, Evidence, Line, LoadModel, Status, Trial};
+use tollgate_lab_study::{CEILING_SECONDS, PlannedCell, Settings};
+
+/// Bytes of a response's head, about, for the limit of a slow link.
+const HEAD_BYTES: f64 = 240.0;
+
+impl<W: Write, P: Progress> Session<'_, W, P> {
+    pub(crate) fn cell(
+        &mut self,
+        fleet: &mut Fleet,
+        planned: &PlannedCell,
+        arms: &[Arm],
+        mut trials: Vec<Trial>,
+        begun: Instant,
+        (done, all): (usize, usize),
+    ) -> Result<(), Failure> {
+        let cell = &planned.cell.id;
+        let systems: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
+        let mut attributed = Attributed::new();
+        for trial in &trials {
+            let arm = arms.iter().find(|arm| arm.name == trial.system);
+            if let Some(arm) = arm {
+                let facts = facts(self.ground, &arm.settings(&planned.settings), arm.system == "direct");
+                attributed.insert(
+                    (trial.system.clone(), trial.round),
+                    attribute(&facts, trial.load.as_ref(), &trial.evidence),
+                );
+            }
+        }
+        let turns =
+            left(order(self.seed, cell, arms.len(), planned.settings.rounds()), cell, &systems, &trials);
+        let mut round = 0;
+        for (at, turn) in turns.iter().enumerate() {
+            if turn.round != round {
+                round = turn.round;
+                self.ceiling(fleet, planned, round)?;
+            }
+            let arm = &arms[turn.system];
+            let settings = arm.settings(&planned.settings);
+            let Some(trial) = self.turn(fleet, planned, arm, &settings, turn, begun)? else { continue };
+            let facts = facts(self.ground, &settings, arm.system == "direct");
+            attributed.insert(
+                (trial.system.clone(), trial.round),
+                attribute(&facts, trial.load.as_ref(), &trial.evidence),
+            );
+            // First written, then told: a trial that a signal broke off is neither.
+            self.line(&Line::Trial(Box::new(trial.clone())))?;
+            self.progress.trial((done + at + 1) as f64 / all.max(1) as f64, planned, &trial);
+            trials.push(trial);
+        }
+        let refs: Vec<&Trial> = trials.iter().collect();
+        let baseline = self.study.baseline.as_deref().or(planned.cell.systems.first().map(String::as_str));
+        for verdict in verdicts(cell, &systems, baseline, &refs, &attributed, self.seed) {
+            let out = fleet
+                .slots
+                .iter()
+                .zip(arms)
+                .any(|(slot, arm)| arm.name == verdict.system && matches!(slot, Slot::Out));
+            if !out {
+                append_line(&mut self.out, &Line::Verdict(verdict))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(
+        &mut self,
+        fleet: &mut Fleet,
+        planned: &PlannedCell,
+        arm: &Arm,
+        settings: &Settings,
+        turn: &Turn,
+        begun: Instant,
+    ) -> Result<Option<Trial>, Failure> {
+        let origin_quota = fleet.origin_quota.as_ref();
+        let shared = fleet.origin();
+        let at = begun.elapsed().as_secs_f64();
+        let measured = match &mut fleet.slots[turn.system] {
+            Slot::Out => return Ok(None),
+            Slot::Up(target) => {
+                target.resume();
+                let measured = measure(self.ground, target, origin_quota, settings, settings.seconds());
+                target.pause();
+                measured
+            }
+            Slot::Cold => {
+                match Target::start(self.ground, arm, settings, shared, settings.connections() * 2 + 64) {
+                    Ok(mut target) => {
+                        measure(self.ground, &mut target, origin_quota, settings, settings.seconds())
+                    }
+                    Err(used) => Measured {
+                        load: None,
+                        evidence: Evidence::default(),
+                        cost: None,
+                        status: Status::Bad {
+                            reason: used.missing.map(|missing| missing.reason).unwrap_or_default(),
+                        },
+                    },
+                }
+            }
+        };
+        Ok(Some(Trial {
+            cell: planned.cell.id.clone(),
+            system: arm.name.clone(),
+            round: turn.round,
+            turn: turn.turn,
+            at,
+            load: measured.load,
+            evidence: measured.evidence,
+            cost: measured.cost,
+            warm_up: settings.warm_up(),
+            status: measured.status,
+        }))
+    }
+
+    /// What the generator reaches straight to the origin, on the cell's connections, with nobody between.
+    fn ceiling(&mut self, fleet: &mut Fleet, planned: &PlannedCell, round: u32) -> Result<(), Failure> {
+        let Some(origin) = fleet.origin() else { return Ok(()) };
+        let port = origin.borrow().ports[0];
+        let bytes = body(planned.settings.response_body());
+        let aim = Aim { port, body: &bytes, status: planned.settings.origin_status() };
+        let plain = Settings { relay: None, requests: None, ..planned.settings.clone() };
+        let plan = load_plan(&plain, aim, CEILING_SECONDS, Some(LoadModel::Closed));
+        let snapshots =
+            || -> Vec<Snapshot> { origin.borrow().ids().into_iter().map(Snapshot::take).collect() };
+        let before = snapshots();
+        let (load, ended) = match Run::builtin(self.ground, &plan).and_then(|run| run.finish(|| ())) {
+            Ok(result) => result,
+            Err(failure) => {
+                self.progress.say(&format!("the direct ceiling could not be measured: {failure}"));
+                return Ok(());
+            }
+        };
+        let requests = (load.ok + load.failures.total()).max(1) as f64;
+        let used: u64 =
+            snapshots().iter().zip(&before).map(|(after, before)| after.since(before).total_ns).sum();
+        self.line(&Line::Ceiling(Ceiling {
+            cell: planned.cell.id.clone(),
+            round,
+            rps: load.rps(),
+            generator_us: (ended.user_us + ended.system_us) as f64 / requests,
+            origin_us: used as f64 / 1e3 / requests,
+            best: None,
+        }))
+    }
+}
+
+fn facts(ground: &Ground, settings: &Settings, direct: bool) -> Facts {
+    let may = f64::from(settings.target_cores().min(settings.workers() * settings.chain().max(1)));
+    Facts {
+        target_cores: if direct { 0.0 } else { may },
+        load_cores: vec![ground.cores.load],
+        beside: settings.origin_beside_target.unwrap_or(false),
+        origin_delay_us: settings.origin_delay_ms.map_or(0.0, |ms| ms as f64 * 1e3),
+        link: settings.relay.map(|relay| (relay.round_trip_ms * 1e3, relay.bytes_per_second)),
+        response_bytes: settings.response_body() as f64 + HEAD_BYTES,
+    }
+}

@@ -1,0 +1,10 @@
+//! The real program, started as its users start it, on systems and studies that each test describes for itself.
+
+mod answers;
+mod bad_input;
+mod bench;
+mod parts;
+mod stopped;
+mod systems;
+mod trouble;
+mod whole;

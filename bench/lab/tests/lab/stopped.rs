@@ -1,0 +1,158 @@
+//! Ctrl-C, and going on afterwards.
+
+use crate::bench::{Answer, Bench, results};
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tollgate_lab_record::Results;
+
+const STUDY: &str = "
+title: Long enough
+about: Any.
+control: wire
+settings: {origin: builtin, connections: 1, seconds: 1, rounds: 3, warm_up: 0}
+sections:
+  - title: One
+    systems: [direct, wire]
+    points: [{}]
+";
+
+/// How long a run may take until it has made its first trials.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A program that ends with the test, however the test ends.
+struct Running(Child);
+
+impl Running {
+    fn interrupt(&self) {
+        let line = format!("kill -INT {}", self.0.id());
+        assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn trials_in(file: &Path) -> usize {
+    fs::read_to_string(file).unwrap_or_default().matches("\"line\":\"trial\"").count()
+}
+
+/// Waits until the program has written so many trials.
+#[track_caller]
+fn wait_for_trials(running: &mut Running, file: &Path, count: usize) {
+    let begun = Instant::now();
+    while trials_in(file) < count {
+        assert!(running.0.try_wait().unwrap().is_none(), "it ended before its time");
+        assert!(begun.elapsed() < PATIENCE, "no {count} trials in {}", file.display());
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Who was measured when.
+fn order(results: &Results) -> Vec<(u32, u32, &str)> {
+    results.trials.iter().map(|trial| (trial.round, trial.turn, trial.system.as_str())).collect()
+}
+
+#[test]
+fn an_interrupted_study_leaves_nobody_behind_and_goes_on_where_it_was() {
+    let bench = Bench::new();
+    bench.study("long", STUDY);
+    // The order depends on the seed, the cell and the number of systems, not on how long a trial is.
+    bench.run(&["run", "long", "--seconds", "0.1", "--seed", "5", "--out", "whole.jsonl"]).well();
+    let whole = bench.results("whole.jsonl");
+    assert_eq!(whole.trials.len(), 9);
+
+    let file = bench.path("r.jsonl");
+    let errors = fs::File::create(bench.path("errors")).unwrap();
+    let arguments = ["run", "long", "--seed", "5", "--out", "r.jsonl"];
+    let mut running =
+        Running(bench.command(&arguments).stdout(Stdio::null()).stderr(errors).spawn().unwrap());
+    wait_for_trials(&mut running, &file, 4);
+    // Into the middle of the fifth.
+    sleep(Duration::from_millis(300));
+    assert!(bench.started_here().len() > 2, "origin and systems run");
+    running.interrupt();
+    let status = running.0.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    bench.nobody_is_left();
+    let scratch = format!(".{}.", running.0.id());
+    for folder in ["/dev/shm", "/tmp"] {
+        let left = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+        let left: Vec<_> = left
+            .filter(|name| {
+                let name = name.to_string_lossy();
+                name.starts_with("tollgate-lab.") && name.contains(&scratch)
+            })
+            .collect();
+        assert!(left.is_empty(), "{left:?} is left in {folder}");
+    }
+    let said = fs::read_to_string(bench.path("errors")).unwrap();
+    assert!(
+        said.contains("what was measured is in r.jsonl") && said.contains("goes on from there"),
+        "{said}"
+    );
+
+    let kept = results(&file);
+    let made = kept.trials.len();
+    assert!((4..9).contains(&made) && kept.end.is_none(), "{made} trials, end {:?}", kept.end);
+    assert!(
+        kept.trials.iter().all(|trial| trial.is_good()),
+        "a trial that was broken off is no trial: {kept:?}"
+    );
+
+    // As if the machine had gone down while a line was written.
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, format!("{text}{{\"line\":\"trial\",\"cell\":\"1-")).unwrap();
+    // The file's own seed counts, so that the rest keeps its order.
+    let answer = bench.run(&["run", "long", "--seconds", "0.1", "--seed", "6", "--out", "r.jsonl"]).well();
+    assert!(answer.stderr.contains(&format!("r.jsonl: goes on after {made} trials")), "{}", answer.stderr);
+    let ended = results(&file);
+    assert_eq!(ended.trials[..made], kept.trials[..], "nothing is measured twice, nothing is changed");
+    assert_eq!(order(&ended), order(&whole));
+    assert!(ended.trials.iter().all(|trial| trial.is_good()));
+    assert!(matches!(ended.end, Some((_, false))), "{:?}", ended.end);
+    assert_eq!((ended.verdicts.len(), ended.received.len(), ended.systems.len()), (2, 2, 2));
+    assert!(answer.stdout.contains("Long enough"), "{}", answer.stdout);
+
+    bench.run(&arguments).refused(1, &["r.jsonl holds a whole run", "--out", "--fresh"]);
+    assert_eq!(results(&file), ended);
+}
+
+#[test]
+fn a_study_that_is_killed_outright_takes_its_servers_along() {
+    let bench = Bench::new();
+    bench.study("long", STUDY);
+    let mut running = Running(
+        bench
+            .command(&["run", "long", "--out", "r.jsonl"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    wait_for_trials(&mut running, &bench.path("r.jsonl"), 1);
+    running.0.kill().unwrap();
+    running.0.wait().unwrap();
+    // The kernel asks the children to end; those that stand still are woken for it.
+    bench.nobody_is_left();
+    assert!(bench.results("r.jsonl").trials[0].is_good());
+}
+
+#[test]
+fn an_origin_by_itself_ends_upon_the_signal() {
+    let bench = Bench::new();
+    bench.write("origin.json", r#"{"listen": "127.0.0.1:0", "control": "127.0.0.1:0"}"#);
+    let mut running = Running(bench.command(&["origin", "origin.json"]).spawn().unwrap());
+    sleep(Duration::from_millis(200));
+    assert!(running.0.try_wait().unwrap().is_none(), "it serves until it is told to end");
+    running.interrupt();
+    assert!(!running.0.wait().unwrap().success());
+    let answer = Answer::from(bench.command(&["origin", "nowhere.json"]).output().unwrap());
+    answer.refused(1, &["nowhere.json: No such file"]);
+}

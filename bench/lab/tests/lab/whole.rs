@@ -1,0 +1,163 @@
+//! Studies from their first line to their last.
+
+use crate::bench::{Answer, Bench};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use tollgate_lab_record::{LoadModel, Verification};
+
+const STUDY: &str = "
+title: What a wire costs
+about: Two cells.
+baseline: wire
+control: wire
+settings: {origin: builtin, rounds: 2, warm_up: 0.2}
+sections:
+  - title: In turn
+    systems: [direct, wire]
+    # One request at a time is nobody's limit, however busy the machine is.
+    points: [{title: One connection, set: {connections: 1, seconds: 1}}]
+  - title: By the clock
+    systems: [direct, wire]
+    points: [{title: 400 a second, set: {connections: 4, rate: 400, seconds: 0.5}}]
+notes: [A sentence that the report prints.]
+";
+
+#[test]
+fn a_study_runs_whole_and_its_file_and_reports_say_everything() {
+    let bench = Bench::new();
+    bench.study("cost", STUDY);
+    let (html, markdown) = (bench.path("r.html"), bench.path("r.md"));
+    let files = [html.to_str().unwrap(), markdown.to_str().unwrap()];
+    let answer = bench
+        .run(&["run", "cost", "--out", "r.jsonl", "--seed", "9", "--html", files[0], "--markdown", files[1]])
+        .well();
+    let results = bench.results("r.jsonl");
+
+    assert_eq!((results.header.study.as_str(), results.header.seed), ("cost", 9));
+    assert_eq!(results.header.command, "tollgate bench run cost --seed 9");
+    assert_eq!(results.header.baseline.as_deref(), Some("wire"));
+    assert!(matches!(results.end, Some((seconds, false)) if seconds > 0.0), "{:?}", results.end);
+
+    let names: BTreeSet<&str> = results.systems.iter().map(|system| system.name.as_str()).collect();
+    assert_eq!(names, BTreeSet::from(["direct", "wire"]));
+    let wire = results.systems.iter().find(|system| system.name == "wire").unwrap();
+    assert_eq!((wire.title.as_str(), wire.version.as_str()), ("The wire", env!("CARGO_PKG_VERSION")));
+    assert!(wire.missing.is_none());
+    assert!(wire.command.iter().any(|word| word == "relay"), "{:?}", wire.command);
+    assert_eq!(wire.files.len(), 1);
+    assert!(wire.files[0].text.contains("127.0.0.1"), "{:?}", wire.files);
+
+    let cells: Vec<(&str, &str)> =
+        results.cells.iter().map(|cell| (cell.section.as_str(), cell.title.as_str())).collect();
+    assert_eq!(cells, [("In turn", "One connection"), ("By the clock", "400 a second")]);
+    for received in &results.received {
+        assert_eq!(received.version, "HTTP/1.1");
+        assert_eq!((received.connections, received.requests), (1, 8), "{received:?}");
+        assert!(received.differences.is_empty(), "a wire changes nothing: {received:?}");
+    }
+    assert_eq!(results.received.len(), 2);
+
+    for cell in &results.cells {
+        let rounds: Vec<u32> = results
+            .ceilings
+            .iter()
+            .filter(|ceiling| ceiling.cell == cell.id && ceiling.rps > 0.0 && ceiling.generator_us > 0.0)
+            .map(|ceiling| ceiling.round)
+            .collect();
+        assert_eq!(rounds, [1, 2]);
+        for name in ["direct", "wire", "wire#2"] {
+            let rounds: BTreeSet<u32> = results.trials_of(&cell.id, name).map(|trial| trial.round).collect();
+            assert_eq!(rounds, BTreeSet::from([1, 2]), "{name} in {}", cell.title);
+        }
+    }
+    assert_eq!(results.trials.len(), 2 * 3 * 2);
+    for trial in &results.trials {
+        assert!(trial.is_good(), "{trial:?}");
+        let load = trial.load.as_ref().unwrap();
+        assert!(load.ok > 0 && load.failures.total() == 0, "{load:?}");
+        assert_eq!((load.tool.as_str(), load.verification), ("builtin", Verification::Full));
+        let rate = trial.cell == results.cells[1].id;
+        assert_eq!(load.model, if rate { LoadModel::Constant { rps: 400.0 } } else { LoadModel::Closed });
+        assert_eq!(load.response_time.is_some(), rate, "only a rate has intended times");
+        assert_eq!(trial.cost.is_some(), trial.system != "direct");
+        assert!(trial.cost.is_none_or(|cost| cost.total_us() > 0.0), "{:?}", trial.cost);
+        assert!(
+            trial.evidence.upstream.requests.is_some_and(|requests| requests > 0),
+            "{:?}",
+            trial.evidence
+        );
+        assert!(trial.evidence.origin.cpu_us() > 0.0, "{:?}", trial.evidence);
+        // By the clock the generator is done in less than a tick of the kernel's.
+        assert!(rate || trial.evidence.generator.cpu_us() > 0.0, "{:?}", trial.evidence);
+    }
+
+    assert_eq!(results.verdicts.len(), 4, "the control's copy has none of its own");
+    for verdict in &results.verdicts {
+        assert!(!verdict.findings.is_empty(), "{verdict:?}");
+        assert!(verdict.cell != results.cells[0].id || verdict.kind.has_figures(), "{verdict:?}");
+        assert!(verdict.control.is_some(), "the noise of the cell: {verdict:?}");
+    }
+    let direct = results.verdict_of(&results.cells[0].id, "direct").unwrap();
+    assert!(direct.ratios.contains_key("rps/wire"), "{:?}", direct.ratios.keys());
+
+    let (html, markdown) = (fs::read_to_string(html).unwrap(), fs::read_to_string(markdown).unwrap());
+    for report in [&answer.stdout, &html, &markdown] {
+        for word in
+            ["What a wire costs", "In turn", "By the clock", "The wire", "Nobody between", "A sentence that"]
+        {
+            assert!(report.contains(word), "{word:?} is not in {report}");
+        }
+    }
+    assert!(answer.stderr.contains("wire 0.") && answer.stderr.contains("100 %"), "{}", answer.stderr);
+
+    let again = bench.run(&["report", "r.jsonl"]).well();
+    assert_eq!(again.stdout, answer.stdout, "the report comes from the file alone");
+}
+
+#[test]
+fn nginx_is_measured_by_wrk_from_the_projects_own_descriptions() {
+    let bench = Bench::new();
+    let study = "
+title: One turn
+about: Any.
+settings: {tool: wrk, connections: 8, seconds: 1, rounds: 1, warm_up: 0, response_body: 1000}
+sections:
+  - title: A kilobyte
+    systems: [direct, nginx]
+    points: [{}]
+";
+    bench.write("own.yaml", study);
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let answer =
+        Answer::from(bench.command_on(data, &["run", "own.yaml", "--out", "r.jsonl"]).output().unwrap())
+            .well();
+    bench.nobody_is_left();
+    let results = bench.results("r.jsonl");
+    assert_eq!(results.trials.len(), 2);
+    for trial in &results.trials {
+        assert!(trial.is_good(), "{trial:?}");
+        let load = trial.load.as_ref().unwrap();
+        assert!(load.tool == "wrk" && load.tool_version.contains('.') && load.ok > 0, "{load:?}");
+        assert_eq!(load.failures.total(), 0, "{load:?}");
+        let counted = trial.evidence.upstream.requests.unwrap();
+        assert!(counted >= load.ok, "the origin saw {counted}, wrk {}", load.ok);
+    }
+    let nginx = results.trials_of("1-1", "nginx").next().unwrap();
+    assert!(nginx.cost.unwrap().system_us > 0.0);
+    let used = results.systems.iter().find(|system| system.name == "nginx").unwrap();
+    assert!(used.files.iter().any(|file| file.text.contains("proxy_pass")), "{:?}", used.files);
+    assert!(answer.stdout.contains("nginx"), "{}", answer.stdout);
+}
+
+#[test]
+fn a_dry_run_says_what_would_be_measured_and_measures_nothing() {
+    let bench = Bench::new();
+    bench.study("cost", STUDY);
+    let answer = bench.run(&["run", "cost", "--dry-run", "--rounds", "1"]).well();
+    assert!(answer.stderr.contains("What a wire costs: 2 cells, about "), "{}", answer.stderr);
+    assert!(answer.stderr.contains("2 rounds became 1, as asked"), "{}", answer.stderr);
+    assert!(!bench.path("tollgate-bench").exists());
+    let list = bench.run(&["studies"]).well();
+    assert!(list.stdout.starts_with("cost ") && list.stdout.contains("What a wire costs"), "{}", list.stdout);
+}

@@ -43,7 +43,9 @@ pub fn ratios(subject: &[Option<f64>], peers: &[&[Option<f64>]]) -> Vec<f64> {
         let values: Vec<f64> = rounds.iter().filter_map(|at| value(series, *at)).collect();
         median(&values).unwrap_or(f64::INFINITY)
     };
-    let Some(better) = present.iter().min_by(|a, b| typical(a).total_cmp(&typical(b))) else { return Vec::new() };
+    let Some(better) = present.iter().min_by(|a, b| typical(a).total_cmp(&typical(b))) else {
+        return Vec::new();
+    };
     let ratio = |at: &usize| Some(value(subject, *at)? / value(better, *at).filter(|figure| *figure > 0.0)?);
     rounds.iter().filter_map(ratio).collect()
 }

@@ -7,7 +7,7 @@ use crate::origin::Counted;
 use crate::target::Target;
 use tollgate_lab_meter::cgroup::{Quota, Throttling};
 use tollgate_lab_meter::machine::{CoreShare, CoreTimes};
-use tollgate_lab_meter::network::{ConnectionTally, End, NetCounters};
+use tollgate_lab_meter::network::{ConnectionTally, End, NetCounters, count_connections};
 use tollgate_lab_meter::process::{Memory, Snapshot, Used};
 use tollgate_lab_record::{
     Connections, Cost, Evidence, LoadResult, Machine, Network, Status, ThreadShare, Throttled, Tree,
@@ -94,6 +94,8 @@ fn attempt(
     let body = target.origin.borrow().body.clone();
     let aim = Aim { port: target.port, body: &body, status: settings.origin_status() };
     let external = settings.tool() != "builtin";
+    // The others stand still and keep what they have open, so what changes from here on is this system's.
+    let of_others = established(target).saturating_sub(target.kept);
     if external && settings.warm_up() > 0.0 {
         warm_up(ground, settings, aim)?;
     }
@@ -130,6 +132,7 @@ fn attempt(
     if target.ended()?.is_some() {
         return Err(Failure("what was counted is in part nobody's".into()));
     }
+    target.kept = established(target).saturating_sub(of_others);
     let wall_us = after.at.duration_since(before.at).as_secs_f64() * 1e6;
     let mut evidence = Evidence {
         wall_us,
@@ -170,13 +173,22 @@ fn attempt(
     evidence.upstream = Connections {
         opened: between.map(|counted| counted.connections),
         requests: between.map(|counted| counted.requests),
-        peak: tallies.iter().map(|tally| tally.opened().peak.established).sum(),
+        peak: tallies
+            .iter()
+            .map(|tally| tally.opened().peak.established)
+            .sum::<u64>()
+            .saturating_sub(of_others),
     };
     let cost = (load.ok > 0 && !target.ids().is_empty()).then(|| Cost {
         user_us: evidence.target.user_us / load.ok as f64,
         system_us: evidence.target.system_us / load.ok as f64,
     });
     Ok(Measured { load: Some(load), evidence, cost, status: Status::Good })
+}
+
+/// Connections that are open to the system's origins now, whoever opened them.
+fn established(target: &Target) -> u64 {
+    target.origin.borrow().ports.iter().map(|port| count_connections(End::Local(*port)).established).sum()
 }
 
 /// Load that is not measured. A tool that counts requests runs once whole: that is the first, warming run of ab's users.

@@ -43,6 +43,8 @@ pub struct Target {
     quota: Option<Quota>,
     /// What it was rendered from; none for a direct run.
     pub setting: Option<Setting>,
+    /// Connections to the origin that it kept open at the end of its last trial.
+    pub kept: u64,
     /// Whether the origin is inside this system's quota.
     pub beside: bool,
 }
@@ -181,7 +183,18 @@ impl Target {
         let unasked = last.as_ref().map(|setting| system.unasked(setting)).unwrap_or_default();
         used.terms
             .extend(unasked.iter().map(|feature| format!("does {} although not asked to", feature.name())));
-        Ok(Self { name: arm.name.clone(), port, used, origin, servers, relay, quota, setting: last, beside })
+        Ok(Self {
+            name: arm.name.clone(),
+            port,
+            used,
+            origin,
+            servers,
+            relay,
+            quota,
+            setting: last,
+            kept: 0,
+            beside,
+        })
     }
 
     /// Process ids of the system; none for a direct run.

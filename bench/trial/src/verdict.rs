@@ -196,28 +196,32 @@ fn connections(
 fn processors(
     findings: &mut Vec<Finding>,
     facts: &Facts,
-    _: &LoadResult,
+    result: &LoadResult,
     evidence: &Evidence,
 ) -> Option<VerdictKind> {
     if evidence.wall_us <= 0.0 {
         return None;
     }
+    // A tool's start and end lie between the readings, but nothing is asked of the system then: what it used, it used
+    // while the tool measured.
+    let active = (result.seconds * 1e6 / evidence.wall_us).clamp(0.5, 1.0);
+    let wall_us = evidence.wall_us * active;
     // Who shares the system's cores fills them together with it.
     let (cores, mine) = match (facts.target_cores > 0.0, facts.beside) {
         (true, false) => (facts.target_cores, evidence.target.cpu_us()),
         (_, true) => (facts.target_cores.max(1.0), evidence.target.cpu_us() + evidence.origin.cpu_us()),
         (false, false) => (1.0, 0.0),
     };
-    let target = mine / evidence.wall_us / cores;
+    let target = mine / wall_us / cores;
     let by_target = if facts.beside && evidence.origin.cpu_us() > evidence.target.cpu_us() {
         VerdictKind::Origin
     } else {
         VerdictKind::Gateway
     };
-    let hot = evidence.target.threads.first().filter(|thread| thread.share >= FULL);
+    let hot = evidence.target.threads.first().filter(|thread| thread.share / active >= FULL);
     let busy: Vec<f64> =
         facts.load_cores.iter().filter_map(|core| evidence.machine.busy.get(*core).copied()).collect();
-    let load = if busy.is_empty() { 0.0 } else { busy.iter().sum::<f64>() / busy.len() as f64 };
+    let load = if busy.is_empty() { 0.0 } else { busy.iter().sum::<f64>() / busy.len() as f64 / active };
     let by_load = if !facts.beside && evidence.origin.cpu_us() > evidence.generator.cpu_us() {
         VerdictKind::Origin
     } else {
@@ -225,7 +229,7 @@ fn processors(
     };
     let target_full = target >= FULL;
     let own = (evidence.generator.cpu_us() + if facts.beside { 0.0 } else { evidence.origin.cpu_us() })
-        / evidence.wall_us
+        / wall_us
         / facts.load_cores.len().max(1) as f64;
     let load_full = load >= FULL && own >= OWN * load;
     if load >= FULL && !load_full {
@@ -424,6 +428,14 @@ mod tests {
         assert!(
             findings.iter().any(|finding| finding.text == "other programs used 96 % of the generator's core")
         );
+    }
+
+    #[test]
+    fn the_time_in_which_a_tool_starts_is_nobodys_rest() {
+        let mut closed = load(CLOSED, 50_000.0, 64);
+        assert_eq!(kind(&facts(), &closed, &evidence(0.88, 0.2, 0.2)), VerdictKind::Invalid);
+        closed.seconds = 0.9;
+        assert_eq!(kind(&facts(), &closed, &evidence(0.88, 0.2, 0.2)), VerdictKind::Gateway);
     }
 
     #[test]

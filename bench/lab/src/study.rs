@@ -142,6 +142,10 @@ fn command(options: &RunOptions) -> String {
     if !options.sections.is_empty() {
         words.push(format!("--sections {:?}", options.sections.join(",")));
     }
+    words.extend(options.gateway.as_ref().map(|file| {
+        // The folder is this machine's alone.
+        format!("--gateway {}", file.file_name().unwrap_or_default().to_string_lossy())
+    }));
     words.join(" ")
 }
 

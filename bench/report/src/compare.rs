@@ -1,9 +1,10 @@
 //! Two result files held against each other.
 
-use crate::figures::{Call, Metric, Report, call};
+use crate::figures::{Call, CellReport, Metric, Report, call};
 use crate::table::{Column, Group, Table, Text, Tone};
 use crate::{estimate, number, terminal};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use tollgate_lab_record::{Results, Summary};
 
 /// Figures that are compared: the largest of a run and its mean say too little to be called.
@@ -43,12 +44,26 @@ pub struct Comparison {
     pub doubts: Vec<String>,
 }
 
+/// What a cell sets, but for its length: ids are places in a study, and a study may have been edited.
+fn set(cell: &CellReport) -> BTreeMap<&String, &String> {
+    cell.settings.iter().filter(|(name, _)| !matches!(name.as_str(), "seconds" | "rounds")).collect()
+}
+
 /// Holds the second file against the first.
 pub fn compare(first: &Results, second: &Results) -> Comparison {
     let (old, new) = (Report::new(first), Report::new(second));
     let mut out = Comparison { changes: Vec::new(), only_in_one: Vec::new(), doubts: doubts(&old, &new) };
     for (cell, row) in new.rows() {
         let before = old.rows().find(|(other, one)| other.id == cell.id && one.system == row.system);
+        if let Some((other, _)) = before
+            && set(other) != set(cell)
+        {
+            out.only_in_one.push(format!(
+                "{} in {}: the cell is set otherwise in the first file",
+                row.title, cell.title
+            ));
+            continue;
+        }
         let before_figures = before.and_then(|(_, row)| row.figures());
         match (before_figures, row.figures()) {
             (Some(_), Some(figures)) => {

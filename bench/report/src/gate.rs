@@ -43,33 +43,44 @@ impl Gate {
     }
 }
 
+/// Rounds from which an interval promises enough (88 %; 6 promise 95 %) to fail a build by.
+const FEWEST: u32 = 4;
+
 /// Holds `new` against `baseline`. It fails only when the whole interval of a system's CPU a request at an equal rate, new over
 /// baseline, lies above `1 + allowance` (0.03: three per cent), so that noise alone fails no build. `systems` are the names that
 /// count; none names all. Throughput and latency do not count: at a shared machine's noise they fail builds that did nothing.
 pub fn gate(new: &Results, baseline: &Results, allowance: f64, systems: &[String]) -> Gate {
     let comparison = compare(baseline, new);
     let counts = |change: &&Change| {
-        change.metric == Metric::Cpu && (systems.is_empty() || systems.contains(&change.system))
+        change.metric == Metric::Cpu
+            && change.ratio.rounds >= FEWEST
+            && (systems.is_empty() || systems.contains(&change.system))
     };
     let checked: Vec<&Change> = comparison.changes.iter().filter(counts).collect();
     if checked.is_empty() {
         let mut reasons = comparison.doubts;
         reasons.extend(comparison.only_in_one);
+        if comparison.changes.iter().any(|change| change.metric == Metric::Cpu) {
+            reasons.push(format!(
+                "a cost counts from {FEWEST} rounds on: with fewer its interval promises too little"
+            ));
+        }
         return Gate::NothingToCompare { reasons };
     }
+    // What lost its figures is no cost that grew, but the reader of a passed gate must know.
+    let mut doubts = comparison.doubts;
+    doubts.extend(comparison.only_in_one);
     let over: Vec<Change> = checked
         .iter()
-        // One round has no interval to lie anywhere.
-        .filter(|change| change.ratio.low < change.ratio.high)
         .filter(|change| {
             tollgate_lab_stats::tie::exceeds(&crate::estimate::as_interval(change.ratio), allowance)
         })
         .map(|change| (*change).clone())
         .collect();
     if over.is_empty() {
-        Gate::Passed { checked: checked.len(), doubts: comparison.doubts }
+        Gate::Passed { checked: checked.len(), doubts }
     } else {
-        Gate::Failed { over, allowance, doubts: comparison.doubts }
+        Gate::Failed { over, allowance, doubts }
     }
 }
 

@@ -2,6 +2,12 @@
 
 use crate::settings::Settings;
 
+/// Most of anything that is counted.
+const MOST: u64 = 100_000_000;
+
+/// Longest time, seconds: what is longer is a slip of the pen.
+const LONGEST: f64 = 86_400.0;
+
 /// The first setting whose number makes no measurement, with what was expected; `None` when all are well.
 pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
     let counts = [
@@ -19,9 +25,22 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
     if let Some((name, _)) = counts.into_iter().find(|(_, count): &(&str, u64)| *count == 0) {
         return Some(format!("`{name}` is 0: expected at least 1"));
     }
+    if let Some((name, count)) = counts.into_iter().find(|(_, count): &(&str, u64)| *count > MOST) {
+        return Some(format!("`{name}` is {count}: expected at most {MOST}"));
+    }
+    let times = [
+        ("seconds", settings.seconds()),
+        ("timeout", settings.timeout()),
+        ("warm_up", settings.warm_up()),
+        ("until_steady", settings.until_steady.unwrap_or(0.0)),
+    ];
+    if let Some((name, seconds)) = times.into_iter().find(|(_, seconds)| *seconds > LONGEST) {
+        return Some(format!("`{name}` is {seconds}: expected at most {LONGEST} seconds, a day"));
+    }
     let spans = [
         ("seconds", Some(settings.seconds())),
         ("timeout", settings.timeout),
+        ("until_steady", settings.until_steady),
         ("rate", settings.rate),
         ("quota", settings.quota),
         ("origin_quota", settings.origin_quota),
@@ -52,7 +71,10 @@ mod tests {
         assert_eq!(told(|s| s.requests = Some(0)), "`requests` is 0: expected at least 1");
         assert_eq!(told(|s| s.seconds = Some(-1.0)), "`seconds` is -1: expected a number above 0");
         assert_eq!(told(|s| s.rate = Some(f64::NAN)), "`rate` is NaN: expected a number above 0");
-        assert_eq!(told(|s| s.warm_up = Some(f64::INFINITY)), "`warm_up` is inf: expected 0 or more");
+        assert_eq!(
+            told(|s| s.warm_up = Some(f64::INFINITY)),
+            "`warm_up` is inf: expected at most 86400 seconds, a day"
+        );
         assert_eq!(told(|s| s.warm_up = Some(0.0)), "");
     }
 }

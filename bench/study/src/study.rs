@@ -214,7 +214,11 @@ fn check(study: &Study, systems: &[String], tools: &[String]) -> Result<(), Wron
             }
             let settings = study.settings.with(&section.settings).with(&point.set);
             named(&settings.tool().to_owned(), &place, tools, Kind::Tool)?;
-            if let Some(text) = out_of_range(&settings) {
+            let arms =
+                list.iter().filter_map(|name| study.arms.get(name)).map(|arm| settings.with(&arm.settings));
+            if let Some(text) =
+                std::iter::once(settings.clone()).chain(arms).find_map(|one| out_of_range(&one))
+            {
                 return Err(format!("{place}: {text}").into());
             }
             if settings.origin_delay_ms.is_some() && settings.origin() != OriginKind::Builtin {

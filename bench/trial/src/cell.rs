@@ -15,7 +15,7 @@ use std::io::Write;
 use std::time::Instant;
 use tollgate_lab_meter::process::Snapshot;
 use tollgate_lab_origin::body;
-use tollgate_lab_record::{Ceiling, Evidence, Line, LoadModel, Status, Trial};
+use tollgate_lab_record::{Ceiling, Evidence, Finding, Line, LoadModel, Status, Trial};
 use tollgate_lab_study::{CEILING_SECONDS, PlannedCell, Settings};
 
 /// Bytes of a response's head, about, for the limit of a slow link.
@@ -24,7 +24,7 @@ const HEAD_BYTES: f64 = 240.0;
 impl<W: Write, P: Progress> Session<'_, W, P> {
     pub(crate) fn cell(
         &mut self,
-        fleet: &mut Fleet,
+        mut fleet: Option<&mut Fleet>,
         planned: &PlannedCell,
         arms: &[Arm],
         mut trials: Vec<Trial>,
@@ -36,7 +36,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         let mut attributed = Attributed::new();
         for trial in &trials {
             let arm = arms.iter().find(|arm| arm.name == trial.system);
-            if let Some(arm) = arm {
+            if let Some(arm) = arm.filter(|_| trial.load.is_some()) {
                 let facts = facts(self.ground, &arm.settings(&planned.settings), arm.system == "direct");
                 attributed.insert(
                     (trial.system.clone(), trial.round),
@@ -48,18 +48,22 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             left(order(self.seed, cell, arms.len(), planned.settings.rounds()), cell, &systems, &trials);
         let mut round = 0;
         for (at, turn) in turns.iter().enumerate() {
+            let Some(fleet) = fleet.as_deref_mut() else { break };
             if turn.round != round {
                 round = turn.round;
                 self.ceiling(fleet, planned, round)?;
             }
             let arm = &arms[turn.system];
             let settings = arm.settings(&planned.settings);
-            let Some(trial) = self.turn(fleet, planned, arm, &settings, turn, begun)? else { continue };
-            let facts = facts(self.ground, &settings, arm.system == "direct");
-            attributed.insert(
-                (trial.system.clone(), trial.round),
-                attribute(&facts, trial.load.as_ref(), &trial.evidence),
-            );
+            let Some(mut trial) = self.turn(fleet, planned, arm, &settings, turn, begun)? else { continue };
+            if trial.is_good() {
+                let facts = facts(self.ground, &settings, arm.system == "direct");
+                let (kind, findings) = attribute(&facts, trial.load.as_ref(), &trial.evidence);
+                if let (false, Some(last)) = (kind.has_figures(), findings.last()) {
+                    trial.status = Status::Bad { reason: last.text.clone() };
+                }
+                attributed.insert((trial.system.clone(), trial.round), (kind, findings));
+            }
             // First written, then told: a trial that a signal broke off is neither.
             self.line(&Line::Trial(Box::new(trial.clone())))?;
             self.progress.trial((done + at + 1) as f64 / all.max(1) as f64, planned, &trial);
@@ -67,15 +71,14 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         }
         let refs: Vec<&Trial> = trials.iter().collect();
         let baseline = self.study.baseline.as_deref().or(planned.cell.systems.first().map(String::as_str));
-        for verdict in verdicts(cell, &systems, baseline, &refs, &attributed, self.seed) {
-            let out = fleet
-                .slots
-                .iter()
-                .zip(arms)
-                .any(|(slot, arm)| arm.name == verdict.system && matches!(slot, Slot::Out));
-            if !out {
-                append_line(&mut self.out, &Line::Verdict(verdict))?;
+        for mut verdict in verdicts(cell, &systems, baseline, &refs, &attributed, self.seed) {
+            let at = arms.iter().position(|arm| arm.name == verdict.system);
+            let used = fleet.as_deref().zip(at).and_then(|(fleet, at)| fleet.used.get(at));
+            // A system that took no turns says why: it lacks what the cell asks for, or did not start.
+            if let Some(missing) = used.and_then(|used| used.missing.as_ref()) {
+                verdict.findings = vec![Finding { text: missing.reason.clone() }];
             }
+            append_line(&mut self.out, &Line::Verdict(verdict))?;
         }
         Ok(())
     }
@@ -91,6 +94,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     ) -> Result<Option<Trial>, Failure> {
         let origin_quota = fleet.origin_quota.as_ref();
         let shared = fleet.origin();
+        let clients = fleet.clients;
         let at = begun.elapsed().as_secs_f64();
         let measured = match &mut fleet.slots[turn.system] {
             Slot::Out => return Ok(None),
@@ -100,21 +104,19 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                 target.pause();
                 measured
             }
-            Slot::Cold => {
-                match Target::start(self.ground, arm, settings, shared, settings.connections() * 2 + 64) {
-                    Ok(mut target) => {
-                        measure(self.ground, &mut target, origin_quota, settings, settings.seconds())
-                    }
-                    Err(used) => Measured {
-                        load: None,
-                        evidence: Evidence::default(),
-                        cost: None,
-                        status: Status::Bad {
-                            reason: used.missing.map(|missing| missing.reason).unwrap_or_default(),
-                        },
-                    },
+            Slot::Cold => match Target::start(self.ground, arm, settings, shared, clients) {
+                Ok(mut target) => {
+                    measure(self.ground, &mut target, origin_quota, settings, settings.seconds())
                 }
-            }
+                Err(used) => Measured {
+                    load: None,
+                    evidence: Evidence::default(),
+                    cost: None,
+                    status: Status::Bad {
+                        reason: used.missing.map(|missing| missing.reason).unwrap_or_default(),
+                    },
+                },
+            },
         };
         Ok(Some(Trial {
             cell: planned.cell.id.clone(),
@@ -136,7 +138,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         let port = origin.borrow().ports[0];
         let bytes = body(planned.settings.response_body());
         let aim = Aim { port, body: &bytes, status: planned.settings.origin_status() };
-        let plain = Settings { relay: None, requests: None, ..planned.settings.clone() };
+        let plain = Settings { relay: None, requests: None, header_lines: None, ..planned.settings.clone() };
         let plan = load_plan(&plain, aim, CEILING_SECONDS, Some(LoadModel::Closed));
         let snapshots =
             || -> Vec<Snapshot> { origin.borrow().ids().into_iter().map(Snapshot::take).collect() };
@@ -167,6 +169,7 @@ fn facts(ground: &Ground, settings: &Settings, direct: bool) -> Facts {
     Facts {
         target_cores: if direct { 0.0 } else { may },
         load_cores: vec![ground.cores.load],
+        shared: settings.target_cores() > 1,
         beside: settings.origin_beside_target.unwrap_or(false),
         origin_delay_us: settings.origin_delay_ms.map_or(0.0, |ms| ms as f64 * 1e3),
         link: settings.relay.map(|relay| (relay.round_trip_ms * 1e3, relay.bytes_per_second)),

@@ -30,6 +30,8 @@ pub struct Fleet {
     pub slots: Vec<Slot>,
     /// What is known of each, for the record.
     pub used: Vec<SystemUsed>,
+    /// The most connections of any cell that these servers see.
+    pub clients: u32,
     origin: Option<Rc<RefCell<Origin>>>,
     /// The origin's quota; `None` when it has none of its own.
     pub origin_quota: Option<Quota>,
@@ -54,7 +56,6 @@ pub fn key(arms: &[Arm], settings: &Settings) -> String {
         seconds: None,
         rounds: None,
         warm_up: None,
-        until_steady: None,
         ..settings.clone()
     };
     format!("{:?} {load:?}", arms.iter().map(|arm| (&arm.name, &arm.settings)).collect::<Vec<_>>())
@@ -62,8 +63,8 @@ pub fn key(arms: &[Arm], settings: &Settings) -> String {
 
 impl Fleet {
     /// Whether these servers serve that cell as well.
-    pub fn fits(&self, arms: &[Arm], settings: &Settings) -> bool {
-        self.key == key(arms, settings)
+    pub fn fits(&self, arms: &[Arm], settings: &Settings, clients: u32) -> bool {
+        self.key == key(arms, settings) && clients <= self.clients
     }
 
     /// Starts everything. `clients` is the most connections of any cell that these servers will see.
@@ -76,6 +77,7 @@ impl Fleet {
             key: key(arms, settings),
             slots: Vec::new(),
             used: Vec::new(),
+            clients,
             origin: None,
             origin_quota: None,
         };

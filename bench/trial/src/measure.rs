@@ -7,7 +7,7 @@ use crate::origin::Counted;
 use crate::target::Target;
 use tollgate_lab_meter::cgroup::{Quota, Throttling};
 use tollgate_lab_meter::machine::{CoreShare, CoreTimes};
-use tollgate_lab_meter::network::{ConnectionTally, End, NetCounters, count_connections};
+use tollgate_lab_meter::network::{ConnectionTally, End, NetCounters};
 use tollgate_lab_meter::process::{Memory, Snapshot, Used};
 use tollgate_lab_record::{
     Connections, Cost, Evidence, LoadResult, Machine, Network, Status, ThreadShare, Throttled, Tree,
@@ -48,8 +48,7 @@ struct Reading {
 impl Reading {
     fn take(target: &Target, generator: Option<u32>) -> Self {
         let origin = target.origin.borrow();
-        Self {
-            counted: origin.counted(),
+        let mut reading = Self {
             at: std::time::Instant::now(),
             target: target.ids().into_iter().map(Snapshot::take).collect(),
             origin: origin.ids().into_iter().map(Snapshot::take).collect(),
@@ -57,7 +56,11 @@ impl Reading {
             cores: CoreTimes::read(),
             net: NetCounters::read(),
             target_quota: target.quota().and_then(|quota| quota.throttling().ok()),
-        }
+            counted: None,
+        };
+        // Last, since a loaded origin takes its time to answer.
+        reading.counted = origin.counted();
+        reading
     }
 }
 
@@ -95,7 +98,7 @@ fn attempt(
     let aim = Aim { port: target.port, body: &body, status: settings.origin_status() };
     let external = settings.tool() != "builtin";
     // The others stand still and keep what they have open, so what changes from here on is this system's.
-    let of_others = established(target).saturating_sub(target.kept);
+    let of_others = target.established().saturating_sub(target.kept);
     if external && settings.warm_up() > 0.0 {
         warm_up(ground, settings, aim)?;
     }
@@ -132,7 +135,7 @@ fn attempt(
     if target.ended()?.is_some() {
         return Err(Failure("what was counted is in part nobody's".into()));
     }
-    target.kept = established(target).saturating_sub(of_others);
+    target.kept = target.established().saturating_sub(of_others);
     let wall_us = after.at.duration_since(before.at).as_secs_f64() * 1e6;
     let mut evidence = Evidence {
         wall_us,
@@ -184,11 +187,6 @@ fn attempt(
         system_us: evidence.target.system_us / load.ok as f64,
     });
     Ok(Measured { load: Some(load), evidence, cost, status: Status::Good })
-}
-
-/// Connections that are open to the system's origins now, whoever opened them.
-fn established(target: &Target) -> u64 {
-    target.origin.borrow().ports.iter().map(|port| count_connections(End::Local(*port)).established).sum()
 }
 
 /// Load that is not measured. A tool that counts requests runs once whole: that is the first, warming run of ab's users.

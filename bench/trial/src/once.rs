@@ -37,6 +37,11 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         for analysis in &self.study.analyses {
             if let Analysis::GeneratorSearch { section, threads, connections, seconds } = analysis
                 && section == &planned.cell.section
+                && !self
+                    .earlier
+                    .iter()
+                    .flat_map(|earlier| &earlier.tables)
+                    .any(|(title, ..)| title == section)
             {
                 self.progress.say("searching the generator's best threads and connections");
                 for line in search(self.ground, fleet, planned, threads, connections, *seconds)? {

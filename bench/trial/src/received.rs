@@ -25,30 +25,12 @@ const REQUESTS: u64 = 8;
 /// # Errors
 /// When the recording origin does not start.
 pub fn probe(ground: &Ground, arms: &[Arm], settings: &Settings) -> Result<Vec<Received>, Failure> {
-    let settings = Settings {
-        origin: Some(OriginKind::Builtin),
-        origins: Some(1),
-        origin_delay_ms: None,
-        origin_quota: None,
-        origin_beside_target: None,
-        quota: None,
-        memory_mib: None,
-        tool: None,
-        relay: None,
-        rate: None,
-        connections: Some(1),
-        threads: Some(1),
-        requests: Some(REQUESTS),
-        warm_up: Some(0.0),
-        cold: None,
-        ..settings.clone()
-    };
     let mut all = Vec::new();
     for arm in arms {
-        let origin = Origin::start(ground, &settings, &[ground.cores.load], None)?;
+        let own = of_probe(&arm.settings(settings));
+        let origin = Origin::start(ground, &own, &[ground.cores.load], None)?;
         let control = origin.control_port();
         let body = origin.body.clone();
-        let own = arm.settings(&settings);
         let Ok(target) = Target::start(ground, arm, &own, Some(Rc::new(RefCell::new(origin))), 64) else {
             continue;
         };
@@ -76,6 +58,30 @@ pub fn probe(ground: &Ground, arms: &[Arm], settings: &Settings) -> Result<Vec<R
     }
     compare(&mut all);
     Ok(all)
+}
+
+/// The settings of a probe: those of the cell and the arm, but one connection, a recording origin, and no limits.
+fn of_probe(settings: &Settings) -> Settings {
+    Settings {
+        origin: Some(OriginKind::Builtin),
+        origins: Some(1),
+        origin_delay_ms: None,
+        origin_quota: None,
+        origin_beside_target: None,
+        quota: None,
+        memory_mib: None,
+        tool: None,
+        relay: None,
+        rate: None,
+        connections: Some(1),
+        threads: Some(1),
+        requests: Some(REQUESTS),
+        warm_up: Some(0.0),
+        cold: None,
+        keep_alive: Some(true),
+        header_lines: None,
+        ..settings.clone()
+    }
 }
 
 /// The version and header lines of the last recorded request.

@@ -5,11 +5,11 @@ use crate::failure::Failure;
 use crate::fleet::{Fleet, Slot};
 use crate::ground::Ground;
 use crate::warm::warm;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::time::Instant;
 use tollgate_lab_meter::child::wait_if_ending;
-use tollgate_lab_record::{Evidence, FORMAT, Header, Line, Results, Status, SystemUsed, Trial, append};
+use tollgate_lab_record::{Cell, Evidence, FORMAT, Header, Line, Results, Status, SystemUsed, Trial, append};
 use tollgate_lab_study::{Plan, PlannedCell, Study};
 
 /// What a caller hears while a study runs.
@@ -74,16 +74,34 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                 .filter(|trial| &trial.cell == cell)
                 .cloned()
                 .collect();
-            let summed = self.earlier.as_ref().is_some_and(|earlier| {
-                planned.cell.systems.iter().all(|system| earlier.verdict_of(cell, system).is_some())
-            });
+            if let Some(other) =
+                self.earlier.iter().flat_map(|earlier| &earlier.cells).find(|other| &other.id == cell)
+                && (set(other), &other.systems) != (set(&planned.cell), &planned.cell.systems)
+            {
+                return Err(Failure(format!(
+                    "the result file holds \"{}: {}\" with other settings or systems: ask for the same ones as before, \
+                     or begin anew with --fresh",
+                    other.section, other.title
+                )));
+            }
+            let judged = self
+                .earlier
+                .as_ref()
+                .is_some_and(|earlier| earlier.verdicts.iter().any(|verdict| &verdict.cell == cell));
             let turns = turns_of(self.study, planned);
-            if summed {
+            if judged {
                 done += turns;
                 continue;
             }
             self.line(&Line::Cell(planned.cell.clone()))?;
-            if !fleet.as_ref().is_some_and(|fleet| fleet.fits(&arms, &planned.settings)) {
+            if made.iter().filter(|trial| trial.round > 0).count() >= self.possible(&arms, planned) {
+                // Only the summing up is left, which needs no servers.
+                self.cell(None, planned, &arms, made, begun, (done, all))?;
+                done += turns;
+                continue;
+            }
+            let clients = self.clients(planned);
+            if !fleet.as_ref().is_some_and(|fleet| fleet.fits(&arms, &planned.settings, clients)) {
                 // The old servers end before the new ones start.
                 drop(fleet.take());
                 self.progress.say(&format!("{}: starting {}", planned.cell.section, systems.join(", ")));
@@ -94,18 +112,29 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                     section.clone_from(&planned.cell.section);
                     self.search(fleet, planned)?;
                 }
-                self.cell(fleet, planned, &arms, made, begun, (done, all))?;
+                self.cell(Some(fleet), planned, &arms, made, begun, (done, all))?;
             }
             done += turns;
         }
         drop(fleet);
-        self.add_routes()?;
-        if self.earlier.is_none() {
-            for text in &self.study.notes {
-                append_line(&mut self.out, &Line::Note { section: String::new(), text: text.clone() })?;
-            }
-        }
-        Ok(())
+        self.add_routes()
+    }
+
+    /// Trials that a cell comes to, of systems that an earlier run did not find missing.
+    fn possible(&self, arms: &[Arm], planned: &PlannedCell) -> usize {
+        let missing = |arm: &&Arm| {
+            self.earlier.as_ref().is_some_and(|earlier| {
+                earlier.systems.iter().any(|system| system.name == arm.name && system.missing.is_some())
+            })
+        };
+        arms.iter().filter(|arm| !missing(arm)).count() * planned.settings.rounds() as usize
+    }
+
+    /// The most connections of any cell of the section, and some to spare.
+    fn clients(&self, planned: &PlannedCell) -> u32 {
+        let cells = self.plan.cells.iter().filter(|other| other.cell.section == planned.cell.section);
+        let most = cells.map(|other| other.settings.connections()).max().unwrap_or(64);
+        most + most / 8 + 64
     }
 
     /// Writes the last line.
@@ -139,7 +168,11 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             baseline: self.study.baseline.clone(),
             planned_seconds: self.plan.seconds,
         };
-        self.line(&Line::Header(Box::new(header)))
+        self.line(&Line::Header(Box::new(header)))?;
+        for text in &self.study.notes {
+            self.line(&Line::Note { section: String::new(), text: text.clone() })?;
+        }
+        Ok(())
     }
 
     fn start(
@@ -148,15 +181,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         planned: &PlannedCell,
         told: &mut BTreeSet<String>,
     ) -> Result<Fleet, Failure> {
-        let clients = self
-            .plan
-            .cells
-            .iter()
-            .filter(|other| other.cell.section == planned.cell.section)
-            .map(|other| other.settings.connections())
-            .max()
-            .unwrap_or(64);
-        let mut fleet = Fleet::start(self.ground, arms, &planned.settings, clients + clients / 8 + 64)?;
+        let mut fleet = Fleet::start(self.ground, arms, &planned.settings, self.clients(planned))?;
         for used in fleet.used.iter().filter(|used| !used.name.ends_with(CONTROL)) {
             if used.missing.is_none() || told.insert(used.name.clone()) {
                 self.progress.say(&describe(used));
@@ -172,7 +197,9 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             if let (Slot::Up(target), true) = (slot, limit > 0.0 && compiles) {
                 self.progress.say(&format!("{}: load until its rate is steady, at most {limit} s", arm.name));
                 target.resume();
+                let of_others = target.established();
                 let traced = warm(self.ground, target, &settings, limit);
+                target.kept = target.established().saturating_sub(of_others);
                 target.pause();
                 match traced {
                     Ok((load, answer)) => {
@@ -219,6 +246,11 @@ fn arms(study: &Study, planned: &PlannedCell) -> Vec<Arm> {
 
 fn turns_of(study: &Study, planned: &PlannedCell) -> usize {
     arms(study, planned).len() * planned.settings.rounds() as usize
+}
+
+/// What a cell sets, but for the length of its trials.
+fn set(cell: &Cell) -> BTreeMap<&String, &String> {
+    cell.settings.iter().filter(|(name, _)| name.as_str() != "seconds").collect()
 }
 
 fn describe(used: &SystemUsed) -> String {

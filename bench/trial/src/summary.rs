@@ -4,17 +4,13 @@ use crate::arm::CONTROL;
 use std::collections::BTreeMap;
 use tollgate_lab_record::{Finding, Status, Summary, Trial, Verdict, VerdictKind};
 use tollgate_lab_stats::bootstrap::Bootstrap;
-use tollgate_lab_stats::median::median;
 use tollgate_lab_stats::paired::ratio;
 
 /// Figures that ratios are made of.
 pub const FIGURES: [&str; 5] = ["cpu", "rps", "mean", "p50", "p99"];
 
-/// The pair of peers that the gateway is held against.
+/// The peers that every system is held against, beside the baseline and the direct run.
 const PEERS: [&str; 2] = ["nginx", "haproxy"];
-
-/// What the ratio to the better of the peers is called.
-pub const BETTER_PEER: &str = "better of nginx and haproxy";
 
 /// A figure of a trial: CPU a request and latencies in microseconds, `rps` in requests a second.
 pub fn figure(trial: &Trial, name: &str) -> Option<f64> {
@@ -53,21 +49,6 @@ fn of(trials: &[&Trial], system: &str, round: u32, name: &str) -> Option<f64> {
         .and_then(|trial| figure(trial, name))
 }
 
-/// The better of the peers: the lower median cost or latency, the higher median rate. Found over the run and not in each
-/// round: the better of two disturbed figures is good by luck, and the ratio to it would grow with the machine's noise.
-fn better_peer(trials: &[&Trial], name: &str) -> Option<&'static str> {
-    let typical = |peer: &str| {
-        let figures: Vec<f64> = trials
-            .iter()
-            .filter(|trial| trial.system == peer && trial.is_good() && trial.round > 0)
-            .filter_map(|trial| figure(trial, name))
-            .collect();
-        median(&figures)
-    };
-    let (first, second) = (typical(PEERS[0])?, typical(PEERS[1])?);
-    Some(if (name == "rps") == (first >= second) { PEERS[0] } else { PEERS[1] })
-}
-
 /// A trial's attribution, kept until the cell is summed up.
 pub type Attributed = BTreeMap<(String, u32), (VerdictKind, Vec<Finding>)>;
 
@@ -92,20 +73,16 @@ pub fn verdicts(
             let mut ratios = BTreeMap::new();
             if kind.has_figures() {
                 let others = baseline.into_iter().chain(["direct"]).chain(PEERS);
-                for other in
-                    others.filter(|other| other != system && systems.iter().any(|name| name == other))
-                {
+                let sound = |other: &&str| {
+                    *other != system.as_str()
+                        && systems.iter().any(|name| name == other)
+                        && most_common(other, trials, attributed).0.has_figures()
+                };
+                for other in others.filter(sound) {
                     for name in FIGURES {
                         if let Some(summary) = compare(trials, system, other, name, seed) {
                             ratios.insert(format!("{name}/{other}"), summary);
                         }
-                    }
-                }
-                if !PEERS.contains(&system.as_str()) {
-                    for name in FIGURES {
-                        let better = better_peer(trials, name)
-                            .and_then(|peer| compare(trials, system, peer, name, seed));
-                        ratios.extend(better.map(|summary| (format!("{name}/{BETTER_PEER}"), summary)));
                     }
                 }
             }
@@ -125,18 +102,25 @@ pub fn verdicts(
 fn most_common(system: &str, trials: &[&Trial], attributed: &Attributed) -> (VerdictKind, Vec<Finding>) {
     let mut counts: BTreeMap<VerdictKind, (usize, Vec<Finding>)> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| trial.system == system && trial.round > 0) {
-        let (kind, findings) = match (&trial.status, attributed.get(&(trial.system.clone(), trial.round))) {
-            (Status::Bad { reason }, _) => (VerdictKind::Invalid, vec![Finding { text: reason.clone() }]),
-            (Status::Good, Some((kind, findings))) => (*kind, findings.clone()),
-            (Status::Good, None) => continue,
+        let (kind, findings) = match (attributed.get(&(trial.system.clone(), trial.round)), &trial.status) {
+            (Some((kind, findings)), _) => (*kind, findings.clone()),
+            (None, Status::Bad { reason }) => (VerdictKind::Invalid, vec![Finding { text: reason.clone() }]),
+            (None, Status::Good) => continue,
         };
         let entry = counts.entry(kind).or_default();
         entry.0 += 1;
         entry.1 = findings;
     }
     let all: usize = counts.values().map(|(count, _)| count).sum();
-    // Kinds are in the order of their gravity; at a draw the graver one stands.
-    let most = counts.into_iter().max_by_key(|(kind, (count, _))| (*count, *kind));
+    // First whether there are figures, by the rounds; then the commonest kind. At a draw the graver one stands: kinds are in
+    // the order of their gravity.
+    let void: usize =
+        counts.iter().filter(|(kind, _)| !kind.has_figures()).map(|(_, (count, _))| count).sum();
+    let figures = 2 * void < all;
+    let most = counts
+        .into_iter()
+        .filter(|(kind, _)| kind.has_figures() == figures)
+        .max_by_key(|(kind, (count, _))| (*count, *kind));
     match most {
         None => (VerdictKind::Invalid, vec![Finding { text: "not measured".into() }]),
         Some((kind, (count, mut findings))) => {
@@ -226,9 +210,26 @@ mod tests {
         };
         near("cpu/nginx", 0.8);
         near("cpu/haproxy", 0.5);
-        near("cpu/better of nginx and haproxy", 0.8);
         near("p99/nginx", 0.8);
         assert!((tollgate.control.unwrap().estimate - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn rounds_without_figures_outvote_together() {
+        let (systems, trials) = cell();
+        let refs: Vec<&Trial> = trials.iter().collect();
+        let mut attributed = nothing(&trials);
+        for (round, kind) in [
+            (1, VerdictKind::Errors),
+            (2, VerdictKind::Errors),
+            (3, VerdictKind::Invalid),
+            (4, VerdictKind::Invalid),
+        ] {
+            attributed.insert(("nginx".into(), round), (kind, vec![]));
+        }
+        let verdicts = verdicts("1-1", &systems, Some("nginx"), &refs, &attributed, 1);
+        assert!(!verdicts[1].kind.has_figures(), "4 of 8 rounds have none: {:?}", verdicts[1].kind);
+        assert!(!verdicts[0].ratios.contains_key("cpu/nginx"), "no ratio to a system without figures");
     }
 
     #[test]
@@ -238,7 +239,9 @@ mod tests {
             trial.status = Status::Bad { reason: "it died".into() };
         }
         let refs: Vec<&Trial> = trials.iter().collect();
-        let verdicts = verdicts("1-1", &systems, Some("nginx"), &refs, &nothing(&trials), 1);
+        let mut attributed = nothing(&trials);
+        attributed.retain(|(system, round), _| system != "tollgate" || *round <= 2);
+        let verdicts = verdicts("1-1", &systems, Some("nginx"), &refs, &attributed, 1);
         assert_eq!(verdicts[0].kind, VerdictKind::Invalid);
         assert!(verdicts[0].ratios.is_empty());
         assert!(verdicts[0].findings.iter().any(|finding| finding.text == "it died"));

@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tollgate_lab_meter::cgroup::Quota;
 use tollgate_lab_meter::child::Launch;
+use tollgate_lab_meter::network::{End, count_connections};
 use tollgate_lab_meter::ports::free_ports;
 use tollgate_lab_origin::Link;
 use tollgate_lab_record::{Missing, RenderedFile, SystemUsed};
@@ -202,6 +203,11 @@ impl Target {
         self.servers.iter().map(Server::id).collect()
     }
 
+    /// Connections that are open to the origins now, whoever opened them.
+    pub fn established(&self) -> u64 {
+        self.origin.borrow().ports.iter().map(|port| count_connections(End::Local(*port)).established).sum()
+    }
+
     /// Asks it to read its files again.
     ///
     /// # Errors
@@ -327,7 +333,7 @@ fn features(names: &[String]) -> Result<BTreeSet<Feature>, Failure> {
 fn written(ground: &Ground, file: &tollgate_lab_system::RenderedFile) -> RenderedFile {
     let mut text = ground.without_paths(&file.text);
     if text.len() > LONGEST_FILE {
-        let end = text[..LONGEST_FILE].rfind('\n').unwrap_or(0);
+        let end = text[..text.floor_char_boundary(LONGEST_FILE)].rfind('\n').unwrap_or(0);
         text.truncate(end);
         text.push_str("\n... cut here\n");
     }

@@ -15,6 +15,8 @@ pub struct Facts {
     pub load_cores: Vec<usize>,
     /// Whether the origin runs on the system's cores and under its quota.
     pub beside: bool,
+    /// Whether the system may use the cores of origin and generator too.
+    pub shared: bool,
     /// Delay that the origin adds to each answer, microseconds.
     pub origin_delay_us: f64,
     /// Round trip (microseconds) and bytes a second of the link, when there is one.
@@ -27,6 +29,9 @@ pub struct Facts {
 /// it is the limit: saturated single-worker runs of nginx and HAProxy lie at 0.95 to 1.
 const FULL: f64 = 0.93;
 
+/// Share of the requests from which full accept queues are the limit.
+const OVERFLOWS: f64 = 0.01;
+
 /// Origin and generator are what fills their core when they use this share of it; the rest is interrupts and readings.
 const OWN: f64 = 0.7;
 
@@ -34,10 +39,10 @@ const OWN: f64 = 0.7;
 const HELD: f64 = 0.2;
 
 /// Share of failed requests from which figures are not comparable.
-pub const ERRORS: f64 = 0.001;
+const ERRORS: f64 = 0.001;
 
 /// A rate counts as kept from this share of it on.
-pub const KEPT: f64 = 0.99;
+const KEPT: f64 = 0.99;
 
 /// Requests in flight up to which a closed loop cannot fill a core: each waits for the one before it.
 const FEW: u32 = 4;
@@ -60,7 +65,7 @@ pub fn attribute(
     if let Some(kind) = kept(&mut findings, load) {
         return (kind, findings);
     }
-    for ask in [quotas, connections, processors, set_up] {
+    for ask in [quotas, processors, connections, set_up] {
         if let Some(kind) = ask(&mut findings, facts, load, evidence) {
             return (kind, findings);
         }
@@ -182,7 +187,7 @@ fn quotas(
 fn connections(
     findings: &mut Vec<Finding>,
     _: &Facts,
-    _: &LoadResult,
+    load: &LoadResult,
     evidence: &Evidence,
 ) -> Option<VerdictKind> {
     let overflows = evidence.network.listen_overflows;
@@ -190,7 +195,9 @@ fn connections(
         return None;
     }
     note(findings, format!("{overflows} connections met a full accept queue"));
-    Some(VerdictKind::Connections)
+    // The counter is the whole machine's, and a tool that opens a thousand connections at once overflows any queue.
+    let all = (load.ok + load.failures.total()) as f64;
+    (overflows as f64 > OVERFLOWS * all).then_some(VerdictKind::Connections)
 }
 
 fn processors(
@@ -202,26 +209,29 @@ fn processors(
     if evidence.wall_us <= 0.0 {
         return None;
     }
+    if facts.shared {
+        return shared(findings, evidence);
+    }
     // A tool's start and end lie between the readings, but nothing is asked of the system then: what it used, it used
-    // while the tool measured.
+    // while the tool measured. Where that would be more than there is, it is not so: the tool asked on.
     let active = (result.seconds * 1e6 / evidence.wall_us).clamp(0.5, 1.0);
-    let wall_us = evidence.wall_us * active;
+    let while_active = |share: f64| if share / active <= 1.0 { share / active } else { share };
     // Who shares the system's cores fills them together with it.
     let (cores, mine) = match (facts.target_cores > 0.0, facts.beside) {
         (true, false) => (facts.target_cores, evidence.target.cpu_us()),
         (_, true) => (facts.target_cores.max(1.0), evidence.target.cpu_us() + evidence.origin.cpu_us()),
         (false, false) => (1.0, 0.0),
     };
-    let target = mine / wall_us / cores;
+    let target = while_active(mine / evidence.wall_us / cores);
     let by_target = if facts.beside && evidence.origin.cpu_us() > evidence.target.cpu_us() {
         VerdictKind::Origin
     } else {
         VerdictKind::Gateway
     };
-    let hot = evidence.target.threads.first().filter(|thread| thread.share / active >= FULL);
+    let hot = evidence.target.threads.first().filter(|thread| while_active(thread.share) >= FULL);
     let busy: Vec<f64> =
         facts.load_cores.iter().filter_map(|core| evidence.machine.busy.get(*core).copied()).collect();
-    let load = if busy.is_empty() { 0.0 } else { busy.iter().sum::<f64>() / busy.len() as f64 / active };
+    let load = if busy.is_empty() { 0.0 } else { busy.iter().sum::<f64>() / busy.len() as f64 };
     let by_load = if !facts.beside && evidence.origin.cpu_us() > evidence.generator.cpu_us() {
         VerdictKind::Origin
     } else {
@@ -229,7 +239,7 @@ fn processors(
     };
     let target_full = target >= FULL;
     let own = (evidence.generator.cpu_us() + if facts.beside { 0.0 } else { evidence.origin.cpu_us() })
-        / wall_us
+        / evidence.wall_us
         / facts.load_cores.len().max(1) as f64;
     let load_full = load >= FULL && own >= OWN * load;
     if load >= FULL && !load_full {
@@ -262,6 +272,27 @@ fn processors(
         (false, true, false) => Some(VerdictKind::HotWorker),
         (false, false, false) => None,
     }
+}
+
+/// Who fills the cores when the system may use those of origin and generator as well.
+fn shared(findings: &mut Vec<Finding>, evidence: &Evidence) -> Option<VerdictKind> {
+    let busy = &evidence.machine.busy;
+    let all = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
+    if all < FULL {
+        return None;
+    }
+    let used = [
+        (evidence.target.cpu_us(), VerdictKind::Gateway),
+        (evidence.origin.cpu_us(), VerdictKind::Origin),
+        (evidence.generator.cpu_us(), VerdictKind::Generator),
+    ];
+    let known = used.iter().map(|(us, _)| us).sum::<f64>() / evidence.wall_us / busy.len().max(1) as f64;
+    note(findings, format!("all cores, which everybody shares, were {} busy", percent(all)));
+    if known < OWN * all {
+        note(findings, format!("other programs used {} of them", percent(all - known)));
+        return None;
+    }
+    used.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, kind)| kind)
 }
 
 fn set_up(
@@ -436,6 +467,20 @@ mod tests {
         assert_eq!(kind(&facts(), &closed, &evidence(0.88, 0.2, 0.2)), VerdictKind::Invalid);
         closed.seconds = 0.9;
         assert_eq!(kind(&facts(), &closed, &evidence(0.88, 0.2, 0.2)), VerdictKind::Gateway);
+        // It asked on after its clock had stopped, so nothing is known of the time in between.
+        closed.seconds = 0.5;
+        assert_eq!(kind(&facts(), &closed, &evidence(0.6, 0.2, 0.2)), VerdictKind::Invalid);
+    }
+
+    #[test]
+    fn shared_cores_are_their_largest_users() {
+        let both = Facts { target_cores: 2.0, shared: true, ..facts() };
+        let mut seen = evidence(1.0, 0.3, 0.65);
+        seen.machine.busy = vec![0.99, 0.98];
+        assert_eq!(kind(&both, &load(CLOSED, 5_000.0, 200), &seen), VerdictKind::Gateway);
+        let mut seen = evidence(0.4, 0.3, 1.2);
+        seen.machine.busy = vec![0.99, 0.98];
+        assert_eq!(kind(&both, &load(CLOSED, 5_000.0, 200), &seen), VerdictKind::Generator);
     }
 
     #[test]
@@ -477,6 +522,11 @@ mod tests {
         let mut seen = evidence(0.5, 0.1, 0.1);
         seen.network = Network { listen_overflows: 12, ..Default::default() };
         assert_eq!(kind(&facts(), &load(CLOSED, 100.0, 64), &seen), VerdictKind::Connections);
+        // A few among many are no limit, and a full core comes first.
+        assert_eq!(kind(&facts(), &load(CLOSED, 90_000.0, 64), &seen), VerdictKind::Invalid);
+        let mut full = evidence(0.99, 0.1, 0.1);
+        full.network = seen.network;
+        assert_eq!(kind(&facts(), &load(CLOSED, 100.0, 64), &full), VerdictKind::Gateway);
     }
 
     #[test]

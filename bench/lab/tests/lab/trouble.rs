@@ -84,7 +84,11 @@ fn systems_that_are_missing_are_rows_with_the_reason_and_the_way_to_get_them() {
         "{died}"
     );
     assert!(results.trials.iter().all(|trial| trial.system == "direct"), "nobody invents a trial");
-    assert!(results.verdicts.iter().all(|verdict| verdict.system == "direct"));
+    // Who could not run is judged without figures, by the reason.
+    for verdict in results.verdicts.iter().filter(|verdict| verdict.system != "direct") {
+        assert!(!verdict.kind.has_figures() && verdict.ratios.is_empty(), "{verdict:?}");
+        assert_eq!(verdict.findings[0].text, missing(&verdict.system).reason);
+    }
 
     // A terminal breaks lines where it must.
     let terminal = answer.stdout.split_whitespace().collect::<Vec<_>>().join(" ");

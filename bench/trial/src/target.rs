@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tollgate_lab_meter::cgroup::Quota;
@@ -169,7 +170,7 @@ impl Target {
                 })?;
                 servers.push(server);
                 if link + 1 == links {
-                    used.command = std::iter::once(command.program.to_string_lossy().into_owned())
+                    used.command = std::iter::once(name_of(&command.program))
                         .chain(command.args.iter().cloned())
                         .map(|word| ground.without_paths(&word))
                         .collect();
@@ -328,6 +329,11 @@ fn features(names: &[String]) -> Result<BTreeSet<Feature>, Failure> {
             })
         })
         .collect()
+}
+
+/// A program without its folder, which is this machine's alone.
+fn name_of(program: &Path) -> String {
+    program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
 }
 
 fn written(ground: &Ground, file: &tollgate_lab_system::RenderedFile) -> RenderedFile {

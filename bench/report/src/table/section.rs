@@ -139,7 +139,11 @@ pub fn of_more(section: &Section) -> Option<Table> {
             place.number("cores", figures.cores, cores),
             place.number("rps_a_core", a_core, number::whole),
             place.number("origin_cores", Some(figures.origin_cores), cores),
-            place.number("upstream_peak", Some(figures.upstream_peak as f64), number::whole),
+            place.number(
+                "upstream_peak",
+                (figures.upstream_peak > 0).then_some(figures.upstream_peak as f64),
+                number::whole,
+            ),
             place.number("failed", Some(figures.failed as f64), number::whole),
             place.number("throttled", figures.throttled, |share| {
                 format!("{} %", number::plain(share * 100.0))

@@ -65,7 +65,14 @@ impl Ground {
     /// A text without the folders of this run, which tell a reader nothing.
     pub fn without_paths(&self, text: &str) -> String {
         let home = self.places.home.to_string_lossy();
-        text.replace(self.scratch.path().to_string_lossy().as_ref(), "RUN").replace(home.as_ref(), "LAB_HOME")
+        let mut text = text
+            .replace(self.scratch.path().to_string_lossy().as_ref(), "RUN")
+            .replace(home.as_ref(), "LAB_HOME");
+        for system in self.catalogue.systems() {
+            let short = format!("bench/systems/{}", system.name());
+            text = text.replace(system.folder().to_string_lossy().as_ref(), &short);
+        }
+        text
     }
 
     /// For the record.

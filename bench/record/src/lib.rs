@@ -5,7 +5,7 @@
 //! can be continued; nothing is ever changed in place.
 //!
 //! [`load`] holds what a load generator saw, [`evidence`] what `/proc` and the kernel saw, [`plan`] what was to be
-//! measured, [`measured`] what came of it, [`file`] reading and writing. Times are microseconds (`_us`), memory is
+//! measured, [`measured`] what came of it, [`mod@file`] reading and writing. Times are microseconds (`_us`), memory is
 //! KiB (`_kib`), shares are fractions of 1 unless a name says otherwise.
 
 pub mod evidence;

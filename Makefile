@@ -12,10 +12,14 @@ CARGO := cargo --locked
 export RUST_TEST_THREADS ?= 8
 # More options for `make bench` (`tollgate bench help run`), or for `make bench-full` (`--json results.json --svg toll.svg`).
 BENCH_ARGS ?=
+# `make simulate` plays so many seeds, from this one on; or one alone, SEED=n, with its trace.
+SEEDS ?= 5000
+FIRST ?= 0
+SEED ?=
 IMAGE ?= tollgate:dev
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint check-dependencies check-docs check-examples bench systems bench-full count fuzz fuzz-seeds doc fmt \
+.PHONY: help run test simulate faults lint check-dependencies check-docs check-examples bench systems bench-full count fuzz fuzz-seeds doc fmt \
 	clean docker toolchain test-tools
 
 help: ## list what can be made
@@ -32,12 +36,23 @@ test: toolchain test-tools lint ## install what the tests need, then check and t
 	scripts/install-systems --quick
 	@$(MAKE) --no-print-directory check-examples
 	$(CARGO) test --workspace
+	$(CARGO) test -p tollgate-simulation --features simulate
 	@$(MAKE) --no-print-directory fuzz-seeds doc
+
+# A build of its own: what is simulated must not come into the binaries that the other tests start.
+simulate: toolchain ## the proxy against simulated networks: SEEDS=5000, or SEED=n to play one again with its trace
+	$(CARGO) build --profile simulate -p tollgate-simulation --features simulate
+	@"$(CARGO_TARGET_DIR)/simulate/tollgate-simulation" $(if $(SEED),seed $(SEED),seeds $(SEEDS) $(FIRST))
+
+faults: toolchain ## the gateway under load while origins die, hang and come back; takes minutes, and prints figures
+	$(CARGO) build --workspace --all-targets
+	$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 faults::
 
 lint: toolchain check-docs check-dependencies ## formatting, clippy, documentation, licences and advisories
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy -p tollgate-simulation --features simulate --all-targets -- -D warnings
 
 check-dependencies: toolchain ## licences, sources and known advisories of every dependency
 	scripts/check-dependencies

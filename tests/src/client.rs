@@ -157,6 +157,15 @@ impl Client {
         self.ask(format!("GET {target} HTTP/1.1\r\nHost: test.example\r\n\r\n"))
     }
 
+    /// `GET target` with a Host, for a test to which a lost answer is an answer.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub fn try_exchange(&mut self, target: &str) -> Result<Response, ReadError> {
+        self.send(format!("GET {target} HTTP/1.1\r\nHost: test.example\r\n\r\n"));
+        self.try_response("GET")
+    }
+
     /// `POST target` with a Host and a body.
     pub fn post(&mut self, target: &str, body: &[u8]) -> Response {
         let head =

@@ -15,13 +15,21 @@ impl Gate {
         Self::default()
     }
 
-    /// Opens it for good.
+    /// Opens it.
     ///
     /// # Panics
     /// When a thread died while it held the gate.
     pub fn open(&self) {
         *self.0.0.lock().expect("gate") = true;
         self.0.1.notify_all();
+    }
+
+    /// Closes it again, for those that come from now on.
+    ///
+    /// # Panics
+    /// When a thread died while it held the gate.
+    pub fn close(&self) {
+        *self.0.0.lock().expect("gate") = false;
     }
 
     /// Waits until it is open, at most [`DEADLINE`].

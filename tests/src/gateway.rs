@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, set_child_subreaper};
+use serde_json::Value;
 
 use crate::address::free_address;
 use crate::client::Client;
@@ -26,6 +27,10 @@ use crate::{DEADLINE, eventually};
 #[derive(Debug)]
 pub struct Gateway {
     child: Child,
+    /// The process that serves: another one after an upgrade.
+    main: u32,
+    /// Those that took over, in turn.
+    successors: Vec<u32>,
     ended: bool,
     directory: PathBuf,
     listen: SocketAddr,
@@ -62,6 +67,15 @@ impl Gateway {
     /// When the gateway does not become ready.
     #[must_use]
     pub fn start(yaml: &str) -> Self {
+        Self::start_program(&binary(), yaml)
+    }
+
+    /// As [`Gateway::start`], with a binary of the test's own.
+    ///
+    /// # Panics
+    /// When the gateway does not become ready.
+    #[must_use]
+    pub fn start_program(program: &Path, yaml: &str) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("tollgate-e2e-{}-{n}", std::process::id()));
@@ -69,7 +83,9 @@ impl Gateway {
         let (listen, admin) = (free_address(), free_address());
         let file = directory.join("tollgate.yaml");
         fs::write(&file, complete(yaml, &directory, listen, admin)).expect("the config is written");
-        let mut child = Command::new(binary())
+        // A process that takes over from another one becomes this process's child when that one ends.
+        set_child_subreaper(Some(rustix::process::getpid())).expect("a subreaper");
+        let mut child = Command::new(program)
             .arg("run")
             .arg(&file)
             .stdin(Stdio::null())
@@ -80,7 +96,10 @@ impl Gateway {
         let out = capture(child.stdout.take().expect("piped"));
         let err = capture(child.stderr.take().expect("piped"));
         let answers = Arc::new(AtomicU64::new(0));
-        let mut gateway = Self { child, ended: false, directory, listen, admin, out, err, answers };
+        let main = child.id();
+        let successors = Vec::new();
+        let mut gateway =
+            Self { child, main, successors, ended: false, directory, listen, admin, out, err, answers };
         gateway.wait_ready();
         gateway
     }
@@ -195,16 +214,52 @@ impl Gateway {
     /// # Panics
     /// When the process has gone.
     pub fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("the process is there");
+        kill_process(process(self.main), signal).expect("the process is there");
     }
 
     /// The process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.main
     }
 
-    /// Waits until the process ends.
+    /// The process id as the admin listener tells it.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[must_use]
+    pub fn serving_pid(&self) -> u32 {
+        let status: Value = serde_json::from_str(&self.admin("/status").text()).expect("JSON");
+        status["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a process id")
+    }
+
+    /// Asks for a binary upgrade, and waits until another process serves.
+    ///
+    /// # Panics
+    /// When none does.
+    pub fn upgrade(&mut self) {
+        let before = self.main;
+        self.signal(Signal::USR2);
+        eventually("another process", || self.serving_pid() != before);
+        self.main = self.serving_pid();
+        self.successors.push(self.main);
+    }
+
+    /// Waits until a process that served before an upgrade ends; the first is number 0.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn wait_predecessor(&mut self, number: usize) {
+        if number == 0 {
+            assert_eq!(self.wait_exit().code(), Some(0), "{}", self.stderr());
+            self.ended = false;
+        } else {
+            let id = self.successors[number - 1];
+            eventually("a process that handed over to end", || !is_alive(id));
+        }
+    }
+
+    /// Waits until the process that was started first ends.
     ///
     /// # Panics
     /// When it does not.
@@ -259,6 +314,17 @@ impl Gateway {
     }
 }
 
+fn process(id: u32) -> Pid {
+    i32::try_from(id).ok().and_then(Pid::from_raw).expect("a process id")
+}
+
+/// Whether a process is there and has not ended.
+fn is_alive(id: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    // The state follows the name, which is in brackets (proc(5)).
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
 /// Fills in what the YAML leaves out.
 fn complete(yaml: &str, directory: &Path, listen: SocketAddr, admin: SocketAddr) -> String {
     let mut text = String::new();
@@ -285,7 +351,11 @@ impl Drop for Gateway {
             Err(e) if e.kind() == ErrorKind::Interrupted => None,
             Err(e) => panic!("the child is ours: {e}"),
         };
+        let served = is_alive(self.main);
         let _ = self.child.kill();
+        for successor in &self.successors {
+            let _ = kill_process(process(*successor), Signal::KILL);
+        }
         let _ = self.child.wait();
         let stderr = self.stderr();
         if thread::panicking() {
@@ -298,7 +368,9 @@ impl Drop for Gateway {
         }
         let _ = fs::remove_dir_all(&self.directory);
         assert!(!stderr.contains("panicked"), "the gateway panicked:\n{stderr}");
-        if let (false, Some(status)) = (self.ended, status) {
+        if !self.successors.is_empty() {
+            assert!(served || self.ended, "the gateway ended:\n{stderr}");
+        } else if let (false, Some(status)) = (self.ended, status) {
             panic!("the gateway ended ({status}, signal {:?}):\n{stderr}", status.signal());
         }
     }

@@ -7,12 +7,17 @@
 //! - [`Gateway`] starts `tollgate run` on an address of its own, and when it is dropped demands that the process
 //!   is still there and never panicked.
 //! - [`Origin`] plays any behaviour and records what it got.
+//! - [`Service`] is an origin in a process of its own, which can be killed.
 //! - [`Client`] sends raw bytes and reads answers.
+//! - [`Established`] counts connections in the kernel's own table.
+//! - [`Dns`] is a name server whose answers a test changes.
 //! - [`Gateway::reconcile`] holds the books together: requests seen by origins against attempts logged, answers
 //!   got by clients against requests logged.
 
 mod address;
 mod client;
+mod dns;
+mod established;
 mod gate;
 mod gateway;
 mod message;
@@ -20,10 +25,13 @@ mod metrics;
 mod origin;
 mod process;
 mod reconcile;
+mod service;
 mod wire;
 
 pub use address::{free_address, full_backlog, refused_address};
 pub use client::Client;
+pub use dns::{Dns, DnsError, DnsSays};
+pub use established::{Established, Most};
 pub use gate::Gate;
 pub use gateway::Gateway;
 pub use message::{Framing, Headers, Request, Response};
@@ -31,6 +39,7 @@ pub use metrics::Metrics;
 pub use origin::{Origin, OriginConn};
 pub use process::{Ran, binary, tollgate};
 pub use rustix::process::Signal;
+pub use service::Service;
 pub use wire::{ReadError, Wire};
 
 use std::time::{Duration, Instant};

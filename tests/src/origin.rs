@@ -47,7 +47,15 @@ impl Origin {
     /// When no socket can be bound.
     #[must_use]
     pub fn play(script: impl Fn(&mut OriginConn) + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        Self::play_on(TcpListener::bind("127.0.0.1:0").expect("loopback"), script)
+    }
+
+    /// As [`Origin::play`], on a socket that the test has bound.
+    ///
+    /// # Panics
+    /// When the socket has no address.
+    #[must_use]
+    pub fn play_on(listener: TcpListener, script: impl Fn(&mut OriginConn) + Send + Sync + 'static) -> Self {
         let address = listener.local_addr().expect("bound");
         let shared = Arc::new(Shared::default());
         let script = Arc::new(script);

@@ -321,11 +321,12 @@ mod stale {
     }
 
     #[test]
-    fn a_fresh_connection_that_closes_is_not_tried_again() {
+    fn a_fresh_connection_that_closes_is_not_stale() {
         let origin = Origin::play(|conn| {
             conn.request();
         });
-        let gateway = Gateway::to(&origin);
+        let gateway =
+            Gateway::start(&format!("routes: [{{match: \"/*\", to: \"{}\", retry: off}}]", origin.address()));
         let mut client = gateway.client();
         let response = client.get("/");
         assert_eq!((response.status, response.reason()), (502, "connection_terminated"));

@@ -1,13 +1,20 @@
 //! End-to-end tests through the real binary. One module a theme; its first lines say what it holds.
 
+mod balance;
 mod bodies;
+mod breaker;
 mod budgets;
 mod buffering;
+mod caps;
 mod cli;
+mod discovery;
+mod documented;
 mod errors;
+mod faults;
 mod forwarded;
 mod harness;
 mod headers;
+mod health;
 mod hostile_origin;
 mod keepalive;
 mod limits;
@@ -17,10 +24,12 @@ mod mixed;
 mod paths;
 mod redirect_respond;
 mod reload;
+mod retries;
 mod rewrite;
 mod routing;
 mod shutdown;
 mod smuggling;
+mod takeover;
 mod timeouts;
 mod upgrade;
 mod upstreams;

@@ -1,9 +1,11 @@
 //! A new config while traffic flows (SIGHUP): no request is lost, a bad file changes nothing.
 
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tollgate_tests::{Gate, Gateway, Origin, Signal, eventually};
+use serde_json::Value;
+use tollgate_tests::{Client, Gate, Gateway, Origin, Signal, eventually, free_address};
 
 fn answering(body: &str) -> String {
     format!("routes: [{{match: /version, respond: {body}}}]")
@@ -123,4 +125,120 @@ fn no_request_is_lost_over_twenty_reloads_under_load() {
         clients.into_iter().map(|client| client.join().expect("every request is answered")).sum();
     assert!(sent > 20, "{sent}");
     gateway.reconcile(&[&origin]);
+}
+
+fn status(gateway: &Gateway) -> Value {
+    serde_json::from_str(&gateway.admin("/status").text()).expect("JSON")
+}
+
+#[test]
+fn it_is_told_what_is_in_force() {
+    let gateway = Gateway::start(&answering("one"));
+    let metric = |name: &str| gateway.metrics().sum(name, "").expect("a metric");
+    assert_eq!(status(&gateway)["config"]["generation"], 1);
+    assert_eq!(metric("tollgate_config_generation"), 1.0);
+    gateway.write_config(&answering("two"));
+    gateway.signal(Signal::HUP);
+    eventually("the second generation", || status(&gateway)["config"]["generation"] == 2);
+    assert_eq!(version(&gateway), "two", "what is told is true");
+    let told = status(&gateway);
+    assert_eq!(told["config"]["last_reload"]["ok"], true, "{told}");
+    assert!(gateway.stderr().contains(": 1 route, generation 2, "), "{}", gateway.stderr());
+    gateway.write_config("routes: [");
+    gateway.signal(Signal::HUP);
+    eventually("the failure", || metric("tollgate_config_last_reload_successful") == 0.0);
+    let told = status(&gateway);
+    assert_eq!(
+        (&told["config"]["generation"], &told["config"]["last_reload"]["ok"]),
+        (&2.into(), &false.into())
+    );
+    assert_eq!(metric("tollgate_config_generation"), 2.0);
+}
+
+#[test]
+fn listen_addresses_come_and_go() {
+    let origin = Origin::play(|conn| {
+        while let Some(request) = conn.request() {
+            if request.headers.has("Upgrade") {
+                conn.send(
+                    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+                );
+                conn.echo_bytes();
+                return;
+            }
+            conn.ok(&request.target);
+        }
+    });
+    let second = free_address();
+    let config = |listen: &str| {
+        format!("workers: 2\n{listen}routes: [{{match: \"/*\", to: [\"{}\"]}}]", origin.address())
+    };
+    let gateway = Gateway::start(&config(""));
+    let connect = |address| Client::connect(address, Arc::default());
+    assert!(TcpStream::connect(second).is_err());
+    gateway.write_config(&config(&format!("listen: [$LISTEN, \"{second}\"]\n")));
+    gateway.signal(Signal::HUP);
+    eventually("the second address", || TcpStream::connect(second).is_ok());
+    let (mut kept, mut other) = (connect(second), connect(second));
+    assert_eq!(kept.get("/1").text(), "/1");
+    other.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+    assert_eq!(other.head().status, 101);
+    let mut first = gateway.client();
+    assert!(!first.get("/").says_close());
+
+    gateway.write_config(&config(""));
+    gateway.signal(Signal::HUP);
+    eventually("the second address to be gone", || TcpStream::connect(second).is_err());
+    let last = kept.get("/2");
+    assert_eq!((last.text().as_str(), last.says_close()), ("/2", true), "who came that way is told");
+    other.send("still here");
+    assert_eq!(other.wire().take(10), Ok(b"still here".to_vec()));
+    assert!(!first.get("/").says_close(), "the other address goes on as before");
+    // And back again.
+    gateway.write_config(&config(&format!("listen: [$LISTEN, \"{second}\"]\n")));
+    gateway.signal(Signal::HUP);
+    eventually("the second address", || TcpStream::connect(second).is_ok());
+    assert!(!connect(second).get("/").says_close());
+}
+
+#[test]
+fn an_address_in_use_refuses_the_whole_file() {
+    let taken = TcpListener::bind(free_address()).expect("a port");
+    let address = taken.local_addr().expect("an address");
+    let gateway = Gateway::start(&answering("one"));
+    gateway.write_config(&format!("listen: [$LISTEN, \"{address}\"]\n{}", answering("two")));
+    gateway.signal(Signal::HUP);
+    eventually("a message", || gateway.stderr().contains("is not loaded"));
+    assert!(gateway.stderr().contains("something listens there already"), "{}", gateway.stderr());
+    assert_eq!(version(&gateway), "one");
+    assert_eq!(status(&gateway)["config"]["generation"], 1);
+    drop(taken);
+    gateway.signal(Signal::HUP);
+    eventually("the new plan", || version(&gateway) == "two");
+}
+
+#[test]
+fn the_access_log_and_the_admin_listener_move() {
+    let gateway = Gateway::start(&answering("one"));
+    let mut client = gateway.client();
+    client.get("/version");
+    let admin = free_address();
+    let yaml = format!(
+        "admin: \"{admin}\"\naccess_log: {{to: $DIR/second.log, format: \"{{status}} {{target}}\"}}\n{}",
+        answering("two")
+    );
+    gateway.write_config(&yaml);
+    gateway.signal(Signal::HUP);
+    let lines = || {
+        let mut there = Client::connect(admin, Arc::default());
+        let page = there.get("/metrics").text();
+        page.lines().find_map(|line| line.strip_prefix("tollgate_access_log_lines_total ").map(str::to_owned))
+    };
+    eventually("the new admin address", || TcpStream::connect(admin).is_ok());
+    assert!(TcpStream::connect(gateway.admin_address()).is_err(), "the old one is gone");
+    assert_eq!(client.get("/version").text(), "two");
+    let second = gateway.directory().join("second.log");
+    eventually("the new log", || std::fs::read_to_string(&second).is_ok_and(|log| log == "200 /version\n"));
+    assert_eq!(gateway.records().len(), 1, "the old log has the first request");
+    eventually("the counts to go on", || lines().as_deref() == Some("2"));
 }

@@ -137,3 +137,60 @@ fn a_tunnel_may_go_on_until_the_deadline() {
     eventually("the origin to be let go", || origin.open() == 0);
     assert_eq!(gateway.records().len(), 1);
 }
+
+#[test]
+fn a_busy_client_is_told_and_loses_nothing() {
+    let origin = Origin::echo();
+    let mut gateway = Gateway::to(&origin);
+    let clients: Vec<_> = (0..4)
+        .map(|_| {
+            let mut client = gateway.client();
+            std::thread::spawn(move || {
+                let mut answers = 0;
+                loop {
+                    let answer = client.try_exchange("/x").unwrap_or_else(|error| {
+                        panic!("an answer was lost after {answers}: {error:?}");
+                    });
+                    answers += 1;
+                    if answer.says_close() {
+                        return answers;
+                    }
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+            })
+        })
+        .collect();
+    eventually("traffic", || origin.count() > 20);
+    gateway.signal(Signal::TERM);
+    let answers: usize = clients.into_iter().map(|client| client.join().expect("told, not cut off")).sum();
+    assert_eq!(gateway.wait_exit().code(), Some(0));
+    assert_eq!(gateway.records().len(), answers);
+}
+
+#[test]
+fn with_a_delay_new_clients_are_served_until_nobody_sends_any() {
+    let origin = Origin::ok();
+    let mut gateway = Gateway::with(&origin, "timeouts: {drain_delay: 1s}");
+    let mut kept = gateway.client();
+    assert!(!kept.get("/").says_close());
+    gateway.signal(Signal::TERM);
+    eventually("unreadiness", || gateway.admin("/readyz").status == 503);
+    // Whoever has not looked yet still comes, and is served.
+    let answer = gateway.client().get("/");
+    assert_eq!((answer.status, answer.says_close()), (200, true));
+    let answer = kept.get("/");
+    assert_eq!((answer.status, answer.says_close()), (200, true), "kept connections are told at once");
+    eventually("new connections to be refused", || TcpStream::connect(gateway.address()).is_err());
+    assert_eq!(gateway.wait_exit().code(), Some(0));
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn a_second_signal_ends_the_delay_too() {
+    let origin = Origin::ok();
+    let mut gateway = Gateway::with(&origin, "timeouts: {drain_delay: 1h}");
+    gateway.signal(Signal::TERM);
+    eventually("unreadiness", || gateway.admin("/readyz").status == 503);
+    gateway.signal(Signal::TERM);
+    assert_eq!(gateway.wait_exit().code(), Some(0));
+}

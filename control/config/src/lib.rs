@@ -7,6 +7,7 @@
 //!
 //! and all that is known about keys is one table, `spec`, from which [`schema`] and [`reference()`] are made too.
 
+mod endpoint_list;
 mod env;
 mod include;
 mod load;
@@ -24,6 +25,7 @@ mod suggest;
 mod syntax;
 mod tree;
 
+pub use endpoint_list::{endpoints_from_text, load_endpoints};
 pub use load::{Loaded, Readable, from_text, load, load_with};
 pub use model::*;
 pub use problem::{Problem, Problems, Severity};

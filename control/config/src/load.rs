@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::env::{self, Lookup};
 use crate::include;
-use crate::model::{At, Config, Paths, Route, SourceFile};
+use crate::model::{At, Config, Discover, Paths, Route, SourceFile};
 use crate::parse::parse;
 use crate::problem::{Problem, Problems, Severity};
 use crate::read::{self, Draft, Include};
@@ -160,6 +160,7 @@ impl<'a> Loader<'a> {
         if !self.draft.torn && !self.draft.names_lost {
             self.problems.extend(read::unknown(references, upstream_names));
         }
+        self.problems.extend(read::too_long(&self.draft.waits, self.draft.config.timeouts.total));
         let broken = self.problems.iter().any(|problem| problem.severity == Severity::Error);
         if self.draft.config.routes.is_empty() && !broken {
             let message = "no routes: every request would be answered 404";
@@ -170,10 +171,18 @@ impl<'a> Loader<'a> {
                     .help("write `routes: []` if that is meant"),
             });
         }
+        self.problems.extend(read::unplaced(&self.draft.config));
         let mut problems = Problems::new(self.files.clone());
         problems.extend(self.problems);
         problems.sort();
-        let Draft { config, unsound, torn, paths_unsound, .. } = self.draft;
+        let Draft { mut config, unsound, torn, paths_unsound, .. } = self.draft;
+        for discover in config.upstreams.iter_mut().filter_map(|upstream| upstream.discover.as_mut()) {
+            let Discover::File(path) = &mut discover.value else { continue };
+            let by = self.files.get(discover.at.file as usize).map(|file| Path::new(&file.name));
+            if let Some(folder) = by.and_then(Path::parent) {
+                *path = folder.join(&*path);
+            }
+        }
         let config = Config { files: self.files, ..config };
         if !problems.has_errors() {
             return Loaded { config: Some(config), readable: None, problems };
@@ -186,7 +195,7 @@ impl<'a> Loader<'a> {
 }
 
 /// The text of a file, or why it has none, in words.
-fn read(path: &Path) -> Result<String, String> {
+pub(crate) fn read(path: &Path) -> Result<String, String> {
     let file = File::open(path).map_err(|error| reason(&error))?;
     let mut bytes = Vec::new();
     // The limit holds for pipes and devices too, whose size nobody knows before.

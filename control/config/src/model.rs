@@ -8,6 +8,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod upstream;
+
+pub use upstream::*;
+
 /// Where a value was written. `file` indexes [`Config::files`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct At {
@@ -70,6 +74,12 @@ pub struct Config {
     pub routes: Vec<Route>,
     /// Named upstreams, in the order written.
     pub upstreams: Vec<Upstream>,
+    /// The zone that this gateway is in; endpoints of the same zone are preferred. Default none.
+    pub zone: Option<String>,
+    /// Whether the files are watched, and the config loaded anew when one changes. Default false.
+    pub watch: bool,
+    /// What of the process's own means is guarded.
+    pub overload: Overload,
 }
 
 impl Default for Config {
@@ -89,6 +99,9 @@ impl Default for Config {
             errors: ErrorBodies::default(),
             routes: Vec::new(),
             upstreams: Vec::new(),
+            zone: None,
+            watch: false,
+            overload: Overload::default(),
         }
     }
 }
@@ -240,8 +253,13 @@ pub struct Timeouts {
     pub total: Option<Duration>,
     /// An upgraded connection without a byte in either direction (closed). Default 1 h.
     pub upgraded: Option<Duration>,
+    /// From SIGTERM, when readiness ends and every answer tells its connection to close, until the listening sockets close:
+    /// for as long as somebody may still send new clients. Default none.
+    pub drain_delay: Option<Duration>,
     /// In-flight requests at SIGTERM. Default 30 s.
     pub drain: Option<Duration>,
+    /// A new process that is to take this one's place, until its workers run. Default 30 s.
+    pub takeover: Option<Duration>,
 }
 
 impl Default for Timeouts {
@@ -257,7 +275,9 @@ impl Default for Timeouts {
             response_body: seconds(60),
             total: None,
             upgraded: seconds(3600),
+            drain_delay: None,
             drain: seconds(30),
+            takeover: seconds(30),
         }
     }
 }
@@ -319,6 +339,10 @@ pub struct Route {
     pub buffer: Buffer,
     /// Protocols that may be asked for with `Upgrade`, lower case. Default `websocket`.
     pub upgrade: Vec<String>,
+    /// What is tried again; `None`: as the upstream says.
+    pub retry: Option<Retry>,
+    /// How urgent its requests are.
+    pub priority: Priority,
 }
 
 /// Which requests a route takes. An empty match takes everything.
@@ -534,45 +558,4 @@ pub struct BufferBounds {
     pub memory: u64,
     /// Further bytes, kept in a temporary file. Default 1 GiB. A request past both is a 413, a response streams on from there.
     pub file: u64,
-}
-
-/// A named upstream.
-#[derive(Clone, Debug)]
-pub struct Upstream {
-    /// Its name.
-    pub name: Spanned<String>,
-    /// Its endpoints, at least one.
-    pub endpoints: Vec<Endpoint>,
-    /// Timeouts that differ from the gateway's; a route's win over these.
-    pub timeouts: RouteTimeouts,
-    /// Its connections.
-    pub pool: Pool,
-}
-
-/// One endpoint of an upstream.
-#[derive(Clone, Debug)]
-pub struct Endpoint {
-    /// Where it is.
-    pub address: Spanned<EndpointAddress>,
-    /// Share of the requests. Default 1; 0 takes none.
-    pub weight: u32,
-}
-
-/// Connections to the endpoints of an upstream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pool {
-    /// Idle connections kept for each endpoint by each worker. Default 256.
-    pub max_idle: u32,
-    /// How long an idle connection is kept. Default 4 s: below the 5 s at which Node.js closes, the shortest common one.
-    pub idle_timeout: Option<Duration>,
-    /// Requests a connection may carry. Default none.
-    pub max_requests: Option<u64>,
-    /// Age at which a connection is no longer used again. Default none.
-    pub max_age: Option<Duration>,
-}
-
-impl Default for Pool {
-    fn default() -> Self {
-        Self { max_idle: 256, idle_timeout: Some(Duration::from_secs(4)), max_requests: None, max_age: None }
-    }
 }

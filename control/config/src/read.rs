@@ -12,12 +12,14 @@ mod rewrite;
 mod root;
 mod route;
 mod settings;
+mod target;
 mod upstream;
 
 pub(crate) use references::{Reference, unknown};
 #[cfg(test)]
 pub(crate) use respond::json as json_of;
 pub(crate) use root::{Draft, Include, root};
+pub(crate) use upstream::{Wait, endpoints, too_long, unplaced};
 
 #[cfg(test)]
 mod tests;

@@ -31,10 +31,40 @@ pub(crate) struct Field<'t> {
     pub node: &'t Node,
 }
 
+/// How much was said about something that has a switch for its short form.
+pub(crate) enum Setting<'t> {
+    /// `off`.
+    Off,
+    /// `on`: with its defaults.
+    On,
+    /// A mapping: on, with what differs from the defaults.
+    Fields(Fields<'t>),
+}
+
+impl<'t> Setting<'t> {
+    /// Whether it is on, with or without more to say.
+    pub fn on(&self) -> bool {
+        !matches!(self, Setting::Off)
+    }
+
+    /// The fields that were given, if any were.
+    pub fn fields(&self) -> Option<&Fields<'t>> {
+        match self {
+            Setting::Fields(fields) => Some(fields),
+            Setting::On | Setting::Off => None,
+        }
+    }
+}
+
 impl<'t> Fields<'t> {
+    /// What the table says of a key.
+    pub fn key(&self, name: &str) -> Option<&'static Key> {
+        self.section.keys.iter().find(|key| key.name == name)
+    }
+
     /// The field of that name, if it was given a value.
     pub fn get(&self, name: &str) -> Option<Field<'t>> {
-        let key = self.section.keys.iter().find(|key| key.name == name);
+        let key = self.key(name);
         debug_assert!(key.is_some(), "{name} is not in the table of {}", self.section.name);
         let entry = self.entries.iter().find(|entry| entry.key == name)?;
         if entry.value.is_null() || entry.value.is_invalid() {
@@ -216,11 +246,28 @@ impl Reader {
         }
     }
 
-    /// A size or count within the bounds of its table entry. `Some(None)` is `off`.
+    /// What may be switched on or off, or be a mapping that says more.
+    pub fn setting<'t>(&mut self, field: Field<'t>, section: &'static Section) -> Option<Setting<'t>> {
+        if matches!(field.node.kind, Kind::Map(_)) {
+            return self.fields(field.node, section).map(Setting::Fields);
+        }
+        let scalar = self.scalar(field.node, &format!("`{}`", field.key.name), &field.key.shape)?;
+        match scalar.switch() {
+            Some(true) => Some(Setting::On),
+            Some(false) => Some(Setting::Off),
+            None => {
+                let fault = Fault::new(format!("{{}} is not a value of `{}`", field.key.name));
+                self.fault(field.node, scalar, fault, field.key.shape.expected());
+                None
+            }
+        }
+    }
+
+    /// A size, count or percentage within the bounds of its table entry. `Some(None)` is `off`.
     pub fn number(&mut self, field: Option<Field<'_>>) -> Option<Option<u64>> {
         let field = field?;
         let off = match field.key.shape {
-            Shape::Size { off, .. } | Shape::Count { off, .. } => off,
+            Shape::Size { off, .. } | Shape::Count { off, .. } | Shape::Percent { off, .. } => off,
             _ => false,
         };
         if off && field.node.scalar().is_some_and(Scalar::is_off) {
@@ -229,6 +276,7 @@ impl Reader {
         self.field(field, |text| match field.key.shape {
             Shape::Size { min, max, .. } => quantity::size(text, min, max),
             Shape::Count { min, max, .. } => quantity::count(text, min, max),
+            Shape::Percent { min, max, .. } => quantity::percent(text, min, max),
             _ => Err(Fault::new("{} is not a number")),
         })
         .map(Some)
@@ -243,20 +291,38 @@ impl Reader {
         }
     }
 
-    /// A number or `off`.
-    pub fn optional_into(&mut self, field: Option<Field<'_>>, out: &mut Option<u64>) {
-        if let Some(value) = self.number(field) {
-            *out = value;
+    /// A number or `off`, into any integer type that its bounds fit.
+    pub fn optional_into<T: TryFrom<u64>>(&mut self, field: Option<Field<'_>>, out: &mut Option<T>) {
+        match self.number(field) {
+            None => {}
+            Some(None) => *out = None,
+            Some(Some(value)) => {
+                if let Ok(value) = T::try_from(value) {
+                    *out = Some(value);
+                }
+            }
         }
     }
 
     /// A duration; `Some(None)` is `off`.
     pub fn duration(&mut self, field: Option<Field<'_>>) -> Option<Option<std::time::Duration>> {
         let field = field?;
-        if field.node.scalar().is_some_and(Scalar::is_off) {
+        let off = !matches!(field.key.shape, Shape::Time { off: false, .. });
+        if off && field.node.scalar().is_some_and(Scalar::is_off) {
             return Some(None);
         }
-        self.field(field, quantity::duration).map(Some)
+        self.field(field, |text| match field.key.shape {
+            Shape::Time { min, max, .. } => quantity::time(text, min, max),
+            _ => quantity::duration(text),
+        })
+        .map(Some)
+    }
+
+    /// A duration that cannot be `off`.
+    pub fn time_into(&mut self, field: Option<Field<'_>>, out: &mut std::time::Duration) {
+        if let Some(Some(value)) = self.duration(field) {
+            *out = value;
+        }
     }
 
     /// A duration or `off`, over a default.

@@ -7,6 +7,7 @@ pub(crate) mod host;
 pub(crate) mod path;
 pub(crate) mod pattern;
 pub(crate) mod quantity;
+pub(crate) mod status;
 pub(crate) mod template;
 
 /// Why a text is not such a value.

@@ -111,6 +111,19 @@ fn add(shape: &Shape, forms: &mut Vec<Value>) {
             forms.push(json!({ "type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(us|ms|s|m|h|d))+$" }));
             forms.push(off());
         }
+        Shape::Time { off, .. } => {
+            forms.push(json!({ "type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?(us|ms|s|m|h|d))+$" }));
+            if *off {
+                forms.push(self::off());
+            }
+        }
+        Shape::Percent { min, max, off } => {
+            forms.push(json!({ "type": "integer", "minimum": min, "maximum": max }));
+            forms.push(json!({ "type": "string", "pattern": "^[0-9]+ ?%?$" }));
+            if *off {
+                forms.push(self::off());
+            }
+        }
         Shape::Count { min, max, off } => {
             let mut form = json!({ "type": "integer", "minimum": min });
             if *max != u64::MAX {
@@ -244,6 +257,36 @@ mod tests {
             json!({}),
         ] {
             assert!(!validator.is_valid(&json!({ "listen": ":80", "routes": routes })), "{routes}");
+        }
+        for keys in [
+            json!({ "balance": "least_conn" }),
+            json!({ "balance": "hash" }),
+            json!({ "balance": { "policy": "hash", "by": { "header": "a", "cookie": "b" } } }),
+            json!({ "balance": { "panic_threshold": "101 percent" } }),
+            json!({ "balance": { "panic_threshold": 101 } }),
+            json!({ "balance": { "sticky": { "cookie": "a b" } } }),
+            json!({ "limits": { "connections": 0 } }),
+            json!({ "queue": 100 }),
+            json!({ "retry": 3 }),
+            json!({ "retry": { "attempts": 0 } }),
+            json!({ "retry": { "on": "sometimes" } }),
+            json!({ "retry": { "backoff": "off" } }),
+            json!({ "hedge": true }),
+            json!({ "hedge": {} }),
+            json!({ "health": "healthz" }),
+            json!({ "health": { "http": "/", "tcp": true } }),
+            json!({ "health": { "interval": "5s" } }),
+            json!({ "discover": "orders.internal" }),
+            json!({ "discover": { "dns": "a", "srv": "b" } }),
+            json!({ "adaptive": { "tolerance": "0.5" } }),
+            json!({ "circuit_breaker": true }),
+        ] {
+            let mut upstream = json!({ "endpoints": "a:80" });
+            assert!(validator.is_valid(&json!({ "upstreams": { "a": upstream } })));
+            if let (Value::Object(all), Value::Object(keys)) = (&mut upstream, keys) {
+                all.extend(keys);
+            }
+            assert!(!validator.is_valid(&json!({ "upstreams": { "a": upstream } })), "{upstream}");
         }
     }
 }

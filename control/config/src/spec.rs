@@ -3,6 +3,8 @@
 //! One table serves the reader (unknown keys, what was expected), the JSON Schema and the reference, so that the
 //! three cannot drift apart. What a value *means* is the readers' business.
 
+use std::time::Duration;
+
 mod routes;
 mod settings;
 mod upstreams;
@@ -70,6 +72,10 @@ pub(crate) enum Shape {
     Size { min: u64, max: u64, off: bool },
     /// A time, or `off`.
     Duration,
+    /// A time within bounds.
+    Time { min: Duration, max: Duration, off: bool },
+    /// A whole percentage, with or without its sign.
+    Percent { min: u64, max: u64, off: bool },
     /// A whole number.
     Count { min: u64, max: u64, off: bool },
     /// `off`.
@@ -113,9 +119,18 @@ impl Shape {
             Shape::Port => "a port".to_owned(),
             Shape::Size { min, max, off } => {
                 let or = if *off { ", or `off`" } else { "" };
-                format!("a size from {} to {}, such as `64KiB`{or}", size(*min), size(*max))
+                let such = if *min > 64 << 10 { "512MiB" } else { "64KiB" };
+                format!("a size from {} to {}, such as `{such}`{or}", size(*min), size(*max))
             }
             Shape::Duration => "a duration such as `250ms`, `5s` or `1m30s`, or `off`".to_owned(),
+            Shape::Time { min, max, off } => {
+                let or = if *off { ", or `off`" } else { "" };
+                format!("a duration from {} to {}, such as `250ms` or `5s`{or}", time(*min), time(*max))
+            }
+            Shape::Percent { min, max, off } => {
+                let or = if *off { ", or `off`" } else { "" };
+                format!("a percentage from {min} to {max}, such as `20%`{or}")
+            }
             Shape::Count { min, max, off } => {
                 let or = if *off { ", or `off`" } else { "" };
                 if *max == u64::MAX {
@@ -176,6 +191,17 @@ fn size(bytes: u64) -> String {
         }
     }
     bytes.to_string()
+}
+
+fn time(time: Duration) -> String {
+    let (seconds, millis) = (time.as_secs(), time.as_millis());
+    match seconds {
+        0 => format!("{millis}ms"),
+        _ if seconds.is_multiple_of(86_400) => format!("{}d", seconds / 86_400),
+        _ if seconds.is_multiple_of(3600) => format!("{}h", seconds / 3600),
+        _ if seconds.is_multiple_of(60) => format!("{}m", seconds / 60),
+        _ => format!("{seconds}s"),
+    }
 }
 
 /// Every section that can be reached, the root first.

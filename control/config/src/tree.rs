@@ -104,6 +104,12 @@ impl Node {
         }
     }
 
+    /// The entry of that key, if it is a mapping with one that has a value.
+    pub fn entry(&self, key: &str) -> Option<&Entry> {
+        let Kind::Map(entries) = &self.kind else { return None };
+        entries.iter().find(|entry| entry.key == key && !entry.value.is_null() && !entry.value.is_invalid())
+    }
+
     pub fn is_null(&self) -> bool {
         self.scalar().is_some_and(Scalar::is_null)
     }

@@ -133,8 +133,25 @@ fn summary(config: &Config) -> String {
     line("timeouts", &config.timeouts, &default.timeouts);
     line("paths", &config.paths, &default.paths);
     line("errors", &config.errors, &default.errors);
+    line("zone", &config.zone, &default.zone);
+    line("watch", &config.watch, &default.watch);
+    line("overload", &config.overload, &default.overload);
     for upstream in &config.upstreams {
-        line("upstream", upstream, &());
+        line("upstream", &upstream.name.value, &());
+        line("  endpoints", &upstream.endpoints, &());
+        line("  discover", &upstream.discover, &None::<()>);
+        line("  timeouts", &upstream.timeouts, &tollgate_config::RouteTimeouts::default());
+        line("  pool", &upstream.pool, &tollgate_config::Pool::default());
+        let (rules, usual) = (&upstream.rules, tollgate_config::Rules::default());
+        line("  balance", &rules.balance, &usual.balance);
+        line("  caps", &rules.caps, &usual.caps);
+        line("  queue", &rules.queue, &usual.queue);
+        line("  breaker", &rules.breaker, &usual.breaker);
+        line("  retry", &rules.retry, &usual.retry);
+        line("  hedge", &rules.hedge, &usual.hedge);
+        line("  health", &rules.health, &usual.health);
+        line("  outlier", &rules.outlier, &usual.outlier);
+        line("  adaptive", &rules.adaptive, &usual.adaptive);
     }
     for route in &config.routes {
         line("route", &route.name, &None::<()>);
@@ -145,6 +162,8 @@ fn summary(config: &Config) -> String {
         line("  body_limit", &route.body_limit, &None::<u64>);
         line("  buffer", &route.buffer, &tollgate_config::Buffer::default());
         line("  upgrade", &route.upgrade, &["websocket"]);
+        line("  retry", &route.retry, &None::<()>);
+        line("  priority", &route.priority, &tollgate_config::Priority::Normal);
     }
     let _ = writeln!(
         out,

@@ -1,6 +1,7 @@
 //! `compile(Config) -> Plan`: what can be wrong only in combination is found here.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tollgate_config as config;
 use tollgate_config::{At, Config, Problem, TargetKind};
@@ -10,7 +11,7 @@ use tollgate_route::PathRules;
 
 use crate::matches::{Matches, matches, path_rules};
 use crate::{
-    Action, Endpoint, PathRewrite, Plan, Pool, Redirect, Respond, Rewrite, Route, Settings, Upstream,
+    Action, Endpoint, PathRewrite, Plan, Pool, Redirect, Respond, Rewrite, Route, Rules, Settings, Upstream,
     UpstreamShare,
 };
 
@@ -61,13 +62,15 @@ fn settings(config: &Config, paths: PathRules) -> Settings {
         request_id: config.request_id.clone(),
         paths,
         errors: config.errors.clone(),
+        zone: config.zone.clone(),
+        overload: config.overload.clone(),
     }
 }
 
 struct Compiler<'a> {
     config: &'a Config,
     problems: Vec<Problem>,
-    upstreams: Vec<Upstream>,
+    upstreams: Vec<Arc<Upstream>>,
     /// Where an upstream of a name is: its index here, and in the config if it stands there.
     names: HashMap<String, (usize, Option<usize>)>,
 }
@@ -76,25 +79,20 @@ impl Compiler<'_> {
     fn named_upstreams(&mut self) {
         for (index, upstream) in self.config.upstreams.iter().enumerate() {
             let endpoints = upstream.endpoints.iter().filter_map(|endpoint| {
-                let address = self.address(&endpoint.address.value, endpoint.address.at)?;
-                Some(Endpoint { address, weight: endpoint.weight })
+                self::endpoint(endpoint).map_err(|problem| self.problems.push(problem)).ok()
             });
             let endpoints = endpoints.collect();
             let name = upstream.name.value.clone();
             self.names.insert(name.clone(), (self.upstreams.len(), Some(index)));
-            self.upstreams.push(Upstream { name, endpoints, pool: upstream.pool.clone() });
+            self.upstreams.push(Arc::new(Upstream {
+                name,
+                endpoints,
+                discover: upstream.discover.as_ref().map(|discover| discover.value.clone()),
+                zone: self.config.zone.clone(),
+                pool: upstream.pool.clone(),
+                rules: upstream.rules.clone(),
+            }));
         }
-    }
-
-    fn address(&mut self, endpoint: &config::EndpointAddress, at: At) -> Option<Address> {
-        if endpoint.scheme != config::Scheme::Http {
-            self.problems.push(Problem::error(at, "this endpoint's protocol is not built yet"));
-            return None;
-        }
-        Some(match &endpoint.address {
-            config::Address::Tcp { host, port } => Address::tcp(host, *port),
-            config::Address::Unix(path) => Address::Unix(path.clone()),
-        })
     }
 
     /// `prefix` is the length of the prefix that the route matches, if it matches one.
@@ -121,6 +119,8 @@ impl Compiler<'_> {
             body_limit: route.body_limit.or(self.config.limits.body),
             buffer: route.buffer.clone(),
             upgrade: route.upgrade.clone(),
+            retry: route.retry.clone(),
+            priority: route.priority,
         }
     }
 
@@ -134,12 +134,13 @@ impl Compiler<'_> {
         for target in targets {
             match &target.to {
                 TargetKind::Endpoint(endpoint) => {
-                    if let Some(address) = self.address(endpoint, target.at) {
+                    let address = address(endpoint, target.at);
+                    if let Ok(address) = address.map_err(|problem| self.problems.push(problem)) {
                         texts.push(match target.weight {
                             1 => address.to_string(),
                             weight => format!("{address}*{weight}"),
                         });
-                        own.push(Endpoint { address, weight: target.weight });
+                        own.push(Endpoint { address, weight: target.weight, priority: 0, zone: None });
                     }
                 }
                 TargetKind::Upstream(name) => match self.names.get(name) {
@@ -163,7 +164,14 @@ impl Compiler<'_> {
                 Some((upstream, _)) => *upstream,
                 None => {
                     self.names.insert(name.clone(), (self.upstreams.len(), None));
-                    self.upstreams.push(Upstream { name, endpoints: own, pool: Pool::default() });
+                    self.upstreams.push(Arc::new(Upstream {
+                        name,
+                        endpoints: own,
+                        discover: None,
+                        zone: None,
+                        pool: Pool::default(),
+                        rules: Rules::default(),
+                    }));
                     self.upstreams.len() - 1
                 }
             };
@@ -209,6 +217,26 @@ impl Compiler<'_> {
             path: path.and_then(|path| self.path_rewrite(path, prefix)),
         }
     }
+}
+
+/// An endpoint as the plan has it.
+pub(crate) fn endpoint(endpoint: &config::Endpoint) -> Result<Endpoint, Problem> {
+    Ok(Endpoint {
+        address: address(&endpoint.address.value, endpoint.address.at)?,
+        weight: endpoint.weight,
+        priority: endpoint.priority,
+        zone: endpoint.zone.clone(),
+    })
+}
+
+fn address(endpoint: &config::EndpointAddress, at: At) -> Result<Address, Problem> {
+    if endpoint.scheme != config::Scheme::Http {
+        return Err(Problem::error(at, "this endpoint's protocol is not built yet"));
+    }
+    Ok(match &endpoint.address {
+        config::Address::Tcp { host, port } => Address::tcp(host, *port),
+        config::Address::Unix(path) => Address::Unix(path.clone()),
+    })
 }
 
 /// A route without a name is called by its match.

@@ -3,15 +3,21 @@
 //! A [`Plan`] is immutable and holds no state: pools, counters and balances live in the workers' tables, keyed by
 //! names and addresses, and survive a change of plan.
 
+mod change;
 mod compile;
+mod endpoint_list;
 mod matches;
 mod plan;
 mod rewrite;
 
+pub use change::UpstreamChange;
 pub use compile::{Compiled, compile};
+pub use endpoint_list::read_endpoints;
 pub use matches::check_matches;
 pub use plan::{Action, Endpoint, Plan, Redirect, Respond, Route, Settings, Upstream, UpstreamShare};
 pub use rewrite::{PathRewrite, Rewrite};
 pub use tollgate_config::{
-    Buffer, BufferBounds, Cidr, ErrorBodies, Forwarded, HostRewrite, Limits, Pool, RequestId, Timeouts,
+    Adaptive, Balance, Breaker, Buffer, BufferBounds, Caps, Cidr, Discover, DnsRules, ErrorBodies, Forwarded,
+    HashBy, Health, Hedge, HostRewrite, Limits, Outlier, Overload, Policy, Pool, Priority, Probe, Queue,
+    RequestId, Retry, RetryOn, Rules, Sticky, Timeouts,
 };

@@ -1,10 +1,15 @@
 //! The plan's types.
 
+use std::sync::Arc;
+
 use tollgate_http::HeadLimits;
 use tollgate_net::Address;
 use tollgate_route::{PathRules, Router};
 
-use crate::{Buffer, ErrorBodies, Forwarded, Limits, PathRewrite, Pool, RequestId, Rewrite, Timeouts};
+use crate::{
+    Buffer, Discover, ErrorBodies, Forwarded, Limits, Overload, PathRewrite, Pool, Priority, RequestId,
+    Retry, Rewrite, Rules, Timeouts,
+};
 
 /// What a worker runs. Immutable.
 #[derive(Debug)]
@@ -15,8 +20,8 @@ pub struct Plan {
     pub router: Router,
     /// The routes.
     pub routes: Vec<Route>,
-    /// The upstreams, named ones first.
-    pub upstreams: Vec<Upstream>,
+    /// The upstreams, named ones first; each behind a pointer that plans share while it is the same.
+    pub upstreams: Vec<Arc<Upstream>>,
 }
 
 /// What holds for every route.
@@ -36,6 +41,10 @@ pub struct Settings {
     pub paths: PathRules,
     /// Bodies of error answers, when replaced.
     pub errors: ErrorBodies,
+    /// The zone that the gateway is in.
+    pub zone: Option<String>,
+    /// What of the process's own means is guarded.
+    pub overload: Overload,
 }
 
 /// One route.
@@ -55,6 +64,10 @@ pub struct Route {
     pub buffer: Buffer,
     /// Protocols that may be asked for with `Upgrade`, lower case.
     pub upgrade: Vec<String>,
+    /// What is tried again; `None`: as the upstream says.
+    pub retry: Option<Retry>,
+    /// How urgent its requests are.
+    pub priority: Priority,
 }
 
 /// What a route does.
@@ -110,10 +123,16 @@ pub struct Respond {
 pub struct Upstream {
     /// Its name; of one written in place, its endpoints as text.
     pub name: String,
-    /// Its endpoints.
+    /// Its endpoints, as written.
     pub endpoints: Vec<Endpoint>,
+    /// Where further endpoints are looked up.
+    pub discover: Option<Discover>,
+    /// The zone that the gateway is in: endpoints there are preferred.
+    pub zone: Option<String>,
     /// Its connections.
     pub pool: Pool,
+    /// How it chooses among its endpoints and copes when they fail.
+    pub rules: Rules,
 }
 
 /// One endpoint.
@@ -123,4 +142,8 @@ pub struct Endpoint {
     pub address: Address,
     /// Share of the requests; 0 takes none.
     pub weight: u32,
+    /// 0 is used first; a higher one when too few of the lower ones are healthy.
+    pub priority: u8,
+    /// The zone that it is in.
+    pub zone: Option<String>,
 }

@@ -8,16 +8,39 @@ use socket2::{Domain, Protocol, Socket, Type};
 /// Connections that wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
 pub const BACKLOG: i32 = 4096;
 
-/// Opens one listening socket for each of `workers` workers on one address. With several, the kernel spreads new
-/// connections over them (SO_REUSEPORT), and no worker wakes for another's. `[::]` takes IPv4 too, whatever
-/// `net.ipv6.bindv6only` says, and is `0.0.0.0` on a machine without IPv6.
+/// Opens one listening socket for each of `workers` workers on one address. The kernel spreads new connections over
+/// them (SO_REUSEPORT), and no worker wakes for another's. `[::]` takes IPv4 too, whatever `net.ipv6.bindv6only` says,
+/// and is `0.0.0.0` on a machine without IPv6.
 ///
 /// # Errors
 /// When the address is in use (by this gateway's own twin too: sharing its port would take half of its traffic
 /// without a word) or not this machine's.
 pub fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
-    bind_exactly(address, workers).or_else(|error| match without_ipv6(address, &error) {
-        Some(address) => bind_exactly(address, workers),
+    or_without_ipv6(address, |address| {
+        let alone = socket(address)?;
+        // Without SO_REUSEPORT the kernel says whether anyone else listens here.
+        alone.bind(&address.into())?;
+        // Port 0 has become a real one; all must have the same.
+        let address = alone.local_addr()?.as_socket().unwrap_or(address);
+        drop(alone);
+        bind_shared(address, workers)
+    })
+}
+
+/// As [`bind`], on a port where this process listens already, at this address or at one that covers it.
+///
+/// # Errors
+/// When another user's process has the address, or the sockets that are there do not share it (SO_REUSEPORT).
+pub fn bind_beside(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
+    or_without_ipv6(address, |address| bind_shared(address, workers))
+}
+
+fn or_without_ipv6(
+    address: SocketAddr,
+    bind: impl Fn(SocketAddr) -> io::Result<Vec<TcpListener>>,
+) -> io::Result<Vec<TcpListener>> {
+    bind(address).or_else(|error| match without_ipv6(address, &error) {
+        Some(address) => bind(address),
         None => Err(error),
     })
 }
@@ -31,21 +54,14 @@ fn without_ipv6(address: SocketAddr, error: &io::Error) -> Option<SocketAddr> {
     (missing && everywhere).then(|| SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())))
 }
 
-fn bind_exactly(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
-    let first = socket(address)?;
-    // Without SO_REUSEPORT the kernel says whether anyone else listens here.
-    first.bind(&address.into())?;
-    if workers == 1 {
-        return listen(first).map(|listener| vec![listener]);
-    }
-    // Port 0 has become a real one; the others must have the same.
-    let address = first.local_addr()?.as_socket().unwrap_or(address);
-    drop(first);
+/// Also for one worker: a process that takes this one's place may have more.
+fn bind_shared(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
     let shared = || {
         let socket = socket(address)?;
         socket.set_reuse_port(true)?;
         socket.bind(&address.into())?;
-        listen(socket)
+        socket.listen(BACKLOG)?;
+        Ok(socket.into())
     };
     (0..workers).map(|_| shared()).collect()
 }
@@ -61,11 +77,6 @@ fn socket(address: SocketAddr) -> io::Result<Socket> {
     socket.set_tcp_nodelay(true)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
-}
-
-fn listen(socket: Socket) -> io::Result<TcpListener> {
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
 }
 
 #[cfg(test)]
@@ -103,6 +114,8 @@ mod tests {
                 let error = bind(address, twin).expect_err("a second gateway on the same port");
                 assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
             }
+            let beside = bind_beside(address, 1)?;
+            assert_eq!(beside[0].local_addr()?, address, "a process may have more sockets of its own");
         }
         Ok(())
     }

@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Debug)]
 pub struct Loads(Vec<Padded>);
 
+/// Connections of a worker below which it looks at all the others.
+const FEW: usize = 8;
+
 /// On a cache line of its own: a neighbour's store must not cost this worker a miss.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -54,14 +57,20 @@ impl Loads {
     /// Who should get a connection that `worker` has accepted: itself or one other, picked by `random`, if that one
     /// has fewer. The kernel spreads by hash, so that of few connections most can land on one worker;
     /// two choices even that out (Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing", 2001).
+    ///
+    /// While a worker has few, one more is much: then it goes to the least loaded of all. With many that would only
+    /// hand over more of them.
     #[must_use]
     pub fn choose(&self, worker: usize, random: usize) -> usize {
         let others = self.0.len() - 1;
         if others == 0 {
             return worker;
         }
-        let other = (worker + 1 + random % others) % self.0.len();
-        if self.of(other) < self.of(worker) { other } else { worker }
+        let own = self.of(worker);
+        let looked_at = if own < FEW { others } else { 1 };
+        let other = |step: usize| (worker + 1 + (random % others + step) % others) % self.0.len();
+        let least = (0..looked_at).map(other).min_by_key(|other| self.of(*other));
+        least.filter(|other| self.of(*other) < own).unwrap_or(worker)
     }
 }
 
@@ -77,6 +86,18 @@ mod tests {
             assert!(loads.reserve(loads.choose(0, 7), None));
         }
         assert_eq!((loads.of(0), loads.of(1)), (5, 5));
+    }
+
+    #[test]
+    fn very_few_connections_spread_over_all_workers() {
+        let loads = Loads::new(6);
+        for random in 0..30 {
+            // Whoever accepts it, and whatever it draws.
+            let worker = random * 7 % 6;
+            assert!(loads.reserve(loads.choose(worker, random * 31), None));
+            let all: Vec<_> = (0..6).map(|worker| loads.of(worker)).collect();
+            assert!(all.iter().max().zip(all.iter().min()).is_some_and(|(most, least)| most - least <= 1));
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl Timers {
     pub fn start() -> io::Result<Self> {
         let alarm = Alarm::new()?;
         let timers = Self(Rc::new(Inner {
-            start: Instant::now(),
+            start: crate::now(),
             wheel: RefCell::new(Wheel::new()),
             sleeping_until: Cell::new(NEVER),
             driver: RefCell::new(None),
@@ -125,7 +125,7 @@ async fn drive(timers: std::rc::Weak<Inner>, alarm: Alarm) {
             if !driver.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
                 *driver = Some(cx.waker().clone());
             }
-            let now = inner.milliseconds(Instant::now());
+            let now = inner.milliseconds(crate::now());
             inner.wheel.borrow_mut().advance(now / TICK_MS, &mut woken);
             woken.drain(..).for_each(Waker::wake);
             let next = inner.wheel.borrow().next_tick();
@@ -150,7 +150,7 @@ mod tests {
         runtime.run(async {
             let timers = Timers::start().expect("timers");
             let (long, short) = (timers.deadline(), timers.deadline());
-            let start = Instant::now();
+            let start = crate::now();
             long.set(start, Some(Duration::from_secs(3600)));
             crate::yield_now().await;
             short.set(start, Some(Duration::from_millis(30)));

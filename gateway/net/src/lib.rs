@@ -1,18 +1,25 @@
 //! Sockets, time and spawning: the one seam through which the gateway touches the outside.
 //!
 //! Everything the data path does to the world goes through this crate, so that it can be replaced as a whole:
-//! by a simulated network, or by a leaner driver than tokio's. It names few things on purpose.
+//! by a simulated network (the feature `simulate`, never in a release), or by a leaner driver than tokio's. It names few
+//! things on purpose.
 
 mod address;
 mod alarm;
+mod clock;
 mod deadline;
+mod detached;
 mod listener;
 mod runtime;
+#[cfg(feature = "simulate")]
+pub mod simulated;
 mod stream;
 mod wheel;
 
 pub use address::Address;
+pub use clock::{now, secret, wall_clock};
 pub use deadline::{Deadline, Timers};
-pub use listener::Listener;
+pub use detached::Detached;
+pub use listener::{Bound, Listener};
 pub use runtime::{Runtime, spawn, yield_now};
 pub use stream::{Peek, Stream};

@@ -1,4 +1,4 @@
-//! A listening socket.
+//! Listening sockets.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,15 +7,51 @@ use std::task::{Context, Poll, ready};
 use rustix::net::{SocketFlags, acceptfrom_with};
 use tokio::io::unix::AsyncFd;
 
+use crate::Detached;
+#[cfg(feature = "simulate")]
+use crate::{detached::Socket, simulated::Acceptor};
+
+/// A listening socket that no runtime knows yet.
+#[derive(Debug)]
+pub struct Bound(Listening);
+
+#[derive(Debug)]
+enum Listening {
+    Real(TcpListener),
+    #[cfg(feature = "simulate")]
+    Simulated(Acceptor),
+}
+
+impl From<TcpListener> for Bound {
+    /// Of a bound, non-blocking socket.
+    fn from(listener: TcpListener) -> Self {
+        Self(Listening::Real(listener))
+    }
+}
+
+#[cfg(feature = "simulate")]
+impl Bound {
+    pub(crate) fn simulated(acceptor: Acceptor) -> Self {
+        Self(Listening::Simulated(acceptor))
+    }
+}
+
 /// A listening socket, registered with this thread's runtime.
 ///
 /// tokio's own listener registers what it accepts at once. Here a connection may yet go to another worker, so it is
 /// accepted bare, with one system call that makes it non-blocking too.
 #[derive(Debug)]
-pub struct Listener(AsyncFd<TcpListener>);
+pub struct Listener(Registered);
+
+#[derive(Debug)]
+enum Registered {
+    Real(AsyncFd<TcpListener>),
+    #[cfg(feature = "simulate")]
+    Simulated(Acceptor),
+}
 
 impl Listener {
-    /// Registers a bound, non-blocking socket.
+    /// Registers a listening socket.
     ///
     /// # Errors
     /// When the poller refuses the socket.
@@ -23,16 +59,30 @@ impl Listener {
         deprecated,
         reason = "its safe successor demands I/O safety, which std's listener has, through unsafe code"
     )]
-    pub fn from_std(listener: TcpListener) -> io::Result<Self> {
-        AsyncFd::new(listener).map(Self)
+    pub fn register(bound: Bound) -> io::Result<Self> {
+        match bound.0 {
+            Listening::Real(listener) => AsyncFd::new(listener).map(|fd| Self(Registered::Real(fd))),
+            #[cfg(feature = "simulate")]
+            Listening::Simulated(acceptor) => {
+                acceptor.adopt();
+                Ok(Self(Registered::Simulated(acceptor)))
+            }
+        }
     }
 
     /// The next connection, not registered, and its peer's address.
-    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        loop {
-            let mut guard = ready!(self.0.poll_read_ready(cx))?;
-            if let Ok(accepted) = guard.try_io(|listener| accept(listener.get_ref())) {
-                return Poll::Ready(accepted);
+    pub fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Detached, SocketAddr)>> {
+        match &self.0 {
+            Registered::Real(fd) => loop {
+                let mut guard = ready!(fd.poll_read_ready(cx))?;
+                if let Ok(accepted) = guard.try_io(|listener| accept(listener.get_ref())) {
+                    return Poll::Ready(accepted);
+                }
+            },
+            #[cfg(feature = "simulate")]
+            Registered::Simulated(acceptor) => {
+                let accepted = acceptor.poll_accept(cx);
+                accepted.map(|(socket, peer)| Ok((Detached(Socket::Simulated(socket)), peer)))
             }
         }
     }
@@ -41,14 +91,21 @@ impl Listener {
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] when there is none; else as accept(2).
-    pub fn accept_queued(&self) -> io::Result<(TcpStream, SocketAddr)> {
-        accept(self.0.get_ref())
+    pub fn accept_queued(&self) -> io::Result<(Detached, SocketAddr)> {
+        match &self.0 {
+            Registered::Real(fd) => accept(fd.get_ref()),
+            #[cfg(feature = "simulate")]
+            Registered::Simulated(acceptor) => {
+                let (socket, peer) = acceptor.accept_queued()?;
+                Ok((Detached(Socket::Simulated(socket)), peer))
+            }
+        }
     }
 }
 
-fn accept(listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+fn accept(listener: &TcpListener) -> io::Result<(Detached, SocketAddr)> {
     let (stream, peer) = acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
     let peer = peer.ok_or_else(|| io::Error::other("the peer has no IP address"))?;
-    Ok((TcpStream::from(stream), peer))
+    Ok((TcpStream::from(stream).into(), peer))
 }

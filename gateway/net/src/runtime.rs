@@ -42,10 +42,18 @@ impl Drop for Runtime {
 
 /// Starts a task on this thread's runtime. A panic in it ends that task only.
 pub fn spawn<F: Future<Output = ()> + 'static>(future: F) {
+    #[cfg(feature = "simulate")]
+    if crate::simulated::is_active() {
+        return crate::simulated::spawn(future);
+    }
     tokio::task::spawn_local(future);
 }
 
 /// Lets the other tasks of this thread run first.
 pub async fn yield_now() {
+    #[cfg(feature = "simulate")]
+    if crate::simulated::is_active() {
+        return crate::simulated::yield_now().await;
+    }
     tokio::task::yield_now().await;
 }

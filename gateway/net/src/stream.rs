@@ -14,7 +14,10 @@ use tokio::io::{AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::coop::{has_budget_remaining, poll_proceed, unconstrained};
 
-use crate::Address;
+use crate::detached::Socket;
+#[cfg(feature = "simulate")]
+use crate::simulated;
+use crate::{Address, Detached};
 
 /// One connected byte stream, polled by hand: the data path owns its buffers and its waits.
 ///
@@ -33,6 +36,8 @@ pub struct Stream {
 enum Kind {
     Tcp(TcpStream),
     Unix(UnixStream),
+    #[cfg(feature = "simulate")]
+    Simulated(simulated::Socket),
 }
 
 impl From<Kind> for Stream {
@@ -59,6 +64,10 @@ impl Stream {
     /// What the resolver or the kernel says of the last address tried; [`io::ErrorKind::NotFound`] if a name
     /// does not resolve.
     pub async fn connect(address: &Address) -> io::Result<Self> {
+        #[cfg(feature = "simulate")]
+        if simulated::is_active() {
+            return Self::connect_simulated(address).await;
+        }
         match address {
             Address::Socket(address) => Self::connect_tcp(*address).await,
             Address::Unix(path) => UnixStream::connect(path).await.map(|stream| Kind::Unix(stream).into()),
@@ -86,17 +95,72 @@ impl Stream {
         Ok(Kind::Tcp(stream).into())
     }
 
-    /// Registers an accepted, non-blocking socket with this thread's runtime.
+    #[cfg(feature = "simulate")]
+    async fn connect_simulated(address: &Address) -> io::Result<Self> {
+        let addresses = match address {
+            Address::Socket(address) => vec![*address],
+            Address::Name { host, port } => {
+                simulated::look_up(host).into_iter().map(|ip| SocketAddr::new(ip, *port)).collect()
+            }
+            // Nobody listens there.
+            Address::Unix(_) => return Err(io::ErrorKind::ConnectionRefused.into()),
+        };
+        let mut last = io::ErrorKind::NotFound.into();
+        for address in addresses {
+            match simulated::connect(address).await {
+                Ok(socket) => return Ok(Self::simulated(socket)),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    #[cfg(feature = "simulate")]
+    pub(crate) fn simulated(socket: simulated::Socket) -> Self {
+        Kind::Simulated(socket).into()
+    }
+
+    #[cfg(feature = "simulate")]
+    pub(crate) fn as_simulated(&self) -> Option<&simulated::Socket> {
+        match &self.kind {
+            Kind::Simulated(socket) => Some(socket),
+            _ => None,
+        }
+    }
+
+    /// Registers a socket with this thread's runtime.
+    pub(crate) fn attach(socket: Socket) -> io::Result<Self> {
+        Ok(match socket {
+            Socket::Tcp(stream) => Kind::Tcp(TcpStream::from_std(stream)?).into(),
+            Socket::Unix(stream) => Kind::Unix(UnixStream::from_std(stream)?).into(),
+            #[cfg(feature = "simulate")]
+            Socket::Simulated(socket) => {
+                socket.adopt();
+                Self::simulated(socket)
+            }
+        })
+    }
+
+    /// Takes it off this thread's poller.
     ///
     /// # Errors
-    /// When the poller refuses the socket.
-    pub fn from_std(stream: std::net::TcpStream) -> io::Result<Self> {
-        TcpStream::from_std(stream).map(|stream| Kind::Tcp(stream).into())
+    /// When the poller does not let go of it; it is closed then.
+    pub fn detach(self) -> io::Result<Detached> {
+        Ok(Detached(match self.kind {
+            Kind::Tcp(stream) => Socket::Tcp(stream.into_std()?),
+            Kind::Unix(stream) => Socket::Unix(stream.into_std()?),
+            #[cfg(feature = "simulate")]
+            Kind::Simulated(socket) => Socket::Simulated(socket),
+        }))
     }
 
     /// Reads once into `buffer`; 0 is the end of the peer's direction. Pending also when the task has had its share for
     /// now (tokio's cooperative budget): a peer that never pauses must not keep a worker from the others.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        #[cfg(feature = "simulate")]
+        if let Kind::Simulated(socket) = &self.kind {
+            return socket.poll_read(cx, buffer);
+        }
         let share = ready!(poll_proceed(cx));
         let wanted = buffer.len();
         loop {
@@ -141,6 +205,8 @@ impl Stream {
         let told: io::Result<()> = match &self.kind {
             Kind::Tcp(stream) => stream.try_io(interest, || call(stream.as_fd())),
             Kind::Unix(stream) => stream.try_io(interest, || call(stream.as_fd())),
+            #[cfg(feature = "simulate")]
+            Kind::Simulated(_) => return None,
         };
         // A mere kind, with nothing to free: dropping it would cost a call all the same.
         std::mem::forget(told);
@@ -158,6 +224,8 @@ impl Stream {
         let event = match &self.kind {
             Kind::Tcp(stream) => stream.poll_read_ready(cx),
             Kind::Unix(stream) => stream.poll_read_ready(cx),
+            #[cfg(feature = "simulate")]
+            Kind::Simulated(socket) => return socket.poll_readable(cx).map(Ok),
         };
         if event.is_pending() && leaves_waker {
             self.waiting.set(task);
@@ -167,6 +235,10 @@ impl Stream {
 
     /// Waits until something (bytes, an end, an error) is there to be read. Makes no system call.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        #[cfg(feature = "simulate")]
+        if let Kind::Simulated(socket) = &self.kind {
+            return socket.poll_readable(cx).map(Ok);
+        }
         match self.attempt(Interest::READABLE, 0, |_| Ok(0)) {
             Some(_) => Poll::Ready(Ok(())),
             None => self.poll_read_event(cx),
@@ -177,6 +249,10 @@ impl Stream {
     /// of an event since the last short read.
     #[must_use]
     pub fn peek(&self) -> Option<Peek> {
+        #[cfg(feature = "simulate")]
+        if let Kind::Simulated(socket) = &self.kind {
+            return socket.peek();
+        }
         let mut byte = [0];
         // An event may be over: the last read took all there was, exactly. Trying has cleared it then.
         let peeked = self.attempt(Interest::READABLE, byte.len(), |socket| {
@@ -194,6 +270,13 @@ impl Stream {
     /// Pending means that nothing is there, never that the task has had its share (tokio's cooperative budget): a
     /// pool relies on it.
     pub fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<Peek> {
+        #[cfg(feature = "simulate")]
+        if let Kind::Simulated(socket) = &self.kind {
+            return match socket.peek() {
+                Some(peek) => Poll::Ready(peek),
+                None => socket.poll_readable(cx).map(|()| Peek::End),
+            };
+        }
         loop {
             if let Some(peek) = self.peek() {
                 return Poll::Ready(peek);
@@ -214,6 +297,10 @@ impl Stream {
     /// # Errors
     /// When the connection is broken.
     pub fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        #[cfg(feature = "simulate")]
+        if let Kind::Simulated(socket) = &self.kind {
+            return socket.write(pieces);
+        }
         let wanted = pieces.iter().map(|piece| piece.len()).sum();
         // NOSIGNAL: a peer that is gone is an error here, not a signal to the process.
         let written = self.attempt(Interest::WRITABLE, wanted, |socket| match pieces {
@@ -228,6 +315,8 @@ impl Stream {
         match &mut self.kind {
             Kind::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Kind::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            #[cfg(feature = "simulate")]
+            Kind::Simulated(socket) => socket.poll_write(cx, bytes),
         }
     }
 
@@ -236,11 +325,17 @@ impl Stream {
         match &mut self.kind {
             Kind::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Kind::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            #[cfg(feature = "simulate")]
+            Kind::Simulated(socket) => Poll::Ready(socket.shutdown()),
         }
     }
 
     /// Makes closing send a reset, so that a peer that reads to the end of the stream sees that the message was cut.
     pub fn reset_on_close(&self) {
+        #[cfg(feature = "simulate")]
+        if let Kind::Simulated(socket) = &self.kind {
+            socket.reset_on_close();
+        }
         if let Kind::Tcp(stream) = &self.kind {
             // A failure only means that the peer sees an orderly end: nothing better can be done here.
             let _ = socket2::SockRef::from(stream).set_linger(Some(std::time::Duration::ZERO));
@@ -265,7 +360,7 @@ mod tests {
         let peer = std::net::TcpStream::connect(address).expect("connected");
         let (stream, _) = listener.accept().expect("a connection");
         stream.set_nonblocking(true).expect("non-blocking");
-        (Stream::from_std(stream).expect("registered"), peer)
+        (Detached::from(stream).attach().expect("registered"), peer)
     }
 
     /// Reads, but not for ever: a lost waker is a failure, not a hang.
@@ -301,6 +396,35 @@ mod tests {
                 assert_eq!(read(&mut stream, &timers).await, [round; 3]);
             }
         });
+    }
+
+    #[test]
+    fn a_stream_goes_from_thread_to_thread() {
+        let (detached, mut peer) = Runtime::new().expect("a runtime").run(async {
+            let (stream, mut peer) = pair();
+            peer.write_all(b"unread").expect("sent");
+            let noisy = stream.detach().expect("detached");
+            assert!(!noisy.is_quiet(), "somebody has written");
+            let mut stream = noisy.attach().expect("attached");
+            let timers = Timers::start().expect("timers");
+            assert_eq!(read(&mut stream, &timers).await, b"unread");
+            let quiet = stream.detach().expect("detached");
+            assert!(quiet.is_quiet());
+            (quiet, peer)
+        });
+        let there = std::thread::spawn(move || {
+            Runtime::new().expect("a runtime").run(async {
+                let timers = Timers::start().expect("timers");
+                let mut stream = detached.attach().expect("attached");
+                assert!(stream.peek().is_none());
+                peer.write_all(b"there").expect("sent");
+                assert_eq!(read(&mut stream, &timers).await, b"there");
+                drop(peer);
+                assert_eq!(read(&mut stream, &timers).await, b"");
+                assert!(!stream.detach().expect("detached").is_quiet(), "its peer has ended");
+            });
+        });
+        there.join().expect("it works there");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! | `log/` | the access log: formats, a worker's sink, the writer thread |
 //! | `cost/` | CPU time a request and the headroom left; the cores this process may use |
 //! | `admin/` | the admin listener's HTTP server |
+//! | `upstreams.rs` | the state of upstreams, as it is shown |
 //!
 //! A worker calls [`WorkerStats::record`] once for each ended exchange, with its [`Tally`], and, where the log is on,
 //! [`LogSink::record`] with a borrowed [`Record`]; neither allocates, locks or waits.
@@ -17,6 +18,8 @@ mod reason;
 mod record;
 mod request_id;
 mod stats;
+mod status;
+mod upstreams;
 
 pub use admin::{AdminState, serve};
 pub use cost::{Cores, CostMeter, CostReading, CostWindow, available_cores, process_cpu_time};
@@ -25,6 +28,11 @@ pub use reason::Reason;
 pub use record::{Record, Tally};
 pub use request_id::RequestIds;
 pub use stats::{
-    BUCKETS, Exposition, HistogramSnapshot, Registry, RouteSnapshot, Slot, Snapshot, UpstreamSnapshot,
+    BUCKETS, BreakerTurn, EndpointsSnapshot, Exposition, HistogramSnapshot, LookupCounts, QueueingSnapshot,
+    Registry, ResilienceSnapshot, RouteSnapshot, Slot, Snapshot, UpstreamEndpoints, UpstreamSnapshot,
     WorkerStats,
+};
+pub use status::{Attempt, Status};
+pub use upstreams::{
+    EndpointHealth, EndpointState, EndpointStatus, LookupStatus, ProbeStatus, UpstreamSource, UpstreamStatus,
 };

@@ -74,6 +74,14 @@ reasons! {
     NoRoute = "no_route", 404;
     /// The upstream has no endpoint that takes requests.
     DestinationUnavailable = "destination_unavailable", 503;
+    /// A connection cap of the upstream's is reached, and its queue is full.
+    ConnectionLimitReached = "connection_limit_reached", 503;
+    /// No connection became free within the queue's timeout.
+    QueueTimeout = "queue_timeout", 503;
+    /// The upstream has as many requests under way as `limits.requests` allows.
+    RequestLimit = "request_limit", 503;
+    /// The upstream's breaker is open: too many requests to it have failed, or were slow.
+    CircuitOpen = "circuit_open", 503;
     /// The endpoint's name does not resolve.
     DnsError = "dns_error", 502;
     /// The endpoint refused the connection, or is not reachable.

@@ -60,7 +60,7 @@ fn recording_allocates_nothing() {
     let registry = Registry::new(true);
     let stats = registry.worker();
     let (route, upstream) = (registry.route_slot("items"), registry.upstream_slot("shop"));
-    let mut ids = RequestIds::new().expect("the system has random bytes");
+    let mut ids = RequestIds::new([7; 16]);
     let template = "{time} {time_local} {client} {path} {query} {total_ms} {body_ms} {user_agent}".to_owned();
     for format in [LogFormat::Combined, LogFormat::Json, LogFormat::Template(template)] {
         let config = LogConfig { target: LogTarget::File("/dev/null".into()), format };

@@ -1,48 +1,50 @@
 //! Connections come in, or go to a less loaded worker.
 
 use std::future::poll_fn;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tollgate_listen::BACKLOG;
-use tollgate_net::{Listener, Stream};
+use tollgate_net::{Detached, Listener};
 use tollgate_observe::Reason;
 
 use crate::connection::Client;
+use crate::door::{Door, Waiting};
 use crate::worker::{Control, Worker};
 
 /// How long accepting pauses when the process is out of file descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Accepts until the worker drains, and hands each connection to `serve` here or to another worker.
-pub(crate) async fn accept(worker: Rc<Worker>, listener: Listener, serve: impl Fn(Client)) {
+/// Accepts until the worker drains or the door closes, and hands each connection to `serve` here or to another worker.
+pub(crate) async fn accept(worker: Rc<Worker>, door: Rc<Door>, listener: Listener, serve: impl Fn(Client)) {
     let pause = worker.timers.deadline();
     loop {
         let accepted = poll_fn(|cx| {
-            if worker.draining.get() {
+            if worker.draining.get() || door.closed().is_some() {
                 return Poll::Ready(None);
             }
-            worker.until_drain(cx);
+            worker.until_told(cx);
             listener.poll_accept(cx).map(Some)
         });
         match accepted.await {
             None => break,
-            Some(Ok((stream, peer))) => place(&worker, stream, peer, &serve),
+            Some(Ok((stream, peer))) => place(&worker, &door, stream, peer, &serve),
             Some(Err(error)) if is_passing(&error) => {}
             // Out of something: connections wait in the kernel's queue meanwhile.
             Some(Err(_)) => {
-                pause.set(Instant::now(), Some(PAUSE));
+                pause.set(tollgate_net::now(), Some(PAUSE));
                 poll_fn(|cx| pause.poll_passed(cx)).await;
             }
         }
     }
     // The kernel has told these clients that they are connected: closing the socket would reset them.
-    for _ in 0..BACKLOG {
+    let queued = if door.closed() == Some(Waiting::Leave) { 0 } else { BACKLOG };
+    for _ in 0..queued {
         match listener.accept_queued() {
-            Ok((stream, peer)) => place(&worker, stream, peer, &serve),
+            Ok((stream, peer)) => place(&worker, &door, stream, peer, &serve),
             Err(error) if is_passing(&error) => {}
             Err(_) => break,
         }
@@ -57,32 +59,38 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
 }
 
-fn place(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, serve: &impl Fn(Client)) {
+fn place(worker: &Rc<Worker>, door: &Rc<Door>, stream: Detached, peer: SocketAddr, serve: &impl Fn(Client)) {
     let Some(other) = worker.reserve() else { return refuse(worker, stream) };
     if other == worker.id {
-        return admit(worker, stream, peer, serve);
+        return admit(worker, door.clone(), stream, peer, serve);
     }
     worker.stats.handed_over();
-    if let Err(stream) = worker.mailboxes[other].send(Control::Connection(stream, peer))
-        && let Control::Connection(stream, peer) = stream
+    if let Err(stream) = worker.mailboxes[other].send(Control::Connection(stream, peer, door.id))
+        && let Control::Connection(stream, peer, _) = stream
     {
         // That worker has ended.
         worker.take_over(other);
-        admit(worker, stream, peer, serve);
+        admit(worker, door.clone(), stream, peer, serve);
     }
 }
 
 /// Registers a connection, for which this worker has a place, and starts to serve it.
-pub(crate) fn admit(worker: &Rc<Worker>, stream: TcpStream, peer: SocketAddr, serve: &impl Fn(Client)) {
-    match Stream::from_std(stream) {
-        Ok(stream) => serve(Client::new(worker, stream, peer)),
+pub(crate) fn admit(
+    worker: &Rc<Worker>,
+    door: Rc<Door>,
+    stream: Detached,
+    peer: SocketAddr,
+    serve: &impl Fn(Client),
+) {
+    match stream.attach() {
+        Ok(stream) => serve(Client::new(worker, door, stream, peer)),
         // A socket that the poller refuses is closed by being dropped.
         Err(_) => worker.release(worker.id),
     }
 }
 
 /// One connection too many: it is told so, as far as it listens, and closed.
-fn refuse(worker: &Worker, mut stream: TcpStream) {
+fn refuse(worker: &Worker, stream: Detached) {
     worker.stats.client_rejected();
     let reason = Reason::ConnectionLimit.as_str();
     let answer = format!(
@@ -90,9 +98,5 @@ fn refuse(worker: &Worker, mut stream: TcpStream) {
          Content-Length: {}\r\nConnection: close\r\n\r\n{reason}\n",
         reason.len() + 1
     );
-    // It fits any send queue; who is gone already does not read it.
-    let _ = stream.write_all(answer.as_bytes());
-    let _ = stream.shutdown(std::net::Shutdown::Write);
-    // Closing with unread bytes would send a reset, which can overtake the answer.
-    let _ = stream.read(&mut [0; 4096]);
+    stream.turn_away(answer.as_bytes());
 }

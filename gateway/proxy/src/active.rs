@@ -1,39 +1,39 @@
 //! The plan as one worker runs it: with its own counters' slots, turns and pools.
 
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate_observe::{Registry, Slot};
-use tollgate_plan::{Action, Plan, Route};
-use tollgate_upstream::{Balancer, Upstream, Upstreams};
+use tollgate_observe::Slot;
+use tollgate_plan::{Action, Policy, Route, UpstreamShare};
+use tollgate_upstream::{Upstream, Upstreams};
+
+use crate::affinity::Asker;
+use crate::rollout::Rollout;
+use crate::split::{Split, Splits};
 
 /// A plan with the worker's state that belongs to it. An exchange holds on to the one that it began with.
+///
+/// To make one is to reserve room: what a route needs is found when its first request comes, so that a worker never
+/// stands still for a plan, however many routes it has.
 #[derive(Debug)]
 pub(crate) struct ActivePlan {
-    pub plan: Arc<Plan>,
-    upstreams: Vec<Rc<Upstream>>,
-    routes: Vec<ActiveRoute>,
-}
-
-#[derive(Debug)]
-struct ActiveRoute {
-    slot: Slot,
-    /// Whose turn it is among the upstreams of a route that names several.
-    turns: Option<Balancer>,
+    pub plan: Arc<Rollout>,
+    table: Rc<RefCell<Upstreams>>,
+    upstreams: Box<[OnceCell<Rc<Upstream>>]>,
+    /// How the requests of a route that names several upstreams go to them.
+    splits: Box<[OnceCell<Rc<Split>>]>,
+    known_splits: Rc<Splits>,
 }
 
 impl ActivePlan {
-    pub fn new(plan: Arc<Plan>, upstreams: &mut Upstreams, registry: &Registry, worker: usize) -> Self {
-        let routes = plan.routes.iter().map(|route| ActiveRoute {
-            slot: registry.route_slot(&route.name),
-            turns: match &route.action {
-                Action::Forward(shares) if shares.len() > 1 => {
-                    Some(Balancer::new(shares.iter().map(|share| share.weight).collect(), worker))
-                }
-                _ => None,
-            },
-        });
-        Self { routes: routes.collect(), upstreams: upstreams.apply(&plan), plan }
+    /// Takes over a plan: the tables become those of this plan.
+    pub fn new(plan: Arc<Rollout>, table: Rc<RefCell<Upstreams>>, known_splits: Rc<Splits>) -> Self {
+        table.borrow_mut().change(plan.generation(), plan.change());
+        known_splits.change(plan.generation());
+        let upstreams = plan.upstreams.iter().map(|_| OnceCell::new()).collect();
+        let splits = plan.routes.iter().map(|_| OnceCell::new()).collect();
+        Self { plan, table, upstreams, splits, known_splits }
     }
 
     pub fn route(&self, index: u32) -> &Route {
@@ -41,16 +41,59 @@ impl ActivePlan {
     }
 
     pub fn slot(&self, index: u32) -> Slot {
-        self.routes[index as usize].slot
+        self.plan.slot(index)
+    }
+
+    /// The worker's splits, for the plan that takes over.
+    pub fn splits(&self) -> Rc<Splits> {
+        self.known_splits.clone()
     }
 
     /// The upstream for the next request of a route; `None` if none takes requests.
-    pub fn upstream(&self, route: u32) -> Option<&Rc<Upstream>> {
+    pub fn upstream(&self, route: u32, asker: &Asker<'_>) -> Option<&Rc<Upstream>> {
         let Action::Forward(shares) = &self.route(route).action else { return None };
-        let share = match &self.routes[route as usize].turns {
-            None => shares.first().filter(|share| share.weight > 0)?,
-            Some(turns) => &shares[turns.pick()?],
+        let share = match shares.as_slice() {
+            [only] => Some(only).filter(|share| share.weight > 0)?,
+            _ => &shares[self.choose(route, shares, asker)?],
         };
-        Some(&self.upstreams[share.upstream])
+        Some(self.get(share))
+    }
+
+    fn get(&self, share: &UpstreamShare) -> &Rc<Upstream> {
+        self.upstreams[share.upstream].get_or_init(|| self.make(share.upstream))
+    }
+
+    #[cold]
+    fn make(&self, upstream: usize) -> Rc<Upstream> {
+        self.table.borrow_mut().get(&self.plan.upstreams[upstream], self.plan.generation())
+    }
+
+    /// The share that takes a request: the one that it is tied to, by a cookie or by its hash, or the next one.
+    fn choose(&self, route: u32, shares: &[UpstreamShare], asker: &Asker<'_>) -> Option<usize> {
+        let split = self.splits[route as usize].get_or_init(|| self.split(route, shares));
+        let tied = if split.ties { self.tied(split, shares, asker) } else { None };
+        tied.or_else(|| split.turns.pick())
+    }
+
+    fn tied(&self, split: &Split, shares: &[UpstreamShare], asker: &Asker<'_>) -> Option<usize> {
+        let holds = |share: &UpstreamShare| {
+            let upstream = self.get(share);
+            share.weight > 0 && asker.sticky(upstream).is_some_and(|cookie| upstream.holds(cookie))
+        };
+        shares.iter().position(holds).or_else(|| {
+            let hash = shares.iter().find_map(|share| asker.hash(self.get(share)))?;
+            split.by_hash.tied(hash)
+        })
+    }
+
+    #[cold]
+    fn split(&self, route: u32, shares: &[UpstreamShare]) -> Rc<Split> {
+        let upstream = |share: &UpstreamShare| &self.plan.upstreams[share.upstream];
+        let ties = shares.iter().any(|share| {
+            let balance = &upstream(share).rules.balance;
+            balance.sticky.is_some() || matches!(balance.policy, Policy::Hash(_))
+        });
+        let among = shares.iter().map(|share| (upstream(share).name.clone(), share.weight)).collect();
+        self.known_splits.get(&self.route(route).name, among, ties)
     }
 }

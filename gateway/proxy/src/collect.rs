@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::io::IoSlice;
 use std::task::Poll;
-use std::time::Instant;
 
 use tollgate_http::h1::{BodyReader, Length, Step};
 use tollgate_observe::Reason;
@@ -43,7 +42,7 @@ pub(crate) async fn collect(
     {
         return Err(Reason::BodyTooLarge);
     }
-    let now = Instant::now();
+    let now = tollgate_net::now();
     let total = Total::new(ledger.started().unwrap_or(now), route.timeouts.total);
     client.deadline.set(now, total.within(now, route.timeouts.body));
     if request.expect_continue && inbox.is_empty() {
@@ -84,7 +83,7 @@ pub(crate) async fn collect(
             spool.push(&input[data]).map_err(|_| Reason::ProxyInternalError)?;
             // The next request, behind this body, stays before what the inbox still holds.
             inbox.splice(..0, input[used..].iter().copied());
-            let now = Instant::now();
+            let now = tollgate_net::now();
             client.deadline.set(now, total.within(now, route.timeouts.body));
         }
     })

@@ -4,15 +4,12 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::{Duration, Instant};
 
 use tollgate_net::{Deadline, Stream};
 
+use crate::door::Door;
 use crate::future_pool::FuturePool;
 use crate::worker::Worker;
-
-/// How long a connection that was in the queue when the drain began may take to its first byte: some round trips.
-const LATE: Duration = Duration::from_millis(500);
 
 /// One client connection.
 #[derive(Debug)]
@@ -22,20 +19,31 @@ pub(crate) struct Client {
     pub deadline: Deadline,
     /// Requests that it has carried.
     pub requests: u64,
+    door: Rc<Door>,
     guard: Guard,
 }
 
 impl Client {
-    pub fn new(worker: &Rc<Worker>, stream: Stream, peer: SocketAddr) -> Self {
+    pub fn new(worker: &Rc<Worker>, door: Rc<Door>, stream: Stream, peer: SocketAddr) -> Self {
         // On a dual-stack socket an IPv4 peer comes as ::ffff:a.b.c.d; nobody wants to see that in a header or log.
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let deadline = worker.timers.deadline();
         worker.connection_opened();
-        Self { stream, peer, deadline, requests: 0, guard: Guard(worker.clone()) }
+        Self { stream, peer, deadline, requests: 0, door, guard: Guard(worker.clone()) }
     }
 
     pub fn worker(&self) -> &Rc<Worker> {
         &self.guard.0
+    }
+
+    /// Whether its next answer is its last: the worker is about to end, or its listen address is gone.
+    pub fn is_leaving(&self) -> bool {
+        self.guard.0.leaving.get() || self.door.closed().is_some()
+    }
+
+    /// Whether it is closed when it has nothing to say.
+    pub fn is_draining(&self) -> bool {
+        self.guard.0.draining.get() || self.door.closed().is_some()
     }
 }
 
@@ -55,12 +63,8 @@ pub(crate) async fn serve<F>(mut client: Client, exchange: impl Fn(Client) -> F,
 where
     F: Future<Output = Option<Client>>,
 {
-    // Out of the queue of a worker that drains: who has just connected is about to ask.
-    let mut late = client.worker().draining.get();
-    let bound = if late { Some(LATE) } else { client.worker().idle_timeout() };
-    client.deadline.set(Instant::now(), bound);
-    while wait_for_request(&mut client, late).await {
-        late = false;
+    client.deadline.set(tollgate_net::now(), client.worker().idle_timeout());
+    while wait_for_request(&mut client).await {
         match exchanges.run(exchange(client)).await {
             Some(back) => client = back,
             None => return,
@@ -68,17 +72,25 @@ where
     }
 }
 
-/// Waits for the first byte. Says whether it came: not if the wait took too long or the worker stops.
-async fn wait_for_request(client: &mut Client, late: bool) -> bool {
+/// Waits for the first byte. Says whether it came: not if the wait took too long, or the worker drains.
+///
+/// A connection that is closed while it is idle may meet a request on its way, which is then lost, whenever it is
+/// closed. Only a client that is told to close with an answer cannot lose one. So an idle connection has a grace when
+/// the drain begins: whoever asks often enough asks once more, and is told.
+async fn wait_for_request(client: &mut Client) -> bool {
+    let mut hurried = false;
     poll_fn(|cx| {
         // A request that is already here is served even if its time is up, or the worker is draining.
         if client.stream.poll_readable(cx).is_ready() {
             return Poll::Ready(true);
         }
-        if client.deadline.poll_passed(cx).is_ready() || (client.worker().draining.get() && !late) {
-            return Poll::Ready(false);
+        if !hurried && client.is_draining() {
+            hurried = true;
+            let worker = client.worker();
+            let bound = [worker.grace.get(), worker.idle_timeout()].into_iter().flatten().min();
+            client.deadline.set(tollgate_net::now(), bound);
         }
-        Poll::Pending
+        client.deadline.poll_passed(cx).map(|()| false)
     })
     .await
 }
@@ -88,6 +100,7 @@ mod tests {
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
     use std::sync::Arc;
+    use std::time::Duration;
 
     use tollgate_listen::Loads;
     use tollgate_net::Runtime;
@@ -102,7 +115,7 @@ mod tests {
     async fn panics_once(client: Client, first: u16) -> Option<Client> {
         let worker = client.worker().clone();
         let mut loan = Loan::new(&worker);
-        loan.ledger.open(&worker, Instant::now(), client.peer);
+        loan.ledger.open(&worker, tollgate_net::now(), client.peer);
         assert!(client.peer.port() != first, "a defect");
         let _ = loan;
         None
@@ -131,13 +144,13 @@ mod tests {
         let (mailbox, control) = Mailbox::new();
         let setup = WorkerSetup {
             id: 0,
-            plan: Arc::new(plan),
-            listeners: Vec::new(),
+            plan: crate::rollout::Rollout::first(plan, &registry),
             control,
             mailboxes: vec![mailbox],
             loads: Arc::new(Loads::new(1)),
             registry: registry.clone(),
             stats: registry.worker(),
+            shared: tollgate_upstream::Shared::new(),
             log: log.sink(),
         };
         let runtime = Runtime::new().expect("a runtime");
@@ -153,7 +166,8 @@ mod tests {
                 let (stream, peer) = listener.accept().expect("a connection");
                 stream.set_nonblocking(true).expect("non-blocking");
                 assert_eq!(worker.reserve(), Some(0));
-                admit(&worker, stream, peer, &start);
+                let door = worker.doors.open(crate::door::DoorId(0));
+                admit(&worker, door, stream.into(), peer, &start);
             }
             for (turn, client) in clients.iter_mut().enumerate() {
                 assert_eq!(registry.snapshot().client_connections, 2 - turn as u64);

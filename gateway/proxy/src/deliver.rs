@@ -29,7 +29,7 @@ pub(crate) async fn deliver(
             return Poll::Ready(result.map_err(|error| Backlog::reason(&error)));
         }
         if backlog.len() != before {
-            let now = Instant::now();
+            let now = tollgate_net::now();
             client.deadline.set(now, total.within(now, bound));
         }
         client

@@ -97,7 +97,7 @@ pub(crate) fn close_abandoned(worker: &Worker, scratch: &mut Scratch) {
     if scratch.ledger.is_open() {
         let panicked = std::thread::panicking();
         scratch.ledger.reason = if panicked { Reason::ProxyInternalError } else { Reason::ShuttingDown };
-        close(worker, scratch, Instant::now());
+        close(worker, scratch, tollgate_net::now());
     }
 }
 

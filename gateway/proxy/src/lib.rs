@@ -6,7 +6,7 @@
 //! 2. `connection`: it waits for a request, and holds almost nothing while it waits.
 //! 3. `receive`: the request's head is read and understood, or refused.
 //! 4. `decide`: the path is brought to its normal form, and the route found.
-//! 5. `forward`: an endpoint is picked, a connection to it taken from the pool or opened.
+//! 5. `forward`: an endpoint is picked, a connection to it taken from the pool or opened, and what failed tried again.
 //! 6. `exchange`: the request goes out, the response comes back, both stream.
 //! 7. `respond`: or the gateway answers itself: an error, a redirect, a fixed response.
 //! 8. `ledger`: what happened is recorded, whatever way it ended.
@@ -15,11 +15,13 @@
 
 mod accept;
 mod active;
+mod affinity;
 mod backlog;
 mod collect;
 mod connection;
 mod decide;
 mod deliver;
+mod door;
 mod error_body;
 mod exchange;
 mod forward;
@@ -29,13 +31,18 @@ mod ledger;
 mod linger;
 mod receive;
 mod rehearse;
+mod request;
 mod respond;
+mod rollout;
 mod scratch;
+mod split;
 mod spool;
 mod total;
 mod tunnel;
 mod worker;
 
+pub use door::{DoorId, Waiting};
 pub use error_body::{Flavour, error_body};
 pub use rehearse::{NEW_ID, Outcome, Rehearsal, rehearse};
-pub use worker::{Control, Mailbox, WorkerSetup, run_worker};
+pub use rollout::{Receipt, Receipts, Rollout};
+pub use worker::{Control, Mailbox, WorkerSetup, run_worker, work};

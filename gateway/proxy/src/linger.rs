@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::connection::Client;
 
@@ -15,7 +15,7 @@ const MAX_TIME: Duration = Duration::from_secs(2);
 /// bytes sends a reset, which can overtake the answer (RFC 9112, 9.6).
 pub(crate) async fn linger(mut client: Client) {
     let worker = client.worker().clone();
-    client.deadline.set(Instant::now(), Some(MAX_TIME));
+    client.deadline.set(tollgate_net::now(), Some(MAX_TIME));
     let mut left = MAX_BYTES;
     let mut ended = false;
     poll_fn(|cx| {

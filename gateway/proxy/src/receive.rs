@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use tollgate_http::h1::{Progress, RequestParser};
 use tollgate_http::{HeadError, HeadLimits};
@@ -55,7 +54,7 @@ impl Reading<'_> {
         scratch: &mut Scratch,
     ) -> Poll<Received> {
         if !scratch.inbox.is_empty() && !scratch.ledger.is_open() && !is_empty_line(&scratch.inbox) {
-            scratch.ledger.open(worker, Instant::now(), client.peer);
+            scratch.ledger.open(worker, tollgate_net::now(), client.peer);
             if let Some(received) = self.parse_inbox(scratch) {
                 return Poll::Ready(received);
             }
@@ -72,7 +71,7 @@ impl Reading<'_> {
                     Received::Nothing
                 });
             }
-            if read.is_pending() && !scratch.ledger.is_open() && worker.draining.get() {
+            if read.is_pending() && !scratch.ledger.is_open() && client.is_draining() {
                 return Poll::Ready(Received::Nothing);
             }
             let count = match ready!(read) {
@@ -90,7 +89,7 @@ impl Reading<'_> {
                     continue;
                 }
                 if !scratch.ledger.is_open() {
-                    scratch.ledger.open(worker, Instant::now(), client.peer);
+                    scratch.ledger.open(worker, tollgate_net::now(), client.peer);
                     Self::wait_for_rest(client, worker, scratch);
                 }
                 if let Some(received) = self.parse_inbox(scratch) {
@@ -98,7 +97,7 @@ impl Reading<'_> {
                 }
                 continue;
             }
-            scratch.ledger.open(worker, Instant::now(), client.peer);
+            scratch.ledger.open(worker, tollgate_net::now(), client.peer);
             // The usual case: the whole head in one read, parsed where it is.
             let skip = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
             self.skipped = skip > 0;
@@ -117,7 +116,7 @@ impl Reading<'_> {
     /// A part of a head is here: the whole of it has its own time, from the first byte on.
     fn wait_for_rest(client: &Client, worker: &Worker, scratch: &Scratch) {
         let bound = worker.active.borrow().plan.settings.timeouts.header;
-        client.deadline.set(scratch.ledger.started().unwrap_or_else(Instant::now), bound);
+        client.deadline.set(scratch.ledger.started().unwrap_or_else(tollgate_net::now), bound);
     }
 
     /// Goes on with what is in the inbox. `None`: more is needed.

@@ -11,8 +11,9 @@ use tollgate_route::{Explanation, normalise};
 
 use crate::decide::{Routed, decide, normal_path, rewrite};
 use crate::exchange::upstream_head::{self, Outgoing};
-use crate::forward::{allows_upgrade, declares_too_much, own_id};
+use crate::forward::{allows_upgrade, declares_too_much};
 use crate::receive;
+use crate::request::own_id;
 use crate::respond;
 use crate::scratch::Scratch;
 
@@ -221,7 +222,8 @@ routes:
     #[test]
     fn nobody_takes_requests() {
         let mut plan = plan(ROUTES);
-        plan.upstreams[0].endpoints[0].weight = 0;
+        let upstream = std::sync::Arc::make_mut(&mut plan.upstreams[0]);
+        upstream.endpoints[0].weight = 0;
         let rehearsal = run(&plan, "GET /v1 HTTP/1.1\r\nHost: h\r\n\r\n");
         assert!(matches!(rehearsal.outcome, Outcome::Refused { reason: Reason::DestinationUnavailable, .. }));
     }

@@ -1,7 +1,6 @@
 //! The gateway answers itself: an error, a redirect, a fixed response.
 
 use std::io::IoSlice;
-use std::time::Instant;
 
 use tollgate_http::h1::write_decimal;
 use tollgate_http::{Method, Name, Version, title};
@@ -12,7 +11,7 @@ use crate::connection::Client;
 use crate::decide::normal_path;
 use crate::deliver::deliver;
 use crate::error_body::{Flavour, error_body};
-use crate::forward::Next;
+use crate::request::Next;
 use crate::scratch::Scratch;
 use crate::total::Total;
 use crate::worker::Worker;
@@ -122,7 +121,7 @@ struct Answer<'a> {
 
 async fn answer(client: &mut Client, worker: &Worker, scratch: &mut Scratch, answer: Answer<'_>) -> Next {
     let Scratch { request, to_client, ledger, .. } = scratch;
-    let close = answer.close || worker.draining.get();
+    let close = answer.close || client.is_leaving();
     let bodiless = answer.status < 200 || matches!(answer.status, 204 | 304);
     let body = if bodiless || request.method == Method::Head { b"" } else { answer.body };
     ledger.status = answer.status;
@@ -153,7 +152,7 @@ async fn answer(client: &mut Client, worker: &Worker, scratch: &mut Scratch, ans
     }
     // Not the route's total: an answer that says that it is over must still get through.
     let bound = worker.active.borrow().plan.settings.timeouts.write;
-    let now = Instant::now();
+    let now = tollgate_net::now();
     match deliver(client, to_client, now, bound, Total::new(now, None)).await {
         Ok(()) if close => Next::Linger,
         Ok(()) => Next::KeepAlive,

@@ -27,6 +27,8 @@ pub(crate) struct Scratch {
     pub inbox: Vec<u8>,
     /// A response head of which only a part has come.
     pub partial: Vec<u8>,
+    /// The line that gives the client its sticky cookie; empty: it gets none.
+    pub set_cookie: Vec<u8>,
     pub to_client: Backlog,
     pub to_upstream: Backlog,
     pub ledger: Ledger,
@@ -40,6 +42,7 @@ impl Scratch {
         self.path.clear();
         self.rewritten.clear();
         self.partial.clear();
+        self.set_cookie.clear();
         self.to_upstream.clear();
         self.to_client.clear();
     }

@@ -20,8 +20,21 @@ impl Total {
         }
     }
 
+    /// The nearer of this bound and one of `own` from `began`.
+    pub fn and(self, began: Instant, own: Option<Duration>) -> Self {
+        match own.and_then(|own| began.checked_add(own)) {
+            Some(due) => Self(Some(self.0.map_or(due, |whole| whole.min(due)))),
+            None => self,
+        }
+    }
+
+    /// Whether a wait that begins now ends before it.
+    pub fn leaves(self, now: Instant, wait: Duration) -> bool {
+        self.0.is_none_or(|due| due.saturating_duration_since(now) > wait)
+    }
+
     pub fn is_over(self) -> bool {
-        self.0.is_some_and(|due| Instant::now() >= due)
+        self.0.is_some_and(|due| tollgate_net::now() >= due)
     }
 }
 
@@ -31,13 +44,19 @@ mod tests {
 
     #[test]
     fn the_shorter_bound_counts() {
-        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let (now, second) = (tollgate_net::now(), Duration::from_secs(1));
         let total = Total::new(now, Some(5 * second));
         assert_eq!(total.within(now + second, Some(second)), Some(second));
         assert_eq!(total.within(now + second, Some(9 * second)), Some(4 * second));
         assert_eq!(total.within(now + second, None), Some(4 * second));
         assert_eq!(total.within(now + 9 * second, None), Some(Duration::ZERO));
         assert_eq!(Total::new(now, None).within(now, None), None);
+        assert!(total.leaves(now, 4 * second) && !total.leaves(now, 5 * second));
+        assert!(Total::new(now, None).leaves(now, Duration::MAX));
+        assert_eq!(total.and(now, Some(second)).within(now, None), Some(second));
+        assert_eq!(total.and(now, Some(9 * second)).within(now, None), Some(5 * second));
+        assert_eq!(total.and(now, None).within(now, None), Some(5 * second));
+        assert_eq!(Total::new(now, None).and(now, Some(second)).within(now, None), Some(second));
         assert!(!total.is_over() && Total::new(now, Some(Duration::ZERO)).is_over());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tollgate_net::Stream;
 use tollgate_upstream::Connection;
@@ -26,7 +26,7 @@ pub(crate) async fn tunnel(
     to_upstream.append(&[IoSlice::new(inbox)]);
     ledger.bytes_in += inbox.len() as u64;
     inbox.clear();
-    client.deadline.set(Instant::now(), idle);
+    client.deadline.set(tollgate_net::now(), idle);
     // Counted as they come: a drain may end this at any time.
     let (mut up, mut down) = (Direction::new(&mut ledger.bytes_in), Direction::new(&mut ledger.bytes_out));
     // Either side may reset an upgraded connection as it likes: that is no failure of the exchange.
@@ -38,7 +38,7 @@ pub(crate) async fn tunnel(
         let there = up.poll(cx, worker, &mut client.stream, &mut upstream.stream, to_upstream);
         let back = down.poll(cx, worker, &mut upstream.stream, &mut client.stream, to_client);
         if before != (*up.bytes, *down.bytes) {
-            client.deadline.set(Instant::now(), idle);
+            client.deadline.set(tollgate_net::now(), idle);
         }
         match (there, back) {
             (Poll::Ready(Err(())), _) | (_, Poll::Ready(Err(()))) => Poll::Ready(()),

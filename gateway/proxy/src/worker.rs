@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt::Write;
 use std::future::poll_fn;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -13,30 +13,50 @@ use std::time::{Duration, Instant, SystemTime};
 use httpdate::HttpDate;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, error::SendError, unbounded_channel};
 use tollgate_listen::Loads;
-use tollgate_net::{Deadline, Listener, Runtime, Timers};
+use tollgate_net::{Bound, Deadline, Detached, Listener, Runtime, Timers};
 use tollgate_observe::{LogSink, Registry, RequestIds, WorkerStats};
-use tollgate_plan::Plan;
-use tollgate_upstream::Upstreams;
+use tollgate_upstream::{Message, Post, Shared, Upstreams};
 
 use crate::accept::{accept, admit};
 use crate::active::ActivePlan;
 use crate::connection::{Client, serve};
-use crate::forward::exchange;
+use crate::door::{DoorId, Doors, Waiting};
 use crate::future_pool::FuturePool;
+use crate::request::exchange;
+use crate::rollout::{Receipt, Rollout};
 use crate::scratch::Scratch;
+use crate::split::Splits;
 
 /// The receive buffer that all connections of a worker share: room for a 64 KiB body with its head in one read.
 const RECEIVE_BUFFER: usize = 128 * 1024;
 /// What the shared output buffer keeps of its size.
 const OUTPUT_BUFFER: usize = 16 * 1024;
 
-/// What a worker is told.
+/// The grace of idle connections, unless the drain has one of its own: some round trips, and longer than a busy client
+/// is silent.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// What a worker is told. The receipt, if any, comes back when it has done so.
 #[derive(Debug)]
 pub enum Control {
     /// Requests that begin from now on run on this plan.
-    Plan(Arc<Plan>),
-    /// A connection that another worker accepted.
-    Connection(TcpStream, SocketAddr),
+    Plan(Arc<Rollout>, Option<Receipt>),
+    /// Accept from these sockets too, bound and non-blocking.
+    Listen(Vec<(DoorId, Bound)>, Option<Receipt>),
+    /// Accept no more of these. The connections that came through them end as in a drain.
+    Close(Vec<DoorId>, Waiting),
+    /// A connection that another worker accepted, and where it came in.
+    Connection(Detached, SocketAddr, DoorId),
+    /// Connections to an upstream are short, at this worker or at another.
+    Upstream(Message),
+    /// Write the log here from now on.
+    Log(Box<LogSink>, Option<Receipt>),
+    /// Say with every answer that it is the connection's last; the drain follows. `grace` is what idle connections
+    /// will have then; `None`: as long as always.
+    Leave {
+        /// From the drain's begin to the end of an idle connection.
+        grace: Option<Duration>,
+    },
     /// Accept what is in the kernel's queue and no more, and end when the last connection has, or when this time is up.
     Drain(Option<Duration>),
 }
@@ -51,6 +71,15 @@ impl Mailbox {
     pub fn new() -> (Self, UnboundedReceiver<Control>) {
         let (sender, receiver) = unbounded_channel();
         (Self(sender), receiver)
+    }
+
+    /// The way by which other workers' pools tell it something.
+    fn post(&self) -> Post {
+        let mailbox = self.clone();
+        Box::new(move |message| match mailbox.send(Control::Upstream(message)) {
+            Err(Control::Upstream(message)) => Err(message),
+            _ => Ok(()),
+        })
     }
 
     /// Tells it; gives the message back if the worker is gone.
@@ -68,9 +97,7 @@ pub struct WorkerSetup {
     /// Its number, from 0.
     pub id: usize,
     /// The plan that it runs first.
-    pub plan: Arc<Plan>,
-    /// Its own listening sockets, bound and non-blocking.
-    pub listeners: Vec<TcpListener>,
+    pub plan: Arc<Rollout>,
     /// Where it is told things.
     pub control: UnboundedReceiver<Control>,
     /// The mailboxes of all workers, its own included, by number.
@@ -81,6 +108,8 @@ pub struct WorkerSetup {
     pub registry: Arc<Registry>,
     /// Its counters.
     pub stats: Arc<WorkerStats>,
+    /// What all workers know of upstreams.
+    pub shared: Arc<Shared>,
     /// Its end of the access log.
     pub log: LogSink,
 }
@@ -95,9 +124,8 @@ pub(crate) struct Worker {
     /// Everybody writes from it; what the kernel does not take at once is copied out before anyone waits.
     pub output: RefCell<Vec<u8>>,
     pub active: RefCell<Rc<ActivePlan>>,
-    upstreams: RefCell<Upstreams>,
+    upstreams: Rc<RefCell<Upstreams>>,
     pub stats: Arc<WorkerStats>,
-    registry: Arc<Registry>,
     pub log: RefCell<LogSink>,
     /// When the log's lines go to its writer.
     pub log_due: Deadline,
@@ -105,8 +133,14 @@ pub(crate) struct Worker {
     pub scratches: RefCell<Vec<Box<Scratch>>>,
     pub request_ids: RefCell<RequestIds>,
     date: RefCell<(u64, String)>,
+    /// Every answer says that it is the last.
+    pub leaving: Cell<bool>,
+    /// Nothing more is accepted.
     pub draining: Cell<bool>,
-    /// Tasks that wait for the drain to begin, or for the last connection to end.
+    /// How long an idle connection stays when the drain has begun.
+    pub grace: Cell<Option<Duration>>,
+    pub doors: Doors,
+    /// Tasks that wait for the drain to begin, for a door to close, or for the last connection to end.
     waiting: RefCell<Vec<Waker>>,
     connections: Cell<usize>,
     /// Listeners that still accept.
@@ -124,25 +158,30 @@ impl std::fmt::Debug for Worker {
 
 impl Worker {
     pub fn new(setup: WorkerSetup) -> io::Result<Rc<Self>> {
-        let WorkerSetup { id, plan, mailboxes, loads, registry, stats, log, .. } = setup;
+        let WorkerSetup { id, plan, mailboxes, loads, registry, stats, shared, log, .. } = setup;
         let timers = Timers::start()?;
-        let mut upstreams = Upstreams::new(id, timers.clone(), stats.clone(), registry.clone());
-        let active = ActivePlan::new(plan, &mut upstreams, &registry, id);
+        shared.connect_workers(|| mailboxes.iter().map(Mailbox::post).collect());
+        let upstreams =
+            Upstreams::new((id, mailboxes.len()), timers.clone(), stats.clone(), registry, shared);
+        let upstreams = Rc::new(RefCell::new(upstreams));
+        let active = ActivePlan::new(plan, upstreams.clone(), Splits::new(id, mailboxes.len()));
         Ok(Rc::new(Self {
             id,
             receive: RefCell::new(vec![0; RECEIVE_BUFFER].into_boxed_slice()),
             output: RefCell::new(Vec::with_capacity(OUTPUT_BUFFER)),
             active: RefCell::new(Rc::new(active)),
-            upstreams: RefCell::new(upstreams),
+            upstreams,
             stats,
-            registry,
             log: RefCell::new(log),
             log_due: timers.deadline(),
             timers,
             scratches: RefCell::default(),
-            request_ids: RefCell::new(RequestIds::new()?),
+            request_ids: RefCell::new(RequestIds::new(tollgate_net::secret()?)),
             date: RefCell::default(),
+            leaving: Cell::new(false),
             draining: Cell::new(false),
+            grace: Cell::new(Some(GRACE)),
+            doors: Doors::default(),
             waiting: RefCell::default(),
             connections: Cell::new(0),
             listening: Cell::new(0),
@@ -161,8 +200,9 @@ impl Worker {
         self.active.borrow().plan.settings.timeouts.idle
     }
 
-    fn change_plan(&self, plan: Arc<Plan>) {
-        let active = ActivePlan::new(plan, &mut self.upstreams.borrow_mut(), &self.registry, self.id);
+    fn change_plan(&self, plan: Arc<Rollout>) {
+        let splits = self.active.borrow().splits();
+        let active = ActivePlan::new(plan, self.upstreams.clone(), splits);
         *self.active.borrow_mut() = Rc::new(active);
     }
 
@@ -230,7 +270,7 @@ impl Worker {
 
     /// Appends the value of `Date`: now, to the second.
     pub fn write_date(&self, out: &mut Vec<u8>) {
-        let now = SystemTime::now();
+        let now = tollgate_net::wall_clock();
         let second = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let mut date = self.date.borrow_mut();
         if date.0 != second {
@@ -242,8 +282,8 @@ impl Worker {
         out.extend_from_slice(date.1.as_bytes());
     }
 
-    /// Has the task woken when the drain begins.
-    pub fn until_drain(&self, cx: &Context<'_>) {
+    /// Has the task woken when the worker is told to drain or to close a door.
+    pub fn until_told(&self, cx: &Context<'_>) {
         let mut waiting = self.waiting.borrow_mut();
         if !waiting.iter().any(|known| known.will_wake(cx.waker())) {
             waiting.push(cx.waker().clone());
@@ -256,51 +296,86 @@ impl Worker {
     }
 
     fn drain(&self) {
+        self.leaving.set(true);
         self.draining.set(true);
+        self.look_again();
+    }
+
+    /// Whoever waits looks whether something is different now.
+    fn look_again(&self) {
         self.wake_waiting();
-        // Idle connections wait for a byte or for their deadline; both ways they look whether the worker drains.
+        // Idle connections wait for a byte or for their deadline; both ways they look whether they are to close.
         self.timers.wake_all();
     }
 }
 
-/// Runs a worker on this thread until it has drained. Calls `running` when it accepts.
+/// Runs a worker on this thread until it has drained. Calls `running` when it does as it is told; it accepts nothing
+/// before it is told to listen.
 ///
 /// # Errors
 /// When the kernel gives no poller, or no random bytes.
-pub fn run_worker(mut setup: WorkerSetup, running: impl FnOnce()) -> io::Result<()> {
-    let runtime = Runtime::new()?;
-    runtime.run(async move {
-        let listeners = std::mem::take(&mut setup.listeners);
-        let control = std::mem::replace(&mut setup.control, unbounded_channel().1);
-        let worker = Worker::new(setup)?;
-        let exchanges = Rc::new(FuturePool::new());
-        let start = move |client: Client| tollgate_net::spawn(serve(client, exchange, exchanges.clone()));
-        tollgate_net::spawn(flush_log(worker.clone()));
-        for listener in listeners {
-            let listener = Listener::from_std(listener)?;
-            worker.listening_began();
-            tollgate_net::spawn(accept(worker.clone(), listener, start.clone()));
-        }
-        running();
-        obey(&worker, control, &start).await;
-        worker.log.borrow_mut().flush();
-        Ok(())
-    })
+pub fn run_worker(setup: WorkerSetup, running: impl FnOnce()) -> io::Result<()> {
+    Runtime::new()?.run(work(setup, running))
+}
+
+/// What [`run_worker`] runs: for a caller with a runtime of its own.
+///
+/// # Errors
+/// As [`run_worker`].
+pub async fn work(mut setup: WorkerSetup, running: impl FnOnce()) -> io::Result<()> {
+    let control = std::mem::replace(&mut setup.control, unbounded_channel().1);
+    let worker = Worker::new(setup)?;
+    let exchanges = Rc::new(FuturePool::new());
+    let start = move |client: Client| tollgate_net::spawn(serve(client, exchange, exchanges.clone()));
+    tollgate_net::spawn(flush_log(worker.clone()));
+    running();
+    obey(&worker, control, &start).await;
+    worker.log.borrow_mut().flush();
+    Ok(())
 }
 
 /// Does as it is told until the drain has ended.
-async fn obey(worker: &Rc<Worker>, mut control: UnboundedReceiver<Control>, serve: &impl Fn(Client)) {
+async fn obey<F: Fn(Client) + Clone + 'static>(
+    worker: &Rc<Worker>,
+    mut control: UnboundedReceiver<Control>,
+    serve: &F,
+) {
     let end = worker.timers.deadline();
     let mut due: Option<Instant> = None;
     poll_fn(|cx| {
         while let Poll::Ready(message) = control.poll_recv(cx) {
             match message {
-                Some(Control::Plan(plan)) => worker.change_plan(plan),
-                Some(Control::Connection(stream, peer)) => admit(worker, stream, peer, serve),
+                Some(Control::Plan(plan, receipt)) => {
+                    worker.change_plan(plan);
+                    drop(receipt);
+                }
+                Some(Control::Upstream(message)) => worker.upstreams.borrow().receive(message),
+                Some(Control::Listen(sockets, receipt)) => {
+                    if let Err(error) = listen(worker, sockets, serve)
+                        && let Some(receipt) = receipt
+                    {
+                        receipt.failed(error);
+                    }
+                }
+                Some(Control::Close(doors, waiting)) => {
+                    doors.into_iter().for_each(|door| worker.doors.close(door, waiting));
+                    worker.look_again();
+                }
+                Some(Control::Connection(stream, peer, door)) => {
+                    admit(worker, worker.doors.find(door), stream, peer, serve);
+                }
+                Some(Control::Log(sink, receipt)) => {
+                    worker.log.replace(*sink).flush();
+                    drop(receipt);
+                }
+                Some(Control::Leave { grace }) => {
+                    worker.leaving.set(true);
+                    worker.grace.set(grace);
+                }
                 Some(Control::Drain(bound)) => {
                     worker.drain();
                     // Of two bounds the nearer one holds, in whatever order they come.
-                    let now = Instant::now();
+                    let now = tollgate_net::now();
                     due = [due, bound.map(|bound| now + bound)].into_iter().flatten().min();
                     end.set(now, due.map(|due| due.saturating_duration_since(now)));
                 }
@@ -308,10 +383,24 @@ async fn obey(worker: &Rc<Worker>, mut control: UnboundedReceiver<Control>, serv
                 None => return Poll::Ready(()),
             }
         }
-        worker.until_drain(cx);
+        worker.until_told(cx);
         if worker.has_drained() || end.poll_passed(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
+}
+
+/// Accepts from these sockets from now on.
+fn listen<F: Fn(Client) + Clone + 'static>(
+    worker: &Rc<Worker>,
+    sockets: Vec<(DoorId, Bound)>,
+    serve: &F,
+) -> io::Result<()> {
+    for (door, socket) in sockets {
+        let listener = Listener::register(socket)?;
+        worker.listening_began();
+        tollgate_net::spawn(accept(worker.clone(), worker.doors.open(door), listener, serve.clone()));
+    }
+    Ok(())
 }
 
 /// Hands the log's lines to its writer some time after the first of them.
@@ -320,7 +409,7 @@ async fn flush_log(worker: Rc<Worker>) {
         if worker.log_due.poll_passed(cx).is_ready() {
             worker.log.borrow_mut().flush();
             let again = (!worker.log.borrow().is_empty()).then_some(Duration::from_millis(100));
-            worker.log_due.set(Instant::now(), again);
+            worker.log_due.set(tollgate_net::now(), again);
             let _ = worker.log_due.poll_passed(cx);
         }
         Poll::<()>::Pending

@@ -11,7 +11,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tollgate_config::from_text;
 use tollgate_listen::{Loads, bind};
 use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Registry};
-use tollgate_proxy::{Control, Mailbox, WorkerSetup, run_worker};
+use tollgate_proxy::{Control, DoorId, Mailbox, Rollout, WorkerSetup, run_worker};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -68,15 +68,17 @@ fn worker(yaml: &str) -> (SocketAddr, Mailbox) {
     let target = LogTarget::File("/dev/null".into());
     let log = AccessLog::start(LogConfig { target, format: LogFormat::Combined }).expect("a log");
     let (mailbox, control) = Mailbox::new();
+    let sockets = listeners.into_iter().map(|listener| (DoorId(0), listener.into())).collect();
+    mailbox.send(Control::Listen(sockets, None)).expect("a mailbox");
     let registry = Registry::new(true);
     let setup = WorkerSetup {
         id: 0,
-        plan: Arc::new(plan),
-        listeners,
+        plan: Rollout::first(plan, &registry),
         control,
         mailboxes: vec![mailbox.clone()],
         loads: Arc::new(Loads::new(1)),
         stats: registry.worker(),
+        shared: tollgate_upstream::Shared::new(),
         registry,
         log: log.sink(),
     };

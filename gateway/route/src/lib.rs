@@ -29,4 +29,5 @@ pub use router::Router;
 pub use router::conflicts::Tie;
 pub use router::error::{BuildError, Place};
 pub use router::explain::{Criterion, Explanation, Why};
+pub use router::query::query_parameter;
 pub use spec::{FieldSpec, PathSpec, RouteSpec, ValueSpec};

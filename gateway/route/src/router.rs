@@ -13,7 +13,7 @@ pub(crate) mod error;
 pub(crate) mod explain;
 mod hosts;
 mod pattern;
-mod query;
+pub(crate) mod query;
 mod trie;
 
 use std::cmp::Reverse;

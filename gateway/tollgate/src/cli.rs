@@ -141,7 +141,9 @@ const RUN: &str = "\
 Signals:
   SIGHUP            read the file again; if it is not good the gateway goes on with what it has
   SIGUSR1           open the access log anew, after a rotation
-  SIGTERM, SIGINT   accept no more, let requests in flight end (at most `timeouts.drain`), stop;
+  SIGUSR2           start the program again and let it take over without a refused connection; if it
+                    does not come up, nothing changes
+  SIGTERM, SIGINT   after `timeouts.drain_delay` accept no more, let requests in flight end (at most `timeouts.drain`), stop;
                     a second one stops at once
 
 Exit status:

@@ -15,6 +15,11 @@ pub struct Good {
     pub plan: Plan,
 }
 
+/// What a config says of the process: all but its routes, upstreams and texts, which can be large.
+pub fn without_routes(config: Config) -> Config {
+    Config { files: Vec::new(), routes: Vec::new(), upstreams: Vec::new(), ..config }
+}
+
 /// Whether this stands for standard input.
 pub fn is_standard_input(file: &Path) -> bool {
     file == Path::new("-")

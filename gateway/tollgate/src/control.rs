@@ -1,162 +1,257 @@
-//! The control thread: signals, reload, the admin listener, the cost meter.
+//! The control thread: signals, reload, upgrade, the admin listener, the cost meter.
 
 use std::io;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime};
 
-use nix::sys::time::TimeValLike;
-use nix::time::ClockId;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tollgate_observe::{AdminState, CostMeter, available_cores, process_cpu_time, serve};
+use rustix::process::{Pid, Signal as Sent, kill_process};
+use tokio::runtime::{LocalOptions, LocalRuntime};
+use tokio::task::{JoinHandle, spawn_blocking};
+use tollgate_net::Timers;
+use tollgate_observe::{Attempt, CostMeter, available_cores, process_cpu_time};
+use tollgate_upstream::health::Health;
 
-use crate::check::counted;
-use crate::compiled;
 use crate::gateway::Gateway;
+use crate::reload::{self, Reader};
+use crate::run::Started;
+use crate::signals::Signals;
+use crate::stop::{hand_over, stop};
+use crate::systemd;
+use crate::upgrade::{CalledOff, Handover, Program, Successor};
 
 /// How often the quota and affinity are looked at again: it means reading a dozen files.
 const CORES: Duration = Duration::from_secs(30);
 /// How often the cost meter and the workers are looked at.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-/// Runs the control thread until SIGTERM or SIGINT, then drains; a second one ends the drain.
+/// Whether another process can take this one's place.
+#[derive(Clone, Debug)]
+pub enum Upgradable {
+    /// It is started like this.
+    By(Program),
+    /// No, and why.
+    No(&'static str),
+}
+
+/// Why the control thread's work is over.
+enum End {
+    /// A signal asked for it.
+    Stop,
+    /// Another process serves.
+    Succeeded(Successor),
+}
+
+/// The control thread's runtime: a local one, so that what is done for endpoints stays on this thread, as on a worker's.
+///
+/// # Errors
+/// When the kernel gives no poller.
+pub fn runtime() -> io::Result<LocalRuntime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
+}
+
+/// Runs the control thread until SIGTERM or SIGINT, or until another process has taken over; then drains.
 ///
 /// # Errors
 /// When a worker died, or the kernel gives no signals.
-pub fn control(gateway: Gateway, file: &Path) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let mut stop = runtime.block_on(async { Stop::new() })?;
-    let result = runtime.block_on(watch(&gateway, file, &mut stop));
-    notify(&[sd_notify::NotifyState::Stopping]);
-    let bound = gateway.drain_bound.get();
-    let hurry = gateway.hurry();
-    let registry = gateway.registry.clone();
-    eprintln!("tollgate stops: {} in flight", counted(registry.in_flight(), "request"));
-    // The admin listener goes on answering (not ready) until the drain has ended.
-    gateway.ready.store(false, std::sync::atomic::Ordering::Relaxed);
-    let drained = runtime.block_on(async {
-        let mut drain = tokio::task::spawn_blocking(move || gateway.drain(bound));
-        let drained = tokio::select! {
-            drained = &mut drain => drained,
-            () = stop.requested() => {
-                eprintln!("tollgate stops at once: {} cut off", counted(registry.in_flight(), "request"));
-                // The same way, without waiting: what is cut off has its line in the log too.
-                hurry();
-                drain.await
-            }
-        };
-        drained.unwrap_or_else(|error| Err(io::Error::other(error)))
-    });
-    result.and(drained)
-}
-
-/// The signals that ask for a stop.
-struct Stop {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Stop {
-    fn new() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn requested(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
+pub fn control(started: Started, file: &Path, upgradable: Upgradable) -> io::Result<()> {
+    let Started { gateway, runtime, mut signals } = started;
+    let shared = gateway.shared.clone();
+    // Not within `watch`: endpoints are looked after during the drain too.
+    let health = runtime.block_on(async {
+        let health =
+            Health::start(shared, &Timers::start()?, fastrand::u64(..), |notice| eprintln!("{notice}"));
+        health.begin(&gateway.current().upstreams);
+        Ok::<_, io::Error>(health)
+    })?;
+    gateway.registry.update_status(|status| status.file = file.display().to_string());
+    let mut control =
+        Control { gateway, health, reader: Reader::new(file), upgradable, upgrade: None, deferred: false };
+    let end = runtime.block_on(control.watch(&mut signals));
+    control.call_off(&runtime);
+    let Control { gateway, health: _health, .. } = control;
+    match end {
+        Ok(End::Stop) => stop(&runtime, gateway, &mut signals.stop),
+        Ok(End::Succeeded(successor)) => hand_over(&runtime, gateway, &successor, &mut signals.stop),
+        // What still works ends as it would at a stop.
+        Err(error) => stop(&runtime, gateway, &mut signals.stop).and(Err(error)),
     }
 }
 
-async fn watch(gateway: &Gateway, file: &Path, stop: &mut Stop) -> io::Result<()> {
-    let mut reload = signal(SignalKind::hangup())?;
-    let mut reopen = signal(SignalKind::user_defined1())?;
-    let mut meter = CostMeter::new();
-    let mut looked = Instant::now();
-    let mut cores = available_cores().usable.min(gateway.workers() as f64);
-    meter.sample(looked, process_cpu_time(), gateway.registry.requests(), cores);
-    gateway.registry.set_cost(meter.reading());
-    if let Some(admin) = &gateway.admin {
-        let listener = tokio::net::TcpListener::from_std(admin.try_clone()?)?;
-        let state = AdminState { registry: gateway.registry.clone(), ready: gateway.ready.clone() };
-        tokio::spawn(serve(listener, state));
-    }
-    notify(&[sd_notify::NotifyState::Ready]);
-    let mut tick = tokio::time::interval(SAMPLE);
-    let mut problem = None;
-    loop {
-        tokio::select! {
-            () = stop.requested() => return Ok(()),
-            _ = reload.recv() => change(gateway, file),
-            _ = reopen.recv() => gateway.log.reopen(),
-            _ = tick.tick() => {
-                if looked.elapsed() >= CORES {
-                    looked = Instant::now();
-                    cores = available_cores().usable.min(gateway.workers() as f64);
-                }
-                meter.sample(Instant::now(), process_cpu_time(), gateway.registry.requests(), cores);
-                gateway.registry.set_cost(meter.reading());
-                let now = gateway.log.problem();
-                if now != problem {
-                    if let Some(text) = &now {
-                        eprintln!("warning: access log: {text}");
+struct Control {
+    gateway: Gateway,
+    health: Rc<Health>,
+    reader: Reader,
+    upgradable: Upgradable,
+    upgrade: Option<Upgrade>,
+    /// A reload was asked for while a new process came up: it may have read the file before.
+    deferred: bool,
+}
+
+/// An upgrade that is under way.
+struct Upgrade {
+    asked: Instant,
+    called_off: CalledOff,
+    stage: Stage,
+    task: JoinHandle<Result<Successor, String>>,
+}
+
+#[derive(PartialEq, Eq)]
+enum Stage {
+    /// The new process comes up.
+    Starting,
+    /// It was told to begin.
+    Beginning,
+}
+
+impl Control {
+    async fn watch(&mut self, signals: &mut Signals) -> io::Result<End> {
+        let registry = self.gateway.registry.clone();
+        let mut meter = CostMeter::new();
+        let mut looked = Instant::now();
+        let mut cores = available_cores().usable.min(self.gateway.workers.count() as f64);
+        meter.sample(looked, process_cpu_time(), registry.requests(), cores);
+        registry.set_cost(meter.reading());
+        self.gateway.admin.serve(self.gateway.admin_state())?;
+        systemd::ready();
+        let mut tick = tokio::time::interval(SAMPLE);
+        let mut problem = None;
+        loop {
+            tokio::select! {
+                () = signals.stop.requested() => return Ok(End::Stop),
+                _ = signals.reload.recv() => self.reload(),
+                _ = signals.reopen.recv() => self.gateway.log.reopen(),
+                _ = signals.upgrade.recv() => self.start_upgrade(),
+                reading = self.reader.done() => {
+                    let (gateway, file) = (&mut self.gateway, self.reader.file());
+                    tokio::select! {
+                        () = reload::apply(reading?, gateway, &self.health, file) => {}
+                        // It may wait for name servers.
+                        () = signals.stop.requested() => return Ok(End::Stop),
                     }
-                    problem = now;
+                    if self.reader.is_due() {
+                        self.reload();
+                    }
                 }
-                if !gateway.is_whole() {
-                    return Err(io::Error::other("a worker has ended"));
+                result = done(&mut self.upgrade) => {
+                    if let Some(successor) = self.go_on(result)? {
+                        return Ok(End::Succeeded(successor));
+                    }
                 }
+                _ = tick.tick() => {
+                    if looked.elapsed() >= CORES {
+                        looked = Instant::now();
+                        cores = available_cores().usable.min(self.gateway.workers.count() as f64);
+                    }
+                    meter.sample(Instant::now(), process_cpu_time(), registry.requests(), cores);
+                    registry.set_cost(meter.reading());
+                    let now = self.gateway.log.problem();
+                    if now != problem {
+                        if let Some(text) = &now {
+                            eprintln!("warning: access log: {text}");
+                        }
+                        problem = now;
+                    }
+                    self.gateway.drop_retired();
+                    if !self.gateway.workers.are_whole() {
+                        return Err(io::Error::other("a worker has ended"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn reload(&mut self) {
+        if self.upgrade.is_some() {
+            self.deferred = true;
+            return;
+        }
+        self.reader.start(self.gateway.current(), &self.gateway.registry);
+    }
+
+    /// Starts the new process, if there is to be one.
+    fn start_upgrade(&mut self) {
+        let asked = Instant::now();
+        if self.upgrade.is_some() {
+            return eprintln!("error: no second upgrade: one is under way");
+        }
+        let program = match &self.upgradable {
+            Upgradable::No(why) => return self.upgrade_failed(asked, (*why).to_owned()),
+            // Whoever started a container or a namespace takes it along.
+            Upgradable::By(_) if std::process::id() == 1 => {
+                return self
+                    .upgrade_failed(asked, "the end of process 1 is the end of its container".to_owned());
+            }
+            Upgradable::By(program) => program,
+        };
+        let called_off = CalledOff::default();
+        match Handover::new(program, &self.gateway, called_off.clone()) {
+            Ok(handover) => {
+                let task = spawn_blocking(move || handover.start());
+                self.upgrade = Some(Upgrade { asked, called_off, stage: Stage::Starting, task });
+            }
+            Err(error) => self.upgrade_failed(asked, error.to_string()),
+        }
+    }
+
+    /// The new process has done what it was to do next, or has not. Gives it when it serves.
+    fn go_on(&mut self, result: Result<Successor, String>) -> io::Result<Option<Successor>> {
+        let Some(Upgrade { asked, called_off, stage, .. }) = self.upgrade.take() else { return Ok(None) };
+        match result {
+            Ok(successor) if stage == Stage::Starting => {
+                // Two that answer in turn would tell a scraper two stories.
+                self.gateway.admin.stop();
+                let task = spawn_blocking(move || successor.begin());
+                self.upgrade = Some(Upgrade { asked, called_off, stage: Stage::Beginning, task });
+                Ok(None)
+            }
+            Ok(successor) => {
+                if self.deferred {
+                    tell(&successor, Sent::HUP);
+                }
+                Ok(Some(successor))
+            }
+            Err(problem) => {
+                self.upgrade_failed(asked, problem);
+                self.gateway.admin.serve(self.gateway.admin_state())?;
+                if std::mem::take(&mut self.deferred) {
+                    self.reload();
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn upgrade_failed(&self, asked: Instant, problem: String) {
+        eprintln!("error: no upgrade: {problem}; the gateway goes on as it is");
+        let attempt = Attempt { at: SystemTime::now(), took: asked.elapsed(), problem: Some(problem) };
+        self.gateway.registry.update_status(|status| status.last_upgrade = Some(attempt));
+    }
+
+    /// Ends a new process that is not needed any more.
+    fn call_off(&mut self, runtime: &LocalRuntime) {
+        if let Some(Upgrade { called_off, task, .. }) = self.upgrade.take() {
+            called_off.set();
+            // Dropped, it is ended; one that serves already ends as this one does.
+            if let Ok(Ok(successor)) = runtime.block_on(task) {
+                tell(&successor, Sent::TERM);
             }
         }
     }
 }
 
-/// A reload: the new plan if the file is good, else the old one goes on.
-fn change(gateway: &Gateway, file: &Path) {
-    // Every Linux has this clock.
-    let microseconds = ClockId::CLOCK_MONOTONIC.now().map_or(0, |time| time.num_microseconds());
-    notify(&[sd_notify::NotifyState::Reloading, sd_notify::NotifyState::MonotonicUsec(microseconds.into())]);
-    let (good, problems) = compiled::read(file);
-    compiled::show(&problems);
-    match good {
-        Some(good) => {
-            let fixed = unchangeable(gateway, &good.config);
-            if !fixed.is_empty() {
-                eprintln!(
-                    "warning: {} changed: this needs a restart, the rest is in force",
-                    fixed.join(", ")
-                );
-            }
-            eprintln!("reloaded {}: {}", file.display(), counted(good.plan.routes.len(), "route"));
-            gateway.drain_bound.set(good.config.timeouts.drain);
-            gateway.change(good.plan);
-        }
-        None => eprintln!("error: {} is not loaded; the gateway goes on with what it has", file.display()),
+/// Sends it a signal.
+fn tell(successor: &Successor, signal: Sent) {
+    if let Some(id) = i32::try_from(successor.id()).ok().and_then(Pid::from_raw) {
+        // One that is gone needs to be told nothing.
+        let _ = kill_process(id, signal);
     }
-    notify(&[sd_notify::NotifyState::Ready]);
 }
 
-/// What a reload cannot change, and the new file wants changed.
-fn unchangeable(gateway: &Gateway, new: &tollgate_config::Config) -> Vec<&'static str> {
-    let old = &gateway.config;
-    let listen = |config: &tollgate_config::Config| -> Vec<_> {
-        config.listen.iter().map(|listener| listener.bind.value).collect()
-    };
-    let admin = |config: &tollgate_config::Config| config.admin.as_ref().map(|admin| admin.value);
-    let checks = [
-        ("`listen`", listen(old) != listen(new)),
-        ("`workers`", old.workers != new.workers),
-        ("`admin`", admin(old) != admin(new)),
-        (
-            "`access_log`",
-            old.access_log.to != new.access_log.to || old.access_log.format != new.access_log.format,
-        ),
-        ("`metrics`", old.metrics != new.metrics),
-    ];
-    checks.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
-}
-
-/// Tells systemd; without systemd nobody listens.
-fn notify(states: &[sd_notify::NotifyState<'_>]) {
-    let _ = sd_notify::notify(states);
+/// What came of the upgrade that is under way; never, if there is none.
+async fn done(upgrade: &mut Option<Upgrade>) -> Result<Successor, String> {
+    match upgrade {
+        Some(upgrade) => (&mut upgrade.task).await.unwrap_or_else(|error| Err(error.to_string())),
+        None => std::future::pending().await,
+    }
 }

@@ -1,29 +1,30 @@
-//! The running gateway: its sockets, its workers, its log.
+//! The running gateway: its sockets, its workers, its log, its plan.
 
-use std::cell::Cell;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tollgate_config::{Config, LogFormat, LogTarget, Workers};
-use tollgate_listen::{Loads, bind};
-use tollgate_observe::{AccessLog, LogConfig, Registry, available_cores};
-use tollgate_plan::Plan;
-use tollgate_proxy::{Control, Mailbox, WorkerSetup, run_worker};
+use tokio::runtime::LocalRuntime;
+use tollgate_config::{Config, LogFormat, LogTarget};
+use tollgate_observe::{AccessLog, AdminState, LogConfig, Registry, available_cores};
+use tollgate_proxy::{Control, Receipt, Receipts, Rollout};
+use tollgate_upstream::{Discovery, Shared};
 
-use crate::compiled::Good;
-use crate::startup::{cannot_listen, cannot_log};
+use crate::admin::{self, Admin};
+use crate::compiled::{self, Good};
+use crate::listeners::{self, Inherited, Listeners};
+use crate::lookups;
+use crate::startup::cannot_log;
+use crate::workers::Workers;
 
-/// How long the log's last lines may take at the end.
+/// How long a log's last lines may take at its end.
 const LOG_CLOSE: Duration = Duration::from_secs(2);
 
 /// The running gateway.
 #[derive(Debug)]
 pub struct Gateway {
-    /// The config that it started with: what cannot change while it runs is read from here.
+    /// The config in force, without its routes.
     pub config: Config,
     /// The counters.
     pub registry: Arc<Registry>,
@@ -31,150 +32,181 @@ pub struct Gateway {
     pub log: AccessLog,
     /// Whether it takes requests.
     pub ready: Arc<AtomicBool>,
+    /// What all workers know of upstreams.
+    pub shared: Arc<Shared>,
+    /// The look-ups of their endpoints.
+    pub discovery: Discovery,
+    /// Where it listens.
+    pub listeners: Listeners,
     /// The admin listener.
-    pub admin: Option<TcpListener>,
-    /// How long requests in flight may take at the end.
-    pub drain_bound: Cell<Option<Duration>>,
-    addresses: Vec<SocketAddr>,
-    mailboxes: Vec<Mailbox>,
-    threads: Vec<JoinHandle<io::Result<()>>>,
+    pub admin: Admin,
+    /// Its workers.
+    pub workers: Workers,
+    /// The plan that the workers run, or are about to.
+    current: Arc<Rollout>,
+    /// Plans of before, on which requests may still be under way: a worker is never the last to let go of one.
+    retired: Vec<Arc<Rollout>>,
+}
+
+/// All that a new config opens: it is there, and nothing has changed yet.
+#[derive(Debug)]
+pub struct Prepared {
+    listeners: listeners::Change,
+    admin: admin::Change,
+    log: Option<AccessLog>,
 }
 
 impl Gateway {
-    /// Binds every socket, then starts the workers.
+    /// Opens every socket, looks up what is to be looked up, on the control thread's runtime, then starts the workers.
+    /// They accept nothing before [`listen`](Self::listen).
     ///
     /// # Errors
     /// When an address cannot be bound, the log cannot be opened, or a thread cannot be started.
-    pub fn start(good: Good) -> io::Result<Self> {
+    pub fn start(good: Good, inherited: &mut Inherited, runtime: &LocalRuntime) -> io::Result<Self> {
         let Good { config, plan } = good;
-        let workers = match config.workers {
-            Workers::Auto => available_cores().workers(),
-            Workers::Count(count) => usize::from(count),
+        let count = match config.workers {
+            tollgate_config::Workers::Auto => available_cores().workers(),
+            tollgate_config::Workers::Count(count) => usize::from(count),
         };
-        let mut listeners: Vec<Vec<TcpListener>> = (0..workers).map(|_| Vec::new()).collect();
-        let mut addresses = Vec::new();
-        for listener in &config.listen {
-            let address = listener.bind.value;
-            let bound = bind(address, workers).map_err(|error| cannot_listen("listen", address, &error))?;
-            addresses.push(bound[0].local_addr()?);
-            bound.into_iter().zip(&mut listeners).for_each(|(socket, worker)| worker.push(socket));
-        }
-        let admin = match &config.admin {
-            Some(address) => {
-                let listener = TcpListener::bind(address.value)
-                    .map_err(|error| cannot_listen("admin", address.value, &error))?;
-                listener.set_nonblocking(true)?;
-                Some(listener)
-            }
-            None => None,
-        };
+        let mut listeners = Listeners::default();
+        let opened = listeners.prepare(&listeners::wanted(&config), count, inherited)?;
+        let mut admin = Admin::default();
+        admin.change(admin.prepare(&config, inherited)?);
         let log = AccessLog::start(log_config(&config)).map_err(|error| cannot_log(&config, &error))?;
         let registry = Registry::new(config.metrics);
         registry.watch_log(&log);
-        let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| Mailbox::new()).unzip();
-        let plan = Arc::new(plan);
-        let loads = Arc::new(Loads::new(workers));
-        let mut threads = Vec::new();
-        let (running, started) = std::sync::mpsc::channel();
-        for (id, (control, listeners)) in inboxes.into_iter().zip(listeners).enumerate() {
-            let setup = WorkerSetup {
-                id,
-                plan: plan.clone(),
-                listeners,
-                control,
-                mailboxes: mailboxes.clone(),
-                loads: loads.clone(),
-                registry: registry.clone(),
-                stats: registry.worker(),
-                log: log.sink(),
-            };
-            let thread = std::thread::Builder::new().name(format!("worker-{id}"));
-            let running = running.clone();
-            threads.push(thread.spawn(move || {
-                run_worker(setup, move || {
-                    // Nobody waits for it any more: another worker could not start.
-                    let _ = running.send(());
-                })
-            })?);
+        let current = Rollout::first(plan, &registry);
+        let shared = Shared::new();
+        registry.watch_upstreams(shared.clone());
+        // Whoever connects meanwhile waits in the kernel's queue.
+        let discovery = runtime.block_on(lookups::begin(&shared, &current));
+        let workers = Workers::start(count, &current, &registry, &shared, &log)?;
+        listeners.change(opened, &workers);
+        let ready = Arc::new(AtomicBool::new(false));
+        let config = compiled::without_routes(config);
+        registry.update_status(|status| {
+            status.workers = count;
+            status.generation = current.generation();
+            status.routes = current.routes.len();
+        });
+        let retired = Vec::new();
+        Ok(Self {
+            config,
+            registry,
+            log,
+            ready,
+            shared,
+            discovery,
+            listeners,
+            admin,
+            workers,
+            current,
+            retired,
+        })
+    }
+
+    /// Has every worker accept, and waits until it does.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn listen(&mut self) -> io::Result<()> {
+        let (receipt, receipts) = Receipt::new();
+        self.listeners.tell(&self.workers, &receipt)?;
+        drop(receipt);
+        receipts.wait()?;
+        self.ready.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// What the admin listener shows.
+    pub fn admin_state(&self) -> AdminState {
+        AdminState { registry: self.registry.clone(), ready: self.ready.clone() }
+    }
+
+    /// The plan that the workers run, or are about to.
+    pub fn current(&self) -> &Arc<Rollout> {
+        &self.current
+    }
+
+    /// Opens what a new config adds.
+    ///
+    /// # Errors
+    /// When one thing cannot be opened; nothing has changed then.
+    pub fn prepare(&self, config: &Config) -> io::Result<Prepared> {
+        let none = &mut Inherited::default();
+        let addresses = listeners::wanted(config);
+        let listeners = self.listeners.prepare(&addresses, self.workers.count(), none)?;
+        let admin = self.admin.prepare(config, none)?;
+        let (old, new) = (log_config(&self.config), log_config(config));
+        let log = (old != new).then(|| AccessLog::start(new)).transpose();
+        let log = log.map_err(|error| cannot_log(config, &error))?;
+        Ok(Prepared { listeners, admin, log })
+    }
+
+    /// Gives every worker a new plan, and all that was prepared for it. The receipts come back when all of them have
+    /// taken it over.
+    ///
+    /// # Errors
+    /// When there are no descriptors left: the plan holds, without its new addresses.
+    pub fn change(
+        &mut self,
+        plan: Arc<Rollout>,
+        config: Config,
+        prepared: Prepared,
+    ) -> (Receipts, io::Result<()>) {
+        let Prepared { listeners, admin, log } = prepared;
+        let (receipt, receipts) = Receipt::new();
+        if let Some(log) = log {
+            let sink = || Box::new(log.sink());
+            self.workers.tell(|_| Control::Log(sink(), Some(receipt.clone())));
+            self.registry.watch_log(&log);
+            // The old one ends by itself when the last worker has handed over its lines.
+            self.log = log;
         }
-        drop(running);
-        // Whoever sees it ready may count on every worker; one that cannot start says why.
-        for _ in 0..workers {
-            if started.recv().is_err() {
-                return Err(failure(threads));
-            }
-        }
-        let ready = Arc::new(AtomicBool::new(true));
-        let drain_bound = Cell::new(config.timeouts.drain);
-        Ok(Self { config, registry, log, ready, admin, drain_bound, addresses, mailboxes, threads })
+        // Before the sockets: what they let in finds its routes.
+        self.workers.tell(|_| Control::Plan(plan.clone(), Some(receipt.clone())));
+        self.retired.push(std::mem::replace(&mut self.current, plan));
+        self.listeners.change(listeners, &self.workers);
+        let told = self.listeners.tell(&self.workers, &receipt);
+        self.admin.change(admin);
+        let told = told.and(self.admin.serve(self.admin_state()));
+        // These hold as they were at the start, whatever the new file says.
+        let (workers, metrics) = (self.config.workers, self.config.metrics);
+        self.config = Config { workers, metrics, ..config };
+        (receipts, told)
     }
 
-    /// The addresses that it listens on.
-    pub fn addresses(&self) -> &[SocketAddr] {
-        &self.addresses
-    }
-
-    /// The address of the admin listener.
-    pub fn admin_address(&self) -> Option<SocketAddr> {
-        self.admin.as_ref().and_then(|listener| listener.local_addr().ok())
-    }
-
-    /// How many workers it has.
-    pub fn workers(&self) -> usize {
-        self.mailboxes.len()
-    }
-
-    /// Gives every worker a new plan.
-    pub fn change(&self, plan: Plan) {
-        let plan = Arc::new(plan);
-        for mailbox in &self.mailboxes {
-            // A worker that is gone needs no plan.
-            let _ = mailbox.send(Control::Plan(plan.clone()));
+    /// Drops plans that no request runs on any longer. With many routes that takes milliseconds, which no worker is to
+    /// stand still for, nor this thread.
+    pub fn drop_retired(&mut self) {
+        let (gone, kept) =
+            std::mem::take(&mut self.retired).into_iter().partition(|plan| Arc::strong_count(plan) == 1);
+        self.retired = kept;
+        let gone: Vec<_> = gone;
+        if !gone.is_empty() {
+            tokio::task::spawn_blocking(move || drop(gone));
         }
     }
 
-    /// A way to end a drain at once, for whoever waits for it.
-    pub fn hurry(&self) -> impl Fn() + use<> {
-        let mailboxes = self.mailboxes.clone();
-        move || {
-            for mailbox in &mailboxes {
-                // A worker that is gone has drained.
-                let _ = mailbox.send(Control::Drain(Some(Duration::ZERO)));
-            }
-        }
+    /// From now on every answer says that it is the connection's last. `grace` is what idle connections have when the
+    /// drain has begun.
+    pub fn leave(&self, grace: Option<Duration>) {
+        self.ready.store(false, Ordering::Relaxed);
+        self.registry.update_status(|status| status.draining = true);
+        self.workers.tell(|_| Control::Leave { grace });
     }
 
-    /// Whether every worker still runs.
-    pub fn is_whole(&self) -> bool {
-        self.threads.iter().all(|thread| !thread.is_finished())
-    }
-
-    /// Accepts no more, lets what is under way end, and waits for it.
+    /// Accepts no more, lets what is under way end for at most `bound`, and waits for it.
     ///
     /// # Errors
     /// What a worker could not do.
-    pub fn drain(self, bound: Option<Duration>) -> io::Result<()> {
-        self.ready.store(false, Ordering::Relaxed);
-        for mailbox in &self.mailboxes {
-            let _ = mailbox.send(Control::Drain(bound));
-        }
-        let mut result = Ok(());
-        for thread in self.threads {
-            let ended = thread.join().unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
-            result = result.and(ended);
-        }
+    pub fn drain(mut self, bound: Option<Duration>) -> io::Result<()> {
+        self.listeners.forget();
+        self.workers.tell(|_| Control::Drain(bound));
+        let result = self.workers.join();
         self.log.close(LOG_CLOSE);
         result
     }
-}
-
-/// Why a worker could not start. The others end with the process.
-fn failure(threads: Vec<JoinHandle<io::Result<()>>>) -> io::Error {
-    let ended = threads.into_iter().filter(JoinHandle::is_finished).map(JoinHandle::join);
-    let mut errors =
-        ended.filter_map(|end| end.unwrap_or_else(|_| Err(io::Error::other("it panicked"))).err());
-    let error = errors.next().unwrap_or_else(|| io::Error::other("it ended"));
-    io::Error::new(error.kind(), format!("a worker cannot start: {error}"))
 }
 
 fn log_config(config: &Config) -> LogConfig {

@@ -1,5 +1,6 @@
 //! The gateway's binary: command line, start, signals, reload, drain. The only place that wires the parts.
 
+mod admin;
 mod bench;
 mod check;
 mod cli;
@@ -8,10 +9,19 @@ mod control;
 mod demo;
 mod explain;
 mod gateway;
+mod listeners;
+mod lookups;
 mod pages;
 mod print;
+mod reload;
 mod run;
+mod signals;
 mod startup;
+mod stop;
+mod systemd;
+mod takeover;
+mod upgrade;
+mod workers;
 
 use std::process::ExitCode;
 

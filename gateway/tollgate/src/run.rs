@@ -4,38 +4,79 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use tokio::runtime::LocalRuntime;
+
 use crate::check::counted;
 use crate::compiled;
-use crate::control::control;
+use crate::control::{self, Upgradable, control};
 use crate::gateway::Gateway;
+use crate::listeners::Inherited;
+use crate::signals::Signals;
 use crate::startup::raise_file_limit;
+use crate::takeover::Predecessor;
+use crate::upgrade::Program;
 
 /// Runs the gateway until it is told to stop.
 pub fn run(file: &Path) -> ExitCode {
+    let program = Program::current();
     if compiled::is_standard_input(file) {
         eprintln!("error: `run` needs a file: SIGHUP reads it again");
         return ExitCode::from(2);
     }
-    let Some(gateway) = start(file) else { return ExitCode::FAILURE };
-    ended(control(gateway, file))
+    let predecessor = match Predecessor::find() {
+        Ok(found) => found,
+        Err(error) => {
+            eprintln!("error: cannot take over: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let (predecessor, inherited) = predecessor.unzip();
+    let inherited = inherited.unwrap_or_default();
+    let Some(started) = start(file, inherited, predecessor) else { return ExitCode::FAILURE };
+    ended(control(started, file, Upgradable::By(program)))
 }
 
-/// Starts the gateway with a file and says so; says why, if that cannot be.
-pub fn start(file: &Path) -> Option<Gateway> {
+/// A running gateway, and what its control thread needs.
+pub struct Started {
+    /// The gateway.
+    pub gateway: Gateway,
+    /// The control thread's runtime.
+    pub runtime: LocalRuntime,
+    /// The signals that came since it began to start.
+    pub signals: Signals,
+}
+
+/// Starts the gateway with a file and says so; says why, if that cannot be. Takes over from the process before, if
+/// there is one.
+pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predecessor>) -> Option<Started> {
     let (good, problems) = compiled::read(file);
     compiled::show(&problems);
     let good = good?;
     raise_file_limit();
     let routes = counted(good.plan.routes.len(), "route");
-    let gateway = Gateway::start(good).inspect_err(|error| eprintln!("error: {error}")).ok()?;
-    let workers = counted(gateway.workers(), "worker");
-    for address in gateway.addresses() {
+    let told = |error: &io::Error| eprintln!("error: {error}");
+    let runtime = control::runtime().inspect_err(told).ok()?;
+    // Before anybody can know that it runs.
+    let signals = runtime.block_on(async { Signals::new() }).inspect_err(told).ok()?;
+    let mut gateway = Gateway::start(good, &mut inherited, &runtime).inspect_err(told).ok()?;
+    // What the file does not name any longer: the process before is to be the last that has it.
+    drop(inherited);
+    if let Some(predecessor) = &predecessor {
+        // It is about to end this process: no word of it is needed here.
+        predecessor.ready().ok()?;
+    }
+    gateway.listen().inspect_err(told).ok()?;
+    let workers = counted(gateway.workers.count(), "worker");
+    for address in gateway.listeners.addresses() {
         eprintln!("tollgate {} listens on {address}: {routes}, {workers}", env!("CARGO_PKG_VERSION"));
     }
-    if let Some(address) = gateway.admin_address() {
+    if let Some(address) = gateway.admin.address() {
         eprintln!("metrics, cost and health on http://{address}/");
     }
-    Some(gateway)
+    if let Some(predecessor) = predecessor {
+        predecessor.serving(gateway.listeners.written());
+    }
+    Some(Started { gateway, runtime, signals })
 }
 
 /// The exit status for the way it ended.

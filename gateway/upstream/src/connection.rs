@@ -6,7 +6,7 @@ use std::time::Instant;
 use tollgate_net::Stream;
 use tollgate_observe::Reason;
 
-use crate::Pool;
+use crate::{Permit, Pool};
 
 /// One connection to an endpoint, in use. Dropping it closes it; [`Pool::put`] keeps it.
 #[derive(Debug)]
@@ -16,60 +16,88 @@ pub struct Connection {
     pub(crate) opened: Instant,
     /// Requests that it has carried, the present one included.
     pub(crate) requests: u64,
-    pub(crate) guard: OpenGuard,
+    pub(crate) reused: bool,
+    pub(crate) open: OpenGuard,
+    // Below the stream: where the whole is dropped, the socket is closed before its place is given back.
+    pub(crate) permit: Permit,
 }
 
 impl Connection {
-    /// Whether it carried a request before this one: then the endpoint may have closed it meanwhile, without anyone
-    /// being at fault.
+    /// Whether it was idle before, here or at another worker: then the endpoint may have closed it meanwhile, without
+    /// anyone being at fault.
     #[must_use]
     pub fn is_reused(&self) -> bool {
-        self.requests > 1
+        self.reused
     }
 
     /// The pool that it belongs to.
     #[must_use]
     pub fn pool(&self) -> &Rc<Pool> {
-        self.guard.pool()
+        self.open.pool()
+    }
+}
+
+/// Counts as in use for as long as it lives: a request that has a connection of this pool, or waits for one.
+#[derive(Debug)]
+pub(crate) struct InUse(Rc<Pool>);
+
+impl InUse {
+    pub(crate) fn new(pool: &Rc<Pool>) -> Self {
+        pool.used(1);
+        Self(pool.clone())
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        self.0.used(-1);
     }
 }
 
 /// Counts a connection as open for as long as it lives, unless the pool goes on counting it.
 #[derive(Debug)]
-pub(crate) struct OpenGuard(Rc<Pool>, bool);
+pub(crate) struct OpenGuard {
+    in_use: InUse,
+    counted: bool,
+}
 
 impl OpenGuard {
-    pub(crate) fn new(pool: &Rc<Pool>) -> Self {
-        pool.stats().upstream_opened(pool.slot());
-        Self(pool.clone(), true)
+    /// Of a connection that was just opened.
+    pub(crate) fn new(in_use: InUse) -> Self {
+        in_use.0.stats().upstream_opened(in_use.0.slot());
+        Self { in_use, counted: true }
     }
 
     /// Takes over the count from the pool.
     pub(crate) fn resume(pool: &Rc<Pool>) -> Self {
-        Self(pool.clone(), true)
+        Self { in_use: InUse::new(pool), counted: true }
     }
 
-    /// Leaves the count to the pool.
+    /// Leaves the count to the pool, or to another worker.
     pub(crate) fn suspend(mut self) {
-        self.1 = false;
+        self.counted = false;
     }
 
     pub(crate) fn pool(&self) -> &Rc<Pool> {
-        &self.0
+        &self.in_use.0
     }
 }
 
 impl Drop for OpenGuard {
     fn drop(&mut self) {
-        if self.1 {
-            self.0.stats().upstream_closed(self.0.slot());
+        if self.counted {
+            self.pool().stats().upstream_closed(self.pool().slot());
         }
     }
 }
 
-/// Why no connection could be opened.
+/// Why there is no connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectError {
+    /// A cap is reached, and the queue is full.
+    QueueFull,
+    /// A cap is reached, and no connection came free in time.
+    QueueTimeout,
     /// The name does not resolve.
     Dns,
     /// The endpoint refused, or cannot be reached.
@@ -81,6 +109,8 @@ impl ConnectError {
     #[must_use]
     pub const fn reason(self) -> Reason {
         match self {
+            Self::QueueFull => Reason::ConnectionLimitReached,
+            Self::QueueTimeout => Reason::QueueTimeout,
             Self::Dns => Reason::DnsError,
             Self::Refused => Reason::ConnectionRefused,
         }

@@ -4,11 +4,39 @@
 //! balances survive a change of config for all that did not change.
 
 mod balance;
+mod breaker;
+mod budget;
+mod cap;
 mod connection;
+mod discover;
+pub mod health;
+mod known;
+mod members;
+mod message;
+mod news;
+mod outcome;
+pub mod outlier;
+mod peers;
 mod pool;
+mod pool_set;
+mod queue;
+mod state;
+mod sticky;
 mod table;
+mod waiting;
+mod warm;
+mod window;
 
-pub use balance::Balancer;
+pub use balance::{RoundRobin, Weighted, hash};
+pub use breaker::{BreakerPermit, BreakerState, CircuitOpen};
+pub use cap::{Permit, UnderWay};
 pub use connection::{ConnectError, Connection};
+pub use discover::{Discovery, Failure, Gone, LookupReport, Lookups, Source, Warn};
+pub use message::Message;
+pub use news::{Event, Notice};
+pub use outcome::Outcome;
+pub use peers::Post;
 pub use pool::Pool;
-pub use table::{Upstream, Upstreams};
+pub use state::{EndpointState, Shared, UpstreamState, Wellness};
+pub use sticky::StickyValue;
+pub use table::{Upstream, Upstreams, Wanted};

@@ -9,12 +9,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tollgate_net::{Address, Deadline, Stream, Timers};
+use tollgate_net::{Address, Deadline, Stream};
 use tollgate_observe::{Slot, WorkerStats};
-use tollgate_plan::Pool as Settings;
 
-use crate::connection::OpenGuard;
-use crate::{ConnectError, Connection};
+use crate::connection::{InUse, OpenGuard};
+use crate::message::HandOver;
+use crate::outlier::Traffic;
+use crate::pool_set::PoolSet;
+use crate::queue::{Grant, Queue};
+use crate::{ConnectError, Connection, EndpointState, Permit, UpstreamState};
+
+/// A connection that nobody needed for so long is surplus. Every so often half of a pool's surplus is closed: so a pool
+/// follows the need in steps, and a short lull costs it half at most.
+const NEED: Duration = Duration::from_secs(10);
 
 /// A worker's idle connections to one endpoint.
 ///
@@ -26,16 +33,23 @@ pub struct Pool {
     address: Address,
     /// The address as logs and `Host` have it.
     name: String,
-    settings: RefCell<Settings>,
+    set: Rc<PoolSet>,
     /// The newest last: it is used first, so that those beyond the need grow old and are closed.
     idle: RefCell<VecDeque<Idle>>,
     /// When the oldest has been idle for too long.
     oldest: Deadline,
     watcher: RefCell<Option<Waker>>,
-    slot: Slot,
-    /// Idle connections of the whole upstream, this endpoint's among them.
-    idle_in_upstream: Rc<Cell<usize>>,
-    stats: Arc<WorkerStats>,
+    /// The task that opens connections in advance.
+    pub(crate) warmer: RefCell<Option<Waker>>,
+    /// Requests that wait for a connection of this pool.
+    pub(crate) queue: Queue,
+    /// Requests that have a connection or wait for one: what balancing by least requests compares.
+    in_use: Cell<u32>,
+    /// The endpoint is no longer the upstream's: what comes back is closed.
+    retired: Cell<bool>,
+    state: Arc<EndpointState>,
+    /// What became of this worker's requests.
+    traffic: Arc<Traffic>,
 }
 
 #[derive(Debug)]
@@ -44,28 +58,29 @@ struct Idle {
     stream: Stream,
     opened: Instant,
     requests: u64,
+    // Below the stream: the socket is closed before its place is given back.
+    permit: Permit,
 }
 
 impl Pool {
-    pub(crate) fn new(
-        address: Address,
-        settings: Settings,
-        (slot, idle_in_upstream): (Slot, Rc<Cell<usize>>),
-        timers: &Timers,
-        stats: Arc<WorkerStats>,
-    ) -> Rc<Self> {
+    pub(crate) fn new(address: Address, set: Rc<PoolSet>) -> Rc<Self> {
+        let state = set.shared.endpoint(&address);
         let pool = Rc::new(Self {
             name: address.to_string(),
             address,
-            settings: RefCell::new(settings),
             idle: RefCell::new(VecDeque::new()),
-            oldest: timers.deadline(),
+            oldest: set.timers.deadline(),
             watcher: RefCell::new(None),
-            slot,
-            idle_in_upstream,
-            stats,
+            warmer: RefCell::new(None),
+            queue: Queue::default(),
+            in_use: Cell::new(0),
+            retired: Cell::new(false),
+            traffic: state.outlier.traffic(),
+            state,
+            set,
         });
         tollgate_net::spawn(watch(Rc::downgrade(&pool)));
+        tollgate_net::spawn(crate::warm::keep(Rc::downgrade(&pool)));
         pool
     }
 
@@ -78,25 +93,88 @@ impl Pool {
     /// The slot of the upstream in the counters.
     #[must_use]
     pub fn slot(&self) -> Slot {
-        self.slot
+        self.set.slot
+    }
+
+    /// What all workers know of the endpoint.
+    #[must_use]
+    pub fn state(&self) -> &Arc<EndpointState> {
+        &self.state
+    }
+
+    /// What all workers know of its upstream.
+    #[must_use]
+    pub fn upstream_state(&self) -> &Arc<UpstreamState> {
+        &self.set.shared
+    }
+
+    pub(crate) fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    pub(crate) fn set(&self) -> &Rc<PoolSet> {
+        &self.set
     }
 
     pub(crate) fn stats(&self) -> &WorkerStats {
-        &self.stats
+        &self.set.stats
     }
 
-    pub(crate) fn change(&self, settings: &Settings) {
-        if *self.settings.borrow() != *settings {
-            *self.settings.borrow_mut() = settings.clone();
-            // Those that the new settings would not have kept go at the watcher's next turn.
-            self.oldest.set(Instant::now(), Some(Duration::ZERO));
+    /// This worker's requests that have a connection or wait for one.
+    #[must_use]
+    pub fn in_use(&self) -> u32 {
+        self.in_use.get()
+    }
+
+    pub(crate) fn used(&self, change: i32) {
+        self.in_use.set(self.in_use.get().saturating_add_signed(change));
+    }
+
+    /// The endpoint is no longer the upstream's: idle connections are closed, and those in use when they end.
+    pub(crate) fn retire(&self) {
+        self.retired.set(true);
+        let idle = std::mem::take(&mut *self.idle.borrow_mut());
+        self.forget(idle.len());
+    }
+
+    /// The endpoint is the upstream's again.
+    pub(crate) fn unretire(&self) {
+        self.retired.set(false);
+        self.wake_warmer();
+    }
+
+    /// Those that the new settings would not have kept go at the watcher's next turn.
+    pub(crate) fn settings_changed(&self) {
+        self.oldest.set(tollgate_net::now(), Some(Duration::ZERO));
+        self.wake_warmer();
+    }
+
+    fn wake_warmer(&self) {
+        if let Some(warmer) = self.warmer.borrow().as_ref() {
+            warmer.wake_by_ref();
         }
     }
 
     /// The connection that was used last and on which nothing has happened since.
     pub fn take(self: &Rc<Self>, now: Instant) -> Option<Connection> {
-        let settings = self.settings.borrow();
+        self.take_idle(now).map(|connection| self.reuse(connection))
+    }
+
+    /// The next request takes it.
+    fn reuse(&self, mut connection: Connection) -> Connection {
+        connection.requests += 1;
+        connection.reused = true;
+        self.set.stats.upstream_reused(self.set.slot);
+        connection
+    }
+
+    /// As [`take`](Self::take), but not for a request.
+    pub(crate) fn take_idle(self: &Rc<Self>, now: Instant) -> Option<Connection> {
+        let settings = self.set.settings.borrow();
         let mut idle = self.idle.borrow_mut();
+        if idle.len() <= settings.warm as usize && settings.warm > 0 {
+            self.wake_warmer();
+        }
         while let Some(candidate) = idle.pop_back() {
             self.count_idle(-1);
             let fresh = settings
@@ -106,107 +184,181 @@ impl Pool {
                 settings.max_age.is_none_or(|bound| now.saturating_duration_since(candidate.opened) < bound);
             // Makes no system call: the poller has said whether anything happened.
             if fresh && young && candidate.stream.peek().is_none() {
-                self.stats.upstream_reused(self.slot);
-                let Idle { stream, opened, requests, .. } = candidate;
-                return Some(Connection {
-                    stream,
-                    opened,
-                    requests: requests + 1,
-                    guard: OpenGuard::resume(self),
-                });
+                let Idle { stream, opened, requests, permit, .. } = candidate;
+                let open = OpenGuard::resume(self);
+                return Some(Connection { stream, opened, requests, reused: true, open, permit });
             }
-            self.stats.upstream_closed(self.slot);
+            self.set.stats.upstream_closed(self.set.slot);
         }
         None
     }
 
     /// Keeps a connection whose last response has ended, if it may be used again.
     pub fn put(connection: Connection, now: Instant) {
-        let Connection { stream, opened, requests, guard } = connection;
-        let pool = guard.pool().clone();
-        let settings = pool.settings.borrow();
-        let spent = settings.max_requests.is_some_and(|bound| requests >= bound)
-            || settings.max_age.is_some_and(|bound| now.saturating_duration_since(opened) >= bound)
-            || settings.max_idle == 0;
-        let watcher = pool.watcher.borrow();
-        let Some(watcher) = watcher.as_ref().filter(|_| !spent) else { return };
-        if stream.poll_peek(&mut Context::from_waker(watcher)).is_ready() {
+        let pool = connection.pool().clone();
+        if pool.is_spent(&connection, now) {
             return;
         }
-        guard.suspend();
-        let mut idle = pool.idle.borrow_mut();
-        if idle.len() >= settings.max_idle as usize && idle.pop_front().is_some() {
-            pool.forget(1);
+        match pool.set.is_sought() {
+            false => pool.keep(connection, now),
+            true => pool.set.offer(&pool, connection, now),
         }
-        if idle.is_empty() {
-            pool.oldest.set(now, settings.idle_timeout);
-        }
-        idle.push_back(Idle { since: now, stream, opened, requests });
-        pool.count_idle(1);
     }
 
-    /// Opens a new connection.
+    fn is_spent(&self, connection: &Connection, now: Instant) -> bool {
+        let settings = self.set.settings.borrow();
+        settings.max_requests.is_some_and(|bound| connection.requests >= bound)
+            || settings.max_age.is_some_and(|bound| now.saturating_duration_since(connection.opened) >= bound)
+            || settings.max_idle == 0
+            || self.retired.get()
+    }
+
+    /// Makes it idle, unless something has happened on it.
+    pub(crate) fn keep(&self, connection: Connection, now: Instant) {
+        let watcher = self.watcher.borrow();
+        let Some(watcher) = watcher.as_ref() else { return };
+        if connection.stream.poll_peek(&mut Context::from_waker(watcher)).is_ready() {
+            return;
+        }
+        let Connection { stream, opened, requests, open, permit, .. } = connection;
+        open.suspend();
+        let settings = self.set.settings.borrow();
+        let mut idle = self.idle.borrow_mut();
+        if idle.len() >= settings.max_idle as usize && idle.pop_front().is_some() {
+            self.forget(1);
+        }
+        if idle.is_empty() {
+            self.oldest.set(now, Some(settings.idle_timeout.map_or(NEED, |bound| bound.min(NEED))));
+        }
+        idle.push_back(Idle { since: now, stream, opened, requests, permit });
+        self.count_idle(1);
+    }
+
+    pub(crate) fn has_idle(&self) -> bool {
+        !self.idle.borrow().is_empty()
+    }
+
+    /// Whether there are fewer idle connections than are to be kept ready.
+    pub(crate) fn is_cold(&self) -> bool {
+        !self.retired.get() && self.idle.borrow().len() < self.set.settings.borrow().warm as usize
+    }
+
+    /// Since when the oldest is idle.
+    pub(crate) fn oldest_since(&self) -> Option<Instant> {
+        self.idle.borrow().front().map(|oldest| oldest.since)
+    }
+
+    /// Closes the oldest. Its place, if there was one.
+    pub(crate) fn close_oldest(&self) -> Option<Permit> {
+        let Idle { stream, permit, .. } = self.idle.borrow_mut().pop_front()?;
+        self.forget(1);
+        drop(stream);
+        Some(permit)
+    }
+
+    /// A connection for a request that found none to [take](Self::take), or wants a new one: a new one, or where a cap
+    /// is in the way the first that comes free, here or at another worker.
     ///
     /// # Errors
-    /// When the endpoint cannot be reached. The wait has no bound of its own: the caller's deadline ends it.
+    /// When the endpoint cannot be reached, or a cap is in the way and the queue is full or the wait too long. The wait
+    /// for the endpoint has no bound of its own: the caller's deadline ends it.
     pub async fn connect(self: &Rc<Self>) -> Result<Connection, ConnectError> {
+        // Counted before it is open: an endpoint that lets connects hang is not one that has nothing to do.
+        let in_use = InUse::new(self);
+        loop {
+            let permit = match self.set.permit(self) {
+                Some(permit) => permit,
+                None => match self.set.join(self, tollgate_net::now())?.await? {
+                    Grant::Permit(permit) => permit,
+                    // Else something has happened on it meanwhile.
+                    Grant::Connection(free) if free.stream.peek().is_none() => return Ok(self.reuse(free)),
+                    Grant::Connection(_) => continue,
+                },
+            };
+            return self.open(in_use, permit).await;
+        }
+    }
+
+    /// Opens a connection. Its place is given back, should that fail or be given up.
+    pub(crate) async fn open(&self, in_use: InUse, permit: Permit) -> Result<Connection, ConnectError> {
         let stream = Stream::connect(&self.address).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound if matches!(self.address, Address::Name { .. }) => ConnectError::Dns,
             _ => ConnectError::Refused,
         })?;
-        Ok(Connection { stream, opened: Instant::now(), requests: 1, guard: OpenGuard::new(self) })
+        let (opened, open) = (tollgate_net::now(), OpenGuard::new(in_use));
+        Ok(Connection { stream, opened, requests: 1, reused: false, open, permit })
     }
 
-    /// Destroys every idle connection on which something happened, or that is too old.
+    /// Takes over a connection from another worker, unless something has happened on it.
+    pub(crate) fn adopt(self: &Rc<Self>, handed: HandOver) -> Option<Connection> {
+        // The other worker's poller may have been about to tell it.
+        if !handed.socket.is_quiet() {
+            return None;
+        }
+        let HandOver { socket, opened, requests, permit, .. } = handed;
+        let stream = socket.attach().ok()?;
+        Some(Connection { stream, opened, requests, reused: true, open: OpenGuard::resume(self), permit })
+    }
+
+    /// Destroys every idle connection on which something happened, that is too old, or that nobody needs.
     fn sweep(&self, cx: &mut Context<'_>) {
-        let (bound, most) = {
-            let settings = self.settings.borrow();
-            (settings.idle_timeout, settings.max_idle as usize)
-        };
         let mut idle = self.idle.borrow_mut();
         let before = idle.len();
         idle.retain(|candidate| candidate.stream.poll_peek(cx).is_pending());
         if self.oldest.poll_passed(cx).is_ready() {
-            let now = Instant::now();
-            let expired = |oldest: &Idle| {
-                bound.is_some_and(|bound| now.saturating_duration_since(oldest.since) >= bound)
-            };
-            while idle.len() > most || idle.front().is_some_and(expired) {
-                idle.pop_front();
-            }
-            let left = idle
-                .front()
-                .zip(bound)
-                .map(|(oldest, bound)| bound - now.saturating_duration_since(oldest.since));
-            self.oldest.set(now, left);
+            let now = tollgate_net::now();
+            let next = self.close_unneeded(&mut idle, now);
+            self.oldest.set(now, next);
             // Not passed any longer: this leaves the waker with the deadline.
             let _ = self.oldest.poll_passed(cx);
         }
         if idle.len() != before {
             self.forget(before - idle.len());
             idle.shrink_to(8);
+            if self.set.settings.borrow().warm > 0 {
+                self.wake_warmer();
+            }
         }
+    }
+
+    /// Closes those that are too old, and half of those that nobody has needed for a while. The time to look again.
+    fn close_unneeded(&self, idle: &mut VecDeque<Idle>, now: Instant) -> Option<Duration> {
+        let settings = self.set.settings.borrow();
+        let age = |idle: &Idle| now.saturating_duration_since(idle.since);
+        let expired = |oldest: &Idle| settings.idle_timeout.is_some_and(|bound| age(oldest) >= bound);
+        while idle.len() > settings.max_idle as usize || idle.front().is_some_and(expired) {
+            idle.pop_front();
+        }
+        // In order of age, since the newest is always used first.
+        let unneeded = idle.partition_point(|idle| age(idle) >= NEED);
+        // Rounded down: the last one goes by its timeout alone.
+        let surplus = (unneeded / 2).min(idle.len().saturating_sub(settings.warm as usize));
+        idle.drain(..surplus);
+        let oldest = age(idle.front()?);
+        let need = if oldest < NEED { NEED - oldest } else { NEED };
+        Some(settings.idle_timeout.map_or(need, |bound| (bound - oldest).min(need)))
     }
 
     /// So many idle connections were closed.
     fn forget(&self, connections: usize) {
         self.count_idle(-(connections as isize));
-        (0..connections).for_each(|_| self.stats.upstream_closed(self.slot));
+        (0..connections).for_each(|_| self.set.stats.upstream_closed(self.set.slot));
     }
 
     fn count_idle(&self, change: isize) {
-        let total = self.idle_in_upstream.get().saturating_add_signed(change);
-        self.idle_in_upstream.set(total);
-        self.stats.upstream_idle(self.slot, total);
+        let total = self.set.idle.get().saturating_add_signed(change);
+        self.set.idle.set(total);
+        self.set.stats.upstream_idle(self.set.slot, total);
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
         self.forget(self.idle.borrow().len());
-        if let Some(watcher) = self.watcher.borrow_mut().take() {
-            watcher.wake();
-        }
+        self.set.forget(&self.address);
+        // Their tasks see that it is gone.
+        let tasks = [self.watcher.take(), self.warmer.take()];
+        tasks.into_iter().flatten().for_each(Waker::wake);
     }
 }
 

@@ -209,12 +209,13 @@ fn path_of(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<PathMatch>> 
     reader.spanned(field, |text| pattern::regex(text, true).map(|_| PathMatch::Regex(text.to_owned())))
 }
 
-fn methods(reader: &mut Reader, field: Field<'_>) -> Vec<String> {
+pub(super) fn methods(reader: &mut Reader, field: Field<'_>) -> Vec<String> {
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
     let mut out: Vec<String> = Vec::new();
-    let items = reader.few(field.node, "`method`");
+    let what = format!("`{}`", field.key.name);
+    let items = reader.few(field.node, &what);
     if items.is_empty() {
-        reader.missing(field.node.at, "`method` is an empty list".to_owned(), &field.key.shape);
+        reader.missing(field.node.at, format!("{what} is an empty list"), &field.key.shape);
     }
     for item in items {
         let method = reader.parsed(item, "a method", one, |text| {

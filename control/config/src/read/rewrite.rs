@@ -81,7 +81,7 @@ fn regex(reader: &mut Reader, fields: &Fields<'_>) -> Option<Spanned<PathRewrite
 }
 
 /// `host` or `host:port`.
-fn authority(text: &str) -> Result<String, Fault> {
+pub(super) fn authority(text: &str) -> Result<String, Fault> {
     let (name, port) = match text.rsplit_once(':') {
         Some((name, port)) if !text.ends_with(']') => (name, Some(port)),
         _ => (text, None),

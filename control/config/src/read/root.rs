@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Reference, access_log, listen, route, settings, upstream};
+use super::{Reference, Wait, access_log, listen, route, settings, upstream};
 use crate::model::{At, Config};
 use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
@@ -32,6 +32,8 @@ pub(crate) struct Draft {
     pub routes: Option<At>,
     /// Names of upstreams in `to`.
     pub references: Vec<Reference>,
+    /// Times of single attempts.
+    pub waits: Vec<Wait>,
     /// Whether upstreams may be written where they could not be read, so that a name may be known after all.
     pub names_lost: bool,
     /// Whether something that was written is missing from the tree of a file.
@@ -101,6 +103,13 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         if let Some(field) = fields.get("errors") {
             config.errors = settings::errors(reader, field);
         }
+        if let Some(field) = fields.get("overload") {
+            config.overload = settings::overload(reader, field);
+        }
+        if let Some(field) = fields.get("zone") {
+            config.zone = reader.field(field, upstream::zone);
+        }
+        reader.switch(fields.get("watch"), &mut config.watch);
     } else {
         for entry in entries {
             let known = ROOT.keys.iter().any(|key| key.name == entry.key);

@@ -1,7 +1,9 @@
 //! `routes`.
 
-use super::{Reference, buffer, matching, redirect, respond, rewrite, upstream};
-use crate::model::{Action, Buffer, Match, PathMatch, PathRewrite, Rewrite, Route, RouteTimeouts, Spanned};
+use super::{Reference, buffer, matching, redirect, respond, rewrite, target, upstream};
+use crate::model::{
+    Action, Buffer, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, RouteTimeouts, Spanned,
+};
 use crate::problem::Problem;
 use crate::read::Draft;
 use crate::reader::{Field, Fields, Reader};
@@ -56,6 +58,14 @@ fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
         Some(field) => upgrade(reader, field),
         None => vec!["websocket".to_owned()],
     };
+    let retry = fields.get("retry").map(|field| upstream::retry(reader, field));
+    let per_try = retry.as_ref().and_then(|retry| retry.per_try);
+    draft.waits.extend(upstream::wait(&fields, per_try, timeouts.total));
+    let priority = match reader.word(fields.get("priority")) {
+        Some("low") => Priority::Low,
+        Some("high") => Priority::High,
+        _ => Priority::Normal,
+    };
     // Nothing in its place: an error was reported, and this route's match may still be compared with others'.
     let action =
         action(reader, &fields, &mut draft.references).unwrap_or_else(|| Action::Forward(Vec::new()));
@@ -80,13 +90,15 @@ fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
             body_limit,
             buffer: buffer.clone(),
             upgrade: upgrade.clone(),
+            retry: retry.clone(),
+            priority,
         });
     }
 }
 
 fn action(reader: &mut Reader, fields: &Fields<'_>, references: &mut Vec<Reference>) -> Option<Action> {
     if let Some(field) = fields.get("to") {
-        return upstream::targets(reader, field, references).map(Action::Forward);
+        return target::targets(reader, field, references).map(Action::Forward);
     }
     if let Some(field) = fields.get("redirect") {
         return redirect::redirect(reader, field).map(Action::Redirect);
@@ -116,7 +128,7 @@ fn prefix(reader: &mut Reader, path: &Spanned<PathRewrite>, matches: &[Match]) {
 
 /// What only a forwarding route uses.
 fn unused(reader: &mut Reader, fields: &Fields<'_>) {
-    for name in ["rewrite", "timeouts", "buffer", "upgrade"] {
+    for name in ["rewrite", "timeouts", "buffer", "retry", "upgrade"] {
         if let Some(field) = fields.get(name) {
             let problem = Problem::warning(field.at, format!("`{name}` does nothing here"));
             reader.problems.push(problem.help("it goes with `to`: this route answers by itself"));

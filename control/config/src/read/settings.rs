@@ -1,10 +1,14 @@
 //! The sections of the whole gateway that are little more than their table.
 
-use crate::model::{Cidr, EncodedSlash, ErrorBodies, Forwarded, Limits, Paths, RequestId, Timeouts, Workers};
+use crate::model::{
+    Cidr, EncodedSlash, ErrorBodies, Forwarded, Limits, Overload, Paths, RequestId, Timeouts, Workers,
+};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::{Fault, cidr, field as header, quantity, template};
-use crate::spec::{ERRORS, FORWARDED, LIMITS, PATHS, REQUEST_ID, Shape, TIMEOUTS};
+use crate::spec::{
+    ERRORS, FORWARDED, LIMITS, OVERLOAD, OVERLOAD_MEMORY_MIN, PATHS, REQUEST_ID, SIZE_MAX, Shape, TIMEOUTS,
+};
 use crate::tree::{Kind, Scalar, shown};
 
 pub(super) fn workers(reader: &mut Reader, field: Field<'_>) -> Option<Workers> {
@@ -103,7 +107,9 @@ pub(super) fn timeouts(reader: &mut Reader, field: Field<'_>) -> Timeouts {
     reader.duration_into(fields.get("response_body"), &mut out.response_body);
     reader.duration_into(fields.get("total"), &mut out.total);
     reader.duration_into(fields.get("upgraded"), &mut out.upgraded);
+    reader.duration_into(fields.get("drain_delay"), &mut out.drain_delay);
     reader.duration_into(fields.get("drain"), &mut out.drain);
+    reader.duration_into(fields.get("takeover"), &mut out.takeover);
     out
 }
 
@@ -133,5 +139,21 @@ pub(super) fn errors(reader: &mut Reader, field: Field<'_>) -> ErrorBodies {
                 .push(Problem::warning(field.node.at, message).help(format!("did you mean `{{{near}}}`?")));
         }
     }
+    out
+}
+
+pub(super) fn overload(reader: &mut Reader, field: Field<'_>) -> Overload {
+    let mut out = Overload::default();
+    let Some(fields) = reader.fields(field.node, &OVERLOAD) else { return out };
+    if let Some(field) = fields.get("memory") {
+        out.memory = reader
+            .field(field, |text| match text {
+                "auto" => Ok(None),
+                text => quantity::size(text, OVERLOAD_MEMORY_MIN, SIZE_MAX).map(Some),
+            })
+            .flatten();
+    }
+    reader.number_into(fields.get("files"), &mut out.files);
+    reader.number_into(fields.get("shed_from"), &mut out.shed_from);
     out
 }

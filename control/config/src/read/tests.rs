@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use crate::load::from_text;
-use crate::model::{Config, Pool};
+use crate::model::{Config, Discover, DnsRules, Hedge, Overload, Pool, Rules};
 use crate::parse::parse;
 use crate::spec::{
-    ACCESS_LOG, BUFFER_BOUNDS, FORWARDED, LIMITS, PATHS, POOL, REQUEST_ID, ROOT, Section, Shape, TIMEOUTS,
-    sections,
+    ACCESS_LOG, ADAPTIVE, BALANCE, BREAKER, BUFFER_BOUNDS, DISCOVER, ENDPOINT, FORWARDED, HEALTH, LIMITS,
+    OUTLIER, OVERLOAD, PATHS, POOL, QUEUE, REQUEST_ID, RETRY, ROOT, STICKY, Section, Shape, TIMEOUTS,
+    UPSTREAM, UPSTREAM_LIMITS, sections,
 };
 use crate::tree::{Kind, Node};
 
@@ -73,7 +74,7 @@ fn the_defaults_of_the_table_are_those_of_the_types() {
             text.push_str(&format!("{}: {default}\n", key.name));
         }
     }
-    for section in [&FORWARDED, &LIMITS, &TIMEOUTS, &PATHS] {
+    for section in [&FORWARDED, &LIMITS, &TIMEOUTS, &PATHS, &OVERLOAD] {
         text.push_str(&format!("{}: {}\n", section.name, defaults(section)));
     }
     text.push_str(&format!("upstreams: {{a: {{endpoints: 'a:80', pool: {}}}}}\n", defaults(&POOL)));
@@ -87,7 +88,55 @@ fn the_defaults_of_the_table_are_those_of_the_types() {
     assert_eq!(config.limits, default.limits);
     assert_eq!(config.timeouts, default.timeouts);
     assert_eq!(config.paths, default.paths);
+    assert_eq!(config.zone, default.zone);
+    assert_eq!(config.watch, default.watch);
+    assert_eq!(config.overload, Overload::default());
     assert_eq!(config.upstreams[0].pool, Pool::default());
+}
+
+/// One upstream with these keys.
+fn upstream(keys: &str) -> crate::Upstream {
+    read(&format!("listen: :80\nroutes: []\nupstreams: {{a: {{{keys}}}}}\n")).upstreams.remove(0)
+}
+
+#[test]
+fn the_defaults_of_an_upstream_are_those_of_the_types() {
+    let defaults_of = |section: &Section| format!("{}: {}", section.name, defaults(section));
+    let balance = defaults_of(&BALANCE).replace("choices: two, ", "");
+    let limits = format!("limits: {}", defaults(&UPSTREAM_LIMITS));
+    let rest = [&QUEUE, &RETRY, &OUTLIER].map(defaults_of).join(", ");
+    let long = upstream(&format!("endpoints: ['a:80', 'b:80'], {balance}, {limits}, {rest}"));
+    assert_eq!(long.rules, Rules::default());
+    assert_eq!(
+        upstream(&format!("endpoints: 'a:80', {}", defaults(&UPSTREAM)[1..].trim_end_matches('}'))).rules,
+        Rules::default()
+    );
+    let endpoint =
+        upstream(&format!("endpoints: {}", defaults(&ENDPOINT).replace('{', "{address: 'a:80', ")));
+    assert_eq!((endpoint.endpoints[0].weight, endpoint.endpoints[0].priority), (1, 0));
+}
+
+#[test]
+fn what_is_switched_on_has_the_defaults_of_its_mapping() {
+    let long = upstream(&format!(
+        "endpoints: ['a:80', 'b:80'], breaker: {}, adaptive: {}, health: {}, balance: {{sticky: {}}}",
+        defaults(&BREAKER).replace("slow: 100%, ", ""),
+        defaults(&ADAPTIVE),
+        defaults(&HEALTH).replace('{', "{http: /, "),
+        defaults(&STICKY),
+    ));
+    let short =
+        upstream("endpoints: ['a:80', 'b:80'], breaker: on, adaptive: on, health: /, balance: {sticky: on}");
+    assert_eq!(long.rules, short.rules);
+    let found = upstream(&format!("discover: {}", defaults(&DISCOVER).replace('{', "{dns: a, port: 80, ")));
+    let rules = DnsRules::default();
+    assert_eq!(
+        found.discover.map(|found| found.value),
+        Some(Discover::Dns { name: "a".into(), port: 80, rules })
+    );
+    let hedge = |text: &str| upstream(&format!("endpoints: ['a:80', 'b:80'], hedge: {text}")).rules.hedge;
+    assert_eq!(hedge("{after: 50ms}"), hedge("50ms"));
+    assert!(matches!(hedge("50ms"), Some(Hedge { .. })) && hedge("off").is_none());
 }
 
 #[test]

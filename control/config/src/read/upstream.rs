@@ -1,95 +1,27 @@
-//! `to`, `upstreams` and endpoints.
+//! `upstreams`: who they are. Each subject has a reader of its own.
 
-use super::{Reference, route};
-use crate::model::{
-    At, Endpoint, EndpointAddress, Pool, RouteTimeouts, Scheme, Spanned, Target, TargetKind, Upstream,
-};
+use super::route;
+use crate::model::{Pool, RouteTimeouts, Rules, Spanned, Upstream};
 use crate::problem::Problem;
 use crate::read::Draft;
-use crate::reader::{Field, Reader, one_or_many};
+use crate::reader::{Field, Fields, Reader, misspelt};
 use crate::scalar::address;
-use crate::spec::{ENDPOINT, ENDPOINT_SHAPE, POOL, Shape, TARGET, UPSTREAM};
+use crate::spec::{Shape, UPSTREAM};
 use crate::tree::{Kind, Node, shown};
 
-/// The `to` of a route.
-pub(super) fn targets(
-    reader: &mut Reader,
-    field: Field<'_>,
-    references: &mut Vec<Reference>,
-) -> Option<Vec<Target>> {
-    let items = one_or_many(field.node);
-    if items.is_empty() {
-        reader.missing(field.node.at, "`to` is an empty list".to_owned(), &field.key.shape);
-    }
-    let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
-    let targets: Vec<Target> =
-        items.iter().filter_map(|item| target(reader, item, one, references)).collect();
-    if targets.len() == items.len() {
-        weights(reader, field.node, targets.iter().map(|target| target.weight), "target");
-    }
-    Some(targets)
-}
+mod balance;
+mod capacity;
+mod conflicts;
+mod discover;
+mod endpoints;
+mod failure;
+mod health;
 
-fn target(
-    reader: &mut Reader,
-    node: &Node,
-    shape: &Shape,
-    references: &mut Vec<Reference>,
-) -> Option<Target> {
-    if !matches!(node.kind, Kind::Map(_)) {
-        let to = reader.parsed(node, "`to`", shape, address::target)?;
-        match &to {
-            TargetKind::Endpoint(endpoint) => built(reader, endpoint, node.at),
-            TargetKind::Upstream(name) => references.push(reference(name, node)),
-        }
-        return Some(Target { to, weight: 1, at: node.at });
-    }
-    let fields = reader.fields(node, &TARGET)?;
-    let mut weight = 1;
-    reader.number_into(fields.get("weight"), &mut weight);
-    if let Some(field) = fields.get("address") {
-        let endpoint = reader.field(field, address::endpoint)?;
-        built(reader, &endpoint, field.node.at);
-        return Some(Target { to: TargetKind::Endpoint(endpoint), weight, at: field.node.at });
-    }
-    let field = fields.get("upstream")?;
-    let name = reader.field(field, address::upstream)?;
-    references.push(reference(&name, field.node));
-    Some(Target { to: TargetKind::Upstream(name), weight, at: field.node.at })
-}
-
-fn reference(name: &str, node: &Node) -> Reference {
-    let written = node.scalar().and_then(|scalar| scalar.written.clone());
-    Reference { name: name.to_owned(), written, at: node.at }
-}
-
-/// Reports an endpoint that is written well and speaks what this gateway does not yet.
-fn built(reader: &mut Reader, endpoint: &EndpointAddress, at: At) {
-    let protocol = match endpoint.scheme {
-        Scheme::Http => return,
-        Scheme::Https => "TLS to an endpoint (`https://`)",
-        Scheme::H2c => "HTTP/2 to an endpoint (`h2c://`)",
-    };
-    let problem = Problem::error(at, format!("{protocol} is not built yet"));
-    reader.problems.push(problem.expected("`host:port`, `http://host:port` or `unix:/path`"));
-}
-
-fn weights(reader: &mut Reader, node: &Node, weights: impl Iterator<Item = u32>, noun: &str) {
-    let mut any = false;
-    let mut sum: u64 = 0;
-    for weight in weights {
-        any = true;
-        sum += u64::from(weight);
-    }
-    if any && sum == 0 {
-        let problem =
-            Problem::error(node.at, format!("every {noun} has the weight 0: none would take a request"));
-        reader.problems.push(problem.help("give one of them a weight of at least 1"));
-    }
-    if sum > u64::from(u32::MAX) {
-        reader.problems.push(Problem::error(node.at, "the weights add up to more than 4294967295"));
-    }
-}
+pub(crate) use conflicts::unplaced;
+pub(crate) use endpoints::endpoints;
+pub(super) use endpoints::{built, weights, zone};
+pub(crate) use failure::{Wait, too_long};
+pub(super) use failure::{retry, wait};
 
 /// The `upstreams` of a file.
 pub(super) fn upstreams(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) {
@@ -119,15 +51,27 @@ pub(super) fn upstreams(reader: &mut Reader, field: Field<'_>, draft: &mut Draft
         }
         draft.upstream_names.insert(entry.key.clone(), entry.at);
         let name = Spanned { value: entry.key.clone(), at: entry.at };
-        if let Some(upstream) = upstream(reader, name, &entry.value, field) {
+        if let Some(upstream) = upstream(reader, name, &entry.value, field, &mut draft.waits) {
             draft.config.upstreams.push(upstream);
         }
     }
 }
 
-fn upstream(reader: &mut Reader, name: Spanned<String>, node: &Node, field: Field<'_>) -> Option<Upstream> {
-    let mut out =
-        Upstream { name, endpoints: Vec::new(), timeouts: RouteTimeouts::default(), pool: Pool::default() };
+fn upstream(
+    reader: &mut Reader,
+    name: Spanned<String>,
+    node: &Node,
+    field: Field<'_>,
+    waits: &mut Vec<Wait>,
+) -> Option<Upstream> {
+    let mut out = Upstream {
+        name,
+        endpoints: Vec::new(),
+        discover: None,
+        timeouts: RouteTimeouts::default(),
+        pool: Pool::default(),
+        rules: Rules::default(),
+    };
     if node.is_null() {
         let inner = if let Shape::MapOf(inner) = field.key.shape { inner } else { &field.key.shape };
         reader.missing(
@@ -138,60 +82,72 @@ fn upstream(reader: &mut Reader, name: Spanned<String>, node: &Node, field: Fiel
         return None;
     }
     if !matches!(node.kind, Kind::Map(_)) {
-        out.endpoints = endpoints(reader, node);
+        out.endpoints = endpoints::endpoints(reader, node, true);
         return Some(out);
     }
+    let start = reader.problems.len();
     let fields = reader.fields(node, &UPSTREAM)?;
-    if let Some(field) = fields.get("endpoints") {
-        out.endpoints = endpoints(reader, field.node);
+    if let Some(field) = fields.get("discover") {
+        out.discover = discover::discover(reader, field);
+    }
+    match fields.get("endpoints") {
+        Some(field) => {
+            out.endpoints = endpoints::endpoints(reader, field.node, fields.get("discover").is_none());
+        }
+        None => no_endpoints(reader, node, &fields),
     }
     if let Some(field) = fields.get("timeouts") {
         out.timeouts = route::timeouts(reader, field);
     }
-    if let Some(field) = fields.get("pool")
-        && let Some(fields) = reader.fields(field.node, &POOL)
-    {
-        reader.number_into(fields.get("max_idle"), &mut out.pool.max_idle);
-        reader.duration_into(fields.get("idle_timeout"), &mut out.pool.idle_timeout);
-        reader.optional_into(fields.get("max_requests"), &mut out.pool.max_requests);
-        reader.duration_into(fields.get("max_age"), &mut out.pool.max_age);
+    if let Some(field) = fields.get("pool") {
+        out.pool = capacity::pool(reader, field);
     }
+    rules(reader, &fields, &mut out.rules);
+    // Of a value that was wrong it is not known what it goes with.
+    if !reader.erred_since(start) {
+        conflicts::of_upstream(reader, &fields, &out);
+    }
+    waits.extend(failure::wait(&fields, out.rules.retry.per_try, out.timeouts.total));
     Some(out)
 }
 
-fn endpoints(reader: &mut Reader, node: &Node) -> Vec<Endpoint> {
-    let items = one_or_many(node);
-    if items.is_empty() {
-        reader.missing(node.at, "an upstream without endpoints".to_owned(), &ENDPOINT_SHAPE);
+fn rules(reader: &mut Reader, fields: &Fields<'_>, out: &mut Rules) {
+    if let Some(field) = fields.get("balance") {
+        out.balance = balance::balance(reader, field);
     }
-    let endpoints: Vec<Endpoint> = items.iter().filter_map(|item| endpoint(reader, item)).collect();
-    if endpoints.len() == items.len() {
-        weights(reader, node, endpoints.iter().map(|endpoint| endpoint.weight), "endpoint");
+    if let Some(field) = fields.get("limits") {
+        out.caps = capacity::caps(reader, field);
     }
-    for (i, endpoint) in endpoints.iter().enumerate().take(1000) {
-        let same = |other: &&Endpoint| other.address.value == endpoint.address.value;
-        if let Some(twin) = endpoints[..i].iter().find(same) {
-            let problem = Problem::warning(endpoint.address.at, "this endpoint is listed twice");
-            reader.problems.push(
-                problem
-                    .help("give it a weight instead: `{address: ..., weight: 2}`")
-                    .see(twin.address.at, "first written here"),
-            );
-        }
+    if let Some(field) = fields.get("queue") {
+        out.queue = capacity::queue(reader, field);
     }
-    endpoints
+    if let Some(field) = fields.get("breaker") {
+        out.breaker = failure::breaker(reader, field);
+    }
+    if let Some(field) = fields.get("retry") {
+        out.retry = failure::retry(reader, field);
+    }
+    if let Some(field) = fields.get("hedge") {
+        out.hedge = failure::hedge(reader, field);
+    }
+    if let Some(field) = fields.get("health") {
+        out.health = health::health(reader, field);
+    }
+    if let Some(field) = fields.get("outlier") {
+        out.outlier = health::outlier(reader, field);
+    }
+    if let Some(field) = fields.get("adaptive") {
+        out.adaptive = capacity::adaptive(reader, field);
+    }
 }
 
-fn endpoint(reader: &mut Reader, node: &Node) -> Option<Endpoint> {
-    if !matches!(node.kind, Kind::Map(_)) {
-        let value = reader.parsed(node, "an endpoint", &ENDPOINT_SHAPE, address::endpoint)?;
-        built(reader, &value, node.at);
-        return Some(Endpoint { address: Spanned { value, at: node.at }, weight: 1 });
+/// An upstream has endpoints, unless it looks them up.
+fn no_endpoints(reader: &mut Reader, node: &Node, fields: &Fields<'_>) {
+    let Kind::Map(entries) = &node.kind else { return };
+    let given =
+        |name: &str| entries.iter().any(|entry| entry.key == name) || misspelt(entries, &UPSTREAM, name);
+    if !given("endpoints") && !given("discover") {
+        let Some(key) = fields.key("endpoints") else { return };
+        reader.missing(node.at, "an upstream has no `endpoints`".to_owned(), &key.shape);
     }
-    let fields = reader.fields(node, &ENDPOINT)?;
-    let mut weight = 1;
-    reader.number_into(fields.get("weight"), &mut weight);
-    let address = reader.spanned(fields.get("address")?, address::endpoint)?;
-    built(reader, &address.value, address.at);
-    Some(Endpoint { address, weight })
 }

@@ -33,8 +33,36 @@ pub(crate) fn size(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
     range(bytes, min, max)
 }
 
-/// `250ms`, `5s`, `1.5s`, `1m30s`, `1h`, `7d`.
+/// `250ms`, `5s`, `1.5s`, `1m30s`, `1h`, `7d`: how long something may take.
 pub(crate) fn duration(text: &str) -> Result<Duration, Fault> {
+    let total = nanos(text)?;
+    if total == 0 {
+        return Err(Fault::new("{} would end every wait at once").help(OFF));
+    }
+    if total > LONGEST {
+        return Err(Fault::new("{} is longer than a year").help(OFF));
+    }
+    whole(total)
+}
+
+/// A duration within bounds.
+pub(crate) fn time(text: &str, min: Duration, max: Duration) -> Result<Duration, Fault> {
+    let total = nanos(text)?;
+    if total < min.as_nanos() {
+        return Err(Fault::new("{} is too short"));
+    }
+    if total > max.as_nanos() {
+        return Err(Fault::new("{} is too long"));
+    }
+    whole(total)
+}
+
+fn whole(nanos: u128) -> Result<Duration, Fault> {
+    let no = |_| Fault::new("{} is not a duration");
+    Ok(Duration::new(u64::try_from(nanos / NANOS).map_err(no)?, u32::try_from(nanos % NANOS).map_err(no)?))
+}
+
+fn nanos(text: &str) -> Result<u128, Fault> {
     let no = || Fault::new("{} is not a duration");
     let mut total: u128 = 0;
     let mut rest = text;
@@ -53,13 +81,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, Fault> {
             "m" => 60 * NANOS,
             "h" => 3600 * NANOS,
             "d" => 24 * 3600 * NANOS,
-            "" if number == "0" => return Err(Fault::new("{} would end every wait at once").help(OFF)),
+            "" if number == "0" && tail.is_empty() && text == "0" => return Ok(0),
             "" if !number.is_empty() && tail.starts_with(' ') => {
                 return Err(no().help("number and unit are written together: `5s`"));
             }
             "" if !number.is_empty() && tail.is_empty() => {
                 return Err(Fault::new("{} has no unit").suggest(format!("write `{text}s` for seconds")));
             }
+            _ if number.is_empty() => return Err(no()),
             _ => return Err(no().help("the units are `ms`, `s`, `m`, `h` and `d`")),
         };
         if factor >= last {
@@ -69,15 +98,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, Fault> {
         total = total.saturating_add(scaled(number, factor).ok_or_else(no)?);
         rest = tail;
     }
-    if total == 0 {
-        return Err(Fault::new("{} would end every wait at once").help(OFF));
-    }
-    if total > LONGEST {
-        return Err(Fault::new("{} is longer than a year").help(OFF));
-    }
-    let seconds = u64::try_from(total / NANOS).map_err(|_| no())?;
-    let nanos = u32::try_from(total % NANOS).map_err(|_| no())?;
-    Ok(Duration::new(seconds, nanos))
+    Ok(total)
 }
 
 const OFF: &str = "write `off` to wait for ever";
@@ -93,6 +114,22 @@ pub(crate) fn count(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
         Ok(number) => range(number, min, max),
         Err(_) => Err(Fault::new("{} is out of range")),
     }
+}
+
+/// `20%` or `20`.
+pub(crate) fn percent(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    count(number, min, max).map_err(|fault| {
+        // Who thinks of a ratio writes `0.2`.
+        let share = number.parse::<f64>().ok().filter(|share| *share > 0.0 && *share < 1.0);
+        match share {
+            Some(share) if !text.ends_with('%') => Fault::new("{} is not a percentage")
+                .suggest(format!("write `{:.0}%` for that share", share * 100.0)),
+            Some(_) => Fault::new("{} is not a whole percentage"),
+            None if fault.message.contains("whole number") => Fault::new("{} is not a whole percentage"),
+            None => fault,
+        }
+    })
 }
 
 fn range(number: u128, min: u64, max: u64) -> Result<u64, Fault> {
@@ -185,6 +222,35 @@ mod tests {
         ] {
             assert_eq!(read(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn times_have_bounds() {
+        let read = |text| time(text, Duration::from_millis(10), Duration::from_secs(60));
+        assert_eq!(read("10ms"), Ok(Duration::from_millis(10)));
+        assert_eq!(read("1m"), Ok(Duration::from_secs(60)));
+        for (text, message) in [
+            ("0", "{} is too short"),
+            ("9.9ms", "{} is too short"),
+            ("61s", "{} is too long"),
+            ("400d", "{} is too long"),
+            ("off", "{} is not a duration"),
+            ("5", "{} has no unit"),
+        ] {
+            assert_eq!(read(text).unwrap_err().message, message, "{text}");
+        }
+    }
+
+    #[test]
+    fn percentages() {
+        for (text, number) in [("20%", 20), ("20", 20), ("20 %", 20), ("0%", 0), ("100%", 100)] {
+            assert_eq!(percent(text, 0, 100), Ok(number), "{text}");
+        }
+        for text in ["", "%", "-1%", "101%", "1.5%", "%5", "20%%", "x", "NaN", "inf"] {
+            assert!(percent(text, 0, 100).is_err(), "{text}");
+        }
+        let fault = percent("0.2", 0, 100).unwrap_err();
+        assert_eq!(fault.suggestion.as_deref(), Some("write `20%` for that share"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The keys of a route.
 
 use super::settings::{BODY, HEADER_NAME, SIZE_MAX};
-use super::{Choice, Key, Section, Shape, TARGET_SHAPE, Text};
+use super::{Choice, Key, RETRY, RETRY_ALSO, Section, Shape, TARGET_SHAPE, Text};
 
 static NAME: Text = Text {
     expected: "a name of letters, digits, `_`, `.`, `-`, `/` or blanks",
@@ -112,6 +112,19 @@ pub(crate) static ROUTE: Section = Section {
             Shape::Section(&BUFFER),
         )
         .also(&["buffering"]),
+        Key::new(
+            "retry",
+            "What is tried again, in place of what the upstream says.",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&RETRY)]),
+        )
+        .also(RETRY_ALSO),
+        Key::new(
+            "priority",
+            "How urgent its requests are: with too much to do, `low` is let go first and `high` last.",
+            Shape::Word(&["low", "normal", "high"]),
+        )
+        .or("normal")
+        .also(&["importance", "criticality"]),
         Key::new(
             "upgrade",
             "Protocols that may be asked for with `Upgrade`.",

@@ -1,11 +1,14 @@
 //! The keys of the whole gateway.
 
-use super::{Choice, Key, ROUTE, Section, Shape, Text, UPSTREAM_VALUE};
+use super::{Choice, Key, ROUTE, Section, Shape, Text, UPSTREAM_VALUE, ZONE};
 
 /// Head sizes beyond this are an attack or a mistake, and a receive buffer has to hold one.
 const HEAD_MAX: u64 = 1 << 20;
 /// No disk holds more; keeps sums of sizes far from overflow.
 pub(crate) const SIZE_MAX: u64 = 1 << 50;
+
+/// Less is a slip: a number that was meant in MiB.
+pub(crate) const OVERLOAD_MEMORY_MIN: u64 = 16 << 20;
 
 pub(crate) static ADDRESS: Text = Text {
     expected: "an IP address and a port such as `127.0.0.1:8080`, or `:8080` for all addresses",
@@ -90,6 +93,25 @@ pub(crate) static ROOT: Section = Section {
             .also(&["timeout"]),
         Key::new("paths", "What the ambiguous bytes of a path mean.", Shape::Section(&PATHS)),
         Key::new("errors", "Bodies of the gateway's own error answers.", Shape::Section(&ERRORS)),
+        Key::new(
+            "overload",
+            "What of the process's own means is guarded: past a bound new work is shed before old work breaks.",
+            Shape::Section(&OVERLOAD),
+        )
+        .also(&["overload_manager", "shedding", "guards"]),
+        Key::new(
+            "zone",
+            "The zone that this gateway is in; endpoints of the same zone are preferred.",
+            Shape::Text(&ZONE),
+        )
+        .also(&["locality", "region", "az", "availability_zone"]),
+        Key::new(
+            "watch",
+            "Whether the files are watched, and loaded anew when one changes.",
+            Shape::Switch,
+        )
+        .or("off")
+        .also(&["reload", "auto_reload", "hot_reload"]),
         Key::new(
             "include",
             "Other files whose routes and upstreams are added.",
@@ -262,7 +284,15 @@ pub(crate) static TIMEOUTS: Section = Section {
         )
         .or("1h")
         .also(&["websocket", "tunnel"]),
+        Key::new(
+            "drain_delay",
+            "From SIGTERM, when readiness ends, until the listening sockets close.",
+            Shape::Duration,
+        )
+        .or("off"),
         Key::new("drain", "Requests in flight at SIGTERM.", Shape::Duration).or("30s"),
+        Key::new("takeover", "A new process, at an upgrade, until its workers run.", Shape::Duration)
+            .or("30s"),
     ],
 };
 
@@ -291,5 +321,38 @@ pub(crate) static ERRORS: Section = Section {
         Key::new("json", "For clients that accept JSON.", Shape::Text(&BODY)),
         Key::new("html", "For clients that accept HTML.", Shape::Text(&BODY)),
         Key::new("text", "For all others.", Shape::Text(&BODY)),
+    ],
+};
+
+pub(crate) static OVERLOAD: Section = Section {
+    name: "overload",
+    noun: "`overload`",
+    doc: "What of the process's own means is guarded. Past a bound new work is shed before old work breaks.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "memory",
+            "Bytes of resident memory. `auto`: 90 % of the control group's limit, if there is one.",
+            Shape::AnyOf(&[
+                Shape::Word(&["auto"]),
+                Shape::Size { min: OVERLOAD_MEMORY_MIN, max: SIZE_MAX, off: false },
+            ]),
+        )
+        .or("auto")
+        .also(&["max_memory", "max_heap_size_bytes", "rss"]),
+        Key::new(
+            "files",
+            "Percentage of the process's file descriptors from which on no new client connection is taken in.",
+            Shape::Percent { min: 1, max: 100, off: false },
+        )
+        .or("95%")
+        .also(&["file_descriptors", "fds", "descriptors", "open_files"]),
+        Key::new(
+            "shed_from",
+            "Percentage of a bound from which on requests of low priority are shed.",
+            Shape::Percent { min: 1, max: 100, off: false },
+        )
+        .or("90%")
+        .also(&["shed", "shed_at", "threshold"]),
     ],
 };

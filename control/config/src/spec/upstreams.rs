@@ -2,6 +2,18 @@
 
 use super::{Choice, EXCHANGE_TIMEOUTS, Key, Section, Shape, Text};
 
+mod balance;
+mod capacity;
+mod discover;
+mod failure;
+mod health;
+
+pub(crate) use balance::*;
+pub(crate) use capacity::*;
+pub(crate) use discover::*;
+pub(crate) use failure::*;
+pub(crate) use health::*;
+
 static ENDPOINT_TEXT: Text = Text {
     expected: "an endpoint such as `10.0.0.1:8080`, `api.internal:80` or `unix:/run/app.sock`",
     pattern: Some(r"^[^\s]*[:][^\s]*$"),
@@ -15,6 +27,13 @@ static TARGET_TEXT: Text = Text {
 static UPSTREAM_NAME: Text = Text {
     expected: "the name of an entry under `upstreams`",
     pattern: Some(r"^[A-Za-z0-9_.-]+$"),
+    loose: false,
+};
+
+/// Of an endpoint and of the gateway.
+pub(crate) static ZONE: Text = Text {
+    expected: "the name of a zone such as `eu-west-1a`",
+    pattern: Some(r"^[A-Za-z0-9_.:/-]+$"),
     loose: false,
 };
 
@@ -50,6 +69,19 @@ pub(crate) static ENDPOINT: Section = Section {
             .required()
             .also(&["endpoint", "host", "url", "to"]),
         Key::new("weight", "Share of the requests; 0 takes none.", WEIGHT).or("1"),
+        Key::new(
+            "priority",
+            "0 is used first; a higher one when too few of the lower ones are healthy.",
+            Shape::Count { min: 0, max: 255, off: false },
+        )
+        .or("0")
+        .also(&["backup", "failover", "tier"]),
+        Key::new(
+            "zone",
+            "The zone that it is in; those in the gateway's own `zone` are preferred.",
+            Shape::Text(&ZONE),
+        )
+        .also(&["locality", "az", "availability_zone", "region"]),
     ],
 };
 
@@ -59,9 +91,118 @@ pub(crate) static UPSTREAM: Section = Section {
     doc: "Endpoints under a name. The endpoints alone are its short form.",
     choice: Choice::Free,
     keys: &[
-        Key::new("endpoints", "Its endpoints: one or a list.", Shape::OneOrMany(&ENDPOINT_SHAPE))
-            .required()
-            .also(&["endpoint", "servers", "server", "nodes", "targets", "address", "addresses", "to"]),
+        Key::new(
+            "endpoints",
+            "Its endpoints: one or a list. Required, unless some are discovered.",
+            Shape::OneOrMany(&ENDPOINT_SHAPE),
+        )
+        .also(&["endpoint", "servers", "server", "nodes", "targets", "address", "addresses", "to"]),
+        Key::new(
+            "discover",
+            "Where further endpoints are looked up, again and again.",
+            Shape::AnyOf(&[Shape::Text(&DISCOVER_TEXT), Shape::Section(&DISCOVER)]),
+        )
+        .also(&["discovery", "service_discovery", "resolve", "resolver", "dns", "srv", "file"]),
+        Key::new(
+            "balance",
+            "Which endpoint takes a request.",
+            Shape::AnyOf(&[Shape::Word(POLICIES), Shape::Section(&BALANCE)]),
+        )
+        .or("round_robin")
+        .also(&[
+            "lb",
+            "lb_policy",
+            "balancing",
+            "balancer",
+            "load_balancing",
+            "load_balancer",
+            "loadbalancer",
+            "algorithm",
+            "strategy",
+            "policy",
+            "sticky",
+            "hash",
+            "least_conn",
+            "ip_hash",
+            "slow_start",
+        ]),
+        Key::new("limits", "What is never exceeded, over all workers.", Shape::Section(&UPSTREAM_LIMITS))
+            .also(&[
+                "limit",
+                "caps",
+                "circuit_breakers",
+                "thresholds",
+                "max_conns",
+                "max_connections",
+                "maxconn",
+                "max_requests",
+                "max_retries",
+            ]),
+        Key::new(
+            "queue",
+            "Where requests wait that a limit of connections holds back.",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&QUEUE)]),
+        )
+        .or("on")
+        .also(&["pending", "backlog", "max_pending_requests"]),
+        Key::new(
+            "breaker",
+            "When no requests are sent for a while, because too many failed or were slow.",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&BREAKER)]),
+        )
+        .or("off")
+        .also(&["circuit_breaker", "circuitbreaker", "circuitBreaker"]),
+        Key::new(
+            "retry",
+            "Which requests are tried again.",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&RETRY)]),
+        )
+        .or("on")
+        .also(RETRY_ALSO),
+        Key::new(
+            "hedge",
+            "A second attempt beside a slow first one: after which time.",
+            Shape::AnyOf(&[HEDGE_AFTER, Shape::Off, Shape::Section(&HEDGE)]),
+        )
+        .or("off")
+        .also(&["hedging", "hedge_policy", "speculative"]),
+        Key::new(
+            "health",
+            "Probes of every endpoint: a path, `tcp`, or a mapping.",
+            Shape::AnyOf(&[
+                Shape::Off,
+                Shape::Text(&PROBE_PATH),
+                Shape::Word(&["tcp"]),
+                Shape::Section(&HEALTH),
+            ]),
+        )
+        .or("off")
+        .also(&[
+            "health_check",
+            "health_checks",
+            "healthcheck",
+            "healthchecks",
+            "healthCheck",
+            "probe",
+            "probes",
+            "check",
+            "checks",
+            "active",
+        ]),
+        Key::new(
+            "outlier",
+            "Ejection of endpoints by what traffic tells of them.",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&OUTLIER)]),
+        )
+        .or("on")
+        .also(&["outlier_detection", "outliers", "passive", "ejection", "max_fails", "fail_timeout"]),
+        Key::new(
+            "adaptive",
+            "A limit of concurrent requests that finds its own height.",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&ADAPTIVE)]),
+        )
+        .or("off")
+        .also(&["adaptive_concurrency", "concurrency"]),
         Key::new(
             "timeouts",
             "Timeouts that differ from the gateway's; a route's win.",
@@ -93,5 +234,12 @@ pub(crate) static POOL: Section = Section {
         )
         .or("off"),
         Key::new("max_age", "Age at which a connection is no longer used again.", Shape::Duration).or("off"),
+        Key::new(
+            "warm",
+            "Connections that each worker keeps ready to each endpoint before they are asked for.",
+            Shape::Count { min: 0, max: 1000, off: false },
+        )
+        .or("0")
+        .also(&["min_idle", "preconnect", "warmup", "warm_up"]),
     ],
 };

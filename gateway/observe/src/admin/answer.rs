@@ -1,6 +1,7 @@
 //! What each path of the admin listener answers.
 
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -10,9 +11,11 @@ use serde_json::json;
 
 use super::AdminState;
 use super::accept::prefers;
+use super::upstreams;
 use crate::Exposition;
 
 const TEXT: &str = "text/plain; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 
 const INDEX: &str = "\
@@ -20,6 +23,8 @@ Tollgate, admin listener
 
 /metrics   metrics, as Prometheus text or OpenMetrics
 /cost      CPU time a request and the headroom left (JSON; text with Accept: text/plain)
+/status    the configuration in force, the last reload and upgrade (JSON)
+/upstreams every endpoint: its health, ejections, connections, requests (JSON; text or HTML by Accept)
 /healthz   200 while the process lives
 /readyz    200 when new traffic may come, else 503
 ";
@@ -41,12 +46,27 @@ pub(super) fn answer<B>(request: &Request<B>, state: &AdminState) -> Response<Fu
                 false => respond(StatusCode::OK, JSON, reading.json()),
             }
         }
+        "/status" => respond(StatusCode::OK, JSON, state.registry.status().json()),
+        "/upstreams" => upstreams(accept, state),
         "/healthz" => respond(StatusCode::OK, TEXT, "ok\n"),
         "/readyz" => match state.ready.load(Ordering::Relaxed) {
             true => respond(StatusCode::OK, TEXT, "ready\n"),
             false => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not ready\n"),
         },
         _ => problem(StatusCode::NOT_FOUND, "not_found", "GET / lists what there is"),
+    }
+}
+
+fn upstreams(accept: &str, state: &AdminState) -> Response<Full<Bytes>> {
+    let all = state.registry.upstreams();
+    match (prefers(accept, "text/html", JSON), prefers(accept, "text/plain", JSON)) {
+        // A browser names HTML, and anything else only at a lower weight.
+        (true, false) => respond(StatusCode::OK, HTML, upstreams::html(&all)),
+        (true, true) if prefers(accept, "text/html", "text/plain") => {
+            respond(StatusCode::OK, HTML, upstreams::html(&all))
+        }
+        (_, true) => respond(StatusCode::OK, TEXT, upstreams::text(&all)),
+        (false, false) => respond(StatusCode::OK, JSON, upstreams::json(&all, SystemTime::now())),
     }
 }
 

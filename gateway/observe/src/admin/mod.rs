@@ -1,9 +1,10 @@
-//! The admin listener's HTTP server: metrics, cost, health.
+//! The admin listener's HTTP server: metrics, cost, upstreams, health.
 //!
 //! It runs on the control thread and never touches a worker: what it shows, it reads from the [`Registry`].
 
 mod accept;
 mod answer;
+mod upstreams;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -105,6 +106,7 @@ mod tests {
 
     use super::*;
     use crate::CostMeter;
+    use crate::upstreams::sample::{Fixed, shop};
 
     struct Server {
         address: SocketAddr,
@@ -184,6 +186,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn upstreams_in_three_formats() {
+        let server = plain().await;
+        let (head, body) = server.get("/upstreams", "*/*").await;
+        assert!(head.contains("content-type: application/json"), "{head}");
+        assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["upstreams"], serde_json::json!([]));
+        server.state.registry.watch_upstreams(Arc::new(Fixed(vec![shop()])));
+        let (_, body) = server.get("/upstreams", "application/json").await;
+        assert_eq!(serde_json::from_str::<Value>(&body).unwrap()["upstreams"][0]["name"], "shop");
+        let (head, body) = server.get("/upstreams", "text/plain").await;
+        assert!(head.contains("content-type: text/plain") && body.starts_with("shop\n"), "{head}{body}");
+        let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+        for accept in [browser, "text/html, text/plain;q=0.5"] {
+            let (head, body) = server.get("/upstreams", accept).await;
+            assert!(head.contains("content-type: text/html") && body.contains("<h2>shop</h2>"), "{head}");
+        }
+    }
+
+    #[tokio::test]
     async fn health_and_readiness() {
         let server = plain().await;
         assert!(server.get("/healthz", "*/*").await.0.starts_with("HTTP/1.1 200"));
@@ -197,7 +217,11 @@ mod tests {
         let server = plain().await;
         let (head, body) = server.get("/", "*/*").await;
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-        assert!(["/metrics", "/cost", "/healthz", "/readyz"].iter().all(|path| body.contains(path)));
+        assert!(
+            ["/metrics", "/cost", "/status", "/upstreams", "/healthz", "/readyz"]
+                .iter()
+                .all(|path| body.contains(path))
+        );
         let (head, body) = server.get("/nothing", "*/*").await;
         assert!(head.starts_with("HTTP/1.1 404"), "{head}");
         let value: Value = serde_json::from_str(&body).unwrap();

@@ -8,10 +8,13 @@ use prometheus_client::encoding::{
 };
 use prometheus_client::metrics::MetricType;
 
+use super::endpoints::EndpointsSnapshot;
 use super::histogram::HistogramSnapshot;
 use super::process::Process;
+use super::queueing;
+use super::resilience;
 use super::snapshot::Snapshot;
-use crate::Reason;
+use crate::{EndpointState, Reason};
 
 /// The two formats of a scrape. They differ in how counters are declared, and in the end mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +63,11 @@ impl Collector for Scrape {
         self.requests(&mut page)?;
         self.clients(&mut page)?;
         self.upstreams(&mut page)?;
+        queueing::encode(&self.snapshot.upstreams, &mut page)?;
+        self.endpoints(&mut page)?;
+        resilience::encode(&self.snapshot.upstreams, &mut page)?;
         self.toll(&mut page)?;
+        self.config(&mut page)?;
         self.process(&mut page)
     }
 }
@@ -124,7 +131,7 @@ impl Scrape {
         let mut family =
             page.gauge("tollgate_upstream_connections", "Open connections to upstreams, by state.")?;
         for upstream in upstreams {
-            family.add(&[("upstream", &*upstream.name), ("state", "active")], upstream.active)?;
+            family.add(&[("upstream", &*upstream.name), ("state", "active")], upstream.active())?;
             family.add(&[("upstream", &*upstream.name), ("state", "idle")], upstream.idle)?;
         }
         let mut family =
@@ -157,6 +164,68 @@ impl Scrape {
         Ok(())
     }
 
+    fn endpoints(&self, page: &mut Page<'_>) -> fmt::Result {
+        let EndpointsSnapshot { upstreams, up } = &self.snapshot.endpoints;
+        let mut family = page.gauge("tollgate_upstream_endpoints", "Endpoints of upstreams, by state.")?;
+        for upstream in upstreams {
+            for (state, count) in EndpointState::ALL.iter().zip(upstream.states) {
+                family.add(&[("upstream", &*upstream.name), ("state", state.as_str())], count)?;
+            }
+        }
+        let mut family = page.gauge("tollgate_endpoint_up", "Whether an endpoint takes requests.")?;
+        for (upstream, endpoint, up) in up {
+            family.add(&[("upstream", &**upstream), ("endpoint", endpoint)], u64::from(*up))?;
+        }
+        let mut family = page.counter("tollgate_upstream_probes_total", "Probes, by what they came to.")?;
+        for upstream in upstreams {
+            for (result, count) in &upstream.probes {
+                family.add(&[("upstream", &*upstream.name), ("result", result)], *count)?;
+            }
+        }
+        let mut family =
+            page.counter("tollgate_upstream_ejections_total", "Endpoints taken out for failing, by cause.")?;
+        for upstream in upstreams {
+            for (cause, count) in &upstream.ejections {
+                family.add(&[("upstream", &*upstream.name), ("cause", cause)], *count)?;
+            }
+        }
+        let mut family = page.counter(
+            "tollgate_upstream_ejections_refused_total",
+            "Ejections that would have left too few endpoints.",
+        )?;
+        for upstream in upstreams {
+            family.add(&[("upstream", &*upstream.name)], upstream.refused)?;
+        }
+        self.lookups(page)
+    }
+
+    fn lookups(&self, page: &mut Page<'_>) -> fmt::Result {
+        let upstreams = &self.snapshot.endpoints.upstreams;
+        let all = || {
+            upstreams.iter().filter_map(|upstream| Some(([("upstream", &*upstream.name)], upstream.lookups?)))
+        };
+        let mut family =
+            page.counter("tollgate_upstream_lookups_total", "Look-ups of endpoints, by DNS or in a file.")?;
+        for (label, counts) in all() {
+            family.add(&label, counts.count)?;
+        }
+        let mut family =
+            page.counter("tollgate_upstream_lookup_failures_total", "Look-ups that gave no endpoints.")?;
+        for (label, counts) in all() {
+            family.add(&label, counts.failures)?;
+        }
+        let mut family = page.gauge(
+            "tollgate_upstream_lookup_age_seconds",
+            "Time since endpoints were last looked up with success.",
+        )?;
+        for (label, counts) in all() {
+            if let Some(age) = counts.age {
+                family.add(&label, age.as_secs_f64())?;
+            }
+        }
+        Ok(())
+    }
+
     fn toll(&self, page: &mut Page<'_>) -> fmt::Result {
         let sum = &self.snapshot;
         page.counter("tollgate_access_log_lines_total", "Access log lines written.")?.set(sum.log_lines)?;
@@ -183,6 +252,22 @@ impl Scrape {
         Ok(())
     }
 
+    fn config(&self, page: &mut Page<'_>) -> fmt::Result {
+        let status = &self.snapshot.status;
+        page.gauge(
+            "tollgate_config_generation",
+            "The number of the configuration that every worker runs; 1 at the start.",
+        )?
+        .set(status.generation)?;
+        page.gauge("tollgate_config_last_reload_successful", "Whether the last reload took effect.")?
+            .set(u64::from(status.reloaded_well()))?;
+        page.gauge(
+            "tollgate_config_last_reload_success_timestamp_seconds",
+            "When the configuration that is in force came into force.",
+        )?
+        .set(crate::status::seconds(status.in_force_since))
+    }
+
     fn process(&self, page: &mut Page<'_>) -> fmt::Result {
         page.counter("process_cpu_seconds_total", "User and system CPU time of the process.")?
             .set(self.process.cpu.as_secs_f64())?;
@@ -200,7 +285,7 @@ impl Scrape {
 }
 
 /// Declares families as the format wants them.
-struct Page<'a> {
+pub(super) struct Page<'a> {
     encoder: DescriptorEncoder<'a>,
     format: Exposition,
 }
@@ -208,7 +293,7 @@ struct Page<'a> {
 impl Page<'_> {
     /// `name` ends in `_total`. OpenMetrics leaves that out of the declaration and adds it to each sample; the
     /// older format knows the counter by its whole name, which the encoder writes for a gauge only.
-    fn counter(&mut self, name: &'static str, help: &str) -> Result<Family<'_>, fmt::Error> {
+    pub(super) fn counter(&mut self, name: &'static str, help: &str) -> Result<Family<'_>, fmt::Error> {
         debug_assert!(name.ends_with("_total"), "{name}");
         let (name, suffixed) = match self.format {
             Exposition::OpenMetrics => (name.trim_end_matches("_total"), true),
@@ -218,7 +303,7 @@ impl Page<'_> {
         Ok(Family { encoder, suffixed })
     }
 
-    fn gauge(&mut self, name: &'static str, help: &str) -> Result<Family<'_>, fmt::Error> {
+    pub(super) fn gauge(&mut self, name: &'static str, help: &str) -> Result<Family<'_>, fmt::Error> {
         let encoder = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         Ok(Family { encoder, suffixed: false })
     }
@@ -229,7 +314,7 @@ impl Page<'_> {
 }
 
 /// The samples of a counter or gauge.
-struct Family<'a> {
+pub(super) struct Family<'a> {
     encoder: MetricEncoder<'a>,
     suffixed: bool,
 }
@@ -240,7 +325,7 @@ impl Family<'_> {
         write(&mut self.encoder, self.suffixed, &value)
     }
 
-    fn add<const N: usize, V: EncodeCounterValue + EncodeGaugeValue>(
+    pub(super) fn add<const N: usize, V: EncodeCounterValue + EncodeGaugeValue>(
         &mut self,
         labels: &[(&str, &str); N],
         value: V,
@@ -278,6 +363,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use crate::record::sample;
+    use crate::upstreams::sample::{Fixed, shop};
     use crate::{Exposition, Reason, Registry, Tally};
 
     fn busy() -> std::sync::Arc<Registry> {
@@ -290,6 +376,27 @@ mod tests {
         worker.request_started();
         worker.record(&Tally { route_slot, upstream_slot, ..sample::tally() });
         registry
+    }
+
+    #[test]
+    fn the_state_of_endpoints() {
+        let registry = busy();
+        registry.watch_upstreams(std::sync::Arc::new(Fixed(vec![shop()])));
+        let text = registry.render_as(Exposition::Text);
+        for line in [
+            "tollgate_upstream_endpoints{upstream=\"shop\",state=\"available\"} 1",
+            "tollgate_upstream_endpoints{upstream=\"shop\",state=\"ejected\"} 1",
+            "tollgate_endpoint_up{upstream=\"shop\",endpoint=\"10.0.0.1:8080\"} 1",
+            "tollgate_endpoint_up{upstream=\"shop\",endpoint=\"10.0.0.2:8080\"} 0",
+            "tollgate_upstream_probes_total{upstream=\"shop\",result=\"connection_refused\"} 18",
+            "tollgate_upstream_ejections_total{upstream=\"shop\",cause=\"consecutive_5xx\"} 3",
+            "tollgate_upstream_ejections_refused_total{upstream=\"shop\"} 2",
+            "tollgate_upstream_lookups_total{upstream=\"shop\"} 90",
+            "tollgate_upstream_lookup_failures_total{upstream=\"shop\"} 4",
+            "tollgate_upstream_lookup_age_seconds{upstream=\"shop\"} 15.0",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} in {text}");
+        }
     }
 
     fn declared(text: &str) -> BTreeSet<&str> {

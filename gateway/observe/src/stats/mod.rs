@@ -1,17 +1,23 @@
 //! What is counted, where, and how it is shown.
 
 mod counter;
+mod endpoints;
 mod exposition;
 mod histogram;
 mod process;
+mod queueing;
 mod registry;
+mod resilience;
 mod slots;
 mod snapshot;
 mod worker;
 
+pub use endpoints::{EndpointsSnapshot, LookupCounts, UpstreamEndpoints};
 pub use exposition::Exposition;
 pub use histogram::{BUCKETS, HistogramSnapshot};
+pub use queueing::QueueingSnapshot;
 pub use registry::Registry;
+pub use resilience::{BreakerTurn, ResilienceSnapshot};
 pub use slots::Slot;
 pub use snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
 pub use worker::WorkerStats;

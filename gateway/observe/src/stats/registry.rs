@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::endpoints::EndpointsSnapshot;
 use super::exposition::{self, Exposition};
 use super::slots::{Slot, Slots};
 use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
 use super::worker::WorkerStats;
 use crate::log::LogCounts;
-use crate::{AccessLog, CostReading, Reason};
+use crate::{AccessLog, CostReading, Reason, Status, UpstreamSource, UpstreamStatus};
 
 /// Process-wide: hands out label slots, owns the workers' blocks of counts, adds them up.
 ///
@@ -21,7 +22,10 @@ pub struct Registry {
     upstreams: Slots,
     workers: Mutex<Vec<Arc<WorkerStats>>>,
     cost: Mutex<CostReading>,
-    log: OnceLock<Arc<LogCounts>>,
+    status: Mutex<Status>,
+    /// Of every log that there was: what they counted goes on.
+    logs: Mutex<Vec<Arc<LogCounts>>>,
+    source: OnceLock<Arc<dyn UpstreamSource>>,
 }
 
 impl Registry {
@@ -34,7 +38,9 @@ impl Registry {
             upstreams: Slots::new(),
             workers: Mutex::default(),
             cost: Mutex::default(),
-            log: OnceLock::new(),
+            status: Mutex::default(),
+            logs: Mutex::default(),
+            source: OnceLock::new(),
         })
     }
 
@@ -65,9 +71,20 @@ impl Registry {
         stats
     }
 
-    /// Shows the log's line counts among the metrics. Only the first log is taken.
+    /// Shows the log's line counts among the metrics, added to those of the logs before it.
     pub fn watch_log(&self, log: &AccessLog) {
-        let _ = self.log.set(log.counts());
+        lock(&self.logs).push(log.counts());
+    }
+
+    /// Shows the state of upstreams among the metrics and on the admin listener. Only the first source is taken.
+    pub fn watch_upstreams(&self, source: Arc<dyn UpstreamSource>) {
+        let _ = self.source.set(source);
+    }
+
+    /// The state of every upstream now.
+    #[must_use]
+    pub fn upstreams(&self) -> Vec<UpstreamStatus> {
+        self.source.get().map_or_else(Vec::new, |source| source.upstreams())
     }
 
     /// Publishes what the cost meter reads, for [`snapshot`](Self::snapshot) and the admin listener.
@@ -79,6 +96,17 @@ impl Registry {
     #[must_use]
     pub fn cost(&self) -> CostReading {
         lock(&self.cost).clone()
+    }
+
+    /// Changes what the admin listener says of the process.
+    pub fn update_status(&self, change: impl FnOnce(&mut Status)) {
+        change(&mut lock(&self.status));
+    }
+
+    /// What the process is and runs.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        lock(&self.status).clone()
     }
 
     /// Requests that have ended since the start, over all workers.
@@ -96,6 +124,7 @@ impl Registry {
     /// All counts now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
+        let logs = lock(&self.logs).clone();
         let mut sum = Snapshot {
             in_flight: 0,
             requests: 0,
@@ -109,9 +138,11 @@ impl Registry {
             reasons: [0; Reason::ALL.len()],
             routes: self.routes.names().into_iter().map(RouteSnapshot::new).collect(),
             upstreams: self.upstreams.names().into_iter().map(UpstreamSnapshot::new).collect(),
-            log_lines: self.log.get().map_or(0, |log| log.written()),
-            log_dropped: self.log.get().map_or(0, |log| log.dropped()),
+            log_lines: logs.iter().map(|log| log.written()).sum(),
+            log_dropped: logs.iter().map(|log| log.dropped()).sum(),
             cost: self.cost(),
+            status: self.status(),
+            endpoints: EndpointsSnapshot::new(self.upstreams(), |name| self.upstreams.label(name)),
         };
         for worker in lock(&self.workers).iter() {
             worker.add_to(&mut sum);
@@ -177,7 +208,7 @@ mod tests {
         assert_eq!((&*sum.routes[0].name, sum.routes[0].codes), ("items", [0, 0, 6, 0, 0, 0]));
         assert_eq!(sum.routes[0].duration.nanos, 6 * 2_500_000);
         let upstream = &sum.upstreams[0];
-        assert_eq!((upstream.active, upstream.idle, upstream.opened), (2, 2, 4));
+        assert_eq!((upstream.active(), upstream.idle, upstream.opened), (2, 2, 4));
         assert_eq!(upstream.header.count(), 6);
         assert_eq!(upstream.failures[Reason::ConnectionRefused as usize], 1);
     }

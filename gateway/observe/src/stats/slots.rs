@@ -61,6 +61,12 @@ impl Slots {
         Slot(slot)
     }
 
+    /// The label of a name: its own, or `other` if it has no slot of its own.
+    pub(super) fn label(&self, name: &str) -> Arc<str> {
+        let slot = self.get(name);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).names[slot.index()].clone()
+    }
+
     /// The names, in order of their slots.
     pub(super) fn names(&self) -> Vec<Arc<str>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).names.clone()
@@ -90,6 +96,7 @@ mod tests {
         assert!(all[..NAMED].iter().all(|slot| *slot != Slot::OTHER));
         assert!(all[NAMED..].iter().all(|slot| *slot == Slot::OTHER));
         assert_eq!(slots.get("route-0"), all[0]);
+        assert_eq!((&*slots.label("route-0"), &*slots.label("route-260")), ("route-0", "other"));
         assert_eq!(slots.names().len(), SLOTS);
     }
 }

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use super::endpoints::EndpointsSnapshot;
 use super::histogram::HistogramSnapshot;
+use super::queueing::QueueingSnapshot;
+use super::resilience::ResilienceSnapshot;
 use super::worker::CODES;
-use crate::{CostReading, Reason};
+use crate::{CostReading, Reason, Status};
 
 /// All counts at one moment, added up over the workers. Counters keep counting while it is taken, so sums that
 /// should agree may differ by the requests of that instant.
@@ -40,6 +43,10 @@ pub struct Snapshot {
     pub log_dropped: u64,
     /// The cost meter's last reading.
     pub cost: CostReading,
+    /// What the process is and runs.
+    pub status: Status,
+    /// The state of endpoints.
+    pub endpoints: EndpointsSnapshot,
 }
 
 /// One route's counts.
@@ -60,18 +67,22 @@ pub struct UpstreamSnapshot {
     pub name: Arc<str>,
     /// From the begin of a request to the head of its response.
     pub header: HistogramSnapshot,
-    /// Connections in use.
-    pub active: u64,
     /// Connections in the pools.
     pub idle: u64,
     /// Connections opened.
     pub opened: u64,
+    /// Connections closed.
+    pub closed: u64,
     /// Requests that took a connection from a pool.
     pub reused: u64,
     /// Connections from a pool that turned out to be closed.
     pub stale: u64,
     /// Failed attempts by reason, in the order of [`Reason::ALL`].
     pub failures: [u64; Reason::ALL.len()],
+    /// What caps on connections have done.
+    pub queueing: QueueingSnapshot,
+    /// Retries, second attempts and the breaker.
+    pub resilience: ResilienceSnapshot,
 }
 
 impl RouteSnapshot {
@@ -89,16 +100,26 @@ impl UpstreamSnapshot {
         UpstreamSnapshot {
             name,
             header: HistogramSnapshot::default(),
-            active: 0,
             idle: 0,
             opened: 0,
+            closed: 0,
             reused: 0,
             stale: 0,
             failures: [0; Reason::ALL.len()],
+            queueing: QueueingSnapshot::default(),
+            resilience: ResilienceSnapshot::default(),
         }
+    }
+
+    /// Connections in use.
+    #[must_use]
+    pub fn active(&self) -> u64 {
+        self.opened.saturating_sub(self.closed + self.idle)
     }
 
     pub(super) fn is_used(&self) -> bool {
         self.opened + self.reused + self.header.count() + self.failures.iter().sum::<u64>() > 0
+            || self.queueing != QueueingSnapshot::default()
+            || self.resilience != ResilienceSnapshot::default()
     }
 }

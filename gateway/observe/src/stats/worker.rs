@@ -4,6 +4,8 @@ use std::sync::OnceLock;
 
 use super::counter::Counter;
 use super::histogram::Histogram;
+use super::queueing::Queueing;
+use super::resilience::Resilience;
 use super::slots::{SLOTS, Slot};
 use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
 use crate::{Reason, Tally};
@@ -50,7 +52,7 @@ struct RouteCounts {
 
 #[derive(Debug)]
 #[repr(align(128))]
-struct UpstreamCounts {
+pub(super) struct UpstreamCounts {
     header: Histogram,
     opened: Counter,
     closed: Counter,
@@ -58,6 +60,8 @@ struct UpstreamCounts {
     reused: Counter,
     stale: Counter,
     failures: [Counter; REASONS],
+    pub(super) queueing: Queueing,
+    pub(super) resilience: Resilience,
 }
 
 impl Default for UpstreamCounts {
@@ -70,6 +74,8 @@ impl Default for UpstreamCounts {
             reused: Counter::default(),
             stale: Counter::default(),
             failures: counters(),
+            queueing: Queueing::default(),
+            resilience: Resilience::default(),
         }
     }
 }
@@ -210,7 +216,7 @@ impl WorkerStats {
     }
 
     #[inline]
-    fn count_upstream(&self, upstream: Slot, counter: impl Fn(&UpstreamCounts) -> &Counter) {
+    pub(super) fn count_upstream(&self, upstream: Slot, counter: impl Fn(&UpstreamCounts) -> &Counter) {
         if self.enabled {
             counter(self.upstream(upstream)).increment();
         }
@@ -262,16 +268,19 @@ impl RouteCounts {
 impl UpstreamCounts {
     fn add_to(&self, sum: &mut UpstreamSnapshot) {
         self.header.add_to(&mut sum.header);
+        // In this order: what closes between two reads counts as open. One that was handed over was opened by one worker
+        // and is closed by another: only the sums are compared.
         let (idle, closed, opened) = (self.idle.get(), self.closed.get(), self.opened.get());
-        let open = opened.saturating_sub(closed);
         sum.idle += idle;
-        sum.active += open.saturating_sub(idle);
+        sum.closed += closed;
         sum.opened += opened;
         sum.reused += self.reused.get();
         sum.stale += self.stale.get();
         for (total, count) in sum.failures.iter_mut().zip(&self.failures) {
             *total += count.get();
         }
+        self.queueing.add_to(&mut sum.queueing);
+        self.resilience.add_to(&mut sum.resilience);
     }
 }
 

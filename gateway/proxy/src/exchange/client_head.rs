@@ -7,7 +7,7 @@ use crate::forwarded::write_via;
 use crate::worker::Worker;
 
 /// What the gateway says about the message's end and the connection.
-pub(super) struct Framing {
+pub(super) struct Framing<'a> {
     /// The body goes chunked.
     pub chunked: bool,
     /// The protocols are switched.
@@ -18,12 +18,21 @@ pub(super) struct Framing {
     pub close: bool,
     /// An HTTP/1.0 client is told that it is kept.
     pub keep_alive: bool,
+    /// A further line of the gateway's own, with its CRLF; empty: none.
+    pub line: &'a [u8],
 }
 
-impl Framing {
+impl Framing<'_> {
     /// Of an interim response.
     pub(super) const fn interim() -> Self {
-        Self { chunked: false, switched: false, drop_length: true, close: false, keep_alive: false }
+        Self {
+            chunked: false,
+            switched: false,
+            drop_length: true,
+            close: false,
+            keep_alive: false,
+            line: b"",
+        }
     }
 }
 
@@ -31,7 +40,7 @@ impl Framing {
 pub(super) fn write(
     out: &mut Vec<u8>,
     response: &ResponseHead,
-    framing: &Framing,
+    framing: &Framing<'_>,
     settings: &Settings,
     worker: &Worker,
 ) {
@@ -66,6 +75,7 @@ pub(super) fn write(
     if let Some(pseudonym) = via {
         write_via(out, head, response.version, pseudonym);
     }
+    out.extend_from_slice(framing.line);
     if framing.chunked {
         out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
     }

@@ -16,9 +16,10 @@ use tollgate_http::h1::{BodyReader, ResponseParser};
 use tollgate_net::Peek;
 use tollgate_observe::Reason;
 use tollgate_plan::{Route, Settings};
-use tollgate_upstream::Connection;
+use tollgate_upstream::{Connection, Outcome};
 
 use crate::connection::Client;
+use crate::forward::{Again, Attempts};
 use crate::scratch::Scratch;
 use crate::total::Total;
 use crate::worker::Worker;
@@ -33,19 +34,37 @@ pub(crate) enum End {
     },
     /// The upstream has switched protocols, and the client has been told.
     Upgraded,
+    /// The head of a response came of which the client is to see nothing: there is another attempt.
+    HeldBack {
+        /// Whether the upstream connection may carry another request once the rest of the response is read.
+        reusable: bool,
+    },
     /// It failed.
     Failed {
         /// Why.
         reason: Reason,
-        /// Whether the client has got a part of the response.
+        /// Whether the client has got a part of the final response.
         begun: bool,
+        /// What it would mean to send the request again.
+        again: Again,
         /// Whether the request met a connection that the endpoint had closed meanwhile, and may be sent again.
         stale: bool,
+        /// Whether bytes of the request's body have left the inbox.
+        body_taken: bool,
+        /// What the endpoint did; `None`: it was the client, or the gateway itself.
+        blame: Option<Outcome>,
     },
 }
 
+impl End {
+    /// Whether the request can be sent again as it was.
+    fn is_repeatable(&self) -> bool {
+        matches!(self, Self::HeldBack { .. } | Self::Failed { again: Again::Unsent | Again::Whole, .. })
+    }
+}
+
 /// What an exchange works with.
-pub(crate) struct Parties<'a> {
+pub(crate) struct Parties<'a, 'r> {
     pub worker: &'a Worker,
     pub client: &'a mut Client,
     pub scratch: &'a mut Scratch,
@@ -56,12 +75,16 @@ pub(crate) struct Parties<'a> {
     pub upgrade: bool,
     /// Length of a request body that was collected before; it lies in the upstream's backlog, to be sent again at need.
     pub collected: Option<u64>,
+    /// Whether another attempt may follow this one.
+    pub attempts: &'a mut Attempts<'r>,
 }
 
 /// One attempt of one request at one endpoint.
-pub(crate) struct Exchange<'a> {
-    parties: Parties<'a>,
+pub(crate) struct Exchange<'a, 'r> {
+    parties: Parties<'a, 'r>,
     total: Total,
+    /// The bound of the response's head.
+    head_due: Total,
     /// When anything last moved.
     now: Instant,
     stage: Stage,
@@ -71,6 +94,8 @@ pub(crate) struct Exchange<'a> {
     sent: bool,
     /// The upstream takes no more of the request; its answer may be there all the same.
     upstream_deaf: bool,
+    /// It was reset, without an orderly end before.
+    upstream_reset: bool,
     /// Bytes of the inbox that belong to the request and are kept in case it has to be sent again.
     held: usize,
     /// Something of the request was written.
@@ -79,8 +104,9 @@ pub(crate) struct Exchange<'a> {
     replayable: bool,
     parser: ResponseParser,
     interim: u32,
-    /// Something of the response was read, or was written to the client.
+    /// Something of the response was read; an interim one was written to the client; some of the final one was.
     heard: bool,
+    told: bool,
     begun: bool,
     /// Bytes came after the end of the response.
     extra: bool,
@@ -102,25 +128,28 @@ enum Stage {
     Body(BodyReader, bool),
 }
 
-impl<'a> Exchange<'a> {
-    pub fn new(parties: Parties<'a>, now: Instant) -> Self {
+impl<'a, 'r> Exchange<'a, 'r> {
+    /// `began` is when the attempt did, with the connecting; `now` is now.
+    pub fn new(parties: Parties<'a, 'r>, began: Instant, now: Instant) -> Self {
         let length = parties.scratch.request.length;
         let body = if parties.collected.is_some() { tollgate_http::h1::Length::None } else { length };
-        let started = parties.scratch.ledger.started().unwrap_or(now);
         Self {
-            total: Total::new(started, parties.route.timeouts.total),
+            total: parties.attempts.total(),
+            head_due: parties.attempts.head_due(began),
             now,
             stage: Stage::Start,
             request: BodyReader::new(body),
             request_chunked: body == tollgate_http::h1::Length::Chunked,
             sent: false,
             upstream_deaf: false,
+            upstream_reset: false,
             held: 0,
             wrote: false,
             replayable: false,
             parser: ResponseParser::default(),
             interim: 0,
             heard: false,
+            told: false,
             begun: false,
             extra: false,
             close_delimited: false,
@@ -130,17 +159,25 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Does all that can be done now.
+    /// Does all that can be done now. When it has ended, a body that can be sent again is in the inbox still, or in the
+    /// upstream's backlog if it was collected.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let end = self.poll_all(cx);
-        if let Poll::Ready(end) = end {
-            let again = matches!(end, End::Failed { stale: true, .. });
-            if !again && self.held > 0 {
+        if let Poll::Ready(end) = &end {
+            if !end.is_repeatable() && self.held > 0 {
                 self.parties.scratch.inbox.drain(..self.held);
             }
             self.held = 0;
         }
         end
+    }
+
+    /// What is still to be read of a response that was held back; `None`: nothing can be made of it.
+    pub fn take_body(&mut self) -> Option<BodyReader> {
+        match std::mem::replace(&mut self.stage, Stage::Head) {
+            Stage::Body(reader, _) => Some(reader),
+            Stage::Start | Stage::Head => None,
+        }
     }
 
     /// When anything last moved.
@@ -197,37 +234,76 @@ impl<'a> Exchange<'a> {
 
     /// The wait for what comes next begins.
     fn wait(&mut self) {
-        let bound = self.total.within(self.now, self.awaited().0);
+        let due = if self.begun { self.total } else { self.head_due };
+        let bound = due.within(self.now, self.awaited().0);
         self.parties.client.deadline.set(self.now, bound);
     }
 
     /// Something moved, in whatever direction: the wait begins anew.
     fn moved(&mut self) {
-        self.now = Instant::now();
+        self.now = tollgate_net::now();
         self.wait();
     }
 
     fn timed_out(&self) -> End {
-        let total = self.total.is_over();
-        self.failed(if total { Reason::RequestTimeout } else { self.awaited().1 })
+        let awaited = self.awaited().1;
+        let blame = by_endpoint(awaited);
+        if self.total.is_over() {
+            return self.ended(Reason::RequestTimeout, blame, false);
+        }
+        if !self.begun && self.head_due.is_over() {
+            return self.ended(Reason::HttpResponseTimeout, blame, false);
+        }
+        self.ended(awaited, blame, false)
     }
 
     fn failed(&self, reason: Reason) -> End {
-        End::Failed { reason, begun: self.begun, stale: false }
+        self.ended(reason, by_endpoint(reason), false)
     }
 
     /// The upstream connection broke before a word of the response.
     fn terminated(&self) -> End {
-        let scratch = &self.parties.scratch;
-        let untouched = !self.wrote;
-        let again = untouched || (self.replayable && scratch.request.method.is_idempotent());
-        let stale = self.parties.upstream.is_reused() && !self.heard && again;
-        End::Failed { reason: Reason::ConnectionTerminated, begun: self.begun, stale }
+        let may_repeat = self.parties.attempts.may_repeat(self.again(), &self.parties.scratch.request);
+        let stale = self.parties.upstream.is_reused() && !self.heard && may_repeat;
+        self.ended(Reason::ConnectionTerminated, Some(Outcome::Broken), stale)
+    }
+
+    fn ended(&self, reason: Reason, blame: Option<Outcome>, stale: bool) -> End {
+        let body_taken = self.wrote && !self.replayable;
+        End::Failed { reason, begun: self.begun, again: self.again(), stale, body_taken, blame }
+    }
+
+    /// What it would mean to send the request again.
+    fn again(&self) -> Again {
+        // An interim response that went to the client was a part of this attempt's answer.
+        if self.begun || self.told {
+            Again::Never
+        } else if !self.wrote {
+            Again::Unsent
+        } else if self.replayable {
+            Again::Whole
+        } else {
+            Again::Never
+        }
     }
 
     /// Whether a client that reads to the end of the stream would take a cut response for a whole one: only a reset
     /// tells it.
     pub fn must_reset(&self) -> bool {
         self.close_delimited
+    }
+}
+
+/// What the endpoint did, if it is to blame for this.
+fn by_endpoint(reason: Reason) -> Option<Outcome> {
+    match reason {
+        Reason::ConnectionTerminated
+        | Reason::HttpProtocolError
+        | Reason::ResponseHeadersTooLarge
+        | Reason::HttpResponseIncomplete => Some(Outcome::Broken),
+        Reason::HttpResponseTimeout | Reason::ConnectionReadTimeout | Reason::ConnectionWriteTimeout => {
+            Some(Outcome::TimedOut)
+        }
+        _ => None,
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io::IoSlice;
 use std::task::{Context, Poll};
-use std::time::Instant;
 
 use tollgate_http::h1::{BodyReader, Length, Progress, Step};
 use tollgate_http::{HeadError, Version};
@@ -19,7 +18,7 @@ const MAX_INTERIM: u32 = 32;
 /// Data up to this length is copied behind the head and goes out with a plain write; more goes with a gathering one.
 const COPY: usize = 8 * 1024;
 
-impl Exchange<'_> {
+impl Exchange<'_, '_> {
     /// Moves the response until nothing more can be moved now. Ready when the exchange has ended.
     pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let worker = self.parties.worker;
@@ -38,7 +37,7 @@ impl Exchange<'_> {
                 Poll::Ready(Ok(count)) => count,
             };
             self.heard = true;
-            self.now = Instant::now();
+            self.now = tollgate_net::now();
             match self.digest(&mut buffer[..count]) {
                 Ok(None) => {}
                 Ok(Some(end)) | Err(end) => return Poll::Ready(end),
@@ -127,6 +126,7 @@ impl Exchange<'_> {
         if scratch.request.version == Version::Http10 {
             return Ok(());
         }
+        self.told = true;
         let out = &mut *parties.worker.output.borrow_mut();
         out.clear();
         client_head::write(out, &scratch.response, &Framing::interim(), parties.settings, parties.worker);
@@ -141,13 +141,18 @@ impl Exchange<'_> {
 
     /// The final head is here, and perhaps a first part of the body behind it.
     fn final_head(&mut self, rest: &mut [u8]) -> Result<Option<End>, End> {
+        let status = self.parties.scratch.response.status;
+        let switched = status == 101;
+        if switched && !(self.parties.upgrade && self.sent) {
+            return Err(self.failed(Reason::HttpProtocolError));
+        }
+        self.parties.attempts.answered(status, self.now);
+        if self.parties.attempts.minds(status) && self.holds_back() {
+            return Ok(Some(self.hold_back(rest)));
+        }
         let parties = &mut self.parties;
         let scratch = &mut *parties.scratch;
         let (request, response) = (&scratch.request, &scratch.response);
-        let switched = response.status == 101;
-        if switched && !(parties.upgrade && self.sent) {
-            return Err(self.failed(Reason::HttpProtocolError));
-        }
         let length = response.length;
         let is_11 = request.version == Version::Http11;
         let open_ended = matches!(length, Length::Chunked | Length::UntilClose);
@@ -157,7 +162,7 @@ impl Exchange<'_> {
         self.keep_client = request.keep_alive
             && !self.close_delimited
             && self.request.is_done()
-            && !parties.worker.draining.get()
+            && !parties.client.is_leaving()
             && limit.is_none_or(|limit| parties.client.requests < limit);
         let framing = Framing {
             chunked,
@@ -165,6 +170,7 @@ impl Exchange<'_> {
             drop_length: switched || response.status == 204,
             close: !self.keep_client && !switched,
             keep_alive: self.keep_client && !is_11,
+            line: &scratch.set_cookie,
         };
         let mut output = parties.worker.output.borrow_mut();
         output.clear();
@@ -182,6 +188,21 @@ impl Exchange<'_> {
         drop(output);
         self.stage = Stage::Body(BodyReader::new(length), chunked);
         self.pass_on(rest, true)
+    }
+
+    fn holds_back(&mut self) -> bool {
+        let again = self.again();
+        self.parties.attempts.holds_back(again, &self.parties.scratch.request)
+    }
+
+    /// There is another attempt: the client hears nothing of this response.
+    fn hold_back(&mut self, rest: &mut [u8]) -> End {
+        let response = &self.parties.scratch.response;
+        let mut reader = BodyReader::new(response.length);
+        let clean = reader.read(rest).is_ok_and(|step| step.used == rest.len());
+        let reusable = clean && response.keep_alive && self.sent && !self.upstream_deaf;
+        self.stage = Stage::Body(reader, false);
+        End::HeldBack { reusable }
     }
 
     /// Sends some of the body on; with `first`, behind the head that stands in the output buffer.
@@ -224,7 +245,7 @@ impl Exchange<'_> {
     /// The upstream has ended its direction: a close-delimited body ends with it, everything else is cut.
     fn end_of_stream(&mut self) -> End {
         let Stage::Body(reader, chunked) = &mut self.stage else { return self.terminated() };
-        if !reader.end_of_stream() {
+        if self.upstream_reset || !reader.end_of_stream() {
             return self.broken();
         }
         let parties = &mut self.parties;

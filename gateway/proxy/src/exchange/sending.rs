@@ -1,6 +1,6 @@
 //! The request's way to the upstream.
 
-use std::io::IoSlice;
+use std::io::{ErrorKind, IoSlice};
 use std::task::{Context, Poll, ready};
 
 use tollgate_http::h1::{BodyReader, ChunkHeader, LAST_CHUNK, Length, Step};
@@ -9,7 +9,7 @@ use tollgate_observe::Reason;
 use super::{End, Exchange, upstream_head};
 use crate::backlog::Backlog;
 
-impl Exchange<'_> {
+impl Exchange<'_, '_> {
     /// Sends the head, and what of the body is already here, with one write.
     pub(super) fn start(&mut self) -> Result<(), End> {
         let parties = &mut self.parties;
@@ -38,8 +38,8 @@ impl Exchange<'_> {
             scratch.ledger.bytes_in = used as u64;
         }
         self.replayable = self.request.is_done();
-        // A collected body waits in the backlog's spool: the head must go before it.
-        let spooled = parties.collected.is_some_and(|length| length > 0);
+        // A collected body waits in the backlog's spool, be it empty: the head must go before it, and not into it.
+        let spooled = parties.collected.is_some();
         let sent = if spooled {
             scratch.to_upstream.append(&[IoSlice::new(out)]);
             Ok(())
@@ -57,6 +57,11 @@ impl Exchange<'_> {
             self.held = 0;
         }
         self.sent = self.request.is_done() && scratch.to_upstream.is_empty();
+        if !self.replayable {
+            // The client decides how long its body takes: an attempt that is bound to be the only one has no time of its
+            // own.
+            self.head_due = self.total;
+        }
         self.wait();
         Ok(())
     }
@@ -75,7 +80,7 @@ impl Exchange<'_> {
                     Poll::Ready(Err(error)) if Backlog::is_own(error) => {
                         return Poll::Ready(Err(self.failed(Reason::ProxyInternalError)));
                     }
-                    Poll::Ready(Err(_)) => self.deafened(),
+                    Poll::Ready(Err(error)) => self.deafened(error.kind()),
                     _ => {}
                 }
                 if some || flushed.is_ready() {
@@ -130,15 +135,18 @@ impl Exchange<'_> {
         let sent = write_body(&self.request, self.request_chunked, &input[data], b"", |pieces| {
             backlog.send(stream, pieces)
         });
-        if sent.is_err() {
-            self.deafened();
+        if let Err(error) = sent {
+            self.deafened(error.kind());
         }
         Ok(used)
     }
 
-    fn deafened(&mut self) {
+    fn deafened(&mut self, error: ErrorKind) {
         // What waits for it stays: it may have to be sent again.
         self.upstream_deaf = true;
+        // The kernel tells of a reset once, and that was it: whoever reads on meets an orderly end (`sock_error()` clears
+        // `sk_err`). After a FIN it is called a broken pipe instead (`tcp_reset()`), and that end was one.
+        self.upstream_reset |= error != ErrorKind::BrokenPipe;
     }
 }
 

@@ -4,9 +4,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use tollgate_observe::Reason;
-use tollgate_proxy::Control;
 
-use crate::gateway::{Gateway, eventually, plan};
+use crate::gateway::{Gateway, eventually};
 use crate::origin::Origin;
 
 const SOON: Duration = Duration::from_secs(5);
@@ -192,15 +191,11 @@ fn a_plan_that_goes_takes_its_idle_connections_along() {
         counts.upstreams.iter().find(|upstream| *upstream.name == *name).map_or(0, |upstream| upstream.idle)
     };
     eventually("the connection to be idle", || idle(&first.to()) == 1);
-    let change = |yaml: &str| {
-        let plan = std::sync::Arc::new(plan(yaml));
-        gateway.tell(|| Control::Plan(plan.clone()));
-    };
     // Other settings, the same endpoint: its connection stays.
-    change(&routes(&first, "timeouts: {total: 9s}"));
+    gateway.change(&routes(&first, "timeouts: {total: 9s}"));
     assert!(client.ask(GET).ends_with("\r\nok"));
     assert_eq!(first.connections(), 1);
-    change(&routes(&second, ""));
+    gateway.change(&routes(&second, ""));
     eventually("the idle connection to be closed", || idle(&first.to()) == 0);
     assert!(client.ask(GET).ends_with("\r\nok"));
     assert_eq!(second.connections(), 1);
@@ -222,8 +217,7 @@ fn a_shorter_idle_timeout_reaches_idle_connections() {
     let mut client = gateway.client();
     assert!(client.ask(GET).ends_with("\r\nok"));
     eventually("the connection to be idle", || gateway.counts().upstreams[0].idle == 1);
-    let plan = std::sync::Arc::new(plan(&yaml("idle_timeout: 50ms")));
-    gateway.tell(|| Control::Plan(plan.clone()));
+    gateway.change(&yaml("idle_timeout: 50ms"));
     eventually("the idle connection to be closed", || gateway.counts().upstreams[0].idle == 0);
     drop(client);
     gateway.end(SOON);

@@ -10,7 +10,7 @@ use tollgate_config::from_text;
 use tollgate_listen::{Loads, bind};
 use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Reason, Registry, Snapshot};
 use tollgate_plan::Plan;
-use tollgate_proxy::{Control, Mailbox, WorkerSetup, run_worker};
+use tollgate_proxy::{Control, DoorId, Mailbox, Rollout, WorkerSetup, run_worker};
 
 /// No test passes or fails because a machine is slow: this is only how long until one says that it hangs.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,6 +22,7 @@ pub struct Gateway {
     registry: Arc<Registry>,
     log: AccessLog,
     directory: tempfile::TempDir,
+    plan: std::cell::RefCell<Arc<Rollout>>,
     threads: Vec<JoinHandle<std::io::Result<()>>>,
 }
 
@@ -38,7 +39,7 @@ impl Ended {
     }
 }
 
-pub fn plan(yaml: &str) -> Plan {
+fn plan(yaml: &str) -> Plan {
     let loaded = from_text("test.yaml", &format!("listen: 127.0.0.1:0\n{yaml}"), &|_| None);
     let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
     tollgate_plan::compile(&config).expect("it compiles").plan
@@ -70,28 +71,34 @@ impl Gateway {
         })
         .expect("a log");
         let registry = Registry::new(true);
-        let plan = Arc::new(plan(yaml));
+        let plan = Rollout::first(plan(yaml), &registry);
         let listeners = bind(SocketAddr::from(([127, 0, 0, 1], 0)), workers).expect("a port");
         let address = listeners[0].local_addr().expect("an address");
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| Mailbox::new()).unzip();
         let loads = Arc::new(Loads::new(workers));
+        for (mailbox, listener) in mailboxes.iter().zip(listeners) {
+            let sockets = vec![(DoorId(0), listener.into())];
+            mailbox.send(Control::Listen(sockets, None)).expect("a mailbox");
+        }
+        let shared = tollgate_upstream::Shared::new();
         before(address, &mailboxes);
         let mut threads = Vec::new();
-        for (id, (control, listener)) in inboxes.into_iter().zip(listeners).enumerate() {
+        for (id, control) in inboxes.into_iter().enumerate() {
             let setup = WorkerSetup {
                 id,
                 plan: plan.clone(),
-                listeners: vec![listener],
                 control,
                 mailboxes: mailboxes.clone(),
                 loads: loads.clone(),
                 registry: registry.clone(),
                 stats: registry.worker(),
+                shared: shared.clone(),
                 log: log.sink(),
             };
             threads.push(std::thread::spawn(move || run_worker(setup, || ())));
         }
-        Self { address, mailboxes, registry, log, directory, threads }
+        let plan = std::cell::RefCell::new(plan);
+        Self { address, mailboxes, registry, log, directory, plan, threads }
     }
 
     pub fn counts(&self) -> Snapshot {
@@ -102,6 +109,13 @@ impl Gateway {
         for mailbox in &self.mailboxes {
             mailbox.send(control()).expect("the worker runs");
         }
+    }
+
+    /// Gives every worker a new plan.
+    pub fn change(&self, yaml: &str) {
+        let next = self.plan.borrow().next(plan(yaml), &self.registry);
+        self.tell(|| Control::Plan(next.clone(), None));
+        *self.plan.borrow_mut() = next;
     }
 
     pub fn client(&self) -> Client {
@@ -121,7 +135,7 @@ impl Gateway {
         let counts = self.registry.snapshot();
         assert_eq!((counts.in_flight, counts.client_connections), (0, 0));
         for upstream in &counts.upstreams {
-            assert_eq!((upstream.active, upstream.idle), (0, 0), "{}", upstream.name);
+            assert_eq!((upstream.active(), upstream.idle), (0, 0), "{}", upstream.name);
         }
         assert_eq!(counts.reasons.iter().sum::<u64>(), counts.requests);
         let log = std::fs::read_to_string(self.directory.path().join("log")).expect("the log");

@@ -15,6 +15,11 @@ pub(crate) fn first<'q>(query: &'q [u8], name: &[u8]) -> Option<&'q [u8]> {
     })
 }
 
+/// What `with` makes of the decoded value of the first parameter of a name, which is decoded too.
+pub fn query_parameter<T>(query: &[u8], name: &[u8], with: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    first(query, name).map(|value| decoded(value, with))
+}
+
 /// Whether `encoded` decodes to `text`.
 pub(crate) fn is(encoded: &[u8], text: &[u8]) -> bool {
     Decoded(encoded).eq(text.iter().copied())
@@ -79,6 +84,7 @@ mod tests {
             ("=1", "", Some("1")),
         ] {
             assert_eq!(first(query.as_bytes(), name.as_bytes()), value.map(str::as_bytes), "{query} {name}");
+            assert_eq!(query_parameter(query.as_bytes(), name.as_bytes(), <[u8]>::len), value.map(str::len));
         }
     }
 

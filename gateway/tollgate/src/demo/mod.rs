@@ -11,8 +11,9 @@ use std::process::ExitCode;
 use tempfile::NamedTempFile;
 
 use crate::cli::Addresses;
-use crate::control::control;
+use crate::control::{Upgradable, control};
 use crate::gateway::Gateway;
+use crate::listeners::Inherited;
 use crate::print::print;
 use crate::run::{ended, start};
 
@@ -25,10 +26,12 @@ pub fn demo(addresses: &Addresses) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let Some(gateway) = start(file.path()) else { return ExitCode::FAILURE };
+    let Some(started) = start(file.path(), Inherited::default(), None) else {
+        return ExitCode::FAILURE;
+    };
     // Nobody may be reading; the gateway runs all the same.
-    let _ = print(&what_to_try(&gateway, file.path()), ExitCode::SUCCESS);
-    ended(control(gateway, file.path()))
+    let _ = print(&what_to_try(&started.gateway, file.path()), ExitCode::SUCCESS);
+    ended(control(started, file.path(), Upgradable::No("the demo's services would end with this process")))
 }
 
 /// Starts the services and writes the file, which lives as long as what is returned.
@@ -63,8 +66,8 @@ fn write(text: &str) -> io::Result<NamedTempFile> {
 /// Lines that can be copied into another terminal.
 fn what_to_try(gateway: &Gateway, file: &Path) -> String {
     let missing = || SocketAddr::from(([127, 0, 0, 1], 0));
-    let listen = gateway.addresses().first().copied().unwrap_or_else(missing);
-    let admin = gateway.admin_address().unwrap_or_else(missing);
+    let listen = gateway.listeners.addresses().next().unwrap_or_else(missing);
+    let admin = gateway.admin.address().unwrap_or_else(missing);
     // As it was called, so that the line works where `tollgate` is not on the path.
     let program = std::env::args().next().unwrap_or_else(|| "tollgate".to_owned());
     let (file, process) = (file.display(), std::process::id());

@@ -1,8 +1,9 @@
 //! The report for programs.
 
 use serde_json::{Map, Value, json};
+use tollgate_plan::Priority;
 
-use super::report::{Act, Forward, Place, Report};
+use super::report::{Act, Forward, Place, Reachable, Report};
 
 /// The report as one JSON document. Keys are always there; what does not apply is `null`.
 pub fn json(report: &Report) -> String {
@@ -56,10 +57,13 @@ fn forward(forward: &Forward) -> Value {
         changes.map(|change| json!({ "name": change.name, "before": change.before, "after": change.after }));
     let upstreams = forward.upstreams.iter().map(|upstream| {
         let endpoints = upstream.endpoints.iter();
-        let endpoints = endpoints
-            .map(|(address, weight, share)| json!({ "address": address, "weight": weight, "share": share }));
+        let endpoints = endpoints.map(|Reachable { address, weight, priority, zone, share }| {
+            json!({ "address": address, "weight": weight, "priority": priority, "zone": zone, "share": share })
+        });
         let endpoints: Vec<Value> = endpoints.collect();
-        json!({ "name": upstream.name, "weight": upstream.weight, "endpoints": endpoints })
+        let rules = upstream.rules.iter().map(|(key, text)| ((*key).to_owned(), text.as_str().into()));
+        let rules: Map<String, Value> = rules.collect();
+        json!({ "name": upstream.name, "weight": upstream.weight, "endpoints": endpoints, "rules": rules })
     });
     let timeouts = forward.timeouts.iter();
     let timeouts =
@@ -71,6 +75,11 @@ fn forward(forward: &Forward) -> Value {
         "upstreams": upstreams.collect::<Vec<_>>(),
         "timeouts": timeouts.collect::<Map<_, _>>(),
         "body_limit": forward.body_limit,
+        "priority": match forward.priority {
+            Priority::Low => "low",
+            Priority::Normal => "normal",
+            Priority::High => "high",
+        },
         "buffer": { "request": forward.buffers_request, "response": forward.buffers_response },
     })
 }

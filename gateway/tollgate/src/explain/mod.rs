@@ -1,14 +1,15 @@
 //! `tollgate explain FILE METHOD URL`: which route takes a request, and what becomes of it.
 //!
 //! `question` turns the arguments into the bytes of a request head, [`tollgate_proxy::rehearse`] takes them through
-//! the worker's own code, `report` collects what there is to say (with `changes` and `nearest`), and `text` and
-//! `json` say it.
+//! the worker's own code, `report` collects what there is to say (with `changes`, `nearest` and `rules`), and `text`
+//! and `json` say it.
 
 mod changes;
 mod json;
 mod nearest;
 mod question;
 mod report;
+mod rules;
 mod text;
 
 use std::net::SocketAddr;

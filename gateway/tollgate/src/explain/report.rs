@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use tollgate_config::{At, Config};
-use tollgate_plan::{Action, Plan, Respond, Route, UpstreamShare};
+use tollgate_plan::{Action, Endpoint, Plan, Priority, Respond, Retry, Route, Upstream, UpstreamShare};
 use tollgate_proxy::{Outcome, Rehearsal};
 use tollgate_route::Why;
 
 use super::changes::{Change, changes, fields};
-use super::nearest;
+use super::{nearest, rules};
 use crate::compiled::Good;
 
 /// What there is to say about a request.
@@ -91,6 +91,8 @@ pub struct Forward {
     pub buffers_request: bool,
     /// Whether the response's is.
     pub buffers_response: bool,
+    /// How urgent it is.
+    pub priority: Priority,
 }
 
 /// An upstream.
@@ -100,8 +102,26 @@ pub struct Destination {
     pub name: String,
     /// Weight among the route's.
     pub weight: u32,
-    /// Its endpoints: address, weight, and share of the route's requests (0 to 1).
-    pub endpoints: Vec<(String, u32, f64)>,
+    /// Its endpoints, as far as they are written down.
+    pub endpoints: Vec<Reachable>,
+    /// How it chooses among them and copes when they fail: key and words.
+    pub rules: Vec<(&'static str, String)>,
+}
+
+/// An endpoint.
+#[derive(Debug)]
+pub struct Reachable {
+    /// Where it is.
+    pub address: String,
+    /// Its weight among the upstream's.
+    pub weight: u32,
+    /// 0 is used first.
+    pub priority: u8,
+    /// The zone that it is in.
+    pub zone: Option<String>,
+    /// Its share of the route's requests (0 to 1) while all are healthy; nothing where further endpoints are looked
+    /// up.
+    pub share: Option<f64>,
 }
 
 /// Collects what there is to say. At most `shown` of the other routes are kept.
@@ -187,26 +207,49 @@ fn forward(
         target: head.split(' ').nth(1).unwrap_or_default().to_owned(),
         changes: changes(sent, head),
         upgrade,
-        upstreams: destinations(plan, shares),
+        upstreams: destinations(plan, shares, route.retry.as_ref()),
         timeouts: waits,
         body_limit: route.body_limit,
         buffers_request: route.buffer.request.is_some(),
         buffers_response: route.buffer.response.is_some(),
+        priority: route.priority,
     }
 }
 
-fn destinations(plan: &Plan, shares: &[UpstreamShare]) -> Vec<Destination> {
+fn destinations(plan: &Plan, shares: &[UpstreamShare], retry: Option<&Retry>) -> Vec<Destination> {
     let all = sum(shares.iter().map(|share| share.weight));
     let destinations = shares.iter().map(|share| {
         let upstream = &plan.upstreams[share.upstream];
-        let within = sum(upstream.endpoints.iter().map(|endpoint| endpoint.weight));
-        let endpoints = upstream.endpoints.iter().map(|endpoint| {
-            let part = ratio(share.weight, all) * ratio(endpoint.weight, within);
-            (endpoint.address.to_string(), endpoint.weight, part)
-        });
-        Destination { name: upstream.name.clone(), weight: share.weight, endpoints: endpoints.collect() }
+        Destination {
+            name: upstream.name.clone(),
+            weight: share.weight,
+            endpoints: endpoints(plan, upstream, ratio(share.weight, all)),
+            rules: rules::facts(upstream, retry.unwrap_or(&upstream.rules.retry)),
+        }
     });
     destinations.collect()
+}
+
+/// The endpoints that are written down. While all are healthy, those of the first priority share the requests, and
+/// among them those of the gateway's own zone if there are any.
+fn endpoints(plan: &Plan, upstream: &Upstream, part: f64) -> Vec<Reachable> {
+    let known = upstream.discover.is_none();
+    let weighted = || upstream.endpoints.iter().filter(|endpoint| endpoint.weight > 0);
+    let first = weighted().map(|endpoint| endpoint.priority).min().unwrap_or(0);
+    let own = plan.settings.zone.as_deref();
+    let near = |zone: Option<&str>| own.is_some() && zone == own;
+    let any_near = weighted().any(|endpoint| endpoint.priority == first && near(endpoint.zone.as_deref()));
+    let takes =
+        |endpoint: &Endpoint| endpoint.priority == first && (!any_near || near(endpoint.zone.as_deref()));
+    let within = sum(weighted().filter(|endpoint| takes(endpoint)).map(|endpoint| endpoint.weight));
+    let one = |endpoint: &Endpoint| Reachable {
+        address: endpoint.address.to_string(),
+        weight: endpoint.weight,
+        priority: endpoint.priority,
+        zone: endpoint.zone.clone(),
+        share: known.then(|| if takes(endpoint) { part * ratio(endpoint.weight, within) } else { 0.0 }),
+    };
+    upstream.endpoints.iter().map(one).collect()
 }
 
 fn sum(weights: impl Iterator<Item = u32>) -> f64 {

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tollgate_http::title;
-use tollgate_plan::Respond;
+use tollgate_plan::{Priority, Respond};
 
 use super::changes::Change;
-use super::report::{Act, Destination, Forward, Place, Report};
+use super::report::{Act, Destination, Forward, Place, Reachable, Report};
 
 /// Width of the first column.
 const LABEL: usize = 10;
@@ -86,8 +86,17 @@ impl Page {
             self.line("changes", format_args!("nothing"));
         }
         let mut label = "to";
+        let shared = shared(&forward.upstreams);
         for destination in &forward.upstreams {
-            self.destination(std::mem::take(&mut label), destination, forward.upstreams.len() > 1);
+            self.destination(
+                std::mem::take(&mut label),
+                destination,
+                forward.upstreams.len() > 1,
+                shared.is_none(),
+            );
+        }
+        for (key, text) in shared.into_iter().flatten() {
+            self.line(key, format_args!("{text}"));
         }
         let waits = forward.timeouts.iter().map(|(key, wait)| format!("{key} {}", duration(*wait)));
         self.line("timeouts", format_args!("{}", waits.collect::<Vec<_>>().join(", ")));
@@ -99,19 +108,28 @@ impl Page {
                 self.line("buffer", format_args!("the {what}'s body is collected before it goes on"));
             }
         }
+        match forward.priority {
+            Priority::Low => self.line("priority", format_args!("low: let go first when there is too much")),
+            Priority::Normal => {}
+            Priority::High => self.line("priority", format_args!("high: let go last when there is too much")),
+        }
         if forward.upgrade {
             self.line("upgrade", format_args!("allowed, if the endpoint agrees"));
         }
     }
 
-    fn destination(&mut self, label: &str, destination: &Destination, several: bool) {
-        let Destination { name, weight, endpoints } = destination;
+    /// `own`: with its rules, which not all share.
+    fn destination(&mut self, label: &str, destination: &Destination, several: bool, own: bool) {
+        let Destination { name, weight, endpoints, rules } = destination;
         match several {
             true => self.line(label, format_args!("upstream {name}, weight {weight}")),
             false => self.line(label, format_args!("upstream {name}")),
         }
-        for (address, weight, share) in endpoints {
-            self.line("", format_args!("  {address}, weight {weight}: {} of the requests", percent(*share)));
+        for endpoint in endpoints {
+            self.line("", format_args!("  {}", reachable(endpoint)));
+        }
+        for (key, text) in rules.iter().filter(|_| own) {
+            self.line("", format_args!("  {key}: {text}"));
         }
     }
 
@@ -137,6 +155,26 @@ impl Page {
             self.line(label, format_args!("and {more} more, further from it (`--all` shows them)"));
         }
     }
+}
+
+/// The rules of all upstreams, if they are the same.
+fn shared(upstreams: &[Destination]) -> Option<&[(&'static str, String)]> {
+    let (first, rest) = upstreams.split_first()?;
+    rest.iter().all(|other| other.rules == first.rules).then_some(&first.rules)
+}
+
+fn reachable(endpoint: &Reachable) -> String {
+    let mut out = format!("{}, weight {}", endpoint.address, endpoint.weight);
+    if endpoint.priority > 0 {
+        out.push_str(&format!(", priority {}", endpoint.priority));
+    }
+    if let Some(zone) = &endpoint.zone {
+        out.push_str(&format!(", zone {zone}"));
+    }
+    if let Some(share) = endpoint.share {
+        out.push_str(&format!(": {} of the requests", percent(share)));
+    }
+    out
 }
 
 fn shown(place: &Place) -> String {

@@ -32,6 +32,63 @@ fn examples_pass_check() {
     assert!(whole >= 3, "{whole} whole files");
 }
 
+/// Every block of the page is checked. A part of a file gets what a whole one needs; a list is what a file of endpoints
+/// holds.
+#[test]
+fn upstream_examples_pass_check() {
+    let page = page("upstreams.md");
+    let blocks: Vec<&str> =
+        page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 15, "{} blocks", blocks.len());
+    for block in blocks {
+        let mut file = String::from("listen: 127.0.0.1:8080\n");
+        if block.starts_with("- ") {
+            let items: String = block.lines().map(|line| format!("      {line}\n")).collect();
+            file.push_str(&format!("upstreams:\n  listed:\n    endpoints:\n{items}"));
+        } else {
+            file.push_str(block);
+        }
+        if !block.contains("\nroutes:") {
+            file.push_str("routes: [{ respond: 404 }]\n");
+        }
+        let ran = run_with_input(&["check", "-"], &file);
+        assert_eq!(ran.code, Some(0), "{file}\n{ran:?}");
+        assert!(ran.err.is_empty(), "{file}\n{ran:?}");
+    }
+}
+
+/// Each feature is shown: every key of an upstream stands in an example, or at least in the text.
+#[test]
+fn every_key_of_an_upstream_has_an_example() {
+    let reference = run(&["reference"]).out;
+    let page = page("upstreams.md");
+    for section in [
+        "upstream",
+        "balance",
+        "hash_by",
+        "sticky",
+        "upstream_limits",
+        "queue",
+        "breaker",
+        "retry",
+        "hedge",
+        "health",
+        "outlier",
+        "discover",
+        "adaptive",
+        "overload",
+    ] {
+        let table = reference.split(&format!("\n## {section}\n")).nth(1).expect("the section");
+        let table = table.split("\n## ").next().unwrap_or_default();
+        let keys = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        for key in keys {
+            let shown = page.contains(&format!("`{key}`"))
+                || page.match_indices(&format!("{key}:")).any(|(at, _)| page[..at].ends_with([' ', '`']));
+            assert!(shown, "{section}.{key}");
+        }
+    }
+}
+
 #[test]
 fn every_command_has_its_section() {
     let page = page("cli.md");

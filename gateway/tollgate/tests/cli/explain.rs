@@ -9,7 +9,31 @@ request_id: on
 forwarded: { trusted_proxies: [10.0.0.0/8] }
 upstreams:
   stable: [10.0.0.1:80, 10.0.0.2:80]
+  ruled:
+    endpoints:
+      - 10.1.0.1:80
+      - { address: 10.1.0.2:80, weight: 3 }
+      - { address: 10.1.0.3:80, priority: 1, zone: far }
+    balance: { policy: hash, by: { header: X-User }, slow_start: 30s }
+    limits: { connections: 100, requests: 200 }
+    queue: { size: 10, timeout: 250ms }
+    breaker: { slow_after: 2s }
+    retry: { attempts: 3, on: [reset, 502-504], methods: [GET, POST], per_try: 1s }
+    hedge: 50ms
+    health: /healthz
+    outlier: off
+    adaptive: on
+  found: { discover: "dns://orders.internal:8080", endpoints: 10.2.0.1:80 }
+zone: near
 routes:
+  - name: ruled
+    match: /ruled
+    to: ruled
+    priority: low
+  - name: found
+    match: /found
+    to: [found, stable]
+    retry: off
   - name: v1
     match: api.example.com/v1/*
     to:
@@ -75,6 +99,35 @@ fn a_table_of_cases() {
         ),
         (&["GET", "/status?full"], 0, &["200 OK", "application/json", r#"{\"ok\":true}"#]),
         (
+            &["GET", "/ruled"],
+            0,
+            &[
+                "10.1.0.1:80, weight 1: 25 % of the requests",
+                "10.1.0.2:80, weight 3: 75 % of the requests",
+                "10.1.0.3:80, weight 1, priority 1, zone far: 0 % of the requests",
+                "\nbalance   hash by header `x-user`; slow start over 30s\n",
+                "\nlimits    connections 100, requests 200\n",
+                "\nqueue     at most 10 requests, each for at most 250ms\n",
+                "\nbreaker   opens for 5s at 50 % failures or 100 % slower than 2s, of at least 20 calls in 10s\n",
+                "\nretry     at most 3 attempts, after reset or 502-504; GET, POST; 1s for each\n",
+                "\nhedge     a second attempt after 50ms\n",
+                "\nhealth    GET /healthz every 5s\n",
+                "\noutlier   off\n",
+                "\nadaptive  between 3 and 10000 requests at a time\n",
+                "\npriority  low: let go first",
+            ],
+        ),
+        (
+            &["GET", "/found"],
+            0,
+            &[
+                "10.2.0.1:80, weight 1\n",
+                "  discover: dns://orders.internal:8080\n",
+                "10.0.0.2:80, weight 1: 25 % of the requests\n",
+                "  retry: off\n",
+            ],
+        ),
+        (
             &["GET", "/status"],
             1,
             &["404", "no_route", "the condition on query parameter `full` does not hold"],
@@ -131,13 +184,19 @@ fn json_says_the_same() {
     };
     let forward = json(&["GET", "api.example.com/v1/x"]);
     assert_eq!(forward["route"]["name"], "v1");
-    assert_eq!(forward["route"]["line"], 7);
+    let line = 1 + CONFIG.lines().position(|line| line.contains("name: v1")).expect("a line");
+    assert_eq!(forward["route"]["line"], line);
     assert_eq!(forward["forward"]["target"], "/x");
     assert_eq!(forward["forward"]["timeouts"]["total_ms"], 1500);
     assert_eq!(forward["forward"]["upstreams"][0]["endpoints"][0]["share"], 0.375);
     assert_eq!(forward["forward"]["headers"][0]["name"], "Host");
     assert!(forward["refused"].is_null() && forward["redirect"].is_null());
-    assert_eq!(forward["others"].as_array().map(Vec::len), Some(4));
+    assert_eq!(forward["others"].as_array().map(Vec::len), Some(6));
+    let ruled = json(&["GET", "/ruled"]);
+    assert_eq!(ruled["forward"]["upstreams"][0]["endpoints"][1]["share"], 0.75);
+    assert_eq!(ruled["forward"]["upstreams"][0]["rules"]["outlier"], "off");
+    assert_eq!(ruled["forward"]["priority"], "low");
+    assert!(json(&["GET", "/found"])["forward"]["upstreams"][0]["endpoints"][0]["share"].is_null());
 
     let redirect = json(&["GET", "h/old/x"]);
     assert_eq!(redirect["redirect"]["location"], "http://h/new/x");

@@ -1,0 +1,61 @@
+//! The `to` of a route.
+
+use super::Reference;
+use super::upstream::{built, weights};
+use crate::model::{Target, TargetKind};
+use crate::reader::{Field, Reader, one_or_many};
+use crate::scalar::address;
+use crate::spec::{Shape, TARGET};
+use crate::tree::{Kind, Node};
+
+/// The `to` of a route.
+pub(super) fn targets(
+    reader: &mut Reader,
+    field: Field<'_>,
+    references: &mut Vec<Reference>,
+) -> Option<Vec<Target>> {
+    let items = one_or_many(field.node);
+    if items.is_empty() {
+        reader.missing(field.node.at, "`to` is an empty list".to_owned(), &field.key.shape);
+    }
+    let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
+    let targets: Vec<Target> =
+        items.iter().filter_map(|item| target(reader, item, one, references)).collect();
+    if targets.len() == items.len() {
+        weights(reader, field.node, targets.iter().map(|target| target.weight), "target");
+    }
+    Some(targets)
+}
+
+fn target(
+    reader: &mut Reader,
+    node: &Node,
+    shape: &Shape,
+    references: &mut Vec<Reference>,
+) -> Option<Target> {
+    if !matches!(node.kind, Kind::Map(_)) {
+        let to = reader.parsed(node, "`to`", shape, address::target)?;
+        match &to {
+            TargetKind::Endpoint(endpoint) => built(reader, endpoint, node.at),
+            TargetKind::Upstream(name) => references.push(reference(name, node)),
+        }
+        return Some(Target { to, weight: 1, at: node.at });
+    }
+    let fields = reader.fields(node, &TARGET)?;
+    let mut weight = 1;
+    reader.number_into(fields.get("weight"), &mut weight);
+    if let Some(field) = fields.get("address") {
+        let endpoint = reader.field(field, address::endpoint)?;
+        built(reader, &endpoint, field.node.at);
+        return Some(Target { to: TargetKind::Endpoint(endpoint), weight, at: field.node.at });
+    }
+    let field = fields.get("upstream")?;
+    let name = reader.field(field, address::upstream)?;
+    references.push(reference(&name, field.node));
+    Some(Target { to: TargetKind::Upstream(name), weight, at: field.node.at })
+}
+
+fn reference(name: &str, node: &Node) -> Reference {
+    let written = node.scalar().and_then(|scalar| scalar.written.clone());
+    Reference { name: name.to_owned(), written, at: node.at }
+}

@@ -1,0 +1,70 @@
+//! What is right by itself and does not go together.
+
+use crate::model::{Address, Config, Upstream};
+use crate::problem::Problem;
+use crate::reader::{Fields, Reader};
+
+/// Warnings about keys of one upstream that undo each other.
+pub(super) fn of_upstream(reader: &mut Reader, fields: &Fields<'_>, upstream: &Upstream) {
+    let rules = &upstream.rules;
+    let alone = upstream.endpoints.len() == 1 && fields.get("discover").is_none();
+    let capped = rules.caps.connections.is_some() || rules.caps.endpoint_connections.is_some();
+    if let Some(queue) = fields.get("queue").filter(|_| !capped && rules.queue.size > 0) {
+        let problem = Problem::warning(queue.at, "`queue` does nothing without a limit of connections");
+        reader.problems.push(problem.help(
+            "requests wait where `limits: {connections: ...}` or `{endpoint_connections: ...}` holds them back",
+        ));
+    }
+    if let (Some(limits), Some(warm)) = (fields.get("limits"), fields.get("pool"))
+        && let (Some(cap), Some(warm)) = (limits.node.entry("endpoint_connections"), warm.node.entry("warm"))
+        && rules.caps.endpoint_connections.is_some_and(|cap| upstream.pool.warm > cap)
+    {
+        let problem = Problem::warning(warm.at, "more connections are made ready than one endpoint may have");
+        let problem = problem.help("`warm` is for each worker, the limit for all workers together");
+        reader.problems.push(problem.see(cap.at, "the limit is here"));
+    }
+    if let (Some(hedge), Some(field)) = (&rules.hedge, fields.get("hedge")) {
+        if let Some(retry) = fields.get("retry").filter(|_| rules.retry.attempts == 1) {
+            let problem = Problem::warning(field.at, "`hedge` does nothing with one attempt");
+            let help = "a hedge is an attempt of its own: `retry: {attempts: 2}` allows it";
+            reader.problems.push(problem.help(help).see(retry.at, "one attempt"));
+        }
+        if rules.retry.per_try.is_some_and(|per_try| per_try <= hedge.after)
+            && let Some(per_try) = fields.get("retry").and_then(|retry| retry.node.entry("per_try"))
+        {
+            let problem =
+                Problem::warning(field.at, "`hedge` comes too late: the first attempt is over by then");
+            let problem = problem.help("make it shorter than `retry.per_try`");
+            reader.problems.push(problem.see(per_try.at, "its time is here"));
+        }
+        if alone {
+            let problem = Problem::warning(field.at, "`hedge` does nothing with one endpoint");
+            reader.problems.push(problem.help("the second attempt goes to another endpoint"));
+        }
+    }
+    if let Some(field) = fields.get("limits").and_then(|limits| limits.node.entry("retries"))
+        && rules.caps.retries.is_some()
+        && rules.retry.attempts == 1
+        && let Some(retry) = fields.get("retry")
+    {
+        let problem = Problem::warning(field.at, "`retries` does nothing with one attempt");
+        reader.problems.push(problem.see(retry.at, "one attempt"));
+    }
+    let sockets = || upstream.endpoints.iter().all(|at| matches!(at.address.value.address, Address::Unix(_)));
+    if let Some(field) = fields.get("health").and_then(|health| health.node.entry("port"))
+        && !upstream.endpoints.is_empty()
+        && fields.get("discover").is_none()
+        && sockets()
+    {
+        let problem = Problem::warning(field.at, "`port` does nothing: a unix socket has none");
+        reader.problems.push(problem.help("the probe goes to the socket itself"));
+    }
+}
+
+/// A warning when endpoints are in zones and the gateway is in none. Known only once all files are read.
+pub(crate) fn unplaced(config: &Config) -> Option<Problem> {
+    let mut endpoints = config.upstreams.iter().flat_map(|upstream| &upstream.endpoints);
+    let placed = endpoints.find(|endpoint| endpoint.zone.is_some()).filter(|_| config.zone.is_none())?;
+    let problem = Problem::warning(placed.address.at, "the `zone` of this endpoint does nothing");
+    Some(problem.help("say which zone the gateway is in: `zone: NAME` at the top"))
+}

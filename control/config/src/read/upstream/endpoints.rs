@@ -1,0 +1,99 @@
+//! `endpoints`.
+
+use crate::model::{At, Endpoint, EndpointAddress, Scheme, Spanned};
+use crate::problem::Problem;
+use crate::reader::{Reader, one_or_many};
+use crate::scalar::{Fault, address};
+use crate::spec::{ENDPOINT, ENDPOINT_SHAPE};
+use crate::tree::{Kind, Node};
+
+/// Reports an endpoint that is written well and speaks what this gateway does not yet.
+pub(in crate::read) fn built(reader: &mut Reader, endpoint: &EndpointAddress, at: At) {
+    let protocol = match endpoint.scheme {
+        Scheme::Http => return,
+        Scheme::Https => "TLS to an endpoint (`https://`)",
+        Scheme::H2c => "HTTP/2 to an endpoint (`h2c://`)",
+    };
+    let problem = Problem::error(at, format!("{protocol} is not built yet"));
+    reader.problems.push(problem.expected("`host:port`, `http://host:port` or `unix:/path`"));
+}
+
+pub(in crate::read) fn weights(
+    reader: &mut Reader,
+    node: &Node,
+    weights: impl Iterator<Item = u32>,
+    noun: &str,
+) {
+    let mut any = false;
+    let mut sum: u64 = 0;
+    for weight in weights {
+        any = true;
+        sum += u64::from(weight);
+    }
+    if any && sum == 0 {
+        let problem =
+            Problem::error(node.at, format!("every {noun} has the weight 0: none would take a request"));
+        reader.problems.push(problem.help("give one of them a weight of at least 1"));
+    }
+    if sum > u64::from(u32::MAX) {
+        reader.problems.push(Problem::error(node.at, "the weights add up to more than 4294967295"));
+    }
+}
+
+/// The endpoints that are written down; `needed` when there are no others.
+pub(crate) fn endpoints(reader: &mut Reader, node: &Node, needed: bool) -> Vec<Endpoint> {
+    let items = one_or_many(node);
+    if items.is_empty() && needed {
+        reader.missing(node.at, "an upstream without endpoints".to_owned(), &ENDPOINT_SHAPE);
+    }
+    let endpoints: Vec<Endpoint> = items.iter().filter_map(|item| endpoint(reader, item)).collect();
+    if endpoints.len() == items.len() {
+        weights(reader, node, endpoints.iter().map(|endpoint| endpoint.weight), "endpoint");
+    }
+    for (i, endpoint) in endpoints.iter().enumerate().take(1000) {
+        let same = |other: &&Endpoint| other.address.value == endpoint.address.value;
+        if let Some(twin) = endpoints[..i].iter().find(same) {
+            let problem = Problem::warning(endpoint.address.at, "this endpoint is listed twice");
+            reader.problems.push(
+                problem
+                    .help("give it a weight instead: `{address: ..., weight: 2}`")
+                    .see(twin.address.at, "first written here"),
+            );
+        }
+    }
+    endpoints
+}
+
+fn endpoint(reader: &mut Reader, node: &Node) -> Option<Endpoint> {
+    if !matches!(node.kind, Kind::Map(_)) {
+        let value = reader.parsed(node, "an endpoint", &ENDPOINT_SHAPE, address::endpoint)?;
+        built(reader, &value, node.at);
+        return Some(Endpoint {
+            address: Spanned { value, at: node.at },
+            weight: 1,
+            priority: 0,
+            zone: None,
+        });
+    }
+    let fields = reader.fields(node, &ENDPOINT)?;
+    let (mut weight, mut priority) = (1, 0);
+    reader.number_into(fields.get("weight"), &mut weight);
+    reader.number_into(fields.get("priority"), &mut priority);
+    let zone = fields.get("zone").and_then(|field| reader.field(field, zone));
+    let address = reader.spanned(fields.get("address")?, address::endpoint)?;
+    built(reader, &address.value, address.at);
+    Some(Endpoint { address, weight, priority, zone })
+}
+
+/// The name of a zone: of an endpoint, or the gateway's own.
+pub(in crate::read) fn zone(text: &str) -> Result<String, Fault> {
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':');
+    if let Some(odd) = text.chars().position(|c| !known(c)) {
+        let fault = Fault::new("{} is not the name of a zone").part(odd, 1);
+        return Err(fault.help("it has letters, digits, `_`, `-`, `.`, `/` and `:`"));
+    }
+    if text.is_empty() || text.len() > 128 {
+        return Err(Fault::new("{} is not the name of a zone").help("it has 1 to 128 characters"));
+    }
+    Ok(text.to_owned())
+}

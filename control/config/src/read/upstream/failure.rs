@@ -1,0 +1,201 @@
+//! `retry`, `hedge` and `breaker`.
+
+use std::time::Duration;
+
+use super::capacity::above;
+use crate::model::{At, Breaker, Hedge, Retry, RetryOn};
+use crate::problem::Problem;
+use crate::read::matching;
+use crate::reader::{Field, Fields, Reader};
+use crate::scalar::{Fault, quantity, status};
+use crate::spec::{BREAKER, HEDGE, HEDGE_AFTER, RETRY, Shape};
+use crate::suggest;
+use crate::tree::{Kind, Scalar};
+
+/// `retry` of an upstream or a route.
+pub(in crate::read) fn retry(reader: &mut Reader, field: Field<'_>) -> Retry {
+    let mut out = Retry::default();
+    let open = field.node.scalar().filter(|scalar| scalar.written.is_none());
+    if let Some(number) = open.and_then(Scalar::number) {
+        // How many attempts, or how many after the first? Gateways differ.
+        let message = format!("`retry: {number}` does not say what is counted");
+        let problem = Problem::error(field.node.at, message).expected(field.key.shape.expected());
+        let all = number.saturating_add(1);
+        reader
+            .problems
+            .push(problem.help(format!("write `{{attempts: {all}}}` for {number} beside the first")));
+        return out;
+    }
+    let Some(setting) = reader.setting(field, &RETRY) else { return out };
+    if !setting.on() {
+        out.attempts = 1;
+    }
+    let Some(fields) = setting.fields() else { return out };
+    reader.number_into(fields.get("attempts"), &mut out.attempts);
+    if let Some(field) = fields.get("on") {
+        out.on = on(reader, field);
+    }
+    if let Some(field) = fields.get("methods") {
+        out.methods = matching::methods(reader, field);
+    }
+    reader.duration_into(fields.get("per_try"), &mut out.per_try);
+    reader.time_into(fields.get("backoff"), &mut out.backoff);
+    reader.time_into(fields.get("backoff_max"), &mut out.backoff_max);
+    reader.number_into(fields.get("budget"), &mut out.budget);
+    reader.number_into(fields.get("budget_min"), &mut out.budget_min);
+    if out.backoff > out.backoff_max {
+        above(reader, fields, "backoff", "backoff_max");
+    }
+    idle(reader, fields, &out);
+    out
+}
+
+/// Reports what does nothing because nothing is tried again.
+fn idle(reader: &mut Reader, fields: &Fields<'_>, retry: &Retry) {
+    if retry.attempts == 1 {
+        // Not `methods`: they count for a request that met a connection closed while idle, too.
+        let given = ["on", "backoff", "backoff_max", "budget", "budget_min"];
+        if let Some(field) = given.iter().find_map(|name| fields.get(name)) {
+            let message = format!("`{}` does nothing with one attempt", field.key.name);
+            let problem = Problem::warning(field.at, message).help("`attempts` counts the first too");
+            let attempts = fields.get("attempts").map(|attempts| attempts.at);
+            reader.problems.push(problem.see(attempts.unwrap_or(field.at), "one attempt"));
+        }
+    } else if retry.budget == 0 && retry.budget_min == 0 {
+        let at = fields.get("budget").or_else(|| fields.get("budget_min")).map(|field| field.at);
+        let problem = Problem::warning(at.unwrap_or_default(), "this budget allows no retry at all");
+        reader.problems.push(problem.help("write `retry: off` if that is meant"));
+    }
+}
+
+/// One condition.
+enum On {
+    ConnectFailure,
+    Reset,
+    Timeout,
+    Statuses(u16, u16),
+}
+
+fn on(reader: &mut Reader, field: Field<'_>) -> RetryOn {
+    let mut out = RetryOn { connect_failure: false, reset: false, timeout: false, statuses: Vec::new() };
+    let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
+    let items = reader.few(field.node, "`on`");
+    if items.is_empty() {
+        let problem = Problem::error(field.node.at, "`on` is an empty list").expected(one.expected());
+        reader.problems.push(problem.help("write `retry: off` to try nothing again"));
+    }
+    for item in items {
+        match reader.parsed(item, "a condition", one, condition) {
+            None => {}
+            Some(On::ConnectFailure) => out.connect_failure = true,
+            Some(On::Reset) => out.reset = true,
+            Some(On::Timeout) => out.timeout = true,
+            Some(On::Statuses(first, last)) => out.statuses.extend(first..=last),
+        }
+    }
+    out.statuses.sort_unstable();
+    out.statuses.dedup();
+    out
+}
+
+fn condition(text: &str) -> Result<On, Fault> {
+    let plain = text.to_ascii_lowercase().replace('-', "_");
+    let no = || Fault::new("{} is nothing to retry on");
+    match plain.as_str() {
+        "connect_failure" if text == plain => Ok(On::ConnectFailure),
+        "reset" => Ok(On::Reset),
+        "timeout" => Ok(On::Timeout),
+        "gateway_error" | "gateway_errors" => Err(no().help("write `502, 503, 504`")),
+        "error" | "connection_error" => Err(no().help("write `connect_failure, reset`")),
+        "connect" | "conn_failure" | "refused" => Err(no().help("write `connect_failure`")),
+        "refused_stream" | "reset_before_request" | "connection_reset" => Err(no().help("write `reset`")),
+        "retriable_4xx" => Err(no().help("write `409`")),
+        "non_idempotent" => Err(no().help("name the methods: `methods: [POST]`")),
+        "server_error" | "internal" => Err(no().help("write `5xx`")),
+        _ if text.starts_with("http_") => {
+            Err(no().suggest(format!("write `{}`", text.trim_start_matches("http_"))))
+        }
+        _ if text.starts_with(|c: char| c.is_ascii_digit()) => {
+            let (first, last) = status::range(text)?;
+            if first < 400 || last > 599 {
+                return Err(
+                    Fault::new("{} is no failure").help("statuses from 400 to 599 can be tried again")
+                );
+            }
+            Ok(On::Statuses(first, last))
+        }
+        _ => Err(match suggest::nearest(text, ["connect_failure", "reset", "timeout"].into_iter()) {
+            Some(near) => no().suggest(format!("did you mean `{near}`?")),
+            None => no(),
+        }),
+    }
+}
+
+pub(super) fn hedge(reader: &mut Reader, field: Field<'_>) -> Option<Hedge> {
+    if matches!(field.node.kind, Kind::Map(_)) {
+        let fields = reader.fields(field.node, &HEDGE)?;
+        let mut after = Duration::ZERO;
+        reader.time_into(fields.get("after"), &mut after);
+        return Some(Hedge { after });
+    }
+    let switch = field.node.scalar().and_then(Scalar::switch);
+    if switch == Some(false) {
+        return None;
+    }
+    let Shape::Time { min, max, .. } = HEDGE_AFTER else { return None };
+    let after = reader.field(field, |text| match switch {
+        Some(_) => Err(Fault::new("{} does not say after which time a second attempt starts")),
+        None => quantity::time(text, min, max),
+    })?;
+    Some(Hedge { after })
+}
+
+pub(super) fn breaker(reader: &mut Reader, field: Field<'_>) -> Option<Breaker> {
+    let setting = reader.setting(field, &BREAKER)?;
+    let mut out = setting.on().then(Breaker::default)?;
+    let Some(fields) = setting.fields() else { return Some(out) };
+    reader.number_into(fields.get("failures"), &mut out.failures);
+    reader.number_into(fields.get("slow"), &mut out.slow);
+    reader.duration_into(fields.get("slow_after"), &mut out.slow_after);
+    reader.time_into(fields.get("window"), &mut out.window);
+    reader.number_into(fields.get("minimum"), &mut out.minimum);
+    reader.time_into(fields.get("open"), &mut out.open);
+    reader.number_into(fields.get("probes"), &mut out.probes);
+    if let Some(field) = fields.get("slow").filter(|_| out.slow_after.is_none()) {
+        let problem = Problem::warning(field.at, "`slow` does nothing without `slow_after`");
+        reader.problems.push(problem.help("say from when on a call is slow: `slow_after: 1s`"));
+    }
+    Some(out)
+}
+
+/// A `per_try`, to be held against the time of the whole exchange.
+pub(crate) struct Wait {
+    at: At,
+    per_try: Duration,
+    /// `timeouts.total` beside it; `None`: not given there.
+    total: Option<Option<Duration>>,
+}
+
+/// The `per_try` of an upstream or a route.
+pub(in crate::read) fn wait(
+    fields: &Fields<'_>,
+    per_try: Option<Duration>,
+    total: Option<Option<Duration>>,
+) -> Option<Wait> {
+    let at = fields.get("retry")?.node.entry("per_try")?.at;
+    Some(Wait { at, per_try: per_try?, total })
+}
+
+/// A warning for each `per_try` that is no shorter than the time of the whole exchange: it ends nothing.
+pub(crate) fn too_long(waits: &[Wait], gateway: Option<Duration>) -> Vec<Problem> {
+    let vain = waits.iter().filter(|wait| {
+        let total = wait.total.unwrap_or(gateway);
+        total.is_some_and(|total| wait.per_try >= total)
+    });
+    vain.map(|wait| {
+        let problem =
+            Problem::warning(wait.at, "`per_try` never ends an attempt: `timeouts.total` is over before");
+        problem.help("make it shorter than `timeouts.total`, with room for the next attempt")
+    })
+    .collect()
+}

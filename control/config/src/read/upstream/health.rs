@@ -1,0 +1,144 @@
+//! `health` and `outlier`.
+
+use super::capacity::above;
+use crate::model::{Health, Outlier, Probe};
+use crate::problem::Problem;
+use crate::read::rewrite::authority;
+use crate::reader::{Field, Fields, Reader};
+use crate::scalar::{Fault, status};
+use crate::spec::{HEALTH, OUTLIER, Shape};
+use crate::tree::{Kind, Scalar};
+
+const GRPC: &str = "gRPC probes are not built yet: `tcp` tells whether the port is open";
+
+pub(super) fn health(reader: &mut Reader, field: Field<'_>) -> Option<Health> {
+    if !matches!(field.node.kind, Kind::Map(_)) {
+        if field.node.scalar().is_some_and(Scalar::is_off) {
+            return None;
+        }
+        let probe = reader.field(field, |text| match text {
+            "tcp" => Ok(Probe::Tcp),
+            "on" | "true" | "yes" | "http" => {
+                Err(Fault::new("{} does not say what is asked for").help("write a path such as `/healthz`"))
+            }
+            "grpc" => Err(Fault::new("{} is not a probe").help(GRPC)),
+            text => path(text).map(http),
+        })?;
+        return Some(Health { probe, ..defaults() });
+    }
+    let fields = reader.fields(field.node, &HEALTH)?;
+    let mut out = defaults();
+    if let Some(field) = fields.get("http") {
+        out.probe = http(reader.field(field, path).unwrap_or_default());
+    }
+    if let Some(field) = fields.get("tcp") {
+        let mut on = true;
+        reader.switch(Some(field), &mut on);
+        if !on {
+            let problem = Problem::error(field.node.at, "`tcp` is off, and nothing else is probed");
+            reader.problems.push(problem.help("write `health: off` for no probes"));
+        }
+        out.probe = Probe::Tcp;
+    }
+    answer(reader, &fields, &mut out.probe);
+    reader.time_into(fields.get("interval"), &mut out.interval);
+    reader.number_into(fields.get("jitter"), &mut out.jitter);
+    reader.time_into(fields.get("timeout"), &mut out.timeout);
+    reader.number_into(fields.get("healthy"), &mut out.healthy);
+    reader.number_into(fields.get("unhealthy"), &mut out.unhealthy);
+    reader.optional_into(fields.get("port"), &mut out.port);
+    Some(out)
+}
+
+fn defaults() -> Health {
+    use std::time::Duration;
+    Health {
+        probe: Probe::Tcp,
+        interval: Duration::from_secs(5),
+        jitter: 10,
+        timeout: Duration::from_secs(2),
+        healthy: 2,
+        unhealthy: 3,
+        port: None,
+    }
+}
+
+fn http(path: String) -> Probe {
+    Probe::Http { path, host: None, statuses: vec![(200, 299)], body: None }
+}
+
+/// Path and query, as they go into the request line.
+fn path(text: &str) -> Result<String, Fault> {
+    if let Some((_, rest)) = text.split_once("://") {
+        let path = rest.find('/').map_or("/", |slash| &rest[slash..]);
+        let fault = Fault::new("{} is a URL: every endpoint is asked at its own address");
+        return Err(fault.suggest(format!("write the path alone: `{path}`")));
+    }
+    if !text.starts_with('/') {
+        return Err(Fault::new("{} does not begin with `/`").suggest(format!("write `/{text}`")));
+    }
+    if let Some(odd) = text.chars().position(|c| !c.is_ascii_graphic() || c == '#') {
+        let fault = Fault::new("{} has a character that no request line has").part(odd, 1);
+        return Err(fault.help("encode it: a blank is `%20`"));
+    }
+    Ok(text.to_owned())
+}
+
+/// What an answer to an HTTP probe must be; the other probe gets none.
+fn answer(reader: &mut Reader, fields: &Fields<'_>, probe: &mut Probe) {
+    let Probe::Http { host, statuses, body, .. } = probe else {
+        for name in ["status", "body", "host"] {
+            if let (Some(field), Some(tcp)) = (fields.get(name), fields.get("tcp")) {
+                let problem = Problem::warning(field.at, format!("`{name}` does nothing here"));
+                let problem = problem.help("it goes with `http`: a connection that opens has no answer");
+                reader.problems.push(problem.see(tcp.at, "the probe is a connection"));
+            }
+        }
+        return;
+    };
+    if let Some(field) = fields.get("status") {
+        *statuses = good(reader, field);
+    }
+    if let Some(field) = fields.get("body") {
+        *body = reader.field(field, |text| match text {
+            "" => Err(Fault::new("{} is in every body")),
+            text => Ok(text.to_owned()),
+        });
+    }
+    if let Some(field) = fields.get("host") {
+        *host = reader.field(field, authority);
+    }
+}
+
+fn good(reader: &mut Reader, field: Field<'_>) -> Vec<(u16, u16)> {
+    let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
+    let items = reader.few(field.node, "`status`");
+    if items.is_empty() {
+        let problem = Problem::error(field.node.at, "`status` is an empty list: no answer would be good");
+        reader.problems.push(problem.expected(one.expected()));
+    }
+    items.iter().filter_map(|item| reader.parsed(item, "a status", one, status::range)).collect()
+}
+
+pub(super) fn outlier(reader: &mut Reader, field: Field<'_>) -> Outlier {
+    let mut out = Outlier::default();
+    let Some(setting) = reader.setting(field, &OUTLIER) else { return out };
+    out.enabled = setting.on();
+    let Some(fields) = setting.fields() else { return out };
+    reader.optional_into(fields.get("consecutive_5xx"), &mut out.consecutive_5xx);
+    reader.optional_into(fields.get("consecutive_gateway_errors"), &mut out.consecutive_gateway_errors);
+    reader.switch(fields.get("success_rate"), &mut out.success_rate);
+    reader.time_into(fields.get("interval"), &mut out.interval);
+    reader.time_into(fields.get("ejection"), &mut out.ejection);
+    reader.time_into(fields.get("ejection_max"), &mut out.ejection_max);
+    reader.number_into(fields.get("max_ejected"), &mut out.max_ejected);
+    if out.ejection > out.ejection_max {
+        above(reader, fields, "ejection", "ejection_max");
+    }
+    if out.consecutive_5xx.is_none() && out.consecutive_gateway_errors.is_none() && !out.success_rate {
+        let problem =
+            Problem::warning(field.at, "this never ejects an endpoint: everything it looks at is off");
+        reader.problems.push(problem.help("write `outlier: off` if that is meant"));
+    }
+    out
+}

@@ -1,0 +1,47 @@
+//! Statuses of responses.
+
+use super::Fault;
+
+/// `503`, `5xx` or `502-504`: the first and the last (RFC 9110, section 15: three digits, the first from 1 to 5).
+pub(crate) fn range(text: &str) -> Result<(u16, u16), Fault> {
+    if let Some((first, last)) = text.split_once('-') {
+        let (first, last) = (one(first.trim_end())?, one(last.trim_start())?);
+        if first > last {
+            return Err(Fault::new("{} goes from the larger to the smaller"));
+        }
+        return Ok((first, last));
+    }
+    if let Some(class) = text.strip_suffix("xx").or_else(|| text.strip_suffix("XX")) {
+        let first = one(&format!("{class}00"))?;
+        return Ok((first, first + 99));
+    }
+    let only = one(text)?;
+    Ok((only, only))
+}
+
+fn one(text: &str) -> Result<u16, Fault> {
+    let digits = text.len() == 3 && text.bytes().all(|b| b.is_ascii_digit());
+    match text.parse::<u16>() {
+        Ok(status) if digits && (100..600).contains(&status) => Ok(status),
+        _ => Err(Fault::new("{} is not a status")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_class_and_range() {
+        for (text, range) in
+            [("503", (503, 503)), ("5xx", (500, 599)), ("2XX", (200, 299)), ("200-204", (200, 204))]
+        {
+            assert_eq!(super::range(text), Ok(range), "{text}");
+        }
+        for text in
+            ["", "99", "600", "6xx", "xx", "50", "5x", "204-200", "200-", "-200", "+20", "2000", "20xx"]
+        {
+            assert!(range(text).is_err(), "{text}");
+        }
+    }
+}

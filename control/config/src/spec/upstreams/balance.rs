@@ -1,0 +1,130 @@
+//! The keys of `balance`.
+
+use std::time::Duration;
+
+use super::super::settings::HEADER_NAME;
+use super::super::{Choice, Key, Section, Shape, Text};
+
+/// As they are written under `balance`; `hash` needs `by`, which only the mapping has.
+pub(crate) const POLICIES: &[&str] = &["round_robin", "least_requests", "random"];
+
+static COOKIE: Text = Text {
+    expected: "the name of a cookie such as `session`",
+    pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
+    loose: false,
+};
+static PARAMETER: Text =
+    Text { expected: "the name of a query parameter such as `user`", pattern: Some("."), loose: true };
+static SECRET: Text = Text { expected: "a text of 16 to 1024 bytes", pattern: Some("^.{16,}$"), loose: true };
+static COOKIE_PATH: Text =
+    Text { expected: "a path such as `/shop`", pattern: Some("^/[^;]*$"), loose: false };
+
+pub(crate) static BALANCE: Section = Section {
+    name: "balance",
+    noun: "`balance`",
+    doc: "Which endpoint takes a request. The policy alone is its short form.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "policy",
+            "How one is chosen among those that may take it; `hash` needs `by`.",
+            Shape::Word(&["round_robin", "least_requests", "random", "hash"]),
+        )
+        .or("round_robin")
+        .also(&["algorithm", "strategy", "method", "type", "lb_policy", "mode"]),
+        Key::new(
+            "choices",
+            "With `least_requests`: of how many endpoints the one with the fewest requests under way is taken, of \
+             two picked at random or of all.",
+            Shape::Word(&["two", "all"]),
+        )
+        .or("two")
+        .also(&["choice_count", "candidates"]),
+        Key::new(
+            "by",
+            "With `hash`: what of a request is hashed. A request that lacks it goes to any endpoint.",
+            Shape::AnyOf(&[Shape::Word(&["client_address", "path"]), Shape::Section(&HASH_BY)]),
+        )
+        .also(&["hash_by", "key", "hash_on", "on", "hash", "header", "cookie", "query"]),
+        Key::new(
+            "sticky",
+            "A client stays with its endpoint by a cookie.",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&STICKY)]),
+        )
+        .or("off")
+        .also(&["session", "affinity", "sticky_session", "sticky_sessions", "session_affinity"]),
+        Key::new(
+            "slow_start",
+            "An endpoint that is new or healthy again takes its full share only after this time, growing linearly \
+             from a tenth of it.",
+            Shape::Time { min: Duration::from_millis(100), max: Duration::from_secs(86_400), off: true },
+        )
+        .or("off")
+        .also(&["slow_start_window", "warmup", "warm_up"]),
+        Key::new(
+            "panic_threshold",
+            "Percentage of healthy weight below which health is ignored and all endpoints take requests; 0 switches \
+             it off.",
+            Shape::Percent { min: 0, max: 100, off: false },
+        )
+        .or("50%")
+        .also(&["panic", "healthy_panic_threshold"]),
+        Key::new(
+            "zone_spill",
+            "Percentage of healthy weight in the gateway's own zone from which on that zone takes all requests; below \
+             it the rest spills over to other zones.",
+            Shape::Percent { min: 0, max: 100, off: false },
+        )
+        .or("70%")
+        .also(&["zone", "spill", "spillover", "locality"]),
+    ],
+};
+
+pub(crate) static HASH_BY: Section = Section {
+    name: "hash_by",
+    noun: "`by`",
+    doc: "What of a request is hashed.",
+    choice: Choice::ExactlyOne(&["header", "cookie", "query"]),
+    keys: &[
+        Key::new("header", "A header's value.", Shape::Text(&HEADER_NAME)).also(&["headers"]),
+        Key::new("cookie", "A cookie's value.", Shape::Text(&COOKIE)).also(&["cookies"]),
+        Key::new("query", "A query parameter's value.", Shape::Text(&PARAMETER)).also(&[
+            "param",
+            "parameter",
+            "arg",
+            "query_param",
+            "vars",
+        ]),
+    ],
+};
+
+pub(crate) static STICKY: Section = Section {
+    name: "sticky",
+    noun: "`sticky`",
+    doc: "A cookie that names the endpoint of a client, as a keyed hash of its address and not the address itself.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "cookie",
+            "Its name; without it `tollgate_` and eight digits of a hash of the upstream's name.",
+            Shape::Text(&COOKIE),
+        )
+        .also(&["name"]),
+        Key::new(
+            "ttl",
+            "How long the client keeps it, from when it got it; `off`: until it is closed.",
+            Shape::Time { min: Duration::from_secs(1), max: Duration::from_secs(366 * 86_400), off: true },
+        )
+        .or("off")
+        .also(&["expires", "max_age", "maxAge"]),
+        Key::new("path", "Its `Path`.", Shape::Text(&COOKIE_PATH)).or("/"),
+        Key::new("secure", "Whether it is `Secure`: sent over TLS only.", Shape::Switch).or("off"),
+        Key::new(
+            "secret",
+            "The key of the hash, the same on every gateway that the client may meet; best as `${VARIABLE}`. Without \
+             it who guesses an address can see that the guess was right.",
+            Shape::Text(&SECRET),
+        )
+        .also(&["key", "salt"]),
+    ],
+};

@@ -1,0 +1,102 @@
+//! The keys of what an upstream can take: `limits`, `queue`, `adaptive`.
+
+use std::time::Duration;
+
+use super::super::{Choice, Key, Section, Shape};
+
+/// What a cap may be.
+const CAP: Shape = Shape::Count { min: 1, max: u32::MAX as u64, off: true };
+
+pub(crate) static UPSTREAM_LIMITS: Section = Section {
+    name: "upstream_limits",
+    noun: "`limits` of an upstream",
+    doc: "What is never exceeded, summed over all workers.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "connections",
+            "Connections to all endpoints together, idle, upgraded and probing ones included.",
+            CAP,
+        )
+        .or("off")
+        .also(&["max_connections", "maxconn", "connection"]),
+        Key::new("endpoint_connections", "Connections to one endpoint.", CAP).or("off").also(&[
+            "max_conns",
+            "connections_per_endpoint",
+            "per_endpoint",
+            "connections_per_host",
+        ]),
+        Key::new("requests", "Requests under way.", CAP).or("off").also(&[
+            "max_requests",
+            "concurrency",
+            "in_flight",
+            "inflight",
+            "concurrent_requests",
+        ]),
+        Key::new("retries", "Retries under way.", CAP).or("off").also(&["max_retries"]),
+    ],
+};
+
+pub(crate) static QUEUE: Section = Section {
+    name: "queue",
+    noun: "`queue`",
+    doc: "Where requests wait that a limit of connections holds back. A full queue and a passed deadline are 503.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "size",
+            "Requests that wait at most, over all workers; 0: none waits.",
+            Shape::Count { min: 0, max: 1_000_000, off: false },
+        )
+        .or("1024")
+        .also(&["max", "length", "limit", "queue", "max_pending_requests"]),
+        Key::new(
+            "timeout",
+            "How long one waits at most.",
+            Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600), off: false },
+        )
+        .or("1s")
+        .also(&["deadline", "wait", "max_wait"]),
+    ],
+};
+
+pub(crate) static ADAPTIVE: Section = Section {
+    name: "adaptive",
+    noun: "`adaptive`",
+    doc: "A limit of concurrent requests that follows the latency; writing this mapping switches it on. Past it a \
+          request is answered 503, those of the lowest priority first.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "min",
+            "Lowest limit, over all workers.",
+            Shape::Count { min: 1, max: u32::MAX as u64, off: false },
+        )
+        .or("3")
+        .also(&["min_concurrency", "minimum", "min_limit"]),
+        Key::new("max", "Highest limit.", Shape::Count { min: 1, max: u32::MAX as u64, off: false })
+            .or("10000")
+            .also(&["max_concurrency", "maximum", "max_limit", "max_concurrency_limit"]),
+        Key::new(
+            "interval",
+            "How often the limit is set anew.",
+            Shape::Time { min: Duration::from_millis(10), max: Duration::from_secs(60), off: false },
+        )
+        .or("100ms")
+        .also(&["window", "concurrency_update_interval"]),
+        Key::new(
+            "probe",
+            "How often the latency without load is measured anew, by letting only `min` through.",
+            Shape::Time { min: Duration::from_secs(1), max: Duration::from_secs(86_400), off: false },
+        )
+        .or("60s")
+        .also(&["min_rtt_interval", "probe_interval", "min_rtt_calc_params"]),
+        Key::new(
+            "tolerance",
+            "Percentage by which latency may lie above that before the limit falls.",
+            Shape::Percent { min: 1, max: 200, off: false },
+        )
+        .or("25%")
+        .also(&["buffer", "rtt_tolerance"]),
+    ],
+};

@@ -1,0 +1,76 @@
+//! The keys of `discover`.
+
+use std::time::Duration;
+
+use super::super::{Choice, Key, Section, Shape, Text};
+
+/// The short form.
+pub(crate) static DISCOVER_TEXT: Text = Text {
+    expected: "`dns://NAME:PORT`, `srv://NAME` or `file:PATH`",
+    pattern: Some(r"^(dns://|srv://|file:)\S+$"),
+    loose: false,
+};
+static NAME: Text =
+    Text { expected: "a name such as `orders.internal`", pattern: Some(r"^[A-Za-z0-9_.-]+$"), loose: false };
+static SRV: Text = Text {
+    expected: "a name such as `_http._tcp.orders.internal`",
+    pattern: Some(r"^[A-Za-z0-9_.-]+$"),
+    loose: false,
+};
+static FILE: Text =
+    Text { expected: "the path of a file such as `endpoints.yaml`", pattern: Some("."), loose: false };
+static SERVER: Text = Text {
+    expected: "the address of a name server such as `10.0.0.2` or `10.0.0.2:53`",
+    pattern: Some(r"^[0-9A-Fa-f:.\[\]]+$"),
+    loose: false,
+};
+static SERVER_SHAPE: Shape = Shape::Text(&SERVER);
+
+pub(crate) static DISCOVER: Section = Section {
+    name: "discover",
+    noun: "`discover`",
+    doc: "Where endpoints are looked up, beside those that are written down.",
+    choice: Choice::ExactlyOne(&["dns", "srv", "file"]),
+    keys: &[
+        Key::new("dns", "A name whose addresses are endpoints, with `port`.", Shape::Text(&NAME))
+            .also(&["name", "host", "hostname", "address"]),
+        Key::new(
+            "port",
+            "With `dns`: the port of every endpoint.",
+            Shape::Count { min: 1, max: 65_535, off: false },
+        ),
+        Key::new(
+            "srv",
+            "A name whose SRV records are endpoints: they give ports, weights and priorities.",
+            Shape::Text(&SRV),
+        )
+        .also(&["service", "dns_srv"]),
+        Key::new(
+            "file",
+            "A YAML or JSON list of endpoints, as under `endpoints`, read again when it changes. The path is \
+             relative to the file that names it.",
+            Shape::Text(&FILE),
+        )
+        .also(&["path", "eds"]),
+        Key::new(
+            "min_ttl",
+            "A shorter time to live is taken for this.",
+            Shape::Time { min: Duration::from_millis(100), max: Duration::from_secs(86_400), off: false },
+        )
+        .or("1s")
+        .also(&["refresh", "interval", "dns_refresh_rate"]),
+        Key::new(
+            "max_ttl",
+            "A longer time to live is taken for this.",
+            Shape::Time { min: Duration::from_millis(100), max: Duration::from_secs(7 * 86_400), off: false },
+        )
+        .or("60s")
+        .also(&["ttl", "valid", "max_refresh"]),
+        Key::new(
+            "servers",
+            "Name servers to ask; without it those of `/etc/resolv.conf`.",
+            Shape::OneOrMany(&SERVER_SHAPE),
+        )
+        .also(&["server", "resolvers", "resolver", "nameservers", "nameserver"]),
+    ],
+};

@@ -1,0 +1,182 @@
+//! The keys of what happens when an attempt fails: `retry`, `hedge`, `breaker`.
+
+use std::time::Duration;
+
+use super::super::{Choice, Key, Section, Shape, Text};
+
+/// What other gateways call `retry`.
+pub(crate) const RETRY_ALSO: &[&str] = &[
+    "retries",
+    "retry_policy",
+    "retry_on",
+    "attempts",
+    "num_retries",
+    "proxy_next_upstream",
+    "proxy_next_upstream_tries",
+];
+
+static METHOD: Text = Text {
+    expected: "a method such as `PUT`",
+    pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
+    loose: false,
+};
+static STATUS: Text = Text {
+    expected: "a status such as `503`, or several as `5xx` or `502-504`",
+    pattern: Some(r"^[4-5]([0-9]{2}|xx|[0-9]{2}-[4-5][0-9]{2})$"),
+    loose: true,
+};
+
+static METHOD_SHAPE: Shape = Shape::Text(&METHOD);
+static ON_SHAPE: Shape =
+    Shape::AnyOf(&[Shape::Word(&["connect_failure", "reset", "timeout"]), Shape::Text(&STATUS)]);
+
+pub(crate) static RETRY: Section = Section {
+    name: "retry",
+    noun: "`retry`",
+    doc: "Which requests are tried again, and how. Never once bytes of a body that cannot be replayed are gone, nor \
+          once the client has got a part of a response.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "attempts",
+            "Attempts at most, the first included; 1: none is tried again.",
+            Shape::Count { min: 1, max: 16, off: false },
+        )
+        .or("2")
+        .also(&["tries", "max_attempts", "retries", "num_retries", "count", "max"]),
+        Key::new(
+            "on",
+            "After what: no connection could be opened, it broke before a response's head, no head within its time, \
+             or a status.",
+            Shape::OneOrMany(&ON_SHAPE),
+        )
+        .or("[connect_failure, reset]")
+        .also(&["retry_on", "when", "conditions", "status", "statuses", "codes", "retriable_status_codes"]),
+        Key::new(
+            "methods",
+            "Methods that may be tried again although the endpoint may have acted on them; without it the \
+             idempotent ones. A request of which the endpoint has got nothing is always fit.",
+            Shape::OneOrMany(&METHOD_SHAPE),
+        )
+        .also(&["method", "retriable_methods"]),
+        Key::new(
+            "per_try",
+            "From the start of an attempt to its response's head.",
+            Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(86_400), off: true },
+        )
+        .or("off")
+        .also(&["per_try_timeout", "timeout", "try_timeout", "perTryTimeout"]),
+        Key::new(
+            "backoff",
+            "Wait before the first retry; doubled each time, with full jitter.",
+            Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(60), off: false },
+        )
+        .or("25ms")
+        .also(&["base_interval", "initial_interval", "initialInterval", "delay", "wait"]),
+        Key::new(
+            "backoff_max",
+            "Longest wait.",
+            Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(600), off: false },
+        )
+        .or("250ms")
+        .also(&["max_interval", "max_backoff"]),
+        Key::new(
+            "budget",
+            "Retries at most as a percentage of the requests of the last 10 s.",
+            Shape::Percent { min: 0, max: 100, off: false },
+        )
+        .or("20%")
+        .also(&["retry_budget", "budget_percent", "ratio"]),
+        Key::new(
+            "budget_min",
+            "Retries each second that the budget always allows.",
+            Shape::Count { min: 0, max: 1_000_000, off: false },
+        )
+        .or("3")
+        .also(&["min_retries_per_second", "min_retry_concurrency", "min"]),
+    ],
+};
+
+/// The short form of `hedge`.
+pub(crate) const HEDGE_AFTER: Shape =
+    Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600), off: false };
+
+pub(crate) static HEDGE: Section = Section {
+    name: "hedge",
+    noun: "`hedge`",
+    doc: "A second attempt at another endpoint while the first has not answered; whoever answers first counts. Only \
+          for idempotent requests without a body, and within the retry budget.",
+    choice: Choice::Free,
+    keys: &[Key::new(
+        "after",
+        "How long the first attempt may take to its response's head before the second starts.",
+        HEDGE_AFTER,
+    )
+    .required()
+    .also(&["delay", "timeout", "wait"])],
+};
+
+pub(crate) static BREAKER: Section = Section {
+    name: "breaker",
+    noun: "`breaker`",
+    doc: "Past a ratio of failed or slow calls it opens and requests are answered 503 at once; after a time a few \
+          probe it. Writing this mapping switches it on.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "failures",
+            "Percentage of failed calls (no answer, or 5xx) at which it opens.",
+            Shape::Percent { min: 1, max: 100, off: false },
+        )
+        .or("50%")
+        .also(&["failure_rate", "failure_rate_threshold", "error_rate", "errors", "threshold"]),
+        Key::new(
+            "slow",
+            "Percentage of slow calls at which it opens.",
+            Shape::Percent { min: 1, max: 100, off: false },
+        )
+        .or("100%")
+        .also(&["slow_rate", "slow_call_rate_threshold", "slow_calls"]),
+        Key::new(
+            "slow_after",
+            "From when on a call is slow: the time to its response's head.",
+            Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600), off: true },
+        )
+        .or("off")
+        .also(&["slow_call_duration_threshold", "slow_call", "latency"]),
+        Key::new(
+            "window",
+            "The time over which calls are counted.",
+            Shape::Time { min: Duration::from_millis(100), max: Duration::from_secs(3600), off: false },
+        )
+        .or("10s")
+        .also(&["sliding_window_size", "interval", "check_period"]),
+        Key::new(
+            "minimum",
+            "Calls in the window below which it does not open.",
+            Shape::Count { min: 1, max: 1_000_000, off: false },
+        )
+        .or("20")
+        .also(&["min_calls", "minimum_number_of_calls", "min_requests", "request_volume"]),
+        Key::new(
+            "open",
+            "How long it stays open before calls probe.",
+            Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600), off: false },
+        )
+        .or("5s")
+        .also(&[
+            "wait_duration_in_open_state",
+            "open_for",
+            "sleep_window",
+            "fallback_duration",
+            "timeout",
+        ]),
+        Key::new(
+            "probes",
+            "Calls that probe; if their ratios are good it closes, else it opens again.",
+            Shape::Count { min: 1, max: 1000, off: false },
+        )
+        .or("3")
+        .also(&["half_open", "permitted_number_of_calls_in_half_open_state", "trials", "recovery"]),
+    ],
+};

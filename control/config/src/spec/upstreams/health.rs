@@ -1,0 +1,143 @@
+//! The keys of what is known of an endpoint: `health` by probes, `outlier` by traffic.
+
+use std::time::Duration;
+
+use super::super::{Choice, Key, Section, Shape, Text};
+
+/// The short form of `health`, and `http` in the long one.
+pub(crate) static PROBE_PATH: Text =
+    Text { expected: "a path such as `/healthz`", pattern: Some(r"^/[^\s#]*$"), loose: false };
+static PROBE_HOST: Text =
+    Text { expected: "a host such as `api.internal`", pattern: Some(r"^\S+$"), loose: false };
+static PROBE_BODY: Text = Text { expected: "a text such as `ok`", pattern: Some("."), loose: true };
+static STATUS: Text = Text {
+    expected: "a status such as `200`, or several as `2xx` or `200-299`",
+    pattern: Some(r"^[1-5]([0-9]{2}|xx|[0-9]{2}-[1-5][0-9]{2})$"),
+    loose: true,
+};
+static STATUS_SHAPE: Shape = Shape::Text(&STATUS);
+
+pub(crate) static HEALTH: Section = Section {
+    name: "health",
+    noun: "`health`",
+    doc: "Probes of every endpoint.",
+    choice: Choice::ExactlyOne(&["http", "tcp"]),
+    keys: &[
+        Key::new(
+            "http",
+            "A GET of this path and query, whose answer must be good.",
+            Shape::Text(&PROBE_PATH),
+        )
+        .also(&["path", "uri", "url", "http_path", "http_health_check"]),
+        Key::new("tcp", "A connection that opens: `on`.", Shape::Switch)
+            .also(&["tcp_health_check", "connect"]),
+        Key::new("status", "Statuses that are good: one or a list.", Shape::OneOrMany(&STATUS_SHAPE))
+            .or("200-299")
+            .also(&["statuses", "expected_statuses", "codes", "match", "expect"]),
+        Key::new(
+            "body",
+            "Text that must be in the first 64 KiB of the answer's body.",
+            Shape::Text(&PROBE_BODY),
+        )
+        .also(&["contains", "receive", "text"]),
+        Key::new("host", "Its `Host`; without it the endpoint's address.", Shape::Text(&PROBE_HOST))
+            .also(&["hostname"]),
+        Key::new(
+            "interval",
+            "From one probe of an endpoint to the next.",
+            Shape::Time { min: Duration::from_millis(100), max: Duration::from_secs(86_400), off: false },
+        )
+        .or("5s")
+        .also(&["every", "period", "inter"]),
+        Key::new(
+            "jitter",
+            "Each interval is shortened by up to this percentage at random.",
+            Shape::Percent { min: 0, max: 100, off: false },
+        )
+        .or("10%")
+        .also(&["interval_jitter", "interval_jitter_percent"]),
+        Key::new(
+            "timeout",
+            "How long a probe may take.",
+            Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(3600), off: false },
+        )
+        .or("2s"),
+        Key::new(
+            "healthy",
+            "Good probes in a row that make an endpoint healthy; the first probe of all decides alone.",
+            Shape::Count { min: 1, max: 1000, off: false },
+        )
+        .or("2")
+        .also(&["healthy_threshold", "rise", "passes", "success_threshold"]),
+        Key::new(
+            "unhealthy",
+            "Bad probes in a row that make it unhealthy.",
+            Shape::Count { min: 1, max: 1000, off: false },
+        )
+        .or("3")
+        .also(&["unhealthy_threshold", "fall", "fails", "failure_threshold"]),
+        Key::new(
+            "port",
+            "Another port than the endpoint's own.",
+            Shape::Count { min: 1, max: 65_535, off: false },
+        ),
+    ],
+};
+
+pub(crate) static OUTLIER: Section = Section {
+    name: "outlier",
+    noun: "`outlier`",
+    doc: "Ejection of endpoints by what traffic tells of them.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "consecutive_5xx",
+            "Responses 5xx (and failures) in a row that eject.",
+            Shape::Count { min: 1, max: 1_000_000, off: true },
+        )
+        .or("5")
+        .also(&["consecutive_errors", "max_fails", "failures", "errors"]),
+        Key::new(
+            "consecutive_gateway_errors",
+            "Failures of the gateway's own (no connection, reset, timeout) and 502, 503, 504 in a row that eject.",
+            Shape::Count { min: 1, max: 1_000_000, off: true },
+        )
+        .or("5")
+        .also(&["consecutive_gateway_failure", "gateway_errors"]),
+        Key::new(
+            "success_rate",
+            "Whether endpoints are ejected whose success rate lies 1.9 standard deviations below the mean; at least \
+             5 endpoints with 100 requests each in an interval.",
+            Shape::Switch,
+        )
+        .or("on"),
+        Key::new(
+            "interval",
+            "How often success rates are compared and ejected endpoints looked at.",
+            Shape::Time { min: Duration::from_millis(100), max: Duration::from_secs(3600), off: false },
+        )
+        .or("10s"),
+        Key::new(
+            "ejection",
+            "Ejection time, multiplied by how many times in a row the endpoint was ejected.",
+            Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(86_400), off: false },
+        )
+        .or("30s")
+        .also(&["base_ejection_time", "ejection_time", "fail_timeout"]),
+        Key::new(
+            "ejection_max",
+            "Longest ejection.",
+            Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(86_400), off: false },
+        )
+        .or("5m")
+        .also(&["max_ejection_time", "max_ejection"]),
+        Key::new(
+            "max_ejected",
+            "Percentage of an upstream's endpoints that may be out by ejection at a time; at least one may, if there \
+             is more than one.",
+            Shape::Percent { min: 0, max: 100, off: false },
+        )
+        .or("10%")
+        .also(&["max_ejection_percent", "max_ejected_percent"]),
+    ],
+};

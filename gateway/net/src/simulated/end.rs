@@ -1,0 +1,353 @@
+//! The two ends of a connection, with the manners of Linux' TCP.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice};
+use std::net::SocketAddr;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::controls::Group;
+use super::trace;
+use super::world::{Happening, World};
+use crate::Peek;
+
+/// Pieces that one write arrives in at most.
+const PIECES: usize = 6;
+
+/// A connection: side 0 has opened it.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub ends: [End; 2],
+    pub delay: (u64, u64),
+    /// Whether, and with what, it was answered; the opener waits for that.
+    pub answer: Option<Result<(), ErrorKind>>,
+}
+
+/// One end of a connection.
+#[derive(Debug, Default)]
+pub(super) struct End {
+    pub address: Option<SocketAddr>,
+    pub owner: Option<Group>,
+    /// What has arrived and was not read.
+    incoming: VecDeque<u8>,
+    /// Bytes on their way here.
+    under_way: usize,
+    /// Bytes that may be on their way here or wait here.
+    pub capacity: usize,
+    /// When the last of what is on its way arrives: order is kept.
+    last_arrival: Duration,
+    /// Bytes that its owner has written.
+    written: u64,
+    /// The other side has said its last.
+    fin_came: bool,
+    /// This side has.
+    fin_sent: bool,
+    /// To be told once (`sk_err`), by the next call that finds nothing better to tell.
+    error: Option<ErrorKind>,
+    /// Reset: nothing goes or comes any more.
+    dead: bool,
+    /// Its owner has let it go.
+    pub closed: bool,
+    reset_on_close: bool,
+    /// Wakers are one a direction, the last that came, as with the poller.
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+}
+
+impl End {
+    pub fn new(address: SocketAddr, owner: Option<Group>, capacity: usize) -> Self {
+        Self { address: Some(address), owner, capacity, ..Self::default() }
+    }
+
+    /// Its owner waits for the connection to be there.
+    pub fn wait_for_answer(&mut self, waker: &Waker) {
+        self.writer = Some(waker.clone());
+    }
+
+    /// It is there, or failed.
+    pub fn answered(&mut self, connected: bool) {
+        self.dead |= !connected;
+        self.wake_writer();
+    }
+
+    fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.under_way + self.incoming.len())
+    }
+
+    fn wake_reader(&mut self) {
+        if let Some(waker) = self.reader.take() {
+            waker.wake();
+        }
+    }
+
+    fn wake_writer(&mut self) {
+        if let Some(waker) = self.writer.take() {
+            waker.wake();
+        }
+    }
+
+    /// Whether a read would not wait.
+    fn is_readable(&self) -> bool {
+        !self.incoming.is_empty() || self.error.is_some() || self.fin_came || self.dead
+    }
+}
+
+/// What the owner of an end does.
+impl World {
+    fn end(&mut self, (connection, side): (usize, usize)) -> &mut End {
+        &mut self.connections[connection].ends[side]
+    }
+
+    pub fn read(
+        &mut self,
+        at: (usize, usize),
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.one_in(self.conditions.shares) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let short = self.one_in(self.conditions.short_reads);
+        let pick = self.random.usize(1..=256);
+        let end = self.end(at);
+        let most = if short { buffer.len().min(pick) } else { buffer.len() };
+        let count = end.incoming.len().min(most);
+        if count == 0 && !buffer.is_empty() {
+            if let Some(error) = end.error.take() {
+                return Poll::Ready(Err(error.into()));
+            }
+            if end.fin_came || end.dead {
+                return Poll::Ready(Ok(0));
+            }
+            end.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        for (slot, byte) in buffer.iter_mut().zip(end.incoming.drain(..count)) {
+            *slot = byte;
+        }
+        self.record("read", &[at.0 as u64, at.1 as u64, count as u64]);
+        // Whoever waits for room hears of it as late as of anything else.
+        let delay = self.delay(at.0);
+        self.schedule(self.now + delay, Happening::Room(at.0, 1 - at.1));
+        Poll::Ready(Ok(count))
+    }
+
+    /// Reads so much and forgets it.
+    pub fn throw_away(&mut self, at: (usize, usize), most: usize) {
+        let end = self.end(at);
+        let count = end.incoming.len().min(most);
+        end.incoming.drain(..count);
+    }
+
+    pub fn peek(&mut self, at: (usize, usize)) -> Option<Peek> {
+        let end = self.end(at);
+        if !end.incoming.is_empty() {
+            return Some(Peek::Data);
+        }
+        if end.error.take().is_some() {
+            return Some(Peek::Reset);
+        }
+        (end.fin_came || end.dead).then_some(Peek::End)
+    }
+
+    pub fn poll_readable(&mut self, at: (usize, usize), cx: &Context<'_>) -> Poll<()> {
+        let end = self.end(at);
+        if end.is_readable() {
+            return Poll::Ready(());
+        }
+        end.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    pub fn write(&mut self, at: (usize, usize), pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        let end = self.end(at);
+        if let Some(error) = end.error.take() {
+            return Err(error.into());
+        }
+        if end.dead || end.fin_sent {
+            return Err(ErrorKind::BrokenPipe.into());
+        }
+        let there = (at.0, 1 - at.1);
+        let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let mut count = wanted.min(self.end(there).room());
+        if count > 1 && self.one_in(self.conditions.short_writes) {
+            count = self.random.usize(1..count);
+        }
+        if count == 0 {
+            return Ok(0);
+        }
+        let mut bytes = Vec::with_capacity(count);
+        for piece in pieces {
+            let take = piece.len().min(count - bytes.len());
+            bytes.extend_from_slice(&piece[..take]);
+        }
+        self.record("write", &[at.0 as u64, at.1 as u64, count as u64, trace::hash(&bytes)]);
+        self.end(at).written += count as u64;
+        self.end(there).under_way += count;
+        let mut left = if self.one_in(self.conditions.pieces) { self.random.usize(1..=PIECES) } else { 1 };
+        while !bytes.is_empty() {
+            left -= 1;
+            let cut = if left == 0 { bytes.len() } else { self.random.usize(1..=bytes.len()) };
+            let rest = bytes.split_off(cut);
+            let arrival = self.arrival(there);
+            self.schedule(arrival, Happening::Arrive(there.0, there.1, bytes));
+            bytes = rest;
+        }
+        Ok(count)
+    }
+
+    /// Sends what is to arrive only if the other side writes nothing until then.
+    pub fn say_unasked(&mut self, at: (usize, usize), bytes: &[u8]) {
+        let there = (at.0, 1 - at.1);
+        let end = self.end(at);
+        let asked = end.under_way > 0 || !end.incoming.is_empty();
+        if asked || end.dead || end.fin_sent || self.end(there).room() < bytes.len() {
+            return;
+        }
+        self.record("unasked", &[at.0 as u64, at.1 as u64]);
+        self.end(there).under_way += bytes.len();
+        let (written, arrival) = (self.end(there).written, self.arrival(there));
+        self.schedule(arrival, Happening::ArriveUnasked(there.0, there.1, bytes.to_vec(), written));
+    }
+
+    pub fn poll_write(
+        &mut self,
+        at: (usize, usize),
+        cx: &Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.write(at, &[IoSlice::new(bytes)]) {
+            Ok(0) if !bytes.is_empty() => {
+                self.end(at).writer = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            written => Poll::Ready(written),
+        }
+    }
+
+    pub fn shutdown(&mut self, at: (usize, usize)) -> io::Result<()> {
+        if self.end(at).dead {
+            return Err(ErrorKind::NotConnected.into());
+        }
+        self.say_fin(at);
+        Ok(())
+    }
+
+    fn say_fin(&mut self, (connection, side): (usize, usize)) {
+        if !std::mem::replace(&mut self.end((connection, side)).fin_sent, true) {
+            self.record("shutdown", &[connection as u64, side as u64]);
+            let arrival = self.arrival((connection, 1 - side));
+            self.schedule(arrival, Happening::Fin(connection, 1 - side));
+        }
+    }
+
+    pub fn reset_on_close(&mut self, at: (usize, usize)) {
+        self.end(at).reset_on_close = true;
+    }
+
+    /// The owner lets go of its end. With something unread, that is a reset (RFC 9293, 3.6.1; RFC 1122, 4.2.2.13).
+    pub fn close(&mut self, at: (usize, usize)) {
+        let end = self.end(at);
+        let (dead, reset) = (end.dead, end.reset_on_close || !end.incoming.is_empty());
+        end.closed = true;
+        (end.reader, end.writer, end.incoming) = (None, None, VecDeque::new());
+        self.record("close", &[at.0 as u64, at.1 as u64, u64::from(reset)]);
+        if dead {
+            return;
+        }
+        if reset {
+            self.end(at).dead = true;
+            self.say_reset((at.0, 1 - at.1));
+        } else {
+            self.say_fin(at);
+        }
+    }
+
+    /// A reset is on its way to an end. It may overtake what was written before it: that was still in the send queue.
+    fn say_reset(&mut self, (connection, side): (usize, usize)) {
+        let delay = self.delay(connection);
+        let soon = self.held_until(connection).max(self.now) + delay;
+        let at = match self.random.bool() {
+            true => soon,
+            false => soon.max(self.end((connection, side)).last_arrival),
+        };
+        self.schedule(at, Happening::Reset(connection, side));
+    }
+
+    fn delay(&mut self, connection: usize) -> Duration {
+        let range = self.connections[connection].delay;
+        self.between(range)
+    }
+
+    /// Until when nothing gets through between its two addresses.
+    fn held_until(&self, connection: usize) -> Duration {
+        let ends = &self.connections[connection].ends;
+        let held = ends.iter().filter_map(|end| self.held.get(&end.address?.ip()));
+        held.max().copied().unwrap_or_default()
+    }
+
+    /// When what is sent to an end now arrives.
+    fn arrival(&mut self, (connection, side): (usize, usize)) -> Duration {
+        let delay = self.delay(connection);
+        let soon = self.now.max(self.held_until(connection)) + delay;
+        let end = self.end((connection, side));
+        end.last_arrival = end.last_arrival.max(soon);
+        end.last_arrival
+    }
+}
+
+/// What the network does.
+impl World {
+    pub fn arrive(&mut self, connection: usize, side: usize, bytes: Vec<u8>) {
+        self.record("arrive", &[connection as u64, side as u64, bytes.len() as u64]);
+        let end = self.end((connection, side));
+        end.under_way -= bytes.len();
+        if end.dead {
+            return;
+        }
+        if end.closed {
+            // Nobody will read it, and who sends is told so.
+            end.dead = true;
+            return self.say_reset((connection, 1 - side));
+        }
+        end.incoming.extend(bytes);
+        end.wake_reader();
+    }
+
+    pub fn arrive_unasked(&mut self, connection: usize, side: usize, bytes: Vec<u8>, written: u64) {
+        let end = self.end((connection, side));
+        if end.written == written {
+            return self.arrive(connection, side, bytes);
+        }
+        end.under_way -= bytes.len();
+    }
+
+    pub fn fin(&mut self, connection: usize, side: usize) {
+        self.record("fin", &[connection as u64, side as u64]);
+        let end = self.end((connection, side));
+        end.fin_came = true;
+        end.wake_reader();
+    }
+
+    pub fn reset(&mut self, connection: usize, side: usize) {
+        self.record("reset", &[connection as u64, side as u64]);
+        let end = self.end((connection, side));
+        if end.dead {
+            return;
+        }
+        end.dead = true;
+        // What has arrived can still be read (tcp_reset() leaves the receive queue alone).
+        let kind = if end.fin_came { ErrorKind::BrokenPipe } else { ErrorKind::ConnectionReset };
+        end.error = (!end.closed).then_some(kind);
+        end.wake_reader();
+        end.wake_writer();
+    }
+
+    pub fn room(&mut self, connection: usize, side: usize) {
+        let free = self.end((connection, 1 - side)).room() > 0;
+        if free {
+            self.end((connection, side)).wake_writer();
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Who listens where, and how a connection comes to be.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use super::controls::Group;
+use super::end::{Connection, End};
+use super::socket::Socket;
+use super::world::{Happening, World, with};
+
+/// How long the kernel tries to connect to who does not answer (tcp(7), `tcp_syn_retries`).
+const CONNECT: Duration = Duration::from_secs(127);
+
+/// An address that somebody listens on.
+#[derive(Debug, Default)]
+pub(super) struct Port {
+    /// In order of their numbers; those that were closed are `None`.
+    listeners: Vec<Option<Queue>>,
+}
+
+/// What one listening socket has not given to its owner yet.
+#[derive(Debug)]
+struct Queue {
+    owner: Group,
+    backlog: usize,
+    waiting: VecDeque<usize>,
+    waker: Option<Waker>,
+}
+
+impl Port {
+    pub fn listeners_of(&self, group: Group) -> usize {
+        self.listeners.iter().flatten().filter(|queue| queue.owner == group).count()
+    }
+}
+
+/// A connection to an address, from any of this side's.
+pub(crate) async fn connect(to: SocketAddr) -> io::Result<Socket> {
+    let local = with(|world| {
+        world.next_port = world.next_port.checked_add(1).unwrap_or(20_000);
+        SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), world.next_port)
+    });
+    connect_from(local, to).await
+}
+
+/// The addresses of a name, in their order.
+pub(crate) fn look_up(host: &str) -> Vec<IpAddr> {
+    with(|world| world.names.get(host).cloned().unwrap_or_default())
+}
+
+pub(super) async fn connect_from(local: SocketAddr, to: SocketAddr) -> io::Result<Socket> {
+    // From here on the socket exists: who loses patience and drops this future closes it.
+    let socket = with(|world| world.open(local, to));
+    poll_fn(|cx| {
+        with(|world| {
+            let (connection, _) = socket.place();
+            match world.connections[connection].answer {
+                Some(answer) => Poll::Ready(answer.map_err(io::Error::from)),
+                None => {
+                    world.await_answer(connection, cx);
+                    Poll::Pending
+                }
+            }
+        })
+    })
+    .await?;
+    Ok(socket)
+}
+
+impl World {
+    /// Sends the first packet.
+    fn open(&mut self, local: SocketAddr, to: SocketAddr) -> Socket {
+        let connection = self.connections.len();
+        let conditions = self.conditions.clone();
+        let least = conditions.delay.0;
+        let most = self.random.u64(least..=conditions.delay.1.max(least));
+        let mut capacity = || self.random.usize(conditions.capacity.0..=conditions.capacity.1);
+        let (here, there) = (capacity(), capacity());
+        let ends = [End::new(local, self.tasks.current(), here), End::new(to, None, there)];
+        self.connections.push(Connection { ends, delay: (least, most), answer: None });
+        self.record("connect", &[connection as u64, u64::from(to.port())]);
+        let held = [local, to].iter().filter_map(|address| self.held.get(&address.ip())).max().copied();
+        let delay = self.between((least, most));
+        let arrival = self.now.max(held.unwrap_or_default()) + delay;
+        self.schedule(arrival, Happening::Syn(connection, to));
+        self.schedule(self.now + CONNECT, Happening::Answer(connection, Err(ErrorKind::TimedOut)));
+        Socket::new(connection, 0)
+    }
+
+    fn await_answer(&mut self, connection: usize, cx: &Context<'_>) {
+        self.connections[connection].ends[0].wait_for_answer(cx.waker());
+    }
+
+    pub fn syn(&mut self, connection: usize, to: SocketAddr) {
+        if self.connections[connection].ends[0].closed {
+            return;
+        }
+        let delay = self.connections[connection].delay;
+        let later = self.now + self.between(delay);
+        let open: Vec<usize> = match self.ports.get(&to) {
+            None => Vec::new(),
+            Some(port) => {
+                (0..port.listeners.len()).filter(|index| port.listeners[*index].is_some()).collect()
+            }
+        };
+        let Some(index) = self.random.choice(open) else {
+            self.schedule(later, Happening::Answer(connection, Err(ErrorKind::ConnectionRefused)));
+            return;
+        };
+        let port = self.ports.get_mut(&to).and_then(|port| port.listeners[index].as_mut());
+        let Some(queue) = port else { return };
+        if queue.waiting.len() >= queue.backlog {
+            // Dropped; who connects tries again, later and later (1 s first, RFC 6298, 2).
+            let again = self.now + Duration::from_secs(1);
+            self.schedule(again, Happening::Syn(connection, to));
+            return;
+        }
+        queue.waiting.push_back(connection);
+        let (owner, waker) = (queue.owner, queue.waker.take());
+        self.connections[connection].ends[1].owner = Some(owner);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        self.schedule(later, Happening::Answer(connection, Ok(())));
+    }
+
+    pub fn answer(&mut self, connection: usize, answer: Result<(), ErrorKind>) {
+        let connection = &mut self.connections[connection];
+        if connection.answer.is_none() {
+            connection.answer = Some(answer);
+            connection.ends[0].answered(answer.is_ok());
+        }
+    }
+
+    pub fn listen(&mut self, address: SocketAddr, backlog: usize) -> usize {
+        let owner = self.tasks.current().expect("a task listens");
+        let port = self.ports.entry(address).or_default();
+        port.listeners.push(Some(Queue { owner, backlog, waiting: VecDeque::new(), waker: None }));
+        self.record("listen", &[u64::from(address.port())]);
+        port_index(self.ports.get(&address))
+    }
+
+    pub fn accept(&mut self, address: SocketAddr, index: usize) -> Option<(Socket, SocketAddr)> {
+        let queue = self.ports.get_mut(&address)?.listeners.get_mut(index)?.as_mut()?;
+        let connection = queue.waiting.pop_front()?;
+        let peer = self.connections[connection].ends[0].address?;
+        self.record("accept", &[connection as u64, index as u64]);
+        Some((Socket::new(connection, 1), peer))
+    }
+
+    pub fn await_connection(&mut self, address: SocketAddr, index: usize, cx: &Context<'_>) {
+        let port = self.ports.get_mut(&address).and_then(|port| port.listeners[index].as_mut());
+        if let Some(queue) = port {
+            queue.waker = Some(cx.waker().clone());
+        }
+    }
+
+    /// Whoever listens takes the listener over.
+    pub fn adopt(&mut self, address: SocketAddr, index: usize) {
+        let owner = self.tasks.current();
+        let port = self.ports.get_mut(&address).and_then(|port| port.listeners[index].as_mut());
+        if let (Some(queue), Some(owner)) = (port, owner) {
+            queue.owner = owner;
+        }
+    }
+
+    /// A listening socket closes: the kernel resets what was in its queue.
+    pub fn stop_listening(&mut self, address: SocketAddr, index: usize) {
+        self.record("stop listening", &[u64::from(address.port()), index as u64]);
+        let queue = self.ports.get_mut(&address).and_then(|port| port.listeners[index].take());
+        for connection in queue.into_iter().flat_map(|queue| queue.waiting) {
+            self.reset_on_close((connection, 1));
+            self.close((connection, 1));
+        }
+    }
+}
+
+fn port_index(port: Option<&Port>) -> usize {
+    port.map_or(0, |port| port.listeners.len() - 1)
+}

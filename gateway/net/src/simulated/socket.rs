@@ -1,0 +1,145 @@
+//! What stands for the kernel's objects: numbers into the world, closed when they are dropped.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use super::world::{AlarmState, Happening, with, with_if_any};
+use crate::Peek;
+
+/// An end of a connection.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    connection: usize,
+    side: usize,
+}
+
+impl Socket {
+    pub(super) fn new(connection: usize, side: usize) -> Self {
+        Self { connection, side }
+    }
+
+    pub(super) fn place(&self) -> (usize, usize) {
+        (self.connection, self.side)
+    }
+
+    /// From here on it belongs to the group of whoever takes it.
+    pub(crate) fn adopt(&self) {
+        with(|world| world.connections[self.connection].ends[self.side].owner = world.tasks.current());
+    }
+
+    pub(crate) fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        with(|world| world.read(self.place(), cx, buffer))
+    }
+
+    pub(crate) fn poll_readable(&self, cx: &Context<'_>) -> Poll<()> {
+        with(|world| world.poll_readable(self.place(), cx))
+    }
+
+    pub(crate) fn peek(&self) -> Option<Peek> {
+        with(|world| world.peek(self.place()))
+    }
+
+    pub(crate) fn write(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        with(|world| world.write(self.place(), pieces))
+    }
+
+    pub(crate) fn poll_write(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        with(|world| world.poll_write(self.place(), cx, bytes))
+    }
+
+    pub(crate) fn shutdown(&self) -> io::Result<()> {
+        with(|world| world.shutdown(self.place()))
+    }
+
+    /// Sends a short answer and closes.
+    pub(crate) fn turn_away(self, answer: &[u8]) {
+        let _ = self.write(&[IoSlice::new(answer)]);
+        let _ = self.shutdown();
+        with(|world| world.throw_away(self.place(), 4096));
+    }
+
+    pub(crate) fn reset_on_close(&self) {
+        with(|world| world.reset_on_close(self.place()));
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        with_if_any(|world| world.close(self.place()));
+    }
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub(crate) struct Acceptor {
+    address: SocketAddr,
+    index: usize,
+}
+
+impl Acceptor {
+    pub(super) fn new(address: SocketAddr, backlog: usize) -> Self {
+        Self { address, index: with(|world| world.listen(address, backlog)) }
+    }
+
+    /// From here on it belongs to the group of whoever takes it.
+    pub(crate) fn adopt(&self) {
+        with(|world| world.adopt(self.address, self.index));
+    }
+
+    pub(crate) fn poll_accept(&self, cx: &Context<'_>) -> Poll<(Socket, SocketAddr)> {
+        with(|world| match world.accept(self.address, self.index) {
+            Some(accepted) => Poll::Ready(accepted),
+            None => {
+                world.await_connection(self.address, self.index, cx);
+                Poll::Pending
+            }
+        })
+    }
+
+    pub(crate) fn accept_queued(&self) -> io::Result<(Socket, SocketAddr)> {
+        with(|world| world.accept(self.address, self.index)).ok_or_else(|| io::ErrorKind::WouldBlock.into())
+    }
+}
+
+impl Drop for Acceptor {
+    fn drop(&mut self) {
+        with_if_any(|world| world.stop_listening(self.address, self.index));
+    }
+}
+
+/// An alarm clock.
+#[derive(Debug)]
+pub(crate) struct Alarm(usize);
+
+impl Alarm {
+    pub(crate) fn new() -> Self {
+        with(|world| {
+            world.alarms.push(AlarmState::default());
+            Self(world.alarms.len() - 1)
+        })
+    }
+
+    pub(crate) fn set(&self, after: Duration) {
+        with(|world| {
+            let at = world.now + after;
+            let state = &mut world.alarms[self.0];
+            state.setting += 1;
+            state.rung = false;
+            let setting = state.setting;
+            world.schedule(at, Happening::Ring(self.0, setting));
+        });
+    }
+
+    pub(crate) fn poll_rung(&self, cx: &Context<'_>) -> Poll<()> {
+        with(|world| {
+            let state = &mut world.alarms[self.0];
+            if std::mem::take(&mut state.rung) {
+                return Poll::Ready(());
+            }
+            state.waker = Some(cx.waker().clone());
+            Poll::Pending
+        })
+    }
+}

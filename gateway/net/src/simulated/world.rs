@@ -1,0 +1,226 @@
+//! The world of a thread: its clock, its randomness, and what is still to happen.
+
+use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::net::{IpAddr, SocketAddr};
+use std::task::Waker;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::controls::Conditions;
+use super::end::Connection;
+use super::executor::Tasks;
+use super::network::Port;
+use super::trace::Trace;
+
+thread_local! {
+    static WORLD: RefCell<Option<World>> = const { RefCell::new(None) };
+    static ACTIVE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// When every simulation begins, by the wall clock: 2026-01-01.
+const EPOCH: Duration = Duration::from_secs(1_767_225_600);
+
+/// Everything that a simulation consists of.
+pub(super) struct World {
+    /// What `Instant` the simulation began at. Nobody can see it but as the origin of differences.
+    base: Instant,
+    pub now: Duration,
+    pub random: fastrand::Rng,
+    sequence: u64,
+    events: BinaryHeap<Event>,
+    pub conditions: Conditions,
+    pub connections: Vec<Connection>,
+    pub ports: BTreeMap<SocketAddr, Port>,
+    /// Addresses to which, until when, nothing gets through.
+    pub held: BTreeMap<IpAddr, Duration>,
+    pub names: BTreeMap<String, Vec<IpAddr>>,
+    pub alarms: Vec<AlarmState>,
+    pub tasks: Tasks,
+    pub trace: Trace,
+    pub next_port: u16,
+}
+
+/// One alarm clock.
+#[derive(Debug, Default)]
+pub(super) struct AlarmState {
+    /// Counts its settings: an earlier one that comes due is forgotten.
+    pub setting: u64,
+    pub rung: bool,
+    pub waker: Option<Waker>,
+}
+
+/// Something that will happen.
+struct Event {
+    at: Duration,
+    sequence: u64,
+    what: Happening,
+}
+
+/// What can happen.
+pub(super) enum Happening {
+    /// A task that slept wakes.
+    Wake(Waker),
+    /// An alarm, by number and setting, rings.
+    Ring(usize, u64),
+    /// Bytes reach an end (connection, side).
+    Arrive(usize, usize, Vec<u8>),
+    /// The same, if the end has written no more than so much until then.
+    ArriveUnasked(usize, usize, Vec<u8>, u64),
+    /// The other side's orderly end reaches an end.
+    Fin(usize, usize),
+    /// A reset reaches an end.
+    Reset(usize, usize),
+    /// There is room again for who writes to the other side.
+    Room(usize, usize),
+    /// The first packet of a connection reaches its host.
+    Syn(usize, SocketAddr),
+    /// Its answer comes back.
+    Answer(usize, Result<(), std::io::ErrorKind>),
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Event {}
+
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // The heap gives its greatest first: that is to be the next.
+        (other.at, other.sequence).cmp(&(self.at, self.sequence))
+    }
+}
+
+impl World {
+    pub fn new(seed: u64, text: bool) -> Self {
+        Self {
+            base: Instant::now(),
+            now: Duration::ZERO,
+            random: fastrand::Rng::with_seed(seed),
+            sequence: 0,
+            events: BinaryHeap::new(),
+            conditions: Conditions::default(),
+            connections: Vec::new(),
+            ports: BTreeMap::new(),
+            held: BTreeMap::new(),
+            names: BTreeMap::new(),
+            alarms: Vec::new(),
+            tasks: Tasks::default(),
+            trace: Trace::new(text),
+            next_port: 20_000,
+        }
+    }
+
+    /// Something will happen `after` from now.
+    pub fn schedule(&mut self, at: Duration, what: Happening) {
+        self.sequence += 1;
+        self.events.push(Event { at: at.max(self.now), sequence: self.sequence, what });
+    }
+
+    /// When the next thing happens.
+    pub fn next_event(&self) -> Option<Duration> {
+        self.events.peek().map(|event| event.at)
+    }
+
+    /// Lets the next thing happen, if it is due.
+    pub fn happen(&mut self) -> bool {
+        if self.next_event().is_none_or(|at| at > self.now) {
+            return false;
+        }
+        let Some(Event { what, .. }) = self.events.pop() else { return false };
+        match what {
+            Happening::Wake(waker) => waker.wake(),
+            Happening::Ring(alarm, setting) => self.ring(alarm, setting),
+            Happening::Arrive(connection, side, bytes) => self.arrive(connection, side, bytes),
+            Happening::ArriveUnasked(connection, side, bytes, written) => {
+                self.arrive_unasked(connection, side, bytes, written);
+            }
+            Happening::Fin(connection, side) => self.fin(connection, side),
+            Happening::Reset(connection, side) => self.reset(connection, side),
+            Happening::Room(connection, side) => self.room(connection, side),
+            Happening::Syn(connection, to) => self.syn(connection, to),
+            Happening::Answer(connection, answer) => self.answer(connection, answer),
+        }
+        true
+    }
+
+    fn ring(&mut self, alarm: usize, setting: u64) {
+        let state = &mut self.alarms[alarm];
+        if state.setting == setting {
+            state.rung = true;
+            if let Some(waker) = state.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    pub fn record(&mut self, what: &str, fields: &[u64]) {
+        self.trace.record(self.now, what, fields);
+    }
+
+    /// A duration in a range of microseconds.
+    pub fn between(&mut self, (least, most): (u64, u64)) -> Duration {
+        Duration::from_micros(self.random.u64(least..=most))
+    }
+
+    /// One time in `of`; never if that is 0.
+    pub fn one_in(&mut self, of: u32) -> bool {
+        of > 0 && self.random.u32(0..of) == 0
+    }
+}
+
+/// Whether this thread is simulated.
+pub(crate) fn is_active() -> bool {
+    ACTIVE.get()
+}
+
+/// Does something with this thread's world. Never call anything in it that comes back here: no user's future, no drop of
+/// a socket.
+pub(super) fn with<R>(act: impl FnOnce(&mut World) -> R) -> R {
+    WORLD.with_borrow_mut(|world| act(world.as_mut().expect("a simulation runs on this thread")))
+}
+
+/// The same, for what may outlive the world.
+pub(super) fn with_if_any(act: impl FnOnce(&mut World)) {
+    // A thread that ends has no world any longer, nor has one whose simulation has ended.
+    let _ = WORLD.try_with(|world| {
+        if let Some(world) = world.borrow_mut().as_mut() {
+            act(world);
+        }
+    });
+}
+
+/// Begins and ends a world.
+pub(super) fn begin(world: World) {
+    WORLD.with_borrow_mut(|current| {
+        assert!(current.is_none(), "one simulation a thread at a time");
+        *current = Some(world);
+    });
+    ACTIVE.set(true);
+}
+
+pub(super) fn end() -> World {
+    ACTIVE.set(false);
+    WORLD.with_borrow_mut(Option::take).expect("a simulation runs on this thread")
+}
+
+pub(crate) fn now() -> Instant {
+    with(|world| world.base + world.now)
+}
+
+pub(crate) fn wall() -> SystemTime {
+    SystemTime::UNIX_EPOCH + EPOCH + with(|world| world.now)
+}
+
+pub(crate) fn secret() -> [u8; 16] {
+    with(|world| world.random.u128(..)).to_le_bytes()
+}

@@ -1,0 +1,137 @@
+//! The state of endpoints as the metrics have it: within a bound, however many there are.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{EndpointState, UpstreamStatus};
+
+/// Endpoints that get a series of their own.
+const NAMED: usize = 1000;
+
+/// The state of endpoints at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct EndpointsSnapshot {
+    /// By upstream; those past the bound of labels are added up.
+    pub upstreams: Vec<UpstreamEndpoints>,
+    /// The upstream's label, the endpoint's address, and whether it takes requests; the first 1,000.
+    pub up: Vec<(Arc<str>, String, bool)>,
+}
+
+/// What is known of the endpoints of one upstream.
+#[derive(Clone, Debug)]
+pub struct UpstreamEndpoints {
+    /// The label: the upstream's name, or `other`.
+    pub name: Arc<str>,
+    /// How many are in each state, in the order of [`EndpointState::ALL`].
+    pub states: [u64; EndpointState::ALL.len()],
+    /// Probes by what they came to; empty if none was made.
+    pub probes: Vec<(&'static str, u64)>,
+    /// Ejections by cause.
+    pub ejections: Vec<(&'static str, u64)>,
+    /// Ejections that were due and would have left too few.
+    pub refused: u64,
+    /// Look-ups of endpoints; `None`: there are none.
+    pub lookups: Option<LookupCounts>,
+}
+
+/// Look-ups of the endpoints of an upstream, or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LookupCounts {
+    /// Those that have ended.
+    pub count: u64,
+    /// Those that failed.
+    pub failures: u64,
+    /// The age of the last good answer, of the oldest one if there are several; `None`: there is none.
+    pub age: Option<Duration>,
+}
+
+impl EndpointsSnapshot {
+    pub(super) fn new(all: Vec<UpstreamStatus>, label: impl Fn(&str) -> Arc<str>) -> Self {
+        let mut snapshot = Self::default();
+        let mut places: HashMap<Arc<str>, usize> = HashMap::new();
+        for upstream in all {
+            let name = label(&upstream.name);
+            let place = *places.entry(name.clone()).or_insert_with(|| {
+                let (probes, ejections) = (Vec::new(), Vec::new());
+                let states = [0; EndpointState::ALL.len()];
+                snapshot.upstreams.push(UpstreamEndpoints {
+                    name: name.clone(),
+                    states,
+                    probes,
+                    ejections,
+                    refused: 0,
+                    lookups: None,
+                });
+                snapshot.upstreams.len() - 1
+            });
+            let sum = &mut snapshot.upstreams[place];
+            if upstream.probes.iter().any(|(_, count)| *count > 0) {
+                add(&mut sum.probes, &upstream.probes);
+            }
+            add(&mut sum.ejections, &upstream.ejections);
+            sum.refused += upstream.ejections_refused;
+            if let Some(lookups) = upstream.lookups {
+                let counts = sum.lookups.get_or_insert_default();
+                counts.count += lookups.count;
+                counts.failures += lookups.failures;
+                counts.age = counts.age.max(lookups.good_ago);
+            }
+            for endpoint in upstream.endpoints {
+                let state = endpoint.state();
+                for (count, one) in sum.states.iter_mut().zip(EndpointState::ALL) {
+                    *count += u64::from(one == state);
+                }
+                if snapshot.up.len() < NAMED && &*name != "other" {
+                    snapshot.up.push((name.clone(), endpoint.address, state == EndpointState::Available));
+                }
+            }
+        }
+        snapshot
+    }
+}
+
+fn add(sum: &mut Vec<(&'static str, u64)>, more: &[(&'static str, u64)]) {
+    for (word, count) in more {
+        match sum.iter_mut().find(|(known, _)| known == word) {
+            Some((_, sum)) => *sum += count,
+            None => sum.push((*word, *count)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EndpointStatus;
+    use crate::upstreams::sample::shop;
+
+    #[test]
+    fn upstreams_past_the_bound_are_added_up() {
+        let all = vec![shop(), shop(), shop()];
+        let snapshot = EndpointsSnapshot::new(all, |_| "other".into());
+        assert_eq!(snapshot.upstreams.len(), 1);
+        assert_eq!(snapshot.upstreams[0].states, [3, 3, 3]);
+        assert_eq!(snapshot.upstreams[0].probes[2], ("connection_refused", 54));
+        assert_eq!((snapshot.upstreams[0].refused, snapshot.up.len()), (6, 0));
+        let age = Some(Duration::from_secs(15));
+        assert_eq!(snapshot.upstreams[0].lookups, Some(LookupCounts { count: 270, failures: 12, age }));
+    }
+
+    #[test]
+    fn endpoints_past_the_bound_are_only_counted() {
+        let endpoint =
+            |index| EndpointStatus { address: format!("10.0.0.1:{index}"), ..EndpointStatus::default() };
+        let endpoints = (0..NAMED + 500).map(endpoint).collect();
+        let all = vec![UpstreamStatus { name: "big".to_owned(), endpoints, ..UpstreamStatus::default() }];
+        let snapshot = EndpointsSnapshot::new(all, |name| name.into());
+        assert_eq!((snapshot.up.len(), snapshot.upstreams[0].states[0]), (NAMED, 1500));
+    }
+
+    #[test]
+    fn who_never_probes_has_no_series_of_probes() {
+        let quiet = UpstreamStatus { probes: vec![("good", 0)], ..shop() };
+        let snapshot = EndpointsSnapshot::new(vec![quiet], |name| name.into());
+        assert!(snapshot.upstreams[0].probes.is_empty());
+    }
+}

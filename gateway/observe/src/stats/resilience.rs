@@ -1,0 +1,176 @@
+//! What is counted of retries, second attempts and breakers.
+
+use std::fmt;
+
+use super::counter::Counter;
+use super::exposition::Page;
+use super::slots::Slot;
+use super::snapshot::UpstreamSnapshot;
+use super::worker::WorkerStats;
+
+/// One worker's counts for one upstream.
+#[derive(Debug, Default)]
+pub(super) struct Resilience {
+    retries: Counter,
+    retries_denied: Counter,
+    hedges: Counter,
+    hedges_won: Counter,
+    opened: Counter,
+    opened_again: Counter,
+    closed: Counter,
+    refused: Counter,
+}
+
+/// A breaker has changed its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerTurn {
+    /// It was closed, and lets nothing through now.
+    Opened,
+    /// It was probed in vain.
+    OpenedAgain,
+    /// It lets everything through again.
+    Closed,
+}
+
+/// The counts of all workers for one upstream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ResilienceSnapshot {
+    /// Attempts that followed a failed one.
+    pub retries: u64,
+    /// Attempts that would have followed, but for the budget or the limit.
+    pub retries_denied: u64,
+    /// Second attempts beside a slow first one.
+    pub hedges: u64,
+    /// Those of them that gave the answer.
+    pub hedges_won: u64,
+    /// Times that a closed breaker opened.
+    pub opened: u64,
+    /// Times that a breaker opened again after probes.
+    pub opened_again: u64,
+    /// Times that a breaker closed.
+    pub closed: u64,
+    /// Attempts that a breaker did not let through.
+    pub refused: u64,
+}
+
+impl ResilienceSnapshot {
+    /// Whether the breaker lets nothing through but probes.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.opened > self.closed
+    }
+}
+
+impl WorkerStats {
+    /// A request is tried again.
+    pub fn upstream_retried(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.resilience.retries);
+    }
+
+    /// A request is not tried again, or gets no second attempt: the budget is spent, or the limit reached.
+    pub fn upstream_retry_denied(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.resilience.retries_denied);
+    }
+
+    /// A second attempt has begun beside a slow first one.
+    pub fn upstream_hedged(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.resilience.hedges);
+    }
+
+    /// A second attempt has given the answer.
+    pub fn upstream_hedge_won(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.resilience.hedges_won);
+    }
+
+    /// The upstream's breaker has changed its state, by what happened in this worker.
+    pub fn upstream_breaker(&self, upstream: Slot, turn: BreakerTurn) {
+        self.count_upstream(upstream, |counts| match turn {
+            BreakerTurn::Opened => &counts.resilience.opened,
+            BreakerTurn::OpenedAgain => &counts.resilience.opened_again,
+            BreakerTurn::Closed => &counts.resilience.closed,
+        });
+    }
+
+    /// The upstream's breaker did not let an attempt through.
+    pub fn upstream_breaker_refused(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.resilience.refused);
+    }
+}
+
+impl Resilience {
+    pub(super) fn add_to(&self, sum: &mut ResilienceSnapshot) {
+        sum.retries += self.retries.get();
+        sum.retries_denied += self.retries_denied.get();
+        sum.hedges += self.hedges.get();
+        sum.hedges_won += self.hedges_won.get();
+        // In this order: what turns between the two reads does not look as if it had closed twice.
+        sum.closed += self.closed.get();
+        sum.opened += self.opened.get();
+        sum.opened_again += self.opened_again.get();
+        sum.refused += self.refused.get();
+    }
+}
+
+/// The families, a sample for each upstream.
+pub(super) fn encode(upstreams: &[UpstreamSnapshot], page: &mut Page<'_>) -> fmt::Result {
+    type Value = fn(&ResilienceSnapshot) -> u64;
+    let counters: [(&'static str, &str, Value); 6] = [
+        ("tollgate_upstream_retries_total", "Attempts that followed a failed one.", |sum| sum.retries),
+        (
+            "tollgate_upstream_retries_denied_total",
+            "Attempts that did not follow, by the budget or the limit.",
+            |sum| sum.retries_denied,
+        ),
+        ("tollgate_upstream_hedges_total", "Second attempts beside a slow first one.", |sum| sum.hedges),
+        ("tollgate_upstream_hedges_won_total", "Second attempts that gave the answer.", |sum| sum.hedges_won),
+        ("tollgate_upstream_breaker_opened_total", "Times that a breaker opened.", |sum| {
+            sum.opened + sum.opened_again
+        }),
+        ("tollgate_upstream_breaker_refused_total", "Attempts that a breaker did not let through.", |sum| {
+            sum.refused
+        }),
+    ];
+    for (name, help, value) in counters {
+        let mut family = page.counter(name, help)?;
+        for upstream in upstreams {
+            family.add(&[("upstream", &*upstream.name)], value(&upstream.resilience))?;
+        }
+    }
+    let mut family =
+        page.gauge("tollgate_upstream_breaker_open", "1 while a breaker lets nothing through but probes.")?;
+    for upstream in upstreams {
+        family.add(&[("upstream", &*upstream.name)], u64::from(upstream.resilience.is_open()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Registry;
+
+    #[test]
+    fn workers_add_up_and_a_breaker_is_open_once() {
+        let registry = Registry::new(true);
+        let slot = registry.upstream_slot("shop");
+        let workers = [registry.worker(), registry.worker()];
+        for worker in &workers {
+            worker.upstream_opened(slot);
+            worker.upstream_retried(slot);
+            worker.upstream_retry_denied(slot);
+            worker.upstream_hedged(slot);
+        }
+        workers[1].upstream_hedge_won(slot);
+        let sum = || registry.snapshot().upstreams[0].resilience;
+        assert_eq!((sum().retries, sum().retries_denied, sum().hedges, sum().hedges_won), (2, 2, 2, 1));
+        assert!(!sum().is_open());
+        // One worker opens it, another one's probe fails, a third closes it.
+        workers[0].upstream_breaker(slot, BreakerTurn::Opened);
+        workers[1].upstream_breaker(slot, BreakerTurn::OpenedAgain);
+        assert!(sum().is_open());
+        assert!(registry.render().contains("tollgate_upstream_breaker_opened_total{upstream=\"shop\"} 2\n"));
+        assert!(registry.render().contains("tollgate_upstream_breaker_open{upstream=\"shop\"} 1\n"));
+        workers[1].upstream_breaker(slot, BreakerTurn::Closed);
+        assert!(!sum().is_open());
+    }
+}

@@ -1,0 +1,225 @@
+//! What ties a request to an endpoint: what it is hashed by, and the cookie that names one.
+
+use std::net::{IpAddr, SocketAddr};
+
+use tollgate_http::{Head, Name, RequestHead};
+use tollgate_plan::{Forwarded, HashBy, Policy, Settings};
+use tollgate_route::query_parameter;
+use tollgate_upstream::{Pool, Upstream, Wanted, hash};
+
+use crate::decide::normal_path;
+use crate::forwarded::is_trusted;
+use crate::scratch::Scratch;
+
+/// A request, as far as an endpoint can be chosen by it.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    request: &'a RequestHead,
+    path: &'a [u8],
+    forwarded: &'a Forwarded,
+    peer: IpAddr,
+}
+
+impl<'a> Asker<'a> {
+    /// The request in `scratch`, which came from `peer`.
+    pub fn new(scratch: &'a Scratch, settings: &'a Settings, peer: IpAddr) -> Self {
+        let Scratch { request, path, .. } = scratch;
+        Self { request, path, forwarded: &settings.forwarded, peer }
+    }
+
+    /// What it wants of an upstream. Costs two looks at the config where that has nothing of the kind.
+    pub fn wanted(&self, upstream: &Upstream) -> Wanted<'a> {
+        Wanted { hash: self.hash(upstream), sticky: self.sticky(upstream), avoid: &[] }
+    }
+
+    /// The hash of what the upstream balances by; `None`: it does not balance by hash, or the request lacks it.
+    pub fn hash(&self, upstream: &Upstream) -> Option<u64> {
+        match &upstream.balance().policy {
+            Policy::Hash(by) => self.hash_by(by),
+            _ => None,
+        }
+    }
+
+    /// The value of the upstream's sticky cookie.
+    pub fn sticky(&self, upstream: &Upstream) -> Option<&'a [u8]> {
+        upstream.cookie().and_then(|name| cookie(&self.request.head, name.as_bytes()))
+    }
+
+    fn hash_by(&self, by: &HashBy) -> Option<u64> {
+        // Nothing is as good as not there: else all that send nothing would meet at one endpoint.
+        let some = |value: &[u8]| (!value.is_empty()).then(|| hash(value));
+        match by {
+            HashBy::Header(name) => self.request.head.get_by_text(name.as_bytes()).and_then(some),
+            HashBy::Cookie(name) => cookie(&self.request.head, name.as_bytes()).and_then(some),
+            HashBy::Query(name) => {
+                let query = self.request.query.map(|query| self.request.slice(query))?;
+                query_parameter(query, name.as_bytes(), some).flatten()
+            }
+            HashBy::ClientAddress => {
+                Some(match client_address(self.forwarded, &self.request.head, self.peer) {
+                    IpAddr::V4(address) => hash(&address.octets()),
+                    IpAddr::V6(address) => hash(&address.octets()),
+                })
+            }
+            HashBy::Path => Some(hash(normal_path(self.request, self.path))),
+        }
+    }
+}
+
+/// Has the client keep to the endpoint that was picked: makes the line that gives it the cookie, if the upstream is
+/// sticky and the client has another one or none. Of several picks for one request the last one counts.
+pub(crate) fn keep(scratch: &mut Scratch, upstream: &Upstream, pool: &Pool) {
+    let Scratch { request, set_cookie, .. } = scratch;
+    set_cookie.clear();
+    let (Some(name), Some(sticky)) = (upstream.cookie(), &upstream.balance().sticky) else { return };
+    let Some(value) = upstream.sticky_value(pool) else { return };
+    if cookie(&request.head, name.as_bytes()) == Some(&value) {
+        return;
+    }
+    let mut add = |pieces: &[&[u8]]| pieces.iter().for_each(|piece| set_cookie.extend_from_slice(piece));
+    // `HttpOnly`: no script of a page has a use for it.
+    add(&[b"Set-Cookie: ", name.as_bytes(), b"=", &value, b"; Path=", sticky.path.as_bytes(), b"; HttpOnly"]);
+    if let Some(ttl) = sticky.ttl {
+        add(&[b"; Max-Age=", ttl.as_secs().to_string().as_bytes()]);
+    }
+    if sticky.secure {
+        add(&[b"; Secure"]);
+    }
+    add(&[b"\r\n"]);
+}
+
+/// The value of the first cookie of a name (RFC 6265, 5.4: the one with the longest path comes first).
+fn cookie<'a>(head: &'a Head, name: &[u8]) -> Option<&'a [u8]> {
+    head.all(Name::Cookie).flat_map(|line| line.split(|byte| *byte == b';')).find_map(|pair| {
+        let pair = pair.trim_ascii();
+        pair.strip_prefix(name)?.strip_prefix(b"=")
+    })
+}
+
+/// The client's address: the peer's, or what trusted proxies say of the client before them. Of what stands in
+/// `X-Forwarded-For`, or where that is missing in `Forwarded` (RFC 7239), the last address that is not a trusted
+/// proxy's: what stands before it, anybody may have written.
+fn client_address(settings: &Forwarded, head: &Head, peer: IpAddr) -> IpAddr {
+    if !is_trusted(settings, peer) {
+        return peer;
+    }
+    let mut client = None;
+    let mut next = |address: Option<IpAddr>| {
+        client = match address {
+            Some(address) if client.is_some() && is_trusted(settings, address) => client,
+            // Also `None`: what stands before a word that is no address was not told by whom it was told to.
+            address => address,
+        };
+    };
+    if head.has(Name::XForwardedFor) {
+        head.list(Name::XForwardedFor).for_each(|entry| next(address(entry)));
+    } else {
+        head.list(Name::Forwarded).for_each(|element| next(forwarded_for(element).and_then(address)));
+    }
+    client.unwrap_or(peer)
+}
+
+/// The value of `for` in an element of `Forwarded`.
+fn forwarded_for(element: &[u8]) -> Option<&[u8]> {
+    element.split(|byte| *byte == b';').find_map(|pair| {
+        let (name, value) = pair.trim_ascii().split_at_checked(4)?;
+        let value = name.eq_ignore_ascii_case(b"for=").then_some(value)?;
+        Some(value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(value))
+    })
+}
+
+/// An address as proxies write it: with or without a port, IPv6 with or without brackets.
+fn address(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let parsed = bare.parse().or_else(|_| text.parse::<SocketAddr>().map(|address| address.ip()));
+    parsed.map(|address| address.to_canonical()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_http::h1::RequestParser;
+    use tollgate_plan::Cidr;
+
+    use super::*;
+
+    fn request(lines: &str) -> RequestHead {
+        let mut request = RequestHead::default();
+        let head = format!("GET /a/b?x=1&user=a%20b&empty= HTTP/1.1\r\nHost: h\r\n{lines}\r\n");
+        let limits = tollgate_http::HeadLimits { line: 1024, head: 4096, fields: 16 };
+        RequestParser::default().advance(head.as_bytes(), &mut request, &limits).expect("a good head");
+        request
+    }
+
+    #[test]
+    fn cookies() {
+        let request = request("Cookie: a=1; session=x; session=y\r\nCookie: b= 2 ;c;d=\r\n");
+        let find = |name: &str| cookie(&request.head, name.as_bytes()).map(String::from_utf8_lossy);
+        for (name, value) in [("a", "1"), ("session", "x"), ("b", " 2"), ("d", "")] {
+            assert_eq!(find(name).as_deref(), Some(value), "{name}");
+        }
+        for name in ["c", "sess", "A", "e", "1", ""] {
+            assert_eq!(find(name), None, "{name}");
+        }
+    }
+
+    fn block(text: &str, prefix: u8) -> Cidr {
+        Cidr { address: text.parse().expect("an address"), prefix }
+    }
+
+    fn client(lines: &str, peer: &str) -> String {
+        let trusted_proxies = vec![block("10.0.0.0", 8), block("2001:db8::", 32)];
+        let settings = Forwarded { trusted_proxies, ..Forwarded::default() };
+        let peer = peer.parse().expect("an address");
+        client_address(&settings, &request(lines).head, peer).to_string()
+    }
+
+    #[test]
+    fn addresses_behind_proxies() {
+        for (lines, found) in [
+            ("", "10.0.0.1"),
+            ("X-Forwarded-For: 192.0.2.1\r\n", "192.0.2.1"),
+            ("X-Forwarded-For: 192.0.2.9, 192.0.2.1, 10.0.0.2\r\n", "192.0.2.1"),
+            ("X-Forwarded-For: 192.0.2.9\r\nX-Forwarded-For: 192.0.2.1\r\n", "192.0.2.1"),
+            ("X-Forwarded-For: 10.0.0.3, 10.0.0.2\r\n", "10.0.0.3"),
+            ("X-Forwarded-For: 192.0.2.9, unknown, 10.0.0.2\r\n", "10.0.0.2"),
+            ("X-Forwarded-For: unknown\r\n", "10.0.0.1"),
+            ("X-Forwarded-For: 192.0.2.1:4711\r\n", "192.0.2.1"),
+            ("X-Forwarded-For: [2001:db9::1]:4711, [2001:db8::1]\r\n", "2001:db9::1"),
+            ("X-Forwarded-For: ::ffff:192.0.2.1\r\n", "192.0.2.1"),
+            (
+                "Forwarded: for=192.0.2.9;proto=http, proto=http;For=\"192.0.2.1:80\", for=10.0.0.2\r\n",
+                "192.0.2.1",
+            ),
+            ("Forwarded: for=\"[2001:db9::1]\"\r\n", "2001:db9::1"),
+            ("Forwarded: for=_hidden, for=10.0.0.2\r\n", "10.0.0.2"),
+            ("Forwarded: for=192.0.2.9\r\nX-Forwarded-For: 192.0.2.1\r\n", "192.0.2.1"),
+        ] {
+            assert_eq!(client(lines, "10.0.0.1"), found, "{lines}");
+        }
+        assert_eq!(
+            client("X-Forwarded-For: 192.0.2.1\r\n", "198.51.100.1"),
+            "198.51.100.1",
+            "not to be believed"
+        );
+    }
+
+    #[test]
+    fn what_a_request_is_hashed_by() {
+        let request = request("X-User: u\r\nX-Empty:\r\nCookie: session=s\r\n");
+        let forwarded = Forwarded::default();
+        let peer = "192.0.2.1".parse().expect("an address");
+        let by =
+            |by: HashBy| Asker { request: &request, path: b"", forwarded: &forwarded, peer }.hash_by(&by);
+        assert_eq!(by(HashBy::Header("x-user".to_owned())), Some(hash(b"u")));
+        assert_eq!(by(HashBy::Header("x-empty".to_owned())), None);
+        assert_eq!(by(HashBy::Header("x-other".to_owned())), None);
+        assert_eq!(by(HashBy::Cookie("session".to_owned())), Some(hash(b"s")));
+        assert_eq!(by(HashBy::Cookie("other".to_owned())), None);
+        assert_eq!(by(HashBy::Query("user".to_owned())), Some(hash(b"a b")));
+        assert_eq!(by(HashBy::Query("empty".to_owned())), None);
+        assert_eq!(by(HashBy::Query("other".to_owned())), None);
+        assert_eq!(by(HashBy::Path), Some(hash(b"/a/b")));
+        assert_eq!(by(HashBy::ClientAddress), Some(hash(&[192, 0, 2, 1])));
+    }
+}

@@ -1,0 +1,95 @@
+//! How an attempt begins, and what comes of it.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use tollgate_observe::Reason;
+use tollgate_upstream::{Connection, Outcome, Pool, Wanted};
+
+use super::Forwarding;
+use super::retry::Failure;
+use crate::affinity::{self, Asker};
+use crate::exchange::{Exchange, Parties};
+use crate::request::Next;
+use crate::scratch::Scratch;
+use crate::tunnel::tunnel;
+
+impl<'r> Forwarding<'r> {
+    /// An attempt begins: who is to answer it.
+    ///
+    /// # Errors
+    /// When nobody takes requests, or the breaker is open.
+    pub(super) fn begin(&mut self, now: Instant) -> Result<Rc<Pool>, Reason> {
+        self.attempts.begin(now).map_err(|_| Reason::CircuitOpen)?;
+        let asker = Asker::new(self.scratch, self.settings, self.client.peer.ip());
+        let wanted = Wanted { avoid: self.attempts.tried(), ..asker.wanted(self.upstream) };
+        let pool = self.upstream.pick(&wanted).ok_or(Reason::DestinationUnavailable)?;
+        affinity::keep(self.scratch, self.upstream, &pool);
+        self.scratch.ledger.endpoint = Some(pool.clone());
+        self.scratch.ledger.connect = None;
+        Ok(pool)
+    }
+
+    /// The request goes out on this connection. The attempt began when its connection was asked for.
+    pub(super) fn exchange<'a>(
+        &'a mut self,
+        upstream: &'a mut Connection,
+        began: Instant,
+        now: Instant,
+    ) -> Exchange<'a, 'r> {
+        let ledger = &mut self.scratch.ledger;
+        ledger.attempts = ledger.attempts.saturating_add(1);
+        ledger.reused = upstream.is_reused();
+        let parties = Parties {
+            worker: self.worker,
+            client: self.client,
+            scratch: self.scratch,
+            upstream,
+            settings: self.settings,
+            route: self.route,
+            upgrade: self.upgrade,
+            collected: self.collected,
+            attempts: &mut self.attempts,
+        };
+        Exchange::new(parties, began, now)
+    }
+
+    /// The endpoint has switched protocols.
+    pub(super) async fn tunnel(&mut self, connection: Connection) -> Next {
+        self.upstream.report(connection.pool(), Outcome::Answered(self.scratch.ledger.status));
+        tunnel(self.client, self.worker, self.scratch, connection, self.route.timeouts.upgraded).await;
+        Next::Close
+    }
+
+    /// The response broke off when the client had got a part of it.
+    pub(super) fn cut(&mut self, pool: &Pool, failure: Failure, reset: bool) -> Next {
+        self.failed(pool, &failure);
+        self.scratch.ledger.reason = failure.reason;
+        if reset || failure.reason == Reason::ClientWriteTimeout { Next::Reset } else { Next::Close }
+    }
+
+    /// The client knows of nothing yet: whether there is another attempt.
+    pub(super) fn has_another(&mut self, pool: &Pool, failure: &Failure) -> bool {
+        self.failed(pool, failure);
+        self.attempts.another(failure, &self.scratch.request)
+    }
+
+    /// Tells everyone whom it concerns that the attempt failed.
+    fn failed(&mut self, pool: &Pool, failure: &Failure) {
+        self.worker.stats.upstream_failed(pool.slot(), failure.reason);
+        self.attempts.failed(failure.blame);
+        if let Some(outcome) = failure.blame {
+            self.upstream.report(pool, outcome);
+        }
+    }
+
+    /// Takes back what an attempt left behind, so that the next one begins as the first did.
+    pub(super) fn make_ready_again(&mut self) {
+        let Scratch { to_upstream, partial, .. } = &mut *self.scratch;
+        match self.collected {
+            Some(_) => to_upstream.rewind(),
+            None => to_upstream.clear(),
+        }
+        partial.clear();
+    }
+}

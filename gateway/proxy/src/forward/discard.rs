@@ -1,0 +1,61 @@
+//! An answer that nobody will see.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use tollgate_http::h1::BodyReader;
+use tollgate_upstream::{Connection, Outcome, Pool};
+
+use super::Forwarding;
+use crate::worker::Worker;
+
+/// A longer rest of a body is not read: a new connection costs less.
+const MOST: usize = 64 * 1024;
+/// How long that may take. The connection counts as in use meanwhile.
+const LONGEST: Duration = Duration::from_secs(1);
+
+impl Forwarding<'_> {
+    /// Keeps the connection of an answer that was held back, if the rest of the body comes soon; `body`: `None` if the
+    /// connection cannot be used again in any case.
+    pub(super) fn discard(&self, connection: Connection, body: Option<BodyReader>, now: Instant) {
+        self.upstream.report(connection.pool(), Outcome::Answered(self.scratch.response.status));
+        match body {
+            Some(body) if body.is_done() => Pool::put(connection, now),
+            Some(body) if body.left().is_none_or(|left| left <= MOST as u64) => {
+                tollgate_net::spawn(drain(self.worker.clone(), connection, body, now));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Reads a body to its end for the sake of its connection.
+async fn drain(worker: Rc<Worker>, mut connection: Connection, mut body: BodyReader, now: Instant) {
+    let deadline = worker.timers.deadline();
+    deadline.set(now, Some(LONGEST));
+    let mut left = MOST;
+    let whole = poll_fn(|cx| {
+        loop {
+            if deadline.poll_passed(cx).is_ready() {
+                return Poll::Ready(false);
+            }
+            let mut buffer = worker.receive.borrow_mut();
+            let count = match connection.stream.poll_read(cx, &mut buffer) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Ok(count @ 1..)) if count <= left => count,
+                Poll::Ready(_) => return Poll::Ready(false),
+            };
+            left -= count;
+            match body.read(&mut buffer[..count]) {
+                Ok(step) if body.is_done() => return Poll::Ready(step.used == count),
+                Ok(_) => {}
+                Err(_) => return Poll::Ready(false),
+            }
+        }
+    });
+    if whole.await {
+        Pool::put(connection, tollgate_net::now());
+    }
+}

@@ -1,0 +1,208 @@
+//! A request is forwarded: an endpoint picked, a connection taken or opened, the exchange seen through, and what failed
+//! tried again if it may be.
+//!
+//! [`forward`] is the loop over the attempts. `attempt` is how one begins and ends, `retry` decides whether there is
+//! another one, `connect` and `pause` are the waits before it, `discard` gets rid of an answer that nobody will see,
+//! `settle` says what becomes of the client.
+
+mod attempt;
+mod connect;
+mod discard;
+mod pause;
+mod retry;
+mod settle;
+
+use std::future::poll_fn;
+use std::net::IpAddr;
+use std::rc::Rc;
+
+use tollgate_http::RequestHead;
+use tollgate_http::h1::Length;
+use tollgate_observe::Reason;
+use tollgate_plan::{Route, Settings};
+use tollgate_upstream::{Outcome, Pool, Upstream};
+
+use self::retry::Failure;
+pub(crate) use self::retry::{Again, Attempts};
+use self::settle::after_whole;
+use crate::active::ActivePlan;
+use crate::affinity::Asker;
+use crate::collect::{Collected, collect};
+use crate::connection::Client;
+use crate::decide::rewrite;
+use crate::exchange::End;
+use crate::request::{Next, pass_over_body};
+use crate::respond;
+use crate::scratch::Scratch;
+use crate::spool::Spool;
+use crate::total::Total;
+use crate::worker::Worker;
+
+/// Whether the request says itself that its body is longer than the route takes.
+pub(crate) fn declares_too_much(route: &Route, request: &RequestHead) -> bool {
+    matches!((route.body_limit, request.length), (Some(limit), Length::Exactly(length)) if length > limit)
+}
+
+/// Whether the request asks for an upgrade, to nothing but what the route allows.
+#[inline]
+pub(crate) fn allows_upgrade(route: &Route, request: &RequestHead) -> bool {
+    request.upgrade.is_some_and(|protocols| allows_all(route, request.slice(protocols)))
+}
+
+fn allows_all(route: &Route, protocols: &[u8]) -> bool {
+    protocols.split(|byte| *byte == b',').all(|protocol| {
+        let name = protocol.split(|byte| *byte == b'/').next().unwrap_or_default().trim_ascii();
+        route.upgrade.iter().any(|allowed| name.eq_ignore_ascii_case(allowed.as_bytes()))
+    })
+}
+
+/// Forwards a request to an endpoint of its route: one attempt after the other, until the client has an answer or there
+/// is to be no other attempt.
+///
+/// All of it is one future, on purpose: each `async fn` below another costs a plain request some 60 instructions. What
+/// is called here with `await` is what few requests need.
+pub(crate) async fn forward(
+    client: &mut Client,
+    worker: &Rc<Worker>,
+    scratch: &mut Scratch,
+    active: &Rc<ActivePlan>,
+    index: u32,
+) -> Next {
+    let (settings, route) = (&active.plan.settings, active.route(index));
+    let upstream = match destination(scratch, active, index, client.peer.ip()) {
+        Ok(upstream) => upstream,
+        Err(reason) => {
+            let close = !pass_over_body(scratch) || !scratch.request.keep_alive;
+            return respond::error(client, worker, scratch, settings, reason, close).await;
+        }
+    };
+    scratch.ledger.upstream = Some(upstream.clone());
+    let mut collected = None;
+    if let Some(bounds) = route.buffer.request
+        && !scratch.request.length.is_empty()
+    {
+        match collect(client, worker, scratch, route, bounds).await {
+            Ok(Collected { spool, length }) => {
+                scratch.to_upstream.spool_into(spool);
+                collected = Some(length);
+            }
+            Err(reason) => return respond::error(client, worker, scratch, settings, reason, true).await,
+        }
+    }
+    if let Some(bounds) = route.buffer.response {
+        scratch.to_client.spool_into(Spool::new(bounds));
+    }
+    // A request that came in one piece has just come: one look at the clock less.
+    let just_now = scratch.ledger.started().filter(|_| collected.is_none());
+    let mut now = just_now.unwrap_or_else(tollgate_net::now);
+    let total = Total::new(scratch.ledger.started().unwrap_or(now), route.timeouts.total);
+    let upgrade = allows_upgrade(route, &scratch.request);
+    let attempts = Attempts::new(upstream, route, total);
+    let mut forwarding =
+        Forwarding { client, worker, scratch, settings, route, upstream, upgrade, collected, attempts };
+    upstream.count_request(now);
+    let Some(_under_way) = upstream.state().begin_request() else {
+        return forwarding.refuse(Reason::RequestLimit).await;
+    };
+    loop {
+        let pool = match forwarding.begin(now) {
+            Ok(pool) => pool,
+            Err(reason) => return forwarding.refuse(reason).await,
+        };
+        let (began, mut stale) = (now, false);
+        let failed = loop {
+            let kept = if stale { None } else { pool.take(now) };
+            let mut connection = match kept {
+                Some(kept) => kept,
+                None => match forwarding.connect(&pool, began).await {
+                    Ok(opened) => {
+                        now = tollgate_net::now();
+                        opened
+                    }
+                    Err(failure) => break Some(failure),
+                },
+            };
+            let mut exchange = forwarding.exchange(&mut connection, began, now);
+            let end = poll_fn(|cx| exchange.poll(cx)).await;
+            let (then, keep, reset) = (exchange.now(), exchange.keep_client, exchange.must_reset());
+            match end {
+                End::Complete { reusable } => {
+                    if reusable {
+                        Pool::put(connection, then);
+                    } else {
+                        drop(connection);
+                    }
+                    upstream.report(&pool, Outcome::Answered(forwarding.scratch.ledger.status));
+                    if !forwarding.scratch.to_client.is_empty() {
+                        return forwarding.deliver_rest(then, keep).await;
+                    }
+                    forwarding.scratch.ledger.ended = Some(then);
+                    return after_whole(&forwarding.scratch.request, keep);
+                }
+                End::Upgraded => return forwarding.tunnel(connection).await,
+                End::HeldBack { reusable } => {
+                    let body = exchange.take_body();
+                    forwarding.discard(connection, body.filter(|_| reusable), then);
+                    break None;
+                }
+                End::Failed { stale: true, .. } => {
+                    // Nobody's fault: the endpoint closed an idle connection while the request was on its way. A fresh
+                    // one cannot meet that again. It is no retry and costs no budget: each takes a connection with it
+                    // that is there because a request was answered.
+                    worker.stats.upstream_stale(pool.slot());
+                    forwarding.make_ready_again();
+                    stale = true;
+                }
+                End::Failed { reason, begun, again, body_taken, blame, .. } => {
+                    // A part of an interim response that is stuck on its way counts: nothing can follow it.
+                    if begun || !forwarding.scratch.to_client.is_empty() {
+                        return forwarding.cut(&pool, Failure { reason, again, body_taken, blame }, reset);
+                    }
+                    break Some(Failure { reason, again, body_taken, blame });
+                }
+            }
+        };
+        if let Some(failure) = failed
+            && !forwarding.has_another(&pool, &failure)
+        {
+            return forwarding.give_up(&failure).await;
+        }
+        forwarding.make_ready_again();
+        forwarding.attempts.avoid(pool);
+        match forwarding.pause().await {
+            Ok(later) => now = later,
+            Err(reason) => return forwarding.refuse(reason).await,
+        }
+    }
+}
+
+/// The upstream that a request goes to, with the path that it goes with in `scratch`.
+fn destination<'a>(
+    scratch: &mut Scratch,
+    active: &'a ActivePlan,
+    index: u32,
+    peer: IpAddr,
+) -> Result<&'a Rc<Upstream>, Reason> {
+    let route = active.route(index);
+    if declares_too_much(route, &scratch.request) {
+        return Err(Reason::BodyTooLarge);
+    }
+    rewrite(route, scratch)?;
+    let asker = Asker::new(scratch, &active.plan.settings, peer);
+    active.upstream(index, &asker).ok_or(Reason::DestinationUnavailable)
+}
+
+/// What all attempts of one request have in common.
+struct Forwarding<'a> {
+    client: &'a mut Client,
+    worker: &'a Rc<Worker>,
+    scratch: &'a mut Scratch,
+    settings: &'a Settings,
+    route: &'a Route,
+    upstream: &'a Rc<Upstream>,
+    /// Whether the request asks for an upgrade that the route allows.
+    upgrade: bool,
+    /// Length of a body that was collected; it lies in the upstream's backlog, to be sent as often as need be.
+    collected: Option<u64>,
+    attempts: Attempts<'a>,
+}

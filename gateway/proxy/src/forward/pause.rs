@@ -1,0 +1,33 @@
+//! The wait before another attempt.
+
+use std::future::poll_fn;
+use std::task::Poll;
+use std::time::Instant;
+
+use tollgate_net::Peek;
+use tollgate_observe::Reason;
+
+use super::Forwarding;
+
+impl Forwarding<'_> {
+    /// Waits as long as was drawn for the next attempt; says when that is over.
+    ///
+    /// # Errors
+    /// When the client resets its connection meanwhile: then there is nobody to try again for.
+    pub(super) async fn pause(&mut self) -> Result<Instant, Reason> {
+        let (now, wait) = (tollgate_net::now(), self.attempts.wait());
+        if wait.is_zero() {
+            return Ok(now);
+        }
+        let client = &mut *self.client;
+        client.deadline.set(now, Some(wait));
+        poll_fn(|cx| {
+            if client.stream.poll_peek(cx) == Poll::Ready(Peek::Reset) {
+                return Poll::Ready(Err(Reason::ClientClosed));
+            }
+            client.deadline.poll_passed(cx).map(Ok)
+        })
+        .await?;
+        Ok(tollgate_net::now())
+    }
+}

@@ -1,0 +1,73 @@
+//! What becomes of the client when the attempts are over.
+
+use std::time::Instant;
+
+use tollgate_http::RequestHead;
+use tollgate_http::h1::Length;
+use tollgate_observe::Reason;
+
+use super::Forwarding;
+use super::retry::Failure;
+use crate::deliver::deliver;
+use crate::request::{Next, pass_over_body};
+use crate::respond;
+use crate::scratch::Scratch;
+
+impl Forwarding<'_> {
+    /// The upstream has done its part: the client takes the rest in its own time. `keep`: its connection can carry
+    /// another request.
+    pub(super) async fn deliver_rest(&mut self, now: Instant, keep: bool) -> Next {
+        let Scratch { request, to_client, ledger, .. } = &mut *self.scratch;
+        let (bound, total) = (self.route.timeouts.write, self.attempts.total());
+        if let Err(reason) = deliver(self.client, to_client, now, bound, total).await {
+            ledger.reason = reason;
+            return Next::Reset;
+        }
+        after_whole(request, keep)
+    }
+
+    /// Answers with the reason of the last attempt.
+    pub(super) async fn give_up(&mut self, failure: &Failure) -> Next {
+        if failure.body_taken && self.collected.is_none() {
+            let request = &self.scratch.request;
+            let whole = request.length.is_empty() || self.scratch.ledger.bytes_in == declared(request);
+            self.answer(failure.reason, !whole).await
+        } else {
+            self.refuse(failure.reason).await
+        }
+    }
+
+    /// Answers with a reason, while all of the body that is here is still where it was.
+    pub(super) async fn refuse(&mut self, reason: Reason) -> Next {
+        // A collected body has been read: what the inbox holds is the next request.
+        let over = self.collected.is_some() || pass_over_body(self.scratch);
+        self.answer(reason, !over).await
+    }
+
+    async fn answer(&mut self, reason: Reason, close: bool) -> Next {
+        self.scratch.to_upstream.clear();
+        self.scratch.to_client.clear();
+        let close = close || !self.scratch.request.keep_alive;
+        respond::error(self.client, self.worker, self.scratch, self.settings, reason, close).await
+    }
+}
+
+/// What becomes of the client's connection after a whole response.
+pub(super) fn after_whole(request: &RequestHead, keep: bool) -> Next {
+    match (keep, request.length.is_empty() && !request.keep_alive) {
+        (true, _) => Next::KeepAlive,
+        // The client's own wish, and it has said all.
+        (false, true) => Next::Close,
+        // The rest of the request, or the next one, may be on its way.
+        (false, false) => Next::Linger,
+    }
+}
+
+/// The declared length of the body; none for chunked: no body that was received equals it.
+fn declared(request: &RequestHead) -> u64 {
+    match request.length {
+        Length::Exactly(length) => length,
+        Length::None => 0,
+        Length::Chunked | Length::UntilClose => u64::MAX,
+    }
+}

@@ -1,0 +1,145 @@
+//! One request after the other: received, decided, forwarded or answered, recorded.
+
+use std::rc::Rc;
+
+use tollgate_http::RequestHead;
+use tollgate_http::h1::Length;
+use tollgate_observe::Reason;
+use tollgate_plan::{Action, RequestId};
+
+use crate::active::ActivePlan;
+use crate::connection::Client;
+use crate::decide::decide;
+use crate::forward::forward;
+use crate::ledger;
+use crate::linger::linger;
+use crate::receive::{Received, receive};
+use crate::respond;
+use crate::scratch::{Loan, Scratch};
+use crate::worker::Worker;
+
+/// What becomes of the client's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It can carry another request.
+    KeepAlive,
+    /// It is closed at once.
+    Close,
+    /// It is reset: the client must not take what it got for a whole answer.
+    Reset,
+    /// It is closed so that the answer arrives, though the client may still be sending.
+    Linger,
+}
+
+/// Carries requests for as long as they follow each other. Gives the connection back when it is idle.
+pub(crate) async fn exchange(mut client: Client) -> Option<Client> {
+    let worker = client.worker().clone();
+    let mut loan = Loan::new(&worker);
+    loop {
+        let active = worker.active();
+        let next = request(&mut client, &worker, &mut loan, &active).await;
+        let now = loan.ledger.ended.take().unwrap_or_else(tollgate_net::now);
+        let read_all = loan.inbox.is_empty();
+        ledger::close(&worker, &mut loan, now);
+        match next {
+            Next::KeepAlive => {}
+            Next::Reset => {
+                client.stream.reset_on_close();
+                return None;
+            }
+            Next::Close if read_all => return None,
+            Next::Close | Next::Linger => {
+                drop(loan);
+                linger(client).await;
+                return None;
+            }
+        }
+        client.deadline.set(now, worker.idle_timeout());
+        if loan.inbox.is_empty() {
+            return Some(client);
+        }
+        loan.next_request();
+    }
+}
+
+/// Receives one request and sees it through.
+async fn request(
+    client: &mut Client,
+    worker: &Rc<Worker>,
+    scratch: &mut Scratch,
+    active: &Rc<ActivePlan>,
+) -> Next {
+    let settings = &active.plan.settings;
+    match receive(client, worker, scratch, &settings.head_limits).await {
+        Received::Request => {}
+        Received::Nothing => return Next::Close,
+        Received::Refused(reason) => {
+            return respond::error(client, worker, scratch, settings, reason, true).await;
+        }
+    }
+    client.requests += 1;
+    if settings.request_id.enabled {
+        identify(&settings.request_id, worker, scratch);
+    }
+    let close = closes_after(active, client, scratch);
+    let route = match decide(&active.plan, scratch) {
+        Ok(route) => route,
+        Err(reason) => {
+            let close = !pass_over_body(scratch) || close || reason == Reason::ConnectRefused;
+            return respond::error(client, worker, scratch, settings, reason, close).await;
+        }
+    };
+    scratch.ledger.route = Some((active.clone(), route));
+    match &active.route(route).action {
+        Action::Forward(_) => forward(client, worker, scratch, active, route).await,
+        Action::Respond(answer) => {
+            let close = !pass_over_body(scratch) || close;
+            respond::fixed(client, worker, scratch, answer, close).await
+        }
+        Action::Redirect(redirect) => {
+            let close = !pass_over_body(scratch) || close;
+            respond::redirect(client, worker, scratch, redirect, close).await
+        }
+    }
+}
+
+/// Whether the connection ends with this request, whatever the answer.
+fn closes_after(active: &ActivePlan, client: &Client, scratch: &Scratch) -> bool {
+    let limit = active.plan.settings.limits.requests_per_connection;
+    !scratch.request.keep_alive || limit.is_some_and(|limit| client.requests >= limit)
+}
+
+/// Skips a body that nobody wants, if all of it is here. If not, the connection is closed after the answer: to wait
+/// for the rest would let a client choose how long.
+pub(crate) fn pass_over_body(scratch: &mut Scratch) -> bool {
+    match scratch.request.length {
+        Length::None | Length::Exactly(0) => true,
+        Length::Exactly(length) if length <= scratch.inbox.len() as u64 => {
+            scratch.inbox.drain(..length as usize);
+            scratch.ledger.bytes_in = length;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The client's own id if it is to be accepted and fit to be written into a log, else a new one.
+fn identify(settings: &RequestId, worker: &Worker, scratch: &mut Scratch) {
+    let id = &mut scratch.ledger.request_id;
+    match own_id(settings, &scratch.request) {
+        Some(own) => id.extend_from_slice(own),
+        None => {
+            let mut text = [0; 32];
+            worker.request_ids.borrow_mut().write(&mut text);
+            id.extend_from_slice(&text);
+        }
+    }
+}
+
+/// The client's own id, if it is to be accepted and fit to be written into a log.
+pub(crate) fn own_id<'a>(settings: &RequestId, request: &'a RequestHead) -> Option<&'a [u8]> {
+    const LONGEST: usize = 128;
+    request.head.get_by_text(settings.header.as_bytes()).filter(|id| {
+        settings.accept && (1..=LONGEST).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
+    })
+}

@@ -1,0 +1,187 @@
+//! How an upstream chooses among its endpoints and copes when they fail, in words.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use tollgate_plan::{
+    Balance, Breaker, Caps, Discover, HashBy, Health, Outlier, Policy, Probe, Queue, Retry, RetryOn, Upstream,
+};
+
+/// What there is to say, by key, in the order of the reference. What is off or as usual is left out, but for how an
+/// endpoint is chosen and what is tried again.
+pub fn facts(upstream: &Upstream, retry: &Retry) -> Vec<(&'static str, String)> {
+    let rules = &upstream.rules;
+    let mut facts = Vec::new();
+    facts.extend(upstream.discover.as_ref().map(|discover| ("discover", self::discover(discover))));
+    facts.push(("balance", balance(&rules.balance)));
+    facts.extend(limits(&rules.caps).map(|text| ("limits", text)));
+    if rules.caps.connections.is_some() || rules.caps.endpoint_connections.is_some() {
+        facts.push(("queue", queue(&rules.queue)));
+    }
+    facts.extend(rules.breaker.as_ref().map(|breaker| ("breaker", self::breaker(breaker))));
+    facts.push(("retry", self::retry(retry)));
+    let hedge = rules.hedge.as_ref();
+    facts.extend(hedge.map(|hedge| ("hedge", format!("a second attempt after {}", time(hedge.after)))));
+    facts.extend(rules.health.as_ref().map(|health| ("health", self::health(health))));
+    if rules.outlier != Outlier::default() {
+        facts.push(("outlier", outlier(&rules.outlier)));
+    }
+    let adaptive = rules.adaptive.as_ref();
+    facts.extend(adaptive.map(|adaptive| {
+        ("adaptive", format!("between {} and {} requests at a time", adaptive.min, adaptive.max))
+    }));
+    facts
+}
+
+fn discover(discover: &Discover) -> String {
+    match discover {
+        Discover::Dns { name, port, .. } => format!("dns://{name}:{port}"),
+        Discover::Srv { name, .. } => format!("srv://{name}"),
+        Discover::File(path) => format!("file:{}", path.display()),
+    }
+}
+
+fn balance(balance: &Balance) -> String {
+    let mut out = match &balance.policy {
+        Policy::RoundRobin => "round_robin".to_owned(),
+        Policy::LeastRequests => "least_requests, of two picked at random".to_owned(),
+        Policy::LeastRequestsOfAll => "least_requests, of all".to_owned(),
+        Policy::Random => "random".to_owned(),
+        Policy::Hash(by) => match by {
+            HashBy::Header(name) => format!("hash by header `{name}`"),
+            HashBy::Cookie(name) => format!("hash by cookie `{name}`"),
+            HashBy::Query(name) => format!("hash by query parameter `{name}`"),
+            HashBy::ClientAddress => "hash by client_address".to_owned(),
+            HashBy::Path => "hash by path".to_owned(),
+        },
+    };
+    match &balance.sticky {
+        None => {}
+        Some(sticky) => match &sticky.cookie {
+            Some(cookie) => put(&mut out, format_args!("; sticky by cookie `{cookie}`")),
+            None => out.push_str("; sticky by a cookie"),
+        },
+    }
+    if let Some(slow_start) = balance.slow_start {
+        put(&mut out, format_args!("; slow start over {}", time(slow_start)));
+    }
+    out
+}
+
+fn limits(caps: &Caps) -> Option<String> {
+    let all = [
+        ("connections", caps.connections),
+        ("endpoint_connections", caps.endpoint_connections),
+        ("requests", caps.requests),
+        ("retries", caps.retries),
+    ];
+    let given: Vec<String> = all.iter().filter_map(|(key, cap)| Some(format!("{key} {}", (*cap)?))).collect();
+    (!given.is_empty()).then(|| given.join(", "))
+}
+
+fn queue(queue: &Queue) -> String {
+    match queue.size {
+        0 => "off".to_owned(),
+        size => format!("at most {size} requests, each for at most {}", time(queue.timeout)),
+    }
+}
+
+fn breaker(breaker: &Breaker) -> String {
+    let mut out = format!("opens for {} at {} % failures", time(breaker.open), breaker.failures);
+    if let Some(slow_after) = breaker.slow_after {
+        put(&mut out, format_args!(" or {} % slower than {}", breaker.slow, time(slow_after)));
+    }
+    put(&mut out, format_args!(", of at least {} calls in {}", breaker.minimum, time(breaker.window)));
+    out
+}
+
+fn retry(retry: &Retry) -> String {
+    if retry.attempts <= 1 {
+        return "off".to_owned();
+    }
+    let mut out = format!("at most {} attempts, after {}", retry.attempts, conditions(&retry.on));
+    if !retry.methods.is_empty() {
+        put(&mut out, format_args!("; {}", retry.methods.join(", ")));
+    }
+    if let Some(per_try) = retry.per_try {
+        put(&mut out, format_args!("; {} for each", time(per_try)));
+    }
+    out
+}
+
+fn conditions(on: &RetryOn) -> String {
+    let mut all = Vec::new();
+    for (given, name) in
+        [(on.connect_failure, "connect_failure"), (on.reset, "reset"), (on.timeout, "timeout")]
+    {
+        if given {
+            all.push(name.to_owned());
+        }
+    }
+    // Neighbours are told as the range that they were written as, or could have been.
+    let neighbours = on.statuses.chunk_by(|one, next| one + 1 == *next);
+    all.extend(neighbours.map(|group| match (group.first(), group.last()) {
+        (Some(first), Some(last)) if first != last => format!("{first}-{last}"),
+        (Some(only), _) => only.to_string(),
+        (None, _) => String::new(),
+    }));
+    match all.split_last() {
+        None => "nothing".to_owned(),
+        Some((only, [])) => only.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+    }
+}
+
+fn health(health: &Health) -> String {
+    let probe = match &health.probe {
+        Probe::Http { path, .. } => format!("GET {path}"),
+        Probe::Tcp => "a connection".to_owned(),
+    };
+    format!("{probe} every {}", time(health.interval))
+}
+
+fn outlier(outlier: &Outlier) -> String {
+    if !outlier.enabled {
+        return "off".to_owned();
+    }
+    let mut after = Vec::new();
+    after.extend(outlier.consecutive_5xx.map(|count| format!("{count} responses 5xx in a row")));
+    after.extend(outlier.consecutive_gateway_errors.map(|count| format!("{count} gateway errors in a row")));
+    if outlier.success_rate {
+        after.push("a low success rate".to_owned());
+    }
+    let after = if after.is_empty() { "nothing".to_owned() } else { after.join(" or ") };
+    format!("out for {} after {after}", time(outlier.ejection))
+}
+
+fn time(time: Duration) -> String {
+    format!("{time:?}")
+}
+
+fn put(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing to a `String` cannot fail.
+    let _ = out.write_fmt(text);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_listed_and_neighbours_are_ranges() {
+        let statuses = (500..600).chain([429]).collect::<Vec<u16>>();
+        let mut on = RetryOn { statuses, ..RetryOn::default() };
+        on.statuses.sort_unstable();
+        assert_eq!(conditions(&on), "connect_failure, reset, 429 or 500-599");
+        on = RetryOn { connect_failure: false, reset: false, timeout: true, statuses: Vec::new() };
+        assert_eq!(conditions(&on), "timeout");
+        on.timeout = false;
+        assert_eq!(conditions(&on), "nothing");
+    }
+
+    #[test]
+    fn one_attempt_is_off() {
+        assert_eq!(retry(&Retry { attempts: 1, ..Retry::default() }), "off");
+        assert_eq!(retry(&Retry::default()), "at most 2 attempts, after connect_failure or reset");
+    }
+}

@@ -1,0 +1,230 @@
+//! The process's listening sockets: which there are, and what a new file changes of them.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+use tollgate_config::Config;
+use tollgate_listen::{bind, bind_beside};
+use tollgate_proxy::{Control, DoorId, Receipt, Waiting};
+
+use crate::startup::cannot_listen;
+use crate::workers::Workers;
+
+/// The addresses that the workers accept on.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    open: Vec<Open>,
+    /// Doors so far: a number is not used again.
+    doors: u32,
+}
+
+/// One address.
+#[derive(Debug)]
+struct Open {
+    /// As it is written in the file; its port can be 0.
+    written: SocketAddr,
+    address: SocketAddr,
+    /// As workers know it; none until they are told.
+    door: Option<DoorId>,
+    /// The sockets, to be handed to another process. Workers have copies of their own.
+    sockets: Vec<TcpListener>,
+}
+
+/// Sockets that were open before this process, by the address as it was written in the file of whoever opened them.
+#[derive(Debug, Default)]
+pub struct Inherited {
+    /// Those of `listen`.
+    pub listen: Vec<(SocketAddr, TcpListener)>,
+    /// That of `admin`.
+    pub admin: Option<(SocketAddr, TcpListener)>,
+}
+
+/// What a new file changes. The sockets that it adds are open; nobody accepts from them yet.
+#[derive(Debug)]
+pub struct Change {
+    added: Vec<Open>,
+    removed: Vec<SocketAddr>,
+}
+
+/// The addresses that a file names.
+pub fn wanted(config: &Config) -> Vec<SocketAddr> {
+    config.listen.iter().map(|listener| listener.bind.value).collect()
+}
+
+impl Listeners {
+    /// What is to change so that these are the addresses: opens those that are new.
+    ///
+    /// # Errors
+    /// When one cannot be opened; nothing has changed then.
+    pub fn prepare(
+        &self,
+        wanted: &[SocketAddr],
+        workers: usize,
+        inherited: &mut Inherited,
+    ) -> io::Result<Change> {
+        let mut added = Vec::new();
+        for written in wanted {
+            if !self.open.iter().any(|open| open.written == *written) {
+                added.push(self.open(*written, workers, inherited)?);
+            }
+        }
+        let gone = self.open.iter().map(|open| open.written).filter(|written| !wanted.contains(written));
+        Ok(Change { added, removed: gone.collect() })
+    }
+
+    fn open(&self, written: SocketAddr, workers: usize, inherited: &mut Inherited) -> io::Result<Open> {
+        let explain = |error| cannot_listen("listen", written, &error);
+        let mut sockets = inherited.take(written);
+        if sockets.is_empty() {
+            // On a port of our own the kernel's question, whether somebody else listens there, is answered by ourselves.
+            let own =
+                written.port() != 0 && self.open.iter().any(|open| open.address.port() == written.port());
+            sockets =
+                if own { bind_beside(written, workers) } else { bind(written, workers) }.map_err(explain)?;
+        }
+        let address = sockets[0].local_addr()?;
+        if let Some(missing) = workers.checked_sub(sockets.len()).filter(|missing| *missing > 0) {
+            match bind_beside(address, missing) {
+                Ok(more) => sockets.extend(more),
+                // They were opened by somebody who does not share the address: these workers take turns at one socket.
+                Err(_) => {
+                    for index in 0..missing {
+                        let shared = sockets[index].try_clone()?;
+                        sockets.push(shared);
+                    }
+                }
+            }
+        }
+        for socket in &sockets {
+            socket.set_nonblocking(true)?;
+        }
+        Ok(Open { written, address, door: None, sockets })
+    }
+
+    /// Takes over a change that was prepared. The workers hear of it from [`tell`](Self::tell).
+    pub fn change(&mut self, change: Change, workers: &Workers) {
+        let Change { added, removed } = change;
+        let (gone, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.open).into_iter().partition(|open| removed.contains(&open.written));
+        self.open = kept;
+        self.open.extend(added);
+        let doors: Vec<_> = gone.iter().filter_map(|open| open.door).collect();
+        // First our own copies: with the workers' the sockets are then closed.
+        drop(gone);
+        if !doors.is_empty() {
+            workers.tell(|_| Control::Close(doors.clone(), Waiting::Take));
+        }
+    }
+
+    /// Has the workers accept on the addresses that they do not know yet. With more sockets than workers some have two
+    /// of an address: none is left without anyone who accepts from it.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn tell(&mut self, workers: &Workers, receipt: &Receipt) -> io::Result<()> {
+        let mut shares: Vec<Vec<_>> = (0..workers.count()).map(|_| Vec::new()).collect();
+        for open in self.open.iter_mut().filter(|open| open.door.is_none()) {
+            let door = DoorId(self.doors);
+            self.doors += 1;
+            for (index, socket) in open.sockets.iter().enumerate() {
+                shares[index % workers.count()].push((door, socket.try_clone()?.into()));
+            }
+            open.door = Some(door);
+        }
+        workers.tell(|worker| Control::Listen(std::mem::take(&mut shares[worker]), Some(receipt.clone())));
+        Ok(())
+    }
+
+    /// The addresses, with real ports.
+    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.open.iter().map(|open| open.address)
+    }
+
+    /// The addresses, as they are written in the file.
+    pub fn written(&self) -> impl Iterator<Item = SocketAddr> {
+        self.open.iter().map(|open| open.written)
+    }
+
+    /// Every socket, and its address as it is written in the file: for the process that takes this one's place.
+    pub fn sockets(&self) -> impl Iterator<Item = (SocketAddr, &TcpListener)> {
+        self.open.iter().flat_map(|open| open.sockets.iter().map(|socket| (open.written, socket)))
+    }
+
+    /// Accepts no more on the addresses that another process has taken over, which has the same sockets: who waits in
+    /// their queues is left to it.
+    pub fn leave(&mut self, taken: &[SocketAddr], workers: &Workers) {
+        let (taken, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.open).into_iter().partition(|open| taken.contains(&open.written));
+        self.open = kept;
+        let doors: Vec<_> = taken.iter().filter_map(|open| open.door).collect();
+        workers.tell(|_| Control::Close(doors.clone(), Waiting::Leave));
+    }
+
+    /// Lets go of the sockets: those of the workers are the last, and close when they have drained.
+    pub fn forget(&mut self) {
+        self.open.clear();
+    }
+}
+
+impl Inherited {
+    /// Those of an address in `listen`, as it is written.
+    fn take(&mut self, written: SocketAddr) -> Vec<TcpListener> {
+        let all = std::mem::take(&mut self.listen).into_iter();
+        let (taken, kept) = all.partition(|(other, _)| *other == written);
+        self.listen = kept;
+        let taken: Vec<(SocketAddr, TcpListener)> = taken;
+        taken.into_iter().map(|(_, socket)| socket).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+
+    #[test]
+    fn what_was_there_stays_and_the_rest_is_opened_or_closed() {
+        let mut listeners = Listeners::default();
+        let first = listeners.prepare(&[ANY], 2, &mut Inherited::default()).expect("a port");
+        listeners.open.extend(first.added);
+        let address = listeners.addresses().next().expect("one");
+        let other = SocketAddr::new([127, 0, 0, 2].into(), address.port());
+        let change = listeners.prepare(&[other, ANY], 2, &mut Inherited::default()).expect("a port");
+        assert_eq!((change.added.len(), change.removed.len()), (1, 0));
+        let change = listeners.prepare(&[other], 2, &mut Inherited::default()).expect("a port");
+        assert_eq!((change.added.len(), change.removed), (1, vec![ANY]));
+        // A wider address on the same port is our own neighbour, not a stranger's.
+        let all = SocketAddr::new([0, 0, 0, 0].into(), address.port());
+        listeners.prepare(&[all], 2, &mut Inherited::default()).expect("beside our own");
+    }
+
+    #[test]
+    fn one_that_cannot_be_opened_changes_nothing() {
+        let taken = TcpListener::bind(ANY).expect("a port");
+        let address = taken.local_addr().expect("an address");
+        let listeners = Listeners::default();
+        let error = listeners.prepare(&[ANY, address], 1, &mut Inherited::default()).expect_err("in use");
+        assert!(error.to_string().contains("something listens there already"), "{error}");
+    }
+
+    #[test]
+    fn inherited_sockets_are_all_used_and_missing_ones_made() {
+        let before = bind(ANY, 2).expect("a port");
+        let address = before[0].local_addr().expect("an address");
+        let inherited = |sockets: &[TcpListener]| Inherited {
+            listen: sockets.iter().map(|socket| (ANY, socket.try_clone().expect("a copy"))).collect(),
+            admin: None,
+        };
+        for (workers, sockets) in [(1, 2), (2, 2), (3, 3)] {
+            let change =
+                Listeners::default().prepare(&[ANY], workers, &mut inherited(&before)).expect("open");
+            assert_eq!(change.added[0].address, address);
+            assert_eq!(change.added[0].sockets.len(), sockets, "{workers} workers");
+        }
+        // One that does not share its address is shared itself.
+        let alone = TcpListener::bind(ANY).expect("a port");
+        let change = Listeners::default().prepare(&[ANY], 2, &mut inherited(&[alone])).expect("open");
+        assert_eq!(change.added[0].sockets.len(), 2);
+    }
+}

@@ -1,0 +1,227 @@
+//! Binary upgrade: this process starts the new one, hands over its listening sockets, and drains when the new one
+//! serves. Until then nothing has changed for anyone, and if the new one does not come up nothing does.
+//!
+//! [`takeover`](crate::takeover) has the other side, and what is said between the two.
+
+use std::ffi::OsString;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tollgate_listen::{Channel, Message};
+
+use crate::gateway::Gateway;
+use crate::takeover::{MARK, Offer};
+
+/// How long the new process may take from the word to begin until its workers accept.
+const SERVING: Duration = Duration::from_secs(5);
+/// How often it is looked whether the upgrade was called off.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How this process was started: the next one is started likewise.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// By the name that it was called by, since a link may lead to a newer one by now.
+    name: PathBuf,
+    /// In case nothing is there under that name.
+    file: Option<PathBuf>,
+    arguments: Vec<OsString>,
+}
+
+impl Program {
+    /// Of this process. To be asked before its file is replaced.
+    pub fn current() -> Self {
+        let mut arguments = std::env::args_os();
+        let name = PathBuf::from(arguments.next().unwrap_or_default());
+        // A bare name is looked up in PATH again; a relative path must still hold in another directory.
+        let is_bare = name.components().count() < 2;
+        let name = if is_bare { name } else { std::path::absolute(&name).unwrap_or(name) };
+        Self { name, file: std::env::current_exe().ok(), arguments: arguments.collect() }
+    }
+
+    fn command(&self, name: &Path) -> Command {
+        let mut command = Command::new(name);
+        command.args(&self.arguments).env(MARK, "1");
+        command
+    }
+
+    /// Starts it, with this as its standard input.
+    fn start(&self, input: &OwnedFd) -> Result<Child, String> {
+        let start = |name: &Path| {
+            let input = input.try_clone()?;
+            self.command(name).stdin(Stdio::from(input)).spawn()
+        };
+        start(&self.name)
+            .or_else(|error| match (&self.file, error.kind()) {
+                (Some(file), io::ErrorKind::NotFound) if !self.name.is_absolute() => start(file),
+                _ => Err(error),
+            })
+            .map_err(|error| format!("cannot start {}: {error}", self.name.display()))
+    }
+}
+
+/// What goes to the new process: the sockets are copies, so that it can be done beside everything else.
+#[derive(Debug)]
+pub struct Handover {
+    program: Program,
+    offer: Offer,
+    sockets: Vec<TcpListener>,
+    called_off: CalledOff,
+    /// How long the new process may take until its workers run.
+    within: Option<Duration>,
+}
+
+/// Calls an upgrade off: the new process is ended.
+#[derive(Clone, Debug, Default)]
+pub struct CalledOff(Arc<AtomicBool>);
+
+/// A new process. If it is dropped before it serves, it is ended.
+#[derive(Debug)]
+pub struct Successor {
+    child: Child,
+    channel: Channel,
+    called_off: CalledOff,
+    serves: Option<Vec<SocketAddr>>,
+}
+
+impl Handover {
+    /// Of all that the gateway listens on.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn new(program: &Program, gateway: &Gateway, called_off: CalledOff) -> io::Result<Self> {
+        let mut offer = Offer::default();
+        let mut sockets = Vec::new();
+        for (address, socket) in gateway.listeners.sockets() {
+            offer.listen.push(address);
+            sockets.push(socket.try_clone()?);
+        }
+        if let Some((address, socket)) = gateway.admin.socket() {
+            offer.admin = Some(address);
+            sockets.push(socket.try_clone()?);
+        }
+        let within = gateway.config.timeouts.takeover;
+        Ok(Self { program: program.clone(), offer, sockets, called_off, within })
+    }
+
+    /// Starts the new process and waits until its workers run.
+    ///
+    /// # Errors
+    /// Why it does not come up, in words.
+    pub fn start(self) -> Result<Successor, String> {
+        let (channel, other) = Channel::pair().map_err(|error| format!("no channel: {error}"))?;
+        let child = self.program.start(&other)?;
+        // Else its end would stay open here, and nobody would hear when it ends.
+        drop(other);
+        let mut successor = Successor { child, channel, called_off: self.called_off, serves: None };
+        let sockets: Vec<_> = self.sockets.iter().map(AsFd::as_fd).collect();
+        let sent = successor.channel.send(&self.offer.text());
+        let sent = sent.and_then(|()| successor.channel.send_sockets("sockets", &sockets));
+        // One that cannot be told anything has mostly ended: that says more.
+        let heard = sent.and_then(|()| successor.hear("ready", self.within));
+        heard.map_err(|error| successor.explain(&error)).map(|_| successor)
+    }
+}
+
+impl Successor {
+    /// Gives it the word to begin, and waits until every worker accepts.
+    ///
+    /// # Errors
+    /// Why it does not, in words.
+    pub fn begin(mut self) -> Result<Self, String> {
+        let begun = self.channel.send("go").and_then(|()| self.hear("serving", Some(SERVING)));
+        match begun {
+            Ok(addresses) => {
+                let addresses = addresses.split(' ').filter_map(|address| address.parse().ok());
+                self.serves = Some(addresses.collect());
+                Ok(self)
+            }
+            Err(error) => Err(self.explain(&error)),
+        }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The addresses that it accepts on, as they are written in its file.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        self.serves.as_deref().unwrap_or_default()
+    }
+
+    /// Tells it that the supervisor knows of it.
+    pub fn done(&self) {
+        // It serves, whether it hears this or not.
+        let _ = self.channel.send("done");
+    }
+
+    /// Waits for a message that begins with this word; gives the rest.
+    fn hear(&self, word: &str, within: Option<Duration>) -> io::Result<String> {
+        let end = within.map(|within| Instant::now() + within);
+        loop {
+            match self.channel.receive(LOOK) {
+                Ok(Message { text, .. }) => {
+                    let wrong = || io::Error::other(format!("it says `{text}`"));
+                    return text.strip_prefix(word).map(str::to_owned).ok_or_else(wrong);
+                }
+                Err(error) if error.kind() != io::ErrorKind::TimedOut => return Err(error),
+                Err(_) if self.called_off.0.load(Ordering::Relaxed) => {
+                    return Err(io::Error::other("it was called off"));
+                }
+                Err(error) if end.is_some_and(|end| Instant::now() >= end) => return Err(error),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Why it did not come up.
+    fn explain(&mut self, error: &io::Error) -> String {
+        // Its end is heard on the channel a moment before it can be waited for.
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        let gone = matches!(error.kind(), UnexpectedEof | BrokenPipe | ConnectionReset);
+        let end = Instant::now() + Duration::from_secs(1);
+        while gone && Instant::now() < end {
+            if let Ok(Some(status)) = self.child.try_wait() {
+                return ended(status);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        match error.kind() {
+            io::ErrorKind::TimedOut => "the new process did not come up in time".to_owned(),
+            _ if gone => "the new process does not take over".to_owned(),
+            _ => format!("the new process did not come up: {error}"),
+        }
+    }
+}
+
+fn ended(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("the new process ended with exit status {code}"),
+        (None, Some(signal)) => format!("the new process was ended by signal {signal}"),
+        (None, None) => "the new process ended".to_owned(),
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        if self.serves.is_none() {
+            // Before the channel closes, by which it would take the place to be free.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl CalledOff {
+    /// From now on it is.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}

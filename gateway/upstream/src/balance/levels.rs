@@ -1,0 +1,189 @@
+//! How much of the requests each priority, and each zone within it, takes.
+
+/// A whole share of requests.
+pub(super) const WHOLE: u64 = 10_000;
+/// How much more than its share of healthy weight a level may take, in percent: at 72 % healthy it still takes all.
+/// Envoy's overprovisioning factor.
+const OVERPROVISIONING: u64 = 140;
+
+/// The weight of some endpoints, and how much of it may take requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Weight {
+    pub total: u64,
+    pub available: u64,
+}
+
+impl Weight {
+    /// The available share, of [`WHOLE`].
+    fn share(self) -> u64 {
+        // Rounded up: as long as one is well, however light, there is a share.
+        if self.total == 0 { 0 } else { scaled(self.available, WHOLE, self.total).max(self.available.min(1)) }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { total: self.total + other.total, available: self.available + other.available }
+    }
+}
+
+/// The endpoints of one priority: those in the gateway's own zone, and the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Level {
+    pub near: Weight,
+    pub far: Weight,
+}
+
+impl Level {
+    fn all(self) -> Weight {
+        self.near.and(self.far)
+    }
+}
+
+/// What a level takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Load {
+    /// Share of the requests that go to the own zone, in no particular unit.
+    pub near: u64,
+    /// Share of the requests that go to the others.
+    pub far: u64,
+    /// Whether health is ignored.
+    pub panic: bool,
+}
+
+/// Shares out requests over levels, the preferred one first. `panic_threshold` and `zone_spill` are percentages, as in
+/// the config.
+///
+/// Each level takes what its available share times 1.4 allows, and the rest goes down, as in Envoy. If all of them
+/// together cannot take everything, they share it in that proportion, and those below the panic threshold ignore
+/// health. Without any available endpoint health tells nothing, and the first level takes all.
+pub(super) fn spread(levels: &[Level], panic_threshold: u8, zone_spill: u8) -> Vec<Load> {
+    let capacity = |level: &Level| (level.all().share() * OVERPROVISIONING / 100).min(WHOLE);
+    let total: u64 = levels.iter().map(capacity).sum();
+    let threshold = u64::from(panic_threshold) * WHOLE / 100;
+    // Another level that can take over is better than endpoints that are not well.
+    let alone = levels.iter().filter(|level| level.all().total > 0).count() < 2;
+    let mut left = WHOLE;
+    let mut loads = Vec::with_capacity(levels.len());
+    for level in levels {
+        let load = match total {
+            0 if level.all().total > 0 => std::mem::take(&mut left),
+            0 => 0,
+            total if total < WHOLE => scaled(capacity(level), WHOLE, total),
+            _ => {
+                let load = capacity(level).min(left);
+                left -= load;
+                load
+            }
+        };
+        // A level without load is only there for requests that failed elsewhere: not for them either.
+        let panic = load > 0 && (total < WHOLE || alone) && level.all().share() < threshold;
+        loads.push(within(level, load, panic, zone_spill));
+    }
+    loads
+}
+
+/// Shares out what a level takes over its zones.
+fn within(level: &Level, load: u64, panic: bool, zone_spill: u8) -> Load {
+    let Level { near, far } = *level;
+    // Nor do zones count when health does not: the own zone may be the one that is gone.
+    let stays = if panic {
+        scaled(near.total, WHOLE, level.all().total.max(1))
+    } else if near.available == 0 {
+        0
+    } else if far.available == 0 || zone_spill == 0 {
+        WHOLE
+    } else {
+        (near.share() * 100 / u64::from(zone_spill)).min(WHOLE)
+    };
+    Load { near: load * stays, far: load * (WHOLE - stays), panic }
+}
+
+/// `value * by / of` without overflow.
+fn scaled(value: u64, by: u64, of: u64) -> u64 {
+    u64::try_from(u128::from(value) * u128::from(by) / u128::from(of)).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn far(available: u64) -> Level {
+        Level { far: Weight { total: 100, available }, ..Level::default() }
+    }
+
+    /// Percent of the requests by level, and who panics.
+    fn percent(available: &[u64]) -> Vec<(u64, bool)> {
+        let levels: Vec<_> = available.iter().map(|available| far(*available)).collect();
+        let loads = spread(&levels, 50, 70);
+        let total: u64 = loads.iter().map(|load| load.far).sum();
+        loads.iter().map(|load| ((load.far * 100 + total / 2) / total, load.panic)).collect()
+    }
+
+    #[test]
+    fn what_a_level_cannot_take_goes_down() {
+        // The table of Envoy's documentation on priority levels.
+        assert_eq!(percent(&[100, 100]), [(100, false), (0, false)]);
+        assert_eq!(percent(&[72, 72]), [(100, false), (0, false)]);
+        assert_eq!(percent(&[71, 71]), [(99, false), (1, false)]);
+        assert_eq!(percent(&[50, 50]), [(70, false), (30, false)]);
+        assert_eq!(percent(&[25, 100]), [(35, false), (65, false)]);
+        assert_eq!(percent(&[25, 25]), [(50, true), (50, true)]);
+        assert_eq!(percent(&[5, 65]), [(7, true), (93, false)]);
+        assert_eq!(percent(&[0, 100]), [(0, false), (100, false)]);
+        assert_eq!(percent(&[20, 20, 100]), [(28, false), (28, false), (44, false)]);
+    }
+
+    #[test]
+    fn without_health_it_is_as_if_all_were_well() {
+        assert_eq!(percent(&[0]), [(100, true)]);
+        assert_eq!(percent(&[0, 0]), [(100, true), (0, false)]);
+        // Nobody of the first level has a weight.
+        let loads = spread(&[Level::default(), far(0)], 50, 70);
+        assert_eq!((loads[0].far, loads[1].far > 0, loads[1].panic), (0, true, true));
+    }
+
+    #[test]
+    fn one_level_alone_panics_at_its_threshold() {
+        assert_eq!(percent(&[50]), [(100, false)]);
+        assert_eq!(percent(&[49]), [(100, true)]);
+        let panics = |available, threshold| spread(&[far(available)], threshold, 70)[0].panic;
+        assert!(panics(89, 90) && !panics(90, 90));
+        assert!(!panics(0, 0), "switched off");
+        assert!(panics(99, 100) && !panics(100, 100));
+        assert_eq!(percent(&[71, 10]), [(99, false), (1, false)], "the next level is there");
+    }
+
+    /// Percent of the requests that stay in the own zone, 10 of 20 endpoints being there.
+    fn stays(near: u64, far: u64, spill: u8) -> u64 {
+        let weight = |available| Weight { total: 10, available };
+        let load = spread(&[Level { near: weight(near), far: weight(far) }], 30, spill)[0];
+        load.near * 100 / (load.near + load.far)
+    }
+
+    #[test]
+    fn the_own_zone_keeps_what_it_can_take() {
+        assert_eq!(stays(10, 10, 70), 100);
+        assert_eq!(stays(7, 10, 70), 100);
+        assert_eq!(stays(6, 10, 70), 85);
+        assert_eq!(stays(1, 10, 70), 14);
+        assert_eq!(stays(0, 10, 70), 0);
+        assert_eq!(stays(9, 10, 100), 90);
+        assert_eq!(stays(1, 10, 0), 100);
+        assert_eq!(stays(7, 0, 100), 100, "nobody else could take it");
+        assert_eq!(stays(0, 5, 70), 50, "panic: zones do not count");
+    }
+
+    #[test]
+    fn the_lightest_counts() {
+        let light = Weight { total: 1_000_000, available: 1 };
+        let load = |level| spread(&[level], 0, 70)[0];
+        assert!(load(Level { far: light, ..Level::default() }).far > 0);
+        assert!(load(Level { near: light, far: light }).near > 0);
+    }
+
+    #[test]
+    fn large_weights_do_not_overflow() {
+        let weight = Weight { total: u64::from(u32::MAX) * 100_000, available: u64::from(u32::MAX) * 50_000 };
+        let loads = spread(&[Level { near: weight, far: weight }], 50, 70);
+        assert_eq!(loads[0].near * 100 / (loads[0].near + loads[0].far), 71);
+    }
+}

@@ -1,0 +1,112 @@
+//! Random choice by weight.
+
+use fastrand::Rng;
+
+use super::hash::mix;
+
+/// Members with weights, of which one is drawn by the throw of a number.
+#[derive(Debug)]
+pub struct Weighted {
+    /// The sum of the weights up to and with each member's.
+    ends: Vec<u64>,
+}
+
+impl Weighted {
+    /// For members of these weights; 0 is never drawn.
+    #[must_use]
+    pub fn new(weights: &[u64]) -> Self {
+        let ends = weights.iter().scan(0, |sum: &mut u64, weight| {
+            *sum += weight;
+            Some(*sum)
+        });
+        Self { ends: ends.collect() }
+    }
+
+    fn total(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The member for requests of a hash, always the same while weights stay; `None` if none has a weight.
+    #[must_use]
+    pub fn tied(&self, hash: u64) -> Option<usize> {
+        // Mixed once more: which of these and which endpoint behind it must not hang together.
+        let point = u64::try_from((u128::from(mix(hash)) * u128::from(self.total())) >> 64).ok()?;
+        self.holding(point)
+    }
+
+    fn holding(&self, point: u64) -> Option<usize> {
+        let at = self.ends.partition_point(|end| *end <= point);
+        (at < self.ends.len()).then_some(at)
+    }
+
+    /// Any member, by weight.
+    pub(super) fn any(&self, rng: &mut Rng) -> Option<usize> {
+        let total = self.total();
+        if total == 0 { None } else { self.holding(rng.u64(..total)) }
+    }
+
+    /// Any two, by weight, if there are two with a weight.
+    pub(super) fn two(&self, rng: &mut Rng) -> Option<(usize, Option<usize>)> {
+        let first = self.any(rng)?;
+        let start = if first == 0 { 0 } else { self.ends[first - 1] };
+        let rest = self.total() - (self.ends[first] - start);
+        if rest == 0 {
+            return Some((first, None));
+        }
+        let point = rng.u64(..rest);
+        let point = if point < start { point } else { point + self.ends[first] - start };
+        Some((first, self.holding(point)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How often each of three was drawn.
+    fn drawn(mut draw: impl FnMut(&mut Rng) -> Option<usize>) -> [u32; 3] {
+        let mut rng = Rng::with_seed(7);
+        let mut seen = [0; 3];
+        for _ in 0..100_000 {
+            seen[draw(&mut rng).expect("one")] += 1;
+        }
+        seen
+    }
+
+    /// Within four standard deviations of a binomial distribution.
+    fn near(seen: u32, share: f64) -> bool {
+        let n = 100_000.0;
+        (f64::from(seen) - n * share).abs() <= 4.0 * (n * share * (1.0 - share)).sqrt()
+    }
+
+    #[test]
+    fn any_by_weight() {
+        let weighted = Weighted::new(&[1, 0, 3]);
+        let seen = drawn(|rng| weighted.any(rng));
+        assert!(near(seen[0], 0.25) && seen[1] == 0, "{seen:?}");
+        let seen = drawn(|rng| weighted.tied(rng.u64(..)));
+        assert!(near(seen[0], 0.25) && seen[1] == 0, "{seen:?}");
+    }
+
+    #[test]
+    fn two_are_different() {
+        let weighted = Weighted::new(&[1, 2, 3]);
+        let seen = drawn(|rng| {
+            let (first, second) = weighted.two(rng)?;
+            assert!(second.is_some_and(|second| second != first));
+            second
+        });
+        // The second after each first: 1/6 * (2/5, 3/5), 2/6 * (1/4, 3/4), 3/6 * (1/3, 2/3).
+        let share = 2.0 / 6.0 / 4.0 + 3.0 / 6.0 / 3.0;
+        assert!(near(seen[0], share), "{seen:?}");
+    }
+
+    #[test]
+    fn fewer_than_two() {
+        let mut rng = Rng::with_seed(7);
+        assert_eq!(Weighted::new(&[0, 4]).two(&mut rng), Some((1, None)));
+        assert_eq!(Weighted::new(&[0]).two(&mut rng), None);
+        assert_eq!(Weighted::new(&[]).any(&mut rng), None);
+        assert_eq!(Weighted::new(&[]).tied(5), None);
+    }
+}

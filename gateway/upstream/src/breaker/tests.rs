@@ -1,0 +1,205 @@
+//! In virtual time: every call says when it is.
+
+use proptest::prelude::*;
+use tollgate_observe::Registry;
+
+use super::*;
+use crate::Shared;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Workers of one process, on one upstream.
+struct Bench {
+    workers: Vec<Rc<WorkerBreaker>>,
+    shared: Arc<UpstreamState>,
+    registry: Arc<Registry>,
+    slot: Slot,
+    start: Instant,
+}
+
+impl Bench {
+    fn new(rules: &Rules, workers: usize) -> Self {
+        let registry = Registry::new(true);
+        let slot = registry.upstream_slot("u");
+        let shared = Shared::new().upstream("u");
+        let worker = |number| WorkerBreaker::new(Some(rules), number, &shared, &registry.worker(), slot);
+        let workers = (0..workers).filter_map(worker).collect();
+        let start = shared.breaker.start;
+        Self { workers, registry, slot, start, shared }
+    }
+
+    /// A call on some worker that takes no time; `None`: it was not let through.
+    fn call(&self, worker: usize, at: Instant, failed: bool) -> Option<()> {
+        self.workers[worker % self.workers.len()].admit(at).map(|permit| permit.done(at, failed))
+    }
+
+    fn calls(&self, at: Instant, count: usize, failed: bool) -> usize {
+        (0..count).filter_map(|worker| self.call(worker, at, failed)).count()
+    }
+
+    fn state(&self) -> BreakerState {
+        self.shared.breaker()
+    }
+}
+
+fn rules() -> Rules {
+    Rules { failures: 50, minimum: 10, window: 10 * SECOND, open: 5 * SECOND, probes: 3, ..Rules::default() }
+}
+
+#[test]
+fn opens_past_the_ratio_of_all_workers_together() {
+    let bench = Bench::new(&rules(), 4);
+    // 9 calls are below the minimum, however bad.
+    bench.calls(bench.start, 9, true);
+    assert_eq!(bench.state(), BreakerState::Closed);
+    bench.call(3, bench.start, true);
+    assert_eq!(bench.state(), BreakerState::Open);
+    assert_eq!(bench.calls(bench.start + 4 * SECOND, 20, false), 0);
+    let sum = bench.registry.snapshot().upstreams[0].resilience;
+    assert_eq!((sum.opened, sum.refused, sum.is_open()), (1, 20, true));
+}
+
+#[test]
+fn stays_closed_below_the_ratio() {
+    let bench = Bench::new(&rules(), 2);
+    for at in 0..100 {
+        let at = bench.start + SECOND * at;
+        assert_eq!(bench.calls(at, 51, false), 51);
+        assert_eq!(bench.calls(at, 49, true), 49);
+    }
+}
+
+#[test]
+fn what_left_the_window_does_not_count() {
+    let bench = Bench::new(&rules(), 1);
+    bench.calls(bench.start, 9, true);
+    bench.calls(bench.start + 11 * SECOND, 1, true);
+    assert_eq!(bench.state(), BreakerState::Closed);
+}
+
+#[test]
+fn good_probes_close_it_and_the_past_is_forgotten() {
+    let bench = Bench::new(&rules(), 2);
+    bench.calls(bench.start, 10, true);
+    let later = bench.start + 5 * SECOND;
+    let probes: Vec<_> = (0..3).filter_map(|worker| bench.workers[worker % 2].admit(later)).collect();
+    assert_eq!((probes.len(), bench.state()), (3, BreakerState::HalfOpen));
+    assert_eq!(bench.calls(later, 5, false), 0, "no more than the probes");
+    probes.into_iter().for_each(|probe| probe.done(later, false));
+    assert_eq!(bench.state(), BreakerState::Closed);
+    // The failures from before lie within the window's time, but in another generation.
+    bench.calls(later, 9, true);
+    assert_eq!(bench.state(), BreakerState::Closed);
+    bench.calls(later, 1, true);
+    assert_eq!(bench.state(), BreakerState::Open);
+    let sum = bench.registry.snapshot().upstreams[0].resilience;
+    assert_eq!((sum.opened, sum.opened_again, sum.closed), (2, 0, 1));
+}
+
+#[test]
+fn bad_probes_open_it_again() {
+    let bench = Bench::new(&rules(), 1);
+    bench.calls(bench.start, 10, true);
+    let later = bench.start + 5 * SECOND;
+    // 2 of 3 decide: the third can change nothing.
+    assert_eq!(bench.calls(later, 3, true), 2);
+    assert_eq!(bench.state(), BreakerState::Open);
+    assert_eq!(bench.calls(later + 4 * SECOND, 3, false), 0);
+    assert_eq!(bench.calls(later + 5 * SECOND, 3, false), 3);
+    assert_eq!(bench.state(), BreakerState::Closed);
+}
+
+#[test]
+fn a_probe_that_nobody_saw_the_end_of_gives_its_place_back() {
+    let bench = Bench::new(&rules(), 1);
+    bench.calls(bench.start, 10, true);
+    let later = bench.start + 5 * SECOND;
+    let lost: Vec<_> = (0..3).filter_map(|_| bench.workers[0].admit(later)).collect();
+    assert!(bench.workers[0].admit(later).is_none() && !bench.workers[0].admits(later));
+    drop(lost);
+    assert!(bench.workers[0].admits(later));
+    assert_eq!(bench.calls(later, 3, false), 3);
+    assert_eq!(bench.state(), BreakerState::Closed);
+}
+
+#[test]
+fn what_began_before_it_opened_says_nothing_afterwards() {
+    let bench = Bench::new(&rules(), 2);
+    let old: Vec<_> = (0..50).filter_map(|_| bench.workers[1].admit(bench.start)).collect();
+    bench.calls(bench.start, 10, true);
+    let later = bench.start + 5 * SECOND;
+    let probe = bench.workers[0].admit(later);
+    old.into_iter().for_each(|permit| permit.done(later, true));
+    assert_eq!(bench.state(), BreakerState::HalfOpen);
+    drop(probe);
+    assert_eq!(bench.calls(later, 3, false), 3);
+    assert_eq!(bench.state(), BreakerState::Closed);
+}
+
+#[test]
+fn slow_calls_count_by_their_own_ratio() {
+    let slow = Rules { slow: 30, slow_after: Some(SECOND), ..rules() };
+    for (took, slow_calls, state) in [
+        (SECOND, 10, BreakerState::Closed),
+        (2 * SECOND, 2, BreakerState::Closed),
+        (2 * SECOND, 3, BreakerState::Open),
+    ] {
+        let bench = Bench::new(&slow, 2);
+        bench.calls(bench.start, 10 - slow_calls, false);
+        for worker in 0..slow_calls {
+            let permit = bench.workers[worker % 2].admit(bench.start).expect("closed");
+            permit.done(bench.start + took, false);
+        }
+        assert_eq!(bench.state(), state, "{slow_calls} of {took:?}");
+    }
+}
+
+#[test]
+fn a_plan_without_a_breaker_closes_it() {
+    let bench = Bench::new(&rules(), 1);
+    bench.calls(bench.start, 10, true);
+    let stats = bench.registry.worker();
+    assert!(WorkerBreaker::new(None, 0, &bench.shared, &stats, bench.slot).is_none());
+    assert_eq!(bench.state(), BreakerState::Closed);
+    assert!(!bench.registry.snapshot().upstreams[0].resilience.is_open());
+}
+
+#[test]
+fn the_word_keeps_what_is_put_into_it() {
+    for state in [BreakerState::Closed, BreakerState::Open, BreakerState::HalfOpen] {
+        for (generation, until) in [(0, 0), (1, 1), ((1 << 22) - 1, (1 << 40) - 1)] {
+            let word = Word { state, generation, until };
+            assert_eq!(Word::unpack(word.pack()), word);
+        }
+    }
+}
+
+proptest! {
+    /// Against a model that remembers every call: it opens when, and only when, the ratio in the window says so.
+    #[test]
+    fn opens_when_a_list_of_all_calls_says_so(
+        failures in 1_u8..=100,
+        minimum in 1_u32..30,
+        workers in 1_usize..4,
+        calls in prop::collection::vec((0_u64..3_000, prop::bool::weighted(0.4)), 1..200),
+    ) {
+        let rules = Rules { failures, minimum, ..rules() };
+        let bench = Bench::new(&rules, workers);
+        let mut list: Vec<(u64, bool)> = Vec::new();
+        let mut at = 0;
+        for (index, (gap, failed)) in calls.into_iter().enumerate() {
+            at += gap;
+            let now = bench.start + Duration::from_millis(at);
+            prop_assert!(bench.call(index, now, failed).is_some());
+            list.push((at / 1000, failed));
+            let recent = list.iter().filter(|(tick, _)| at / 1000 - tick < u64::from(SPAN));
+            let (total, bad) = recent.fold((0, 0), |sum, (_, failed)| (sum.0 + 1, sum.1 + u32::from(*failed)));
+            // Only a bad call can be the one too many.
+            let expected = failed && total >= minimum && bad * 100 >= total * u32::from(failures);
+            prop_assert_eq!(bench.state() == BreakerState::Open, expected);
+            if expected {
+                break;
+            }
+        }
+    }
+}

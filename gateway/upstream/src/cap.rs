@@ -1,0 +1,328 @@
+//! What is in use of an upstream's limits, counted exactly over all workers.
+//!
+//! A connection's place is taken before its socket is opened and given back after it is closed: the kernel's table never
+//! has more established connections than the limit. So counting costs two shared additions a connection, and none a
+//! request. Requests and retries are counted only where they are limited.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tollgate_plan::Caps;
+
+use crate::message::Room;
+use crate::peers::Peers;
+use crate::waiting::Waiting;
+use crate::{EndpointState, UpstreamState};
+
+/// `off`, as the atomics have it.
+const NO_LIMIT: u32 = u32::MAX;
+
+/// A number that never exceeds a limit. On a cache line of its own (128 bytes: processors fetch pairs of them), so that
+/// who only reads its neighbours does not wait for it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Count(AtomicU32);
+
+impl Count {
+    /// Takes one, if that leaves no more than `limit`.
+    pub(crate) fn take(&self, limit: u32) -> bool {
+        // SeqCst: who fails and goes to wait, and who gives back and looks for those that wait, must not miss each other.
+        self.0
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| (count < limit).then_some(count + 1))
+            .is_ok()
+    }
+
+    pub(crate) fn give_back(&self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn get(&self) -> u32 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// What is in use of an upstream's limits, and how high they are.
+#[derive(Debug)]
+pub(crate) struct Usage {
+    connections: Count,
+    requests: Count,
+    retries: Count,
+    /// The limits of the plan that a worker took over last.
+    most_connections: AtomicU32,
+    most_endpoint_connections: AtomicU32,
+    most_requests: AtomicU32,
+    most_retries: AtomicU32,
+    /// Requests that wait for a connection, at all workers.
+    pub(crate) queued: Count,
+    /// Which workers they wait at.
+    pub(crate) waiting: Waiting,
+    pub(crate) peers: Arc<Peers>,
+}
+
+/// What is in use of an endpoint's limits.
+#[derive(Debug, Default)]
+pub(crate) struct EndpointUsage {
+    connections: Count,
+    /// Which workers have requests that wait for a connection to it.
+    pub(crate) waiting: Waiting,
+}
+
+impl Usage {
+    pub(crate) fn new(peers: &Arc<Peers>) -> Self {
+        Self {
+            connections: Count::default(),
+            requests: Count::default(),
+            retries: Count::default(),
+            most_connections: NO_LIMIT.into(),
+            most_endpoint_connections: NO_LIMIT.into(),
+            most_requests: NO_LIMIT.into(),
+            most_retries: NO_LIMIT.into(),
+            queued: Count::default(),
+            waiting: Waiting::default(),
+            peers: peers.clone(),
+        }
+    }
+
+    /// Takes over the limits of a plan.
+    pub(crate) fn limit(&self, caps: &Caps) {
+        let limits = [
+            (&self.most_connections, caps.connections),
+            (&self.most_endpoint_connections, caps.endpoint_connections),
+            (&self.most_requests, caps.requests),
+            (&self.most_retries, caps.retries),
+        ];
+        for (limit, most) in limits {
+            limit.store(most.unwrap_or(NO_LIMIT), Ordering::SeqCst);
+        }
+    }
+
+    /// Whether the upstream as a whole has a cap on connections.
+    pub(crate) fn has_cap(&self) -> bool {
+        self.most_connections.load(Ordering::SeqCst) != NO_LIMIT
+    }
+
+    /// Whether its endpoints have one.
+    pub(crate) fn has_endpoint_cap(&self) -> bool {
+        self.most_endpoint_connections.load(Ordering::SeqCst) != NO_LIMIT
+    }
+
+    /// Whether the upstream as a whole has as many connections as it may have.
+    pub(crate) fn is_full(&self) -> bool {
+        self.connections.get() >= self.most_connections.load(Ordering::SeqCst)
+    }
+
+    /// Whether an endpoint has as many connections as it may have.
+    pub(crate) fn is_full_at(&self, endpoint: &EndpointState) -> bool {
+        endpoint.usage.connections.get() >= self.most_endpoint_connections.load(Ordering::SeqCst)
+    }
+
+    /// Whether the upstream as a whole has more connections than it may have by now.
+    pub(crate) fn is_over(&self) -> bool {
+        self.connections.get() > self.most_connections.load(Ordering::SeqCst)
+    }
+
+    /// Whether an endpoint has more connections than it may have by now.
+    pub(crate) fn is_over_at(&self, endpoint: &EndpointState) -> bool {
+        endpoint.usage.connections.get() > self.most_endpoint_connections.load(Ordering::SeqCst)
+    }
+}
+
+/// Counts a request, or a retry, as under way for as long as it lives.
+#[derive(Debug)]
+#[must_use = "dropping it ends the count"]
+pub struct UnderWay(Option<(Arc<UpstreamState>, Kind)>);
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Request,
+    Retry,
+}
+
+impl Kind {
+    fn count(self, usage: &Usage) -> (&Count, &AtomicU32) {
+        match self {
+            Self::Request => (&usage.requests, &usage.most_requests),
+            Self::Retry => (&usage.retries, &usage.most_retries),
+        }
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if let Some((state, kind)) = &self.0 {
+            kind.count(&state.usage).0.give_back();
+        }
+    }
+}
+
+impl UpstreamState {
+    /// A request begins; `None`: there are as many as `limits.requests` allows. Without that limit nothing is counted;
+    /// after a reload that sets one, those that began before do not count.
+    pub fn begin_request(self: &Arc<Self>) -> Option<UnderWay> {
+        self.begin(Kind::Request)
+    }
+
+    /// A retry begins; `None`: there are as many as `limits.retries` allows. As [`begin_request`](Self::begin_request).
+    pub fn begin_retry(self: &Arc<Self>) -> Option<UnderWay> {
+        self.begin(Kind::Retry)
+    }
+
+    fn begin(self: &Arc<Self>, kind: Kind) -> Option<UnderWay> {
+        let (count, limit) = kind.count(&self.usage);
+        match limit.load(Ordering::Relaxed) {
+            NO_LIMIT => Some(UnderWay(None)),
+            limit => count.take(limit).then(|| UnderWay(Some((self.clone(), kind)))),
+        }
+    }
+
+    /// Connections that are open or being opened, by all workers.
+    pub fn connections(&self) -> u32 {
+        self.usage.connections.get()
+    }
+}
+
+impl EndpointState {
+    /// Connections that are open or being opened, by all workers.
+    pub fn connections(&self) -> u32 {
+        self.usage.connections.get()
+    }
+}
+
+/// The right to one connection to an endpoint: a place in the counts of the endpoint and its upstream, given back when
+/// it is dropped. It is taken before the socket is opened and must outlive it. It goes with the socket from worker to
+/// worker.
+#[derive(Debug)]
+#[must_use = "dropping it gives the place back"]
+pub struct Permit {
+    upstream: Arc<UpstreamState>,
+    endpoint: Arc<EndpointState>,
+}
+
+impl Permit {
+    /// A place for one more connection; `None`: `limits.connections` or `limits.endpoint_connections` is reached.
+    pub fn take(upstream: &Arc<UpstreamState>, endpoint: &Arc<EndpointState>) -> Option<Self> {
+        let usage = &upstream.usage;
+        let most = usage.most_connections.load(Ordering::SeqCst);
+        // Looked at first, so that a place at the endpoint is not taken in vain.
+        if usage.connections.get() >= most
+            || !endpoint.usage.connections.take(usage.most_endpoint_connections.load(Ordering::SeqCst))
+        {
+            return None;
+        }
+        if !usage.connections.take(most) {
+            endpoint.usage.connections.give_back();
+            // Somebody may have found the endpoint full because of this.
+            Room::announce(upstream, endpoint);
+            return None;
+        }
+        Some(Self { upstream: upstream.clone(), endpoint: endpoint.clone() })
+    }
+}
+
+impl Permit {
+    /// Turns it into the right to a connection to another endpoint of the same upstream, whose own cap allows it. The
+    /// upstream's place is kept meanwhile: nobody else can come by it.
+    pub(crate) fn for_endpoint(mut self, endpoint: &Arc<EndpointState>) -> Option<Self> {
+        if Arc::ptr_eq(&self.endpoint, endpoint) {
+            return Some(self);
+        }
+        let usage = &self.upstream.usage;
+        if !endpoint.usage.connections.take(usage.most_endpoint_connections.load(Ordering::SeqCst)) {
+            return None;
+        }
+        let before = std::mem::replace(&mut self.endpoint, endpoint.clone());
+        before.usage.connections.give_back();
+        Room::announce(&self.upstream, &before);
+        Some(self)
+    }
+
+    pub(crate) fn upstream(&self) -> &Arc<UpstreamState> {
+        &self.upstream
+    }
+
+    pub(crate) fn endpoint(&self) -> &Arc<EndpointState> {
+        &self.endpoint
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.endpoint.usage.connections.give_back();
+        self.upstream.usage.connections.give_back();
+        Room::announce(&self.upstream, &self.endpoint);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_net::Address;
+
+    use super::*;
+    use crate::Shared;
+
+    fn limited(caps: &Caps) -> Arc<UpstreamState> {
+        let upstream = Shared::new().upstream("u");
+        upstream.usage.limit(caps);
+        upstream
+    }
+
+    #[test]
+    fn both_limits_hold() {
+        let upstream =
+            limited(&Caps { connections: Some(3), endpoint_connections: Some(2), ..Caps::default() });
+        let [a, b] = [1, 2].map(|port| upstream.endpoint(&Address::tcp("127.0.0.1", port)));
+        let mut kept = Vec::new();
+        for (endpoint, free) in [(&a, true), (&a, true), (&a, false), (&b, true), (&b, false)] {
+            let permit = Permit::take(&upstream, endpoint);
+            assert_eq!(permit.is_some(), free);
+            kept.extend(permit);
+        }
+        assert_eq!((upstream.connections(), a.usage.connections.get(), b.usage.connections.get()), (3, 2, 1));
+        kept.pop();
+        assert!(Permit::take(&upstream, &a).is_none());
+        kept.extend(Permit::take(&upstream, &b));
+        assert_eq!(upstream.connections(), 3);
+        drop(kept);
+        assert_eq!((upstream.connections(), a.usage.connections.get(), b.usage.connections.get()), (0, 0, 0));
+    }
+
+    #[test]
+    fn requests_and_retries_are_counted_where_they_are_limited() {
+        let upstream = limited(&Caps { requests: Some(2), ..Caps::default() });
+        let first = upstream.begin_request().expect("a place");
+        let _second = upstream.begin_request().expect("a place");
+        assert!(upstream.begin_request().is_none());
+        let retries: Vec<_> = (0..10).map(|_| upstream.begin_retry().expect("no limit")).collect();
+        assert_eq!(upstream.usage.retries.get(), 0);
+        drop((first, retries));
+        assert!(upstream.begin_request().is_some());
+        // A limit that goes away lets all through, and what was counted under it is given back.
+        upstream.usage.limit(&Caps::default());
+        let _third = upstream.begin_request().expect("no limit");
+        assert_eq!(upstream.usage.requests.get(), 1);
+    }
+
+    #[test]
+    fn a_limit_holds_among_threads() {
+        const LIMIT: u32 = 3;
+        let upstream = limited(&Caps { connections: Some(LIMIT), ..Caps::default() });
+        let endpoint = upstream.endpoint(&Address::tcp("127.0.0.1", 1));
+        let (held, most) = (AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..5_000 {
+                        if let Some(permit) = Permit::take(&upstream, &endpoint) {
+                            most.fetch_max(held.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                            std::thread::yield_now();
+                            held.fetch_sub(1, Ordering::SeqCst);
+                            drop(permit);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(most.into_inner(), LIMIT);
+        assert_eq!((upstream.connections(), endpoint.usage.connections.get()), (0, 0));
+    }
+}

@@ -1,0 +1,175 @@
+//! Endpoints by DNS: the addresses of a name, or SRV records.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use hickory_resolver::proto::rr::rdata::SRV;
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use tokio::task::JoinSet;
+use tollgate_net::Address;
+use tollgate_plan::{DnsRules, Endpoint};
+
+use super::host::{Host, addresses, reachable};
+use super::resolver::{Handle, Resolver, name};
+use super::schedule::Schedule;
+use super::srv::{Target, endpoints};
+use super::{Failure, Source};
+
+/// Targets of one SRV name that are looked up beside each other.
+const AT_ONCE: usize = 16;
+/// A look-up with everything that it needs: who does not answer within this is asked anew.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Looks a name up, again and again.
+#[derive(Debug)]
+pub(super) struct Dns {
+    query: Query,
+    resolver: Resolver,
+    schedule: Schedule,
+    /// How long to wait before the next look-up; `None`: this is the first.
+    wait: Option<Duration>,
+}
+
+#[derive(Debug)]
+enum Query {
+    Addresses { name: String, port: u16, host: Host },
+    Srv { name: String, hosts: HashMap<Name, Host> },
+}
+
+impl Dns {
+    /// The addresses of a name, all with this port.
+    pub(super) fn addresses(name: &str, port: u16, rules: &DnsRules) -> Self {
+        Self::new(Query::Addresses { name: name.to_owned(), port, host: Host::default() }, rules)
+    }
+
+    /// The targets of SRV records.
+    pub(super) fn srv(name: &str, rules: &DnsRules) -> Self {
+        Self::new(Query::Srv { name: name.to_owned(), hosts: HashMap::new() }, rules)
+    }
+
+    fn new(query: Query, rules: &DnsRules) -> Self {
+        let schedule = Schedule::new(rules, fastrand::Rng::new());
+        Self { query, resolver: Resolver::new(rules), schedule, wait: None }
+    }
+
+    pub(super) async fn look_up(&mut self) -> Result<(Vec<Endpoint>, Duration), Failure> {
+        let servers = self.resolver.handle()?;
+        match &mut self.query {
+            Query::Addresses { name: text, port, host } => {
+                let found = host.look_up(&servers, &name(text)?).await?;
+                let endpoints = found.all.iter().map(|address| Endpoint {
+                    address: Address::Socket(SocketAddr::new(*address, *port)),
+                    weight: 1,
+                    priority: 0,
+                    zone: None,
+                });
+                Ok((endpoints.collect(), found.ttl))
+            }
+            Query::Srv { name: text, hosts } => targets(&servers, &name(text)?, hosts).await,
+        }
+    }
+}
+
+impl Source for Dns {
+    async fn next(&mut self) -> Result<Vec<Endpoint>, Failure> {
+        if let Some(wait) = self.wait {
+            tokio::time::sleep(wait).await;
+        }
+        let looked = tokio::time::timeout(PATIENCE, self.look_up()).await;
+        match looked.unwrap_or(Err(Failure::Timeout)) {
+            Ok((endpoints, ttl)) => {
+                self.wait = Some(self.schedule.answered(ttl));
+                Ok(endpoints)
+            }
+            Err(failure) => {
+                self.wait = Some(self.schedule.failed());
+                if !matches!(failure, Failure::NoName | Failure::NoRecords) {
+                    self.resolver.renew();
+                }
+                Err(failure)
+            }
+        }
+    }
+}
+
+/// SRV records and the addresses of their targets: those that came along, the others asked for.
+async fn targets(
+    servers: &Handle,
+    name: &Name,
+    hosts: &mut HashMap<Name, Host>,
+) -> Result<(Vec<Endpoint>, Duration), Failure> {
+    let records = servers.ask(name, RecordType::SRV).await?;
+    let services: Vec<&SRV> = records.found.iter().filter_map(service).collect();
+    let mut ttl = records.ttl;
+    let mut known: HashMap<Name, Vec<IpAddr>> = HashMap::new();
+    let mut unknown = HashMap::new();
+    for service in &services {
+        match along(&records.along, &service.target) {
+            Some((addresses, shortest)) => {
+                ttl = ttl.min(shortest);
+                known.insert(service.target.clone(), addresses);
+            }
+            None => {
+                unknown
+                    .entry(service.target.clone())
+                    .or_insert_with(|| hosts.remove(&service.target).unwrap_or_default());
+            }
+        }
+    }
+    hosts.clear();
+    let mut failure = None;
+    let mut waiting = unknown.into_iter();
+    let mut asked = JoinSet::new();
+    loop {
+        for (name, mut host) in waiting.by_ref().take(AT_ONCE - asked.len()) {
+            let servers = servers.clone();
+            asked.spawn(async move {
+                let result = host.look_up(&servers, &name).await;
+                (name, host, result)
+            });
+        }
+        // A defect in a look-up is one in the whole.
+        let Some(done) = asked.join_next().await else { break };
+        let (name, host, result) = done.map_err(|error| Failure::Other(error.to_string()))?;
+        match result {
+            Ok(addresses) => {
+                ttl = ttl.min(addresses.ttl);
+                known.insert(name.clone(), addresses.all);
+            }
+            Err(Failure::NoName | Failure::NoRecords) => {}
+            // Nobody says that it has gone. It is asked for again soon.
+            Err(other) => {
+                ttl = Duration::ZERO;
+                known.insert(name.clone(), host.last());
+                failure = Some(other);
+            }
+        }
+        hosts.insert(name, host);
+    }
+    let targets = services.iter().map(|service| Target {
+        priority: service.priority,
+        weight: service.weight,
+        port: service.port,
+        addresses: known.get(&service.target).cloned().unwrap_or_default(),
+    });
+    let endpoints = endpoints(&targets.collect::<Vec<_>>());
+    if endpoints.is_empty() { Err(failure.unwrap_or(Failure::NoRecords)) } else { Ok((endpoints, ttl)) }
+}
+
+/// A target `.` says that there is no such service (RFC 2782).
+fn service(record: &RData) -> Option<&SRV> {
+    match record {
+        RData::SRV(service) if !service.target.is_root() && service.port > 0 => Some(service),
+        _ => None,
+    }
+}
+
+/// The addresses of a target among the records that came unasked, with the shortest TTL.
+fn along(records: &[Record], target: &Name) -> Option<(Vec<IpAddr>, Duration)> {
+    let own: Vec<&Record> = records.iter().filter(|record| record.name == *target).collect();
+    let ttl = own.iter().filter(|record| record.data.ip_addr().is_some()).map(|record| record.ttl).min()?;
+    let data: Vec<RData> = own.iter().map(|record| record.data.clone()).collect();
+    let addresses = reachable(addresses(&data));
+    (!addresses.is_empty()).then(|| (addresses, Duration::from_secs(ttl.into())))
+}

@@ -1,0 +1,167 @@
+//! The addresses of one name, of both families.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, UdpSocket};
+use std::time::Duration;
+
+use hickory_resolver::proto::rr::{Name, RData, RecordType};
+
+use super::Failure;
+use super::resolver::{Handle, Records};
+
+/// What is known of one name's addresses.
+///
+/// The families are asked for apart and fail apart: there are name servers that answer A rightly and AAAA never, and
+/// an answer that is there must not wait for one that does not come.
+#[derive(Debug, Default)]
+pub(super) struct Host {
+    v4: Vec<IpAddr>,
+    v6: Vec<IpAddr>,
+}
+
+/// Addresses, and how long they may be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Addresses {
+    /// In no order that means anything; at least one.
+    pub(super) all: Vec<IpAddr>,
+    /// The shortest TTL among them.
+    pub(super) ttl: Duration,
+}
+
+impl Host {
+    /// Asks for A and AAAA at once.
+    ///
+    /// # Errors
+    /// When neither family has an address that can be used.
+    pub(super) async fn look_up(&mut self, servers: &Handle, name: &Name) -> Result<Addresses, Failure> {
+        let (v4, v6) = tokio::join!(servers.ask(name, RecordType::A), servers.ask(name, RecordType::AAAA));
+        self.take(v4, v6)
+    }
+
+    /// What it had when it was last asked for with success.
+    pub(super) fn last(&self) -> Vec<IpAddr> {
+        reachable(self.v4.iter().chain(&self.v6).copied().collect())
+    }
+
+    fn take(
+        &mut self,
+        v4: Result<Records, Failure>,
+        v6: Result<Records, Failure>,
+    ) -> Result<Addresses, Failure> {
+        let ttl = match (&v4, &v6) {
+            (Ok(v4), Ok(v6)) => v4.ttl.min(v6.ttl),
+            (Ok(one), Err(_)) | (Err(_), Ok(one)) => one.ttl,
+            (Err(first), Err(second)) => return Err(worse(first, second)),
+        };
+        for (known, answer) in [(&mut self.v4, v4), (&mut self.v6, v6)] {
+            match answer {
+                Ok(records) => *known = addresses(&records.found),
+                // It says that there is none, and the other family has some: so this one was taken away.
+                Err(Failure::NoName | Failure::NoRecords) => known.clear(),
+                // It says nothing: what it said last is as good as it was.
+                Err(_) => {}
+            }
+        }
+        let all = self.last();
+        if all.is_empty() { Err(Failure::NoRecords) } else { Ok(Addresses { all, ttl }) }
+    }
+}
+
+/// Of two failures the one that says more: a server that is broken, rather than a family that has no record.
+fn worse(first: &Failure, second: &Failure) -> Failure {
+    let says_none = |failure: &Failure| matches!(failure, Failure::NoName | Failure::NoRecords);
+    match (says_none(first), says_none(second)) {
+        (true, false) => second.clone(),
+        _ => first.clone(),
+    }
+}
+
+pub(super) fn addresses(records: &[RData]) -> Vec<IpAddr> {
+    records.iter().filter_map(RData::ip_addr).filter(is_endpoint).collect()
+}
+
+/// Addresses that blocking name servers answer with, `0.0.0.0` above all, would be this machine.
+fn is_endpoint(address: &IpAddr) -> bool {
+    let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
+    !(address.is_unspecified() || address.is_multicast() || broadcast)
+}
+
+/// Those to which this machine has a route, if there are any. A name with A and AAAA records is common, a machine
+/// without IPv6 is too: half of its requests would fail. (The first rule by which getaddrinfo sorts, RFC 6724, 5.)
+pub(super) fn reachable(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+    let some: Vec<_> = addresses.iter().copied().filter(|address| has_route(*address)).collect();
+    if some.is_empty() { addresses } else { some }
+}
+
+/// Whether the kernel knows a way. Connecting a datagram socket asks it, and sends nothing.
+fn has_route(address: IpAddr) -> bool {
+    let any = match address {
+        IpAddr::V4(_) => "0.0.0.0:0",
+        IpAddr::V6(_) => "[::]:0",
+    };
+    match UdpSocket::bind(any).and_then(|socket| socket.connect((address, 9))) {
+        Ok(()) => true,
+        // Out of sockets, or forbidden: that says nothing of the address.
+        Err(error) => !matches!(
+            error.kind(),
+            ErrorKind::NetworkUnreachable
+                | ErrorKind::HostUnreachable
+                | ErrorKind::AddrNotAvailable
+                | ErrorKind::Unsupported
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records(texts: &[&str], ttl: u64) -> Result<Records, Failure> {
+        let found = texts.iter().map(|text| RData::from(text.parse::<IpAddr>().expect("an address")));
+        Ok(Records { found: found.collect(), along: Vec::new(), ttl: Duration::from_secs(ttl) })
+    }
+
+    fn taken(host: &mut Host, v4: Result<Records, Failure>, v6: Result<Records, Failure>) -> Vec<String> {
+        let addresses = host.take(v4, v6).expect("addresses");
+        addresses.all.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn both_families_count_and_the_shorter_ttl_holds() {
+        let found = Host::default().take(records(&["127.0.0.1"], 30), records(&["::1"], 7)).expect("both");
+        assert_eq!(found.ttl, Duration::from_secs(7));
+        // A machine without IPv6 has no way to ::1.
+        assert!(found.all.contains(&IpAddr::from([127, 0, 0, 1])), "{found:?}");
+    }
+
+    #[test]
+    fn a_family_that_fails_keeps_what_it_had_while_the_other_answers() {
+        let mut host = Host::default();
+        taken(&mut host, records(&["127.0.0.1"], 1), records(&["127.0.0.9"], 1));
+        let failed = || Err(Failure::Timeout);
+        assert_eq!(taken(&mut host, records(&["127.0.0.2"], 1), failed()), ["127.0.0.2", "127.0.0.9"]);
+        let none = || Err(Failure::NoRecords);
+        assert_eq!(taken(&mut host, records(&["127.0.0.3"], 1), none()), ["127.0.0.3"]);
+    }
+
+    #[test]
+    fn no_answer_of_either_family_is_a_failure() {
+        let mut host = Host::default();
+        for (v4, v6, failure) in [
+            (Failure::NoName, Failure::NoName, Failure::NoName),
+            (Failure::NoRecords, Failure::Timeout, Failure::Timeout),
+            (Failure::Server("SERVFAIL".into()), Failure::NoRecords, Failure::Server("SERVFAIL".into())),
+        ] {
+            assert_eq!(host.take(Err(v4), Err(v6)), Err(failure));
+        }
+    }
+
+    #[test]
+    fn addresses_that_are_no_endpoint_are_left_out() {
+        let mut host = Host::default();
+        let mixed = records(&["0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255"], 1);
+        assert_eq!(taken(&mut host, mixed, Err(Failure::NoRecords)), ["127.0.0.1"]);
+        let sink = host.take(records(&["0.0.0.0"], 1), Err(Failure::NoRecords));
+        assert_eq!(sink, Err(Failure::NoRecords));
+    }
+}

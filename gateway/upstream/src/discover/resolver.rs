@@ -1,0 +1,159 @@
+//! The name servers, and what one question to them gives.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{
+    ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ServerOrderingStrategy,
+};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::{DnsError, NetError};
+use hickory_resolver::proto::op::ResponseCode;
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
+use tollgate_plan::DnsRules;
+
+use super::Failure;
+
+/// One question, its repetitions and all search domains included.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// One try, where `/etc/resolv.conf` does not say otherwise.
+const TRY: Duration = Duration::from_secs(2);
+/// The files that say which servers are asked, and what need not be asked.
+const SYSTEM_FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
+
+/// Records that answer a question, and how long they may be used.
+#[derive(Debug)]
+pub(super) struct Records {
+    /// Records of the type asked for, under whatever name a chain of CNAMEs led to.
+    pub(super) found: Vec<RData>,
+    /// Records that came along unasked: addresses of SRV targets.
+    pub(super) along: Vec<Record>,
+    /// The shortest TTL of the answer, its CNAMEs included (RFC 2181, 5.2).
+    pub(super) ttl: Duration,
+}
+
+/// The name servers of one upstream. Keeps no answers: how long they hold is the schedule's affair.
+#[derive(Debug)]
+pub(super) struct Resolver {
+    rules: DnsRules,
+    built: Option<(TokioResolver, [Option<SystemTime>; 2])>,
+}
+
+impl Resolver {
+    pub(super) fn new(rules: &DnsRules) -> Self {
+        Self { rules: rules.clone(), built: None }
+    }
+
+    /// A handle for the questions of one look-up.
+    ///
+    /// # Errors
+    /// When no name server is known.
+    pub(super) fn handle(&mut self) -> Result<Handle, Failure> {
+        // A machine that moved to another network has other servers: what was read at the start may be long wrong.
+        let stamps = if self.rules.servers.is_empty() { SYSTEM_FILES.map(changed) } else { [None; 2] };
+        if let Some((resolver, known)) = &self.built
+            && *known == stamps
+        {
+            return Ok(Handle(resolver.clone()));
+        }
+        let resolver =
+            build(&self.rules).map_err(|error| Failure::Other(format!("no name server: {error}")))?;
+        self.built = Some((resolver.clone(), stamps));
+        Ok(Handle(resolver))
+    }
+
+    /// The servers did not answer as they should: the next question goes over new sockets.
+    pub(super) fn renew(&mut self) {
+        self.built = None;
+    }
+}
+
+fn changed(path: &str) -> Option<SystemTime> {
+    Path::new(path).metadata().and_then(|metadata| metadata.modified()).ok()
+}
+
+fn build(rules: &DnsRules) -> Result<TokioResolver, NetError> {
+    let provider = TokioRuntimeProvider::default();
+    let mut builder = if rules.servers.is_empty() {
+        TokioResolver::builder(provider)?
+    } else {
+        let servers = rules.servers.iter().map(|address| {
+            let mut server = NameServerConfig::udp_and_tcp(address.ip());
+            server.connections.iter_mut().for_each(|connection: &mut ConnectionConfig| {
+                connection.port = address.port();
+            });
+            server
+        });
+        let config = ResolverConfig::from_parts(None, Vec::new(), servers.collect());
+        let mut builder = TokioResolver::builder_with_config(config, provider);
+        let options = builder.options_mut();
+        options.timeout = TRY;
+        options.use_hosts_file = ResolveHosts::Never;
+        options.server_ordering_strategy = ServerOrderingStrategy::UserProvidedOrder;
+        builder
+    };
+    let options = builder.options_mut();
+    options.cache_size = 0;
+    // The TTLs of a chain's CNAMEs count.
+    options.preserve_intermediates = true;
+    builder.build()
+}
+
+/// Asks.
+#[derive(Clone, Debug)]
+pub(super) struct Handle(TokioResolver);
+
+impl Handle {
+    /// Asks for the records of a type.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub(super) async fn ask(&self, name: &Name, kind: RecordType) -> Result<Records, Failure> {
+        let answer = tokio::time::timeout(PATIENCE, self.0.lookup(name.clone(), kind)).await;
+        let lookup = answer.map_err(|_| Failure::Timeout)?.map_err(failure)?;
+        let chain = lookup
+            .answers()
+            .iter()
+            .filter(|record| record.record_type() == kind || record.record_type() == RecordType::CNAME);
+        let ttl = chain.map(|record| record.ttl).min().unwrap_or_default();
+        let found: Vec<_> = lookup
+            .answers()
+            .iter()
+            .filter(|record| record.record_type() == kind)
+            .map(|record| record.data.clone())
+            .collect();
+        if found.is_empty() {
+            return Err(Failure::NoRecords);
+        }
+        Ok(Records { found, along: lookup.additionals().to_vec(), ttl: Duration::from_secs(ttl.into()) })
+    }
+}
+
+fn failure(error: NetError) -> Failure {
+    match error {
+        NetError::Timeout => Failure::Timeout,
+        NetError::Dns(DnsError::NoRecordsFound(none)) => match none.response_code {
+            ResponseCode::NoError => Failure::NoRecords,
+            ResponseCode::NXDomain => Failure::NoName,
+            code => server(code),
+        },
+        NetError::Dns(DnsError::ResponseCode(ResponseCode::NXDomain)) => Failure::NoName,
+        NetError::Dns(DnsError::ResponseCode(code)) => server(code),
+        NetError::Io(error) => Failure::Other(format!("no name server can be asked: {error}")),
+        error => Failure::Other(error.to_string()),
+    }
+}
+
+/// The code by the name that tools print: `SERVFAIL`, `REFUSED`.
+fn server(code: ResponseCode) -> Failure {
+    Failure::Server(format!("{code:?}").to_uppercase())
+}
+
+/// A name as it was written: `text` is not to be taken for relative or absolute by anything but its final dot.
+///
+/// # Errors
+/// When it is none.
+pub(super) fn name(text: &str) -> Result<Name, Failure> {
+    Name::from_str_relaxed(text).map_err(|error| Failure::Other(format!("`{text}` is not a name: {error}")))
+}

@@ -1,0 +1,131 @@
+//! SRV records (RFC 2782): hosts with ports, weights and priorities.
+
+use std::net::{IpAddr, SocketAddr};
+
+use tollgate_net::Address;
+use tollgate_plan::Endpoint;
+
+/// Most that one endpoint weighs: as in the config, sums of weights stay within 32 bits.
+const HEAVIEST: u64 = 1_000_000;
+
+/// One SRV record and the addresses of its target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) priority: u16,
+    pub(super) weight: u16,
+    pub(super) port: u16,
+    pub(super) addresses: Vec<IpAddr>,
+}
+
+/// The endpoints of SRV records.
+///
+/// - The lowest priority number becomes 0, the next 1: only their order means anything.
+/// - A weight is that of the target: several addresses share it, so that a host with A and AAAA does not count twice.
+/// - Weight 0 means `a very small chance` (RFC 2782) and becomes 1: in the config, 0 would mean none.
+pub(super) fn endpoints(targets: &[Target]) -> Vec<Endpoint> {
+    let mut priorities: Vec<u16> = targets.iter().map(|target| target.priority).collect();
+    priorities.sort_unstable();
+    priorities.dedup();
+    // So that every share is a whole number; past a bound it is rounded.
+    let shares = targets
+        .iter()
+        .map(|target| target.addresses.len() as u64)
+        .filter(|count| *count > 0)
+        .fold(1, |all, count| (all / gcd(all, count)).saturating_mul(count).min(5040));
+    let weight = |target: &Target| {
+        let whole = u64::from(target.weight.max(1)) * shares;
+        (whole / target.addresses.len() as u64).max(1)
+    };
+    let served = || targets.iter().filter(|target| !target.addresses.is_empty());
+    let common = served().map(weight).fold(0, gcd).max(1);
+    let heaviest = served().map(weight).max().unwrap_or(1) / common;
+    let scale = heaviest.div_ceil(HEAVIEST).max(1);
+    let mut endpoints = Vec::new();
+    for target in served() {
+        let rank = priorities.partition_point(|priority| *priority < target.priority);
+        for address in &target.addresses {
+            endpoints.push(Endpoint {
+                address: Address::Socket(SocketAddr::new(*address, target.port)),
+                weight: u32::try_from((weight(target) / common / scale).max(1)).unwrap_or(u32::MAX),
+                priority: u8::try_from(rank).unwrap_or(u8::MAX),
+                zone: None,
+            });
+        }
+    }
+    endpoints
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn target(priority: u16, weight: u16, addresses: u8) -> Target {
+        let addresses = (0..addresses).map(|n| IpAddr::from([10, 0, 0, n])).collect();
+        Target { priority, weight, port: 80, addresses }
+    }
+
+    fn shares(targets: &[Target]) -> Vec<(u8, u32)> {
+        endpoints(targets).iter().map(|endpoint| (endpoint.priority, endpoint.weight)).collect()
+    }
+
+    #[test]
+    fn priorities_keep_their_order_and_weights_their_ratio() {
+        assert_eq!(
+            shares(&[target(20, 10, 1), target(10, 60, 1), target(10, 20, 1)]),
+            [(1, 1), (0, 6), (0, 2)]
+        );
+    }
+
+    #[test]
+    fn a_target_with_two_addresses_has_no_double_share() {
+        assert_eq!(shares(&[target(0, 10, 2), target(0, 10, 1)]), [(0, 1), (0, 1), (0, 2)]);
+    }
+
+    #[test]
+    fn weight_zero_is_little_and_not_nothing() {
+        assert_eq!(shares(&[target(0, 0, 1), target(0, 0, 1)]), [(0, 1), (0, 1)]);
+        assert_eq!(shares(&[target(0, 0, 1), target(0, 50, 1)]), [(0, 1), (0, 50)]);
+    }
+
+    #[test]
+    fn a_target_without_addresses_is_left_out() {
+        assert_eq!(shares(&[target(0, 1, 0), target(5, 7, 1)]), [(1, 1)]);
+        assert_eq!(endpoints(&[target(0, 1, 0)]), []);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_are_as_asked_for(
+            given in prop::collection::vec((0_u16..3, any::<u16>(), 1_u8..12), 1..40)
+        ) {
+            let targets: Vec<_> = given.iter().map(|(p, w, n)| target(*p, *w, *n)).collect();
+            let endpoints = endpoints(&targets);
+            prop_assert!(endpoints.iter().all(|e| e.weight >= 1 && u64::from(e.weight) <= HEAVIEST));
+            let mut rest = endpoints.as_slice();
+            let mut sums = Vec::new();
+            for target in &targets {
+                let (own, others) = rest.split_at(target.addresses.len());
+                sums.push(own.iter().map(|e| f64::from(e.weight)).sum::<f64>());
+                rest = others;
+            }
+            prop_assert!(rest.is_empty());
+            // The heaviest says most exactly what a unit of weight became.
+            let wanted = |target: &Target| f64::from(target.weight.max(1));
+            let units = targets.iter().zip(&sums);
+            let heaviest = units.clone().max_by(|a, b| wanted(a.0).total_cmp(&wanted(b.0))).expect("some");
+            let unit = heaviest.1 / wanted(heaviest.0);
+            for (target, sum) in units {
+                let exact = wanted(target) * unit;
+                // Each address is rounded by at most one.
+                let slack = target.addresses.len() as f64 + exact * 0.02;
+                prop_assert!((sum - exact).abs() <= slack, "{sum} {exact}");
+            }
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Look-ups against a name server of our own, and files that change.
+
+mod server;
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use hickory_resolver::proto::op::ResponseCode;
+use hickory_resolver::proto::rr::RecordType;
+use tollgate_plan::{Discover, DnsRules, Endpoint, Pool, Rules, Upstream};
+
+use self::server::{Reply, Server, a, cname, srv};
+use super::dns::Dns;
+use super::{Discovery, Failure, Source, ordered};
+use crate::{Shared, UpstreamState};
+
+fn run(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(test);
+}
+
+/// Bounds that make look-ups follow each other quickly, whatever the TTL.
+fn rules(server: &Server) -> DnsRules {
+    DnsRules {
+        min_ttl: Duration::from_millis(20),
+        max_ttl: Duration::from_millis(60),
+        servers: vec![server.address],
+    }
+}
+
+fn shown(endpoints: &[Endpoint]) -> Vec<String> {
+    let text = |endpoint: &Endpoint| match (endpoint.priority, endpoint.weight) {
+        (0, 1) => endpoint.address.to_string(),
+        (priority, weight) => format!("{}/{priority}*{weight}", endpoint.address),
+    };
+    endpoints.iter().map(text).collect()
+}
+
+/// A gateway's look-ups, and what they tell.
+struct Lookups {
+    discovery: Discovery,
+    state: Arc<UpstreamState>,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Lookups {
+    fn start(discover: &Discover) -> Self {
+        let (shared, told) = (Shared::new(), Arc::new(Mutex::new(Vec::new())));
+        let log = told.clone();
+        let warn = Arc::new(move |text: &str| log.lock().expect("log").push(text.to_owned()));
+        let mut lookups =
+            Self { discovery: Discovery::new(shared.clone(), warn), state: shared.upstream("up"), told };
+        lookups.apply(Some(discover));
+        lookups
+    }
+
+    fn apply(&mut self, discover: Option<&Discover>) {
+        let gone = self.discovery.apply(&[Arc::new(Upstream {
+            name: "up".into(),
+            endpoints: Vec::new(),
+            discover: discover.cloned(),
+            zone: None,
+            pool: Pool::default(),
+            rules: Rules::default(),
+        })]);
+        gone.forget();
+    }
+
+    fn state(&self) -> Arc<UpstreamState> {
+        self.state.clone()
+    }
+
+    fn endpoints(&self) -> Vec<String> {
+        self.state().discovered().map(|endpoints| shown(&endpoints)).unwrap_or_default()
+    }
+
+    fn counts(&self) -> (u64, u64) {
+        self.state().lookups.report().map_or((0, 0), |report| (report.lookups, report.failures))
+    }
+
+    async fn until(&self, what: &str, check: impl Fn(&Self) -> bool) {
+        let start = Instant::now();
+        while !check(self) {
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "{what}: {:?} {:?} {:?}",
+                self.endpoints(),
+                self.state().lookups.report(),
+                self.told.lock()
+            );
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Some more look-ups have ended.
+    async fn some_more(&self) {
+        let (before, _) = self.counts();
+        self.until("further look-ups", |this| this.counts().0 >= before + 3).await;
+    }
+}
+
+fn dns(server: &Server) -> Discover {
+    Discover::Dns { name: "app.test.".into(), port: 80, rules: rules(server) }
+}
+
+#[test]
+fn a_change_of_addresses_is_followed_and_a_change_of_order_is_none() {
+    run(async {
+        let server = Server::start().await;
+        server.say_a("app.test.", 1, &["127.0.0.1", "127.0.0.2"]);
+        let lookups = Lookups::start(&dns(&server));
+        assert_eq!(lookups.discovery.looked_up(Duration::from_secs(20)).await, [""; 0]);
+        assert_eq!(lookups.endpoints(), ["127.0.0.1:80", "127.0.0.2:80"]);
+        let epoch = lookups.state().epoch();
+        server.say_a("app.test.", 1, &["127.0.0.2", "127.0.0.1"]);
+        lookups.some_more().await;
+        assert_eq!(lookups.state().epoch(), epoch);
+        server.say_a("app.test.", 1, &["127.0.0.3", "127.0.0.2"]);
+        lookups.until("the new address", |this| this.endpoints() == ["127.0.0.2:80", "127.0.0.3:80"]).await;
+        assert!(lookups.state().epoch() > epoch);
+        assert_eq!(lookups.counts().1, 0);
+    });
+}
+
+#[test]
+fn what_was_good_outlives_every_failure() {
+    run(async {
+        let server = Server::start().await;
+        let lookups = Lookups::start(&dns(&server));
+        for (round, (reply, part)) in [
+            (Reply::Code(ResponseCode::ServFail), "SERVFAIL"),
+            (Reply::Code(ResponseCode::Refused), "REFUSED"),
+            (Reply::Code(ResponseCode::NXDomain), "NXDOMAIN"),
+            (Reply::Code(ResponseCode::NoError), "no address"),
+            (Reply::Records(vec![a("app.test.", 1, "0.0.0.0")], Vec::new()), "no address"),
+            (Reply::Silence, "in time"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let address = format!("127.0.0.{}", round + 1);
+            server.say_a("app.test.", 1, &[&address]);
+            lookups.until("the address", |this| this.endpoints() == [format!("{address}:80")]).await;
+            server.say_always(&reply);
+            let problem = |this: &Lookups| this.state().lookups.report().and_then(|report| report.problem);
+            lookups.until(part, |this| problem(this).is_some_and(|text| text.contains(part))).await;
+            assert_eq!(lookups.endpoints(), [format!("{address}:80")], "{reply:?}");
+            let told = lookups.told.lock().expect("log").join("\n");
+            assert!(told.contains(part) && told.contains("goes on with those"), "{told}");
+        }
+        let (all, failures) = lookups.counts();
+        assert!(failures >= 6 && all >= 12, "{all} {failures}");
+    });
+}
+
+#[test]
+fn a_name_server_that_is_back_is_noticed() {
+    run(async {
+        let server = Server::start().await;
+        server.say("app.test.", RecordType::A, Reply::Code(ResponseCode::ServFail));
+        let lookups = Lookups::start(&dns(&server));
+        lookups.until("failures", |this| this.counts().1 >= 3).await;
+        assert_eq!(lookups.state().discovered(), None);
+        server.say_a("app.test.", 1, &["127.0.0.1"]);
+        lookups.until("the address", |this| this.endpoints() == ["127.0.0.1:80"]).await;
+        let told = lookups.told.lock().expect("log").clone();
+        assert_eq!(told.len(), 2, "one word when it breaks, one when it works: {told:?}");
+    });
+}
+
+#[test]
+fn the_ttl_is_the_shortest_of_the_chain() {
+    run(async {
+        let server = Server::start().await;
+        let chain = vec![
+            cname("app.test.", 600, "b.test."),
+            cname("b.test.", 9, "c.test."),
+            a("c.test.", 300, "127.0.0.1"),
+        ];
+        server.say("app.test.", RecordType::A, Reply::Records(chain, Vec::new()));
+        let (endpoints, ttl) =
+            Dns::addresses("app.test.", 80, &rules(&server)).look_up().await.expect("found");
+        assert_eq!((shown(&endpoints), ttl), (vec!["127.0.0.1:80".into()], Duration::from_secs(9)));
+        // A server that does not follow the chain itself.
+        let link = vec![cname("app.test.", 8, "b.test.")];
+        server.say("app.test.", RecordType::A, Reply::Records(link.clone(), Vec::new()));
+        server.say("app.test.", RecordType::AAAA, Reply::Records(link, Vec::new()));
+        server.say_a("b.test.", 7, &["127.0.0.2"]);
+        let (endpoints, ttl) =
+            Dns::addresses("app.test.", 80, &rules(&server)).look_up().await.expect("found");
+        assert_eq!((shown(&endpoints), ttl), (vec!["127.0.0.2:80".into()], Duration::from_secs(7)));
+    });
+}
+
+#[test]
+fn srv_records_give_ports_weights_and_priorities() {
+    run(async {
+        let server = Server::start().await;
+        let owner = "_http._tcp.app.test.";
+        let records = vec![
+            srv(owner, 60, (10, 3, 8001), "one.test."),
+            srv(owner, 60, (10, 1, 8002), "two.test."),
+            srv(owner, 60, (20, 0, 8003), "three.test."),
+            srv(owner, 60, (5, 0, 8004), "gone.test."),
+        ];
+        // The first one's address comes along, the others are asked for.
+        let along = vec![a("one.test.", 5, "127.0.0.1")];
+        server.say(owner, RecordType::SRV, Reply::Records(records.clone(), along));
+        server.say_a("two.test.", 50, &["127.0.0.2"]);
+        server.say_a("three.test.", 50, &["127.0.0.3"]);
+        let mut source = Dns::srv(owner, &rules(&server));
+        let (endpoints, ttl) = source.look_up().await.expect("found");
+        assert_eq!(
+            shown(&ordered(endpoints)),
+            ["127.0.0.1:8001/1*3", "127.0.0.2:8002/1*1", "127.0.0.3:8003/2*1"]
+        );
+        assert_eq!(ttl, Duration::from_secs(5));
+        // One target cannot be asked for: the others still count, and what it had.
+        server.say("two.test.", RecordType::A, Reply::Code(ResponseCode::ServFail));
+        server.say("two.test.", RecordType::AAAA, Reply::Code(ResponseCode::ServFail));
+        server.say_a("three.test.", 50, &["127.0.0.33"]);
+        let (endpoints, ttl) = source.look_up().await.expect("found");
+        assert_eq!(
+            shown(&ordered(endpoints)),
+            ["127.0.0.1:8001/1*3", "127.0.0.2:8002/1*1", "127.0.0.33:8003/2*1"]
+        );
+        assert_eq!(ttl, Duration::ZERO, "to be asked again soon");
+        // `.` is no target.
+        server.say(owner, RecordType::SRV, Reply::Records(vec![srv(owner, 9, (0, 0, 1), ".")], Vec::new()));
+        assert_eq!(source.look_up().await, Err(Failure::NoRecords));
+    });
+}
+
+#[test]
+fn an_answer_that_does_not_fit_a_datagram_is_asked_for_over_tcp() {
+    run(async {
+        let server = Server::start().await;
+        let addresses: Vec<String> = (1..=100).map(|n| format!("127.0.1.{n}")).collect();
+        let texts: Vec<&str> = addresses.iter().map(String::as_str).collect();
+        server.say_a("app.test.", 1, &texts);
+        let (endpoints, _) = Dns::addresses("app.test.", 80, &rules(&server)).look_up().await.expect("found");
+        assert_eq!(endpoints.len(), 100);
+        assert!(server.asked().1 >= 1);
+    });
+}
+
+#[test]
+fn a_second_server_answers_where_the_first_is_dead() {
+    run(async {
+        let (server, dead) = (Server::start().await, Server::start().await);
+        server.say_a("app.test.", 1, &["127.0.0.1"]);
+        for kind in [RecordType::A, RecordType::AAAA] {
+            dead.say("app.test.", kind, Reply::Silence);
+        }
+        let mut rules = rules(&server);
+        rules.servers.insert(0, dead.address);
+        let (endpoints, _) = Dns::addresses("app.test.", 80, &rules).look_up().await.expect("found");
+        assert_eq!(shown(&endpoints), ["127.0.0.1:80"]);
+    });
+}
+
+#[test]
+fn a_plan_takes_look_ups_away_and_changes_them() {
+    run(async {
+        let server = Server::start().await;
+        server.say_a("app.test.", 1, &["127.0.0.1"]);
+        server.say_a("other.test.", 1, &["127.0.0.2"]);
+        let mut lookups = Lookups::start(&dns(&server));
+        lookups.until("the address", |this| this.endpoints() == ["127.0.0.1:80"]).await;
+        // The same plan again disturbs nothing.
+        lookups.apply(Some(&dns(&server)));
+        assert_eq!(lookups.endpoints(), ["127.0.0.1:80"]);
+        // Other bounds for the same name, while the server is away: what is known stays.
+        server.say("app.test.", RecordType::A, Reply::Code(ResponseCode::ServFail));
+        let mut slower = rules(&server);
+        slower.max_ttl = Duration::from_millis(70);
+        lookups.apply(Some(&Discover::Dns { name: "app.test.".into(), port: 80, rules: slower }));
+        lookups.some_more().await;
+        assert_eq!(lookups.endpoints(), ["127.0.0.1:80"]);
+        // Another name: the old endpoints stay until it is known.
+        let other = |name: &str| Discover::Dns { name: name.into(), port: 80, rules: rules(&server) };
+        lookups.apply(Some(&other("other.test.")));
+        assert_eq!(lookups.endpoints(), ["127.0.0.1:80"]);
+        lookups.until("the other address", |this| this.endpoints() == ["127.0.0.2:80"]).await;
+        // Not longer, though: they are another name's.
+        lookups.apply(Some(&other("nowhere.test.")));
+        lookups.until("nothing", |this| this.state().discovered().is_none()).await;
+        lookups.apply(Some(&dns(&server)));
+        lookups.apply(None);
+        let (asked, _) = server.asked();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(server.asked().0 <= asked + 4, "it goes on asking");
+        assert_eq!(lookups.state().lookups.report(), None);
+    });
+}
+
+fn file() -> (tempfile::TempDir, PathBuf, Discover) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("endpoints.yaml");
+    (directory, path.clone(), Discover::File(path))
+}
+
+#[test]
+fn a_file_is_read_again_when_it_changes() {
+    run(async {
+        let (directory, path, discover) = file();
+        std::fs::write(&path, "[127.0.0.1:80]").expect("written");
+        let lookups = Lookups::start(&discover);
+        lookups.discovery.looked_up(Duration::from_secs(20)).await;
+        assert_eq!(lookups.endpoints(), ["127.0.0.1:80"]);
+        // In place, of the same length.
+        std::fs::write(&path, "[127.0.0.2:80]").expect("written");
+        lookups.until("the second", |this| this.endpoints() == ["127.0.0.2:80"]).await;
+        // Renamed into place.
+        let new = directory.path().join("new");
+        std::fs::write(&new, r#"[{"address": "127.0.0.3:80", "weight": 5}]"#).expect("written");
+        std::fs::rename(&new, &path).expect("renamed");
+        lookups.until("the third", |this| this.endpoints() == ["127.0.0.3:80/0*5"]).await;
+        // A mistake, and then no file at all.
+        std::fs::write(&path, "[127.0.0.4]").expect("written");
+        lookups.until("a failure", |this| this.counts().1 == 1).await;
+        std::fs::remove_file(&path).expect("removed");
+        lookups.until("another failure", |this| this.counts().1 == 2).await;
+        assert_eq!(lookups.endpoints(), ["127.0.0.3:80/0*5"]);
+        let told = lookups.told.lock().expect("log").join("\n");
+        assert!(told.contains("has no port") && told.contains("no such file"), "{told}");
+        std::fs::write(&path, "[127.0.0.5:80]").expect("written");
+        lookups.until("the fifth", |this| this.endpoints() == ["127.0.0.5:80"]).await;
+    });
+}
+
+#[test]
+fn a_file_behind_a_symbolic_link_that_is_swapped_is_read() {
+    run(async {
+        let (directory, path, discover) = file();
+        for n in 1..=2 {
+            let version = directory.path().join(format!("v{n}"));
+            std::fs::write(version, format!("[127.0.0.{n}:80]")).expect("written");
+        }
+        let link = |to: &str| {
+            let new = directory.path().join("link");
+            std::os::unix::fs::symlink(to, &new).expect("linked");
+            std::fs::rename(&new, &path).expect("renamed");
+        };
+        link("v1");
+        let lookups = Lookups::start(&discover);
+        lookups.until("the first", |this| this.endpoints() == ["127.0.0.1:80"]).await;
+        link("v2");
+        lookups.until("the second", |this| this.endpoints() == ["127.0.0.2:80"]).await;
+    });
+}
+
+#[test]
+fn a_file_that_is_being_written_is_not_read() {
+    run(async {
+        let (_directory, path, discover) = file();
+        std::fs::write(&path, "- 127.0.0.1:80\n- 127.0.0.2:80\n- 127.0.0.3:80\n").expect("written");
+        let lookups = Lookups::start(&discover);
+        lookups.until("the first", |this| this.endpoints().len() == 3).await;
+        // Line by line: each state is a list of its own.
+        let mut text = String::new();
+        for n in 4..40 {
+            text.push_str(&format!("- 127.0.0.{n}:80\n"));
+            std::fs::write(&path, &text).expect("written");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let count = lookups.endpoints().len();
+            assert_eq!(count, 3, "half a list was taken for the whole");
+        }
+        lookups.until("the whole", |this| this.endpoints().len() == 36).await;
+    });
+}
+
+#[test]
+fn a_source_of_another_kind_needs_nothing_but_the_trait() {
+    /// As a registry with a watch: it waits for events.
+    struct Watch(tokio::sync::mpsc::Receiver<Vec<Endpoint>>);
+    impl Source for Watch {
+        async fn next(&mut self) -> Result<Vec<Endpoint>, Failure> {
+            match self.0.recv().await {
+                Some(endpoints) => Ok(endpoints),
+                None => std::future::pending().await,
+            }
+        }
+    }
+    run(async {
+        let (sender, events) = tokio::sync::mpsc::channel(1);
+        let shared = Shared::new();
+        let state = shared.upstream("up");
+        let (looked, _) = tokio::sync::watch::channel(false);
+        let warn: super::Warn = Arc::new(|_: &str| {});
+        let followed = super::Followed { state: state.clone(), warn, foreign: false, looked };
+        tokio::spawn(followed.follow(Watch(events)));
+        let address = tollgate_net::Address::Socket(([127, 0, 0, 1], 80).into());
+        let one = Endpoint { address, weight: 2, priority: 0, zone: None };
+        sender.send(vec![one.clone(), one]).await.expect("taken");
+        while state.discovered().is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(shown(&state.discovered().expect("endpoints")), ["127.0.0.1:80/0*4"], "weights add up");
+    });
+}

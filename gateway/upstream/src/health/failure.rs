@@ -1,0 +1,73 @@
+//! Why a probe failed.
+
+use std::fmt;
+
+/// Why a probe failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbeFailure {
+    /// The endpoint's name does not resolve.
+    Dns,
+    /// No connection could be opened.
+    Refused,
+    /// It took longer than `health.timeout`.
+    Timeout,
+    /// The connection ended before the answer did.
+    Closed,
+    /// What came was not HTTP, or more than a probe takes.
+    Protocol,
+    /// A status that is not among the expected ones.
+    Status(u16),
+    /// The expected text is not in the body.
+    Body,
+}
+
+impl ProbeFailure {
+    /// How many kinds there are.
+    pub const KINDS: usize = 7;
+
+    /// The spelling of each kind in metrics and on the admin listener, by number: those of
+    /// [`Reason`](tollgate_observe::Reason) where one fits.
+    pub const NAMES: [&str; Self::KINDS] = [
+        "dns_error",
+        "connection_refused",
+        "probe_timeout",
+        "connection_terminated",
+        "http_protocol_error",
+        "unexpected_status",
+        "unexpected_body",
+    ];
+
+    /// The number of its kind.
+    #[must_use]
+    pub const fn kind(self) -> usize {
+        match self {
+            Self::Dns => 0,
+            Self::Refused => 1,
+            Self::Timeout => 2,
+            Self::Closed => 3,
+            Self::Protocol => 4,
+            Self::Status(_) => 5,
+            Self::Body => 6,
+        }
+    }
+
+    /// The spelling of its kind.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        Self::NAMES[self.kind()]
+    }
+}
+
+impl fmt::Display for ProbeFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dns => f.write_str("its name does not resolve"),
+            Self::Refused => f.write_str("no connection"),
+            Self::Timeout => f.write_str("no answer in time"),
+            Self::Closed => f.write_str("the connection ended before the answer did"),
+            Self::Protocol => f.write_str("the answer is not HTTP, or its head is too long"),
+            Self::Status(status) => write!(f, "status {status}"),
+            Self::Body => f.write_str("the expected text is not in the body"),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Our stream as hyper wants it.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use hyper::rt::{Read, ReadBufCursor, Write};
+use tollgate_net::Stream;
+
+/// Our stream as hyper wants it.
+#[derive(Debug)]
+pub(super) struct Io(pub(super) Stream);
+
+impl Read for Io {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut to: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        // One copy more than needed: hyper's buffer is not initialised, which only `unsafe` code may write to.
+        let mut buffer = [0; 4096];
+        let room = to.remaining().min(buffer.len());
+        let count = ready!(self.0.poll_read(cx, &mut buffer[..room]))?;
+        to.put_slice(&buffer[..count]);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Write for Io {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Nothing is held back.
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.poll_shutdown(cx)
+    }
+}

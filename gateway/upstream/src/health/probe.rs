@@ -1,0 +1,60 @@
+//! One probe, bounded in time and bytes.
+
+use std::future::{Future, poll_fn};
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::task::Poll;
+
+use tollgate_net::{Address, Deadline, Stream};
+use tollgate_plan::{Health, Probe};
+
+use super::ProbeFailure;
+use super::http::{Expected, ask};
+
+/// Where an endpoint is probed.
+pub(super) fn place(endpoint: &Address, rules: &Health) -> Address {
+    match (endpoint, rules.port) {
+        (Address::Socket(address), Some(port)) => Address::Socket(SocketAddr::new(address.ip(), port)),
+        (Address::Name { host, .. }, Some(port)) => Address::Name { host: host.clone(), port },
+        // A unix socket has no port.
+        (address, _) => address.clone(),
+    }
+}
+
+/// Probes an endpoint once. `deadline` is set for it, and ends it when somebody sets it earlier.
+pub(super) async fn probe(
+    endpoint: &Address,
+    rules: &Health,
+    deadline: &Deadline,
+) -> Result<(), ProbeFailure> {
+    deadline.set(tollgate_net::now(), Some(rules.timeout));
+    let mut attempt = pin!(attempt(endpoint, rules));
+    poll_fn(|cx| match attempt.as_mut().poll(cx) {
+        Poll::Ready(result) => Poll::Ready(result),
+        Poll::Pending => deadline.poll_passed(cx).map(|()| Err(ProbeFailure::Timeout)),
+    })
+    .await
+}
+
+async fn attempt(endpoint: &Address, rules: &Health) -> Result<(), ProbeFailure> {
+    let place = place(endpoint, rules);
+    let stream = Stream::connect(&place).await.map_err(|error| match error.kind() {
+        ErrorKind::NotFound if matches!(place, Address::Name { .. }) => ProbeFailure::Dns,
+        _ => ProbeFailure::Refused,
+    })?;
+    match &rules.probe {
+        Probe::Tcp => Ok(()),
+        Probe::Http { path, host, statuses, body } => {
+            let own = match &place {
+                Address::Unix(_) => "localhost".to_owned(),
+                place => place.to_string(),
+            };
+            let host = host.as_ref().unwrap_or(&own);
+            ask(stream, host, path, Expected { statuses, body: body.as_deref() }).await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! One endpoint that is probed, again and again.
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+use tollgate_net::{Deadline, Timers};
+use tollgate_plan::Health as Rules;
+
+use super::ProbeFailure;
+use super::probe::probe;
+use super::record::LastProbe;
+use super::verdict::Verdict;
+use crate::cap::Permit;
+use crate::{EndpointState, Event, UpstreamState, Wellness};
+
+/// Probes at once; more wait for their turn, so that thousands of endpoints do not take all descriptors at a start.
+const AT_ONCE: usize = 256;
+
+/// What all probes share.
+#[derive(Debug)]
+pub(super) struct Prober {
+    timers: Timers,
+    turns: Semaphore,
+    random: RefCell<fastrand::Rng>,
+}
+
+impl Prober {
+    pub(super) fn new(timers: Timers, seed: u64) -> Self {
+        let random = RefCell::new(fastrand::Rng::with_seed(seed));
+        Self { timers, turns: Semaphore::new(AT_ONCE), random }
+    }
+
+    /// From the start of one probe to that of the next.
+    fn interval(&self, rules: &Rules) -> Duration {
+        let shorter = f64::from(rules.jitter) / 100.0 * self.random.borrow_mut().f64();
+        rules.interval.mul_f64(1.0 - shorter.min(1.0))
+    }
+}
+
+/// One endpoint that is probed. Its task ends when it is told to [stop](Self::stop).
+#[derive(Debug)]
+pub(super) struct Target {
+    upstream: Arc<UpstreamState>,
+    endpoint: Arc<EndpointState>,
+    rules: RefCell<Rc<Rules>>,
+    verdict: RefCell<Verdict>,
+    /// Ends the present probe, or the wait for the next one.
+    due: Deadline,
+    /// The rules have changed: a result under the old ones does not count.
+    changed: Cell<bool>,
+    stopped: Cell<bool>,
+}
+
+impl Target {
+    /// Starts with a probe at once.
+    pub(super) fn start(
+        upstream: Arc<UpstreamState>,
+        endpoint: Arc<EndpointState>,
+        rules: Rc<Rules>,
+        prober: &Rc<Prober>,
+    ) -> Rc<Self> {
+        let target = Rc::new(Self {
+            upstream,
+            endpoint,
+            rules: RefCell::new(rules),
+            verdict: RefCell::default(),
+            due: prober.timers.deadline(),
+            changed: Cell::new(false),
+            stopped: Cell::new(false),
+        });
+        tollgate_net::spawn(again_and_again(target.clone(), prober.clone()));
+        target
+    }
+
+    /// Goes on under other rules, with a probe at once. What was known stays known.
+    pub(super) fn change(&self, rules: Rc<Rules>) {
+        self.rules.replace(rules);
+        self.changed.set(true);
+        self.due.set(tollgate_net::now(), Some(Duration::ZERO));
+    }
+
+    /// Ends it. A result that is under way does not count.
+    pub(super) fn stop(&self) {
+        self.stopped.set(true);
+        self.due.set(tollgate_net::now(), Some(Duration::ZERO));
+    }
+
+    fn count(&self, begun: Instant, result: Result<(), ProbeFailure>, rules: &Rules) {
+        let (endpoint, at) = (&self.endpoint, tollgate_net::now());
+        self.upstream.probes().count(result);
+        let before = endpoint.wellness();
+        let change = self.verdict.borrow_mut().take(before, result.is_ok(), rules);
+        {
+            let mut record = endpoint.probed();
+            record.last = Some(LastProbe { at, took: at.saturating_duration_since(begun), result });
+            if change.is_some() {
+                record.since = Some(at);
+            }
+        }
+        let Some((wellness, after)) = change else { return };
+        endpoint.set_wellness(wellness);
+        match (before, result) {
+            (_, Err(last)) => {
+                self.upstream.tell(endpoint, Event::Unhealthy { last, failures: after });
+            }
+            (Wellness::Unhealthy, Ok(())) => {
+                endpoint.set_ready_since(self.upstream.stamp(at));
+                // It has come up anew: what it failed at before does not count.
+                endpoint.outlier.forgive();
+                self.upstream.ejections().pardon(&endpoint.address, at);
+                self.upstream.tell(endpoint, Event::Healthy);
+            }
+            // It was taken to be well all along.
+            (_, Ok(())) => {}
+        }
+        self.upstream.changed();
+    }
+}
+
+async fn again_and_again(target: Rc<Target>, prober: Rc<Prober>) {
+    loop {
+        let Ok(turn) = prober.turns.acquire().await else { return };
+        if target.stopped.get() {
+            return;
+        }
+        target.changed.set(false);
+        let rules = target.rules.borrow().clone();
+        let begun = tollgate_net::now();
+        let result = once(&target, &rules).await;
+        drop(turn);
+        if target.stopped.get() {
+            return;
+        }
+        if target.changed.get() {
+            continue;
+        }
+        match result {
+            Some(result) => target.count(begun, result, &rules),
+            None => target.upstream.probes().skipped += 1,
+        }
+        let now = tollgate_net::now();
+        let next = begun + prober.interval(&rules);
+        target.due.set(now, Some(next.saturating_duration_since(now)));
+        poll_fn(|cx| target.due.poll_passed(cx)).await;
+    }
+}
+
+/// One probe; `None`: a limit on connections leaves it no place, which says nothing about the endpoint.
+async fn once(target: &Target, rules: &Rules) -> Option<Result<(), ProbeFailure>> {
+    // A connection to another port is none of those that the limits are about.
+    let _permit = match rules.port {
+        None => Some(Permit::take(&target.upstream, &target.endpoint)?),
+        Some(_) => None,
+    };
+    Some(probe(&target.endpoint.address, rules, &target.due).await)
+}

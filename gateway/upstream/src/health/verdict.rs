@@ -1,0 +1,110 @@
+//! When probes make an endpoint healthy or unhealthy.
+
+use tollgate_plan::Health;
+
+use crate::Wellness;
+
+/// Results in a row that speak against what the endpoint is taken for.
+///
+/// One good or bad probe among others changes nothing; but the first of all decides alone: until then nothing is known,
+/// and three intervals are a long time to send requests into the void.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    decided: bool,
+    against: u32,
+}
+
+impl Verdict {
+    /// Takes a result into account; if that changes what the endpoint is: to what, and after how many in a row.
+    pub(super) fn take(&mut self, now_is: Wellness, good: bool, rules: &Health) -> Option<(Wellness, u32)> {
+        let says = if good { Wellness::Healthy } else { Wellness::Unhealthy };
+        if now_is == says {
+            (self.decided, self.against) = (true, 0);
+            return None;
+        }
+        self.against += 1;
+        let needed = if good { rules.healthy } else { rules.unhealthy };
+        if self.decided && self.against < needed {
+            return None;
+        }
+        let after = std::mem::take(&mut self.against);
+        self.decided = true;
+        Some((says, after))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::prelude::*;
+    use tollgate_plan::Probe;
+
+    use super::*;
+
+    fn rules(healthy: u32, unhealthy: u32) -> Health {
+        let second = Duration::from_secs(1);
+        Health {
+            probe: Probe::Tcp,
+            interval: second,
+            jitter: 0,
+            timeout: second,
+            healthy,
+            unhealthy,
+            port: None,
+        }
+    }
+
+    /// `+` and `-` are results; returns what the endpoint is after each: `h`, `u`.
+    fn run(start: Wellness, results: &str, rules: &Health) -> String {
+        let (mut is, mut verdict) = (start, Verdict::default());
+        let mut after = |result| {
+            is = verdict.take(is, result == '+', rules).map_or(is, |(next, _)| next);
+            match is {
+                Wellness::Unknown => '?',
+                Wellness::Healthy => 'h',
+                Wellness::Unhealthy => 'u',
+            }
+        };
+        results.chars().map(&mut after).collect()
+    }
+
+    #[test]
+    fn thresholds() {
+        let cases = [
+            (Wellness::Unknown, "+--+---+-++", "hhhhhhuuuuh"),
+            (Wellness::Unknown, "-+-+++", "uuuuhh"),
+            // One that came back to the upstream, with what was known of it before.
+            (Wellness::Unhealthy, "+", "h"),
+            (Wellness::Healthy, "-", "u"),
+            (Wellness::Unhealthy, "-+", "uu"),
+        ];
+        for (start, results, expected) in cases {
+            assert_eq!(run(start, results, &rules(2, 3)), expected, "{results}");
+        }
+        assert_eq!(run(Wellness::Unknown, "+-+-", &rules(1, 1)), "huhu");
+    }
+
+    proptest! {
+        #[test]
+        fn it_changes_after_as_many_in_a_row(
+            results in prop::collection::vec(any::<bool>(), 1..100),
+            healthy in 1u32..5,
+            unhealthy in 1u32..5,
+        ) {
+            let rules = rules(healthy, unhealthy);
+            let (mut is, mut verdict) = (Wellness::Unknown, Verdict::default());
+            for (index, good) in results.iter().enumerate() {
+                let before = is;
+                let change = verdict.take(is, *good, &rules);
+                is = change.map_or(is, |(next, _)| next);
+                let row = results[..=index].iter().rev().take_while(|result| *result == good).count() as u32;
+                let enough = row >= if *good { healthy } else { unhealthy };
+                let says = if *good { Wellness::Healthy } else { Wellness::Unhealthy };
+                let expected = if index == 0 || enough { says } else { before };
+                prop_assert_eq!(is, expected);
+                prop_assert!(change.is_none_or(|(_, after)| after == row));
+            }
+        }
+    }
+}

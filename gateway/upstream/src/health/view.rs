@@ -1,0 +1,60 @@
+//! The state of upstreams as the admin listener and the metrics show it.
+
+use tollgate_observe::{EndpointHealth, EndpointStatus, ProbeStatus, UpstreamSource, UpstreamStatus};
+use tollgate_plan::Endpoint;
+
+use super::ProbeFailure;
+use crate::outlier::Cause;
+use crate::{Shared, UpstreamState, Wellness};
+
+impl UpstreamSource for Shared {
+    fn upstreams(&self) -> Vec<UpstreamStatus> {
+        Shared::upstreams(self).iter().map(|upstream| upstream_status(upstream)).collect()
+    }
+}
+
+fn upstream_status(upstream: &UpstreamState) -> UpstreamStatus {
+    let probes = *upstream.probes();
+    let (ejections, ejections_refused) = upstream.ejections().counts();
+    let bad = ProbeFailure::NAMES.into_iter().zip(probes.bad);
+    UpstreamStatus {
+        name: upstream.name.clone(),
+        endpoints: upstream.members().iter().map(|member| endpoint_status(upstream, member)).collect(),
+        probes: [("good", probes.good), ("skipped", probes.skipped)].into_iter().chain(bad).collect(),
+        ejections: Cause::ALL.iter().map(|cause| cause.as_str()).zip(ejections).collect(),
+        ejections_refused,
+        lookups: upstream.lookups.report().map(|report| report.status(tollgate_net::now())),
+    }
+}
+
+fn endpoint_status(upstream: &UpstreamState, member: &Endpoint) -> EndpointStatus {
+    let now = tollgate_net::now();
+    let endpoint = upstream.endpoint(&member.address);
+    let probed = *endpoint.probed();
+    let history = upstream.ejections().history(&member.address);
+    let totals = endpoint.outlier.totals();
+    EndpointStatus {
+        address: member.address.to_string(),
+        weight: member.weight,
+        priority: member.priority,
+        zone: member.zone.clone(),
+        health: match endpoint.wellness() {
+            Wellness::Unknown => EndpointHealth::Unknown,
+            Wellness::Healthy => EndpointHealth::Healthy,
+            Wellness::Unhealthy => EndpointHealth::Unhealthy,
+        },
+        health_for: probed.since.map(|since| now.saturating_duration_since(since)),
+        last_probe: probed.last.map(|last| ProbeStatus {
+            ago: now.saturating_duration_since(last.at),
+            took: last.took,
+            failure: last.result.err().map(|failure| (failure.as_str(), failure.to_string())),
+        }),
+        ejected_for: history.until.map(|until| until.saturating_duration_since(now)),
+        ejection_cause: history.cause.map(Cause::as_str),
+        ejections: history.count,
+        ejections_in_a_row: history.times,
+        connections: endpoint.connections(),
+        requests: totals.attempts,
+        failures: totals.failures,
+    }
+}

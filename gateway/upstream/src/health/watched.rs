@@ -1,0 +1,141 @@
+//! One upstream as the control thread has it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tollgate_net::Address;
+use tollgate_plan::{Endpoint, Health, Upstream as Planned};
+
+use super::record::Record;
+use super::target::{Prober, Target};
+use crate::{EndpointState, Event, UpstreamState, Wellness};
+
+/// One upstream as the control thread has it.
+#[derive(Debug)]
+pub(super) struct Watched {
+    state: Arc<UpstreamState>,
+    /// `None`: it is new.
+    planned: Option<Arc<Planned>>,
+    probes: Option<Rc<Health>>,
+    targets: BTreeMap<Address, Rc<Target>>,
+    discovered: Option<Arc<[Endpoint]>>,
+    /// When the present interval of outlier ejection began.
+    interval: Instant,
+}
+
+impl Watched {
+    pub(super) fn new(state: Arc<UpstreamState>, now: Instant) -> Self {
+        Self { state, planned: None, probes: None, targets: BTreeMap::new(), discovered: None, interval: now }
+    }
+
+    /// Takes over what a plan says of it.
+    pub(super) fn plan(&mut self, planned: &Arc<Planned>, prober: &Rc<Prober>, now: Instant) {
+        if self.probes.as_deref() != planned.rules.health.as_ref() {
+            self.probes = planned.rules.health.clone().map(Rc::new);
+            if let Some(probes) = &self.probes {
+                self.targets.values().for_each(|target| target.change(probes.clone()));
+            }
+        }
+        // Workers do so when the first request comes: probes come before it.
+        self.state.usage.limit(&planned.rules.caps);
+        self.planned = Some(planned.clone());
+        self.discovered = self.discovered();
+        self.settle(prober, now);
+    }
+
+    /// Does what is due, and returns when the next thing will be.
+    pub(super) fn turn(&mut self, prober: &Rc<Prober>, now: Instant) -> Option<Instant> {
+        let discovered = self.discovered();
+        if !same(discovered.as_ref(), self.discovered.as_ref()) {
+            self.discovered = discovered;
+            self.settle(prober, now);
+        }
+        let state = self.state.clone();
+        let mut ejections = state.ejections();
+        let mut changed = self.returned(&ejections.release(now));
+        let due = ejections.every().map(|every| (self.interval + every, every));
+        let next_interval = match due {
+            Some((due, every)) if due <= now => {
+                self.interval = now;
+                for (endpoint, ejected) in ejections.interval(now) {
+                    state.tell(&endpoint, ejected.into());
+                    changed = true;
+                }
+                Some(now + every)
+            }
+            due => due.map(|(due, _)| due),
+        };
+        if changed {
+            state.changed();
+        }
+        ejections.next().into_iter().chain(next_interval).min()
+    }
+
+    /// It is in no plan any longer.
+    pub(super) fn end(self, now: Instant) {
+        self.targets.values().for_each(|target| target.stop());
+        let rules = self.planned.map(|planned| planned.rules.outlier.clone()).unwrap_or_default();
+        self.state.ejections().settle(&rules, std::iter::empty(), now);
+    }
+
+    /// Takes over who its endpoints are, and its rules.
+    fn settle(&mut self, prober: &Rc<Prober>, now: Instant) {
+        let Some(planned) = self.planned.clone() else { return };
+        let members = self.members(&planned);
+        self.state.set_members(members.iter().map(|(planned, _)| planned.clone()).collect());
+        let taking = members.iter().filter(|(planned, _)| planned.weight > 0);
+        let taking = taking.map(|(_, endpoint)| endpoint.clone());
+        let back = self.state.ejections().settle(&planned.rules.outlier, taking, now);
+        let mut changed = self.returned(&back);
+        let mut before = std::mem::take(&mut self.targets);
+        if let Some(rules) = &self.probes {
+            for (_, endpoint) in members {
+                let target = before.remove(&endpoint.address).unwrap_or_else(|| {
+                    Target::start(self.state.clone(), endpoint.clone(), rules.clone(), prober)
+                });
+                self.targets.insert(endpoint.address.clone(), target);
+            }
+        } else {
+            for (_, endpoint) in members.iter().filter(|(_, member)| member.wellness() != Wellness::Unknown) {
+                endpoint.set_wellness(Wellness::Unknown);
+                *endpoint.probed() = Record::default();
+                changed = true;
+            }
+        }
+        before.into_values().for_each(|gone| gone.stop());
+        if changed {
+            self.state.changed();
+        }
+    }
+
+    /// Those of the plan and those that were looked up, each once.
+    fn members(&self, planned: &Planned) -> Vec<(Endpoint, Arc<EndpointState>)> {
+        let mut seen = BTreeSet::new();
+        let discovered = self.discovered.iter().flat_map(|endpoints| endpoints.iter());
+        let all = planned.endpoints.iter().chain(discovered);
+        let all = all.filter(|endpoint| seen.insert(&endpoint.address));
+        all.map(|endpoint| (endpoint.clone(), self.state.endpoint(&endpoint.address))).collect()
+    }
+
+    fn discovered(&self) -> Option<Arc<[Endpoint]>> {
+        let looks_up = self.planned.as_ref().is_some_and(|planned| planned.discover.is_some());
+        self.state.discovered().filter(|_| looks_up)
+    }
+
+    /// Says who is back; whether anyone is.
+    fn returned(&self, endpoints: &[Arc<EndpointState>]) -> bool {
+        endpoints.iter().for_each(|endpoint| self.state.tell(endpoint, Event::Returned));
+        !endpoints.is_empty()
+    }
+}
+
+/// Whether both are the same list, not one that reads the same.
+fn same(a: Option<&Arc<[Endpoint]>>, b: Option<&Arc<[Endpoint]>>) -> bool {
+    match (a, b) {
+        (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+        (None, None) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,273 @@
+//! Who is out, until when, and how many may be.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tollgate_net::Address;
+use tollgate_plan::Outlier;
+
+use super::{Cause, Totals, success_rate};
+use crate::state::Stamps;
+use crate::{EndpointState, Wellness};
+
+/// How long an endpoint must have been out before it gives way to another, times its ejections in a row: what all
+/// endpoints of an upstream fail at is not to put them out and in with every few requests.
+const GIVES_WAY: Duration = Duration::from_secs(1);
+
+/// The ejections of one upstream. Whoever holds it may change which of its endpoints are out.
+///
+/// It knows nobody until it is [told](Self::settle), and ejects nobody whom it does not know: without a control thread
+/// to take endpoints back, none is taken out.
+#[derive(Debug)]
+pub(crate) struct Ejections {
+    stamps: Stamps,
+    rules: Outlier,
+    members: BTreeMap<Address, Member>,
+    counts: [u64; Cause::ALL.len()],
+    refused: u64,
+}
+
+/// An endpoint that takes requests.
+#[derive(Debug)]
+struct Member {
+    endpoint: Arc<EndpointState>,
+    /// Ejections in a row.
+    times: u32,
+    /// The begin of the last one.
+    since: Instant,
+    /// The end of the present one.
+    until: Option<Instant>,
+    /// When the last one ended.
+    back: Option<Instant>,
+    /// Ejections in all.
+    count: u64,
+    cause: Option<Cause>,
+    /// Its traffic up to the last interval.
+    seen: Totals,
+}
+
+/// An ejection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ejected {
+    pub(crate) cause: Cause,
+    pub(crate) time: Duration,
+    /// How many in a row.
+    pub(crate) times: u32,
+}
+
+/// What is known of one endpoint's ejections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct History {
+    /// The end of the present one.
+    pub(crate) until: Option<Instant>,
+    pub(crate) count: u64,
+    pub(crate) times: u32,
+    /// Why it was ejected last.
+    pub(crate) cause: Option<Cause>,
+}
+
+impl Ejections {
+    pub(crate) fn new(stamps: Stamps) -> Self {
+        let rules = Outlier::default();
+        Self { stamps, rules, members: BTreeMap::new(), counts: [0; Cause::ALL.len()], refused: 0 }
+    }
+
+    /// Takes over rules and the endpoints that take requests. Returns those that are back by it: because they left, or
+    /// because fewer may be out now.
+    pub(crate) fn settle(
+        &mut self,
+        rules: &Outlier,
+        endpoints: impl Iterator<Item = Arc<EndpointState>>,
+        now: Instant,
+    ) -> Vec<Arc<EndpointState>> {
+        self.rules = rules.clone();
+        let mut before = std::mem::take(&mut self.members);
+        for endpoint in endpoints {
+            let member =
+                before.remove(&endpoint.address).unwrap_or_else(|| Member::new(endpoint.clone(), now));
+            self.members.insert(endpoint.address.clone(), member);
+        }
+        let mut back = Vec::new();
+        for mut gone in before.into_values().filter(|member| member.until.is_some()) {
+            gone.take_back(self.stamps, now);
+            back.push(gone.endpoint);
+        }
+        while self.out() > self.most() {
+            let out = self.members.values_mut().filter(|member| member.until.is_some());
+            let Some(first) = out.min_by_key(|member| member.until) else { break };
+            first.take_back(self.stamps, now);
+            back.push(first.endpoint.clone());
+        }
+        back
+    }
+
+    /// Ejects an endpoint, unless too many are out, or none that is well would be left. Where one endpoint more would be
+    /// too many, one that has been out for a while gives way, if this one fails in a row: what it fails at is happening
+    /// now. So a rolling restart, in which each is down in its turn, does not end with one that is out and well, and one
+    /// that is down and asked. Returns who gave way.
+    pub(crate) fn eject(
+        &mut self,
+        address: &Address,
+        cause: Cause,
+        now: Instant,
+    ) -> Option<(Ejected, Option<Arc<EndpointState>>)> {
+        let member = self.members.get(address)?;
+        if member.until.is_some() || !self.rules.enabled {
+            return None;
+        }
+        let most = self.most();
+        let others_well =
+            self.members.values().any(|other| other.endpoint.address != *address && other.is_available());
+        let mut gave_way = None;
+        if self.out() >= most || !others_well {
+            gave_way = (most > 0 && cause != Cause::SuccessRate).then(|| self.give_way(now)).flatten();
+            if gave_way.is_none() {
+                self.refused += 1;
+                return None;
+            }
+        }
+        let longest = self.rules.ejection_max.max(self.rules.ejection);
+        let (base, stamps) = (self.rules.ejection, self.stamps);
+        let member = self.members.get_mut(address)?;
+        // At its longest it grows no further, so that what is well again is soon forgiven.
+        if base.saturating_mul(member.times) < longest {
+            member.times += 1;
+        }
+        let time = base.saturating_mul(member.times).min(longest);
+        let until = now + time;
+        (member.since, member.until) = (now, Some(until));
+        member.count += 1;
+        member.cause = Some(cause);
+        member.endpoint.set_ejected_until(stamps.stamp(until));
+        self.counts[cause as usize] += 1;
+        Some((Ejected { cause, time, times: member.times }, gave_way))
+    }
+
+    /// Takes back who has been out longest, if that is long enough, and no probe says that it is not well.
+    fn give_way(&mut self, now: Instant) -> Option<Arc<EndpointState>> {
+        let may = |member: &&mut Member| {
+            member.until.is_some()
+                && now.saturating_duration_since(member.since) >= GIVES_WAY.saturating_mul(member.times)
+                && member.endpoint.wellness() != Wellness::Unhealthy
+        };
+        let first = self.members.values_mut().filter(may).min_by_key(|member| member.since)?;
+        first.take_back(self.stamps, now);
+        Some(first.endpoint.clone())
+    }
+
+    /// When the next one is to be taken back.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.members.values().filter_map(|member| member.until).min()
+    }
+
+    /// Takes back those whose time is over.
+    pub(crate) fn release(&mut self, now: Instant) -> Vec<Arc<EndpointState>> {
+        let over = |member: &&mut Member| member.until.is_some_and(|until| until <= now);
+        let mut back = Vec::new();
+        for member in self.members.values_mut().filter(over) {
+            member.take_back(self.stamps, now);
+            back.push(member.endpoint.clone());
+        }
+        back
+    }
+
+    /// Takes one back before its time; whether it was out.
+    pub(crate) fn pardon(&mut self, address: &Address, now: Instant) -> bool {
+        let Some(member) = self.members.get_mut(address).filter(|member| member.until.is_some()) else {
+            return false;
+        };
+        member.take_back(self.stamps, now);
+        true
+    }
+
+    /// An interval is over: compares success rates, and forgives one ejection of each endpoint that was in throughout.
+    /// Returns whom it ejected.
+    pub(crate) fn interval(&mut self, now: Instant) -> Vec<(Arc<EndpointState>, Ejected)> {
+        let interval = self.rules.interval;
+        let mut traffic = Vec::with_capacity(self.members.len());
+        for member in self.members.values_mut() {
+            let total = member.endpoint.outlier.totals();
+            traffic.push((member.endpoint.clone(), total.since(member.seen)));
+            member.seen = total;
+            let in_throughout =
+                member.back.is_some_and(|back| now.saturating_duration_since(back) >= interval);
+            if member.until.is_none() && member.times > 0 && in_throughout {
+                member.times -= 1;
+            }
+        }
+        if !self.rules.success_rate || !self.rules.enabled {
+            return Vec::new();
+        }
+        let of_all: Vec<Totals> = traffic.iter().map(|(_, traffic)| *traffic).collect();
+        let Some(threshold) = success_rate::threshold(&of_all) else { return Vec::new() };
+        let mut below: Vec<_> = traffic
+            .into_iter()
+            .filter_map(|(endpoint, traffic)| Some((endpoint, success_rate::rate(traffic)?)))
+            .filter(|(_, rate)| *rate < threshold)
+            .collect();
+        // The worst first, since not all may be allowed out.
+        below.sort_by(|(a, x), (b, y)| {
+            x.total_cmp(y).then_with(|| a.address.to_string().cmp(&b.address.to_string()))
+        });
+        let ejected = below.into_iter().filter_map(|(endpoint, _)| {
+            let (ejected, _) = self.eject(&endpoint.address, Cause::SuccessRate, now)?;
+            Some((endpoint, ejected))
+        });
+        ejected.collect()
+    }
+
+    /// How often [`Self::interval`] is to be called; `None`: ejection is off.
+    pub(crate) fn every(&self) -> Option<Duration> {
+        self.rules.enabled.then_some(self.rules.interval)
+    }
+
+    pub(crate) fn history(&self, address: &Address) -> History {
+        self.members.get(address).map_or_else(History::default, |member| History {
+            until: member.until,
+            count: member.count,
+            times: member.times,
+            cause: member.cause,
+        })
+    }
+
+    /// Ejections by cause, and how many were refused.
+    pub(crate) fn counts(&self) -> ([u64; Cause::ALL.len()], u64) {
+        (self.counts, self.refused)
+    }
+
+    fn out(&self) -> usize {
+        self.members.values().filter(|member| member.until.is_some()).count()
+    }
+
+    /// How many may be out: the configured share, at least one, and never all.
+    fn most(&self) -> usize {
+        let (all, percent) = (self.members.len(), usize::from(self.rules.max_ejected));
+        if !self.rules.enabled || percent == 0 {
+            return 0;
+        }
+        (all * percent / 100).max(1).min(all.saturating_sub(1))
+    }
+}
+
+impl Member {
+    fn new(endpoint: Arc<EndpointState>, now: Instant) -> Self {
+        let seen = endpoint.outlier.totals();
+        Self { endpoint, times: 0, since: now, until: None, back: None, count: 0, cause: None, seen }
+    }
+
+    fn is_available(&self) -> bool {
+        self.until.is_none() && self.endpoint.wellness() != Wellness::Unhealthy
+    }
+
+    fn take_back(&mut self, stamps: Stamps, now: Instant) {
+        self.until = None;
+        self.back = Some(now);
+        self.endpoint.outlier.forgive();
+        self.endpoint.set_ejected_until(0);
+        self.endpoint.set_ready_since(stamps.stamp(now));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! Passive health: endpoints that fail the requests they get are taken out for a while (outlier ejection).
+//!
+//! | File | What it holds |
+//! |---|---|
+//! | `streaks.rs` | failures in a row, exact over all workers |
+//! | `traffic.rs` | how many attempts, and how many of them failed, by worker |
+//! | `success_rate.rs` | who succeeds much less often than its neighbours |
+//! | `ejections.rs` | who is out, until when, and how many may be |
+//!
+//! A worker tells each attempt's outcome ([`Detector`]). While all is well that is a count of its own and a look at a
+//! word that nobody writes. The worker that sees a limit reached ejects the endpoint; the control thread takes it back
+//! when its time is over ([`crate::health::Health`]). So no worker ever looks at the clock for it.
+
+mod ejections;
+mod streaks;
+mod success_rate;
+mod traffic;
+
+use std::fmt;
+use std::sync::Arc;
+
+use tollgate_plan::Outlier;
+
+use crate::{EndpointState, Outcome};
+pub(crate) use ejections::{Ejected, Ejections};
+use streaks::{Limits, Streaks};
+use traffic::Parts;
+pub use traffic::Totals;
+pub(crate) use traffic::Traffic;
+
+/// Why an endpoint was ejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Cause {
+    /// Responses 5xx, or failures, in a row.
+    Consecutive5xx = 0,
+    /// No connection, a broken one, no answer in time, or 502, 503, 504, in a row.
+    ConsecutiveGatewayErrors = 1,
+    /// It succeeds much less often than its neighbours.
+    SuccessRate = 2,
+}
+
+impl Cause {
+    /// Every cause, in order of its number.
+    pub const ALL: [Self; 3] = [Self::Consecutive5xx, Self::ConsecutiveGatewayErrors, Self::SuccessRate];
+
+    /// The spelling in metrics and on the admin listener, and the key under `outlier` that sets it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Consecutive5xx => "consecutive_5xx",
+            Self::ConsecutiveGatewayErrors => "consecutive_gateway_errors",
+            Self::SuccessRate => "success_rate",
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Consecutive5xx => "responses 5xx or failures in a row",
+            Self::ConsecutiveGatewayErrors => "failures in a row (no connection, no answer, 502, 503 or 504)",
+            Self::SuccessRate => "it succeeds much less often than its neighbours",
+        })
+    }
+}
+
+/// What all workers know of one endpoint's outcomes.
+#[derive(Debug, Default)]
+pub(crate) struct EndpointOutlier {
+    streaks: Streaks,
+    parts: Parts,
+}
+
+impl EndpointOutlier {
+    /// Counts for one more worker.
+    pub(crate) fn traffic(&self) -> Arc<Traffic> {
+        self.parts.add()
+    }
+
+    /// What attempts came to, over all workers.
+    pub(crate) fn totals(&self) -> Totals {
+        self.parts.totals()
+    }
+
+    /// What failed so far does not count any longer.
+    pub(crate) fn forgive(&self) {
+        self.streaks.end();
+    }
+}
+
+/// A worker's look at the outcomes of one upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Detector {
+    limits: Limits,
+}
+
+impl Detector {
+    pub(crate) fn new(rules: &Outlier) -> Self {
+        Self { limits: Limits::new(rules) }
+    }
+
+    /// Takes an outcome into account; the cause if the endpoint is to be ejected for it.
+    #[inline]
+    pub(crate) fn saw(&self, outcome: Outcome, own: &Traffic, endpoint: &EndpointState) -> Option<Cause> {
+        own.attempt();
+        match outcome {
+            Outcome::Answered(..500) => {
+                endpoint.outlier.streaks.end();
+                None
+            }
+            failure => self.failure(failure, own, endpoint),
+        }
+    }
+
+    #[cold]
+    fn failure(&self, outcome: Outcome, own: &Traffic, endpoint: &EndpointState) -> Option<Cause> {
+        own.failure();
+        let gateway = match outcome {
+            Outcome::Answered(status) => matches!(status, 502..=504),
+            Outcome::NoConnection | Outcome::Broken | Outcome::TimedOut => true,
+        };
+        endpoint.outlier.streaks.failure(gateway, self.limits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shared;
+    use tollgate_net::Address;
+
+    #[test]
+    fn what_counts_as_what() {
+        let shared = Shared::new();
+        let endpoint = shared.upstream("shop").endpoint(&Address::tcp("10.0.0.1", 80));
+        let own = endpoint.outlier.traffic();
+        let detector = Detector::new(&Outlier {
+            consecutive_5xx: Some(3),
+            consecutive_gateway_errors: Some(2),
+            ..Outlier::default()
+        });
+        let saw = |outcome| detector.saw(outcome, &own, &endpoint);
+        for outcome in [100, 200, 302, 404, 499].map(Outcome::Answered) {
+            assert_eq!(saw(Outcome::Answered(503)), None);
+            assert_eq!(saw(outcome), None);
+        }
+        for status in [500, 501, 505, 599] {
+            assert_eq!(saw(Outcome::Answered(status)), None, "one");
+            assert_eq!(saw(Outcome::Answered(status)), None, "two");
+            assert_eq!(saw(Outcome::Answered(status)), Some(Cause::Consecutive5xx));
+        }
+        use Outcome::{Answered, Broken, NoConnection, TimedOut};
+        for outcome in [Answered(502), Answered(503), Answered(504), NoConnection, Broken, TimedOut] {
+            assert_eq!(saw(outcome), None);
+            assert_eq!(saw(outcome), Some(Cause::ConsecutiveGatewayErrors));
+        }
+        assert_eq!(endpoint.outlier.totals(), Totals { attempts: 34, failures: 29 });
+    }
+}

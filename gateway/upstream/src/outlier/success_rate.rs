@@ -1,0 +1,68 @@
+//! Who succeeds much less often than its neighbours.
+
+use super::Totals;
+
+/// Endpoints with enough attempts below which nothing is compared, as Envoy has it (`success_rate_minimum_hosts`).
+const ENDPOINTS: usize = 5;
+/// Attempts in an interval below which an endpoint is left out of the comparison (`success_rate_request_volume`).
+const ATTEMPTS: u64 = 100;
+/// How many standard deviations below the mean is too far (`success_rate_stdev_factor`).
+const DEVIATIONS: f64 = 1.9;
+
+/// The success rate below which an endpoint of these is an outlier; `None`: too few to tell.
+///
+/// Envoy's rule: the mean less 1.9 standard deviations (of the population) of those with enough attempts.
+pub(super) fn threshold(interval: &[Totals]) -> Option<f64> {
+    let rates: Vec<f64> = interval.iter().copied().filter_map(rate).collect();
+    if rates.len() < ENDPOINTS {
+        return None;
+    }
+    let count = rates.len() as f64;
+    let mean = rates.iter().sum::<f64>() / count;
+    let variance = rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / count;
+    Some(mean - DEVIATIONS * variance.sqrt())
+}
+
+/// The success rate of an endpoint; `None` if it had too few attempts.
+pub(super) fn rate(interval: Totals) -> Option<f64> {
+    let good = interval.attempts.saturating_sub(interval.failures);
+    (interval.attempts >= ATTEMPTS).then(|| good as f64 / interval.attempts as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(failures: &[u64]) -> Vec<Totals> {
+        failures.iter().map(|failures| Totals { attempts: 1000, failures: *failures }).collect()
+    }
+
+    fn outliers(interval: &[Totals]) -> Vec<usize> {
+        let Some(threshold) = threshold(interval) else { return Vec::new() };
+        let below = |index: &usize| rate(interval[*index]).is_some_and(|rate| rate < threshold);
+        (0..interval.len()).filter(below).collect()
+    }
+
+    #[test]
+    fn one_that_fails_among_many_that_do_not() {
+        assert_eq!(outliers(&of(&[0, 0, 300, 0, 0, 0])), [2]);
+        assert_eq!(outliers(&of(&[10, 12, 9, 11, 40, 10, 12])), [4]);
+        assert_eq!(outliers(&of(&[0, 0, 0, 0, 500])), [4], "five are enough");
+    }
+
+    #[test]
+    fn all_alike_none_stands_out() {
+        assert_eq!(outliers(&of(&[0; 10])), [0; 0]);
+        assert_eq!(outliers(&of(&[1000; 10])), [0; 0]);
+        assert_eq!(outliers(&of(&[400, 420, 390, 410, 405])), [0; 0]);
+    }
+
+    #[test]
+    fn too_few_to_tell() {
+        assert_eq!(threshold(&of(&[0, 0, 0, 1000])), None);
+        let mut interval = of(&[0, 0, 0, 0]);
+        interval.push(Totals { attempts: 99, failures: 99 });
+        assert_eq!(threshold(&interval), None);
+        assert_eq!(threshold(&[]), None);
+    }
+}

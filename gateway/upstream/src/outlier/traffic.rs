@@ -1,0 +1,107 @@
+//! What attempts at an endpoint came to: counted by each worker for itself, added up by whoever wants to know.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One worker's counts of one endpoint: written by that worker alone, read by any thread.
+///
+/// Aligned to a pair of cache lines, so that no two workers write to the same one.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Traffic {
+    attempts: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl Traffic {
+    #[inline]
+    pub(super) fn attempt(&self) {
+        increment(&self.attempts);
+    }
+
+    pub(super) fn failure(&self) {
+        increment(&self.failures);
+    }
+}
+
+/// A load and a store, never a read-modify-write: nobody else writes.
+#[inline]
+fn increment(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
+/// Sums over all workers since the endpoint became known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Attempts that came to an end, a failed one too.
+    pub attempts: u64,
+    /// Those that failed, or were answered 5xx.
+    pub failures: u64,
+}
+
+impl Totals {
+    fn add(&mut self, part: &Traffic) {
+        // In this order: a failure whose attempt is missing would be a rate above 1.
+        self.failures += part.failures.load(Ordering::Relaxed);
+        self.attempts += part.attempts.load(Ordering::Relaxed);
+    }
+
+    /// What came since an earlier look.
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            attempts: self.attempts.saturating_sub(before.attempts),
+            failures: self.failures.saturating_sub(before.failures),
+        }
+    }
+}
+
+/// The workers' counts of one endpoint.
+#[derive(Debug, Default)]
+pub(super) struct Parts(Mutex<(Vec<Arc<Traffic>>, Totals)>);
+
+impl Parts {
+    /// A worker's own.
+    pub(super) fn add(&self) -> Arc<Traffic> {
+        let part = Arc::new(Traffic::default());
+        let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (parts, gone) = &mut *guard;
+        // Those of pools that are gone: their counts stay.
+        parts.retain(|part| {
+            let alive = Arc::strong_count(part) > 1;
+            if !alive {
+                gone.add(part);
+            }
+            alive
+        });
+        parts.push(part.clone());
+        part
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (parts, gone) = &*guard;
+        let mut sum = *gone;
+        parts.iter().for_each(|part| sum.add(part));
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_still_counts_and_takes_no_room() {
+        let parts = Parts::default();
+        let kept = parts.add();
+        for _ in 0..100 {
+            let part = parts.add();
+            part.attempt();
+            part.failure();
+            kept.attempt();
+        }
+        let _last = parts.add();
+        assert_eq!(parts.totals(), Totals { attempts: 200, failures: 100 });
+        assert!(parts.0.lock().unwrap().0.len() <= 2);
+    }
+}

@@ -1,0 +1,98 @@
+//! The workers of the process, as they reach each other.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use crate::message::Message;
+
+/// Puts a message into a worker's mailbox; gives it back if that worker is gone.
+pub type Post = Box<dyn Fn(Message) -> Result<(), Message> + Send + Sync>;
+
+/// The mailboxes of all workers, and the start that their times count from.
+pub(crate) struct Peers {
+    start: Instant,
+    posts: OnceLock<Vec<Post>>,
+}
+
+impl Peers {
+    pub fn new(start: Instant) -> Self {
+        Self { start, posts: OnceLock::new() }
+    }
+
+    /// Takes the mailboxes of all workers, by number. The first call counts: every worker knows the same.
+    pub fn connect(&self, posts: impl FnOnce() -> Vec<Post>) {
+        self.posts.get_or_init(posts);
+    }
+
+    /// How many workers there are; 0 until they are known.
+    pub fn workers(&self) -> usize {
+        self.posts.get().map_or(0, Vec::len)
+    }
+
+    /// Tells a worker.
+    ///
+    /// # Errors
+    /// The message, when the worker is gone.
+    pub fn post(&self, worker: usize, message: Message) -> Result<(), Message> {
+        match self.posts.get().and_then(|posts| posts.get(worker)) {
+            Some(post) => post(message),
+            None => Err(message),
+        }
+    }
+
+    /// Microseconds from the start to `at`.
+    pub fn microseconds(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.start).as_micros()).unwrap_or(u64::MAX - 1)
+    }
+}
+
+impl fmt::Debug for Peers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Peers({})", self.workers())
+    }
+}
+
+/// Goes from worker to worker, round the ring of them, once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tour {
+    at: usize,
+    left: usize,
+    workers: usize,
+}
+
+impl Tour {
+    /// Every worker but this one, its neighbour first.
+    pub fn others(than: usize, workers: usize) -> Self {
+        Self { at: than, left: workers.saturating_sub(1), workers }
+    }
+
+    /// Every worker, this one first.
+    pub fn from(first: usize, workers: usize) -> Self {
+        Self { at: first + workers - 1, left: workers, workers }
+    }
+}
+
+impl Iterator for Tour {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        self.left = self.left.checked_sub(1)?;
+        self.at = (self.at + 1) % self.workers;
+        Some(self.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tour_visits_each_worker_once() {
+        assert_eq!(Tour::others(2, 4).collect::<Vec<_>>(), [3, 0, 1]);
+        assert_eq!(Tour::from(2, 4).collect::<Vec<_>>(), [2, 3, 0, 1]);
+        assert_eq!(Tour::others(0, 1).count(), 0);
+        assert_eq!(Tour::from(0, 1).collect::<Vec<_>>(), [0]);
+        assert_eq!(Tour::default().count(), 0);
+    }
+}

@@ -1,0 +1,298 @@
+//! A worker's connections to one upstream, and the requests that wait for one.
+//!
+//! Without a cap, or below it, all this is idle: a request takes an idle connection of its endpoint, or a
+//! [permit](crate::Permit) for a new one. Where there is no permit it joins the queue, and is granted, in the order of
+//! coming,
+//!
+//! - a connection of its endpoint's that comes free at this worker ([`Pool::put`]);
+//! - a permit that somebody gives back ([`Room`](crate::message::Room));
+//! - an idle connection of its endpoint's at another worker, which hands over the socket with its permit ([`Ask`]);
+//! - the place of an idle connection to another endpoint, if only the cap of the whole upstream is in the way: the
+//!   oldest is closed.
+//!
+//! A worker that was asked and has nothing remembers it ([`Waiting`](crate::waiting::Waiting)), and from then
+//! on looks who waits whenever a connection comes free. A worker with a queue of its own gives a connection away only
+//! where a request has waited [much longer](sharing::is_much_longer): sockets do not travel for nothing, and nobody starves.
+
+mod sharing;
+#[cfg(test)]
+mod tests;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Instant;
+
+use tollgate_net::{Address, Timers};
+use tollgate_observe::{Slot, WorkerStats};
+use tollgate_plan::{Pool as PoolSettings, Queue as QueueSettings, Upstream as Planned};
+
+use crate::message::Ask;
+use crate::queue::{Grant, Queue, Ticket, Turn};
+use crate::{ConnectError, EndpointState, Permit, Pool, UpstreamState};
+
+/// A worker's connections to one upstream, and the requests that wait for one.
+#[derive(Debug)]
+pub(crate) struct PoolSet {
+    /// Which worker this is.
+    pub worker: usize,
+    pub slot: Slot,
+    pub timers: Timers,
+    pub stats: Arc<WorkerStats>,
+    pub shared: Arc<UpstreamState>,
+    pub settings: RefCell<PoolSettings>,
+    queueing: RefCell<QueueSettings>,
+    /// By endpoint; each is removed when it is dropped.
+    pools: RefCell<BTreeMap<Address, Weak<Pool>>>,
+    /// Idle connections, all endpoints together. Upstreams past the counters' bound share this.
+    pub idle: Rc<Cell<usize>>,
+    queue: Queue,
+    /// Tickets so far.
+    tickets: Cell<u64>,
+    /// Endpoints for which others have asked in vain.
+    asked: RefCell<Vec<Arc<EndpointState>>>,
+    /// There are more connections than a new plan allows.
+    shrinking: Cell<bool>,
+    /// A connection that comes free is not simply kept: somebody waits, here or elsewhere, or there are too many. All
+    /// that a plain request looks at.
+    sought: Cell<bool>,
+    /// When the other workers' queues were looked at last, in microseconds from the start.
+    looked: Cell<u64>,
+}
+
+impl PoolSet {
+    pub fn new(
+        worker: usize,
+        planned: &Planned,
+        (slot, idle): (Slot, Rc<Cell<usize>>),
+        timers: Timers,
+        stats: Arc<WorkerStats>,
+        shared: Arc<UpstreamState>,
+    ) -> Rc<Self> {
+        shared.usage.limit(&planned.rules.caps);
+        Rc::new(Self {
+            worker,
+            slot,
+            timers,
+            stats,
+            shared,
+            settings: RefCell::new(planned.pool.clone()),
+            queueing: RefCell::new(planned.rules.queue.clone()),
+            pools: RefCell::default(),
+            idle,
+            queue: Queue::default(),
+            tickets: Cell::new(0),
+            asked: RefCell::default(),
+            shrinking: Cell::new(false),
+            sought: Cell::new(false),
+            looked: Cell::new(0),
+        })
+    }
+
+    /// The pool of an endpoint, made if nobody has it.
+    pub fn pool(self: &Rc<Self>, address: &Address) -> Rc<Pool> {
+        if let Some(pool) = self.find(address) {
+            pool.unretire();
+            return pool;
+        }
+        let pool = Pool::new(address.clone(), self.clone());
+        self.pools.borrow_mut().insert(address.clone(), Rc::downgrade(&pool));
+        pool
+    }
+
+    fn find(&self, address: &Address) -> Option<Rc<Pool>> {
+        self.pools.borrow().get(address).and_then(Weak::upgrade)
+    }
+
+    /// A pool is dropped.
+    pub fn forget(&self, address: &Address) {
+        let mut pools = self.pools.borrow_mut();
+        if pools.get(address).is_some_and(|pool| pool.strong_count() == 0) {
+            pools.remove(address);
+        }
+    }
+
+    /// Takes over a plan's settings.
+    pub fn change(&self, planned: &Planned) {
+        self.shared.usage.limit(&planned.rules.caps);
+        *self.queueing.borrow_mut() = planned.rules.queue.clone();
+        if *self.settings.borrow() != planned.pool {
+            *self.settings.borrow_mut() = planned.pool.clone();
+            self.each(|pool| pool.settings_changed());
+        }
+        // Lower caps: what is idle goes now, the rest as it comes free.
+        while self.shared.usage.is_over() && self.close_oldest().is_some() {}
+        self.each(
+            |pool| while self.shared.usage.is_over_at(pool.state()) && pool.close_oldest().is_some() {},
+        );
+        self.shrinking.set(true);
+        self.note();
+        // Higher ones.
+        self.serve(None);
+        self.make_way();
+    }
+
+    fn each(&self, act: impl Fn(&Rc<Pool>)) {
+        let pools: Vec<_> = self.pools.borrow().values().filter_map(Weak::upgrade).collect();
+        pools.iter().for_each(act);
+    }
+
+    /// Whether a connection that comes free is to be [offered](Self::offer) rather than kept.
+    #[inline]
+    pub fn is_sought(&self) -> bool {
+        self.sought.get()
+    }
+
+    fn note(&self) {
+        self.sought.set(!self.queue.is_empty() || !self.asked.borrow().is_empty() || self.shrinking.get());
+    }
+
+    /// A place for a new connection; `None`: there is none, or others wait for it.
+    pub fn permit(&self, pool: &Pool) -> Option<Permit> {
+        if !pool.queue.is_empty() {
+            return None;
+        }
+        self.place(pool.state())
+    }
+
+    /// A place for a connection to an endpoint, at the cost of an idle one if there is no other.
+    fn place(&self, endpoint: &Arc<EndpointState>) -> Option<Permit> {
+        Permit::take(&self.shared, endpoint).or_else(|| self.reclaim(endpoint))
+    }
+
+    /// The place of an idle connection, closed where that makes room for one to this endpoint.
+    fn reclaim(&self, endpoint: &Arc<EndpointState>) -> Option<Permit> {
+        if self.shared.usage.is_full_at(endpoint) {
+            self.find(&endpoint.address)?.close_oldest()
+        } else if self.is_in_the_way(endpoint) {
+            self.close_oldest()?.for_endpoint(endpoint)
+        } else {
+            None
+        }
+    }
+
+    /// Whether nobody waits for a connection to this upstream, at any worker.
+    pub fn is_calm(&self) -> bool {
+        self.shared.usage.queued.get() == 0
+    }
+
+    /// Joins the queue.
+    ///
+    /// # Errors
+    /// When it is full.
+    pub fn join(&self, pool: &Rc<Pool>, now: Instant) -> Result<Turn, ConnectError> {
+        self.stats.upstream_held_back(self.slot);
+        let (size, timeout) = {
+            let queueing = self.queueing.borrow();
+            (queueing.size, queueing.timeout)
+        };
+        if !self.shared.usage.queued.take(size) {
+            return Err(ConnectError::QueueFull);
+        }
+        self.stats.upstream_queued(self.slot);
+        let number = self.tickets.replace(self.tickets.get() + 1);
+        let ticket = Ticket::new(number, self.shared.usage.peers.microseconds(now), pool);
+        let alone = pool.queue.is_empty();
+        self.queue.join(&ticket);
+        pool.queue.join(&ticket);
+        self.publish(pool);
+        if alone {
+            // Once more, now that whoever gives a place back sees that somebody waits.
+            match Permit::take(&self.shared, pool.state()) {
+                Some(permit) => self.grant(&ticket, Grant::Permit(permit)),
+                None => self.ask(pool),
+            }
+        }
+        let deadline = self.timers.deadline();
+        deadline.set(now, Some(timeout));
+        Ok(Turn::new(ticket, deadline))
+    }
+
+    /// Leaves the queue, if it is still there.
+    pub fn leave(&self, ticket: &Ticket) {
+        if self.queue.leave(ticket) {
+            ticket.pool.queue.leave(ticket);
+            self.publish(&ticket.pool);
+            self.shared.usage.queued.give_back();
+            self.stats.upstream_dequeued(self.slot);
+        }
+    }
+
+    /// Tells the others since when requests wait here.
+    fn publish(&self, pool: &Pool) {
+        let peers = &self.shared.usage.peers;
+        pool.state().usage.waiting.publish(peers, self.worker, pool.queue.since());
+        self.shared.usage.waiting.publish(peers, self.worker, self.queue.since());
+        self.note();
+    }
+
+    fn grant(&self, ticket: &Rc<Ticket>, grant: Grant) {
+        self.leave(ticket);
+        ticket.grant(grant);
+    }
+
+    /// Asks the other workers for as many connections as requests wait for.
+    fn ask(&self, pool: &Pool) {
+        Ask::others(&self.shared, pool.state(), self.worker, pool.queue.len());
+    }
+
+    /// Grants places to those that wait, in order, for as long as there are any. Says whether one was granted.
+    fn serve(&self, endpoint: Option<&Arc<EndpointState>>) -> bool {
+        let mut served = false;
+        let mut next = self.queue.first();
+        // Endpoints that have no place.
+        let mut full: Vec<Rc<Pool>> = Vec::new();
+        while let Some(ticket) = next {
+            let pool = &ticket.pool;
+            next = self.queue.after(&ticket);
+            if endpoint.is_some_and(|endpoint| !Arc::ptr_eq(endpoint, pool.state()))
+                || full.iter().any(|full| Rc::ptr_eq(full, pool))
+            {
+                continue;
+            }
+            match Permit::take(&self.shared, pool.state()) {
+                Some(permit) => {
+                    self.grant(&ticket, Grant::Permit(permit));
+                    served = true;
+                }
+                None if self.shared.usage.is_full() || endpoint.is_some() => break,
+                None => full.push(pool.clone()),
+            }
+        }
+        served
+    }
+
+    /// Whether only the cap of the whole upstream keeps a connection to this endpoint from being opened: then it helps
+    /// to close one to another endpoint.
+    fn is_in_the_way(&self, endpoint: &EndpointState) -> bool {
+        let usage = &self.shared.usage;
+        usage.has_cap() && usage.is_full() && !usage.is_full_at(endpoint)
+    }
+
+    fn has_idle(&self) -> bool {
+        self.pools.borrow().values().filter_map(Weak::upgrade).any(|pool| pool.has_idle())
+    }
+
+    /// Closes the connection that has been idle the longest. Its place, if there was one.
+    fn close_oldest(&self) -> Option<Permit> {
+        let pools: Vec<_> = self.pools.borrow().values().filter_map(Weak::upgrade).collect();
+        let oldest = pools
+            .iter()
+            .filter_map(|pool| Some((pool.oldest_since()?, pool)))
+            .min_by_key(|(since, _)| *since);
+        oldest.and_then(|(_, pool)| pool.close_oldest())
+    }
+
+    fn is_over_anywhere(&self) -> bool {
+        let usage = &self.shared.usage;
+        let pools = self.pools.borrow();
+        usage.is_over() || pools.values().filter_map(Weak::upgrade).any(|pool| usage.is_over_at(pool.state()))
+    }
+}
+
+impl Drop for PoolSet {
+    fn drop(&mut self) {
+        self.asked.get_mut().iter().for_each(|endpoint| endpoint.usage.waiting.set_knows(self.worker, false));
+    }
+}

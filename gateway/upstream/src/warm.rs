@@ -1,0 +1,82 @@
+//! Connections that are opened before a request needs them (`pool.warm`).
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::{Rc, Weak};
+use std::task::Poll;
+use std::time::Duration;
+
+use tollgate_net::Deadline;
+
+use crate::connection::InUse;
+use crate::{Permit, Pool};
+
+/// Pause after the first failure in a row; each further one doubles it.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// How long an endpoint may take to accept.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Keeps as many connections idle in a pool as its settings ask for, for as long as there is the pool. They are opened
+/// one after the other: what they are for must not become a burst of connections itself.
+pub(crate) async fn keep(pool: Weak<Pool>) {
+    let Some(deadline) = pool.upgrade().map(|pool| pool.set().timers.deadline()) else { return };
+    let mut pause = PAUSE;
+    while let Some(cold) = until_cold(&pool).await {
+        match open(&cold, &deadline).await {
+            true => pause = PAUSE,
+            false => {
+                drop(cold);
+                deadline.set(tollgate_net::now(), Some(pause));
+                until_passed(&pool, &deadline).await;
+                pause = (2 * pause).min(PAUSE_MAX);
+            }
+        }
+    }
+}
+
+/// Waits until the pool has too few idle connections; `None`: it is gone.
+async fn until_cold(pool: &Weak<Pool>) -> Option<Rc<Pool>> {
+    poll_fn(|cx| {
+        let Some(pool) = pool.upgrade() else { return Poll::Ready(None) };
+        if pool.is_cold() {
+            return Poll::Ready(Some(pool));
+        }
+        let mut warmer = pool.warmer.borrow_mut();
+        if !warmer.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+            *warmer = Some(cx.waker().clone());
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Waits for the deadline, or the end of the pool.
+async fn until_passed(pool: &Weak<Pool>, deadline: &Deadline) {
+    poll_fn(|cx| match pool.strong_count() {
+        0 => Poll::Ready(()),
+        _ => deadline.poll_passed(cx),
+    })
+    .await;
+}
+
+/// Opens one connection, unless a cap or a request that waits for a place is in the way. Says whether it did.
+async fn open(pool: &Rc<Pool>, deadline: &Deadline) -> bool {
+    let set = pool.set();
+    if !set.is_calm() || !pool.state().is_available() {
+        return false;
+    }
+    let Some(permit) = Permit::take(&set.shared, pool.state()) else { return false };
+    deadline.set(tollgate_net::now(), Some(CONNECT));
+    let mut opening = pin!(pool.open(InUse::new(pool), permit));
+    let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
+        Poll::Ready(opened) => Poll::Ready(opened.ok()),
+        Poll::Pending => deadline.poll_passed(cx).map(|()| None),
+    });
+    let Some(mut connection) = opened.await else { return false };
+    // It has carried no request yet.
+    connection.requests = 0;
+    Pool::put(connection, tollgate_net::now());
+    true
+}

@@ -1,0 +1,128 @@
+//! What must be true in the end.
+
+use std::collections::BTreeMap;
+
+use tollgate_observe::Snapshot;
+
+use crate::books::{Asked, Got, Pages};
+use crate::gateway::Line;
+use crate::scenario::{Mood, Scenario};
+
+/// What is not as it must be.
+#[must_use]
+pub fn audit(scenario: &Scenario, pages: &Pages, lines: &[Line], counts: &Snapshot) -> Vec<String> {
+    let mut wrong = pages.violations.clone();
+    deliveries(pages, &mut wrong);
+    log(pages, lines, counts, &mut wrong);
+    counters(counts, &mut wrong);
+    promises(scenario, pages, &mut wrong);
+    wrong
+}
+
+/// Nothing that changes the world twice is delivered twice.
+fn deliveries(pages: &Pages, wrong: &mut Vec<String>) {
+    let mut times: BTreeMap<u64, usize> = BTreeMap::new();
+    for delivery in &pages.deliveries {
+        *times.entry(delivery.request).or_default() += 1;
+    }
+    for (request, times) in times {
+        let Some(asked) = pages.asked.get(&request) else { continue };
+        let idempotent = matches!(asked.method.as_str(), "GET" | "HEAD" | "PUT" | "DELETE");
+        if times > 1 && !idempotent {
+            wrong.push(format!("{} {request} was delivered {times} times", asked.method));
+        }
+    }
+}
+
+/// The log has one line for each request, and says of it what its client and the origins say.
+fn log(pages: &Pages, lines: &[Line], counts: &Snapshot, wrong: &mut Vec<String>) {
+    if lines.len() as u64 != counts.requests {
+        wrong.push(format!("{} lines for {} requests", lines.len(), counts.requests));
+    }
+    let mut by_request: BTreeMap<u64, &Line> = BTreeMap::new();
+    for line in lines {
+        let number = line.target.rsplit('/').next().and_then(|number| number.parse().ok());
+        let Some(number) = number.filter(|number| pages.asked.contains_key(number)) else { continue };
+        if by_request.insert(number, line).is_some() {
+            wrong.push(format!("two lines for request {number}"));
+        }
+    }
+    for (number, asked) in &pages.asked {
+        let line = by_request.get(number);
+        let delivered = pages.deliveries.iter().filter(|delivery| delivery.request == *number).count() as u64;
+        if let Got::Whole(answer) = &asked.got {
+            let turned_away = answer.reason.as_deref() == Some("connection_limit");
+            match line {
+                None if turned_away => {}
+                None => wrong.push(format!("no line for request {number}, which got {answer:?}")),
+                Some(line) => {
+                    let reason = answer.reason.as_deref().unwrap_or("-");
+                    let agrees = line.status == answer.status
+                        && line.bytes_out == answer.length
+                        // What went wrong after the answer was whole is no concern of the client's.
+                        && (answer.reason.is_none() || line.reason == reason);
+                    if !agrees {
+                        wrong.push(format!("request {number} got {answer:?}, its line says {line:?}"));
+                    }
+                }
+            }
+        }
+        let attempts = line.map_or(0, |line| line.attempts);
+        if delivered > attempts {
+            wrong.push(format!("request {number} was delivered {delivered} times in {attempts} attempts"));
+        }
+    }
+}
+
+/// Everything that was counted in is counted out.
+fn counters(counts: &Snapshot, wrong: &mut Vec<String>) {
+    if (counts.in_flight, counts.client_connections) != (0, 0) {
+        wrong.push(format!(
+            "in the end {} requests and {} connections are under way",
+            counts.in_flight, counts.client_connections
+        ));
+    }
+    for upstream in &counts.upstreams {
+        if (upstream.active(), upstream.idle) != (0, 0) {
+            wrong.push(format!(
+                "upstream {}: {} active and {} idle connections in the end",
+                upstream.name,
+                upstream.active(),
+                upstream.idle
+            ));
+        }
+    }
+    if counts.reasons.iter().sum::<u64>() != counts.requests {
+        wrong.push(format!("{:?} reasons of {} requests", counts.reasons, counts.requests));
+    }
+    if counts.log_dropped > 0 {
+        wrong.push(format!("{} lines of the log were dropped", counts.log_dropped));
+    }
+}
+
+/// What each client was promised.
+fn promises(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
+    for (number, asked) in &pages.asked {
+        if asked.got == Got::Waiting {
+            wrong.push(format!("request {number} has got nothing, and nobody said so: {asked:?}"));
+        }
+        let drained = scenario.drain.is_some_and(|drain| asked.until >= drain);
+        let promised = match scenario.mood {
+            Mood::Calm => true,
+            Mood::Closing => !asked.body && asked.method != "POST",
+            Mood::Rough => false,
+        };
+        if promised && !drained && !is_served(asked) {
+            wrong.push(format!("request {number} was not served: {asked:?}"));
+        }
+    }
+}
+
+fn is_served(asked: &Asked) -> bool {
+    match &asked.got {
+        Got::Whole(answer) => answer.delivery.is_some(),
+        Got::Tunnel { whole } => *whole,
+        Got::Told => true,
+        _ => false,
+    }
+}

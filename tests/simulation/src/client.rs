@@ -1,0 +1,322 @@
+//! Clients: they ask, check what they get, and some behave badly.
+
+use std::cell::Cell;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::time::Duration;
+
+use tollgate_net::simulated;
+
+use crate::books::{Answer, Books, Got};
+use crate::message::{Framing, Head, chunk};
+use crate::origin::ANSWERS;
+use crate::pattern;
+use crate::scenario::{Ask, Batch, Body, ClientPlan, GATEWAY, Leave};
+use crate::wire::{Broken, Pace, Reader, Wire};
+
+/// How long a client waits for `100 Continue` before it sends its body all the same (RFC 9110, 10.1.1).
+const CONTINUE: Duration = Duration::from_millis(300);
+
+/// Plays a client to its end.
+pub async fn play(plan: ClientPlan, books: Books) {
+    simulated::sleep(plan.start).await;
+    let mut port = 10_000;
+    let mut line: Option<Line> = None;
+    let last = plan.batches.len().saturating_sub(1);
+    for (index, batch) in plan.batches.iter().enumerate() {
+        simulated::sleep(batch.pause).await;
+        if batch.fresh || !line.as_ref().is_some_and(Line::is_open) {
+            port += 1;
+            let local = SocketAddr::new(IpAddr::V4(plan.address), port);
+            // The old one closes first, as a client with one connection does.
+            drop(line.take());
+            line = Line::open(local, &plan, &books).await;
+        }
+        let Some(line) = &mut line else {
+            batch.asks.iter().for_each(|ask| {
+                books.ask(ask.number, ask.method, ask.body != Body::None);
+                books.got(ask.number, Got::NoConnection);
+            });
+            continue;
+        };
+        line.batch(batch, plan.half_close && index == last).await;
+    }
+}
+
+/// A client's connection.
+struct Line {
+    wire: Wire,
+    reader: Reader,
+    books: Books,
+    open: bool,
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.wire.close(false);
+    }
+}
+
+/// What a writer is told, and tells.
+#[derive(Debug, Default)]
+struct Progress {
+    /// `100 Continue` has come, or an answer.
+    go_on: Cell<bool>,
+    /// All was written.
+    written: Cell<bool>,
+    /// The client has left.
+    left: Cell<bool>,
+}
+
+impl Line {
+    async fn open(local: SocketAddr, plan: &ClientPlan, books: &Books) -> Option<Self> {
+        let stream = simulated::connect_from(local, GATEWAY).await.ok()?;
+        let wire = Wire::new(stream);
+        let reader = Reader::new(wire.clone(), plan.pace);
+        Some(Self { wire, reader, books: books.clone(), open: true })
+    }
+
+    fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Sends a batch and takes its answers.
+    async fn batch(&mut self, batch: &Batch, says_last: bool) {
+        for ask in &batch.asks {
+            self.books.ask(ask.number, ask.method, ask.body != Body::None);
+        }
+        let progress = Rc::new(Progress::default());
+        tollgate_net::spawn(send(self.wire.clone(), batch.clone(), progress.clone(), says_last));
+        let mut told = false;
+        for ask in &batch.asks {
+            if !self.open {
+                let got = match (progress.left.get(), told) {
+                    (true, _) => Got::Left,
+                    (_, true) => Got::Told,
+                    _ => Got::Cut { status: None },
+                };
+                self.books.got(ask.number, got);
+                continue;
+            }
+            match self.answer(ask, &progress).await {
+                Ok((got, goes_on)) => {
+                    told = !goes_on;
+                    self.open = goes_on;
+                    self.books.got(ask.number, got);
+                }
+                Err((broken, status)) => {
+                    self.open = false;
+                    if let Broken::Malformed(what) = broken {
+                        self.books.violation(format!("request {}: {what}", ask.number));
+                    }
+                    let got = if progress.left.get() { Got::Left } else { Got::Cut { status } };
+                    self.books.got(ask.number, got);
+                }
+            }
+        }
+        self.open &= !progress.left.get() && !says_last;
+        if !self.open {
+            self.wire.close(false);
+        }
+    }
+
+    /// Takes one answer. Says whether the connection goes on.
+    async fn answer(&mut self, ask: &Ask, progress: &Progress) -> Result<(Got, bool), (Broken, Option<u16>)> {
+        let head = loop {
+            let head = self.reader.head().await.map_err(|broken| (broken, None))?;
+            progress.go_on.set(true);
+            match head.status() {
+                101 => return self.tunnel(ask, &head, progress).await,
+                100..200 => {}
+                _ => break head,
+            }
+        };
+        let status = head.status();
+        let failed = |broken| (broken, Some(status));
+        let malformed = |what: String| (Broken::Malformed(what), Some(status));
+        let framing = head.response_framing(ask.method).map_err(malformed)?;
+        let delivery = self.check_head(ask, &head).map_err(malformed)?;
+        let mut length = 0;
+        let read = self.reader.body(framing, |bytes| {
+            let good = delivery.is_none_or(|delivery| pattern::is(ANSWERS + delivery as u64, length, bytes));
+            length += bytes.len();
+            if good { Ok(()) } else { Err(format!("another's bytes in the answer of {delivery:?}")) }
+        });
+        read.await.map_err(failed)?;
+        self.check_whole(ask, status, framing, delivery, length).map_err(malformed)?;
+        let reason = head.get("tollgate-reason").map(str::to_owned);
+        if reason.as_deref() == Some("connection_limit") {
+            self.books.write().turned_away += 1;
+        }
+        let keeps =
+            if ask.old { head.lists("connection", "keep-alive") } else { !head.lists("connection", "close") };
+        let goes_on = keeps && framing != Framing::Close && !ask.close && !ask.old;
+        Ok((Got::Whole(Answer { status, reason, delivery, length }), goes_on))
+    }
+
+    /// Whether an answer is this request's. Gives the delivery that it answers.
+    fn check_head(&self, ask: &Ask, head: &Head) -> Result<Option<usize>, String> {
+        let Some(id) = head.get("x-id") else {
+            return match head.get("tollgate-reason") {
+                Some(_) => Ok(None),
+                None => Err(format!("an answer of nobody's: {head:?}")),
+            };
+        };
+        if id != ask.number.to_string() {
+            return Err(format!("another's answer: {head:?}"));
+        }
+        let delivery: Option<usize> = head.get("x-delivery").and_then(|number| number.parse().ok());
+        let delivery = delivery.ok_or_else(|| format!("an answer without a delivery: {head:?}"))?;
+        let pages = self.books.look();
+        let planned = pages.deliveries.get(delivery).filter(|known| known.request == ask.number);
+        let planned =
+            planned.and_then(|known| known.answer).ok_or_else(|| format!("nobody answered so: {head:?}"))?;
+        if planned.status != head.status() {
+            return Err(format!("another status than {}: {head:?}", planned.status));
+        }
+        Ok(Some(delivery))
+    }
+
+    /// Whether what ends like a whole answer is one.
+    fn check_whole(
+        &self,
+        ask: &Ask,
+        status: u16,
+        framing: Framing,
+        delivery: Option<usize>,
+        length: usize,
+    ) -> Result<(), String> {
+        let Some(delivery) = delivery else { return Ok(()) };
+        let pages = self.books.look();
+        let Some(planned) = pages.deliveries[delivery].answer else { return Ok(()) };
+        let cut = planned.to_the_end && !planned.finished;
+        if cut && !planned.detectable {
+            return Ok(());
+        }
+        if cut || length != planned.length {
+            return Err(format!(
+                "an answer that was cut looks whole: {status} {framing:?} to {} with {length} bytes of {planned:?}",
+                ask.method
+            ));
+        }
+        Ok(())
+    }
+
+    /// Sends through a tunnel what must come back.
+    async fn tunnel(
+        &mut self,
+        ask: &Ask,
+        head: &Head,
+        progress: &Progress,
+    ) -> Result<(Got, bool), (Broken, Option<u16>)> {
+        let failed = |broken| (broken, Some(101));
+        let Some(length) = ask.upgrade else {
+            return Err(failed(Broken::Malformed("a tunnel that nobody asked for".to_owned())));
+        };
+        if head.get("x-id") != Some(&ask.number.to_string()) {
+            return Err(failed(Broken::Malformed(format!("another's tunnel: {head:?}"))));
+        }
+        let (wire, number) = (self.wire.clone(), ask.number);
+        tollgate_net::spawn(async move {
+            for start in (0..length).step_by(5000) {
+                let piece = pattern::bytes(number, start, 5000.min(length - start));
+                if wire.write(&piece).await.is_err() {
+                    return;
+                }
+            }
+            wire.shutdown().await;
+        });
+        let mut came = 0;
+        let whole = loop {
+            match self.reader.some(usize::MAX).await {
+                Ok(bytes) if bytes.is_empty() => break came == length,
+                Ok(bytes) => {
+                    if !pattern::is(number, came, &bytes) {
+                        return Err(failed(Broken::Malformed("another's bytes in a tunnel".to_owned())));
+                    }
+                    came += bytes.len();
+                }
+                Err(_) => break false,
+            }
+        };
+        let got = if progress.left.get() { Got::Left } else { Got::Tunnel { whole } };
+        Ok((got, false))
+    }
+}
+
+/// Writes a batch.
+async fn send(wire: Wire, batch: Batch, progress: Rc<Progress>, says_last: bool) {
+    let mut budget = batch.leave.map(|(bytes, ..)| bytes);
+    for ask in &batch.asks {
+        let (head, body) = request(ask);
+        let sent = piecewise(&wire, &head, batch.pace, &mut budget).await;
+        if sent && ask.expect {
+            let mut waited = Duration::ZERO;
+            while !progress.go_on.get() && waited < CONTINUE {
+                simulated::sleep(Duration::from_millis(5)).await;
+                waited += Duration::from_millis(5);
+            }
+        }
+        if !sent || !piecewise(&wire, &body, batch.pace, &mut budget).await {
+            break;
+        }
+    }
+    if let Some((_, after, how)) = batch.leave {
+        simulated::sleep(after).await;
+        progress.left.set(true);
+        return wire.close(how == Leave::Reset);
+    }
+    progress.written.set(true);
+    if says_last && batch.asks.iter().all(|ask| ask.upgrade.is_none()) {
+        wire.shutdown().await;
+    }
+}
+
+/// Writes in pieces, and no more than the budget. Says whether all was written.
+async fn piecewise(wire: &Wire, bytes: &[u8], pace: Pace, budget: &mut Option<usize>) -> bool {
+    let most = budget.unwrap_or(usize::MAX).min(bytes.len());
+    for piece in bytes[..most].chunks(pace.piece) {
+        if wire.write(piece).await.is_err() {
+            return false;
+        }
+        if !pace.pause.is_zero() {
+            simulated::sleep(pace.pause).await;
+        }
+    }
+    if let Some(budget) = budget {
+        *budget -= most;
+    }
+    most == bytes.len()
+}
+
+/// A request's head and body.
+fn request(ask: &Ask) -> (Vec<u8>, Vec<u8>) {
+    let Ask { number, method, route, .. } = ask;
+    let version = if ask.old { "1.0" } else { "1.1" };
+    let mut head = format!("{method} /r{route}/{number} HTTP/{version}\r\nHost: test\r\nX-Id: {number}\r\n");
+    if ask.close {
+        head.push_str("Connection: close\r\n");
+    }
+    if ask.expect {
+        head.push_str("Expect: 100-continue\r\n");
+    }
+    if ask.upgrade.is_some() {
+        head.push_str("Connection: upgrade\r\nUpgrade: websocket\r\n");
+    }
+    let bytes = pattern::bytes(*number, 0, ask.body.length());
+    let mut body = Vec::new();
+    match ask.body {
+        Body::None => {}
+        Body::Length(length) => {
+            head.push_str(&format!("Content-Length: {length}\r\n"));
+            body = bytes;
+        }
+        Body::Chunked(size, _, trailers) => {
+            head.push_str("Transfer-Encoding: chunked\r\n");
+            bytes.chunks(size.max(1)).for_each(|data| chunk(&mut body, data));
+            body.extend_from_slice(if trailers { b"0\r\nX-Trailer: here\r\n\r\n" } else { b"0\r\n\r\n" });
+        }
+    }
+    head.push_str("\r\n");
+    (head.into_bytes(), body)
+}

@@ -1,0 +1,454 @@
+//! Origins: servers that behave, or do not.
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use fastrand::Rng;
+use tollgate_net::simulated::{self, Group};
+use tollgate_net::{Listener, Stream};
+
+use crate::books::{Books, Planned};
+use crate::message::{Framing, Head, chunk};
+use crate::pattern;
+use crate::scenario::{Act, Manners, OriginPlan, Where};
+use crate::wire::{Broken, Pace, Reader, Wire};
+
+/// Bodies of answers have numbers of their own, beyond those of requests.
+pub const ANSWERS: u64 = 1_000_000;
+
+/// An origin: it can die, and come back.
+#[derive(Debug)]
+pub struct Origin {
+    number: usize,
+    plan: OriginPlan,
+    books: Books,
+    rng: Rc<RefCell<Rng>>,
+    state: RefCell<(SocketAddr, Group)>,
+}
+
+impl Origin {
+    /// Starts an origin.
+    #[must_use]
+    pub fn start(number: usize, plan: &OriginPlan, books: &Books, seed: u64) -> Rc<Self> {
+        let rng = Rng::with_seed(seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let origin = Rc::new(Self {
+            number,
+            plan: plan.clone(),
+            books: books.clone(),
+            rng: Rc::new(RefCell::new(rng)),
+            state: RefCell::new((plan.address, simulated::new_group())),
+        });
+        origin.go();
+        origin
+    }
+
+    /// What it runs in.
+    #[must_use]
+    pub fn group(&self) -> Group {
+        self.state.borrow().1
+    }
+
+    /// Where it is now.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.state.borrow().0
+    }
+
+    fn go(&self) {
+        let (address, group) = *self.state.borrow();
+        if let Some(name) = &self.plan.name {
+            simulated::resolve(name, vec![address.ip()]);
+        }
+        let server = Server {
+            number: self.number,
+            manners: self.plan.manners.clone(),
+            books: self.books.clone(),
+            rng: self.rng.clone(),
+        };
+        simulated::spawn_in(group, listen(Rc::new(server), address));
+    }
+
+    /// Dies, and is there again after a while.
+    pub async fn crash(&self, time: Duration) {
+        simulated::kill(self.group());
+        simulated::sleep(time).await;
+        self.state.borrow_mut().1 = simulated::new_group();
+        self.go();
+    }
+
+    /// Dies, and begins anew at another address under its old name.
+    pub fn change_address(&self, ip: std::net::IpAddr) {
+        simulated::kill(self.group());
+        let port = self.address().port();
+        *self.state.borrow_mut() = (SocketAddr::new(ip, port), simulated::new_group());
+        self.go();
+    }
+}
+
+#[derive(Debug)]
+struct Server {
+    number: usize,
+    manners: Manners,
+    books: Books,
+    rng: Rc<RefCell<Rng>>,
+}
+
+async fn listen(server: Rc<Server>, address: SocketAddr) {
+    let bound = simulated::listen(address, server.manners.backlog);
+    let Ok(listener) = Listener::register(bound) else { return };
+    loop {
+        let accepted = poll_fn(|cx| listener.poll_accept(cx)).await;
+        let Ok(stream) = accepted.and_then(|(accepted, _)| accepted.attach()) else { return };
+        tollgate_net::spawn(serve(server.clone(), stream));
+    }
+}
+
+/// What comes first: the one or the other.
+async fn either<T>(one: impl Future<Output = T>, other: impl Future<Output = T>) -> T {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    poll_fn(|cx| match one.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(value),
+        Poll::Pending => other.as_mut().poll(cx),
+    })
+    .await
+}
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Then {
+    Next,
+    Close,
+    Reset,
+}
+
+async fn serve(server: Rc<Server>, stream: Stream) {
+    let wire = Wire::new(stream);
+    let mut reader = Reader::new(wire.clone(), Pace::default());
+    let mut first = true;
+    loop {
+        if !first && !server.idle(&wire, &mut reader).await {
+            return wire.close(false);
+        }
+        first = false;
+        match server.request(&wire, &mut reader).await {
+            Then::Next => {}
+            Then::Close => return wire.close(false),
+            Then::Reset => return wire.close(true),
+        }
+    }
+}
+
+/// What is said of a request before its answer is made.
+struct Case {
+    request: u64,
+    delivery: usize,
+    method: String,
+    framing: Framing,
+    /// The gateway's request says that the connection ends with it.
+    closes: bool,
+    http10: bool,
+    upgrade: bool,
+    expect: bool,
+}
+
+impl Server {
+    fn draw<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
+        draw(&mut self.rng.borrow_mut())
+    }
+
+    fn one_in(&self, of: u32) -> bool {
+        of > 0 && self.draw(|rng| rng.u32(0..of)) == 0
+    }
+
+    /// Waits for the next request; or does what an idle connection is not there for. Says whether it goes on.
+    async fn idle(&self, wire: &Wire, reader: &mut Reader) -> bool {
+        let after = Duration::from_micros(self.draw(|rng| rng.u64(0..3_000_000)));
+        if self.one_in(self.manners.closes_idle) {
+            let late = async {
+                simulated::sleep(after).await;
+                Err(Broken::Nothing)
+            };
+            return either(reader.wait(), late).await.is_ok();
+        }
+        if self.one_in(self.manners.unsolicited) {
+            let late = async {
+                simulated::sleep(after).await;
+                wire.say_unasked(b"HTTP/1.1 200 OK\r\nX-Id: unasked\r\nContent-Length: 0\r\n\r\n");
+                std::future::pending().await
+            };
+            return either(reader.wait(), late).await.is_ok();
+        }
+        true
+    }
+
+    async fn request(&self, wire: &Wire, reader: &mut Reader) -> Then {
+        let head = match reader.head().await {
+            Ok(head) => head,
+            Err(Broken::Malformed(what)) => {
+                self.books.violation(format!("origin {} got no HTTP: {what}", self.number));
+                return Then::Reset;
+            }
+            Err(_) => return Then::Close,
+        };
+        let case = match self.case(&head) {
+            Ok(case) => case,
+            Err(what) => {
+                self.books.violation(format!("origin {}: {what}", self.number));
+                return Then::Reset;
+            }
+        };
+        if case.upgrade {
+            return self.upgrade(wire, reader, &case).await;
+        }
+        self.act(wire, reader, &case).await
+    }
+
+    fn case(&self, head: &Head) -> Result<Case, String> {
+        let request = head.get("x-id").and_then(|id| id.parse().ok());
+        let request: u64 = request.ok_or_else(|| format!("a request without a number: {head:?}"))?;
+        if !head.word(1).ends_with(&format!("/{request}")) {
+            return Err(format!("request {request} has another's target: {head:?}"));
+        }
+        if !self.books.look().asked.contains_key(&request) {
+            return Err(format!("request {request}, which nobody asked"));
+        }
+        Ok(Case {
+            request,
+            delivery: self.books.deliver(request, self.number),
+            method: head.word(0).to_owned(),
+            framing: head.request_framing()?,
+            closes: head.lists("connection", "close"),
+            http10: head.word(2) == "HTTP/1.0",
+            upgrade: head.lists("connection", "upgrade"),
+            expect: head.lists("expect", "100-continue"),
+        })
+    }
+
+    /// Reads the request's body and compares it with what was sent.
+    async fn body(&self, reader: &mut Reader, case: &Case) -> Result<(), Then> {
+        let mut offset = 0;
+        let read = reader.body(case.framing, |bytes| {
+            let good = pattern::is(case.request, offset, bytes);
+            offset += bytes.len();
+            if good { Ok(()) } else { Err("another's bytes in a request's body".to_owned()) }
+        });
+        match read.await {
+            Ok(()) => {
+                self.books.write().deliveries[case.delivery].whole = true;
+                Ok(())
+            }
+            Err(Broken::Malformed(what)) => {
+                self.books.violation(format!("origin {}, request {}: {what}", self.number, case.request));
+                Err(Then::Reset)
+            }
+            Err(_) => Err(Then::Close),
+        }
+    }
+
+    async fn act(&self, wire: &Wire, reader: &mut Reader, case: &Case) -> Then {
+        let sum: u32 = self.manners.acts.iter().map(|(weight, _)| weight).sum();
+        let mut pick = self.draw(|rng| rng.u32(0..sum));
+        let act = self.manners.acts.iter().find(|(weight, _)| {
+            let found = pick < *weight;
+            pick = pick.saturating_sub(*weight);
+            found
+        });
+        let act = act.map_or(Act::Serve, |(_, act)| *act);
+        simulated::note(&format!("origin {} delivery {}: {act:?}", self.number, case.delivery));
+        let leave = |reset| if reset { Then::Reset } else { Then::Close };
+        match act {
+            Act::Leave(Where::Body, reset) => return leave(reset),
+            Act::Deaf => {
+                simulated::sleep(Duration::from_secs(600)).await;
+                return Then::Close;
+            }
+            Act::Early => {
+                let then = self.answer(wire, case, act).await;
+                let read = self.body(reader, case).await;
+                return read.err().unwrap_or(then);
+            }
+            _ => {}
+        }
+        if case.expect && wire.write(b"HTTP/1.1 100 Continue\r\n\r\n").await.is_err() {
+            return Then::Close;
+        }
+        if let Err(then) = self.body(reader, case).await {
+            return then;
+        }
+        match act {
+            Act::Leave(Where::Silence, reset) => leave(reset),
+            Act::Silent => {
+                // Until the gateway has had enough.
+                let _ = reader.wait().await;
+                Then::Close
+            }
+            Act::Late(time) => {
+                simulated::sleep(time).await;
+                self.answer(wire, case, act).await
+            }
+            Act::Garbage => {
+                let noise = self.draw(|rng| {
+                    let length = rng.usize(1..200);
+                    (0..length).map(|_| rng.u8(..)).collect::<Vec<_>>()
+                });
+                let _ = wire.write(&noise).await;
+                leave(self.draw(Rng::bool))
+            }
+            _ => {
+                simulated::sleep(self.within(self.manners.slowest)).await;
+                self.answer(wire, case, act).await
+            }
+        }
+    }
+
+    fn within(&self, most: Duration) -> Duration {
+        Duration::from_micros(self.draw(|rng| rng.u64(0..=most.as_micros() as u64)))
+    }
+
+    /// Makes an answer and says it.
+    async fn answer(&self, wire: &Wire, case: &Case, act: Act) -> Then {
+        let status = match act {
+            Act::Refuse => *self.draw(|rng| rng.choice([500u16, 502, 503].iter())).unwrap_or(&500),
+            _ if case.request.is_multiple_of(17) => 204,
+            _ => 200,
+        };
+        let bodiless = status == 204 || case.method == "HEAD";
+        let longest = self.manners.longest;
+        let length = if status == 204 { 0 } else { self.draw(|rng| rng.usize(0..=longest)) };
+        let lies = matches!(act, Act::TooShort | Act::TooLong);
+        let framing = match self.draw(|rng| rng.u32(0..4)) {
+            0 if !lies && !case.http10 => Framing::Chunked,
+            1 if !lies && !bodiless => Framing::Close,
+            _ => Framing::Length(length),
+        };
+        let number = ANSWERS + case.delivery as u64;
+        let mut head = format!(
+            "HTTP/1.1 {status} Whatever\r\nX-Id: {}\r\nX-Delivery: {}\r\n",
+            case.request, case.delivery
+        );
+        match framing {
+            _ if status == 204 => {}
+            Framing::Chunked => head.push_str("Transfer-Encoding: chunked\r\n"),
+            Framing::Length(length) => head.push_str(&format!("Content-Length: {length}\r\n")),
+            _ => {}
+        }
+        let close = framing == Framing::Close || case.closes || self.one_in(12);
+        if close {
+            head.push_str("Connection: close\r\n");
+        }
+        head.push_str("\r\n");
+        if !case.http10 && self.one_in(10) {
+            head.insert_str(0, "HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n");
+        }
+        let detectable = framing != Framing::Close || self.draw(Rng::bool);
+        if framing == Framing::Close && detectable {
+            wire.resets();
+        }
+        self.books.write().deliveries[case.delivery].answer = Some(Planned {
+            status,
+            length: if bodiless { 0 } else { length },
+            to_the_end: framing == Framing::Close,
+            finished: false,
+            detectable,
+        });
+        let mut said = head.into_bytes();
+        let head_length = said.len();
+        let mut body = Vec::new();
+        if !bodiless {
+            let sent = match act {
+                Act::TooShort => length / 2,
+                Act::TooLong => length + self.draw(|rng| rng.usize(1..100)),
+                _ => length,
+            };
+            let bytes = pattern::bytes(number, 0, sent);
+            match framing {
+                Framing::Chunked => {
+                    let size = self.draw(|rng| rng.usize(1..=length.max(1))).max(length / 10);
+                    bytes.chunks(size).for_each(|data| chunk(&mut body, data));
+                    body.extend_from_slice(b"0\r\n");
+                    if self.one_in(3) {
+                        body.extend_from_slice(b"X-Trailer: here\r\n");
+                    }
+                    body.extend_from_slice(b"\r\n");
+                }
+                _ => body = bytes,
+            }
+        }
+        said.extend_from_slice(&body);
+        let end = match act {
+            Act::Leave(Where::Head, _) => self.draw(|rng| rng.usize(0..head_length)),
+            // With at least one byte missing.
+            Act::Leave(..) => head_length + self.draw(|rng| rng.usize(0..body.len().max(1))),
+            _ => said.len(),
+        };
+        let missing = end < said.len();
+        if self.say(wire, &said[..end]).await.is_err() {
+            return Then::Close;
+        }
+        match act {
+            Act::Leave(_, true) => return Then::Reset,
+            Act::Leave(_, false) if missing => return Then::Close,
+            Act::TooShort if length / 2 < length => return Then::Close,
+            _ => {}
+        }
+        if let Some(answer) = &mut self.books.write().deliveries[case.delivery].answer {
+            answer.finished = true;
+        }
+        if close {
+            // Its last word arrives whatever the gateway may still be sending.
+            wire.shutdown().await;
+            let mut sink = [0; 1024];
+            while wire.read(&mut sink).await.is_ok_and(|count| count > 0) {}
+            return Then::Close;
+        }
+        Then::Next
+    }
+
+    /// Says something in one piece or several.
+    async fn say(&self, wire: &Wire, mut bytes: &[u8]) -> io::Result<()> {
+        let mut pieces = self.draw(|rng| if rng.bool() { 1 } else { rng.usize(1..5) });
+        while !bytes.is_empty() {
+            pieces -= 1;
+            let count = if pieces == 0 { bytes.len() } else { self.draw(|rng| rng.usize(1..=bytes.len())) };
+            wire.write(&bytes[..count]).await?;
+            bytes = &bytes[count..];
+            if !bytes.is_empty() && self.draw(Rng::bool) {
+                simulated::sleep(self.within(self.manners.slowest)).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Agrees to a tunnel and says back whatever comes.
+    async fn upgrade(&self, wire: &Wire, reader: &mut Reader, case: &Case) -> Then {
+        if let Err(then) = self.body(reader, case).await {
+            return then;
+        }
+        if self.one_in(4) {
+            return self.answer(wire, case, Act::Serve).await;
+        }
+        let head = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\nX-Id: {}\r\n\r\n",
+            case.request
+        );
+        if wire.write(head.as_bytes()).await.is_err() {
+            return Then::Close;
+        }
+        loop {
+            match reader.some(4096).await {
+                Ok(bytes) if bytes.is_empty() => {
+                    wire.shutdown().await;
+                    return Then::Close;
+                }
+                Ok(bytes) if wire.write(&bytes).await.is_ok() => {}
+                _ => return Then::Reset,
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What a seed becomes.
+
+mod asks;
+mod origins;
+mod plans;
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use fastrand::Rng;
+use tollgate_net::simulated::Conditions;
+
+pub use asks::{Ask, Batch, Body, ClientPlan, Leave};
+pub use origins::{Act, Manners, OriginPlan, Where};
+
+/// Where the gateway listens.
+pub const GATEWAY: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 80);
+
+/// How much goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mood {
+    /// Nothing: every request must be answered, whatever the gateway goes through.
+    Calm,
+    /// Origins close idle connections as they like, which no request without a body may suffer from.
+    Closing,
+    /// Everything.
+    Rough,
+}
+
+/// Everything that is played.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What it came from.
+    pub seed: u64,
+    /// How much goes wrong.
+    pub mood: Mood,
+    /// Workers of the gateway.
+    pub workers: usize,
+    /// The network.
+    pub conditions: Conditions,
+    /// The plans' texts; the first is there from the beginning.
+    pub plans: Vec<String>,
+    /// Origins.
+    pub origins: Vec<OriginPlan>,
+    /// Clients.
+    pub clients: Vec<ClientPlan>,
+    /// What happens when.
+    pub events: Vec<(Duration, Event)>,
+    /// When the drain begins; `None`: when the clients are done.
+    pub drain: Option<Duration>,
+}
+
+/// What happens beside the clients and what origins do of themselves.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The workers get another plan, by number.
+    Reload(usize),
+    /// A worker gets no turn for a while.
+    PauseWorker(usize, Duration),
+    /// An origin gets none.
+    PauseOrigin(usize, Duration),
+    /// Nothing gets through to or from an origin for a while.
+    Hold(usize, Duration),
+    /// An origin dies, and is there again after a while.
+    Crash(usize, Duration),
+    /// An origin dies; another has its name from now on, and its number.
+    Move(usize, IpAddr),
+}
+
+impl Scenario {
+    /// The scenario of a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        // Not the world's own numbers: what is played must not depend on how it is played.
+        let mut rng = Rng::with_seed(seed ^ 0x5ce7_a210);
+        let mood = match rng.u32(0..10) {
+            0..3 => Mood::Calm,
+            3..5 => Mood::Closing,
+            _ => Mood::Rough,
+        };
+        let workers = rng.usize(1..=3);
+        let conditions = conditions(&mut rng);
+        // A byte at a time takes its turns.
+        let longest = if conditions.capacity.0 < 1000 { 3000 } else { 200_000 };
+        let origins = origins::generate(&mut rng, mood, longest);
+        let plans = plans::generate(&mut rng, mood, &origins);
+        let clients = asks::generate(&mut rng, mood, longest);
+        let events = events(&mut rng, mood, workers, &origins, plans.len());
+        let drain = (rng.u32(0..4) == 0).then(|| Duration::from_millis(rng.u64(1..4000)));
+        Self { seed, mood, workers, conditions, plans, origins, clients, events, drain }
+    }
+}
+
+/// One of several.
+fn any<T: Copy, const N: usize>(rng: &mut Rng, of: [T; N]) -> T {
+    of[rng.usize(0..N)]
+}
+
+fn conditions(rng: &mut Rng) -> Conditions {
+    let slowest = any(rng, [50, 200, 2_000, 20_000]);
+    let least = any(rng, [1, 64, 2048, 65_536]);
+    let often = |rng: &mut Rng| any(rng, [0, 3, 10, 40]);
+    Conditions {
+        delay: (5, slowest),
+        capacity: (least, least * rng.usize(1..=8)),
+        pieces: often(rng),
+        short_writes: often(rng),
+        short_reads: often(rng),
+        shares: often(rng),
+        poll: (0, any(rng, [0, 3, 50])),
+    }
+}
+
+fn events(
+    rng: &mut Rng,
+    mood: Mood,
+    workers: usize,
+    origins: &[OriginPlan],
+    plans: usize,
+) -> Vec<(Duration, Event)> {
+    let at = |rng: &mut Rng| Duration::from_millis(rng.u64(0..3000));
+    let mut events: Vec<_> = (1..plans).map(|plan| (at(rng), Event::Reload(plan))).collect();
+    for _ in 0..rng.usize(0..4) {
+        let pause = Duration::from_millis(rng.u64(1..200));
+        events.push((at(rng), Event::PauseWorker(rng.usize(0..workers), pause)));
+    }
+    if mood == Mood::Rough {
+        for _ in 0..rng.usize(0..6) {
+            let origin = rng.usize(0..origins.len());
+            let time = Duration::from_millis(any(rng, [10, 100, 1000, 10_000]) * rng.u64(1..5));
+            let event = match rng.u32(0..5) {
+                0 => Event::PauseOrigin(origin, time),
+                1 => Event::Hold(origin, time),
+                2 if origins[origin].name.is_some() => {
+                    Event::Move(origin, IpAddr::from([10, 1, 200 + events.len() as u8, origin as u8]))
+                }
+                _ => Event::Crash(origin, time),
+            };
+            events.push((at(rng), event));
+        }
+    }
+    events.sort_by_key(|(at, _)| *at);
+    events
+}

@@ -1,0 +1,79 @@
+//! Single cases, written out: what a seed has found once is held by one of these, since a seed means something else
+//! when scenarios change.
+
+use std::future::{Future, poll_fn};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::time::Duration;
+
+use tollgate_net::simulated::{self, Conditions, Limits};
+use tollgate_net::{Bound, Listener};
+use tollgate_proxy::Control;
+
+use crate::gateway::{Gateway, Line, Office, plan};
+use crate::scenario::GATEWAY;
+use crate::wire::{Pace, Reader, Wire};
+
+/// Where the one origin of a script is.
+pub const ORIGIN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 1, 0, 1)), 8000);
+
+/// Plays parties against a gateway of one worker, drains it, and demands that nothing is left. Gives the log's lines.
+///
+/// # Panics
+/// When anything is not as it must be, or a party panics.
+pub fn play<F>(
+    seed: u64,
+    conditions: Conditions,
+    text: &str,
+    parties: impl FnOnce(Origin) -> F + 'static,
+) -> Vec<Line>
+where
+    F: Future<Output = ()> + 'static,
+{
+    let office = Rc::new(Office::open(1).expect("a log"));
+    let (kept, text) = (office.clone(), text.to_owned());
+    let limits = Limits { time: Duration::from_secs(3600), turns: 1_000_000, text: false };
+    let ended = simulated::run(seed, limits, async move {
+        conditions.set();
+        let gateway = Gateway::start(1, plan(&text), &office);
+        drop(office);
+        parties(Origin(Listener::register(listen()).expect("registered"))).await;
+        gateway.tell(|| Control::Drain(Some(Duration::from_secs(60))));
+        gateway.ended().await
+    });
+    assert_eq!(ended.panics, [""; 0]);
+    assert_eq!(ended.output.expect("it ends"), [""; 0]);
+    let (lines, counts, left) = Rc::into_inner(kept).expect("the world is gone").close().expect("the log");
+    assert_eq!((counts.in_flight, counts.client_connections, left), (0, 0, Vec::new()));
+    lines
+}
+
+fn listen() -> Bound {
+    simulated::listen(ORIGIN, 128)
+}
+
+/// The origin of a script: it accepts by hand.
+#[derive(Debug)]
+pub struct Origin(Listener);
+
+impl Origin {
+    /// The next connection.
+    ///
+    /// # Panics
+    /// When the world has none.
+    pub async fn accept(&self) -> (Wire, Reader) {
+        let (accepted, _) = poll_fn(|cx| self.0.poll_accept(cx)).await.expect("accepted");
+        let wire = Wire::new(accepted.attach().expect("registered"));
+        (wire.clone(), Reader::new(wire, Pace::default()))
+    }
+}
+
+/// A client's connection.
+///
+/// # Panics
+/// When the gateway refuses it.
+pub async fn client() -> (Wire, Reader) {
+    let local = SocketAddr::new(IpAddr::from([10, 2, 0, 1]), 10_000);
+    let wire = Wire::new(simulated::connect_from(local, GATEWAY).await.expect("it listens"));
+    (wire.clone(), Reader::new(wire, Pace::default()))
+}

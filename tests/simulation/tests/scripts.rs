@@ -1,0 +1,69 @@
+//! What seeds have found, one case each.
+
+use tollgate_net::simulated::{Conditions, sleep};
+use tollgate_simulation::message::Framing;
+use tollgate_simulation::script::{ORIGIN, client, play};
+use tollgate_simulation::wire::Broken;
+
+fn plan(route: &str) -> String {
+    format!("listen: 10.0.0.1:80\nadmin: off\nroutes: [{{match: /*, to: \"{ORIGIN}\"{route}}}]\n")
+}
+
+/// A buffer so small that a head does not go out at once.
+fn narrow() -> Conditions {
+    Conditions { capacity: (64, 64), pieces: 0, ..Conditions::default() }
+}
+
+/// The head of a request with a collected, empty body got into what is sent again: the second attempt began with the
+/// end of the first one's head.
+#[test]
+fn what_is_sent_again_begins_with_its_head() {
+    let lines = play(1, narrow(), &plan(", buffer: {request: on}"), |origin| async move {
+        let (wire, mut answers) = client().await;
+        wire.write(b"GET /1 HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
+        let (there, mut requests) = origin.accept().await;
+        requests.head().await.expect("a request");
+        there.write(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("sent");
+        assert_eq!(answers.head().await.expect("an answer").status(), 204);
+        wire.write(b"PUT /2 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+            .await
+            .expect("sent");
+        // A part of it, and then nothing more.
+        requests.wait().await.expect("some bytes");
+        there.close(true);
+        let (there, mut requests) = origin.accept().await;
+        let head = requests.head().await.expect("a request");
+        assert_eq!(head.start, "PUT /2 HTTP/1.1");
+        there.write(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("sent");
+        assert_eq!(answers.head().await.expect("an answer").status(), 204);
+    });
+    assert_eq!(lines.iter().map(|line| line.attempts).collect::<Vec<_>>(), [1, 2]);
+}
+
+/// A reset that the kernel told while the request was written was taken for the orderly end of a response that ends
+/// with its connection.
+#[test]
+fn a_reset_is_no_end_of_a_body() {
+    for seed in 0..20 {
+        let lines = play(seed, narrow(), &plan(""), |origin| async move {
+            let (wire, mut answers) = client().await;
+            wire.write(b"POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n").await.expect("sent");
+            let (there, mut requests) = origin.accept().await;
+            requests.head().await.expect("a request");
+            there.write(b"HTTP/1.1 200 OK\r\n\r\npart").await.expect("sent");
+            let head = answers.head().await.expect("a head");
+            assert_eq!(head.response_framing("POST"), Ok(Framing::Chunked));
+            there.write(b"of what").await.expect("sent");
+            there.close(true);
+            tollgate_net::spawn(async move {
+                // Until somebody has enough of it.
+                while wire.write(&[b'z'; 64]).await.is_ok() {
+                    sleep(std::time::Duration::from_micros(10)).await;
+                }
+            });
+            let body = answers.body(Framing::Chunked, |_| Ok(())).await;
+            assert!(matches!(body, Err(Broken::Short | Broken::Reset)), "{body:?}");
+        });
+        assert_eq!(lines[0].reason, "http_response_incomplete");
+    }
+}

@@ -1,0 +1,174 @@
+//! A name server that says what a test wants, over UDP; what it says can change at any time.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// An error instead of an answer (RFC 1035, 4.1.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum DnsError {
+    /// The server failed (SERVFAIL).
+    ServerFailure = 2,
+    /// There is no such name (NXDOMAIN).
+    NoSuchName = 3,
+}
+
+/// What is said of a name.
+#[derive(Clone, Debug)]
+pub enum DnsSays {
+    /// A records.
+    Addresses {
+        /// Time to live in seconds.
+        ttl: u32,
+        /// The addresses.
+        addresses: Vec<Ipv4Addr>,
+    },
+    /// SRV records, each with a target that is an address under `.ip.test`, such as `127-0-0-1.ip.test`.
+    Services {
+        /// Time to live in seconds.
+        ttl: u32,
+        /// Priority, weight, and where.
+        services: Vec<(u16, u16, SocketAddr)>,
+    },
+    /// An error.
+    Error(DnsError),
+    /// Nothing at all: the server might as well be dead.
+    Silence,
+}
+
+/// A name server of a test's own.
+#[derive(Debug)]
+pub struct Dns {
+    address: SocketAddr,
+    zone: Arc<Mutex<HashMap<String, DnsSays>>>,
+    asked: Arc<AtomicUsize>,
+}
+
+const A: u16 = 1;
+const SRV: u16 = 33;
+
+impl Dns {
+    /// A server that knows no name.
+    ///
+    /// # Panics
+    /// When no socket can be bound.
+    #[must_use]
+    pub fn start() -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        let address = socket.local_addr().expect("bound");
+        let zone: Arc<Mutex<HashMap<String, DnsSays>>> = Arc::default();
+        let asked = Arc::new(AtomicUsize::new(0));
+        let (known, count) = (Arc::clone(&zone), Arc::clone(&asked));
+        thread::spawn(move || {
+            let mut buffer = [0; 1024];
+            while let Ok((length, peer)) = socket.recv_from(&mut buffer) {
+                let Some((name, kind, end)) = question(&buffer[..length]) else { continue };
+                count.fetch_add(1, Ordering::SeqCst);
+                let says = known.lock().expect("zone").get(&name).cloned().or_else(|| address_name(&name));
+                let says = says.unwrap_or(DnsSays::Error(DnsError::NoSuchName));
+                if let Some(answer) = answer(&buffer[..end], kind, &says) {
+                    let _ = socket.send_to(&answer, peer);
+                }
+            }
+        });
+        Self { address, zone, asked }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What it says of a name (lower case, without a final dot) from now on.
+    ///
+    /// # Panics
+    /// When its thread died.
+    pub fn say(&self, name: &str, says: DnsSays) {
+        self.zone.lock().expect("zone").insert(name.to_owned(), says);
+    }
+
+    /// The addresses of a name from now on.
+    pub fn say_addresses(&self, name: &str, ttl: u32, addresses: &[Ipv4Addr]) {
+        self.say(name, DnsSays::Addresses { ttl, addresses: addresses.to_vec() });
+    }
+
+    /// How many questions it got.
+    #[must_use]
+    pub fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+/// The name and type that are asked for, and where the question ends.
+fn question(message: &[u8]) -> Option<(String, u16, usize)> {
+    let mut labels = Vec::new();
+    let mut at = 12;
+    loop {
+        let length = usize::from(*message.get(at)?);
+        at += 1;
+        if length == 0 {
+            break;
+        }
+        labels.push(String::from_utf8_lossy(message.get(at..at + length)?).to_lowercase());
+        at += length;
+    }
+    let kind = u16::from_be_bytes([*message.get(at)?, *message.get(at + 1)?]);
+    Some((labels.join("."), kind, at + 4))
+}
+
+/// The address that a name of the form `127-0-0-1.ip.test` means.
+fn address_name(name: &str) -> Option<DnsSays> {
+    let address = name.strip_suffix(".ip.test")?.replace('-', ".").parse().ok()?;
+    Some(DnsSays::Addresses { ttl: 60, addresses: vec![address] })
+}
+
+fn answer(question: &[u8], kind: u16, says: &DnsSays) -> Option<Vec<u8>> {
+    let mut records: Vec<(u16, u32, Vec<u8>)> = Vec::new();
+    let mut code = 0;
+    match says {
+        DnsSays::Silence => return None,
+        DnsSays::Error(error) => code = *error as u8,
+        DnsSays::Addresses { ttl, addresses } if kind == A => {
+            records.extend(addresses.iter().map(|address| (A, *ttl, address.octets().to_vec())));
+        }
+        DnsSays::Services { ttl, services } if kind == SRV => {
+            records.extend(services.iter().map(|service| (SRV, *ttl, service_data(*service))));
+        }
+        // The name is there, records of this type are not.
+        DnsSays::Addresses { .. } | DnsSays::Services { .. } => {}
+    }
+    let mut message = question.to_vec();
+    // A response, recursion available; the question's own id and wish for recursion stay.
+    message[2] = 0x80 | (question[2] & 0x01);
+    message[3] = 0x80 | code;
+    let count = u16::try_from(records.len()).ok()?.to_be_bytes();
+    message[4..12].copy_from_slice(&[0, 1, count[0], count[1], 0, 0, 0, 0]);
+    for (kind, ttl, data) in records {
+        // The name is the question's: a pointer to byte 12.
+        message.extend([0xc0, 12]);
+        message.extend(kind.to_be_bytes());
+        message.extend(1_u16.to_be_bytes());
+        message.extend(ttl.to_be_bytes());
+        message.extend(u16::try_from(data.len()).ok()?.to_be_bytes());
+        message.extend(data);
+    }
+    Some(message)
+}
+
+fn service_data((priority, weight, target): (u16, u16, SocketAddr)) -> Vec<u8> {
+    let mut data = Vec::new();
+    for number in [priority, weight, target.port()] {
+        data.extend(number.to_be_bytes());
+    }
+    let host = target.ip().to_string().replace('.', "-");
+    for label in [host.as_str(), "ip", "test"] {
+        data.push(u8::try_from(label.len()).expect("a short label"));
+        data.extend(label.as_bytes());
+    }
+    data.push(0);
+    data
+}

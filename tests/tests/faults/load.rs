@@ -1,0 +1,93 @@
+//! Clients that ask again and again, and what became of their requests.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tollgate_tests::{Client, ReadError, Response};
+
+/// What became of the requests of some clients.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// How long each answer took.
+    pub times: Vec<Duration>,
+    /// What was not a 200, in words.
+    pub failures: Vec<String>,
+}
+
+impl Answers {
+    /// Requests in all.
+    pub fn count(&self) -> usize {
+        self.times.len() + self.failures.len()
+    }
+
+    /// The time within which this share of the answers came.
+    pub fn percentile(&self, share: f64) -> Duration {
+        let mut sorted = self.times.clone();
+        sorted.sort_unstable();
+        let at = ((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1));
+        sorted.get(at).copied().unwrap_or_default()
+    }
+}
+
+/// Clients, each on a connection of its own, that send `GET /` one after the other.
+pub struct Load {
+    stop: Arc<AtomicBool>,
+    clients: Vec<JoinHandle<Answers>>,
+}
+
+impl Load {
+    /// Starts so many clients, each with a pause after every answer.
+    pub fn start(address: SocketAddr, clients: usize, pause: Duration) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let client = |_| {
+            let stop = stop.clone();
+            std::thread::spawn(move || ask(address, pause, &stop))
+        };
+        let clients = (0..clients).map(client).collect();
+        Self { stop, clients }
+    }
+
+    /// Ends it, and says what became of all requests.
+    pub fn end(self) -> Answers {
+        self.stop.store(true, Ordering::SeqCst);
+        let mut all = Answers::default();
+        for client in self.clients {
+            let answers = client.join().expect("a client does not panic");
+            all.times.extend(answers.times);
+            all.failures.extend(answers.failures);
+        }
+        all
+    }
+}
+
+fn ask(address: SocketAddr, pause: Duration, stop: &AtomicBool) -> Answers {
+    let mut answers = Answers::default();
+    let mut client = Client::connect(address, Arc::default());
+    while !stop.load(Ordering::SeqCst) {
+        let begun = Instant::now();
+        client.send("GET / HTTP/1.1\r\nHost: shop\r\n\r\n");
+        let answer: Result<Response, ReadError> = client.try_response("GET");
+        match answer {
+            Ok(response) if response.status == 200 => {
+                answers.times.push(begun.elapsed());
+                if response.headers.get("connection").is_some_and(|value| value.contains("close")) {
+                    client = Client::connect(address, Arc::default());
+                }
+            }
+            Ok(response) => {
+                let reason = response.headers.get("tollgate-reason").unwrap_or("-").to_owned();
+                answers.failures.push(format!("{} {reason}", response.status));
+                client = Client::connect(address, Arc::default());
+            }
+            Err(error) => {
+                answers.failures.push(format!("{error:?}"));
+                client = Client::connect(address, Arc::default());
+            }
+        }
+        std::thread::sleep(pause);
+    }
+    answers
+}

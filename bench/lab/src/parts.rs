@@ -10,7 +10,7 @@ use tollgate_lab_trial::generator::{MEASURED, MEASURING};
 pub fn load(file: &Path) -> Result<(), String> {
     let plan: Plan = read(file)?;
     let mut lost = None;
-    let result = run_with(&plan, |phase| {
+    let done = run_with(&plan, |phase| {
         let word = match phase {
             Phase::Begun => return,
             Phase::Measuring => MEASURING,
@@ -23,7 +23,7 @@ pub fn load(file: &Path) -> Result<(), String> {
     if let Some(error) = lost {
         return Err(format!("standard output: {error}"));
     }
-    let text = serde_json::to_string(&result).map_err(|error| error.to_string())?;
+    let text = serde_json::to_string(&done).map_err(|error| error.to_string())?;
     crate::print(&format!("{text}\n"))
 }
 

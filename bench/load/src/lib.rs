@@ -8,7 +8,7 @@
 //! - `pace` holds the intended send times of an open loop and computes latencies from them;
 //! - `worker` is a thread's loop, `slot` one of its connections, `exchange` one request on it;
 //! - `response`, with `head` and `chunked`, reads responses; `expect` verifies each one;
-//! - `tally` counts, `run` starts the threads and adds up.
+//! - `tally` counts, `used` reads a thread's CPU time, `run` starts the threads and adds up.
 //!
 //! In an open loop the requests of a thread go, at their times, to whichever of its connections has been idle longest.
 //! When none is idle they wait, and leave as soon as one is: the response time counts from the intended time, so that
@@ -30,6 +30,7 @@ mod slot;
 mod socket;
 mod spin;
 mod tally;
+mod used;
 mod worker;
 
 pub use expect::digest;
@@ -37,4 +38,4 @@ pub use failure::Failure;
 pub use files::most_connections;
 pub use head::Malformed;
 pub use plan::{Body, Expect, Length, Plan, Request};
-pub use run::{Phase, distribution, run, run_with};
+pub use run::{Done, Phase, distribution, run, run_with};

@@ -6,15 +6,17 @@ use crate::files::make_room;
 use crate::plan::{Length, Plan};
 use crate::request::prepare;
 use crate::tally::{Slice, Tally};
+use crate::used::{ThreadUsed, together};
 use crate::worker::{Moments, Worker};
 use rustix::thread::{CpuSet, sched_setaffinity};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
-use tollgate_lab_record::{Distribution, Failures, LoadModel, LoadResult, Window};
+use tollgate_lab_record::{Distribution, Failures, LoadModel, LoadResult, Tree, Window};
 use tollgate_lab_stats::histogram::Histogram;
 
 /// Between the last thread's being ready and the first request.
@@ -31,12 +33,22 @@ pub enum Phase {
     Measured,
 }
 
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Done {
+    /// What the generator saw.
+    pub load: LoadResult,
+    /// What its threads used from the measurement's first moment on, by their own clocks; nothing is said of memory.
+    pub used: Tree,
+}
+
 /// Runs a plan. Returns when the last response is in or given up.
 ///
 /// # Errors
 /// See [`Failure`]. Requests that fail are no error but counts in the result.
 pub fn run(plan: &Plan) -> Result<LoadResult, Failure> {
-    run_with(plan, |_| {})
+    run_with(plan, |_| {}).map(|done| done.load)
 }
 
 /// Runs a plan and calls `watch` at each [`Phase`], within a millisecond or so, from the calling thread. A closed loop
@@ -44,7 +56,7 @@ pub fn run(plan: &Plan) -> Result<LoadResult, Failure> {
 ///
 /// # Errors
 /// See [`Failure`].
-pub fn run_with(plan: &Plan, mut watch: impl FnMut(Phase)) -> Result<LoadResult, Failure> {
+pub fn run_with(plan: &Plan, mut watch: impl FnMut(Phase)) -> Result<Done, Failure> {
     plan.check()?;
     make_room(plan.connections)?;
     let requests = prepare(plan);
@@ -59,6 +71,7 @@ pub fn run_with(plan: &Plan, mut watch: impl FnMut(Phase)) -> Result<LoadResult,
                 let slices = slices.clone();
                 let (requests, ready, go, epoch, opened) = (&requests, &ready, &go, &epoch, &opened);
                 let name = format!("load-{thread}");
+                let called = name.clone();
                 let body = move || {
                     let worker = prepared(plan, requests, thread, opened);
                     ready.wait();
@@ -68,7 +81,8 @@ pub fn run_with(plan: &Plan, mut watch: impl FnMut(Phase)) -> Result<LoadResult,
                     let moments = Moments::of(plan, epoch);
                     let tally = Tally::new(plan.model != LoadModel::Closed, moments.start, slices);
                     sleep_until(epoch);
-                    worker.run(moments, tally).map(|tally| Some((tally, worker.opened)))
+                    let (tally, used) = worker.run(moments, tally)?;
+                    Ok(Some((tally, worker.opened, (called, used))))
                 };
                 thread::Builder::new().name(name).spawn_scoped(scope, body)
             })
@@ -99,11 +113,13 @@ pub fn run_with(plan: &Plan, mut watch: impl FnMut(Phase)) -> Result<LoadResult,
             follow(moments, plan, &received, &mut windows, &mut watch);
         }
         let mut total = Total::default();
+        let mut threads_used: Vec<(String, ThreadUsed)> = Vec::new();
         for thread in threads.into_iter().flatten() {
             match thread.join() {
                 Ok(seen) => {
-                    if let Some((tally, opened)) = seen? {
+                    if let Some((tally, opened, used)) = seen? {
                         total.add(tally, opened);
+                        threads_used.push(used);
                     }
                 }
                 Err(panic) => std::panic::resume_unwind(panic),
@@ -111,7 +127,10 @@ pub fn run_with(plan: &Plan, mut watch: impl FnMut(Phase)) -> Result<LoadResult,
         }
         match failure {
             Some(failure) => Err(failure),
-            None => Ok(total.result(plan, windows, begin.unwrap_or(0))),
+            None => Ok(Done {
+                load: total.result(plan, windows, begin.unwrap_or(0)),
+                used: together(&threads_used),
+            }),
         }
     })
 }

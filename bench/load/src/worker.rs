@@ -11,6 +11,7 @@ use crate::request::Prepared;
 use crate::slot::{Slot, State};
 use crate::spin::Spin;
 use crate::tally::Tally;
+use crate::used::{Reading, ThreadUsed};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -204,8 +205,8 @@ impl<'a> Worker<'a> {
         Ok(self.slots.iter().filter(|slot| slot.socket.is_some()).count())
     }
 
-    /// Runs the load from its first moment to its last.
-    pub(crate) fn run(&mut self, moments: Moments, tally: Tally) -> Result<Tally, Failure> {
+    /// Runs the load from its first moment to its last; with what the thread used from the measurement's first moment on.
+    pub(crate) fn run(&mut self, moments: Moments, tally: Tally) -> Result<(Tally, ThreadUsed), Failure> {
         let mut run = Run {
             moments,
             open_loop: self.plan.model != LoadModel::Closed,
@@ -222,7 +223,13 @@ impl<'a> Worker<'a> {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         let mut spin = Spin::new();
         let mut time = now();
+        let mut used = Reading::take()?;
+        let mut measuring = false;
         loop {
+            if !measuring && time >= moments.start {
+                used = Reading::take()?;
+                measuring = true;
+            }
             if time >= next_tick {
                 self.time_out(&mut run, time);
                 next_tick = time + tick;
@@ -253,7 +260,7 @@ impl<'a> Worker<'a> {
             }
             time = now();
         }
-        Ok(run.tally.finish())
+        Ok((run.tally.finish(), used.until_now()?))
     }
 
     /// Begins what is due on connections that are free. Gives when the next is due, if it could begin then.

@@ -143,13 +143,14 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         let snapshots =
             || -> Vec<Snapshot> { origin.borrow().ids().into_iter().map(Snapshot::take).collect() };
         let before = snapshots();
-        let (load, ended) = match Run::builtin(self.ground, &plan).and_then(|run| run.finish(|| ())) {
-            Ok(result) => result,
+        let done = match Run::builtin(self.ground, &plan).and_then(|run| run.finish(|| ())) {
+            Ok(done) => done,
             Err(failure) => {
                 self.progress.say(&format!("the direct ceiling could not be measured: {failure}"));
                 return Ok(());
             }
         };
+        let load = done.load;
         let requests = (load.ok + load.failures.total()).max(1) as f64;
         let used: u64 =
             snapshots().iter().zip(&before).map(|(after, before)| after.since(before).total_ns).sum();
@@ -157,7 +158,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             cell: planned.cell.id.clone(),
             round,
             rps: load.rps(),
-            generator_us: (ended.user_us + ended.system_us) as f64 / requests,
+            generator_us: done.used.cpu_us() / requests,
             origin_us: used as f64 / 1e3 / requests,
             best: None,
         }))

@@ -5,9 +5,9 @@ use crate::ground::{Ground, tail};
 use std::fs;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-use tollgate_lab_load::{Expect, Length as PlanLength, Plan, Request as PlanRequest};
+use tollgate_lab_load::{Done, Expect, Length as PlanLength, Plan, Request as PlanRequest};
 use tollgate_lab_meter::child::{Ended, Group, Launch};
-use tollgate_lab_record::{LoadModel, LoadResult, Verification};
+use tollgate_lab_record::{LoadModel, Tree, Verification};
 use tollgate_lab_study::Settings;
 use tollgate_lab_tools::{Found, Header, HttpVersion, Length, Output, Request, Tool};
 
@@ -136,11 +136,6 @@ impl Run {
         Ok(Self { group, limit, how: How::Builtin, folder })
     }
 
-    /// The process id.
-    pub fn id(&self) -> u32 {
-        self.group.id()
-    }
-
     /// Waits until the built-in generator says that it has come to a phase; at once for other tools, which do not tell.
     /// It will not be before `soonest` seconds from now, and until then it is hardly looked: looking costs the generator's
     /// core, 2 % of it at once a millisecond.
@@ -177,13 +172,14 @@ impl Run {
         }
     }
 
-    /// Waits for its end and reads what it counted.
+    /// Waits for its end and reads what it counted. What it used the built-in generator tells itself, of its measurement;
+    /// of a tool it is what the kernel counted over its whole life.
     ///
     /// # Errors
     /// When it did not end in time, failed, or printed something that is not understood.
-    pub fn finish(mut self, watch: impl FnMut()) -> Result<(LoadResult, Ended), Failure> {
+    pub fn finish(mut self, watch: impl FnMut()) -> Result<Done, Failure> {
         let ended = self.wait(watch)?;
-        let result = match &self.how {
+        let done = match &self.how {
             How::Builtin => {
                 let text = self.read("stdout");
                 if !ended.status.success() {
@@ -195,11 +191,11 @@ impl Run {
                 }
                 // The phases stand before it, a line each.
                 let text = text.find('{').map_or("", |start| &text[start..]);
-                let mut result: LoadResult = serde_json::from_str(text)
+                let mut done: Done = serde_json::from_str(text)
                     .map_err(|error| Failure::of("the built-in generator's result", error))?;
                 // The folder of this run tells a reader nothing.
-                result.command = ["tollgate", "bench", "load", "plan.json"].map(str::to_owned).to_vec();
-                result
+                done.load.command = ["tollgate", "bench", "load", "plan.json"].map(str::to_owned).to_vec();
+                done
             }
             How::Tool { tool, request, version, command, then } => {
                 if let Some(then) = then {
@@ -219,11 +215,12 @@ impl Run {
                     exit: ended.status.code(),
                     dir: self.folder.clone(),
                 };
-                tool.parse(request, &output).map_err(|error| Failure(error.to_string()))?
+                let load = tool.parse(request, &output).map_err(|error| Failure(error.to_string()))?;
+                Done { load, used: whole_life(ended) }
             }
         };
         let _ = fs::remove_dir_all(&self.folder);
-        Ok((result, ended))
+        Ok(done)
     }
 
     fn wait(&mut self, mut watch: impl FnMut()) -> Result<Ended, Failure> {
@@ -250,6 +247,16 @@ impl Run {
         fs::read(self.folder.join(name))
             .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
             .unwrap_or_default()
+    }
+}
+
+fn whole_life(ended: Ended) -> Tree {
+    Tree {
+        user_us: ended.user_us as f64,
+        system_us: ended.system_us as f64,
+        voluntary_switches: ended.voluntary_switches,
+        involuntary_switches: ended.involuntary_switches,
+        ..Tree::default()
     }
 }
 

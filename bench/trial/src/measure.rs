@@ -37,7 +37,6 @@ pub struct Measured {
 struct Reading {
     target: Vec<Snapshot>,
     origin: Vec<Snapshot>,
-    generator: Option<Snapshot>,
     cores: CoreTimes,
     net: NetCounters,
     target_quota: Option<Throttling>,
@@ -46,13 +45,12 @@ struct Reading {
 }
 
 impl Reading {
-    fn take(target: &Target, generator: Option<u32>) -> Self {
+    fn take(target: &Target) -> Self {
         let origin = target.origin.borrow();
         let mut reading = Self {
             at: std::time::Instant::now(),
             target: target.ids().into_iter().map(Snapshot::take).collect(),
             origin: origin.ids().into_iter().map(Snapshot::take).collect(),
-            generator: generator.map(Snapshot::take),
             cores: CoreTimes::read(),
             net: NetCounters::read(),
             target_quota: target.quota().and_then(|quota| quota.throttling().ok()),
@@ -114,24 +112,24 @@ fn attempt(
         }
     };
     let throttled_before = origin_quota.and_then(|quota| quota.throttling().ok());
-    let (before, after, load, ended);
+    let (before, after, done);
     if external {
-        before = Reading::take(target, None);
+        before = Reading::take(target);
         let run = Run::start(ground, settings, aim, seconds)?;
-        let (result, end) = run.finish(|| count(&mut tallies))?;
-        after = Reading::take(target, None);
-        (load, ended) = (result, end);
+        done = run.finish(|| count(&mut tallies))?;
+        after = Reading::take(target);
     } else {
         let mut run = Run::start(ground, settings, aim, seconds)?;
         run.until(MEASURING, settings.warm_up(), || count(&mut tallies))?;
-        before = Reading::take(target, Some(run.id()));
+        before = Reading::take(target);
         run.until(MEASURED, seconds, || count(&mut tallies))?;
-        after = Reading::take(target, Some(run.id()));
+        after = Reading::take(target);
         tallies.iter_mut().for_each(|tally| {
             tally.read();
         });
-        (load, ended) = run.finish(|| ())?;
+        done = run.finish(|| ())?;
     }
+    let load = done.load;
     if target.ended()?.is_some() {
         return Err(Failure("what was counted is in part nobody's".into()));
     }
@@ -141,18 +139,7 @@ fn attempt(
         wall_us,
         target: tree(&target.ids(), &before.target, &after.target),
         origin: tree(&target.origin.borrow().ids(), &before.origin, &after.origin),
-        generator: match (&before.generator, &after.generator) {
-            (Some(before), Some(after)) => {
-                tree(&[], std::slice::from_ref(before), std::slice::from_ref(after))
-            }
-            _ => Tree {
-                user_us: ended.user_us as f64,
-                system_us: ended.system_us as f64,
-                voluntary_switches: ended.voluntary_switches,
-                involuntary_switches: ended.involuntary_switches,
-                ..Tree::default()
-            },
-        },
+        generator: done.used,
         machine: machine(&after.cores.since(&before.cores)),
         target_quota: quota(target.quota(), before.target_quota, after.target_quota),
         origin_quota: quota(

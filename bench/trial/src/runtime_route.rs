@@ -126,7 +126,7 @@ pub fn add_route(
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        let (load, _) = run.finish(|| ())?;
+        let load = run.finish(|| ())?.load;
         result.requests += load.ok + load.failures.total();
         result.failed += load.failures.total();
         let p99 = load.latency().and_then(|times| times.percentile(99.0)).unwrap_or(0.0) / 1e3;

@@ -37,9 +37,10 @@ pub fn search(
                 requests: None,
                 ..planned.settings.clone()
             };
-            let (load, ended) = Run::start(ground, &settings, aim, seconds)?.finish(|| ())?;
+            let done = Run::start(ground, &settings, aim, seconds)?.finish(|| ())?;
+            let load = done.load;
             let rps = load.rps();
-            let us = (ended.user_us + ended.system_us) as f64 / load.ok.max(1) as f64;
+            let us = done.used.cpu_us() / load.ok.max(1) as f64;
             rows.push(vec![
                 threads.to_string(),
                 load.connections.to_string(),

@@ -30,7 +30,7 @@ pub fn warm(
     let mut spent = 0.0;
     loop {
         let plan = plan(&settings, aim, PIECE, Some(LoadModel::Closed));
-        let (piece, _) = Run::builtin(ground, &plan)?.finish(|| ())?;
+        let piece = Run::builtin(ground, &plan)?.finish(|| ())?.load;
         rates.extend(
             piece
                 .windows

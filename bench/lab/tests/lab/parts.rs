@@ -6,6 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tollgate_lab_load::Done;
 use tollgate_lab_meter::ports::free_ports;
 use tollgate_lab_record::{LoadModel, LoadResult};
 
@@ -56,7 +57,9 @@ fn load(bench: &Bench, port: u16, more: &str) -> LoadResult {
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[..lines.len() - 1], ["measuring", "measured"]);
-    serde_json::from_str(lines[lines.len() - 1]).unwrap()
+    let done: Done = serde_json::from_str(lines[lines.len() - 1]).unwrap();
+    assert!(done.used.cpu_us() > 0.0, "{:?}", done.used);
+    done.load
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The generator against servers that behave and servers that do not. Counts only: no timing decides.
 
 use crate::server::{self, ok};
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,7 +23,8 @@ fn kept_connections_carry_all_requests() {
     let (address, counted) = server::start(|_, stream| ok(stream, "hello"));
     let plan = Plan { connections: 3, threads: 2, ..plan(address, 100) };
     let mut phases = Vec::new();
-    let result = run_with(&plan, |phase| phases.push(phase)).unwrap();
+    let done = run_with(&plan, |phase| phases.push(phase)).unwrap();
+    let (result, used) = (done.load, done.used);
     assert_eq!(counts(&result), (100, Failures::default()));
     assert_eq!((result.sent, result.body_bytes, result.connections_opened), (Some(100), Some(500), Some(3)));
     assert_eq!(result.statuses.get(&200), Some(&100));
@@ -31,6 +33,10 @@ fn kept_connections_carry_all_requests() {
     assert_eq!(result.service_time.as_ref().unwrap().count, 100);
     assert!(result.response_time.is_none() && result.send_lag.is_none());
     assert_eq!(phases, [Phase::Begun, Phase::Measuring, Phase::Measured]);
+    // However short the run: both threads read their own clocks.
+    assert!(used.cpu_us() > 0.0 && used.voluntary_switches > 0, "{used:?}");
+    let names: BTreeSet<&str> = used.threads.iter().map(|thread| thread.name.as_str()).collect();
+    assert_eq!((used.thread_count, names), (2, BTreeSet::from(["load-0", "load-1"])));
 }
 
 #[test]

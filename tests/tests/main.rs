@@ -15,6 +15,7 @@ mod forwarded;
 mod harness;
 mod headers;
 mod health;
+mod hedging;
 mod hostile_origin;
 mod keepalive;
 mod limits;

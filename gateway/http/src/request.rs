@@ -38,6 +38,12 @@ impl Method {
         }
     }
 
+    /// Whether it asks for nothing to be changed (RFC 9110, 9.2.1).
+    #[must_use]
+    pub const fn is_safe(self) -> bool {
+        matches!(self, Self::Get | Self::Head | Self::Options | Self::Trace)
+    }
+
     /// Whether doing it twice is as doing it once (RFC 9110, 9.2.2).
     #[must_use]
     pub const fn is_idempotent(self) -> bool {

@@ -36,6 +36,11 @@ impl Backlog {
         self.spool = Some(spool);
     }
 
+    /// Another reader of what was collected, from its first byte.
+    pub fn collected(&self) -> Option<Spool> {
+        self.spool.as_ref().map(Spool::reader)
+    }
+
     /// Begins again with what was collected, for another peer.
     pub fn rewind(&mut self) {
         self.bytes.clear();

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::rc::Rc;
 
 use tollgate_plan::BufferBounds;
 
@@ -16,12 +17,12 @@ const PULL: usize = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct Spool {
     bounds: BufferBounds,
-    memory: VecDeque<u8>,
+    memory: Rc<VecDeque<u8>>,
     /// Bytes of the memory that were taken out; 0 unless all is kept.
     memory_taken: usize,
     /// Whether what was taken out can be taken out again.
     kept: bool,
-    file: Option<File>,
+    file: Option<Rc<File>>,
     /// Bytes of the file that were written, and taken out again.
     written: u64,
     taken: u64,
@@ -29,7 +30,7 @@ pub(crate) struct Spool {
 
 impl Spool {
     pub fn new(bounds: BufferBounds) -> Self {
-        let memory = VecDeque::new();
+        let memory = Rc::default();
         Self { bounds, memory, memory_taken: 0, kept: false, file: None, written: 0, taken: 0 }
     }
 
@@ -37,6 +38,13 @@ impl Spool {
     pub fn keep(mut self) -> Self {
         self.kept = true;
         self
+    }
+
+    /// Another reader of what is [kept](Self::keep), from its first byte; none of it is copied.
+    pub fn reader(&self) -> Self {
+        let Self { bounds, written, .. } = *self;
+        let (memory, file) = (self.memory.clone(), self.file.clone());
+        Self { bounds, memory, memory_taken: 0, kept: true, file, written, taken: 0 }
     }
 
     /// Begins again with the first byte.
@@ -79,13 +87,14 @@ impl Spool {
             let fits = self.memory.len() as u64 + bytes.len() as u64 <= self.bounds.memory;
             // Without a file, memory takes the overshoot.
             if fits || self.bounds.file == 0 {
-                self.memory.extend(bytes);
+                // Nobody shares it before it is kept, and then nothing is added: this copies nothing.
+                Rc::make_mut(&mut self.memory).extend(bytes);
                 return Ok(());
             }
         }
         let file = match &mut self.file {
             Some(file) => file,
-            none => none.insert(tempfile::tempfile()?),
+            none => none.insert(Rc::new(tempfile::tempfile()?)),
         };
         file.write_all_at(bytes, self.written)?;
         self.written += bytes.len() as u64;
@@ -103,7 +112,7 @@ impl Spool {
                 out.extend(self.memory.range(self.memory_taken..self.memory_taken + count));
                 self.memory_taken += count;
             } else {
-                out.extend(self.memory.drain(..count));
+                out.extend(Rc::make_mut(&mut self.memory).drain(..count));
             }
             return Ok(());
         }
@@ -187,6 +196,25 @@ mod tests {
             spool.pull(&mut out)?;
             spool.rewind();
         }
+        Ok(())
+    }
+
+    #[test]
+    fn readers_of_what_is_kept_do_not_disturb_each_other() -> io::Result<()> {
+        let mut spool = Spool::new(BufferBounds { memory: 100_000, file: 200_000 });
+        let bytes: Vec<u8> = (0..250_000u32).map(|at| (at * 7) as u8).collect();
+        bytes.chunks(9000).try_for_each(|piece| spool.push(piece))?;
+        let mut first = spool.keep();
+        first.pull(&mut Vec::new())?;
+        let mut readers = [first.reader(), first.reader(), first];
+        readers[2].rewind();
+        let mut out = [const { Vec::new() }; 3];
+        while readers.iter().any(|reader| !reader.is_empty()) {
+            for (reader, out) in readers.iter_mut().zip(&mut out) {
+                reader.pull(out)?;
+            }
+        }
+        assert!(out.iter().all(|out| *out == bytes));
         Ok(())
     }
 

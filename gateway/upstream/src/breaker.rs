@@ -344,6 +344,15 @@ pub struct BreakerPermit {
 }
 
 impl BreakerPermit {
+    /// Nobody waits for the call any longer, because another one answered first. What it would have come to nobody
+    /// knows; that it was slow is known by now, or is not.
+    pub fn overtaken(self, now: Instant) {
+        let took = now.saturating_duration_since(self.began);
+        if self.breaker.rules.slow_after.is_some_and(|bound| took > bound) {
+            self.done(now, false);
+        }
+    }
+
     /// The call has been answered, or has failed. It is slow or not by the time that this took.
     pub fn done(mut self, now: Instant, failed: bool) {
         let WorkerBreaker { rules, shared, window, .. } = &*self.breaker;

@@ -317,11 +317,14 @@ impl Default for RetryOn {
 }
 
 /// A second attempt at another endpoint while the first has not answered; whoever answers first counts, and the
-/// other is dropped. Only for idempotent requests without a body, and within the retry budget.
+/// other is dropped. Only for requests that are here as a whole, and within the retry budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hedge {
     /// How long the first attempt may take to its response's head before the second starts.
     pub after: Duration,
+    /// Methods whose requests may be at two endpoints at a time, upper case; empty: the safe ones (RFC 9110, 9.2.1).
+    /// Not the idempotent ones: of a PUT that was given up one endpoint may still write, after a later one.
+    pub methods: Vec<String>,
 }
 
 /// Probes of every endpoint (`health: /healthz`, or a mapping).

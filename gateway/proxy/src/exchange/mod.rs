@@ -6,6 +6,7 @@
 
 mod client_head;
 mod receiving;
+mod resume;
 mod sending;
 pub(crate) mod upstream_head;
 
@@ -23,6 +24,9 @@ use crate::forward::{Again, Attempts};
 use crate::scratch::Scratch;
 use crate::total::Total;
 use crate::worker::Worker;
+
+pub(crate) use self::receiving::MAX_INTERIM;
+pub(crate) use self::resume::Underway;
 
 /// How an exchange ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,12 +168,17 @@ impl<'a, 'r> Exchange<'a, 'r> {
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let end = self.poll_all(cx);
         if let Poll::Ready(end) = &end {
-            if !end.is_repeatable() && self.held > 0 {
-                self.parties.scratch.inbox.drain(..self.held);
-            }
-            self.held = 0;
+            self.let_go(end);
         }
         end
+    }
+
+    /// It has ended: the body's bytes in the inbox are kept for another attempt only.
+    fn let_go(&mut self, end: &End) {
+        if !end.is_repeatable() && self.held > 0 {
+            self.parties.scratch.inbox.drain(..self.held);
+        }
+        self.held = 0;
     }
 
     /// What is still to be read of a response that was held back; `None`: nothing can be made of it.

@@ -14,7 +14,7 @@ use crate::backlog::Backlog;
 
 /// Interim responses of one exchange. Nobody sends more than a few; an endless row of them would keep an exchange
 /// alive for ever.
-const MAX_INTERIM: u32 = 32;
+pub(crate) const MAX_INTERIM: u32 = 32;
 /// Data up to this length is copied behind the head and goes out with a plain write; more goes with a gathering one.
 const COPY: usize = 8 * 1024;
 
@@ -64,7 +64,7 @@ impl Exchange<'_, '_> {
     }
 
     /// Makes of some bytes from the upstream what they are.
-    fn digest(&mut self, input: &mut [u8]) -> Result<Option<End>, End> {
+    pub(super) fn digest(&mut self, input: &mut [u8]) -> Result<Option<End>, End> {
         if matches!(self.stage, Stage::Body(..)) {
             return self.pass_on(input, false);
         }

@@ -141,7 +141,7 @@ impl Exchange<'_, '_> {
         Ok(used)
     }
 
-    fn deafened(&mut self, error: ErrorKind) {
+    pub(super) fn deafened(&mut self, error: ErrorKind) {
         // What waits for it stays: it may have to be sent again.
         self.upstream_deaf = true;
         // The kernel tells of a reset once, and that was it: whoever reads on meets an orderly end (`sock_error()` clears

@@ -75,7 +75,7 @@ impl<'r> Forwarding<'r> {
     }
 
     /// Tells everyone whom it concerns that the attempt failed.
-    fn failed(&mut self, pool: &Pool, failure: &Failure) {
+    pub(super) fn failed(&mut self, pool: &Pool, failure: &Failure) {
         self.worker.stats.upstream_failed(pool.slot(), failure.reason);
         self.attempts.failed(failure.blame);
         if let Some(outcome) = failure.blame {

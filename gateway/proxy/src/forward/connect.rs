@@ -41,13 +41,18 @@ impl Forwarding<'_> {
                 self.scratch.ledger.connect = opened.then(took);
                 Ok(connection)
             }
-            Err(reason) => {
-                let blame = match reason {
-                    Reason::ClientClosed | Reason::ConnectionLimitReached | Reason::QueueTimeout => None,
-                    _ => Some(Outcome::NoConnection),
-                };
-                Err(Failure { reason, again: Again::Unsent, body_taken: false, blame })
-            }
+            Err(reason) => Err(Failure::unconnected(reason)),
         }
+    }
+}
+
+impl Failure {
+    /// Of an attempt that got no connection.
+    pub(super) fn unconnected(reason: Reason) -> Self {
+        let blame = match reason {
+            Reason::ClientClosed | Reason::ConnectionLimitReached | Reason::QueueTimeout => None,
+            _ => Some(Outcome::NoConnection),
+        };
+        Self { reason, again: Again::Unsent, body_taken: false, blame }
     }
 }

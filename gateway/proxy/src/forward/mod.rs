@@ -3,13 +3,15 @@
 //!
 //! [`forward`] is the loop over the attempts. `attempt` is how one begins and ends, `retry` decides whether there is
 //! another one, `connect` and `pause` are the waits before it, `discard` gets rid of an answer that nobody will see,
-//! `settle` says what becomes of the client.
+//! `settle` says what becomes of the client. `hedge` has several attempts race, and `runner` is each of them.
 
 mod attempt;
 mod connect;
 mod discard;
+mod hedge;
 mod pause;
 mod retry;
+mod runner;
 mod settle;
 
 use std::future::poll_fn;
@@ -105,25 +107,39 @@ pub(crate) async fn forward(
         return forwarding.refuse(Reason::RequestLimit).await;
     };
     loop {
-        let pool = match forwarding.begin(now) {
+        let mut pool = match forwarding.begin(now) {
             Ok(pool) => pool,
             Err(reason) => return forwarding.refuse(reason).await,
         };
-        let (began, mut stale) = (now, false);
+        let (mut began, mut stale) = (now, false);
+        let mut raced = None;
+        if forwarding.is_hedged() {
+            raced = Some(Box::pin(forwarding.race(&mut pool, now)).await);
+        }
         let failed = loop {
-            let kept = if stale { None } else { pool.take(now) };
-            let mut connection = match kept {
-                Some(kept) => kept,
-                None => match forwarding.connect(&pool, began).await {
-                    Ok(opened) => {
-                        now = tollgate_net::now();
-                        opened
-                    }
-                    Err(failure) => break Some(failure),
+            let mut underway = None;
+            let mut connection = match raced.take() {
+                Some(Ok(won)) => {
+                    (began, now, underway) = (won.began, won.now, Some(won.underway));
+                    won.connection
+                }
+                Some(Err(failure)) => break Some(failure),
+                None => match if stale { None } else { pool.take(now) } {
+                    Some(kept) => kept,
+                    None => match forwarding.connect(&pool, began).await {
+                        Ok(opened) => {
+                            now = tollgate_net::now();
+                            opened
+                        }
+                        Err(failure) => break Some(failure),
+                    },
                 },
             };
             let mut exchange = forwarding.exchange(&mut connection, began, now);
-            let end = poll_fn(|cx| exchange.poll(cx)).await;
+            let end = match underway.and_then(|underway| exchange.resume(underway)) {
+                Some(end) => end,
+                None => poll_fn(|cx| exchange.poll(cx)).await,
+            };
             let (then, keep, reset) = (exchange.now(), exchange.keep_client, exchange.must_reset());
             match end {
                 End::Complete { reusable } => {

@@ -56,6 +56,15 @@ struct TriedAgain {
     wait: Duration,
 }
 
+/// What is at stake with one of several attempts that are under way.
+#[derive(Debug)]
+pub(super) struct Stake {
+    /// What the breaker wants to hear of it.
+    pub permit: Option<BreakerPermit>,
+    /// Counts it, if it is not the first.
+    under_way: Option<UnderWay>,
+}
+
 impl<'a> Attempts<'a> {
     pub fn new(upstream: &'a Upstream, route: &'a Route, total: Total) -> Self {
         let rules = route.retry.as_ref().unwrap_or(&upstream.rules().retry);
@@ -90,6 +99,37 @@ impl<'a> Attempts<'a> {
         self.permit = self.upstream.admit(now)?;
         self.made = self.made.saturating_add(1);
         Ok(())
+    }
+
+    /// Whether there may be another attempt beside the present one, as far as their number goes.
+    pub(super) fn is_last(&self) -> bool {
+        self.made >= self.rules.attempts
+    }
+
+    /// Another attempt begins beside the present one, if time, breaker, limit and budget allow; the dearest question
+    /// last.
+    pub(super) fn begin_beside(&mut self, now: Instant) -> Option<Stake> {
+        if self.is_last() || !self.total.leaves(now, Duration::ZERO) || !self.upstream.would_admit(now) {
+            return None;
+        }
+        let permit = self.upstream.admit(now).ok()?;
+        let under_way = Some(self.upstream.begin_hedge(self.rules, now)?);
+        self.made = self.made.saturating_add(1);
+        Some(Stake { permit, under_way })
+    }
+
+    /// Takes out what is at stake with the present attempt: there are to be several.
+    pub(super) fn take_stake(&mut self) -> Stake {
+        let under_way = self.again.as_mut().and_then(|again| again.under_way.take());
+        Stake { permit: self.permit.take(), under_way }
+    }
+
+    /// From now on this attempt is the present one.
+    pub(super) fn put_stake(&mut self, stake: Stake) {
+        self.permit = stake.permit;
+        if stake.under_way.is_some() {
+            self.again.get_or_insert_default().under_way = stake.under_way;
+        }
     }
 
     /// The head of the response is here.

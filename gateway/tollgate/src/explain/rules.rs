@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tollgate_plan::{
-    Balance, Breaker, Caps, Discover, HashBy, Health, Outlier, Policy, Probe, Queue, Retry, RetryOn, Upstream,
+    Balance, Breaker, Caps, Discover, HashBy, Health, Hedge, Outlier, Policy, Probe, Queue, Retry, RetryOn,
+    Upstream,
 };
 
 /// What there is to say, by key, in the order of the reference. What is off or as usual is left out, but for how an
@@ -20,8 +21,7 @@ pub fn facts(upstream: &Upstream, retry: &Retry) -> Vec<(&'static str, String)> 
     }
     facts.extend(rules.breaker.as_ref().map(|breaker| ("breaker", self::breaker(breaker))));
     facts.push(("retry", self::retry(retry)));
-    let hedge = rules.hedge.as_ref();
-    facts.extend(hedge.map(|hedge| ("hedge", format!("a second attempt after {}", time(hedge.after)))));
+    facts.extend(rules.hedge.as_ref().map(|hedge| ("hedge", self::hedge(hedge))));
     facts.extend(rules.health.as_ref().map(|health| ("health", self::health(health))));
     if rules.outlier != Outlier::default() {
         facts.push(("outlier", outlier(&rules.outlier)));
@@ -105,6 +105,14 @@ fn retry(retry: &Retry) -> String {
     }
     if let Some(per_try) = retry.per_try {
         put(&mut out, format_args!("; {} for each", time(per_try)));
+    }
+    out
+}
+
+fn hedge(hedge: &Hedge) -> String {
+    let mut out = format!("a second attempt after {}", time(hedge.after));
+    if !hedge.methods.is_empty() {
+        put(&mut out, format_args!("; {}", hedge.methods.join(", ")));
     }
     out
 }

@@ -136,7 +136,8 @@ pub(super) fn hedge(reader: &mut Reader, field: Field<'_>) -> Option<Hedge> {
         let fields = reader.fields(field.node, &HEDGE)?;
         let mut after = Duration::ZERO;
         reader.time_into(fields.get("after"), &mut after);
-        return Some(Hedge { after });
+        let methods = fields.get("methods").map(|field| matching::methods(reader, field));
+        return Some(Hedge { after, methods: methods.unwrap_or_default() });
     }
     let switch = field.node.scalar().and_then(Scalar::switch);
     if switch == Some(false) {
@@ -147,7 +148,7 @@ pub(super) fn hedge(reader: &mut Reader, field: Field<'_>) -> Option<Hedge> {
         Some(_) => Err(Fault::new("{} does not say after which time a second attempt starts")),
         None => quantity::time(text, min, max),
     })?;
-    Some(Hedge { after })
+    Some(Hedge { after, methods: Vec::new() })
 }
 
 pub(super) fn breaker(reader: &mut Reader, field: Field<'_>) -> Option<Breaker> {

@@ -105,15 +105,24 @@ pub(crate) static HEDGE: Section = Section {
     name: "hedge",
     noun: "`hedge`",
     doc: "A second attempt at another endpoint while the first has not answered; whoever answers first counts. Only \
-          for idempotent requests without a body, and within the retry budget.",
+          for requests that are here as a whole, and within the retry budget.",
     choice: Choice::Free,
-    keys: &[Key::new(
-        "after",
-        "How long the first attempt may take to its response's head before the second starts.",
-        HEDGE_AFTER,
-    )
-    .required()
-    .also(&["delay", "timeout", "wait"])],
+    keys: &[
+        Key::new(
+            "after",
+            "How long the first attempt may take to its response's head before the second starts.",
+            HEDGE_AFTER,
+        )
+        .required()
+        .also(&["delay", "timeout", "wait"]),
+        Key::new(
+            "methods",
+            "Methods whose requests may be at two endpoints at a time; without it the safe ones (GET, HEAD, OPTIONS, \
+             TRACE).",
+            Shape::OneOrMany(&METHOD_SHAPE),
+        )
+        .also(&["method"]),
+    ],
 };
 
 pub(crate) static BREAKER: Section = Section {

@@ -1,0 +1,253 @@
+//! A second attempt at another endpoint beside a slow first one: the head that comes first wins.
+//!
+//! Attempts of such a request begin [away from the client](super::runner). It hears of none of them before one has won;
+//! only that one goes on as an exchange. The others are dropped then, and with them their connections: an answer that
+//! comes too late has nowhere to go.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use tollgate_http::h1::Length;
+use tollgate_net::Peek;
+use tollgate_observe::Reason;
+use tollgate_plan::Hedge;
+use tollgate_upstream::{Connection, Outcome, Pool, Wanted};
+
+use super::Forwarding;
+use super::retry::{Again, Failure, Stake};
+use super::runner::{Answer, Marks, Runner};
+use crate::affinity::{self, Asker};
+use crate::exchange::Underway;
+use crate::exchange::upstream_head::{self, Outgoing};
+
+/// The attempt that has won.
+#[derive(Debug)]
+pub(super) struct Won {
+    pub connection: Connection,
+    pub underway: Underway,
+    pub began: Instant,
+    pub now: Instant,
+}
+
+/// What an attempt came to.
+type Ended = Result<Box<Answer>, Failure>;
+
+/// How an attempt runs.
+type Run<'r> = Pin<Box<dyn Future<Output = Ended> + 'r>>;
+
+/// An attempt that is under way.
+struct Racer<'r> {
+    pool: Rc<Pool>,
+    began: Instant,
+    stake: Stake,
+    marks: Rc<Marks>,
+    /// Whether it is the second one.
+    hedge: bool,
+    run: Run<'r>,
+}
+
+impl<'r> Forwarding<'r> {
+    /// Whether there may be a second attempt beside the present one.
+    #[inline]
+    pub(super) fn is_hedged(&self) -> bool {
+        self.upstream.rules().hedge.as_ref().is_some_and(|hedge| self.fits(hedge))
+    }
+
+    #[cold]
+    fn fits(&self, hedge: &Hedge) -> bool {
+        let request = &self.scratch.request;
+        let method = match hedge.methods.is_empty() {
+            true => request.method.is_safe(),
+            false => {
+                let method = request.slice(request.method_text);
+                hedge.methods.iter().any(|listed| listed.as_bytes() == method)
+            }
+        };
+        let is_here = match request.length {
+            Length::Exactly(length) => length <= self.scratch.inbox.len() as u64,
+            length => length.is_empty(),
+        };
+        // A client's session lies where its cookie says.
+        let asker = || Asker::new(self.scratch, self.settings, self.client.peer.ip());
+        let is_tied = || asker().sticky(self.upstream).is_some_and(|cookie| self.upstream.holds(cookie));
+        method
+            && !self.upgrade
+            && !self.attempts.is_last()
+            && (is_here || self.collected.is_some())
+            && !is_tied()
+    }
+
+    /// The attempt that has just [begun](Self::begin) at `pool`, and beside it a second one when its time has come. In
+    /// the end `pool` is that of the attempt that won, or failed last.
+    ///
+    /// # Errors
+    /// When none brought a response: why the last one did not.
+    pub(super) async fn race(&mut self, pool: &mut Rc<Pool>, began: Instant) -> Result<Won, Failure> {
+        let after = self.upstream.rules().hedge.as_ref().map(|hedge| hedge.after);
+        let stake = self.attempts.take_stake();
+        let mut race = Race {
+            sent: self.scratch.ledger.attempts,
+            given_up: 0,
+            may_hedge: true,
+            racers: vec![self.racer(pool.clone(), began, stake, false)],
+        };
+        self.client.deadline.set(began, after);
+        let end = poll_fn(|cx| race.poll(self, cx)).await;
+        let now = tollgate_net::now();
+        let (racer, end) = match end {
+            Some(end) => end,
+            None => {
+                // The others go with the race.
+                let racer = race.racers.remove(0);
+                let again = Again::Never;
+                (racer, Err(Failure { reason: Reason::ClientClosed, again, body_taken: false, blame: None }))
+            }
+        };
+        for loser in race.racers {
+            drop(loser.run);
+            if end.is_ok()
+                && let Some(permit) = loser.stake.permit
+            {
+                permit.overtaken(now);
+            }
+        }
+        *pool = racer.pool;
+        self.attempts.put_stake(racer.stake);
+        let ledger = &mut self.scratch.ledger;
+        ledger.endpoint = Some(pool.clone());
+        ledger.connect = racer.marks.connect.get();
+        let Answer { connection, underway, now, .. } = *end?;
+        // The exchange counts the last one itself.
+        ledger.attempts = ledger.attempts.saturating_sub(1);
+        affinity::keep(self.scratch, self.upstream, pool);
+        if racer.hedge {
+            self.worker.stats.upstream_hedge_won(pool.slot());
+        }
+        Ok(Won { connection, underway, began: racer.began, now })
+    }
+
+    fn racer(&self, pool: Rc<Pool>, began: Instant, stake: Stake, hedge: bool) -> Racer<'r> {
+        let mut head = Vec::new();
+        let outgoing = Outgoing {
+            scratch: self.scratch,
+            peer: self.client.peer,
+            settings: self.settings,
+            route: self.route,
+            endpoint: pool.name(),
+            upgrade: false,
+            collected: self.collected,
+        };
+        upstream_head::write(&mut head, &outgoing);
+        let request = &self.scratch.request;
+        let mut body = None;
+        if self.collected.is_some() {
+            body = self.scratch.to_upstream.collected();
+        } else if let Length::Exactly(length) = request.length {
+            let length = usize::try_from(length).unwrap_or(usize::MAX).min(self.scratch.inbox.len());
+            head.extend_from_slice(&self.scratch.inbox[..length]);
+        }
+        let marks = Rc::<Marks>::default();
+        let runner = Runner {
+            worker: self.worker.clone(),
+            pool: pool.clone(),
+            timeouts: &self.route.timeouts,
+            limits: &self.settings.head_limits,
+            method: request.method,
+            may_repeat: self.attempts.may_repeat(Again::Whole, request),
+            head,
+            body,
+            began,
+            due: self.attempts.head_due(began),
+            total: self.attempts.total(),
+            marks: marks.clone(),
+        };
+        Racer { pool, began, stake, marks, hedge, run: Box::pin(runner.run()) }
+    }
+
+    /// A second attempt, if there is another endpoint and all that bounds attempts allows it.
+    fn second(&mut self, first: &Rc<Pool>) -> Option<Racer<'r>> {
+        let now = tollgate_net::now();
+        let avoid: Vec<_> = self.attempts.tried().iter().chain([first]).cloned().collect();
+        let asker = Asker::new(self.scratch, self.settings, self.client.peer.ip());
+        let pool = self.upstream.pick(&Wanted { avoid: &avoid, ..asker.wanted(self.upstream) })?;
+        if avoid.iter().any(|avoided| Rc::ptr_eq(avoided, &pool)) {
+            return None;
+        }
+        let stake = self.attempts.begin_beside(now)?;
+        Some(self.racer(pool, now, stake, true))
+    }
+
+    /// A racer is out, and another one goes on.
+    fn out(&mut self, racer: Racer<'r>, end: Ended) {
+        let Racer { pool, stake, .. } = racer;
+        self.attempts.put_stake(stake);
+        match end {
+            Ok(answer) => {
+                self.attempts.answered(answer.status, answer.now);
+                self.upstream.report(&pool, Outcome::Answered(answer.status));
+            }
+            Err(failure) => self.failed(&pool, &failure),
+        }
+        drop(self.attempts.take_stake());
+        self.attempts.avoid(pool);
+    }
+}
+
+/// Attempts that are under way together: one, then two.
+struct Race<'r> {
+    /// How often the request had been sent before.
+    sent: u8,
+    /// How often those sent it that are out.
+    given_up: u8,
+    may_hedge: bool,
+    racers: Vec<Racer<'r>>,
+}
+
+impl<'r> Race<'r> {
+    /// Ready with the one that won or was the last to fail; `None`: the client has gone.
+    fn poll(
+        &mut self,
+        forwarding: &mut Forwarding<'r>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<(Racer<'r>, Ended)>> {
+        if forwarding.client.stream.poll_peek(cx) == Poll::Ready(Peek::Reset) {
+            return Poll::Ready(None);
+        }
+        loop {
+            let mut at = 0;
+            while let Some(racer) = self.racers.get_mut(at) {
+                let polled = racer.run.as_mut().poll(cx);
+                self.note(forwarding);
+                let Poll::Ready(end) = polled else {
+                    at += 1;
+                    continue;
+                };
+                let racer = self.racers.remove(at);
+                // Where another one is under way, only an answer that needs no other attempt wins.
+                let ends = self.racers.is_empty()
+                    || end.as_ref().is_ok_and(|answer| !forwarding.attempts.minds(answer.status));
+                if ends {
+                    return Poll::Ready(Some((racer, end)));
+                }
+                self.given_up = self.given_up.saturating_add(racer.marks.sent.get());
+                forwarding.out(racer, end);
+            }
+            if !self.may_hedge || forwarding.client.deadline.poll_passed(cx).is_pending() {
+                return Poll::Pending;
+            }
+            self.may_hedge = false;
+            let Some(second) = forwarding.second(&self.racers[0].pool) else { return Poll::Pending };
+            self.racers.push(second);
+        }
+    }
+
+    /// How often the request has been sent by now is in the books at any time: the race may be given up.
+    fn note(&self, forwarding: &mut Forwarding<'_>) {
+        let sent = self.racers.iter().map(|racer| racer.marks.sent.get());
+        let sent = sent.fold(self.sent.saturating_add(self.given_up), u8::saturating_add);
+        forwarding.scratch.ledger.attempts = sent;
+    }
+}

@@ -1,0 +1,282 @@
+//! One of several attempts that are under way for a request: up to the head of its response, away from the client.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::io::{ErrorKind, IoSlice};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use tollgate_http::h1::{Progress, ResponseParser};
+use tollgate_http::{HeadError, HeadLimits, Method, ResponseHead};
+use tollgate_net::Deadline;
+use tollgate_observe::Reason;
+use tollgate_plan::Timeouts;
+use tollgate_upstream::{Connection, Outcome, Pool};
+
+use super::retry::{Again, Failure};
+use crate::backlog::Backlog;
+use crate::exchange::{MAX_INTERIM, Underway};
+use crate::spool::Spool;
+use crate::total::Total;
+use crate::worker::Worker;
+
+/// What an attempt needs that nothing else may touch meanwhile.
+pub(super) struct Runner<'a> {
+    pub worker: Rc<Worker>,
+    pub pool: Rc<Pool>,
+    pub timeouts: &'a Timeouts,
+    pub limits: &'a HeadLimits,
+    pub method: Method,
+    /// Whether the endpoint may get it twice.
+    pub may_repeat: bool,
+    /// The request's head, and of its body what came with that.
+    pub head: Vec<u8>,
+    /// The rest of the body.
+    pub body: Option<Spool>,
+    pub began: Instant,
+    /// The bound of the response's head, and that of the whole.
+    pub due: Total,
+    pub total: Total,
+    pub marks: Rc<Marks>,
+}
+
+/// What the log wants to know of an attempt, though it may be given up at any time.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    /// How often the request was sent.
+    pub sent: Cell<u8>,
+    /// How long the opening of the connection took, if one was opened.
+    pub connect: Cell<Option<Duration>>,
+}
+
+/// The head of a response is here.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub connection: Connection,
+    pub status: u16,
+    pub underway: Underway,
+    pub now: Instant,
+}
+
+/// How an attempt on one connection ended.
+enum Ask {
+    Answered(Box<Answer>),
+    Failed(Failure),
+    /// The endpoint had closed the idle connection.
+    Stale,
+}
+
+impl Runner<'_> {
+    /// Sends the request and waits for the head of its response.
+    ///
+    /// # Errors
+    /// When there will be none.
+    pub async fn run(self) -> Result<Box<Answer>, Failure> {
+        let deadline = self.worker.timers.deadline();
+        let mut kept = self.pool.take(self.began);
+        loop {
+            let connection = match kept.take() {
+                Some(kept) => kept,
+                None => self.connect(&deadline).await?,
+            };
+            self.marks.sent.set(self.marks.sent.get().saturating_add(1));
+            match self.ask(connection, &deadline).await {
+                Ask::Answered(answer) => return Ok(answer),
+                Ask::Failed(failure) => return Err(failure),
+                // As in `forward`: nobody's fault, no retry, and a fresh connection cannot meet it again.
+                Ask::Stale => self.worker.stats.upstream_stale(self.pool.slot()),
+            }
+        }
+    }
+
+    async fn connect(&self, deadline: &Deadline) -> Result<Connection, Failure> {
+        let start = tollgate_net::now();
+        deadline.set(start, self.due.within(start, self.timeouts.connect));
+        let mut connecting = pin!(self.pool.connect());
+        let connected = poll_fn(|cx| {
+            if let Poll::Ready(result) = connecting.as_mut().poll(cx) {
+                return Poll::Ready(result.map_err(|error| error.reason()));
+            }
+            deadline.poll_passed(cx).map(|()| {
+                Err(if self.total.is_over() { Reason::RequestTimeout } else { Reason::ConnectionTimeout })
+            })
+        });
+        let connection = connected.await.map_err(Failure::unconnected)?;
+        let took = tollgate_net::now().saturating_duration_since(start);
+        self.marks.connect.set((!connection.is_reused()).then_some(took));
+        Ok(connection)
+    }
+
+    async fn ask(&self, connection: Connection, deadline: &Deadline) -> Ask {
+        let mut to_upstream = Backlog::default();
+        if let Some(body) = &self.body {
+            to_upstream.spool_into(body.reader());
+        }
+        to_upstream.append(&[IoSlice::new(&self.head)]);
+        let mut asking = Asking {
+            runner: self,
+            deadline,
+            connection,
+            to_upstream,
+            wrote: false,
+            deaf: None,
+            heads: Heads::default(),
+        };
+        asking.wait(tollgate_net::now());
+        let end = poll_fn(|cx| asking.poll(cx)).await;
+        match end {
+            Ok((status, now)) => {
+                let Asking { connection, to_upstream, deaf, heads, .. } = asking;
+                let underway = Underway { to_upstream, deaf, received: heads.received };
+                Ask::Answered(Box::new(Answer { connection, status, underway, now }))
+            }
+            Err((Reason::ConnectionTerminated, _))
+                if asking.connection.is_reused()
+                    && asking.heads.received.is_empty()
+                    && (self.may_repeat || !asking.wrote) =>
+            {
+                Ask::Stale
+            }
+            Err((reason, blame)) => {
+                let again = if asking.wrote { Again::Whole } else { Again::Unsent };
+                Ask::Failed(Failure { reason, again, body_taken: false, blame })
+            }
+        }
+    }
+}
+
+/// A request on its way over one connection.
+struct Asking<'r, 'a> {
+    runner: &'r Runner<'a>,
+    deadline: &'r Deadline,
+    connection: Connection,
+    to_upstream: Backlog,
+    wrote: bool,
+    deaf: Option<ErrorKind>,
+    heads: Heads,
+}
+
+type Failed = (Reason, Option<Outcome>);
+
+impl Asking<'_, '_> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(u16, Instant), Failed>> {
+        if let Err(failed) = self.poll_send(cx) {
+            return Poll::Ready(Err(failed));
+        }
+        loop {
+            let mut buffer = self.runner.worker.receive.borrow_mut();
+            let count = match self.connection.stream.poll_read(cx, &mut buffer) {
+                Poll::Pending => break,
+                Poll::Ready(Ok(count @ 1..)) => count,
+                Poll::Ready(_) => {
+                    return Poll::Ready(Err((Reason::ConnectionTerminated, Some(Outcome::Broken))));
+                }
+            };
+            match self.heads.take(&buffer[..count], self.runner.method, self.runner.limits) {
+                Ok(Some(status)) => return Poll::Ready(Ok((status, tollgate_net::now()))),
+                Ok(None) => {}
+                Err(reason) => return Poll::Ready(Err((reason, Some(Outcome::Broken)))),
+            }
+        }
+        // Last: what has come in time counts, however late this worker looks.
+        self.deadline.poll_passed(cx).map(|()| Err((self.too_late(), Some(Outcome::TimedOut))))
+    }
+
+    /// Sends what the endpoint takes.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> Result<(), Failed> {
+        if self.is_sent() {
+            return Ok(());
+        }
+        let before = self.to_upstream.len();
+        let flushed = self.to_upstream.poll_flush(cx, &mut self.connection.stream);
+        let some = self.to_upstream.len() != before;
+        match &flushed {
+            Poll::Ready(Err(error)) if Backlog::is_own(error) => {
+                return Err((Reason::ProxyInternalError, None));
+            }
+            // Its answer may be there all the same.
+            Poll::Ready(Err(error)) => self.deaf = Some(error.kind()),
+            _ => {}
+        }
+        self.wrote |= some;
+        if some || flushed.is_ready() {
+            self.wait(tollgate_net::now());
+        }
+        Ok(())
+    }
+
+    fn is_sent(&self) -> bool {
+        self.deaf.is_some() || self.to_upstream.is_empty()
+    }
+
+    /// What is waited for, and what it is called when that was too long.
+    fn awaited(&self) -> (Option<Duration>, Reason) {
+        let timeouts = self.runner.timeouts;
+        match self.is_sent() {
+            true => (timeouts.response_header, Reason::HttpResponseTimeout),
+            false => (timeouts.response_body, Reason::ConnectionWriteTimeout),
+        }
+    }
+
+    fn wait(&self, now: Instant) {
+        self.deadline.set(now, self.runner.due.within(now, self.awaited().0));
+    }
+
+    fn too_late(&self) -> Reason {
+        if self.runner.total.is_over() {
+            Reason::RequestTimeout
+        } else if self.runner.due.is_over() {
+            Reason::HttpResponseTimeout
+        } else {
+            self.awaited().1
+        }
+    }
+}
+
+/// The heads of responses, up to the final one. All bytes are kept, for the exchange to read them again.
+#[derive(Default)]
+struct Heads {
+    received: Vec<u8>,
+    /// Where the present head begins.
+    at: usize,
+    parser: ResponseParser,
+    response: ResponseHead,
+    interim: u32,
+}
+
+impl Heads {
+    /// Takes some more bytes; the status, when the final head is whole.
+    fn take(&mut self, bytes: &[u8], asked: Method, limits: &HeadLimits) -> Result<Option<u16>, Reason> {
+        self.received.extend_from_slice(bytes);
+        loop {
+            let rest = &self.received[self.at..];
+            if rest.is_empty() {
+                return Ok(None);
+            }
+            match self.parser.advance(rest, asked, &mut self.response, limits) {
+                Ok(Progress::Partial) => return Ok(None),
+                Ok(Progress::Complete(_)) if !self.response.is_interim() => {
+                    // Nobody asked for another protocol: a request that does is not hedged.
+                    let switched = self.response.status == 101;
+                    return if switched {
+                        Err(Reason::HttpProtocolError)
+                    } else {
+                        Ok(Some(self.response.status))
+                    };
+                }
+                Ok(Progress::Complete(end)) => {
+                    self.at += end;
+                    self.parser = ResponseParser::default();
+                    self.interim += 1;
+                    if self.interim > MAX_INTERIM {
+                        return Err(Reason::HttpProtocolError);
+                    }
+                }
+                Err(HeadError::TooLarge | HeadError::TooMany) => return Err(Reason::ResponseHeadersTooLarge),
+                Err(_) => return Err(Reason::HttpProtocolError),
+            }
+        }
+    }
+}

@@ -85,7 +85,6 @@ pub(crate) fn measured(
         findings: vec![],
         control: None,
         ratios: BTreeMap::new(),
-        steady_after: None,
     });
 }
 

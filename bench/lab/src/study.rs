@@ -76,7 +76,7 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     for line in tollgate_lab_analysis::analyse(&study, &load_results(&out)?) {
         session.line(&line).map_err(|failure| failure.to_string())?;
     }
-    session.end(begun.elapsed().as_secs_f64(), false).map_err(|failure| failure.to_string())?;
+    session.end(begun.elapsed().as_secs_f64()).map_err(|failure| failure.to_string())?;
     let results = load_results(&out)?;
     crate::reports::show(&results)?;
     write_reports(&results, options.html.as_deref(), options.markdown.as_deref())
@@ -102,7 +102,7 @@ fn earlier(out: &Path, study: &Study, options: &RunOptions) -> Result<Option<Res
             results.header.study
         ));
     }
-    if results.end.is_some_and(|(_, stopped)| !stopped) {
+    if results.end.is_some() {
         return Err(format!(
             "{} holds a whole run; name another file with --out, or begin anew with --fresh",
             out.display()

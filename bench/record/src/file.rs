@@ -42,12 +42,10 @@ pub enum Line {
         /// Rows, each as long as the head.
         rows: Vec<Vec<String>>,
     },
-    /// The run came to its end.
+    /// The run came to its end. A file without this line is of a run that was stopped and can be continued.
     End {
         /// Seconds it took.
         seconds: f64,
-        /// Whether it was stopped before its end.
-        stopped: bool,
     },
 }
 
@@ -72,8 +70,8 @@ pub struct Results {
     pub notes: Vec<(String, String)>,
     /// Tables: section, head, rows.
     pub tables: Vec<(String, Vec<String>, Vec<Vec<String>>)>,
-    /// Seconds and whether it was stopped early, once it ended.
-    pub end: Option<(f64, bool)>,
+    /// Seconds it took, once it came to its end.
+    pub end: Option<f64>,
 }
 
 impl Results {
@@ -157,6 +155,9 @@ pub fn read(input: impl BufRead) -> Result<Results, ReadError> {
             }
             (None, Line::Header(header)) => results = Some(empty(*header)),
             (None, _) => return Err(ReadError::NoHeader),
+            (Some(_), Line::Header(_)) => {
+                return Err(ReadError::Line(at + 1, "a second header; a file holds one run".into()));
+            }
             (Some(results), line) => add(results, line),
         }
     }
@@ -180,8 +181,8 @@ fn empty(header: Header) -> Results {
 
 fn add(results: &mut Results, line: Line) {
     match line {
-        // A continued run writes its own header; the first one stands.
-        Line::Header(_) => results.end = None,
+        // The first line, which the results began with.
+        Line::Header(_) => {}
         Line::System(system) => {
             results.systems.retain(|other| other.name != system.name);
             results.systems.push(system);
@@ -206,7 +207,7 @@ fn add(results: &mut Results, line: Line) {
             results.tables.retain(|(other, other_head, _)| (other, other_head) != (&section, &head));
             results.tables.push((section, head, rows));
         }
-        Line::End { seconds, stopped } => results.end = Some((seconds, stopped)),
+        Line::End { seconds } => results.end = Some(seconds),
     }
 }
 
@@ -251,11 +252,10 @@ mod tests {
 
     #[test]
     fn a_file_comes_back_as_written() {
-        let results =
-            read(&file(&[header(), note("a"), Line::End { seconds: 3.0, stopped: false }])[..]).unwrap();
+        let results = read(&file(&[header(), note("a"), Line::End { seconds: 3.0 }])[..]).unwrap();
         assert_eq!(results.header.seed, 7);
         assert_eq!(results.notes, [(String::new(), "a".to_owned())]);
-        assert_eq!(results.end, Some((3.0, false)));
+        assert_eq!(results.end, Some(3.0));
     }
 
     #[test]
@@ -296,6 +296,8 @@ mod tests {
     fn other_files_are_refused_by_name() {
         assert!(matches!(read(&file(&[note("x")])[..]), Err(ReadError::NoHeader)));
         assert!(matches!(read(&b""[..]), Err(ReadError::NoHeader)));
+        let twice = file(&[header(), note("x"), header()]);
+        assert!(matches!(read(&twice[..]), Err(ReadError::Line(3, why)) if why.contains("a second header")));
         let Line::Header(mut newer) = header() else { unreachable!() };
         newer.format = FORMAT + 1;
         assert!(matches!(read(&file(&[Line::Header(newer)])[..]), Err(ReadError::Newer(_))));

@@ -83,8 +83,6 @@ pub struct Ceiling {
     pub generator_us: f64,
     /// CPU of the origin a request.
     pub origin_us: f64,
-    /// Threads and connections that the search found best, when it was made.
-    pub best: Option<(u32, u32)>,
 }
 
 /// What the origin received from a system for one and the same request.
@@ -192,6 +190,4 @@ pub struct Verdict {
     pub control: Option<Summary>,
     /// Ratios of the system to others in the same rounds, by "figure/system": `cpu/nginx`, `rps/direct`, `p99/haproxy`.
     pub ratios: BTreeMap<String, Summary>,
-    /// Seconds until it was steady; `None` for "never", absent in the map's sense when it was not asked.
-    pub steady_after: Option<f64>,
 }

@@ -196,7 +196,7 @@ fn write_provenance(out: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(out, "- Versions: {}", versions.join(", "))?;
     }
     writeln!(out, "- Laboratory {}, format {}, study `{}`", header.version, header.format, header.study)?;
-    if let Some((seconds, _)) = report.end {
+    if let Some(seconds) = report.end {
         writeln!(out, "- It took {}", number::duration(seconds))?;
     }
     writeln!(out, "\nRatios are taken within rounds; the ranges beside them are {}.", crate::INTERVALS)?;

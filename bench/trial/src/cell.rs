@@ -160,7 +160,6 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             rps: load.rps(),
             generator_us: done.used.cpu_us() / requests,
             origin_us: used as f64 / 1e3 / requests,
-            best: None,
         }))
     }
 }

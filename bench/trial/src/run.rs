@@ -141,8 +141,8 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     ///
     /// # Errors
     /// Those of the file.
-    pub fn end(&mut self, seconds: f64, stopped: bool) -> Result<(), Failure> {
-        self.line(&Line::End { seconds, stopped })
+    pub fn end(&mut self, seconds: f64) -> Result<(), Failure> {
+        self.line(&Line::End { seconds })
     }
 
     /// Adds a line to the result file.

@@ -86,15 +86,7 @@ pub fn verdicts(
                     }
                 }
             }
-            Verdict {
-                cell: cell.to_owned(),
-                system: system.clone(),
-                kind,
-                findings,
-                control,
-                ratios,
-                steady_after: None,
-            }
+            Verdict { cell: cell.to_owned(), system: system.clone(), kind, findings, control, ratios }
         })
         .collect()
 }

@@ -37,7 +37,7 @@ fn a_study_runs_whole_and_its_file_and_reports_say_everything() {
     assert_eq!((results.header.study.as_str(), results.header.seed), ("cost", 9));
     assert_eq!(results.header.command, "tollgate bench run cost --seed 9");
     assert_eq!(results.header.baseline.as_deref(), Some("wire"));
-    assert!(matches!(results.end, Some((seconds, false)) if seconds > 0.0), "{:?}", results.end);
+    assert!(results.end.is_some_and(|seconds| seconds > 0.0), "{:?}", results.end);
 
     let names: BTreeSet<&str> = results.systems.iter().map(|system| system.name.as_str()).collect();
     assert_eq!(names, BTreeSet::from(["direct", "wire"]));
@@ -147,7 +147,8 @@ sections:
         assert!(counted >= load.ok, "the origin saw {counted}, wrk {}", load.ok);
     }
     let nginx = results.trials_of("1-1", "nginx").next().unwrap();
-    assert!(nginx.cost.unwrap().system_us > 0.0);
+    // In all: the split comes from ticks, and a starved second may have none in the kernel.
+    assert!(nginx.cost.unwrap().total_us() > 0.0);
     let used = results.systems.iter().find(|system| system.name == "nginx").unwrap();
     assert!(used.files.iter().any(|file| file.text.contains("proxy_pass")), "{:?}", used.files);
     assert!(answer.stdout.contains("nginx"), "{}", answer.stdout);

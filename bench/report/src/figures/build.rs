@@ -143,7 +143,7 @@ fn outcome(
     if trials.is_empty() {
         return Outcome::Pending;
     }
-    let steady = steady(results, &cell.id, system, verdict);
+    let steady = steady(results, &cell.id, system);
     match figures(&trials, steady) {
         Some(figures) => Outcome::Measured(Box::new(figures)),
         None => Outcome::Void { why: reasons(&trials) },
@@ -232,11 +232,8 @@ fn warm_up<'a>(results: &'a Results, cell: &'a str, system: &'a str) -> Option<&
     traces.find_map(|trial| trial.load.as_ref()).filter(|load| !load.windows.is_empty())
 }
 
-/// When a system was steady: as the verdict tells, else judged from its warm-up.
-fn steady(results: &Results, cell: &str, system: &str, verdict: Option<&Verdict>) -> Steady {
-    if let Some(seconds) = verdict.and_then(|verdict| verdict.steady_after) {
-        return Steady::After { seconds };
-    }
+/// When a system was steady, judged from its warm-up.
+fn steady(results: &Results, cell: &str, system: &str) -> Steady {
     let Some(load) = warm_up(results, cell, system) else { return Steady::NotAsked };
     // The last window of a run may be a sliver.
     let windows: Vec<&Window> = load.windows.iter().filter(|window| window.seconds > 0.5).collect();
@@ -396,6 +393,6 @@ fn trace(results: &Results, cell: &Cell, system: &str) -> Option<Trace> {
     Some(Trace {
         system: system.to_owned(),
         windows: warm_up(results, &cell.id, system)?.windows.clone(),
-        steady: steady(results, &cell.id, system, results.verdict_of(&cell.id, system)),
+        steady: steady(results, &cell.id, system),
     })
 }

@@ -384,8 +384,8 @@ pub struct Report {
     pub traces: BTreeMap<String, Vec<Trace>>,
     /// Tools that produced the load, with versions.
     pub tools: Vec<(String, String)>,
-    /// Seconds it took and whether it was stopped early; `None` when the file ends before its end.
-    pub end: Option<(f64, bool)>,
+    /// Seconds it took; `None` when the file ends before the run's end.
+    pub end: Option<f64>,
 }
 
 impl Report {
@@ -409,10 +409,6 @@ impl Report {
 
     /// What the reader must know about how far the run got; `None` when it came to its end.
     pub fn unfinished(&self) -> Option<&'static str> {
-        match self.end {
-            Some((_, false)) => None,
-            Some((_, true)) => Some("The run was stopped before its end; it can be continued."),
-            None => Some("The run has not come to its end."),
-        }
+        self.end.is_none().then_some("The run has not come to its end; it can be continued.")
     }
 }

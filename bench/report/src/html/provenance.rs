@@ -90,7 +90,7 @@ pub(super) fn provenance(report: &Report) -> Markup {
                 @if let Some(quota) = host.own_quota { dt { "Own quota" } dd { (number::plain(quota)) " cores" } }
                 dt { "Open files" } dd { (number::whole(host.open_files as f64)) " a process" }
                 dt { "Started" } dd { (header.started) }
-                @if let Some((seconds, _)) = report.end { dt { "Took" } dd { (number::duration(seconds)) } }
+                @if let Some(seconds) = report.end { dt { "Took" } dd { (number::duration(seconds)) } }
                 dt { "Seed" } dd { (header.seed) }
                 dt { "Laboratory" } dd { (header.version) ", result format " (header.format) ", study " code { (header.study) } }
                 @if !report.tools.is_empty() {

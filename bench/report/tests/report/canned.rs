@@ -258,7 +258,6 @@ impl Builder {
             findings: findings.iter().map(|text| Finding { text: (*text).to_owned() }).collect(),
             control: control.or(Some(Summary { estimate: 0.998, low: 0.986, high: 1.012, rounds: 6 })),
             ratios: BTreeMap::new(),
-            steady_after: None,
         }));
     }
 
@@ -284,7 +283,6 @@ impl Builder {
                 rps: short(118_000.0 * self.dice.near_one(0.01)),
                 generator_us: 4.1,
                 origin_us: 7.0,
-                best: None,
             }));
             for (turn, system) in systems.iter().enumerate() {
                 if let Some(load) = load_of(system) {
@@ -630,7 +628,7 @@ fn rest(out: &mut Builder) {
         ],
     });
     out.lines.push(Line::Note { section: String::new(), text: "The A/A control tied in every cell.".into() });
-    out.lines.push(Line::End { seconds: 5_312.0, stopped: false });
+    out.lines.push(Line::End { seconds: 5_312.0 });
 }
 
 /// As a file's bytes.

@@ -115,7 +115,7 @@ fn a_run_that_has_just_begun_can_be_printed() {
     results.verdicts.clear();
     results.end = None;
     for text in [terminal(&results, 80, false), markdown(&results), html(&results)] {
-        assert!(text.contains("The run has not come to its end."), "{text}");
+        assert!(text.contains("The run has not come to its end; it can be continued."), "{text}");
         assert!(text.contains("the run ended before its turn"));
     }
     results.cells.clear();

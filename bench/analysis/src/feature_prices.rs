@@ -1,9 +1,9 @@
 //! What each feature adds to a request, against the point without any. (Study `features`.)
 
 use crate::note;
-use crate::number::{NONE, decimals, interval, promise};
-use crate::outcome::{Outcome, bootstrap, cells, gateways, title, typical};
-use tollgate_lab_record::{Cell, Line, Results, Trial, VerdictKind};
+use crate::number::promise;
+use crate::outcome::{Outcome, bootstrap, cells, gateways, typical};
+use tollgate_lab_record::{Cell, Known, Line, Price, Results, Summary, Trial, VerdictKind};
 use tollgate_lab_stats::bootstrap::Interval;
 use tollgate_lab_stats::paired;
 use tollgate_lab_study::Study;
@@ -11,11 +11,13 @@ use tollgate_lab_study::Study;
 /// A figure of a trial, microseconds.
 type Figure = fn(&Trial) -> Option<f64>;
 
-/// What is told of each feature: the table's first head, and the figure.
-const FIGURES: [(&str, Figure); 2] = [
-    ("CPU, µs a request", |trial| trial.cost.map(|cost| cost.total_us())),
-    ("99th percentile, µs", |trial| trial.load.as_ref()?.latency()?.percentile(99.0)),
-];
+fn cpu(trial: &Trial) -> Option<f64> {
+    trial.cost.map(|cost| cost.total_us())
+}
+
+fn p99(trial: &Trial) -> Option<f64> {
+    trial.load.as_ref()?.latency()?.percentile(99.0)
+}
 
 pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line> {
     let cells = cells(results, section);
@@ -23,23 +25,10 @@ pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line
     let names = gateways(study, &cells);
     let mut intervals = Vec::new();
     let mut lines = Vec::new();
-    for (what, figure) in FIGURES {
-        let mut rows = vec![row(
-            format!("{}: the whole", plain.title),
-            &names,
-            |name| whole(results, &Outcome::of(results, plain, name), figure),
-            &mut intervals,
-        )];
-        for cell in others {
-            let title = format!("+ {}", cell.title);
-            rows.push(row(title, &names, |name| added(results, plain, cell, name, figure), &mut intervals));
+    for cell in &cells {
+        for name in &names {
+            lines.push(Line::Price(price(results, section, (plain, cell), name, &mut intervals)));
         }
-        let titles = names.iter().map(|name| title(study, results, name));
-        lines.push(Line::Table {
-            section: section.to_owned(),
-            head: std::iter::once(what.to_owned()).chain(titles).collect(),
-            rows,
-        });
     }
     let mut text = format!(
         "What a feature adds is the difference to \"{}\", round by round, at the same offered rate that both kept: a system at \
@@ -47,6 +36,12 @@ pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line
          \"cannot\" says that the system lacks the feature or did not start with it.",
         plain.title
     );
+    if results.instructions.iter().any(|one| others.iter().any(|cell| cell.id == one.cell)) {
+        text.push_str(
+            " Instructions are counted (valgrind's callgrind) for one and the same sequence of requests over one connection, \
+             with one worker: they tell of what is too small for a clock, and nothing of what waiting or a cache miss costs.",
+        );
+    }
     if let Some(promise) = promise(&intervals) {
         text.push(' ');
         text.push_str(&promise);
@@ -55,35 +50,68 @@ pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line
     lines
 }
 
-fn row(
-    title: String,
-    names: &[&str],
-    price: impl Fn(&str) -> Result<Interval, String>,
+/// The price of a cell, or, where it is the plain one, its whole cost.
+fn price(
+    results: &Results,
+    section: &str,
+    (plain, cell): (&Cell, &Cell),
+    name: &str,
     intervals: &mut Vec<Interval>,
-) -> Vec<String> {
-    let cells = names.iter().map(|name| match price(name) {
-        Ok(found) => {
-            intervals.push(found);
-            interval(&found, decimals(found.estimate))
-        }
-        Err(why) => why,
-    });
-    std::iter::once(title).chain(cells).collect()
+) -> Price {
+    let is_plain = plain.id == cell.id;
+    let mut of = |figure: Figure| {
+        let found = if is_plain {
+            whole(results, &Outcome::of(results, plain, name), figure)
+        } else {
+            added(results, plain, cell, name, figure)
+        };
+        found.map_or_else(Known::Not, |(interval, rounds)| {
+            intervals.push(interval);
+            let Interval { estimate, low, high, .. } = interval;
+            Known::Is(Summary { estimate, low, high, rounds })
+        })
+    };
+    Price {
+        section: section.to_owned(),
+        system: name.to_owned(),
+        feature: cell.title.clone(),
+        whole: is_plain,
+        cpu_us: of(cpu),
+        p99_us: of(p99),
+        instructions: instructions(results, (plain, cell), name),
+    }
+}
+
+/// Instructions of a request, or what the feature adds to them.
+fn instructions(results: &Results, (plain, cell): (&Cell, &Cell), name: &str) -> Known<f64> {
+    let counted = |cell: &Cell| {
+        let found = results.instructions.iter().find(|one| one.cell == cell.id && one.system == name);
+        found.map_or_else(|| Known::Not("not counted".to_owned()), |one| one.each.clone())
+    };
+    match (counted(cell), counted(plain)) {
+        (with, _) if plain.id == cell.id => with,
+        (Known::Is(with), Known::Is(without)) => Known::Is(with - without),
+        (Known::Not(why), _) => Known::Not(why),
+        (_, Known::Not(why)) => Known::Not(format!("{}: {why}", plain.title)),
+    }
 }
 
 /// Trials of a system that kept the offered rate, or what to say in their place.
 fn kept<'a>(outcome: &'a Outcome<'a>, place: &str) -> Result<&'a [&'a Trial], String> {
     match outcome {
         Outcome::Measured { trials, kind: VerdictKind::Nothing } => Ok(trials),
-        Outcome::Measured { kind, .. } => Err(format!("{NONE} ({place}limited by: {})", kind.name())),
+        Outcome::Measured { kind, .. } => Err(format!("{place}limited by: {}", kind.name())),
         Outcome::Cannot => Err(format!("{place}cannot")),
-        Outcome::None(why) => Err(format!("{NONE} ({place}{why})")),
+        Outcome::None(why) => Err(format!("{place}{why}")),
     }
 }
 
-fn whole(results: &Results, outcome: &Outcome<'_>, figure: Figure) -> Result<Interval, String> {
+/// The whole of it, and of how many rounds.
+fn whole(results: &Results, outcome: &Outcome<'_>, figure: Figure) -> Result<(Interval, u32), String> {
     let values: Vec<f64> = kept(outcome, "")?.iter().filter_map(|trial| figure(trial)).collect();
-    typical(results, &values).ok_or_else(|| format!("{NONE} (not measured)"))
+    typical(results, &values)
+        .map(|interval| (interval, values.len() as u32))
+        .ok_or_else(|| "not measured".to_owned())
 }
 
 /// The difference of the two cells' figures, each round of the one against the same round of the other. The cells ran one
@@ -94,7 +122,7 @@ fn added(
     cell: &Cell,
     name: &str,
     figure: Figure,
-) -> Result<Interval, String> {
+) -> Result<(Interval, u32), String> {
     let (with, without) = (Outcome::of(results, cell, name), Outcome::of(results, plain, name));
     let with = kept(&with, "")?;
     let without = kept(&without, &format!("{}: ", plain.title))?;
@@ -108,14 +136,15 @@ fn added(
         .filter(|(with, without)| with.is_finite() && without.is_finite())
         .collect();
     paired::difference(&pairs, &bootstrap(results))
-        .map_err(|_| format!("{NONE} (no round in which both were measured at one rate)"))
+        .map(|interval| (interval, pairs.len() as u32))
+        .map_err(|_| "no round in which both were measured at one rate".to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{analyse, made};
-    use tollgate_lab_record::LoadModel;
+    use tollgate_lab_record::{Instructions, LoadModel};
 
     const STUDY: &str = "
 title: T
@@ -150,27 +179,91 @@ sections: [{title: Features, systems: [nginx, haproxy], points: [{}]}]
         results
     }
 
+    fn prices(results: &Results) -> Vec<Price> {
+        let lines = analyse(&made::study(STUDY), results);
+        lines
+            .into_iter()
+            .filter_map(|line| match line {
+                Line::Price(price) => Some(price),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// What the log adds to nginx.
+    fn log(results: &Results) -> Price {
+        prices(results).remove(2)
+    }
+
+    #[track_caller]
+    fn near(known: &Known<Summary>, wanted: (f64, f64, f64), rounds: u32) {
+        let Known::Is(found) = known else { panic!("{known:?}") };
+        for (found, wanted) in [(found.estimate, wanted.0), (found.low, wanted.1), (found.high, wanted.2)] {
+            assert!((found - wanted).abs() < 0.05, "{known:?} is not {wanted:?}");
+        }
+        assert_eq!(found.rounds, rounds);
+    }
+
+    #[track_caller]
+    fn lacks<T: std::fmt::Debug>(known: &Known<T>, why: &str) {
+        assert!(matches!(known, Known::Not(text) if text == why), "{known:?} is not {why:?}");
+    }
+
     #[test]
     fn differences_are_paired_by_round() {
-        let lines = analyse(&made::study(STUDY), &results());
-        let tables = made::tables(&lines);
-        assert_eq!(tables[0][0], ["CPU, µs a request", "The nginx", "The haproxy"]);
-        assert!(tables[0][1][1].starts_with("21.0 (20.0 to 22.0)"), "{:?}", tables[0][1]);
-        assert_eq!(tables[0][2], ["+ cell log", "2.00 (1.50 to 2.50)", "cannot"]);
-        assert_eq!(tables[1][0][0], "99th percentile, µs");
-        assert_eq!(tables[1][2][1], "-10.0 (-10.0 to -10.0)");
+        let results = results();
+        let prices = prices(&results);
+        let of: Vec<(&str, &str, bool)> =
+            prices.iter().map(|price| (price.feature.as_str(), price.system.as_str(), price.whole)).collect();
+        assert_eq!(
+            of,
+            [
+                ("cell plain", "nginx", true),
+                ("cell plain", "haproxy", true),
+                ("cell log", "nginx", false),
+                ("cell log", "haproxy", false)
+            ]
+        );
+        near(&prices[0].cpu_us, (21.0, 20.0, 22.0), 3);
+        near(&prices[2].cpu_us, (2.0, 1.5, 2.5), 3);
+        near(&prices[2].p99_us, (-10.0, -10.0, -10.0), 3);
+        lacks(&prices[3].cpu_us, "cannot");
+        let lines = analyse(&made::study(STUDY), &results);
         assert!(made::notes(&lines).contains("probability of 75 %"));
+        assert!(!made::notes(&lines).contains("callgrind"), "nothing was counted");
+    }
+
+    #[test]
+    fn counted_instructions_are_told_as_they_are_and_as_differences() {
+        let mut results = results();
+        let counted = |cell: &str, system: &str, each: Known<f64>| Instructions {
+            cell: cell.into(),
+            system: system.into(),
+            requests: 1_000,
+            each,
+        };
+        lacks(&log(&results).instructions, "not counted");
+        results.instructions = vec![
+            counted("plain", "nginx", Known::Is(20_000.0)),
+            counted("log", "nginx", Known::Is(22_500.0)),
+            counted("plain", "haproxy", Known::Not("valgrind is not installed".into())),
+            counted("log", "haproxy", Known::Is(1.0)),
+        ];
+        let prices = prices(&results);
+        assert_eq!(prices[0].instructions, Known::Is(20_000.0));
+        assert_eq!(prices[2].instructions, Known::Is(2_500.0));
+        lacks(&prices[1].instructions, "valgrind is not installed");
+        lacks(&prices[3].instructions, "cell plain: valgrind is not installed");
+        assert!(made::notes(&analyse(&made::study(STUDY), &results)).contains("callgrind"));
     }
 
     #[test]
     fn a_round_without_its_pair_does_not_count() {
         let mut results = results();
         results.trials.retain(|trial| !(trial.cell == "plain" && trial.round == 2));
-        let tables = made::tables(&analyse(&made::study(STUDY), &results));
-        assert_eq!(tables[0][2][1], "1.75 (1.50 to 2.00)", "rounds 1 and 3");
+        near(&log(&results).cpu_us, (1.75, 1.5, 2.0), 2);
         results.trials.retain(|trial| trial.cell == "log" || trial.round == 3);
-        let tables = made::tables(&analyse(&made::study(STUDY), &results));
-        assert_eq!(tables[0][2][1], "2.00", "round 3 alone, without an interval");
+        near(&log(&results).cpu_us, (2.0, 2.0, 2.0), 1);
     }
 
     #[test]
@@ -179,12 +272,11 @@ sections: [{title: Features, systems: [nginx, haproxy], points: [{}]}]
         for trial in results.trials.iter_mut().filter(|trial| trial.cell == "log") {
             trial.load.as_mut().unwrap().model = LoadModel::Constant { rps: 8_000.0 };
         }
-        let price = |results: &Results| made::tables(&analyse(&made::study(STUDY), results))[0][2][1].clone();
-        assert_eq!(price(&results), "- (no round in which both were measured at one rate)");
+        lacks(&log(&results).cpu_us, "no round in which both were measured at one rate");
         results.verdicts[2].kind = VerdictKind::Gateway;
-        assert_eq!(price(&results), "- (limited by: gateway)");
+        lacks(&log(&results).cpu_us, "limited by: gateway");
         results.verdicts[2].kind = VerdictKind::Nothing;
         results.verdicts[0].kind = VerdictKind::Errors;
-        assert_eq!(price(&results), "- (cell plain: no figures: errors)");
+        lacks(&log(&results).cpu_us, "cell plain: no figures: errors");
     }
 }

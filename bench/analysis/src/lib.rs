@@ -18,8 +18,8 @@ mod made;
 use tollgate_lab_record::{Line, Results};
 use tollgate_lab_study::{Analysis, Study};
 
-/// Answers the study's analyses from what was measured: [`Line::Table`] and [`Line::Note`] lines, to be appended to the
-/// result file. A section of which no cell was measured gets no line. A note that the file has already is not repeated;
+/// Answers the study's analyses from what was measured: [`Line::Table`], [`Line::Price`] and [`Line::Note`] lines, to be
+/// appended to the result file. A section of which no cell was measured gets no line. A note that the file has already is not repeated;
 /// a table replaces an earlier one of the same section and head when the file is read.
 pub fn analyse(study: &Study, results: &Results) -> Vec<Line> {
     let mut lines: Vec<Line> =
@@ -58,7 +58,7 @@ fn answer(study: &Study, results: &Results, analysis: &Analysis) -> Vec<Line> {
         }
         Analysis::Scaling { section } => scaling::lines(study, results, section),
         Analysis::QuotaAdvice { section, rates } => quota_advice::lines(study, results, section, rates),
-        Analysis::FeaturePrices { section } => feature_prices::lines(study, results, section),
+        Analysis::FeaturePrices { section, .. } => feature_prices::lines(study, results, section),
         Analysis::ConfigLines { section } => config_lines::lines(study, results, section),
         Analysis::GeneratorSearch { .. } | Analysis::RuntimeRoute { .. } => Vec::new(),
     }

@@ -36,6 +36,8 @@ pub(crate) fn results(systems: &[&str], cells: Vec<Cell>) -> Results {
         ceilings: vec![],
         trials: vec![],
         verdicts: vec![],
+        instructions: vec![],
+        prices: vec![],
         notes: vec![],
         tables: vec![],
         end: None,

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use tollgate_lab_analysis::analyse;
-use tollgate_lab_record::{FORMAT, Header, Host, Line, Results, append, read};
+use tollgate_lab_record::{FORMAT, Header, Host, Known, Line, Price, Results, append, read};
 use tollgate_lab_study::{Limits, Study, plan};
 
 fn study(name: &str) -> Study {
@@ -94,10 +94,17 @@ fn without_measurements_there_is_a_reason_in_the_place_of_each_size_and_price() 
     let (_, sizes) = &tables("sidecar")[0];
     assert_eq!(sizes.len(), 12, "four systems, three rates");
     assert!(sizes.iter().all(|row| row[2..] == ["-", "-", "no advice: the run ended before"]), "{sizes:?}");
-    let prices = tables("features");
-    assert_eq!(prices.len(), 2);
-    for (head, rows) in &prices {
-        assert_eq!((head.len(), rows.len()), (5, 7), "four systems, plain and six features");
-        assert!(rows.iter().flat_map(|row| &row[1..]).all(|cell| cell.starts_with("- (")), "{rows:?}");
+    let study = study("features");
+    let prices: Vec<Price> = analyse(&study, &unmeasured(&study))
+        .into_iter()
+        .filter_map(|line| match line {
+            Line::Price(price) => Some(price),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(prices.len(), 4 * 7, "four systems, plain and six features");
+    for price in &prices {
+        assert!(price.cpu_us.figure().is_none() && price.p99_us.figure().is_none(), "{price:?}");
+        assert_eq!(price.instructions, Known::Not("not counted".into()));
     }
 }

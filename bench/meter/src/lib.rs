@@ -6,6 +6,7 @@
 //! | [`process`] | CPU time by tree and thread, context switches, memory |
 //! | [`machine`] | how each core spent its time, what machine this is |
 //! | [`network`] | listen overflows, retransmits, connections of a port |
+//! | [`callgrind`] | instructions, counted under valgrind |
 //! | [`cgroup`] | CPU quotas: ours, and those somebody set on us |
 //! | [`child`] | programs that are pinned, limited, and never left behind |
 //! | [`ports`], [`Scratch`] | where servers listen, where files go |
@@ -27,6 +28,7 @@
 //! # Ok::<(), tollgate_lab_meter::Error>(())
 //! ```
 
+pub mod callgrind;
 pub mod cgroup;
 pub mod child;
 pub mod error;

@@ -3,6 +3,7 @@
 use crate::FORMAT;
 use crate::measured::{Ceiling, Received, Trial, Verdict};
 use crate::plan::{Cell, Header, SystemUsed};
+use crate::price::{Instructions, Price};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -26,6 +27,10 @@ pub enum Line {
     Trial(Box<Trial>),
     /// What a cell says about a system. A later one for the same cell and system replaces an earlier one.
     Verdict(Verdict),
+    /// Instructions of a system for a request of a cell.
+    Instructions(Instructions),
+    /// What a feature adds to a request.
+    Price(Price),
     /// A sentence that the report prints under a section ("" for the whole).
     Note {
         /// The section's title.
@@ -66,6 +71,10 @@ pub struct Results {
     pub trials: Vec<Trial>,
     /// Verdicts, the last for each cell and system.
     pub verdicts: Vec<Verdict>,
+    /// Instructions counted, the last for each cell and system.
+    pub instructions: Vec<Instructions>,
+    /// What features add, the last for each section, system and feature.
+    pub prices: Vec<Price>,
     /// Notes: section and Markdown.
     pub notes: Vec<(String, String)>,
     /// Tables: section, head, rows.
@@ -173,6 +182,8 @@ fn empty(header: Header) -> Results {
         ceilings: Vec::new(),
         trials: Vec::new(),
         verdicts: Vec::new(),
+        instructions: Vec::new(),
+        prices: Vec::new(),
         notes: Vec::new(),
         tables: Vec::new(),
         end: None,
@@ -202,6 +213,17 @@ fn add(results: &mut Results, line: Line) {
             results.verdicts.retain(|other| (&other.cell, &other.system) != (&verdict.cell, &verdict.system));
             results.verdicts.push(verdict);
         }
+        Line::Instructions(counted) => {
+            results
+                .instructions
+                .retain(|other| (&other.cell, &other.system) != (&counted.cell, &counted.system));
+            results.instructions.push(counted);
+        }
+        Line::Price(price) => {
+            let key = |price: &Price| (price.section.clone(), price.system.clone(), price.feature.clone());
+            results.prices.retain(|other| key(other) != key(&price));
+            results.prices.push(price);
+        }
         Line::Note { section, text } => results.notes.push((section, text)),
         Line::Table { section, head, rows } => {
             results.tables.retain(|(other, other_head, _)| (other, other_head) != (&section, &head));
@@ -220,6 +242,7 @@ pub fn schema() -> serde_json::Value {
 mod tests {
     use super::*;
     use crate::plan::Host;
+    use crate::price::Known;
 
     fn header() -> Line {
         Line::Header(Box::new(Header {
@@ -293,6 +316,43 @@ mod tests {
     }
 
     #[test]
+    fn a_later_count_and_price_replace_the_earlier_ones_and_a_reason_comes_back() {
+        let counted = |each| {
+            let (cell, system) = ("1-1".to_owned(), "nginx".to_owned());
+            Line::Instructions(Instructions { cell, system, requests: 1_000, each })
+        };
+        let price = |feature: &str, instructions| {
+            Line::Price(Price {
+                section: "Features".into(),
+                system: "nginx".into(),
+                feature: feature.into(),
+                whole: false,
+                cpu_us: Known::Is(crate::Summary { estimate: 1.5, low: 1.0, high: 2.0, rounds: 7 }),
+                p99_us: Known::Not("cannot".into()),
+                instructions,
+            })
+        };
+        let lines = [
+            header(),
+            counted(Known::Not("valgrind is not installed".into())),
+            price("log", Known::Not("not counted".into())),
+            price("id", Known::Is(7.0)),
+            counted(Known::Is(20_000.0)),
+            price("log", Known::Is(2_500.0)),
+        ];
+        let results = read(&file(&lines)[..]).unwrap();
+        assert_eq!(results.instructions.len(), 1);
+        assert_eq!(results.instructions[0].each, Known::Is(20_000.0));
+        let told: Vec<(&str, Option<&f64>)> = results
+            .prices
+            .iter()
+            .map(|price| (price.feature.as_str(), price.instructions.figure()))
+            .collect();
+        assert_eq!(told, [("id", Some(&7.0)), ("log", Some(&2_500.0))]);
+        assert_eq!(results.prices[0].p99_us, Known::Not("cannot".into()));
+    }
+
+    #[test]
     fn other_files_are_refused_by_name() {
         assert!(matches!(read(&file(&[note("x")])[..]), Err(ReadError::NoHeader)));
         assert!(matches!(read(&b""[..]), Err(ReadError::NoHeader)));
@@ -306,9 +366,20 @@ mod tests {
     #[test]
     fn the_schema_names_every_kind_of_line() {
         let text = schema().to_string();
-        for kind in
-            ["header", "system", "cell", "received", "ceiling", "trial", "verdict", "note", "table", "end"]
-        {
+        for kind in [
+            "header",
+            "system",
+            "cell",
+            "received",
+            "ceiling",
+            "trial",
+            "verdict",
+            "instructions",
+            "price",
+            "note",
+            "table",
+            "end",
+        ] {
             assert!(text.contains(&format!("\"{kind}\"")), "{kind} is not in the schema");
         }
     }

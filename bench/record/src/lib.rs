@@ -5,7 +5,7 @@
 //! can be continued; nothing is ever changed in place.
 //!
 //! [`load`] holds what a load generator saw, [`evidence`] what `/proc` and the kernel saw, [`plan`] what was to be
-//! measured, [`measured`] what came of it, [`mod@file`] reading and writing. Times are microseconds (`_us`), memory is
+//! measured, [`measured`] what came of it, [`price`] what features cost, [`mod@file`] reading and writing. Times are microseconds (`_us`), memory is
 //! KiB (`_kib`), shares are fractions of 1 unless a name says otherwise.
 
 pub mod evidence;
@@ -13,12 +13,14 @@ pub mod file;
 pub mod load;
 pub mod measured;
 pub mod plan;
+pub mod price;
 
 pub use evidence::{Connections, Evidence, Machine, Network, ThreadShare, Throttled, Tree};
 pub use file::{Line, ReadError, Results, append, read, schema};
 pub use load::{Distribution, Failures, LoadModel, LoadResult, Verification, Window};
 pub use measured::{Ceiling, Cost, Finding, Received, Status, Summary, Trial, Verdict, VerdictKind};
 pub use plan::{Cell, Header, Host, Missing, Published, RenderedFile, SystemUsed};
+pub use price::{Instructions, Known, Price};
 
 /// Version of the format; a reader refuses a file with a higher one.
 pub const FORMAT: u32 = 1;

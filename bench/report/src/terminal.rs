@@ -50,7 +50,7 @@ pub fn terminal(results: &Results, width: usize, colour: bool) -> String {
         } else {
             out.title(&section.title);
         }
-        for table in [table::of_scaling(section), table::of_prices(section)].into_iter().flatten() {
+        for table in [table::of_scaling(section), table::of_prices(&report, section)].into_iter().flatten() {
             out.table(&table);
         }
         for own in &section.tables {

@@ -62,6 +62,9 @@ pub enum Analysis {
     FeaturePrices {
         /// The section whose first point has no feature.
         section: String,
+        /// Systems whose instructions are counted too; those that valgrind can run.
+        #[serde(default)]
+        instructions: Vec<String>,
     },
     /// How long a route added at run time takes until it answers, and what fails meanwhile.
     RuntimeRoute {
@@ -89,7 +92,7 @@ impl Analysis {
             | Self::Capacity { section, .. }
             | Self::Scaling { section }
             | Self::QuotaAdvice { section, .. }
-            | Self::FeaturePrices { section }
+            | Self::FeaturePrices { section, .. }
             | Self::ConfigLines { section } => Some(section),
             Self::RuntimeRoute { .. } => None,
         }

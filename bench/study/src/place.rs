@@ -79,6 +79,8 @@ struct Point {
 #[serde(default)]
 struct Analysis {
     section: Option<Name>,
+    systems: Vec<Name>,
+    instructions: Vec<Name>,
 }
 
 impl Outline {
@@ -91,6 +93,9 @@ impl Outline {
                 for section in self.sections {
                     names.extend(section.systems);
                     names.extend(section.points.into_iter().flat_map(|point| point.systems));
+                }
+                for analysis in self.analyses {
+                    names.extend(analysis.systems.into_iter().chain(analysis.instructions));
                 }
             }
             Kind::Tool => {

@@ -240,6 +240,16 @@ fn check(study: &Study, systems: &[String], tools: &[String]) -> Result<(), Wron
     for section in study.analyses.iter().filter_map(Analysis::section) {
         named(&section.to_owned(), "analyses", &titles, Kind::Section)?;
     }
+    for analysis in &study.analyses {
+        let systems: &[String] = match analysis {
+            Analysis::FeaturePrices { instructions, .. } => instructions,
+            Analysis::RuntimeRoute { systems, .. } => systems,
+            _ => &[],
+        };
+        for name in systems {
+            named(name, "analyses", &known, Kind::System)?;
+        }
+    }
     Ok(())
 }
 
@@ -293,6 +303,9 @@ sections:
     fn wrong_names_are_told_with_the_nearest_one() {
         let error = study(&GOOD.replace("[direct, nginx]", "[direct, ngnix]")).unwrap_err();
         assert!(error.contains("no system is called `ngnix`, did you mean `nginx`?"), "{error}");
+        let counted = "analyses: [{kind: feature-prices, section: One, instructions: [ngnix]}]";
+        let error = study(&format!("{GOOD}{counted}")).unwrap_err();
+        assert!(error.contains("analyses: no system is called `ngnix`"), "{error}");
         let error = study(&GOOD.replace("wrk", "wrq")).unwrap_err();
         assert!(error.contains("no load tool is called `wrq`, did you mean `wrk`?"), "{error}");
         let error = study(&GOOD.replace("connections", "conections")).unwrap_err();

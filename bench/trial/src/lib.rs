@@ -4,7 +4,7 @@
 //! [`arm`] of the study each; [`schedule`] says whose turn it is; [`warm`] warms up; [`measure`] lets the [`generator`]
 //! work and reads what everybody used; [`verdict`] says who was at a limit; [`summary`] sums a cell up. [`run`] holds it
 //! together and writes each line of the result as soon as it is known. [`received`] checks that terms are equal, [`search`]
-//! finds the generator's best, [`runtime_route`] adds a route while traffic flows.
+//! finds the generator's best, [`runtime_route`] adds a route while traffic flows, `instructions` counts under valgrind.
 
 pub mod arm;
 mod cell;
@@ -12,6 +12,7 @@ pub mod failure;
 pub mod fleet;
 pub mod generator;
 pub mod ground;
+mod instructions;
 pub mod measure;
 mod once;
 pub mod origin;

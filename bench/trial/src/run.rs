@@ -117,6 +117,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             done += turns;
         }
         drop(fleet);
+        self.count_instructions()?;
         self.add_routes()
     }
 

@@ -12,6 +12,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use tollgate_lab_meter::callgrind::Callgrind;
 use tollgate_lab_meter::cgroup::Quota;
 use tollgate_lab_meter::child::Launch;
 use tollgate_lab_meter::network::{End, count_connections};
@@ -24,6 +25,9 @@ use tollgate_lab_system::{Address, Feature, Setting, Status, System, Upstream, V
 
 /// Longest configuration that is written down; that of 10,000 routes is cut here.
 const LONGEST_FILE: usize = 16 * 1024;
+
+/// How much longer a start may take under valgrind: about 50 times the instructions, of which a start is in part.
+const COUNTING: f64 = 20.0;
 
 /// How long the slow link may take to start.
 const RELAY_LIMIT: Duration = Duration::from_secs(5);
@@ -51,6 +55,15 @@ pub struct Target {
     pub beside: bool,
 }
 
+/// Where a system is started.
+#[derive(Debug, Default)]
+pub struct Place<'a> {
+    /// What is behind it; without one it gets an origin of its own inside its quota.
+    pub origin: Option<Rc<std::cell::RefCell<Origin>>>,
+    /// The valgrind under which it runs, and the folder for its counts; at full speed without.
+    pub counted: Option<(&'a Callgrind, &'a Path)>,
+}
+
 /// The limits on a system: a quota when the settings have one.
 ///
 /// # Errors
@@ -71,12 +84,26 @@ impl Target {
     /// own inside its quota.
     ///
     /// # Errors
-    /// What is known of it, with the reason in `missing`: not installed, cannot do what is asked, did not start.
+    /// As [`Target::start_in`].
     pub fn start(
         ground: &Ground,
         arm: &Arm,
         settings: &Settings,
         origin: Option<Rc<std::cell::RefCell<Origin>>>,
+        clients: u32,
+    ) -> Result<Self, Box<SystemUsed>> {
+        Self::start_in(ground, arm, settings, Place { origin, counted: None }, clients)
+    }
+
+    /// Starts a system, `settings.chain` of them in a row, at a place.
+    ///
+    /// # Errors
+    /// What is known of it, with the reason in `missing`: not installed, cannot do what is asked, did not start.
+    pub fn start_in(
+        ground: &Ground,
+        arm: &Arm,
+        settings: &Settings,
+        place: Place<'_>,
         clients: u32,
     ) -> Result<Self, Box<SystemUsed>> {
         let mut used = SystemUsed {
@@ -107,7 +134,7 @@ impl Target {
             Status::Broken { reason } => return Err(missing(&used, reason, "")),
             Status::Missing { reason, get } => return Err(missing(&used, reason, &get)),
         }
-        Self::start_ready(ground, arm, system, settings, origin, clients, used.clone())
+        Self::start_ready(ground, arm, system, settings, place, clients, used.clone())
             .map_err(|failure| missing(&used, failure.0, ""))
     }
 
@@ -116,14 +143,14 @@ impl Target {
         arm: &Arm,
         system: &System,
         settings: &Settings,
-        origin: Option<Rc<std::cell::RefCell<Origin>>>,
+        place: Place<'_>,
         clients: u32,
         mut used: SystemUsed,
     ) -> Result<Self, Failure> {
         let quota = quota(&arm.name.replace('#', "-"), settings)?;
         let cores = ground.target_cores(settings.target_cores());
-        let beside = origin.is_none();
-        let origin = match origin {
+        let beside = place.origin.is_none();
+        let origin = match place.origin {
             Some(origin) => origin,
             None => {
                 Rc::new(std::cell::RefCell::new(Origin::start(ground, settings, &cores, quota.as_ref())?))
@@ -142,7 +169,12 @@ impl Target {
             }
             let launch = system.prepare(&setting)?;
             if let Some(command) = &launch.command {
-                let mut start = Launch::new(&command.program)
+                let (program, before) = match place.counted {
+                    Some((callgrind, folder)) => callgrind.command(folder, &command.program),
+                    None => (command.program.clone(), Vec::new()),
+                };
+                let mut start = Launch::new(program)
+                    .arguments(before)
                     .arguments(&command.args)
                     .folder(&command.directory)
                     .cores(&cores)
@@ -158,6 +190,7 @@ impl Target {
                 let within = Duration::from_secs(system.description().ready_within_seconds.into());
                 // A quota makes a start so much slower.
                 let slower = settings.quota.map_or(1.0, |cores| (1.0 / cores.max(0.05)).max(1.0));
+                let slower = if place.counted.is_some() { slower * COUNTING } else { slower };
                 let probe = Probe {
                     path: READY_PATH,
                     host,

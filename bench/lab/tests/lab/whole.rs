@@ -155,6 +155,38 @@ sections:
 }
 
 #[test]
+fn instructions_are_counted_and_a_feature_is_priced_by_them() {
+    let bench = Bench::new();
+    let study = "
+title: A price
+about: Any.
+settings: {origin: builtin, connections: 1, rate: 100, seconds: 0.3, rounds: 1, warm_up: 0}
+analyses: [{kind: feature-prices, section: Features, instructions: [nginx]}]
+sections:
+  - title: Features
+    systems: [nginx]
+    points: [{title: plain}, {title: access log, set: {features: [access_log]}}]
+";
+    bench.write("own.yaml", study);
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let run = bench.command_on(data, &["run", "own.yaml", "--out", "r.jsonl"]).output().unwrap();
+    let answer = Answer::from(run).well();
+    bench.nobody_is_left();
+    let results = bench.results("r.jsonl");
+    let counted: Vec<f64> =
+        results.instructions.iter().map(|one| *one.each.figure().expect("a count")).collect();
+    let [plain, log] = counted[..] else { panic!("{counted:?}") };
+    assert!(plain > 1_000.0 && log > plain, "a line of log costs instructions: {counted:?}");
+    let prices: Vec<(&str, bool, Option<&f64>)> = results
+        .prices
+        .iter()
+        .map(|price| (price.feature.as_str(), price.whole, price.instructions.figure()))
+        .collect();
+    assert_eq!(prices, [("plain", true, Some(&plain)), ("access log", false, Some(&(log - plain)))]);
+    assert!(answer.stdout.contains("Instructions/req added"), "{}", answer.stdout);
+}
+
+#[test]
 fn a_dry_run_says_what_would_be_measured_and_measures_nothing() {
     let bench = Bench::new();
     bench.study("cost", STUDY);

@@ -2,12 +2,13 @@
 
 use super::{
     Call, CellReport, Curve, Decision, Figures, Metric, Outcome, OwnTable, Ratio, Report, Row, Scaling,
-    Section, Steady, Trace, prices,
+    Section, Steady, Trace,
 };
 use crate::estimate;
 use std::collections::{BTreeMap, BTreeSet};
 use tollgate_lab_record::{
-    Cell, Distribution, LoadResult, Published, Results, Status, Summary, SystemUsed, Trial, Verdict, Window,
+    Cell, Distribution, LoadResult, Price, Published, Results, Status, Summary, SystemUsed, Trial, Verdict,
+    Window,
 };
 use tollgate_lab_stats::steady::{Steadiness, steady as judge};
 use tollgate_lab_stats::tie::Order;
@@ -27,7 +28,7 @@ impl Report {
                     notes: texts(results, &cell.section),
                     tables: tables(results, &cell.section),
                     scaling: Vec::new(),
-                    prices: Vec::new(),
+                    prices: prices(results, &cell.section),
                 }),
             }
         }
@@ -41,14 +42,13 @@ impl Report {
                     notes: texts(results, title),
                     tables: tables(results, title),
                     scaling: Vec::new(),
-                    prices: Vec::new(),
+                    prices: prices(results, title),
                 });
             }
         }
         for section in &mut sections {
             section.compared_by = compared_by(section);
             section.scaling = Scaling::of(section);
-            section.prices = prices::of(section);
         }
         let title = |name: &String| {
             let used = results.systems.iter().find(|used| &used.name == name);
@@ -80,6 +80,10 @@ fn texts(results: &Results, section: &str) -> Vec<String> {
 fn tables(results: &Results, section: &str) -> Vec<OwnTable> {
     let ours = results.tables.iter().filter(|(title, ..)| title == section);
     ours.map(|(_, head, rows)| OwnTable { head: head.clone(), rows: rows.clone() }).collect()
+}
+
+fn prices(results: &Results, section: &str) -> Vec<Price> {
+    results.prices.iter().filter(|price| price.section == section).cloned().collect()
 }
 
 fn tools(results: &Results) -> Vec<(String, String)> {

@@ -3,17 +3,15 @@
 
 mod build;
 mod decision;
-mod prices;
 mod scaling;
 
 pub(crate) use build::{call, rounds};
 pub use decision::{Decision, DecisionRow};
-pub use prices::Price;
 pub use scaling::Scaling;
 
 use serde::Serialize;
 use std::collections::BTreeMap;
-use tollgate_lab_record::{Ceiling, Header, Received, Summary, SystemUsed, VerdictKind, Window};
+use tollgate_lab_record::{Ceiling, Header, Price, Received, Summary, SystemUsed, VerdictKind, Window};
 
 /// A figure that systems are compared by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -300,7 +298,7 @@ pub struct Section {
     pub tables: Vec<OwnTable>,
     /// Throughput along `workers`, where the section varies them.
     pub scaling: Vec<Scaling>,
-    /// What features add, where the section varies them.
+    /// What features add, as the analysis drew it.
     pub prices: Vec<Price>,
 }
 

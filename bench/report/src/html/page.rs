@@ -131,7 +131,7 @@ fn section_of(report: &Report, section: &Section, at: usize) -> Markup {
                     details { summary { "More figures: mean, largest, cores, connections, failures" } (tables::draw(&more, true)) }
                 }
             }
-            @if let Some(prices) = table::of_prices(section) {
+            @if let Some(prices) = table::of_prices(report, section) {
                 details { summary { "What features add, as a table" } (tables::draw(&prices, true)) }
             }
             @for own in &section.tables { (tables::draw(&table::of_own("", own), false)) }

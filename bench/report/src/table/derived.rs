@@ -1,9 +1,9 @@
 //! Tables of what follows from figures, and of a study's own.
 
 use super::{Group, Table, Text, Tone, column};
-use crate::figures::{Section, Steady};
+use crate::figures::{Report, Section, Steady};
 use crate::number;
-use tollgate_lab_record::Summary;
+use tollgate_lab_record::{Known, Price, Summary};
 
 /// A section's scaling with workers; `None` where it does not vary them.
 pub fn of_scaling(section: &Section) -> Option<Table> {
@@ -40,7 +40,7 @@ pub fn of_scaling(section: &Section) -> Option<Table> {
 }
 
 /// A section's feature prices; `None` where it has none.
-pub fn of_prices(section: &Section) -> Option<Table> {
+pub fn of_prices(report: &Report, section: &Section) -> Option<Table> {
     if section.prices.is_empty() {
         return None;
     }
@@ -49,27 +49,26 @@ pub fn of_prices(section: &Section) -> Option<Table> {
         column("System", false, 0),
         column("CPU µs/req added", true, 0),
         column("p99 added", true, 0),
+        column("Instructions/req added", true, 0),
+        column("Why none", false, 2),
     ];
-    let signed = |value: Option<Summary>, write: &dyn Fn(f64) -> String| {
-        value.map_or_else(
-            || Text::new("–").tone(Tone::Faint),
-            |price| {
-                let text = Text::new(signed(price.estimate, write));
-                let text =
-                    text.beside(format!("{} to {}", signed(price.low, write), signed(price.high, write)));
-                if price.low <= 0.0 && price.high >= 0.0 { text.tone(Tone::Faint) } else { text }
-            },
-        )
-    };
     let rows = section
         .prices
         .iter()
         .map(|price| {
+            let feature =
+                if price.whole { format!("{}: the whole", price.feature) } else { price.feature.clone() };
             vec![
-                Text::new(&price.feature),
-                Text::new(&price.title),
-                signed(price.cpu_us, &number::plain),
-                signed(price.p99_us, &number::time),
+                Text::new(feature),
+                Text::new(report.title_of(&price.system)),
+                with_interval(price.whole, &price.cpu_us, &number::plain),
+                with_interval(price.whole, &price.p99_us, &number::time),
+                match &price.instructions {
+                    Known::Is(count) if price.whole => Text::new(number::whole(*count)),
+                    Known::Is(count) => Text::new(signed(*count, &number::whole)),
+                    Known::Not(_) => lacking(),
+                },
+                Text::new(why_none(price)).tone(Tone::Faint),
             ]
         })
         .collect();
@@ -79,6 +78,45 @@ pub fn of_prices(section: &Section) -> Option<Table> {
         groups: vec![Group { title: None, rows }],
         footnotes: vec!["Faint: the interval holds 0, so no price was shown.".to_owned()],
     })
+}
+
+fn lacking() -> Text {
+    Text::new("–").tone(Tone::Faint)
+}
+
+fn with_interval(whole: bool, known: &Known<Summary>, write: &dyn Fn(f64) -> String) -> Text {
+    let Known::Is(found) = known else { return lacking() };
+    let shown = |value: f64| if whole { write(value) } else { signed(value, write) };
+    let text = Text::new(shown(found.estimate));
+    let text = if found.low < found.high {
+        text.beside(format!("{} to {}", shown(found.low), shown(found.high)))
+    } else {
+        text
+    };
+    if found.low <= 0.0 && found.high >= 0.0 { text.tone(Tone::Faint) } else { text }
+}
+
+/// Why figures of a price are not there; empty where all are.
+fn why_none(price: &Price) -> String {
+    let why = |known: &Known<Summary>| match known {
+        Known::Is(_) => None,
+        Known::Not(why) => Some(why.clone()),
+    };
+    let (cpu, p99) = (why(&price.cpu_us), why(&price.p99_us));
+    let counted = match &price.instructions {
+        Known::Is(_) => None,
+        Known::Not(why) => Some(why.clone()),
+    };
+    let mut parts = Vec::new();
+    match (cpu, p99) {
+        (Some(cpu), Some(p99)) if cpu == p99 => parts.push(cpu),
+        (cpu, p99) => {
+            parts.extend(cpu.map(|why| format!("CPU: {why}")));
+            parts.extend(p99.map(|why| format!("p99: {why}")));
+        }
+    }
+    parts.extend(counted.map(|why| format!("instructions: {why}")));
+    parts.join("; ")
 }
 
 /// A difference, with its sign.

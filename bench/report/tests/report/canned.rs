@@ -586,13 +586,41 @@ fn features(out: &mut Builder) {
                 &format!("feature-{at}"),
                 feature,
                 "What features add",
-                Some(("feature", at as f64)),
+                None,
                 &["tollgate", "nginx", "haproxy"],
             ),
             |_| Some(Load { rounds: 4, dear, ..Load::open(8_000.0) }),
             nothing,
         );
     }
+    let about = |estimate: f64, half: f64| {
+        Known::Is(Summary { estimate, low: estimate - half, high: estimate + half, rounds: 4 })
+    };
+    for (at, (feature, dear)) in prices.into_iter().enumerate() {
+        for name in ["tollgate", "nginx", "haproxy"] {
+            let model = of(name);
+            let part = if at == 0 { 1.0 } else { dear - 1.0 };
+            let cpu_us = (model.user + model.system) * part;
+            let cannot = name == "haproxy" && feature == "rate limit";
+            let lacks = || Known::Not("cannot".to_owned());
+            out.lines.push(Line::Price(Price {
+                section: "What features add".into(),
+                system: name.into(),
+                feature: feature.into(),
+                whole: at == 0,
+                cpu_us: if cannot { lacks() } else { about(cpu_us, 0.3) },
+                p99_us: if cannot { lacks() } else { about(part * 400.0 * model.tail, 25.0) },
+                instructions: match name {
+                    "haproxy" => Known::Not("valgrind is not installed".into()),
+                    _ => Known::Is((model.user * 4_000.0 * part).round()),
+                },
+            }));
+        }
+    }
+    out.lines.extend(["feature-0", "feature-1"].map(|cell| {
+        let (cell, system) = (cell.to_owned(), "nginx".to_owned());
+        Line::Instructions(Instructions { cell, system, requests: 1_000, each: Known::Is(15_600.0) })
+    }));
     out.cell(
         cell("stats", "64 connections, 2 B", "Statistics", None, &["nginx", "envoy", "envoy+stats"]),
         |_| Some(Load::open(8_000.0)),

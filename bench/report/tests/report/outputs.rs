@@ -109,6 +109,28 @@ fn markdown_tables_have_equal_rows_and_nothing_is_lost() {
 }
 
 #[test]
+fn prices_stand_in_every_report_with_the_reason_where_there_is_none() {
+    let results = canned::results();
+    let page = html(&results);
+    for text in [&terminal(&results, 200, false), &markdown(&results), &page] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for must in [
+            "Instructions/req added",
+            "plain: the whole",
+            // 2.9 µs in user mode, 4,000 instructions each: the whole, and 6 % of it for the log.
+            "11,600",
+            "+696",
+            "cannot; instructions: valgrind is not installed",
+        ] {
+            assert!(text.contains(must), "{must} is lacking in {text}");
+        }
+    }
+    for chart in ["price-cpu", "price-p99", "price-instructions"] {
+        assert!(page.contains(chart), "{chart}");
+    }
+}
+
+#[test]
 fn a_run_that_has_just_begun_can_be_printed() {
     let mut results = canned::results();
     results.trials.clear();

@@ -23,7 +23,8 @@ impl Charts<'_> {
     /// As figures in reading order; those of one group stand side by side.
     pub(super) fn draw(&self) -> Vec<Vec<Markup>> {
         let first = match self.section.axis() {
-            Some("feature") => Vec::new(),
+            // What the cells differ in is drawn as prices.
+            _ if !self.section.prices.is_empty() => Vec::new(),
             Some("rate") => self.along_rate(),
             Some(axis) => self.along(axis),
             None => self.tolls(),

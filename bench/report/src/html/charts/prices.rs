@@ -4,7 +4,7 @@ use super::Charts;
 use crate::html::chart::bars::{Bar, Bars};
 use crate::{number, table};
 use maud::Markup;
-use tollgate_lab_record::Summary;
+use tollgate_lab_record::{Price, Summary};
 
 const PALE: [&str; 8] = [
     "fill pale c0",
@@ -19,71 +19,78 @@ const PALE: [&str; 8] = [
 const COLOUR: [&str; 8] =
     ["fill c0", "fill c1", "fill c2", "fill c3", "fill c4", "fill c5", "fill c6", "fill c7"];
 
+/// What is drawn of each price: the chart's name, its title, its axis, the figure, and how it is written.
+type Drawn = (&'static str, &'static str, &'static str, fn(&Price) -> Option<Summary>, fn(f64) -> String);
+
+const DRAWN: [Drawn; 3] = [
+    (
+        "price-cpu",
+        "CPU that a feature adds",
+        "µs of CPU a request",
+        |price| price.cpu_us.figure().copied(),
+        number::plain,
+    ),
+    (
+        "price-p99",
+        "99th percentile that a feature adds",
+        "µs",
+        |price| price.p99_us.figure().copied(),
+        number::time,
+    ),
+    (
+        "price-instructions",
+        "Instructions that a feature adds",
+        "instructions a request",
+        |price| {
+            let estimate = *price.instructions.figure()?;
+            Some(Summary { estimate, low: estimate, high: estimate, rounds: 1 })
+        },
+        number::whole,
+    ),
+];
+
 impl Charts<'_> {
     pub(super) fn prices(&self) -> Vec<Markup> {
-        let chart = |name: &str,
-                     title: &str,
-                     axis: &'static str,
-                     of: &dyn Fn(&crate::figures::Price) -> Option<Summary>,
-                     write: &dyn Fn(f64) -> String| {
-            let mut seen = String::new();
-            let bars = self
-                .section
-                .prices
-                .iter()
-                .filter_map(|price| {
-                    let found = of(price)?;
-                    let value = found.estimate;
-                    let none = found.low <= 0.0 && found.high >= 0.0;
-                    let heading = (price.feature != seen).then(|| price.feature.clone());
-                    seen.clone_from(&price.feature);
-                    let text = table::signed(value, write);
-                    Some(Bar {
-                        system: price.system.clone(),
-                        label: price.title.clone(),
-                        heading,
-                        parts: vec![(
-                            if none { PALE } else { COLOUR }
-                                [self.look(&price.system).colour.min(COLOUR.len() - 1)],
-                            value,
-                        )],
-                        whisker: (found.low < found.high).then_some((found.low, found.high)),
-                        says: format!("{}, {}: {text}", price.title, price.feature),
-                        value: text,
-                        beside: String::new(),
-                        absent: None,
-                    })
+        DRAWN.iter().map(|drawn| self.price_chart(drawn)).collect()
+    }
+
+    fn price_chart(&self, (name, title, axis, of, write): &Drawn) -> Markup {
+        let mut seen = String::new();
+        let added = self.section.prices.iter().filter(|price| !price.whole);
+        let bars = added
+            .filter_map(|price| {
+                let found = of(price)?;
+                let value = found.estimate;
+                // Counted figures have no interval, and a 0 among them is one.
+                let none = found.low < found.high && found.low <= 0.0 && found.high >= 0.0;
+                let heading = (price.feature != seen).then(|| price.feature.clone());
+                seen.clone_from(&price.feature);
+                let text = table::signed(value, write);
+                let system = self.report.title_of(&price.system);
+                let colour = self.look(&price.system).colour.min(COLOUR.len() - 1);
+                Some(Bar {
+                    system: price.system.clone(),
+                    label: system.to_owned(),
+                    heading,
+                    parts: vec![(if none { PALE } else { COLOUR }[colour], value)],
+                    whisker: (found.low < found.high).then_some((found.low, found.high)),
+                    says: format!("{system}, {}: {text}", price.feature),
+                    value: text,
+                    beside: String::new(),
+                    absent: None,
                 })
-                .collect();
-            Bars {
-                id: format!("{}-{name}", self.id),
-                title: title.to_owned(),
-                about: "Beside the same system without the feature. Pale: the interval holds 0, so no price was shown.".to_owned(),
-                axis,
-                key: Vec::new(),
-                bars,
-                rule: None,
-            }
-            .draw()
-        };
-        if self.section.prices.is_empty() {
-            return Vec::new();
+            })
+            .collect();
+        Bars {
+            id: format!("{}-{name}", self.id),
+            title: (*title).to_owned(),
+            about: "Beside the same system without the feature. Pale: the interval holds 0, so no price was shown."
+                .to_owned(),
+            axis,
+            key: Vec::new(),
+            bars,
+            rule: None,
         }
-        vec![
-            chart(
-                "price-cpu",
-                "CPU that a feature adds",
-                "µs of CPU a request",
-                &|price| price.cpu_us,
-                &number::plain,
-            ),
-            chart(
-                "price-p99",
-                "99th percentile that a feature adds",
-                "µs",
-                &|price| price.p99_us,
-                &number::time,
-            ),
-        ]
+        .draw()
     }
 }

@@ -1,0 +1,100 @@
+//! Instructions of a request, counted under valgrind: for costs too small for any clock.
+//!
+//! A system of its own is started for it, with one worker and no quota. A first run of requests warms it up; then the
+//! same requests in the same order come over one connection, one after the other, and callgrind counts what all its
+//! processes execute from before the first to after the last. Time plays no part but for timers that fire meanwhile.
+
+use crate::arm::Arm;
+use crate::failure::Failure;
+use crate::generator::{Aim, Run, plan};
+use crate::ground::Ground;
+use crate::origin::Origin;
+use crate::run::{Progress, Session};
+use crate::target::{Place, Target};
+use std::cell::RefCell;
+use std::io::Write;
+use std::rc::Rc;
+use tollgate_lab_load::{Length, Plan as LoadPlan};
+use tollgate_lab_meter::callgrind::Callgrind;
+use tollgate_lab_record::{Instructions, Known, Line, LoadModel};
+use tollgate_lab_study::{Analysis, PlannedCell, Settings};
+
+/// Requests before the count, enough to ask every route that is asked for.
+const WARM_UP: u64 = 200;
+
+/// Requests that are counted.
+const COUNTED: u64 = 1_000;
+
+/// Seconds that a request may take.
+const PATIENCE: f64 = 60.0;
+
+impl<W: Write, P: Progress> Session<'_, W, P> {
+    /// Counts what the study's analyses ask for, but for what an earlier run of the file has counted.
+    pub(crate) fn count_instructions(&mut self) -> Result<(), Failure> {
+        for analysis in &self.study.analyses {
+            let Analysis::FeaturePrices { section, instructions } = analysis else { continue };
+            for planned in self.plan.cells.iter().filter(|planned| &planned.cell.section == section) {
+                for system in instructions.iter().filter(|name| planned.cell.systems.contains(name)) {
+                    let counted = self.earlier.iter().flat_map(|earlier| &earlier.instructions).any(|one| {
+                        one.cell == planned.cell.id && &one.system == system && one.each.figure().is_some()
+                    });
+                    if counted {
+                        continue;
+                    }
+                    self.progress.say(&format!("{system}, {}: counting instructions", planned.cell.title));
+                    let each = match count(self.ground, &Arm::of(self.study, system), planned) {
+                        Ok(each) => Known::Is(each),
+                        Err(failure) => {
+                            self.progress.say(&format!("{system}, {}: {failure}", planned.cell.title));
+                            Known::Not(self.ground.without_paths(&failure.0))
+                        }
+                    };
+                    self.line(&Line::Instructions(Instructions {
+                        cell: planned.cell.id.clone(),
+                        system: system.clone(),
+                        requests: if each.figure().is_some() { COUNTED } else { 0 },
+                        each,
+                    }))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Instructions a request.
+fn count(ground: &Ground, arm: &Arm, planned: &PlannedCell) -> Result<f64, Failure> {
+    let callgrind = Callgrind::find()?;
+    let folder = ground.folder("callgrind")?;
+    let settings = Settings { quota: None, memory_mib: None, relay: None, ..arm.settings(&planned.settings) };
+    let settings = Settings { workers: Some(1), connections: Some(1), threads: Some(1), ..settings };
+    let origin = Origin::start(ground, &settings, &[ground.cores.load], None)?;
+    let body = origin.body.clone();
+    let place = Place { origin: Some(Rc::new(RefCell::new(origin))), counted: Some((&callgrind, &folder)) };
+    let target = Target::start_in(ground, arm, &settings, place, 64)
+        .map_err(|used| Failure(used.missing.map(|missing| missing.reason).unwrap_or_default()))?;
+    let [leader] = target.ids()[..] else {
+        return Err(Failure("only one gateway at a time is counted".into()));
+    };
+    let aim = Aim { port: target.port, body: &body, status: settings.origin_status() };
+    ask(ground, &settings, aim, WARM_UP)?;
+    callgrind.begin(leader)?;
+    ask(ground, &settings, aim, COUNTED)?;
+    Ok(callgrind.count(leader, &folder)? as f64 / COUNTED as f64)
+}
+
+fn ask(ground: &Ground, settings: &Settings, aim: Aim<'_>, count: u64) -> Result<(), Failure> {
+    let plan = LoadPlan {
+        connections: 1,
+        threads: 1,
+        length: Length::Requests(count),
+        time_limit: PATIENCE,
+        ..plan(settings, aim, 1.0, Some(LoadModel::Closed))
+    };
+    let load = Run::builtin(ground, &plan)?.finish(|| ())?.load;
+    if load.ok == count {
+        Ok(())
+    } else {
+        Err(Failure(format!("{} of {count} requests failed", count - load.ok)))
+    }
+}

@@ -1,5 +1,6 @@
 //! One connection to an endpoint.
 
+use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -11,15 +12,38 @@ use crate::{Permit, Pool};
 /// One connection to an endpoint, in use. Dropping it closes it; [`Pool::put`] keeps it.
 #[derive(Debug)]
 pub struct Connection {
+    pub(crate) link: Box<Link>,
+    pub(crate) open: OpenGuard,
+}
+
+/// A connection, in use or idle. In a box of its own: with each request it goes from the pool to the request and back,
+/// and only a pointer is to move.
+#[derive(Debug)]
+pub struct Link {
     /// The byte stream.
     pub stream: Stream,
     pub(crate) opened: Instant,
+    /// When it became idle last.
+    pub(crate) since: Instant,
     /// Requests that it has carried, the present one included.
     pub(crate) requests: u64,
     pub(crate) reused: bool,
-    pub(crate) open: OpenGuard,
     // Below the stream: where the whole is dropped, the socket is closed before its place is given back.
     pub(crate) permit: Permit,
+}
+
+impl Deref for Connection {
+    type Target = Link;
+
+    fn deref(&self) -> &Link {
+        &self.link
+    }
+}
+
+impl DerefMut for Connection {
+    fn deref_mut(&mut self) -> &mut Link {
+        &mut self.link
+    }
 }
 
 impl Connection {
@@ -27,7 +51,7 @@ impl Connection {
     /// anyone being at fault.
     #[must_use]
     pub fn is_reused(&self) -> bool {
-        self.reused
+        self.link.reused
     }
 
     /// The pool that it belongs to.

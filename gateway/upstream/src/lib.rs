@@ -30,7 +30,7 @@ mod window;
 pub use balance::{RoundRobin, Weighted, hash};
 pub use breaker::{BreakerPermit, BreakerState, CircuitOpen};
 pub use cap::{Permit, UnderWay};
-pub use connection::{ConnectError, Connection};
+pub use connection::{ConnectError, Connection, Link};
 pub use discover::{Discovery, Failure, Gone, LookupReport, Lookups, Source, Warn};
 pub use message::Message;
 pub use news::{Event, Notice};

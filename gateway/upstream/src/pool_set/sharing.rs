@@ -4,6 +4,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::connection::Link;
 use crate::message::{Ask, HandOver, Kind, Message, Place, Room};
 use crate::queue::Grant;
 use crate::{Connection, Pool};
@@ -92,8 +93,9 @@ impl PoolSet {
 
     /// Gives a connection to another worker.
     fn hand_over(&self, connection: Connection, to: usize, more: bool) {
-        let Connection { stream, opened, requests, open, permit, .. } = connection;
+        let Connection { link, open } = connection;
         open.suspend();
+        let Link { stream, opened, requests, permit, .. } = *link;
         let Ok(socket) = stream.detach() else {
             self.stats.upstream_closed(self.slot);
             return;

@@ -19,7 +19,12 @@ use crate::worker::{Control, Worker};
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts until the worker drains or the door closes, and hands each connection to `serve` here or to another worker.
-pub(crate) async fn accept(worker: Rc<Worker>, door: Rc<Door>, listener: Listener, serve: impl Fn(Client)) {
+pub(crate) async fn accept(
+    worker: Rc<Worker>,
+    door: Rc<Door>,
+    listener: Listener,
+    serve: impl Fn(Box<Client>),
+) {
     let pause = worker.timers.deadline();
     loop {
         let accepted = poll_fn(|cx| {
@@ -59,7 +64,13 @@ fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
 }
 
-fn place(worker: &Rc<Worker>, door: &Rc<Door>, stream: Detached, peer: SocketAddr, serve: &impl Fn(Client)) {
+fn place(
+    worker: &Rc<Worker>,
+    door: &Rc<Door>,
+    stream: Detached,
+    peer: SocketAddr,
+    serve: &impl Fn(Box<Client>),
+) {
     let Some(other) = worker.reserve() else { return refuse(worker, stream) };
     if other == worker.id {
         return admit(worker, door.clone(), stream, peer, serve);
@@ -80,10 +91,10 @@ pub(crate) fn admit(
     door: Rc<Door>,
     stream: Detached,
     peer: SocketAddr,
-    serve: &impl Fn(Client),
+    serve: &impl Fn(Box<Client>),
 ) {
     match stream.attach() {
-        Ok(stream) => serve(Client::new(worker, door, stream, peer)),
+        Ok(stream) => serve(Box::new(Client::new(worker, door, stream, peer))),
         // A socket that the poller refuses is closed by being dropped.
         Err(_) => worker.release(worker.id),
     }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use tollgate_http::{Head, Name, RequestHead};
+use tollgate_http::{Head, Name};
 use tollgate_plan::{Forwarded, HashBy, Policy, Settings};
 use tollgate_route::query_parameter;
 use tollgate_upstream::{Pool, Upstream, Wanted, hash};
@@ -14,25 +14,25 @@ use crate::scratch::Scratch;
 /// A request, as far as an endpoint can be chosen by it.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
-    request: &'a RequestHead,
-    path: &'a [u8],
+    scratch: &'a Scratch,
     forwarded: &'a Forwarded,
-    peer: IpAddr,
+    peer: &'a SocketAddr,
 }
 
 impl<'a> Asker<'a> {
     /// The request in `scratch`, which came from `peer`.
-    pub fn new(scratch: &'a Scratch, settings: &'a Settings, peer: IpAddr) -> Self {
-        let Scratch { request, path, .. } = scratch;
-        Self { request, path, forwarded: &settings.forwarded, peer }
+    pub fn new(scratch: &'a Scratch, settings: &'a Settings, peer: &'a SocketAddr) -> Self {
+        Self { scratch, forwarded: &settings.forwarded, peer }
     }
 
     /// What it wants of an upstream. Costs two looks at the config where that has nothing of the kind.
+    #[inline]
     pub fn wanted(&self, upstream: &Upstream) -> Wanted<'a> {
         Wanted { hash: self.hash(upstream), sticky: self.sticky(upstream), avoid: &[] }
     }
 
     /// The hash of what the upstream balances by; `None`: it does not balance by hash, or the request lacks it.
+    #[inline]
     pub fn hash(&self, upstream: &Upstream) -> Option<u64> {
         match &upstream.balance().policy {
             Policy::Hash(by) => self.hash_by(by),
@@ -41,27 +41,29 @@ impl<'a> Asker<'a> {
     }
 
     /// The value of the upstream's sticky cookie.
+    #[inline]
     pub fn sticky(&self, upstream: &Upstream) -> Option<&'a [u8]> {
-        upstream.cookie().and_then(|name| cookie(&self.request.head, name.as_bytes()))
+        upstream.cookie().and_then(|name| cookie(&self.scratch.request.head, name.as_bytes()))
     }
 
     fn hash_by(&self, by: &HashBy) -> Option<u64> {
+        let Scratch { request, path, .. } = self.scratch;
         // Nothing is as good as not there: else all that send nothing would meet at one endpoint.
         let some = |value: &[u8]| (!value.is_empty()).then(|| hash(value));
         match by {
-            HashBy::Header(name) => self.request.head.get_by_text(name.as_bytes()).and_then(some),
-            HashBy::Cookie(name) => cookie(&self.request.head, name.as_bytes()).and_then(some),
+            HashBy::Header(name) => request.head.get_by_text(name.as_bytes()).and_then(some),
+            HashBy::Cookie(name) => cookie(&request.head, name.as_bytes()).and_then(some),
             HashBy::Query(name) => {
-                let query = self.request.query.map(|query| self.request.slice(query))?;
+                let query = request.query.map(|query| request.slice(query))?;
                 query_parameter(query, name.as_bytes(), some).flatten()
             }
             HashBy::ClientAddress => {
-                Some(match client_address(self.forwarded, &self.request.head, self.peer) {
+                Some(match client_address(self.forwarded, &request.head, self.peer.ip()) {
                     IpAddr::V4(address) => hash(&address.octets()),
                     IpAddr::V6(address) => hash(&address.octets()),
                 })
             }
-            HashBy::Path => Some(hash(normal_path(self.request, self.path))),
+            HashBy::Path => Some(hash(normal_path(request, path))),
         }
     }
 }
@@ -138,6 +140,7 @@ fn address(text: &[u8]) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_http::RequestHead;
     use tollgate_http::h1::RequestParser;
     use tollgate_plan::Cidr;
 
@@ -207,10 +210,10 @@ mod tests {
     #[test]
     fn what_a_request_is_hashed_by() {
         let request = request("X-User: u\r\nX-Empty:\r\nCookie: session=s\r\n");
+        let scratch = Scratch { request, ..Scratch::default() };
         let forwarded = Forwarded::default();
-        let peer = "192.0.2.1".parse().expect("an address");
-        let by =
-            |by: HashBy| Asker { request: &request, path: b"", forwarded: &forwarded, peer }.hash_by(&by);
+        let peer = "192.0.2.1:1024".parse().expect("an address");
+        let by = |by: HashBy| Asker { scratch: &scratch, forwarded: &forwarded, peer: &peer }.hash_by(&by);
         assert_eq!(by(HashBy::Header("x-user".to_owned())), Some(hash(b"u")));
         assert_eq!(by(HashBy::Header("x-empty".to_owned())), None);
         assert_eq!(by(HashBy::Header("x-other".to_owned())), None);

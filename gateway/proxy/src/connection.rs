@@ -58,10 +58,14 @@ impl Drop for Guard {
 }
 
 /// Serves a connection to its end. `exchange` carries requests for as long as they follow each other, and gives the
-/// connection back when it has nothing more to read, or not at all when it is to be closed.
-pub(crate) async fn serve<F>(mut client: Client, exchange: impl Fn(Client) -> F, exchanges: Rc<FuturePool<F>>)
-where
-    F: Future<Output = Option<Client>>,
+/// connection back when it has nothing more to read, or not at all when it is to be closed. It goes to and fro in its box:
+/// with each request, only a pointer is to move.
+pub(crate) async fn serve<F>(
+    mut client: Box<Client>,
+    exchange: impl Fn(Box<Client>) -> F,
+    exchanges: Rc<FuturePool<F>>,
+) where
+    F: Future<Output = Option<Box<Client>>>,
 {
     client.deadline.set(tollgate_net::now(), client.worker().idle_timeout());
     while wait_for_request(&mut client).await {
@@ -112,7 +116,7 @@ mod tests {
     use crate::worker::{Mailbox, WorkerSetup};
 
     /// Panics for the first connection's request, in the middle of its books; gives the others back.
-    async fn panics_once(client: Client, first: u16) -> Option<Client> {
+    async fn panics_once(client: Box<Client>, first: u16) -> Option<Box<Client>> {
         let worker = client.worker().clone();
         let mut loan = Loan::new(&worker);
         loan.ledger.open(&worker, tollgate_net::now(), client.peer);

@@ -13,7 +13,7 @@ const MAX_TIME: Duration = Duration::from_secs(2);
 
 /// Ends the gateway's direction, then reads and throws away what the client still sends. Closing a socket with unread
 /// bytes sends a reset, which can overtake the answer (RFC 9112, 9.6).
-pub(crate) async fn linger(mut client: Client) {
+pub(crate) async fn linger(mut client: Box<Client>) {
     let worker = client.worker().clone();
     client.deadline.set(tollgate_net::now(), Some(MAX_TIME));
     let mut left = MAX_BYTES;

@@ -32,7 +32,7 @@ pub(crate) enum Next {
 }
 
 /// Carries requests for as long as they follow each other. Gives the connection back when it is idle.
-pub(crate) async fn exchange(mut client: Client) -> Option<Client> {
+pub(crate) async fn exchange(mut client: Box<Client>) -> Option<Box<Client>> {
     let worker = client.worker().clone();
     let mut loan = Loan::new(&worker);
     loop {

@@ -326,7 +326,7 @@ pub async fn work(mut setup: WorkerSetup, running: impl FnOnce()) -> io::Result<
     let control = std::mem::replace(&mut setup.control, unbounded_channel().1);
     let worker = Worker::new(setup)?;
     let exchanges = Rc::new(FuturePool::new());
-    let start = move |client: Client| tollgate_net::spawn(serve(client, exchange, exchanges.clone()));
+    let start = move |client: Box<Client>| tollgate_net::spawn(serve(client, exchange, exchanges.clone()));
     tollgate_net::spawn(flush_log(worker.clone()));
     running();
     obey(&worker, control, &start).await;
@@ -335,7 +335,7 @@ pub async fn work(mut setup: WorkerSetup, running: impl FnOnce()) -> io::Result<
 }
 
 /// Does as it is told until the drain has ended.
-async fn obey<F: Fn(Client) + Clone + 'static>(
+async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
     worker: &Rc<Worker>,
     mut control: UnboundedReceiver<Control>,
     serve: &F,
@@ -390,7 +390,7 @@ async fn obey<F: Fn(Client) + Clone + 'static>(
 }
 
 /// Accepts from these sockets from now on.
-fn listen<F: Fn(Client) + Clone + 'static>(
+fn listen<F: Fn(Box<Client>) + Clone + 'static>(
     worker: &Rc<Worker>,
     sockets: Vec<(DoorId, Bound)>,
     serve: &F,

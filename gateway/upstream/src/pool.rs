@@ -331,8 +331,8 @@ impl Pool {
     fn close_unneeded(&self, idle: &mut VecDeque<Box<Link>>, now: Instant) -> Option<Duration> {
         let settings = self.set.settings.borrow();
         let age = |idle: &Link| now.saturating_duration_since(idle.since);
-        let expired = |oldest: &Box<Link>| settings.idle_timeout.is_some_and(|bound| age(oldest) >= bound);
-        while idle.len() > settings.max_idle as usize || idle.front().is_some_and(expired) {
+        let expired = |oldest: &Link| settings.idle_timeout.is_some_and(|bound| age(oldest) >= bound);
+        while idle.len() > settings.max_idle as usize || idle.front().is_some_and(|oldest| expired(oldest)) {
             idle.pop_front();
         }
         // In order of age, since the newest is always used first.

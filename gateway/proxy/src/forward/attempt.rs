@@ -21,7 +21,7 @@ impl<'r> Forwarding<'r> {
     /// When nobody takes requests, or the breaker is open.
     pub(super) fn begin(&mut self, now: Instant) -> Result<Rc<Pool>, Reason> {
         self.attempts.begin(now).map_err(|_| Reason::CircuitOpen)?;
-        let asker = Asker::new(self.scratch, self.settings, self.client.peer.ip());
+        let asker = Asker::new(self.scratch, self.settings, &self.client.peer);
         let wanted = Wanted { avoid: self.attempts.tried(), ..asker.wanted(self.upstream) };
         let pool = self.upstream.pick(&wanted).ok_or(Reason::DestinationUnavailable)?;
         affinity::keep(self.scratch, self.upstream, &pool);

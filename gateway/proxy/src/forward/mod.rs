@@ -15,7 +15,7 @@ mod runner;
 mod settle;
 
 use std::future::poll_fn;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use tollgate_http::RequestHead;
@@ -71,7 +71,7 @@ pub(crate) async fn forward(
     index: u32,
 ) -> Next {
     let (settings, route) = (&active.plan.settings, active.route(index));
-    let upstream = match destination(scratch, active, index, client.peer.ip()) {
+    let upstream = match destination(scratch, active, index, &client.peer) {
         Ok(upstream) => upstream,
         Err(reason) => {
             let close = !pass_over_body(scratch) || !scratch.request.keep_alive;
@@ -197,7 +197,7 @@ fn destination<'a>(
     scratch: &mut Scratch,
     active: &'a ActivePlan,
     index: u32,
-    peer: IpAddr,
+    peer: &SocketAddr,
 ) -> Result<&'a Rc<Upstream>, Reason> {
     let route = active.route(index);
     if declares_too_much(route, &scratch.request) {

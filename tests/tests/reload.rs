@@ -235,7 +235,7 @@ fn the_access_log_and_the_admin_listener_move() {
         page.lines().find_map(|line| line.strip_prefix("tollgate_access_log_lines_total ").map(str::to_owned))
     };
     eventually("the new admin address", || TcpStream::connect(admin).is_ok());
-    assert!(TcpStream::connect(gateway.admin_address()).is_err(), "the old one is gone");
+    eventually("the old one to be gone", || TcpStream::connect(gateway.admin_address()).is_err());
     assert_eq!(client.get("/version").text(), "two");
     let second = gateway.directory().join("second.log");
     eventually("the new log", || std::fs::read_to_string(&second).is_ok_and(|log| log == "200 /version\n"));

@@ -44,9 +44,10 @@ simulate: toolchain ## the proxy against simulated networks: SEEDS=5000, or SEED
 	$(CARGO) build --profile simulate -p tollgate-simulation --features simulate
 	@"$(CARGO_TARGET_DIR)/simulate/tollgate-simulation" $(if $(SEED),seed $(SEED),seeds $(SEEDS) $(FIRST))
 
-faults: toolchain ## the gateway under load while origins die, hang and come back; takes minutes, and prints figures
-	$(CARGO) build --workspace --all-targets
-	$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 faults::
+faults: toolchain ## the release binary under load while things die, change and press; takes minutes, and prints figures
+	$(CARGO) build --release -p tollgate
+	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
+		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 faults::
 
 lint: toolchain check-docs check-dependencies ## formatting, clippy, documentation, licences and advisories
 	cargo fmt --all --check

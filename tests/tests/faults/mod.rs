@@ -1,5 +1,27 @@
 //! What must hold while something breaks, under load and by the real binary. These take long, so they are ignored
-//! unless `make faults` asks for them.
+//! unless `make faults` asks for them. Each prints its figures.
 
+mod cap;
+mod killed_gateway;
+mod killed_origin;
 mod load;
+mod reloads;
 mod rolling_restart;
+mod storm;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Whether the gateway's binary is one whose speed tells something: a debug build is not.
+fn is_optimised() -> bool {
+    !tollgate_tests::binary().iter().any(|part| part == "debug")
+}
+
+/// Lets this process, and the gateways that it starts, have so many open files.
+fn allow_files(count: u64) {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|current| current >= count) {
+        return;
+    }
+    assert!(maximum.is_none_or(|maximum| maximum >= count), "{count} open files are not allowed: ulimit -Hn");
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).expect("up to the maximum");
+}

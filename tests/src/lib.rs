@@ -37,7 +37,7 @@ pub use gateway::Gateway;
 pub use message::{Framing, Headers, Request, Response};
 pub use metrics::Metrics;
 pub use origin::{Origin, OriginConn};
-pub use process::{Ran, binary, tollgate};
+pub use process::{Ran, binary, limit_files, tollgate};
 pub use rustix::process::Signal;
 pub use service::Service;
 pub use wire::{ReadError, Wire};

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+
 /// What a command printed and how it ended.
 #[derive(Clone, Debug)]
 pub struct Ran {
@@ -48,4 +50,16 @@ pub fn tollgate(args: &[&str]) -> Ran {
     let ran = Ran { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) };
     assert!(!ran.err.contains("panicked"), "tollgate {args:?} panicked:\n{}", ran.err);
     ran
+}
+
+/// Sets how many files a process may have open.
+///
+/// # Panics
+/// When it has gone.
+pub fn limit_files(process: u32, limit: u64) {
+    let id = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let before = getrlimit(Resource::Nofile);
+    // The hard limit stays, so that it can be raised again.
+    let new = Rlimit { current: Some(limit), maximum: before.maximum };
+    prlimit(id, Resource::Nofile, new).expect("the process is there");
 }

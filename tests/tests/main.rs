@@ -22,6 +22,7 @@ mod limits;
 mod log;
 mod metrics;
 mod mixed;
+mod overload;
 mod paths;
 mod redirect_respond;
 mod reload;

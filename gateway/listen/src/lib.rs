@@ -3,7 +3,9 @@
 mod bind;
 mod channel;
 mod loads;
+mod pressure;
 
 pub use bind::{BACKLOG, bind, bind_beside};
 pub use channel::{Channel, Message};
-pub use loads::Loads;
+pub use loads::{Full, Loads};
+pub use pressure::Pressure;

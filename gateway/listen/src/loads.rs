@@ -2,14 +2,29 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::Pressure;
+
 /// Client connections of each worker, those on their way to it included: a place is taken when a connection is
 /// accepted, so that a burst spreads and the limit holds before the other worker has looked. That costs one
 /// read-modify-write when a connection opens and one when it closes, and none for a request.
 #[derive(Debug)]
-pub struct Loads(Vec<Padded>);
+pub struct Loads {
+    workers: Vec<Padded>,
+    /// What the process is short of.
+    pub pressure: Pressure,
+}
 
 /// Connections of a worker below which it looks at all the others.
 const FEW: usize = 8;
+
+/// Why there is no place for another connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// There are as many as the config allows.
+    Limit,
+    /// The process is short of memory or file descriptors.
+    Means,
+}
 
 /// On a cache line of its own: a neighbour's store must not cost this worker a miss.
 #[derive(Debug, Default)]
@@ -20,38 +35,52 @@ impl Loads {
     /// For so many workers.
     #[must_use]
     pub fn new(workers: usize) -> Self {
-        Self((0..workers).map(|_| Padded::default()).collect())
+        Self { workers: (0..workers).map(|_| Padded::default()).collect(), pressure: Pressure::default() }
     }
 
-    /// Takes a place at a worker. Says whether there is one: all workers together never have more than `limit`. At the
-    /// limit two workers at once may both be refused the last place.
-    pub fn reserve(&self, worker: usize, limit: Option<u64>) -> bool {
+    /// Takes a place at a worker.
+    ///
+    /// # Errors
+    /// When there is none, and why: all workers together never have more than `limit`, nor more than the process has
+    /// means for. At the limit two workers at once may both be refused the last place.
+    pub fn reserve(&self, worker: usize, limit: Option<u64>) -> Result<(), Full> {
         // Sequentially consistent, and counted before it is looked: of two that take the last place at once each sees
         // the other.
-        self.0[worker].0.fetch_add(1, Ordering::SeqCst);
-        let granted = limit.is_none_or(|limit| self.total() as u64 <= limit);
-        if !granted {
-            self.release(worker);
+        self.take(worker);
+        let (limit, means) = (limit.unwrap_or(u64::MAX), self.pressure.connections());
+        if limit.min(means) == u64::MAX {
+            return Ok(());
         }
-        granted
+        let total = self.total() as u64;
+        let full = if total > limit { Full::Limit } else { Full::Means };
+        if total > limit.min(means) {
+            self.release(worker);
+            return Err(full);
+        }
+        Ok(())
+    }
+
+    /// Takes a place at a worker for a connection that is there already.
+    pub fn take(&self, worker: usize) {
+        self.workers[worker].0.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Gives a place back.
     pub fn release(&self, worker: usize) {
-        self.0[worker].0.fetch_sub(1, Ordering::SeqCst);
+        self.workers[worker].0.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Connections of one worker.
     #[must_use]
     pub fn of(&self, worker: usize) -> usize {
-        self.0[worker].0.load(Ordering::SeqCst)
+        self.workers[worker].0.load(Ordering::SeqCst)
     }
 
     /// Connections of all workers together; while they change, more than there ever were at once may be counted, never
     /// fewer than stay.
     #[must_use]
     pub fn total(&self) -> usize {
-        (0..self.0.len()).map(|worker| self.of(worker)).sum()
+        (0..self.workers.len()).map(|worker| self.of(worker)).sum()
     }
 
     /// Who should get a connection that `worker` has accepted: itself or one other, picked by `random`, if that one
@@ -62,13 +91,13 @@ impl Loads {
     /// hand over more of them.
     #[must_use]
     pub fn choose(&self, worker: usize, random: usize) -> usize {
-        let others = self.0.len() - 1;
+        let others = self.workers.len() - 1;
         if others == 0 {
             return worker;
         }
         let own = self.of(worker);
         let looked_at = if own < FEW { others } else { 1 };
-        let other = |step: usize| (worker + 1 + (random % others + step) % others) % self.0.len();
+        let other = |step: usize| (worker + 1 + (random % others + step) % others) % self.workers.len();
         let least = (0..looked_at).map(other).min_by_key(|other| self.of(*other));
         least.filter(|other| self.of(*other) < own).unwrap_or(worker)
     }
@@ -83,7 +112,7 @@ mod tests {
         let loads = Loads::new(2);
         // The kernel gives all of them to worker 0, faster than worker 1 looks.
         for _ in 0..10 {
-            assert!(loads.reserve(loads.choose(0, 7), None));
+            assert_eq!(loads.reserve(loads.choose(0, 7), None), Ok(()));
         }
         assert_eq!((loads.of(0), loads.of(1)), (5, 5));
     }
@@ -116,7 +145,7 @@ mod tests {
                     scope.spawn(move || {
                         let mut taken = 0;
                         for turn in 0..10_000 {
-                            if loads.reserve(worker, Some(100)) {
+                            if loads.reserve(worker, Some(100)).is_ok() {
                                 // Counted apart: `total` adds up counts that change meanwhile.
                                 assert!(held.fetch_add(1, Ordering::SeqCst) < 100);
                                 taken += 1;
@@ -135,5 +164,33 @@ mod tests {
         });
         assert_eq!(taken, loads.total());
         assert!(taken <= 100, "{taken}");
+    }
+
+    #[test]
+    fn what_the_process_has_means_for_is_a_limit_too() {
+        let loads = Loads::new(2);
+        loads.pressure.set(0, 2);
+        assert_eq!((loads.reserve(0, None), loads.reserve(1, Some(3))), (Ok(()), Ok(())));
+        assert_eq!(loads.reserve(0, None), Err(Full::Means));
+        assert_eq!(
+            loads.reserve(0, Some(2)),
+            Err(Full::Limit),
+            "the config's own limit is named where both hold"
+        );
+        loads.take(1);
+        assert_eq!(loads.total(), 3, "one that is there already is not asked");
+        loads.pressure.set(0, u64::MAX);
+        assert_eq!(loads.reserve(0, None), Ok(()));
+    }
+
+    #[test]
+    fn priorities_below_the_line_are_turned_away() {
+        let pressure = Pressure::default();
+        let shed = || [0, 1, 2].map(|priority| pressure.sheds(priority));
+        assert_eq!(shed(), [false; 3]);
+        pressure.set(2, u64::MAX);
+        assert_eq!(shed(), [true, true, false]);
+        pressure.set(3, 0);
+        assert_eq!(shed(), [true; 3]);
     }
 }

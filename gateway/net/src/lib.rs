@@ -11,6 +11,7 @@ mod deadline;
 mod detached;
 mod listener;
 mod runtime;
+mod shortage;
 #[cfg(feature = "simulate")]
 pub mod simulated;
 mod stream;
@@ -22,4 +23,5 @@ pub use deadline::{Deadline, Timers};
 pub use detached::Detached;
 pub use listener::{Bound, Listener};
 pub use runtime::{Runtime, spawn, yield_now};
+pub use shortage::is_shortage;
 pub use stream::{Peek, Stream};

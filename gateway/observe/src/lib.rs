@@ -5,6 +5,7 @@
 //! | `stats/` | each worker's counters, the registry that adds them up, the Prometheus text |
 //! | `log/` | the access log: formats, a worker's sink, the writer thread |
 //! | `cost/` | CPU time a request and the headroom left; the cores this process may use |
+//! | `guard/` | how much is used of the process's memory and file descriptors |
 //! | `admin/` | the admin listener's HTTP server |
 //! | `upstreams.rs` | the state of upstreams, as it is shown |
 //!
@@ -12,7 +13,9 @@
 //! [`LogSink::record`] with a borrowed [`Record`]; neither allocates, locks or waits.
 
 mod admin;
+mod control_group;
 mod cost;
+mod guard;
 mod log;
 mod reason;
 mod record;
@@ -23,16 +26,18 @@ mod upstreams;
 
 pub use admin::{AdminState, serve};
 pub use cost::{Cores, CostMeter, CostReading, CostWindow, available_cores, process_cpu_time};
+pub use guard::{GuardReading, Guarded, Guards};
 pub use log::{AccessLog, Field, LogConfig, LogFormat, LogSink, LogTarget, Template, TemplateError};
 pub use reason::Reason;
 pub use record::{Record, Tally};
 pub use request_id::RequestIds;
 pub use stats::{
     BUCKETS, BreakerTurn, EndpointsSnapshot, Exposition, HistogramSnapshot, LookupCounts, QueueingSnapshot,
-    Registry, ResilienceSnapshot, RouteSnapshot, Slot, Snapshot, UpstreamEndpoints, UpstreamSnapshot,
-    WorkerStats,
+    Registry, ResilienceSnapshot, RouteSnapshot, ShedSnapshot, Slot, Snapshot, UpstreamEndpoints,
+    UpstreamSnapshot, WorkerStats,
 };
 pub use status::{Attempt, Status};
 pub use upstreams::{
-    EndpointHealth, EndpointState, EndpointStatus, LookupStatus, ProbeStatus, UpstreamSource, UpstreamStatus,
+    AdaptiveStatus, EndpointHealth, EndpointState, EndpointStatus, LookupStatus, ProbeStatus, UpstreamSource,
+    UpstreamStatus,
 };

@@ -80,6 +80,10 @@ reasons! {
     QueueTimeout = "queue_timeout", 503;
     /// The upstream has as many requests under way as `limits.requests` allows.
     RequestLimit = "request_limit", 503;
+    /// The upstream has as many requests under way as its adaptive limit allows for the route's priority.
+    AdaptiveLimit = "adaptive_limit", 503;
+    /// The process is short of memory or file descriptors (`overload`).
+    Overload = "overload", 503;
     /// The upstream's breaker is open: too many requests to it have failed, or were slow.
     CircuitOpen = "circuit_open", 503;
     /// The endpoint's name does not resolve.

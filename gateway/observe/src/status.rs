@@ -4,6 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
+use crate::GuardReading;
+
 /// What the process is and runs. The control thread keeps it; see [`Registry::update_status`].
 ///
 /// [`Registry::update_status`]: crate::Registry::update_status
@@ -27,6 +29,8 @@ pub struct Status {
     pub last_reload: Option<Attempt>,
     /// The last binary upgrade that was asked for and failed; one that succeeds ends this process.
     pub last_upgrade: Option<Attempt>,
+    /// What is used of memory and file descriptors.
+    pub guards: GuardReading,
 }
 
 /// Something that was asked for, and how it went.
@@ -53,6 +57,7 @@ impl Default for Status {
             in_force_since: now,
             last_reload: None,
             last_upgrade: None,
+            guards: GuardReading::default(),
         }
     }
 }
@@ -80,6 +85,7 @@ impl Status {
                 "last_reload": self.last_reload.as_ref().map(Attempt::json),
             },
             "last_failed_upgrade": self.last_upgrade.as_ref().map(Attempt::json),
+            "overload": self.guards.json(),
         });
         format!("{value:#}\n")
     }
@@ -105,6 +111,7 @@ pub(crate) fn seconds(at: SystemTime) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Guarded;
 
     #[test]
     fn it_says_what_is_in_force_and_how_the_last_reload_went() {
@@ -120,6 +127,12 @@ mod tests {
         assert_eq!(value["config"]["last_reload"]["milliseconds"], 12.345);
         assert_eq!(value["config"]["last_reload"]["ok"], false);
         assert_eq!(value["last_failed_upgrade"], Value::Null);
+        assert_eq!(value["overload"], json!({ "memory": null, "files": null, "shed": [] }));
+        let memory = Some(Guarded { used: 95, bound: 100 });
+        status.guards = GuardReading { memory, files: None, sheds: 2 };
+        let value: Value = serde_json::from_str(&status.json()).expect("JSON");
+        assert_eq!(value["overload"]["memory"], json!({ "used": 95, "bound": 100 }));
+        assert_eq!(value["overload"]["shed"], json!(["low", "normal"]));
         assert_eq!(value["pid"], std::process::id());
     }
 }

@@ -24,6 +24,19 @@ pub struct UpstreamStatus {
     pub ejections_refused: u64,
     /// How looking its endpoints up goes; `None`: they are all written down.
     pub lookups: Option<LookupStatus>,
+    /// How its adaptive limit stands; `None`: it has none.
+    pub adaptive: Option<AdaptiveStatus>,
+}
+
+/// How an adaptive limit of requests under way stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdaptiveStatus {
+    /// As many may be under way.
+    pub limit: u32,
+    /// As many are: from when they are let through to the head of their response.
+    pub in_flight: u32,
+    /// The latency without load; `None`: not known yet.
+    pub base: Option<Duration>,
 }
 
 /// How looking the endpoints of an upstream up goes.
@@ -204,6 +217,11 @@ pub(crate) mod sample {
                 failures: 4,
                 good_ago: Some(seconds(15)),
                 problem: Some("error: a < b\n  --> list:1:1".to_owned()),
+            }),
+            adaptive: Some(AdaptiveStatus {
+                limit: 40,
+                in_flight: 12,
+                base: Some(Duration::from_micros(2500)),
             }),
         }
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate_listen::BACKLOG;
+use tollgate_listen::{BACKLOG, Full};
 use tollgate_net::{Detached, Listener};
 use tollgate_observe::Reason;
 
@@ -71,7 +71,10 @@ fn place(
     peer: SocketAddr,
     serve: &impl Fn(Box<Client>),
 ) {
-    let Some(other) = worker.reserve() else { return refuse(worker, stream) };
+    let other = match worker.reserve() {
+        Ok(other) => other,
+        Err(full) => return refuse(worker, stream, full),
+    };
     if other == worker.id {
         return admit(worker, door.clone(), stream, peer, serve);
     }
@@ -101,9 +104,12 @@ pub(crate) fn admit(
 }
 
 /// One connection too many: it is told so, as far as it listens, and closed.
-fn refuse(worker: &Worker, stream: Detached) {
+fn refuse(worker: &Worker, stream: Detached, full: Full) {
     worker.stats.client_rejected();
-    let reason = Reason::ConnectionLimit.as_str();
+    let reason = match full {
+        Full::Limit => Reason::ConnectionLimit.as_str(),
+        Full::Means => Reason::Overload.as_str(),
+    };
     let answer = format!(
         "HTTP/1.1 503 Service Unavailable\r\nTollgate-Reason: {reason}\r\nContent-Type: text/plain\r\n\
          Content-Length: {}\r\nConnection: close\r\n\r\n{reason}\n",

@@ -169,7 +169,7 @@ mod tests {
             for _ in 0..2 {
                 let (stream, peer) = listener.accept().expect("a connection");
                 stream.set_nonblocking(true).expect("non-blocking");
-                assert_eq!(worker.reserve(), Some(0));
+                assert_eq!(worker.reserve(), Ok(0));
                 let door = worker.doors.open(crate::door::DoorId(0));
                 admit(&worker, door, stream.into(), peer, &start);
             }

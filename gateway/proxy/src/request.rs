@@ -91,6 +91,11 @@ async fn request(
     };
     scratch.ledger.route = Some((active.clone(), route));
     match &active.route(route).action {
+        Action::Forward(_) if worker.sheds(active.route(route).priority) => {
+            worker.stats.shed(active.route(route).priority as usize);
+            let close = !pass_over_body(scratch) || close;
+            respond::error(client, worker, scratch, settings, Reason::Overload, close).await
+        }
         Action::Forward(_) => forward(client, worker, scratch, active, route).await,
         Action::Respond(answer) => {
             let close = !pass_over_body(scratch) || close;

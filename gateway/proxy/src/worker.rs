@@ -12,9 +12,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use httpdate::HttpDate;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, error::SendError, unbounded_channel};
-use tollgate_listen::Loads;
+use tollgate_listen::{Full, Loads};
 use tollgate_net::{Bound, Deadline, Detached, Listener, Runtime, Timers};
 use tollgate_observe::{LogSink, Registry, RequestIds, WorkerStats};
+use tollgate_plan::Priority;
 use tollgate_upstream::{Message, Post, Shared, Upstreams};
 
 use crate::accept::{accept, admit};
@@ -238,13 +239,21 @@ impl Worker {
         self.draining.get() && self.connections.get() == 0 && self.listening.get() == 0
     }
 
-    /// The worker that should have the next connection, with a place for it; `None` if the process has as many as it
-    /// may have.
-    pub fn reserve(&self) -> Option<usize> {
+    /// The worker that should have the next connection, with a place for it.
+    ///
+    /// # Errors
+    /// When the process has as many as it may have, or has means for.
+    pub fn reserve(&self) -> Result<usize, Full> {
         let limit = self.active.borrow().plan.settings.limits.connections;
         // Another worker that drains may be gone before it looks.
         let worker = if self.draining.get() { self.id } else { self.less_loaded() };
-        self.loads.reserve(worker, limit).then_some(worker)
+        self.loads.reserve(worker, limit).map(|()| worker)
+    }
+
+    /// Whether requests of this priority are turned away, because the process is short of something.
+    #[inline]
+    pub fn sheds(&self, priority: Priority) -> bool {
+        self.loads.pressure.sheds(priority as u8)
     }
 
     /// Gives back the place of a connection that has ended, or never began.
@@ -255,7 +264,7 @@ impl Worker {
     /// Moves the place of a connection from another worker to this one.
     pub fn take_over(&self, from: usize) {
         self.loads.release(from);
-        self.loads.reserve(self.id, None);
+        self.loads.take(self.id);
     }
 
     fn less_loaded(&self) -> usize {

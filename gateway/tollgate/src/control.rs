@@ -62,6 +62,8 @@ pub fn control(started: Started, file: &Path, upgradable: Upgradable) -> io::Res
         let health =
             Health::start(shared, &Timers::start()?, fastrand::u64(..), |notice| eprintln!("{notice}"));
         health.begin(&gateway.current().upstreams);
+        // Nor this: who drains may run short too.
+        gateway.guarding.start();
         Ok::<_, io::Error>(health)
     })?;
     gateway.registry.update_status(|status| status.file = file.display().to_string());

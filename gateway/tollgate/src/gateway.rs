@@ -13,6 +13,7 @@ use tollgate_upstream::{Discovery, Shared};
 
 use crate::admin::{self, Admin};
 use crate::compiled::{self, Good};
+use crate::guards::Guarding;
 use crate::listeners::{self, Inherited, Listeners};
 use crate::lookups;
 use crate::startup::cannot_log;
@@ -42,6 +43,8 @@ pub struct Gateway {
     pub admin: Admin,
     /// Its workers.
     pub workers: Workers,
+    /// What becomes of new work when memory or file descriptors run short.
+    pub guarding: Guarding,
     /// The plan that the workers run, or are about to.
     current: Arc<Rollout>,
     /// Plans of before, on which requests may still be under way: a worker is never the last to let go of one.
@@ -82,6 +85,7 @@ impl Gateway {
         let discovery = runtime.block_on(lookups::begin(&shared, &current));
         let workers = Workers::start(count, &current, &registry, &shared, &log)?;
         listeners.change(opened, &workers);
+        let guarding = Guarding::new(&current.settings.overload, workers.loads(), &registry);
         let ready = Arc::new(AtomicBool::new(false));
         let config = compiled::without_routes(config);
         registry.update_status(|status| {
@@ -100,6 +104,7 @@ impl Gateway {
             listeners,
             admin,
             workers,
+            guarding,
             current,
             retired,
         })
@@ -165,6 +170,7 @@ impl Gateway {
         }
         // Before the sockets: what they let in finds its routes.
         self.workers.tell(|_| Control::Plan(plan.clone(), Some(receipt.clone())));
+        self.guarding.change(&plan.settings.overload);
         self.retired.push(std::mem::replace(&mut self.current, plan));
         self.listeners.change(listeners, &self.workers);
         let told = self.listeners.tell(&self.workers, &receipt);

@@ -9,6 +9,7 @@ mod control;
 mod demo;
 mod explain;
 mod gateway;
+mod guards;
 mod listeners;
 mod lookups;
 mod pages;

@@ -15,6 +15,7 @@ use tollgate_upstream::Shared;
 pub struct Workers {
     mailboxes: Vec<Mailbox>,
     threads: Vec<JoinHandle<io::Result<()>>>,
+    loads: Arc<Loads>,
 }
 
 impl Workers {
@@ -61,12 +62,17 @@ impl Workers {
                 return Err(failure(threads));
             }
         }
-        Ok(Self { mailboxes, threads })
+        Ok(Self { mailboxes, threads, loads })
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
         self.mailboxes.len()
+    }
+
+    /// How many connections each has, and what the process is short of.
+    pub fn loads(&self) -> &Arc<Loads> {
+        &self.loads
     }
 
     /// Tells each worker something, by its number.

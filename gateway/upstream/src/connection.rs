@@ -126,6 +126,8 @@ pub enum ConnectError {
     Dns,
     /// The endpoint refused, or cannot be reached.
     Refused,
+    /// The process has no file descriptor or no memory left for it.
+    Shortage,
 }
 
 impl ConnectError {
@@ -137,6 +139,7 @@ impl ConnectError {
             Self::QueueTimeout => Reason::QueueTimeout,
             Self::Dns => Reason::DnsError,
             Self::Refused => Reason::ConnectionRefused,
+            Self::Shortage => Reason::Overload,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! All of it belongs to one worker. [`Upstreams`] is the worker's table: it outlives plans, so that connections and
 //! balances survive a change of config for all that did not change.
 
+mod adaptive;
 mod balance;
 mod breaker;
 mod budget;
@@ -27,6 +28,7 @@ mod waiting;
 mod warm;
 mod window;
 
+pub use adaptive::{AdaptiveFull, AdaptivePermit};
 pub use balance::{RoundRobin, Weighted, hash};
 pub use breaker::{BreakerPermit, BreakerState, CircuitOpen};
 pub use cap::{Permit, UnderWay};

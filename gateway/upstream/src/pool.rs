@@ -285,6 +285,7 @@ impl Pool {
     pub(crate) async fn open(&self, in_use: InUse, permit: Permit) -> Result<Connection, ConnectError> {
         let stream = Stream::connect(&self.address).await.map_err(|error| match error.kind() {
             ErrorKind::NotFound if matches!(self.address, Address::Name { .. }) => ConnectError::Dns,
+            _ if tollgate_net::is_shortage(&error) => ConnectError::Shortage,
             _ => ConnectError::Refused,
         })?;
         let (opened, open) = (tollgate_net::now(), OpenGuard::new(in_use));

@@ -16,6 +16,7 @@ use tollgate_net::Address;
 use tollgate_plan::Endpoint;
 
 use crate::Lookups;
+use crate::adaptive::Adaptive;
 use crate::balance::Tables;
 use crate::breaker::{Breaker, BreakerState};
 use crate::budget::Budget;
@@ -126,6 +127,7 @@ pub struct UpstreamState {
     news: Arc<News>,
     pub(crate) budget: Budget,
     pub(crate) breaker: Breaker,
+    pub(crate) adaptive: Adaptive,
 }
 
 /// On a cache line of its own: every request reads it, and what is counted beside it must not cost that a miss.
@@ -151,6 +153,7 @@ impl UpstreamState {
             tables: Tables::default(),
             budget: Budget::new(stamps.instant(1)),
             breaker: Breaker::new(stamps.instant(1)),
+            adaptive: Adaptive::new(stamps.instant(1)),
         }
     }
 

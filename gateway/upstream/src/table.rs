@@ -10,6 +10,7 @@ use tollgate_net::Timers;
 use tollgate_observe::{Registry, Slot, WorkerStats};
 use tollgate_plan::{Balance, Rules, Upstream as Planned, UpstreamChange};
 
+use crate::adaptive::WorkerAdaptive;
 use crate::breaker::WorkerBreaker;
 use crate::budget::Requests;
 use crate::members::Members;
@@ -36,6 +37,7 @@ pub struct Upstream {
     /// Requests that this worker had for it: what retries are a share of.
     pub(crate) requests: Requests,
     pub(crate) breaker: Option<Rc<WorkerBreaker>>,
+    pub(crate) adaptive: Option<Rc<WorkerAdaptive>>,
     pub(crate) stats: Arc<WorkerStats>,
     /// For the waits between attempts.
     pub(crate) rng: RefCell<Rng>,
@@ -251,6 +253,7 @@ impl Upstreams {
             detector,
             requests: Requests::new(&shared.budget, self.worker),
             breaker: WorkerBreaker::new(breaker, self.worker, &shared, &self.stats, slot),
+            adaptive: WorkerAdaptive::new(planned.rules.adaptive.as_ref(), &shared, &self.stats, slot),
             shared,
             stats: self.stats.clone(),
             rng: RefCell::new(self.rng.fork()),

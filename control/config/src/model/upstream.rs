@@ -453,7 +453,8 @@ pub struct Adaptive {
     pub max: u32,
     /// How often the limit is set anew. Default 100 ms.
     pub interval: Duration,
-    /// How often the latency without load is measured anew, by letting only `min` through. Default 60 s.
+    /// How often, at most, only `min` are let through for a moment, to measure the latency without load anew. Default
+    /// 60 s.
     pub probe: Duration,
     /// Percentage by which latency may lie above that before the limit falls. Default 25.
     pub tolerance: u8,
@@ -487,11 +488,12 @@ pub enum Priority {
 /// work breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overload {
-    /// Bytes of resident memory; `None`: 90 % of the cgroup's limit if there is one.
+    /// Bytes of resident memory; `None`: 90 % of the cgroup's limit if there is one. At the bound all new work is shed.
     pub memory: Option<u64>,
     /// Percentage of the process's file descriptors from which on no new client connection is taken in. Default 95.
     pub files: u8,
-    /// Percentage of the bound (memory, files) from which on low-priority requests are shed. Default 90.
+    /// Percentage of the bound (memory, files) from which on low-priority requests are shed; those of normal priority are
+    /// from half of the way between that and the bound of memory. Default 90.
     pub shed_from: u8,
 }
 

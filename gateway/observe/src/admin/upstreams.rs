@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use crate::{EndpointState, EndpointStatus, LookupStatus, UpstreamStatus};
+use crate::{AdaptiveStatus, EndpointState, EndpointStatus, LookupStatus, UpstreamStatus};
 
 /// For programs. Times are RFC 3339, in UTC.
 pub(super) fn json(upstreams: &[UpstreamStatus], now: SystemTime) -> String {
@@ -27,6 +27,13 @@ fn of_upstream(upstream: &UpstreamStatus, now: SystemTime) -> Value {
         "ejections": counts(&upstream.ejections),
         "ejections_refused": upstream.ejections_refused,
         "lookups": upstream.lookups.as_ref().map(|lookups| of_lookups(lookups, now)),
+        "adaptive": upstream.adaptive.map(|adaptive| {
+            json!({
+                "limit": adaptive.limit,
+                "in_flight": adaptive.in_flight,
+                "base_ms": adaptive.base.map(|base| base.as_secs_f64() * 1000.0),
+            })
+        }),
     })
 }
 
@@ -52,6 +59,14 @@ fn looked_up(lookups: &LookupStatus) -> String {
             format!("looked up at {source}, {good}; since then: {problem}")
         }
     }
+}
+
+/// How the adaptive limit stands, in a line.
+fn limited(adaptive: &AdaptiveStatus) -> String {
+    let AdaptiveStatus { limit, in_flight, base } = adaptive;
+    let base = base
+        .map_or_else(|| "not known yet".to_owned(), |base| format!("{:.1} ms", base.as_secs_f64() * 1000.0));
+    format!("adaptive limit {limit}, {in_flight} under way; latency without load {base}")
 }
 
 fn of_endpoint(endpoint: &EndpointStatus, now: SystemTime) -> Value {
@@ -156,6 +171,9 @@ pub(super) fn text(upstreams: &[UpstreamStatus]) -> String {
         if let Some(lookups) = &upstream.lookups {
             let _ = writeln!(text, "  {}", looked_up(lookups));
         }
+        if let Some(adaptive) = &upstream.adaptive {
+            let _ = writeln!(text, "  {}", limited(adaptive));
+        }
         let mut rows = vec![COLUMNS.map(str::to_owned)];
         rows.extend(upstream.endpoints.iter().map(row));
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
@@ -190,6 +208,9 @@ pub(super) fn html(upstreams: &[UpstreamStatus]) -> String {
         let _ = writeln!(page, "<h2>{}</h2>", escape(&upstream.name));
         if let Some(lookups) = &upstream.lookups {
             let _ = writeln!(page, "<p>{}</p>", escape(&looked_up(lookups)));
+        }
+        if let Some(adaptive) = &upstream.adaptive {
+            let _ = writeln!(page, "<p>{}</p>", escape(&limited(adaptive)));
         }
         page.push_str("<table><tr>");
         for column in COLUMNS {
@@ -255,6 +276,7 @@ mod tests {
         let lookups = &shop["lookups"];
         assert_eq!((&lookups["count"], &lookups["failures"]), (&json!(90), &json!(4)));
         assert_eq!(lookups["last_good"], "2026-09-21T14:13:05.250Z");
+        assert_eq!(shop["adaptive"], json!({ "limit": 40, "in_flight": 12, "base_ms": 2.5 }));
     }
 
     #[test]
@@ -264,6 +286,8 @@ mod tests {
         assert_eq!(lines[0], "shop");
         let lookups = "  looked up at dns://shop.internal:8080, 15 s ago; since then: error: a < b";
         assert_eq!(lines.remove(1), lookups);
+        let adaptive = "  adaptive limit 40, 12 under way; latency without load 2.5 ms";
+        assert_eq!(lines.remove(1), adaptive);
         let columns = |line: &str| {
             line.split("  ")
                 .map(str::trim)

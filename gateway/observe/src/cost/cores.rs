@@ -1,7 +1,9 @@
 //! How many cores this process may really use.
 
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
+
+use crate::control_group::Controller;
 
 /// The CPUs that this process may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +35,7 @@ impl Cores {
 /// Reads the affinity mask and the quota of the control groups (v1 and v2).
 #[must_use]
 pub fn available_cores() -> Cores {
-    Cores::new(affinity(), quota(Path::new("/")))
+    Cores::new(affinity(), CPU.least(Path::new("/")))
 }
 
 fn affinity() -> usize {
@@ -44,48 +46,13 @@ fn affinity() -> usize {
     }
 }
 
-/// Where the `cpu` controller of cgroup v1 is mounted, by custom.
-const V1_MOUNTS: [&str; 3] = ["sys/fs/cgroup/cpu,cpuacct", "sys/fs/cgroup/cpu", "sys/fs/cgroup/cpuacct,cpu"];
-
-/// The least quota from the process's group up to the root of each hierarchy, in cores.
-///
-/// `root` is `/`, or a directory that plays it in tests. In a container the path in `/proc/self/cgroup` may be
-/// the host's while only the container's part is mounted: what does not exist is passed over, and the
-/// mount's root is the container's group.
-fn quota(root: &Path) -> Option<f64> {
-    let groups = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
-    groups.lines().filter_map(|line| quota_of(root, line)).min_by(f64::total_cmp)
-}
-
-/// `line` is `hierarchy:controllers:path` (cgroups(7)); v2 is hierarchy 0 without controllers.
-fn quota_of(root: &Path, line: &str) -> Option<f64> {
-    let mut parts = line.splitn(3, ':');
-    let (hierarchy, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-    if hierarchy == "0" && controllers.is_empty() {
-        return least(&root.join("sys/fs/cgroup"), path, quota_v2);
-    }
-    if !controllers.split(',').any(|controller| controller == "cpu") {
-        return None;
-    }
-    let mounts = V1_MOUNTS.iter().map(|mount| root.join(mount));
-    mounts.filter_map(|mount| least(&mount, path, quota_v1)).min_by(f64::total_cmp)
-}
-
-/// The least of what `read` finds in `mount/path` and each directory above it, up to `mount`.
-fn least(mount: &Path, path: &str, read: fn(&Path) -> Option<f64>) -> Option<f64> {
-    let mut group = PathBuf::from(mount);
-    let mut quota = read(&group);
-    for part in Path::new(path).components() {
-        // The root, and the `..` of a process outside its cgroup namespace, lead to nothing that is mounted.
-        let Component::Normal(name) = part else { continue };
-        group.push(name);
-        quota = match (quota, read(&group)) {
-            (Some(above), Some(here)) => Some(above.min(here)),
-            (above, here) => above.or(here),
-        };
-    }
-    quota
-}
+/// CPU time a second, in cores.
+const CPU: Controller = Controller {
+    name: "cpu",
+    v1_mounts: &["sys/fs/cgroup/cpu,cpuacct", "sys/fs/cgroup/cpu", "sys/fs/cgroup/cpuacct,cpu"],
+    v1: quota_v1,
+    v2: quota_v2,
+};
 
 /// `cpu.max`: quota and period in microseconds, or `max` for no limit (Linux, admin-guide/cgroup-v2).
 fn quota_v2(group: &Path) -> Option<f64> {
@@ -109,19 +76,10 @@ fn ratio(quota: f64, period: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = root.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
+    use crate::control_group::sample::machine;
 
     fn quota_with(files: &[(&str, &str)]) -> Option<f64> {
-        quota(machine(files).path())
+        CPU.least(machine(files).path())
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{EndpointState, UpstreamStatus};
+use crate::{AdaptiveStatus, EndpointState, UpstreamStatus};
 
 /// Endpoints that get a series of their own.
 const NAMED: usize = 1000;
@@ -33,6 +33,8 @@ pub struct UpstreamEndpoints {
     pub refused: u64,
     /// Look-ups of endpoints; `None`: there are none.
     pub lookups: Option<LookupCounts>,
+    /// The adaptive limit; `None`: there is none. Several are added up, with the longest latency.
+    pub adaptive: Option<AdaptiveStatus>,
 }
 
 /// Look-ups of the endpoints of an upstream, or of several.
@@ -62,6 +64,7 @@ impl EndpointsSnapshot {
                     ejections,
                     refused: 0,
                     lookups: None,
+                    adaptive: None,
                 });
                 snapshot.upstreams.len() - 1
             });
@@ -77,6 +80,7 @@ impl EndpointsSnapshot {
                 counts.failures += lookups.failures;
                 counts.age = counts.age.max(lookups.good_ago);
             }
+            sum.adaptive = added(sum.adaptive, upstream.adaptive);
             for endpoint in upstream.endpoints {
                 let state = endpoint.state();
                 for (count, one) in sum.states.iter_mut().zip(EndpointState::ALL) {
@@ -89,6 +93,15 @@ impl EndpointsSnapshot {
         }
         snapshot
     }
+}
+
+fn added(one: Option<AdaptiveStatus>, other: Option<AdaptiveStatus>) -> Option<AdaptiveStatus> {
+    let (Some(one), Some(other)) = (one, other) else { return one.or(other) };
+    Some(AdaptiveStatus {
+        limit: one.limit.saturating_add(other.limit),
+        in_flight: one.in_flight.saturating_add(other.in_flight),
+        base: one.base.max(other.base),
+    })
 }
 
 fn add(sum: &mut Vec<(&'static str, u64)>, more: &[(&'static str, u64)]) {
@@ -115,6 +128,8 @@ mod tests {
         assert_eq!(snapshot.upstreams[0].probes[2], ("connection_refused", 54));
         assert_eq!((snapshot.upstreams[0].refused, snapshot.up.len()), (6, 0));
         let age = Some(Duration::from_secs(15));
+        let adaptive = snapshot.upstreams[0].adaptive.map(|adaptive| (adaptive.limit, adaptive.in_flight));
+        assert_eq!(adaptive, Some((120, 36)));
         assert_eq!(snapshot.upstreams[0].lookups, Some(LookupCounts { count: 270, failures: 12, age }));
     }
 

@@ -13,6 +13,7 @@ use super::histogram::HistogramSnapshot;
 use super::process::Process;
 use super::queueing;
 use super::resilience;
+use super::shedding;
 use super::snapshot::Snapshot;
 use crate::{EndpointState, Reason};
 
@@ -66,6 +67,7 @@ impl Collector for Scrape {
         queueing::encode(&self.snapshot.upstreams, &mut page)?;
         self.endpoints(&mut page)?;
         resilience::encode(&self.snapshot.upstreams, &mut page)?;
+        shedding::encode(&self.snapshot, &mut page)?;
         self.toll(&mut page)?;
         self.config(&mut page)?;
         self.process(&mut page)
@@ -108,7 +110,7 @@ impl Scrape {
             .set(sum.client_connections_opened)?;
         page.counter(
             "tollgate_client_connections_rejected_total",
-            "Client connections refused at the limit.",
+            "Client connections refused: at the limit, or for want of memory or descriptors.",
         )?
         .set(sum.client_connections_rejected)?;
         page.counter(

@@ -15,12 +15,13 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn read() -> Process {
-        Process { cpu: process_cpu_time(), resident_bytes: resident_bytes(), open_fds: open_fds() }
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        Process { cpu: process_cpu_time(), resident_bytes: resident_bytes(&status), open_fds: open_fds() }
     }
 }
 
-fn resident_bytes() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
+/// Resident memory, by the text of `/proc/PID/status`.
+pub(crate) fn resident_bytes(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     // The unit is always kB, and means 1024 bytes (proc(5)).
     let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
@@ -43,6 +44,6 @@ mod tests {
         let file = fs::File::open("/proc/self/status").unwrap();
         assert!(open_fds().unwrap() > 0 && before > 0);
         drop(file);
-        assert!(resident_bytes().unwrap() > 64 * 1024);
+        assert!(Process::read().resident_bytes.unwrap() > 64 * 1024);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::endpoints::EndpointsSnapshot;
 use super::exposition::{self, Exposition};
+use super::shedding::ShedSnapshot;
 use super::slots::{Slot, Slots};
 use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
 use super::worker::WorkerStats;
@@ -135,6 +136,7 @@ impl Registry {
             client_connections_rejected: 0,
             client_connections_handed_over: 0,
             messages: 0,
+            shed: ShedSnapshot::default(),
             reasons: [0; Reason::ALL.len()],
             routes: self.routes.names().into_iter().map(RouteSnapshot::new).collect(),
             upstreams: self.upstreams.names().into_iter().map(UpstreamSnapshot::new).collect(),

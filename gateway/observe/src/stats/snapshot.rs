@@ -6,6 +6,7 @@ use super::endpoints::EndpointsSnapshot;
 use super::histogram::HistogramSnapshot;
 use super::queueing::QueueingSnapshot;
 use super::resilience::ResilienceSnapshot;
+use super::shedding::ShedSnapshot;
 use super::worker::CODES;
 use crate::{CostReading, Reason, Status};
 
@@ -25,12 +26,14 @@ pub struct Snapshot {
     pub client_connections: u64,
     /// Client connections accepted.
     pub client_connections_opened: u64,
-    /// Client connections refused at the limit.
+    /// Client connections refused: at the limit, or for want of means.
     pub client_connections_rejected: u64,
     /// Client connections handed to another worker.
     pub client_connections_handed_over: u64,
     /// Messages between workers.
     pub messages: u64,
+    /// Requests turned away because the process is short of something, by priority, the lowest first.
+    pub shed: ShedSnapshot,
     /// How many exchanges ended with each reason, in the order of [`Reason::ALL`].
     pub reasons: [u64; Reason::ALL.len()],
     /// The routes that carried a request.
@@ -83,6 +86,8 @@ pub struct UpstreamSnapshot {
     pub queueing: QueueingSnapshot,
     /// Retries, second attempts and the breaker.
     pub resilience: ResilienceSnapshot,
+    /// Attempts that the adaptive limit turned away, by priority, the lowest first.
+    pub shed: ShedSnapshot,
 }
 
 impl RouteSnapshot {
@@ -108,6 +113,7 @@ impl UpstreamSnapshot {
             failures: [0; Reason::ALL.len()],
             queueing: QueueingSnapshot::default(),
             resilience: ResilienceSnapshot::default(),
+            shed: ShedSnapshot::default(),
         }
     }
 
@@ -121,5 +127,6 @@ impl UpstreamSnapshot {
         self.opened + self.reused + self.header.count() + self.failures.iter().sum::<u64>() > 0
             || self.queueing != QueueingSnapshot::default()
             || self.resilience != ResilienceSnapshot::default()
+            || self.shed != ShedSnapshot::default()
     }
 }

@@ -6,6 +6,7 @@ use super::counter::Counter;
 use super::histogram::Histogram;
 use super::queueing::Queueing;
 use super::resilience::Resilience;
+use super::shedding::Shedding;
 use super::slots::{SLOTS, Slot};
 use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
 use crate::{Reason, Tally};
@@ -39,6 +40,7 @@ pub struct WorkerStats {
     clients_rejected: Counter,
     handed_over: Counter,
     messages: Counter,
+    pub(super) shedding: Shedding,
     routes: Box<[OnceLock<Box<RouteCounts>>]>,
     upstreams: Box<[OnceLock<Box<UpstreamCounts>>]>,
 }
@@ -62,6 +64,7 @@ pub(super) struct UpstreamCounts {
     failures: [Counter; REASONS],
     pub(super) queueing: Queueing,
     pub(super) resilience: Resilience,
+    pub(super) shedding: Shedding,
 }
 
 impl Default for UpstreamCounts {
@@ -76,6 +79,7 @@ impl Default for UpstreamCounts {
             failures: counters(),
             queueing: Queueing::default(),
             resilience: Resilience::default(),
+            shedding: Shedding::default(),
         }
     }
 }
@@ -102,6 +106,7 @@ impl WorkerStats {
             clients_rejected: Counter::default(),
             handed_over: Counter::default(),
             messages: Counter::default(),
+            shedding: Shedding::default(),
             routes: empty_table(),
             upstreams: empty_table(),
         }
@@ -143,7 +148,7 @@ impl WorkerStats {
         self.count(&self.clients_closed);
     }
 
-    /// A client's connection was refused: there are as many as allowed. Not counted as opened.
+    /// A client's connection was refused: there are as many as allowed, or as there are means for. Not counted as opened.
     pub fn client_rejected(&self) {
         self.count(&self.clients_rejected);
     }
@@ -209,7 +214,7 @@ impl WorkerStats {
     }
 
     #[inline]
-    fn count(&self, counter: &Counter) {
+    pub(super) fn count(&self, counter: &Counter) {
         if self.enabled {
             counter.increment();
         }
@@ -240,6 +245,7 @@ impl WorkerStats {
         sum.client_connections_rejected += self.clients_rejected.get();
         sum.client_connections_handed_over += self.handed_over.get();
         sum.messages += self.messages.get();
+        self.shedding.add_to(&mut sum.shed);
         for (total, count) in sum.reasons.iter_mut().zip(&self.reasons) {
             *total += count.get();
         }
@@ -281,6 +287,7 @@ impl UpstreamCounts {
         }
         self.queueing.add_to(&mut sum.queueing);
         self.resilience.add_to(&mut sum.resilience);
+        self.shedding.add_to(&mut sum.shed);
     }
 }
 

@@ -13,6 +13,7 @@ impl Exchange<'_, '_> {
     /// Sends the head, and what of the body is already here, with one write.
     pub(super) fn start(&mut self) -> Result<(), End> {
         let parties = &mut self.parties;
+        parties.attempts.sending(self.now);
         let scratch = &mut *parties.scratch;
         let out = &mut *parties.worker.output.borrow_mut();
         out.clear();
@@ -61,6 +62,7 @@ impl Exchange<'_, '_> {
             // The client decides how long its body takes: an attempt that is bound to be the only one has no time of its
             // own.
             self.head_due = self.total;
+            self.parties.attempts.waits_for_body();
         }
         self.wait();
         Ok(())
@@ -91,6 +93,7 @@ impl Exchange<'_, '_> {
             }
             if self.request.is_done() {
                 self.sent = true;
+                self.parties.attempts.sent(self.now);
                 self.wait();
                 return Poll::Ready(Ok(()));
             }

@@ -18,9 +18,9 @@ impl<'r> Forwarding<'r> {
     /// An attempt begins: who is to answer it.
     ///
     /// # Errors
-    /// When nobody takes requests, or the breaker is open.
+    /// When nobody takes requests, the breaker is open, or the adaptive limit is reached.
     pub(super) fn begin(&mut self, now: Instant) -> Result<Rc<Pool>, Reason> {
-        self.attempts.begin(now).map_err(|_| Reason::CircuitOpen)?;
+        self.attempts.begin(now)?;
         let asker = Asker::new(self.scratch, self.settings, &self.client.peer);
         let wanted = Wanted { avoid: self.attempts.tried(), ..asker.wanted(self.upstream) };
         let pool = self.upstream.pick(&wanted).ok_or(Reason::DestinationUnavailable)?;

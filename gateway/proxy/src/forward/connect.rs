@@ -50,7 +50,10 @@ impl Failure {
     /// Of an attempt that got no connection.
     pub(super) fn unconnected(reason: Reason) -> Self {
         let blame = match reason {
-            Reason::ClientClosed | Reason::ConnectionLimitReached | Reason::QueueTimeout => None,
+            Reason::ClientClosed
+            | Reason::ConnectionLimitReached
+            | Reason::QueueTimeout
+            | Reason::Overload => None,
             _ => Some(Outcome::NoConnection),
         };
         Self { reason, again: Again::Unsent, body_taken: false, blame }

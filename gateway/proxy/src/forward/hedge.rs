@@ -108,10 +108,15 @@ impl<'r> Forwarding<'r> {
         };
         for loser in race.racers {
             drop(loser.run);
-            if end.is_ok()
-                && let Some(permit) = loser.stake.permit
-            {
-                permit.overtaken(now);
+            if end.is_ok() {
+                let Stake { permit, place, .. } = loser.stake;
+                if let Some(permit) = permit {
+                    permit.overtaken(now);
+                }
+                // It would have taken longer still.
+                if let Some(place) = place {
+                    place.done(now);
+                }
             }
         }
         *pool = racer.pool;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use tollgate_http::RequestHead;
 use tollgate_observe::Reason;
-use tollgate_plan::{Retry, RetryOn, Route};
-use tollgate_upstream::{BreakerPermit, CircuitOpen, Outcome, Pool, UnderWay, Upstream};
+use tollgate_plan::{Priority, Retry, RetryOn, Route};
+use tollgate_upstream::{AdaptivePermit, BreakerPermit, Outcome, Pool, UnderWay, Upstream};
 
 use crate::total::Total;
 
@@ -41,6 +41,9 @@ pub(crate) struct Attempts<'a> {
     made: u8,
     /// What the breaker wants to hear of the present one.
     permit: Option<BreakerPermit>,
+    priority: Priority,
+    /// The place of the present one within the adaptive limit, until its response's head is here.
+    place: Option<AdaptivePermit>,
     /// What only a request has that is tried again: a plain one pays for a null pointer.
     again: Option<Box<TriedAgain>>,
 }
@@ -61,6 +64,8 @@ struct TriedAgain {
 pub(super) struct Stake {
     /// What the breaker wants to hear of it.
     pub permit: Option<BreakerPermit>,
+    /// Its place within the adaptive limit.
+    pub place: Option<AdaptivePermit>,
     /// Counts it, if it is not the first.
     under_way: Option<UnderWay>,
 }
@@ -68,7 +73,8 @@ pub(super) struct Stake {
 impl<'a> Attempts<'a> {
     pub fn new(upstream: &'a Upstream, route: &'a Route, total: Total) -> Self {
         let rules = route.retry.as_ref().unwrap_or(&upstream.rules().retry);
-        Self { upstream, rules, total, made: 0, permit: None, again: None }
+        let priority = route.priority;
+        Self { upstream, rules, total, made: 0, permit: None, priority, place: None, again: None }
     }
 
     /// Endpoints that were tried in vain.
@@ -94,9 +100,10 @@ impl<'a> Attempts<'a> {
     /// Another attempt begins.
     ///
     /// # Errors
-    /// When the breaker does not let it through.
-    pub fn begin(&mut self, now: Instant) -> Result<(), CircuitOpen> {
-        self.permit = self.upstream.admit(now)?;
+    /// When the breaker or the adaptive limit does not let it through.
+    pub fn begin(&mut self, now: Instant) -> Result<(), Reason> {
+        self.place = self.upstream.enter(self.priority, now).map_err(|_| Reason::AdaptiveLimit)?;
+        self.permit = self.upstream.admit(now).map_err(|_| Reason::CircuitOpen)?;
         self.made = self.made.saturating_add(1);
         Ok(())
     }
@@ -109,31 +116,66 @@ impl<'a> Attempts<'a> {
     /// Another attempt begins beside the present one, if time, breaker, limit and budget allow; the dearest question
     /// last.
     pub(super) fn begin_beside(&mut self, now: Instant) -> Option<Stake> {
-        if self.is_last() || !self.total.leaves(now, Duration::ZERO) || !self.upstream.would_admit(now) {
+        let Self { upstream, priority, .. } = *self;
+        if self.is_last()
+            || !self.total.leaves(now, Duration::ZERO)
+            || !upstream.would_admit(now)
+            || !upstream.has_room(priority)
+        {
             return None;
         }
+        let place = upstream.enter(priority, now).ok()?;
         let permit = self.upstream.admit(now).ok()?;
         let under_way = Some(self.upstream.begin_hedge(self.rules, now)?);
         self.made = self.made.saturating_add(1);
-        Some(Stake { permit, under_way })
+        Some(Stake { permit, place, under_way })
     }
 
     /// Takes out what is at stake with the present attempt: there are to be several.
     pub(super) fn take_stake(&mut self) -> Stake {
         let under_way = self.again.as_mut().and_then(|again| again.under_way.take());
-        Stake { permit: self.permit.take(), under_way }
+        Stake { permit: self.permit.take(), place: self.place.take(), under_way }
     }
 
     /// From now on this attempt is the present one.
     pub(super) fn put_stake(&mut self, stake: Stake) {
-        self.permit = stake.permit;
+        (self.permit, self.place) = (stake.permit, stake.place);
         if stake.under_way.is_some() {
             self.again.get_or_insert_default().under_way = stake.under_way;
         }
     }
 
+    /// The request goes out on a connection now. Until then the upstream had nothing to do with it.
+    #[inline]
+    pub fn sending(&mut self, now: Instant) {
+        if let Some(place) = &mut self.place {
+            place.sending(now);
+        }
+    }
+
+    /// The upstream waits for a body that the client still sends.
+    pub fn waits_for_body(&mut self) {
+        if let Some(place) = &mut self.place {
+            place.suspend();
+        }
+    }
+
+    /// The whole request has gone out.
+    #[inline]
+    pub fn sent(&mut self, now: Instant) {
+        if let Some(place) = &mut self.place {
+            place.resume(now);
+        }
+    }
+
     /// The head of the response is here.
     pub fn answered(&mut self, status: u16, now: Instant) {
+        // An error may take less time than the work that was not done: it tells nothing of the latency.
+        if let Some(place) = self.place.take()
+            && status < 500
+        {
+            place.done(now);
+        }
         if let Some(permit) = self.permit.take() {
             permit.done(now, status >= 500);
         }
@@ -141,6 +183,11 @@ impl<'a> Attempts<'a> {
 
     /// No response will come. Nobody to blame: then it says nothing about the upstream.
     pub fn failed(&mut self, blame: Option<Outcome>) {
+        if let Some(place) = self.place.take()
+            && blame == Some(Outcome::TimedOut)
+        {
+            place.done(tollgate_net::now());
+        }
         if let Some(permit) = self.permit.take()
             && blame.is_some()
         {
@@ -186,14 +233,14 @@ impl<'a> Attempts<'a> {
 
     /// Whether attempts, time, breaker, limit and budget allow for another one; the dearest question last.
     fn grant(&mut self) -> bool {
-        let Self { upstream, rules, total, made, .. } = *self;
+        let Self { upstream, rules, total, made, priority, .. } = *self;
         if made >= rules.attempts {
             return false;
         }
         let now = tollgate_net::now();
         let again = self.again.get_or_insert_default();
         again.wait = backoff(rules, made, |most| upstream.draw(most));
-        if !total.leaves(now, again.wait) || !upstream.would_admit(now) {
+        if !total.leaves(now, again.wait) || !upstream.would_admit(now) || !upstream.has_room(priority) {
             return false;
         }
         // A request has one retry under way at most: the one before has ended.

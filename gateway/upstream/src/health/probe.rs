@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::task::Poll;
 
-use tollgate_net::{Address, Deadline, Stream};
+use tollgate_net::{Address, Deadline, Stream, is_shortage};
 use tollgate_plan::{Health, Probe};
 
 use super::ProbeFailure;
@@ -22,36 +22,42 @@ pub(super) fn place(endpoint: &Address, rules: &Health) -> Address {
     }
 }
 
-/// Probes an endpoint once. `deadline` is set for it, and ends it when somebody sets it earlier.
+/// Probes an endpoint once; `None`: there was no descriptor or no memory for it, which says nothing about the endpoint.
+/// `deadline` is set for it, and ends it when somebody sets it earlier.
 pub(super) async fn probe(
     endpoint: &Address,
     rules: &Health,
     deadline: &Deadline,
-) -> Result<(), ProbeFailure> {
+) -> Option<Result<(), ProbeFailure>> {
     deadline.set(tollgate_net::now(), Some(rules.timeout));
     let mut attempt = pin!(attempt(endpoint, rules));
     poll_fn(|cx| match attempt.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(result),
-        Poll::Pending => deadline.poll_passed(cx).map(|()| Err(ProbeFailure::Timeout)),
+        Poll::Pending => deadline.poll_passed(cx).map(|()| Some(Err(ProbeFailure::Timeout))),
     })
     .await
 }
 
-async fn attempt(endpoint: &Address, rules: &Health) -> Result<(), ProbeFailure> {
+async fn attempt(endpoint: &Address, rules: &Health) -> Option<Result<(), ProbeFailure>> {
     let place = place(endpoint, rules);
-    let stream = Stream::connect(&place).await.map_err(|error| match error.kind() {
-        ErrorKind::NotFound if matches!(place, Address::Name { .. }) => ProbeFailure::Dns,
-        _ => ProbeFailure::Refused,
-    })?;
+    let stream = match Stream::connect(&place).await {
+        Ok(stream) => stream,
+        Err(error) if is_shortage(&error) => return None,
+        Err(error) => {
+            let is_name = matches!(place, Address::Name { .. });
+            let unknown = is_name && error.kind() == ErrorKind::NotFound;
+            return Some(Err(if unknown { ProbeFailure::Dns } else { ProbeFailure::Refused }));
+        }
+    };
     match &rules.probe {
-        Probe::Tcp => Ok(()),
+        Probe::Tcp => Some(Ok(())),
         Probe::Http { path, host, statuses, body } => {
             let own = match &place {
                 Address::Unix(_) => "localhost".to_owned(),
                 place => place.to_string(),
             };
             let host = host.as_ref().unwrap_or(&own);
-            ask(stream, host, path, Expected { statuses, body: body.as_deref() }).await
+            Some(ask(stream, host, path, Expected { statuses, body: body.as_deref() }).await)
         }
     }
 }

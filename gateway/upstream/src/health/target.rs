@@ -149,12 +149,13 @@ async fn again_and_again(target: Rc<Target>, prober: Rc<Prober>) {
     }
 }
 
-/// One probe; `None`: a limit on connections leaves it no place, which says nothing about the endpoint.
+/// One probe; `None`: a limit on connections, or on what the process may open, leaves it no place, which says nothing
+/// about the endpoint.
 async fn once(target: &Target, rules: &Rules) -> Option<Result<(), ProbeFailure>> {
     // A connection to another port is none of those that the limits are about.
     let _permit = match rules.port {
         None => Some(Permit::take(&target.upstream, &target.endpoint)?),
         Some(_) => None,
     };
-    Some(probe(&target.endpoint.address, rules, &target.due).await)
+    probe(&target.endpoint.address, rules, &target.due).await
 }

@@ -23,6 +23,7 @@ fn upstream_status(upstream: &UpstreamState) -> UpstreamStatus {
         probes: [("good", probes.good), ("skipped", probes.skipped)].into_iter().chain(bad).collect(),
         ejections: Cause::ALL.iter().map(|cause| cause.as_str()).zip(ejections).collect(),
         ejections_refused,
+        adaptive: upstream.adaptive.status(),
         lookups: upstream.lookups.report().map(|report| report.status(tollgate_net::now())),
     }
 }

@@ -86,7 +86,7 @@ pub(crate) static ADAPTIVE: Section = Section {
         .also(&["window", "concurrency_update_interval"]),
         Key::new(
             "probe",
-            "How often the latency without load is measured anew, by letting only `min` through.",
+            "How often, at most, only `min` are let through for a moment, to measure the latency without load anew.",
             Shape::Time { min: Duration::from_secs(1), max: Duration::from_secs(86_400), off: false },
         )
         .or("60s")

@@ -1,0 +1,85 @@
+//! File descriptors.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, getrlimit};
+
+use super::Guarded;
+
+/// How often descriptors are counted where the kernel does not say how many there are.
+const COUNT: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct Files {
+    /// The last count one by one, and when that was.
+    counted: Option<(Instant, u64)>,
+}
+
+impl Files {
+    pub fn new() -> Self {
+        Self { counted: None }
+    }
+
+    /// What is used of that percentage of the limit.
+    pub fn read(&mut self, now: Instant, percent: u8) -> Option<Guarded> {
+        // It may have been changed from outside (prlimit(1)).
+        let limit = getrlimit(Resource::Nofile).current?;
+        let bound = (u128::from(limit) * u128::from(percent) / 100) as u64;
+        Some(Guarded { used: self.open(now)?, bound: bound.max(1) })
+    }
+
+    fn open(&mut self, now: Instant) -> Option<u64> {
+        // Since Linux 6.2 the size of the directory is the number of descriptors: a look costs nothing, and needs none.
+        match fs::metadata("/proc/self/fd").ok()?.len() {
+            0 => self.count(now),
+            open => Some(open),
+        }
+    }
+
+    fn count(&mut self, now: Instant) -> Option<u64> {
+        if let Some((at, count)) = self.counted
+            && now.saturating_duration_since(at) < COUNT
+        {
+            return Some(count);
+        }
+        let count = match fs::read_dir("/proc/self/fd") {
+            // One of them is the descriptor that reads the list.
+            Ok(entries) => (entries.count() as u64).saturating_sub(1),
+            // None is left to look with: all are open.
+            Err(_) => getrlimit(Resource::Nofile).current?,
+        };
+        self.counted = Some((now, count));
+        Some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_more_is_one_more() {
+        let (mut files, now) = (Files::new(), Instant::now());
+        let limit = getrlimit(Resource::Nofile).current.expect("a limit");
+        let whole = files.read(now, 100).expect("it can be read");
+        assert_eq!(whole.bound, limit);
+        assert_eq!(files.read(now, 50).map(|half| half.bound), Some(limit / 2));
+        // Other tests open files meanwhile, so that only many tell something.
+        let kept: Vec<_> = (0..200).map(|_| fs::File::open("/proc/self/statm").unwrap()).collect();
+        let more = files.read(now, 100).expect("it can be read");
+        assert!(more.used >= whole.used + 100, "{} after {}", more.used, whole.used);
+        drop(kept);
+    }
+
+    #[test]
+    fn they_are_counted_one_by_one_where_need_be() {
+        let (mut files, now) = (Files::new(), Instant::now());
+        let count = files.count(now).expect("it can be read");
+        assert!(count > 2, "{count}");
+        let kept: Vec<_> = (0..200).map(|_| fs::File::open("/proc/self/statm").unwrap()).collect();
+        assert_eq!(files.count(now + COUNT / 2), Some(count), "not at every look");
+        assert!(files.count(now + COUNT).is_some_and(|later| later >= count + 100));
+        drop(kept);
+    }
+}

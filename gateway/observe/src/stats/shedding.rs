@@ -1,0 +1,135 @@
+//! What was turned away because there was too much to do, by priority, and how near the bounds are.
+
+use std::fmt;
+
+use super::counter::Counter;
+use super::endpoints::EndpointsSnapshot;
+use super::exposition::Page;
+use super::slots::Slot;
+use super::snapshot::Snapshot;
+use super::worker::WorkerStats;
+
+/// The priorities of routes, the lowest first.
+const PRIORITIES: [&str; 3] = ["low", "normal", "high"];
+
+/// Requests that were turned away, by priority.
+#[derive(Debug, Default)]
+pub(super) struct Shedding([Counter; PRIORITIES.len()]);
+
+/// Requests that were turned away, by priority, the lowest first.
+pub type ShedSnapshot = [u64; PRIORITIES.len()];
+
+impl Shedding {
+    pub(super) fn add_to(&self, sum: &mut ShedSnapshot) {
+        for (sum, count) in sum.iter_mut().zip(&self.0) {
+            *sum += count.get();
+        }
+    }
+}
+
+impl WorkerStats {
+    /// An attempt was turned away: the upstream's adaptive limit is reached for its priority (0 is the lowest).
+    pub fn upstream_shed(&self, upstream: Slot, priority: usize) {
+        self.count_upstream(upstream, |counts| &counts.shedding.0[priority]);
+    }
+
+    /// A request was turned away: the process itself is short of something. `priority`: 0 is the lowest.
+    pub fn shed(&self, priority: usize) {
+        self.count(&self.shedding.0[priority]);
+    }
+}
+
+pub(super) fn encode(snapshot: &Snapshot, page: &mut Page<'_>) -> fmt::Result {
+    adaptive(&snapshot.endpoints, page)?;
+    let mut family = page.counter(
+        "tollgate_upstream_adaptive_shed_total",
+        "Attempts that the adaptive limit turned away, by priority.",
+    )?;
+    for upstream in snapshot.upstreams.iter().filter(|upstream| upstream.shed != ShedSnapshot::default()) {
+        for (priority, count) in PRIORITIES.iter().zip(upstream.shed) {
+            family.add(&[("upstream", &*upstream.name), ("priority", priority)], count)?;
+        }
+    }
+    let mut family = page.counter(
+        "tollgate_overload_shed_total",
+        "Requests turned away because the process is short of something, by priority.",
+    )?;
+    for (priority, count) in PRIORITIES.iter().zip(snapshot.shed) {
+        family.add(&[("priority", priority)], count)?;
+    }
+    let mut family = page.gauge(
+        "tollgate_overload_ratio",
+        "What is used of a bound of `overload`, as a part of it; absent without a bound.",
+    )?;
+    let guards = &snapshot.status.guards;
+    for (resource, guarded) in [("memory", guards.memory), ("files", guards.files)] {
+        if let Some(guarded) = guarded {
+            family.add(&[("resource", resource)], guarded.ratio())?;
+        }
+    }
+    Ok(())
+}
+
+fn adaptive(endpoints: &EndpointsSnapshot, page: &mut Page<'_>) -> fmt::Result {
+    let all = || endpoints.upstreams.iter().filter_map(|one| Some((&*one.name, one.adaptive?)));
+    let mut family =
+        page.gauge("tollgate_upstream_adaptive_limit", "The adaptive limit of requests under way.")?;
+    for (name, adaptive) in all() {
+        family.add(&[("upstream", name)], u64::from(adaptive.limit))?;
+    }
+    let mut family = page.gauge(
+        "tollgate_upstream_adaptive_in_flight",
+        "Requests that wait for the head of a response, as the adaptive limit counts them.",
+    )?;
+    for (name, adaptive) in all() {
+        family.add(&[("upstream", name)], u64::from(adaptive.in_flight))?;
+    }
+    let mut family = page.gauge(
+        "tollgate_upstream_adaptive_base_seconds",
+        "Latency without load, as the adaptive limit knows it; absent while unknown.",
+    )?;
+    for (name, adaptive) in all() {
+        if let Some(base) = adaptive.base {
+            family.add(&[("upstream", name)], base.as_secs_f64())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use crate::upstreams::sample::Fixed;
+    use crate::{AdaptiveStatus, Exposition, GuardReading, Guarded, Registry, UpstreamStatus};
+
+    #[test]
+    fn what_was_turned_away_and_why() {
+        let registry = Registry::new(true);
+        let (worker, slot) = (registry.worker(), registry.upstream_slot("shop"));
+        worker.upstream_shed(slot, 0);
+        worker.upstream_shed(slot, 0);
+        worker.upstream_shed(slot, 2);
+        worker.shed(1);
+        let base = Some(Duration::from_millis(250));
+        let adaptive = Some(AdaptiveStatus { limit: 40, in_flight: 12, base });
+        let shop = UpstreamStatus { name: "shop".to_owned(), adaptive, ..UpstreamStatus::default() };
+        registry.watch_upstreams(Arc::new(Fixed(vec![shop])));
+        let files = Some(Guarded { used: 50, bound: 200 });
+        registry.update_status(|status| status.guards = GuardReading { files, ..GuardReading::default() });
+        let text = registry.render_as(Exposition::Text);
+        for line in [
+            "tollgate_upstream_adaptive_limit{upstream=\"shop\"} 40",
+            "tollgate_upstream_adaptive_in_flight{upstream=\"shop\"} 12",
+            "tollgate_upstream_adaptive_base_seconds{upstream=\"shop\"} 0.25",
+            "tollgate_upstream_adaptive_shed_total{upstream=\"shop\",priority=\"low\"} 2",
+            "tollgate_upstream_adaptive_shed_total{upstream=\"shop\",priority=\"high\"} 1",
+            "tollgate_overload_shed_total{priority=\"normal\"} 1",
+            "tollgate_overload_ratio{resource=\"files\"} 0.25",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} in {text}");
+        }
+        assert!(!text.contains("resource=\"memory\""));
+    }
+}

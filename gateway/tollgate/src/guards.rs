@@ -1,0 +1,220 @@
+//! Memory and file descriptors: what is turned away before they run out.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tollgate_listen::Loads;
+use tollgate_observe::{GuardReading, Guarded, Guards, Registry};
+use tollgate_plan::Overload;
+
+/// How often is looked. The bound of client connections is exact in between; memory takes longer than that to fill.
+const LOOK: Duration = Duration::from_millis(100);
+/// How far below a line it must get before what lies past it is let in again, so that nobody is let in and turned away
+/// by turns.
+const SLACK: f64 = 0.02;
+/// From one message to the next at least: what comes and goes is in the metrics.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// What becomes of new work when memory or file descriptors run short.
+#[derive(Clone, Debug)]
+pub struct Guarding {
+    rules: Arc<Mutex<Overload>>,
+    loads: Arc<Loads>,
+    registry: Arc<Registry>,
+}
+
+/// What is turned away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Shed {
+    /// Requests below this priority; 0: none.
+    requests: u8,
+    /// Client connections past this number; `None`: none.
+    connections: Option<u64>,
+}
+
+impl Guarding {
+    /// By the rules of the first plan.
+    pub fn new(rules: &Overload, loads: &Arc<Loads>, registry: &Arc<Registry>) -> Self {
+        let rules = Arc::new(Mutex::new(rules.clone()));
+        Self { rules, loads: loads.clone(), registry: registry.clone() }
+    }
+
+    /// By the rules of another plan from now on.
+    pub fn change(&self, rules: &Overload) {
+        *self.rules() = rules.clone();
+    }
+
+    fn rules(&self) -> MutexGuard<'_, Overload> {
+        // Nothing that holds the lock can leave it half done.
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks again and again, for as long as the runtime lives that this is called in.
+    pub fn start(&self) {
+        let guarding = self.clone();
+        tollgate_net::spawn(async move { guarding.watch().await });
+    }
+
+    async fn watch(self) {
+        let mut guards = Guards::new();
+        let mut before = Shed::default();
+        let mut told = Told::default();
+        let mut tick = tokio::time::interval(LOOK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tick.tick().await;
+            let rules = self.rules().clone();
+            // Before the descriptors: one that opens in between counts as something else's, which is the safe side.
+            let clients = self.loads.total() as u64;
+            let now = Instant::now();
+            let mut reading = guards.read(now, rules.memory, rules.files);
+            let shed = decide(&reading, clients, &rules, before);
+            self.loads.pressure.set(shed.requests, shed.connections.unwrap_or(u64::MAX));
+            reading.sheds = shed.requests;
+            self.registry.update_status(|status| status.guards = reading);
+            if let Some(message) = told.message(now, &reading, shed, clients) {
+                eprintln!("{message}");
+            }
+            before = shed;
+        }
+    }
+}
+
+/// What is to be turned away.
+///
+/// Memory is taken by whatever is done: past `shed_from` low priority goes, past half of the way from there to the bound
+/// normal priority too, and at the bound all new work. Descriptors are taken by connections: only low priority goes, which
+/// leaves those to endpoints to the others; who is connected already is not to suffer from those that come.
+fn decide(reading: &GuardReading, clients: u64, rules: &Overload, before: Shed) -> Shed {
+    let from = f64::from(rules.shed_from) / 100.0;
+    let memory = reading.memory.map_or(0.0, Guarded::ratio);
+    let files = reading.files.map_or(0.0, Guarded::ratio);
+    let past = |ratio: f64, line: f64, level: u8| {
+        let slack = if before.requests >= level { SLACK } else { 0.0 };
+        ratio >= line - slack
+    };
+    let full = past(memory, 1.0, 3);
+    let requests = match () {
+        () if full => 3,
+        () if past(memory, f64::midpoint(from, 1.0), 2) => 2,
+        () if past(memory, from, 1) || past(files, from, 1) => 1,
+        () => 0,
+    };
+    let connections = if full {
+        Some(0)
+    } else {
+        // Everything else that is open stays open: what is left is the clients'.
+        reading.files.map(|files| files.bound.saturating_sub(files.used.saturating_sub(clients)))
+    };
+    Shed { requests, connections }
+}
+
+/// What the standard error was told last.
+#[derive(Debug, Default)]
+struct Told {
+    what: (u8, bool),
+    at: Option<Instant>,
+}
+
+impl Told {
+    /// A line, if something has changed for long enough.
+    fn message(&mut self, now: Instant, reading: &GuardReading, shed: Shed, clients: u64) -> Option<String> {
+        let closed = shed.connections.is_some_and(|most| clients >= most);
+        let what = (shed.requests, closed);
+        let soon = self.at.is_some_and(|at| now.saturating_duration_since(at) < QUIET);
+        if what == self.what || (soon && what <= self.what) {
+            return None;
+        }
+        (self.what, self.at) = (what, Some(now));
+        let requests = match shed.requests {
+            0 => None,
+            1 => Some("requests of low priority"),
+            2 => Some("requests of low and normal priority"),
+            _ => Some("all requests"),
+        };
+        let connections = closed.then_some("new client connections");
+        let turned_away: Vec<_> = requests.into_iter().chain(connections).collect();
+        if turned_away.is_empty() {
+            return Some("overload is over: nothing is turned away any more".to_owned());
+        }
+        let used = [("memory", reading.memory, "bytes"), ("file descriptors", reading.files, "of them")];
+        let used = used.into_iter().filter_map(|(what, guarded, unit)| {
+            let Guarded { used, bound } = guarded?;
+            Some(format!("{what}: {used} {unit}, {bound} may be used"))
+        });
+        let used = used.collect::<Vec<_>>().join("; ");
+        Some(format!("warning: overload: {} are turned away ({used})", turned_away.join(" and ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(memory: u64, files: u64) -> GuardReading {
+        let of = |used| Some(Guarded { used, bound: 1000 });
+        GuardReading { memory: of(memory), files: of(files), sheds: 0 }
+    }
+
+    fn requests(memory: u64, files: u64, before: u8) -> u8 {
+        let before = Shed { requests: before, connections: None };
+        decide(&reading(memory, files), 0, &Overload::default(), before).requests
+    }
+
+    #[test]
+    fn the_lowest_priority_goes_first_and_the_highest_last() {
+        assert_eq!(
+            [0, 899, 900, 949, 950, 999, 1000, 5000].map(|memory| requests(memory, 0, 0)),
+            [0, 0, 1, 1, 2, 2, 3, 3]
+        );
+    }
+
+    #[test]
+    fn descriptors_cost_only_low_priority() {
+        assert_eq!([899, 900, 1000, 1053].map(|files| requests(0, files, 0)), [0, 1, 1, 1]);
+    }
+
+    #[test]
+    fn nobody_is_let_in_and_turned_away_by_turns() {
+        assert_eq!((requests(890, 0, 1), requests(879, 0, 1)), (1, 0));
+        assert_eq!((requests(985, 0, 3), requests(979, 0, 3)), (3, 2));
+        assert_eq!((requests(0, 881, 1), requests(0, 879, 1)), (1, 0));
+        assert_eq!(requests(890, 0, 0), 0);
+    }
+
+    #[test]
+    fn clients_have_what_is_left_of_the_descriptors() {
+        let most = |used, clients, memory| {
+            let reading = reading(memory, used);
+            decide(&reading, clients, &Overload::default(), Shed::default()).connections
+        };
+        assert_eq!(most(100, 40, 0), Some(940));
+        assert_eq!(most(1000, 900, 0), Some(900));
+        assert_eq!(most(1200, 100, 0), Some(0));
+        assert_eq!(most(100, 200, 0), Some(1000), "some have just been closed");
+        assert_eq!(most(100, 40, 1000), Some(0));
+        let none = decide(&GuardReading::default(), 9, &Overload::default(), Shed::default());
+        assert_eq!(none, Shed::default());
+    }
+
+    #[test]
+    fn it_is_said_once_and_worse_at_once() {
+        let (mut told, now) = (Told::default(), Instant::now());
+        let mut say = |seconds, requests, connections, clients| {
+            let shed = Shed { requests, connections: Some(connections) };
+            told.message(now + Duration::from_secs(seconds), &reading(950, 10), shed, clients)
+        };
+        assert_eq!(say(0, 0, 100, 5), None);
+        let first = say(1, 1, 100, 5).expect("a message");
+        assert_eq!(
+            first,
+            "warning: overload: requests of low priority are turned away \
+             (memory: 950 bytes, 1000 may be used; file descriptors: 10 of them, 1000 may be used)"
+        );
+        assert_eq!(say(2, 1, 100, 5), None);
+        let worse = say(3, 3, 0, 5).expect("a message");
+        assert!(worse.contains("all requests and new client connections are turned away"), "{worse}");
+        assert_eq!(say(4, 0, 100, 5), None, "it may come again at once");
+        assert_eq!(say(14, 0, 100, 5).as_deref(), Some("overload is over: nothing is turned away any more"));
+    }
+}

@@ -1,0 +1,131 @@
+use tollgate_observe::Registry;
+
+use super::*;
+use crate::Shared;
+
+/// Hands of two workers on the same limit.
+fn hands(rules: &Rules) -> (Arc<UpstreamState>, [Rc<WorkerAdaptive>; 2]) {
+    let registry = Registry::new(true);
+    let slot = registry.upstream_slot("u");
+    let state = Shared::new().upstream("u");
+    let hands = [(); 2]
+        .map(|()| WorkerAdaptive::new(Some(rules), &state, &registry.worker(), slot).expect("it is on"));
+    (state, hands)
+}
+
+fn rules(min: u32, max: u32) -> Rules {
+    Rules { min, max, ..Rules::default() }
+}
+
+#[test]
+fn it_is_exact_over_all_workers() {
+    let (state, [one, other]) = hands(&rules(4, 4));
+    let now = tollgate_net::now();
+    let mut kept: Vec<_> = [&one, &other, &one, &other]
+        .into_iter()
+        .map(|hand| hand.enter(Priority::Normal, now).expect("a place"))
+        .collect();
+    assert!(one.enter(Priority::Normal, now).is_none() && other.enter(Priority::Normal, now).is_none());
+    assert_eq!(state.adaptive.status().map(|status| status.in_flight), Some(4));
+    kept.pop();
+    assert!(one.enter(Priority::Normal, now).is_some(), "and is given back at once");
+    kept.clear();
+    assert_eq!(state.adaptive.status().map(|status| status.in_flight), Some(0));
+}
+
+#[test]
+fn threads_never_exceed_it() {
+    let state = Shared::new().upstream("u");
+    let load = &state.adaptive.load;
+    let most = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..5_000 {
+                    if let Some(count) = load.take(3) {
+                        most.fetch_max(count, Ordering::SeqCst);
+                        std::thread::yield_now();
+                        load.give_back();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!((most.into_inner(), load.in_flight.load(Ordering::SeqCst)), (3, 0));
+    assert_eq!(load.peak.load(Ordering::SeqCst), 3);
+}
+
+#[test]
+fn a_part_is_kept_for_whoever_goes_first() {
+    assert_eq!(allowed(100, [true, false, false]), [100, 100, 100]);
+    assert_eq!(allowed(100, [true, true, false]), [90, 100, 100]);
+    assert_eq!(allowed(100, [true, true, true]), [80, 90, 100]);
+    assert_eq!(allowed(100, [true, false, true]), [90, 90, 100]);
+    assert_eq!(allowed(3, [true; 3]), [1, 2, 3]);
+    assert_eq!(allowed(1, [true; 3]), [1, 1, 1]);
+}
+
+#[test]
+fn low_priority_is_let_go_first_once_others_ask() {
+    let (_, [one, other]) = hands(&rules(10, 10));
+    let now = tollgate_net::now();
+    let mut kept: Vec<_> = (0..10).map_while(|_| one.enter(Priority::Low, now)).collect();
+    assert_eq!(kept.len(), 10, "alone it has all of it");
+    assert!(other.enter(Priority::High, now).is_none());
+    assert!(other.enter(Priority::Normal, now + one.pause).is_none());
+    kept.truncate(9);
+    assert!(one.enter(Priority::Low, now).is_none());
+    kept.extend(other.enter(Priority::High, now));
+    assert_eq!(kept.len(), 10);
+    kept.drain(..2);
+    assert!(one.enter(Priority::Low, now).is_none(), "one is kept for each of the two above");
+    kept.extend(one.enter(Priority::Normal, now));
+    assert_eq!(kept.len(), 9);
+}
+
+#[test]
+fn calm_ends_with_one_too_many_and_begins_with_few() {
+    let gate = Gate { min: AtomicU32::new(2), ..Gate::default() };
+    let first = gate.enter(1).expect("calm");
+    assert_eq!(gate.enter(2), Some(first));
+    assert_eq!((gate.enter(3), gate.enter(4)), (None, None));
+    let second = gate.enter(2).expect("calm again");
+    assert!(second != first && gate.enter(1) == Some(second));
+}
+
+#[test]
+fn what_a_slow_client_takes_counts_for_nothing() {
+    let (state, [one, _]) = hands(&rules(3, 10));
+    let (now, in_flight) =
+        (tollgate_net::now(), || state.adaptive.status().map_or(0, |status| status.in_flight));
+    let mut permit = one.enter(Priority::Normal, now).expect("a place");
+    permit.suspend();
+    permit.suspend();
+    assert_eq!(in_flight(), 0);
+    let sent = now + Duration::from_secs(60);
+    permit.resume(sent);
+    permit.resume(now);
+    assert_eq!(in_flight(), 1);
+    permit.done(sent + Duration::from_millis(5));
+    assert_eq!(in_flight(), 0);
+    // The first was told at once: the next is kept.
+    let mut permit = one.enter(Priority::Normal, now).expect("a place");
+    permit.sending(sent);
+    permit.done(sent + Duration::from_millis(7));
+    assert_eq!(one.seen.get().all.micros, 7_000);
+    let mut never_sent = one.enter(Priority::Normal, now).expect("a place");
+    never_sent.suspend();
+    never_sent.done(sent + Duration::from_secs(9));
+    drop(one.enter(Priority::Normal, now));
+    assert_eq!((one.seen.get().all.count, in_flight()), (1, 0));
+}
+
+#[test]
+fn a_plan_without_it_switches_it_off() {
+    let (state, [one, _]) = hands(&rules(3, 10));
+    let permit = one.enter(Priority::Normal, tollgate_net::now()).expect("a place");
+    assert!(WorkerAdaptive::new(None, &state, &one.stats, one.slot).is_none());
+    assert_eq!(state.adaptive.status(), None);
+    permit.done(tollgate_net::now());
+    assert_eq!(state.adaptive.load.in_flight.load(Ordering::Relaxed), 0);
+}

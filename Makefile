@@ -45,6 +45,7 @@ simulate: toolchain ## the proxy against simulated networks: SEEDS=5000, or SEED
 	@"$(CARGO_TARGET_DIR)/simulate/tollgate-simulation" $(if $(SEED),seed $(SEED),seeds $(SEEDS) $(FIRST))
 
 faults: toolchain ## the release binary under load while things die, change and press; takes minutes, and prints figures
+	scripts/install-test-tools slowhttptest:slowhttptest
 	$(CARGO) build --release -p tollgate
 	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
 		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 faults::

@@ -32,19 +32,24 @@ impl Answers {
     }
 }
 
-/// Clients, each on a connection of its own, that send `GET /` one after the other.
+/// Clients, each on a connection of its own, that send the same `GET` one after the other.
 pub struct Load {
     stop: Arc<AtomicBool>,
     clients: Vec<JoinHandle<Answers>>,
 }
 
 impl Load {
-    /// Starts so many clients, each with a pause after every answer.
+    /// Starts so many clients that ask for `/`, each with a pause after every answer.
     pub fn start(address: SocketAddr, clients: usize, pause: Duration) -> Self {
+        Self::of("/", address, clients, pause)
+    }
+
+    /// As [`Load::start`], for another path.
+    pub fn of(path: &'static str, address: SocketAddr, clients: usize, pause: Duration) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let client = |_| {
             let stop = stop.clone();
-            std::thread::spawn(move || ask(address, pause, &stop))
+            std::thread::spawn(move || ask(path, address, pause, &stop))
         };
         let clients = (0..clients).map(client).collect();
         Self { stop, clients }
@@ -63,12 +68,12 @@ impl Load {
     }
 }
 
-fn ask(address: SocketAddr, pause: Duration, stop: &AtomicBool) -> Answers {
+fn ask(path: &str, address: SocketAddr, pause: Duration, stop: &AtomicBool) -> Answers {
     let mut answers = Answers::default();
     let mut client = Client::connect(address, Arc::default());
     while !stop.load(Ordering::SeqCst) {
         let begun = Instant::now();
-        client.send("GET / HTTP/1.1\r\nHost: shop\r\n\r\n");
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: shop\r\n\r\n"));
         let answer: Result<Response, ReadError> = client.try_response("GET");
         match answer {
             Ok(response) if response.status == 200 => {

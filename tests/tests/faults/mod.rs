@@ -2,11 +2,13 @@
 //! unless `make faults` asks for them. Each prints its figures.
 
 mod cap;
+mod floods;
 mod killed_gateway;
 mod killed_origin;
 mod load;
 mod reloads;
 mod rolling_restart;
+mod slow_clients;
 mod storm;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -123,7 +123,7 @@ mod tests {
         for random in 0..30 {
             // Whoever accepts it, and whatever it draws.
             let worker = random * 7 % 6;
-            assert!(loads.reserve(loads.choose(worker, random * 31), None));
+            assert_eq!(loads.reserve(loads.choose(worker, random * 31), None), Ok(()));
             let all: Vec<_> = (0..6).map(|worker| loads.of(worker)).collect();
             assert!(all.iter().max().zip(all.iter().min()).is_some_and(|(most, least)| most - least <= 1));
         }

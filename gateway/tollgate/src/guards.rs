@@ -137,10 +137,10 @@ impl Told {
         if turned_away.is_empty() {
             return Some("overload is over: nothing is turned away any more".to_owned());
         }
-        let used = [("memory", reading.memory, "bytes"), ("file descriptors", reading.files, "of them")];
+        let used = [("memory", reading.memory, " bytes"), ("file descriptors", reading.files, "")];
         let used = used.into_iter().filter_map(|(what, guarded, unit)| {
             let Guarded { used, bound } = guarded?;
-            Some(format!("{what}: {used} {unit}, {bound} may be used"))
+            Some(format!("{what}: {used} of {bound}{unit}"))
         });
         let used = used.collect::<Vec<_>>().join("; ");
         Some(format!("warning: overload: {} are turned away ({used})", turned_away.join(" and ")))
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(
             first,
             "warning: overload: requests of low priority are turned away \
-             (memory: 950 bytes, 1000 may be used; file descriptors: 10 of them, 1000 may be used)"
+             (memory: 950 of 1000 bytes; file descriptors: 10 of 1000)"
         );
         assert_eq!(say(2, 1, 100, 5), None);
         let worse = say(3, 3, 0, 5).expect("a message");

@@ -102,8 +102,10 @@ impl<'a> Attempts<'a> {
     /// # Errors
     /// When the breaker or the adaptive limit does not let it through.
     pub fn begin(&mut self, now: Instant) -> Result<(), Reason> {
-        self.place = self.upstream.enter(self.priority, now).map_err(|_| Reason::AdaptiveLimit)?;
+        // The breaker last: it counts whom it turns away, and each probe that it lets through.
+        let place = self.upstream.enter(self.priority, now).map_err(|_| Reason::AdaptiveLimit)?;
         self.permit = self.upstream.admit(now).map_err(|_| Reason::CircuitOpen)?;
+        self.place = place;
         self.made = self.made.saturating_add(1);
         Ok(())
     }

@@ -45,6 +45,8 @@ impl Forwarding<'_> {
     }
 
     async fn answer(&mut self, reason: Reason, close: bool) -> Next {
+        // However long the client takes for the answer: nothing is under way any more.
+        self.attempts.failed(None);
         self.scratch.to_upstream.clear();
         self.scratch.to_client.clear();
         let close = close || !self.scratch.request.keep_alive;

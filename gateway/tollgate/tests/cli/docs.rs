@@ -32,14 +32,14 @@ fn examples_pass_check() {
     assert!(whole >= 3, "{whole} whole files");
 }
 
-/// Every block of the page is checked. A part of a file gets what a whole one needs; a list is what a file of endpoints
+/// Every block of these pages is checked. A part of a file gets what a whole one needs; a list is what a file of endpoints
 /// holds.
 #[test]
 fn upstream_examples_pass_check() {
-    let page = page("upstreams.md");
+    let pages = page("upstreams.md") + &page("overload.md");
     let blocks: Vec<&str> =
-        page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert!(blocks.len() >= 15, "{} blocks", blocks.len());
+        pages.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(blocks.len() >= 16, "{} blocks", blocks.len());
     for block in blocks {
         let mut file = String::from("listen: 127.0.0.1:8080\n");
         if block.starts_with("- ") {

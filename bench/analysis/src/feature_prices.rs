@@ -3,21 +3,10 @@
 use crate::note;
 use crate::number::promise;
 use crate::outcome::{Outcome, bootstrap, cells, gateways, typical};
-use tollgate_lab_record::{Cell, Known, Line, Price, Results, Summary, Trial, VerdictKind};
+use tollgate_lab_record::{Cell, Known, Line, Metric, Price, Results, Summary, Trial, VerdictKind};
 use tollgate_lab_stats::bootstrap::Interval;
 use tollgate_lab_stats::paired;
 use tollgate_lab_study::Study;
-
-/// A figure of a trial, microseconds.
-type Figure = fn(&Trial) -> Option<f64>;
-
-fn cpu(trial: &Trial) -> Option<f64> {
-    trial.cost.map(|cost| cost.total_us())
-}
-
-fn p99(trial: &Trial) -> Option<f64> {
-    trial.load.as_ref()?.latency()?.percentile(99.0)
-}
 
 pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line> {
     let cells = cells(results, section);
@@ -59,11 +48,11 @@ fn price(
     intervals: &mut Vec<Interval>,
 ) -> Price {
     let is_plain = plain.id == cell.id;
-    let mut of = |figure: Figure| {
+    let mut of = |metric: Metric| {
         let found = if is_plain {
-            whole(results, &Outcome::of(results, plain, name), figure)
+            whole(results, &Outcome::of(results, plain, name), metric)
         } else {
-            added(results, plain, cell, name, figure)
+            added(results, plain, cell, name, metric)
         };
         found.map_or_else(Known::Not, |(interval, rounds)| {
             intervals.push(interval);
@@ -76,8 +65,8 @@ fn price(
         system: name.to_owned(),
         feature: cell.title.clone(),
         whole: is_plain,
-        cpu_us: of(cpu),
-        p99_us: of(p99),
+        cpu_us: of(Metric::Cpu),
+        p99_us: of(Metric::P99),
         instructions: instructions(results, (plain, cell), name),
     }
 }
@@ -107,8 +96,8 @@ fn kept<'a>(outcome: &'a Outcome<'a>, place: &str) -> Result<&'a [&'a Trial], St
 }
 
 /// The whole of it, and of how many rounds.
-fn whole(results: &Results, outcome: &Outcome<'_>, figure: Figure) -> Result<(Interval, u32), String> {
-    let values: Vec<f64> = kept(outcome, "")?.iter().filter_map(|trial| figure(trial)).collect();
+fn whole(results: &Results, outcome: &Outcome<'_>, metric: Metric) -> Result<(Interval, u32), String> {
+    let values: Vec<f64> = kept(outcome, "")?.iter().filter_map(|trial| trial.figure(metric)).collect();
     typical(results, &values)
         .map(|interval| (interval, values.len() as u32))
         .ok_or_else(|| "not measured".to_owned())
@@ -121,7 +110,7 @@ fn added(
     plain: &Cell,
     cell: &Cell,
     name: &str,
-    figure: Figure,
+    metric: Metric,
 ) -> Result<(Interval, u32), String> {
     let (with, without) = (Outcome::of(results, cell, name), Outcome::of(results, plain, name));
     let with = kept(&with, "")?;
@@ -132,7 +121,7 @@ fn added(
     };
     let pairs: Vec<(f64, f64)> = with
         .iter()
-        .filter_map(|trial| Some((figure(trial)?, figure(same_round(&trial)?)?)))
+        .filter_map(|trial| Some((trial.figure(metric)?, same_round(&trial)?.figure(metric)?)))
         .filter(|(with, without)| with.is_finite() && without.is_finite())
         .collect();
     paired::difference(&pairs, &bootstrap(results))

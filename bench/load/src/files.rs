@@ -13,6 +13,18 @@ pub fn most_connections() -> u32 {
     u32::try_from(most.saturating_sub(BESIDE)).unwrap_or(u32::MAX)
 }
 
+/// Raises the soft limit to the hard one, for this process and those that it starts.
+///
+/// # Errors
+/// When the kernel refuses; the limit stays as it was.
+pub fn raise_limit() -> std::io::Result<()> {
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current != limit.maximum {
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
+    }
+    Ok(())
+}
+
 /// Makes room for so many connections by raising the soft limit to the hard one.
 pub(crate) fn make_room(connections: u32) -> Result<(), Failure> {
     let limit = getrlimit(Resource::Nofile);
@@ -23,8 +35,7 @@ pub(crate) fn make_room(connections: u32) -> Result<(), Failure> {
     if limit.maximum.is_some_and(|most| most < needed) {
         return Err(Failure::OpenFiles { connections, most: most_connections() });
     }
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })
-        .map_err(|error| Failure::System("raise the limit on open files", error.into()))
+    raise_limit().map_err(|error| Failure::System("raise the limit on open files", error))
 }
 
 #[cfg(test)]
@@ -41,5 +52,8 @@ mod tests {
             assert_eq!((connections, said), (most + 1, most));
         }
         assert!(make_room(1).is_ok());
+        raise_limit().unwrap();
+        let limit = getrlimit(Resource::Nofile);
+        assert_eq!(limit.current, limit.maximum);
     }
 }

@@ -7,7 +7,7 @@
 //! - `plan` says what to do; `request` writes each request out once, before the run;
 //! - `pace` holds the intended send times of an open loop and computes latencies from them;
 //! - `worker` is a thread's loop, `slot` one of its connections, `exchange` one request on it;
-//! - `response`, with `head` and `chunked`, reads responses; `expect` verifies each one;
+//! - `response`, with `head`, `chunked` and `token`, reads responses; `expect` verifies each one;
 //! - `tally` counts, `used` reads a thread's CPU time, `run` starts the threads and adds up.
 //!
 //! In an open loop the requests of a thread go, at their times, to whichever of its connections has been idle longest.
@@ -30,12 +30,13 @@ mod slot;
 mod socket;
 mod spin;
 mod tally;
+pub mod token;
 mod used;
 mod worker;
 
 pub use expect::digest;
 pub use failure::Failure;
-pub use files::most_connections;
+pub use files::{most_connections, raise_limit};
 pub use head::Malformed;
 pub use plan::{Body, Expect, Length, Plan, Request};
 pub use run::{Done, Phase, distribution, run, run_with};

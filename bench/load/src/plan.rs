@@ -2,6 +2,7 @@
 
 use crate::expect::digest;
 use crate::failure::Failure;
+use crate::token::is_token;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
@@ -209,7 +210,7 @@ const FASTEST: f64 = 1e8;
 impl Request {
     fn check(&self) -> Result<(), Failure> {
         let wrong = |what: String| Err(Failure::Plan(what));
-        if self.method.is_empty() || !self.method.bytes().all(crate::head::is_token) {
+        if !is_token(self.method.as_bytes()) {
             return wrong(format!("method {:?}: expected a word such as GET", self.method));
         }
         if self.path.is_empty() || !self.path.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -221,7 +222,7 @@ impl Request {
         let host = self.host.iter().map(|host| ("Host", host.as_str()));
         let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         for (name, value) in headers.clone().chain(host) {
-            if name.is_empty() || !name.bytes().all(crate::head::is_token) {
+            if !is_token(name.as_bytes()) {
                 return wrong(format!("header name {name:?}: expected letters, digits and dashes"));
             }
             if value.bytes().any(|byte| byte.is_ascii_control() && byte != b'\t') {

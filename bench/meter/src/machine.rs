@@ -6,4 +6,4 @@ mod facts;
 
 pub use affinity::{CorePair, allowed_cores, siblings};
 pub use cores::{CoreShare, CoreTimes};
-pub use facts::{Facts, file_limit, load_average, raise_file_limit};
+pub use facts::{Facts, file_limit, load_average};

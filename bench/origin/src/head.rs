@@ -1,6 +1,7 @@
 //! The head of a request: its line and its fields (RFC 9112, sections 3 and 5).
 
 use memchr::{memchr, memmem};
+use tollgate_lab_load::token::{self, is_token};
 
 /// Longest head taken, as long as the longest that common servers take.
 pub(crate) const LONGEST_HEAD: usize = 64 * 1024;
@@ -156,40 +157,8 @@ pub(crate) fn parse(bytes: &[u8], ready_path: &[u8]) -> Result<Head, Refusal> {
 
 /// Whether a request may begin with this byte.
 pub(crate) fn may_begin(byte: u8) -> bool {
-    TOKEN[usize::from(byte)]
+    token::may_stand(byte)
 }
-
-fn is_token(name: &[u8]) -> bool {
-    !name.is_empty() && name.iter().all(|byte| TOKEN[usize::from(*byte)])
-}
-
-/// The bytes of a token (RFC 9110, section 5.6.2).
-const TOKEN: [bool; 256] = {
-    let mut table = [false; 256];
-    let mut byte = 0_u8;
-    while byte < 128 {
-        table[byte as usize] = byte.is_ascii_alphanumeric()
-            || matches!(
-                byte,
-                b'!' | b'#'
-                    | b'$'
-                    | b'%'
-                    | b'&'
-                    | b'\''
-                    | b'*'
-                    | b'+'
-                    | b'-'
-                    | b'.'
-                    | b'^'
-                    | b'_'
-                    | b'`'
-                    | b'|'
-                    | b'~'
-            );
-        byte += 1;
-    }
-    table
-};
 
 fn decimal(value: &[u8]) -> Result<u64, Refusal> {
     // 18 digits stay below 2^63.

@@ -18,7 +18,6 @@ mod control;
 mod counters;
 mod exchange;
 mod failure;
-mod files;
 mod head;
 mod link;
 mod origin;

@@ -3,7 +3,6 @@
 use crate::control;
 use crate::counters::{Counters, Tally};
 use crate::failure::Failure;
-use crate::files::raise_limit;
 use crate::recorded::{Recorded, Recorder};
 use crate::settings::{MILLISECOND, Settings};
 use crate::socket::listen_on;
@@ -79,7 +78,8 @@ impl Origin {
     /// See [`Failure`].
     pub fn start(settings: &Settings) -> Result<Self, Failure> {
         settings.check()?;
-        raise_limit();
+        // With less than the most, connections beyond wait in the listen queue.
+        let _ = tollgate_lab_load::raise_limit();
         let mut threads = Threads::new()?;
         let shared = Arc::new(Shared {
             settings: settings.clone(),

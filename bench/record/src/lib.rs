@@ -5,13 +5,14 @@
 //! can be continued; nothing is ever changed in place.
 //!
 //! [`load`] holds what a load generator saw, [`evidence`] what `/proc` and the kernel saw, [`plan`] what was to be
-//! measured, [`measured`] what came of it, [`price`] what features cost, [`mod@file`] reading and writing. Times are microseconds (`_us`), memory is
+//! measured, [`measured`] what came of it, [`metric`] how it is compared, [`price`] what features cost, [`mod@file`] reading and writing. Times are microseconds (`_us`), memory is
 //! KiB (`_kib`), shares are fractions of 1 unless a name says otherwise.
 
 pub mod evidence;
 pub mod file;
 pub mod load;
 pub mod measured;
+pub mod metric;
 pub mod plan;
 pub mod price;
 
@@ -19,6 +20,7 @@ pub use evidence::{Connections, Evidence, Machine, Network, ThreadShare, Throttl
 pub use file::{Line, ReadError, Results, append, read, schema};
 pub use load::{Distribution, Failures, LoadModel, LoadResult, Verification, Window};
 pub use measured::{Ceiling, Cost, Finding, Received, Status, Summary, Trial, Verdict, VerdictKind};
+pub use metric::Metric;
 pub use plan::{Cell, Header, Host, Missing, Published, RenderedFile, SystemUsed};
 pub use price::{Instructions, Known, Price};
 

@@ -1,12 +1,12 @@
-//! From costs to cores: what a rate needs of each system, and the founding document's plan of a cluster.
+//! From costs to cores: what a rate needs of each system.
 
 use crate::figures::{CellReport, Report};
-use crate::table::{Column, Group, Table, Text, Tone};
+use crate::table::{Column, Group, Table, Text};
 use crate::{estimate, number, terminal};
 use serde::Serialize;
 use tollgate_lab_record::{Results, Summary};
 use tollgate_lab_stats::advice::{self, Advice, Basis, NoAdvice, Point};
-use tollgate_lab_stats::capacity::{Cluster, NotPossible, WHY_PRINTED_DIFFERS, ceiling, cores_needed};
+use tollgate_lab_stats::capacity::{NotPossible, cores_needed};
 
 /// Cores that a system needs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -154,66 +154,6 @@ impl Capacity {
 
 fn column(head: &str, number: bool) -> Column {
     Column { head: head.to_owned(), number, drop: 0 }
-}
-
-/// A gateway as the founding document measured it: what it forwarded while the upstream was saturated, and the cores it was busy
-/// with.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Forwarded {
-    /// The gateway's title.
-    pub title: String,
-    /// Requests a second.
-    pub rps: f64,
-    /// Cores it used.
-    pub cores_used: f64,
-}
-
-/// The founding document's plan as a table: gateways' ceilings on machines of `gateway_cores`, the cores that the cluster's gateways
-/// need, exactly and as the document rounds them, and why the two differ.
-///
-/// # Errors
-/// An input that is not above 0, or a utilisation that is not a share.
-pub fn cluster_plan(
-    gateways: &[Forwarded],
-    gateway_cores: f64,
-    cluster: &Cluster,
-) -> Result<Table, NotPossible> {
-    let mut rows = Vec::new();
-    for gateway in gateways {
-        let most = ceiling(gateway.rps, gateway.cores_used, gateway_cores)?;
-        let exact = cluster.plan(most, gateway_cores)?;
-        let printed = cluster.plan_as_printed(most, gateway_cores)?;
-        let one = |value: f64| Text::new(format!("{value:.1}"));
-        let faint = |value: f64| Text { tone: Tone::Faint, ..Text::new(format!("{value:.0}")) };
-        rows.push(vec![
-            Text::new(&gateway.title),
-            one(most / 1e3),
-            one(exact.cores),
-            faint(printed.cores),
-            one(exact.cores_in_use),
-            faint(printed.cores_in_use),
-            Text::new(format!("{:.1} %", exact.share * 100.0)),
-        ]);
-    }
-    let in_use = format!("Cores at {} %", number::plain(cluster.utilisation * 100.0));
-    Ok(Table {
-        caption: format!(
-            "{} upstream cores of {} requests/s each",
-            number::whole(cluster.cores),
-            number::whole(cluster.rps_per_core)
-        ),
-        columns: vec![
-            column("Gateway", false),
-            column("Ceiling, k requests/s", true),
-            column("Cores", true),
-            column("as printed", true),
-            column(&in_use, true),
-            column("as printed", true),
-            column("Share of the cluster", true),
-        ],
-        groups: vec![Group { title: None, rows }],
-        footnotes: vec![WHY_PRINTED_DIFFERS.to_owned()],
-    })
 }
 
 /// CPU limit and workers that carry a rate, for each system of a quota sweep.

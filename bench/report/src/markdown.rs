@@ -58,7 +58,7 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
             write_table(out, &more, true)?;
             writeln!(out, "</details>\n")?;
         }
-        for table in [table::of_scaling(section), table::of_prices(report, section)].into_iter().flatten() {
+        if let Some(table) = table::of_prices(report, section) {
             write_table(out, &table, false)?;
         }
         for own in &section.tables {

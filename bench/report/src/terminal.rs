@@ -50,7 +50,7 @@ pub fn terminal(results: &Results, width: usize, colour: bool) -> String {
         } else {
             out.title(&section.title);
         }
-        for table in [table::of_scaling(section), table::of_prices(&report, section)].into_iter().flatten() {
+        if let Some(table) = table::of_prices(&report, section) {
             out.table(&table);
         }
         for own in &section.tables {

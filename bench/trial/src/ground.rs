@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tollgate_lab_meter::Scratch;
-use tollgate_lab_meter::machine::{CorePair, Facts, raise_file_limit};
+use tollgate_lab_meter::machine::{CorePair, Facts};
 use tollgate_lab_record::Host;
 use tollgate_lab_system::Catalogue;
 use tollgate_lab_tools::Places;
@@ -34,7 +34,8 @@ impl Ground {
     /// # Errors
     /// Without two cores, or without a folder to write to.
     pub fn prepare(exe: PathBuf, catalogue: Catalogue, places: Places) -> Result<Self, Failure> {
-        raise_file_limit();
+        // With less than the most, cells with many connections are made smaller.
+        let _ = tollgate_lab_load::raise_limit();
         let facts = Facts::read();
         let cores = CorePair::choose()?;
         let mut set = CpuSet::new();

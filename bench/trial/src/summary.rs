@@ -2,35 +2,22 @@
 
 use crate::arm::CONTROL;
 use std::collections::BTreeMap;
-use tollgate_lab_record::{Finding, Status, Summary, Trial, Verdict, VerdictKind};
+use tollgate_lab_record::{Finding, Metric, Status, Summary, Trial, Verdict, VerdictKind};
 use tollgate_lab_stats::bootstrap::Bootstrap;
 use tollgate_lab_stats::paired::ratio;
 
 /// Figures that ratios are made of.
-pub const FIGURES: [&str; 5] = ["cpu", "rps", "mean", "p50", "p99"];
+const FIGURES: [Metric; 5] = [Metric::Cpu, Metric::Rps, Metric::Mean, Metric::P50, Metric::P99];
 
 /// The peers that every system is held against, beside the baseline and the direct run.
 const PEERS: [&str; 2] = ["nginx", "haproxy"];
 
-/// A figure of a trial: CPU a request and latencies in microseconds, `rps` in requests a second.
-pub fn figure(trial: &Trial, name: &str) -> Option<f64> {
-    let load = trial.load.as_ref()?;
-    match name {
-        "cpu" => trial.cost.map(|cost| cost.total_us()),
-        "rps" => Some(load.rps()),
-        "mean" => load.latency().map(|times| times.mean_us),
-        "p50" => load.latency()?.percentile(50.0),
-        "p99" => load.latency()?.percentile(99.0),
-        _ => None,
-    }
-}
-
 /// The ratio of two systems' figures over the rounds in which both are good.
-pub fn compare(trials: &[&Trial], a: &str, b: &str, name: &str, seed: u64) -> Option<Summary> {
+pub fn compare(trials: &[&Trial], a: &str, b: &str, metric: Metric, seed: u64) -> Option<Summary> {
     let rounds: Vec<(f64, f64)> = trials
         .iter()
         .filter(|trial| trial.system == a && trial.is_good())
-        .filter_map(|trial| Some((figure(trial, name)?, of(trials, b, trial.round, name)?)))
+        .filter_map(|trial| Some((trial.figure(metric)?, of(trials, b, trial.round, metric)?)))
         .filter(|(a, b)| *a > 0.0 && *b > 0.0)
         .collect();
     let interval = ratio(&rounds, &Bootstrap { seed, ..Bootstrap::default() }).ok()?;
@@ -42,11 +29,11 @@ pub fn compare(trials: &[&Trial], a: &str, b: &str, name: &str, seed: u64) -> Op
     })
 }
 
-fn of(trials: &[&Trial], system: &str, round: u32, name: &str) -> Option<f64> {
+fn of(trials: &[&Trial], system: &str, round: u32, metric: Metric) -> Option<f64> {
     trials
         .iter()
         .find(|trial| trial.system == system && trial.round == round && trial.is_good())
-        .and_then(|trial| figure(trial, name))
+        .and_then(|trial| trial.figure(metric))
 }
 
 /// A trial's attribution, kept until the cell is summed up.
@@ -63,7 +50,8 @@ pub fn verdicts(
 ) -> Vec<Verdict> {
     let control = systems.iter().find_map(|name| {
         let plain = name.strip_suffix(CONTROL)?;
-        compare(trials, plain, name, "cpu", seed).or_else(|| compare(trials, plain, name, "rps", seed))
+        compare(trials, plain, name, Metric::Cpu, seed)
+            .or_else(|| compare(trials, plain, name, Metric::Rps, seed))
     });
     systems
         .iter()
@@ -79,9 +67,9 @@ pub fn verdicts(
                         && most_common(other, trials, attributed).0.has_figures()
                 };
                 for other in others.filter(sound) {
-                    for name in FIGURES {
-                        if let Some(summary) = compare(trials, system, other, name, seed) {
-                            ratios.insert(format!("{name}/{other}"), summary);
+                    for metric in FIGURES {
+                        if let Some(summary) = compare(trials, system, other, metric, seed) {
+                            ratios.insert(format!("{}/{other}", metric.key()), summary);
                         }
                     }
                 }

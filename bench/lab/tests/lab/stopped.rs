@@ -110,12 +110,14 @@ fn an_interrupted_study_leaves_nobody_behind_and_goes_on_where_it_was() {
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, format!("{text}{{\"line\":\"trial\",\"cell\":\"1-")).unwrap();
     // The file's own seed counts, so that the rest keeps its order.
-    let answer = bench.run(&["run", "long", "--seconds", "0.1", "--seed", "6", "--out", "r.jsonl"]).well();
+    // Long enough for one request even where the generator gets hardly any of its core.
+    let answer = bench.run(&["run", "long", "--seconds", "0.6", "--seed", "6", "--out", "r.jsonl"]).well();
     assert!(answer.stderr.contains(&format!("r.jsonl: goes on after {made} trials")), "{}", answer.stderr);
     let ended = results(&file);
     assert_eq!(ended.trials[..made], kept.trials[..], "nothing is measured twice, nothing is changed");
     assert_eq!(order(&ended), order(&whole));
-    assert!(ended.trials.iter().all(|trial| trial.is_good()));
+    let bad: Vec<_> = ended.trials.iter().filter(|trial| !trial.is_good()).collect();
+    assert!(bad.is_empty(), "{bad:?}");
     assert!(ended.end.is_some());
     assert_eq!((ended.verdicts.len(), ended.received.len(), ended.systems.len()), (2, 2, 2));
     assert!(answer.stdout.contains("Long enough"), "{}", answer.stdout);

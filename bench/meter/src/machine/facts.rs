@@ -2,7 +2,7 @@
 
 use super::affinity::allowed_cores;
 use crate::cgroup::OwnLimits;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 use std::fs;
 
@@ -64,14 +64,6 @@ pub fn file_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Raises the soft limit on open files to the hard one, for this process and its children; returns the limit now.
-pub fn raise_file_limit() -> u64 {
-    let limit = getrlimit(Resource::Nofile);
-    // A refusal leaves the limit as it is, and the caller is told the one in force.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    file_limit()
-}
-
 fn cpu_name(info: &str) -> String {
     info.lines().find_map(|line| line.strip_prefix("model name")).map_or_else(
         || std::env::consts::ARCH.to_owned(),
@@ -101,10 +93,5 @@ mod tests {
         assert_eq!(cpu_name("nothing"), std::env::consts::ARCH);
         assert_eq!(parse_load("0.22 0.49 0.92 3/114 20486\n"), [0.22, 0.49, 0.92]);
         assert_eq!(parse_load("NaN"), [0.0; 3]);
-    }
-
-    #[test]
-    fn the_file_limit_ends_at_the_hard_one() {
-        assert_eq!(raise_file_limit(), getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX));
     }
 }

@@ -1,8 +1,8 @@
 //! From a result file's lines to rows.
 
 use super::{
-    Call, CellReport, Curve, Decision, Figures, Metric, Outcome, OwnTable, Ratio, Report, Row, Scaling,
-    Section, Steady, Trace,
+    Call, CellReport, Curve, Decision, Figures, Metric, Outcome, OwnTable, Ratio, Report, Row, Section,
+    Steady, Trace,
 };
 use crate::estimate;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,6 @@ impl Report {
                     compared_by: Vec::new(),
                     notes: texts(results, &cell.section),
                     tables: tables(results, &cell.section),
-                    scaling: Vec::new(),
                     prices: prices(results, &cell.section),
                 }),
             }
@@ -41,14 +40,12 @@ impl Report {
                     compared_by: Vec::new(),
                     notes: texts(results, title),
                     tables: tables(results, title),
-                    scaling: Vec::new(),
                     prices: prices(results, title),
                 });
             }
         }
         for section in &mut sections {
             section.compared_by = compared_by(section);
-            section.scaling = Scaling::of(section);
         }
         let title = |name: &String| {
             let used = results.systems.iter().find(|used| &used.name == name);
@@ -207,7 +204,7 @@ fn figures(trials: &[&Trial], steady: Steady) -> Option<Figures> {
         p50_us: estimate::percentile(&shown, 50.0),
         p99_us: estimate::percentile(&shown, 99.0),
         p99_rounds_us: estimate::interval(
-            &good.iter().filter_map(|trial| value(trial, Metric::P99)).collect::<Vec<_>>(),
+            &good.iter().filter_map(|trial| trial.figure(Metric::P99)).collect::<Vec<_>>(),
         ),
         max_us: shown.iter().filter_map(|one| one.max_us).reduce(f64::max),
         corrected,
@@ -245,20 +242,6 @@ fn steady(results: &Results, cell: &str, system: &str) -> Steady {
     match judge(&rates) {
         Steadiness::From(at) => Steady::After { seconds: windows.get(at).map_or(0.0, |window| window.start) },
         Steadiness::Never { .. } => Steady::Never,
-    }
-}
-
-/// A figure of one trial.
-fn value(trial: &Trial, metric: Metric) -> Option<f64> {
-    let load = trial.load.as_ref()?;
-    let latency = load.latency();
-    match metric {
-        Metric::Cpu => trial.cost.map(|cost| cost.total_us()),
-        Metric::Rps => Some(load.rps()),
-        Metric::Mean => latency.map(|times| times.mean_us),
-        Metric::P50 => latency.and_then(|times| times.percentile(50.0)),
-        Metric::P99 => latency.and_then(|times| times.percentile(99.0)),
-        Metric::Max => latency.and_then(|times| times.max_us),
     }
 }
 
@@ -313,7 +296,7 @@ fn ratios(
 /// A figure of each good round.
 pub(crate) fn rounds(results: &Results, cell: &str, system: &str, metric: Metric) -> Vec<f64> {
     let trials = results.trials_of(cell, system).filter(|trial| trial.is_good());
-    trials.filter_map(|trial| value(trial, metric)).collect()
+    trials.filter_map(|trial| trial.figure(metric)).collect()
 }
 
 /// The ratio over the rounds in which both were measured well; rounds pair, since a slow minute falls on both.
@@ -322,7 +305,7 @@ fn paired(results: &Results, cell: &Cell, system: &str, baseline: &str, metric: 
         results
             .trials_of(&cell.id, name)
             .filter(|trial| trial.is_good())
-            .filter_map(|trial| Some((trial.round, value(trial, metric)?)))
+            .filter_map(|trial| Some((trial.round, trial.figure(metric)?)))
             .collect()
     };
     let (ours, base) = (of(system), of(baseline));

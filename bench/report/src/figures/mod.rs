@@ -3,67 +3,14 @@
 
 mod build;
 mod decision;
-mod scaling;
 
 pub(crate) use build::{call, rounds};
 pub use decision::{Decision, DecisionRow};
-pub use scaling::Scaling;
 
 use serde::Serialize;
 use std::collections::BTreeMap;
+pub use tollgate_lab_record::Metric;
 use tollgate_lab_record::{Ceiling, Header, Price, Received, Summary, SystemUsed, VerdictKind, Window};
-
-/// A figure that systems are compared by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Metric {
-    /// CPU a verified response.
-    Cpu,
-    /// Verified responses a second.
-    Rps,
-    /// Mean latency.
-    Mean,
-    /// Median latency.
-    P50,
-    /// 99th percentile of latency.
-    P99,
-    /// Largest latency.
-    Max,
-}
-
-impl Metric {
-    /// All, in the order of columns.
-    pub const ALL: [Self; 6] = [Self::Cpu, Self::Rps, Self::Mean, Self::P50, Self::P99, Self::Max];
-
-    /// As in the keys of [`tollgate_lab_record::Verdict::ratios`].
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-            Self::Rps => "rps",
-            Self::Mean => "mean",
-            Self::P50 => "p50",
-            Self::P99 => "p99",
-            Self::Max => "max",
-        }
-    }
-
-    /// As column heads write it.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Cpu => "CPU",
-            Self::Rps => "req/s",
-            Self::Mean => "mean",
-            Self::P50 => "p50",
-            Self::P99 => "p99",
-            Self::Max => "max",
-        }
-    }
-
-    /// Whether less of it is better.
-    pub fn lower_is_better(self) -> bool {
-        self != Self::Rps
-    }
-}
 
 /// How a ratio and its interval stand to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -296,8 +243,6 @@ pub struct Section {
     pub notes: Vec<String>,
     /// Tables of the study's own.
     pub tables: Vec<OwnTable>,
-    /// Throughput along `workers`, where the section varies them.
-    pub scaling: Vec<Scaling>,
     /// What features add, as the analysis drew it.
     pub prices: Vec<Price>,
 }

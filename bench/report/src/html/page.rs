@@ -122,7 +122,6 @@ fn section_of(report: &Report, section: &Section, at: usize) -> Markup {
                 @for group in &charts {
                     div class="charts" { @for chart in group { (chart) } }
                 }
-                @if let Some(fit) = table::of_scaling(section) { div class="half" { (tables::draw(&fit, false)) } }
             }
             @if let Some(mut all) = table::of_section(report, section) {
                 ({ all.caption = format!("{}: every cell", section.title); tables::draw(&all, true) })

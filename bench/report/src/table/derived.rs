@@ -5,40 +5,6 @@ use crate::figures::{Report, Section, Steady};
 use crate::number;
 use tollgate_lab_record::{Known, Price, Summary};
 
-/// A section's scaling with workers; `None` where it does not vary them.
-pub fn of_scaling(section: &Section) -> Option<Table> {
-    if section.scaling.is_empty() {
-        return None;
-    }
-    let columns = vec![
-        column("System", false, 0),
-        column("req/s a further worker", true, 0),
-        column("R²", true, 2),
-        column("Largest residual", true, 3),
-        column("Efficiency at most workers", true, 0),
-    ];
-    let percent = |share: f64| format!("{} %", number::plain(share * 100.0));
-    let rows = section
-        .scaling
-        .iter()
-        .map(|one| {
-            vec![
-                Text::new(&one.title),
-                Text::new(number::whole(one.slope)),
-                Text::new(format!("{:.3}", one.r_squared)),
-                Text::new(percent(one.residual)),
-                Text::new(one.efficiency.map_or_else(|| "–".to_owned(), percent)),
-            ]
-        })
-        .collect();
-    Some(Table {
-        caption: format!("{}: fit along workers", section.title),
-        columns,
-        groups: vec![Group { title: None, rows }],
-        footnotes: vec!["Efficiency: requests/s of W workers over W times those of one.".to_owned()],
-    })
-}
-
 /// A section's feature prices; `None` where it has none.
 pub fn of_prices(report: &Report, section: &Section) -> Option<Table> {
     if section.prices.is_empty() {

@@ -6,7 +6,7 @@ mod section;
 
 pub use decision::of_decision;
 pub(crate) use derived::signed;
-pub use derived::{of_own, of_prices, of_scaling, steady};
+pub use derived::{of_own, of_prices, steady};
 pub use section::{of_more, of_section};
 
 use crate::figures::{Call, CellReport, Ratio, Row};

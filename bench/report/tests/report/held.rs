@@ -2,10 +2,9 @@
 
 use crate::canned;
 use tollgate_lab_record::{Results, Status};
-use tollgate_lab_report::capacity::{Forwarded, NoCapacity, cluster_plan, in_words, sizes};
+use tollgate_lab_report::capacity::{NoCapacity, in_words, sizes};
 use tollgate_lab_report::figures::{Call, Metric};
 use tollgate_lab_report::{Gate, capacity, compare, gate};
-use tollgate_lab_stats::capacity::Cluster;
 
 /// The canned result with one system's costs multiplied.
 fn dearer(system: &str, factor: f64) -> Results {
@@ -131,24 +130,6 @@ fn cores_for_a_rate_follow_from_the_cost() {
     assert!(matches!(capacity(&results, -1.0, 0.6, None), Err(NoCapacity::Input(_))));
     let unknown = capacity(&results, 3e6, 0.6, Some("connections-64")).unwrap_err();
     assert!(unknown.to_string().contains("toll-64"), "{unknown}");
-}
-
-#[test]
-fn the_founding_document_is_reproduced_beside_the_exact_figures() {
-    // 36k requests/s of a saturated upstream; busy cores of each gateway at that rate; 2,000 upstream cores of 1.5k each.
-    let gateways = [("nginx", 3.4), ("Kong", 7.3), ("Envoy", 5.0)].map(|(title, cores_used)| Forwarded {
-        title: title.into(),
-        rps: 36_000.0,
-        cores_used,
-    });
-    let cluster = Cluster { cores: 2000.0, rps_per_core: 1500.0, utilisation: 0.3 };
-    let table = cluster_plan(&gateways, 32.0, &cluster).unwrap();
-    let rows: Vec<Vec<String>> =
-        table.groups[0].rows.iter().map(|row| row.iter().map(|text| text.text.clone()).collect()).collect();
-    assert_eq!(rows[0], ["nginx", "338.8", "283.3", "284", "85.0", "94", "4.2 %"]);
-    assert_eq!(rows[1], ["Kong", "157.8", "608.3", "611", "182.5", "203", "9.1 %"]);
-    assert_eq!(rows[2], ["Envoy", "230.4", "416.7", "417", "125.0", "139", "6.2 %"]);
-    assert!(table.footnotes[0].contains("338k"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::html::chart::scale::Kind;
 use crate::number;
 use maud::Markup;
 use tollgate_lab_record::{Summary, VerdictKind};
-use tollgate_lab_stats::knee;
+use tollgate_lab_stats::{fit, knee};
 
 impl Charts<'_> {
     /// A line a system along the section's axis.
@@ -121,14 +121,12 @@ impl Charts<'_> {
         let open = self.section.cells.iter().any(|cell| cell.offered.is_some());
         let rps = |value: f64| format!("{} requests/s", number::whole(value));
         let mut throughput = self.series(|figures| Some(figures.rps), rps);
-        for series in &mut throughput {
+        for series in throughput.iter_mut().filter(|_| axis == "workers") {
             let end = series.points.last().map_or(1.0, |point| point.x);
-            series.fit = self
-                .section
-                .scaling
-                .iter()
-                .find(|one| one.system == series.system)
-                .map(|one| [(0.0, one.intercept.max(0.0)), (end, one.intercept + one.slope * end)]);
+            let points: Vec<(f64, f64)> = series.points.iter().map(|point| (point.x, point.y)).collect();
+            series.fit = fit::line(&points)
+                .ok()
+                .map(|line| [(0.0, line.intercept.max(0.0)), (end, line.intercept + line.slope * end)]);
         }
         let about = if axis == "workers" {
             "Straight lines are least-squares fits; whiskers are intervals."

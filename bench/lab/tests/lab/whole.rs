@@ -177,12 +177,13 @@ sections:
         results.instructions.iter().map(|one| *one.each.figure().expect("a count")).collect();
     let [plain, log] = counted[..] else { panic!("{counted:?}") };
     assert!(plain > 1_000.0 && log > plain, "a line of log costs instructions: {counted:?}");
-    let prices: Vec<(&str, bool, Option<&f64>)> = results
-        .prices
-        .iter()
-        .map(|price| (price.feature.as_str(), price.whole, price.instructions.figure()))
-        .collect();
-    assert_eq!(prices, [("plain", true, Some(&plain)), ("access log", false, Some(&(log - plain)))]);
+    let prices: Vec<(&str, bool)> =
+        results.prices.iter().map(|price| (price.feature.as_str(), price.whole)).collect();
+    assert_eq!(prices, [("plain", true), ("access log", false)]);
+    for (price, wanted) in results.prices.iter().zip([plain, log - plain]) {
+        // A number's last digit may change on its way through the file.
+        assert!(price.instructions.figure().is_some_and(|each| (each - wanted).abs() < 1e-6), "{price:?}");
+    }
     assert!(answer.stdout.contains("Instructions/req added"), "{}", answer.stdout);
 }
 

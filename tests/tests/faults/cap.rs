@@ -9,7 +9,8 @@ use super::{allow_files, is_optimised};
 const CAP: usize = 1_000;
 const CLIENTS: usize = 4_000;
 const THREADS: usize = 8;
-const ROUNDS: usize = 6;
+const ROUNDS: usize = 4;
+const TURNS: usize = 11;
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 fn gateway(origin: &Service, workers: usize, limits: &str) -> Gateway {
@@ -42,7 +43,18 @@ fn press(crowds: &mut [Vec<Client>]) -> f64 {
     (CLIENTS * ROUNDS) as f64 / begun.elapsed().as_secs_f64()
 }
 
-/// The best of a few turns of each, in turn: what else the machine does makes all slower and none quicker.
+/// The CPU time that a process has had, in microseconds.
+fn cpu(gateway: &Gateway) -> f64 {
+    let stat =
+        std::fs::read_to_string(format!("/proc/{}/stat", gateway.pid())).expect("the process is there");
+    // The fields after the name, which is in brackets: the 12th and 13th are user and system time, in ticks of 10 ms
+    // (proc(5)).
+    let rest = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    let ticks: f64 = rest.split(' ').skip(11).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
+    ticks * 10_000.0
+}
+
+/// Turns of both, next to each other, and the median of their ratios: so what else the machine does falls on both.
 fn capped(workers: usize) {
     allow_files(3 * CLIENTS as u64);
     let origin = Service::start("origin");
@@ -58,21 +70,25 @@ fn capped(workers: usize) {
     let watch = Established::watch(other.address().port(), Duration::from_millis(2));
     // Connections are opened before anything is compared.
     let _ = (press(&mut without), press(&mut with));
-    let (mut uncapped, mut capped) = (0_f64, 0_f64);
-    for _ in 0..5 {
-        uncapped = uncapped.max(press(&mut without));
-        capped = capped.max(press(&mut with));
-    }
+    let used = [cpu(&free), cpu(&bound)];
+    let mut turns: Vec<(f64, f64)> = (0..TURNS).map(|_| (press(&mut without), press(&mut with))).collect();
+    let [free_us, bound_us] =
+        [cpu(&free) - used[0], cpu(&bound) - used[1]].map(|used| used / (TURNS * ROUNDS * CLIENTS) as f64);
     let most = watch.end();
-    let ratio = capped / uncapped;
+    let ratio = |turn: &(f64, f64)| turn.1 / turn.0;
+    turns.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    let (uncapped, capped) = turns[TURNS / 2];
+    let [low, median, high] = [TURNS / 4, TURNS / 2, TURNS - 1 - TURNS / 4].map(|at| ratio(&turns[at]));
     eprintln!(
         "cap of {CAP} connections, {CLIENTS} clients, {workers} workers: at most {} opened and {} accepted in {} looks at \
-         the kernel's table; {capped:.0} requests a second, {uncapped:.0} without a cap, ratio {ratio:.2}",
+         the kernel's table; {capped:.0} requests a second, {uncapped:.0} without a cap, ratio {median:.2} (half of \
+         the turns: {low:.2} to {high:.2}); CPU a request {bound_us:.1} us, {free_us:.1} us without",
         most.opened, most.accepted, most.looks,
     );
     assert!(most.opened <= CAP && most.accepted <= CAP, "{most:?}");
     assert!(most.opened * 10 > CAP * 9, "the cap was hardly reached: {most:?}");
-    assert!(!is_optimised() || ratio >= 0.95, "{ratio:.2} of what there is without a cap");
+    // Turns differ by some percent: what three in four of them say is no accident.
+    assert!(!is_optimised() || high >= 0.95, "{high:.2} of what there is without a cap");
 }
 
 #[test]

@@ -63,13 +63,13 @@ fn measure(gateway: &Gateway) -> Answers {
     std::thread::sleep(Duration::from_secs(5));
     let answers = load.end();
     assert_eq!(answers.failures, [""; 0]);
-    assert!(answers.count() > 1000, "a load");
+    assert!(answers.count() > 200, "a load");
     answers
 }
 
 fn beside(slow: Slow) {
     let origin = Origin::play(|conn| {
-        let long = vec![b'x'; 4 << 20];
+        let long = vec![b'x'; 1 << 20];
         while let Some(request) = conn.request() {
             match request.target.as_str() {
                 "/long" => {
@@ -88,6 +88,8 @@ fn beside(slow: Slow) {
     let attack = slow.start(gateway.address());
     let connections = || gateway.metrics().sum("tollgate_client_connections", "").unwrap_or_default();
     eventually("all slow clients to be there", || connections() >= f64::from(SLOW));
+    // Until all buffers on the way are full: filling them is the origin's work, and once over they are just slow.
+    std::thread::sleep(Duration::from_secs(3));
     let beside = measure(&gateway);
     let (still, most) = (connections(), gateway.memory_kib("VmHWM"));
     drop(attack);

@@ -9,6 +9,7 @@
 //! - [`Origin`] plays any behaviour and records what it got.
 //! - [`Service`] is an origin in a process of its own, which can be killed.
 //! - [`Client`] sends raw bytes and reads answers.
+//! - [`TlsClient`] and [`TlsOrigin`] speak TLS, with certificates of an [`Authority`] of the test's own.
 //! - [`Established`] counts connections in the kernel's own table.
 //! - [`Dns`] is a name server whose answers a test changes.
 //! - [`Gateway::reconcile`] holds the books together: requests seen by origins against attempts logged, answers
@@ -26,6 +27,7 @@ mod origin;
 mod process;
 mod reconcile;
 mod service;
+mod tls;
 mod wire;
 
 pub use address::{free_address, full_backlog, refused_address};
@@ -40,6 +42,7 @@ pub use origin::{Origin, OriginConn};
 pub use process::{Ran, binary, limit_files, tollgate};
 pub use rustix::process::Signal;
 pub use service::Service;
+pub use tls::{Authority, Issued, TlsClient, TlsOrigin, TlsPeer};
 pub use wire::{ReadError, Wire};
 
 use std::time::{Duration, Instant};

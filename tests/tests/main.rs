@@ -33,5 +33,6 @@ mod shutdown;
 mod smuggling;
 mod takeover;
 mod timeouts;
+mod tls;
 mod upgrade;
 mod upstreams;

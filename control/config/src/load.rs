@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::env::{self, Lookup};
 use crate::include;
-use crate::model::{At, Config, Discover, Paths, Route, SourceFile};
+use crate::model::{At, Config, Discover, Paths, PemBytes, Route, SourceFile};
 use crate::parse::parse;
 use crate::problem::{Problem, Problems, Severity};
 use crate::read::{self, Draft, Include};
@@ -15,6 +15,8 @@ use crate::reader::Reader;
 
 /// Largest file. 100,000 routes are about 10 MiB.
 const LARGEST: usize = 64 << 20;
+/// Largest file of certificates. All roots that browsers trust are 250 KiB.
+const LARGEST_PEM: usize = 4 << 20;
 
 /// What came of reading a configuration.
 #[derive(Clone, Debug)]
@@ -172,6 +174,7 @@ impl<'a> Loader<'a> {
             });
         }
         self.problems.extend(read::unplaced(&self.draft.config));
+        self.pem_files();
         let mut problems = Problems::new(self.files.clone());
         problems.extend(self.problems);
         problems.sort();
@@ -194,21 +197,47 @@ impl<'a> Loader<'a> {
     }
 }
 
+impl Loader<'_> {
+    /// Reads the files of certificates and keys, whose paths are relative to the file that names them.
+    fn pem_files(&mut self) {
+        for pem in read::pem_files(&mut self.draft.config) {
+            let by = self.files.get(pem.at.file as usize).map(|file| Path::new(&file.name));
+            if let Some(folder) = by.and_then(Path::parent) {
+                pem.path = folder.join(&pem.path);
+            }
+            match bytes(&pem.path, LARGEST_PEM) {
+                Ok(bytes) => pem.bytes = PemBytes(bytes),
+                Err(reason) => {
+                    let problem = Problem::error(pem.at, format!("cannot read {}: {reason}", pem.shown));
+                    // One file may be named twice, and a place be a key's and its certificate's at once.
+                    if !self.problems.iter().any(|known| known.at == pem.at) {
+                        self.problems.push(problem);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// The text of a file, or why it has none, in words.
 pub(crate) fn read(path: &Path) -> Result<String, String> {
-    let file = File::open(path).map_err(|error| reason(&error))?;
-    let mut bytes = Vec::new();
-    // The limit holds for pipes and devices too, whose size nobody knows before.
-    let limit = u64::try_from(LARGEST).unwrap_or(u64::MAX).saturating_add(1);
-    file.take(limit).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
-    if bytes.len() > LARGEST {
-        return Err(format!("it is larger than {} MiB", LARGEST >> 20));
-    }
-    String::from_utf8(bytes).map_err(|error| {
+    String::from_utf8(bytes(path, LARGEST)?).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
         format!("line {line} is not UTF-8")
     })
+}
+
+fn bytes(path: &Path, largest: usize) -> Result<Vec<u8>, String> {
+    let file = File::open(path).map_err(|error| reason(&error))?;
+    let mut bytes = Vec::new();
+    // The limit holds for pipes and devices too, whose size nobody knows before.
+    let limit = u64::try_from(largest).unwrap_or(u64::MAX).saturating_add(1);
+    file.take(limit).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
+    if bytes.len() > largest {
+        return Err(format!("it is larger than {} MiB", largest >> 20));
+    }
+    Ok(bytes)
 }
 
 fn reason(error: &std::io::Error) -> String {

@@ -8,8 +8,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod tls;
 mod upstream;
 
+pub use tls::*;
 pub use upstream::*;
 
 /// Where a value was written. `file` indexes [`Config::files`].
@@ -111,6 +113,8 @@ impl Default for Config {
 pub struct Listener {
     /// Address to bind. `:8080` is `[::]:8080`, which has to take IPv4 too (`IPV6_V6ONLY` off).
     pub bind: Spanned<SocketAddr>,
+    /// TLS; `None`: plain text.
+    pub tls: Option<ListenTls>,
 }
 
 /// How many workers.
@@ -260,6 +264,8 @@ pub struct Timeouts {
     pub drain: Option<Duration>,
     /// A new process that is to take this one's place, until its workers run. Default 30 s.
     pub takeover: Option<Duration>,
+    /// A client's TLS handshake (closed). Default 10 s.
+    pub handshake: Option<Duration>,
 }
 
 impl Default for Timeouts {
@@ -278,6 +284,7 @@ impl Default for Timeouts {
             drain_delay: None,
             drain: seconds(30),
             takeover: seconds(30),
+            handshake: seconds(10),
         }
     }
 }
@@ -445,7 +452,7 @@ pub enum Scheme {
     /// HTTP/1.1 in plain text (`host:port` or `http://host:port`).
     #[default]
     Http,
-    /// HTTP/1.1 or 2 over TLS (`https://host:port`). Not built yet: the reader refuses it.
+    /// HTTP/1.1 over TLS (`https://host:port`).
     Https,
     /// HTTP/2 by prior knowledge (`h2c://host:port`). Not built yet: the reader refuses it.
     H2c,

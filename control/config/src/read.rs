@@ -13,12 +13,14 @@ mod root;
 mod route;
 mod settings;
 mod target;
+mod tls;
 mod upstream;
 
 pub(crate) use references::{Reference, unknown};
 #[cfg(test)]
 pub(crate) use respond::json as json_of;
 pub(crate) use root::{Draft, Include, root};
+pub(crate) use tls::files as pem_files;
 pub(crate) use upstream::{Wait, endpoints, too_long, unplaced};
 
 #[cfg(test)]

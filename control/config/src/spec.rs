@@ -7,10 +7,12 @@ use std::time::Duration;
 
 mod routes;
 mod settings;
+mod tls;
 mod upstreams;
 
 pub(crate) use routes::*;
 pub(crate) use settings::*;
+pub(crate) use tls::*;
 pub(crate) use upstreams::*;
 
 /// A mapping with known keys.

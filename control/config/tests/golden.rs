@@ -122,6 +122,7 @@ fn summary(config: &Config) -> String {
     };
     for listener in &config.listen {
         line("listen", &listener.bind, &());
+        line("  tls", &listener.tls, &None::<()>);
     }
     line("workers", &config.workers, &default.workers);
     line("admin", &config.admin, &default.admin);
@@ -141,6 +142,7 @@ fn summary(config: &Config) -> String {
         line("  endpoints", &upstream.endpoints, &());
         line("  discover", &upstream.discover, &None::<()>);
         line("  timeouts", &upstream.timeouts, &tollgate_config::RouteTimeouts::default());
+        line("  tls", &upstream.tls, &None::<()>);
         line("  pool", &upstream.pool, &tollgate_config::Pool::default());
         let (rules, usual) = (&upstream.rules, tollgate_config::Rules::default());
         line("  balance", &rules.balance, &usual.balance);

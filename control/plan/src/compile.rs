@@ -10,6 +10,7 @@ use tollgate_net::Address;
 use tollgate_route::PathRules;
 
 use crate::matches::{Matches, matches, path_rules};
+use crate::tls::{self, Clients};
 use crate::{
     Action, Endpoint, PathRewrite, Plan, Pool, Redirect, Respond, Rewrite, Route, Rules, Settings, Upstream,
     UpstreamShare,
@@ -31,14 +32,21 @@ pub struct Compiled {
 pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
     let rules = path_rules(&config.paths);
     let Matches { router, prefixes, problems, warnings } = matches(&config.routes, &rules);
-    let mut compiler = Compiler { config, problems, upstreams: Vec::new(), names: HashMap::new() };
+    let mut compiler = Compiler {
+        config,
+        problems,
+        upstreams: Vec::new(),
+        names: HashMap::new(),
+        clients: Clients::default(),
+    };
     compiler.named_upstreams();
     let routes = config.routes.iter().zip(prefixes);
     let routes = routes.map(|(route, prefix)| compiler.route(route, prefix)).collect();
     let Compiler { mut problems, upstreams, .. } = compiler;
+    let listeners = tls::listeners(config, &mut problems);
     match router {
         Some(router) if problems.is_empty() => Ok(Compiled {
-            plan: Plan { settings: settings(config, rules), router, routes, upstreams },
+            plan: Plan { settings: settings(config, rules), router, routes, upstreams, listeners },
             warnings,
         }),
         _ => {
@@ -73,6 +81,7 @@ struct Compiler<'a> {
     upstreams: Vec<Arc<Upstream>>,
     /// Where an upstream of a name is: its index here, and in the config if it stands there.
     names: HashMap<String, (usize, Option<usize>)>,
+    clients: Clients,
 }
 
 impl Compiler<'_> {
@@ -83,6 +92,19 @@ impl Compiler<'_> {
             });
             let endpoints = endpoints.collect();
             let name = upstream.name.value.clone();
+            let schemes = upstream
+                .endpoints
+                .iter()
+                .map(|endpoint| (endpoint.address.value.scheme, endpoint.address.at));
+            // With `tls` and nothing but endpoints that are looked up, that is what says it.
+            let said = upstream.tls.as_ref().filter(|_| upstream.endpoints.is_empty());
+            let tls = match self.scheme(schemes).or(said.map(|tls| (config::Scheme::Https, tls.at))) {
+                Some((config::Scheme::Https, at)) => {
+                    let tls = self.clients.get(upstream.tls.as_ref(), at, &mut self.problems);
+                    tls.map(|tls| tls.named(upstream.discover.as_ref().map(|discover| &discover.value)))
+                }
+                _ => None,
+            };
             self.names.insert(name.clone(), (self.upstreams.len(), Some(index)));
             self.upstreams.push(Arc::new(Upstream {
                 name,
@@ -90,6 +112,7 @@ impl Compiler<'_> {
                 discover: upstream.discover.as_ref().map(|discover| discover.value.clone()),
                 zone: self.config.zone.clone(),
                 pool: upstream.pool.clone(),
+                tls,
                 rules: upstream.rules.clone(),
             }));
         }
@@ -131,14 +154,20 @@ impl Compiler<'_> {
         let mut own = Vec::new();
         let mut texts = Vec::new();
         let mut named = Vec::new();
+        let schemes = targets.iter().filter_map(|target| match &target.to {
+            TargetKind::Endpoint(endpoint) => Some((endpoint.scheme, target.at)),
+            TargetKind::Upstream(_) => None,
+        });
+        let scheme = self.scheme(schemes);
         for target in targets {
             match &target.to {
                 TargetKind::Endpoint(endpoint) => {
                     let address = address(endpoint, target.at);
                     if let Ok(address) = address.map_err(|problem| self.problems.push(problem)) {
+                        let scheme = if endpoint.scheme == config::Scheme::Https { "https://" } else { "" };
                         texts.push(match target.weight {
-                            1 => address.to_string(),
-                            weight => format!("{address}*{weight}"),
+                            1 => format!("{scheme}{address}"),
+                            weight => format!("{scheme}{address}*{weight}"),
                         });
                         own.push(Endpoint { address, weight: target.weight, priority: 0, zone: None });
                     }
@@ -163,6 +192,10 @@ impl Compiler<'_> {
             let upstream = match self.names.get(&name) {
                 Some((upstream, _)) => *upstream,
                 None => {
+                    let tls = match scheme {
+                        Some((config::Scheme::Https, at)) => self.clients.get(None, at, &mut self.problems),
+                        _ => None,
+                    };
                     self.names.insert(name.clone(), (self.upstreams.len(), None));
                     self.upstreams.push(Arc::new(Upstream {
                         name,
@@ -170,6 +203,7 @@ impl Compiler<'_> {
                         discover: None,
                         zone: None,
                         pool: Pool::default(),
+                        tls,
                         rules: Rules::default(),
                     }));
                     self.upstreams.len() - 1
@@ -179,6 +213,21 @@ impl Compiler<'_> {
         }
         let only = (shares.len() == 1).then(|| named.first().copied()).flatten();
         (Action::Forward(shares), only)
+    }
+
+    /// What all endpoints of an upstream speak, and where the first one is written. One pool, one balance and one retry
+    /// are over all of them, so that they must not differ.
+    fn scheme(
+        &mut self,
+        mut schemes: impl Iterator<Item = (config::Scheme, At)>,
+    ) -> Option<(config::Scheme, At)> {
+        let first = schemes.next()?;
+        if let Some((_, at)) = schemes.find(|(scheme, _)| *scheme != first.0) {
+            let problem = Problem::error(at, "this endpoint speaks another protocol than the first one");
+            let problem = problem.help("the endpoints of an upstream speak one: make two upstreams of them");
+            self.problems.push(problem.see(first.1, "the first one"));
+        }
+        Some(first)
     }
 
     fn path_rewrite(
@@ -230,7 +279,7 @@ pub(crate) fn endpoint(endpoint: &config::Endpoint) -> Result<Endpoint, Problem>
 }
 
 fn address(endpoint: &config::EndpointAddress, at: At) -> Result<Address, Problem> {
-    if endpoint.scheme != config::Scheme::Http {
+    if endpoint.scheme == config::Scheme::H2c {
         return Err(Problem::error(at, "this endpoint's protocol is not built yet"));
     }
     Ok(match &endpoint.address {

@@ -9,12 +9,15 @@ mod endpoint_list;
 mod matches;
 mod plan;
 mod rewrite;
+mod tls;
 
 pub use change::UpstreamChange;
 pub use compile::{Compiled, compile};
 pub use endpoint_list::read_endpoints;
 pub use matches::check_matches;
-pub use plan::{Action, Endpoint, Plan, Redirect, Respond, Route, Settings, Upstream, UpstreamShare};
+pub use plan::{
+    Action, Endpoint, Listener, Plan, Redirect, Respond, Route, Settings, Tls, Upstream, UpstreamShare,
+};
 pub use rewrite::{PathRewrite, Rewrite};
 pub use tollgate_config::{
     Adaptive, Balance, Breaker, Buffer, BufferBounds, Caps, Cidr, Discover, DnsRules, ErrorBodies, Forwarded,

@@ -1,5 +1,6 @@
 //! The plan's types.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tollgate_http::HeadLimits;
@@ -22,6 +23,34 @@ pub struct Plan {
     pub routes: Vec<Route>,
     /// The upstreams, named ones first; each behind a pointer that plans share while it is the same.
     pub upstreams: Vec<Arc<Upstream>>,
+    /// Where connections come in.
+    pub listeners: Vec<Arc<Listener>>,
+}
+
+impl Plan {
+    /// What is said of the connections that come in at an address, as it is written in the file.
+    #[must_use]
+    pub fn listener(&self, bind: SocketAddr) -> Option<&Arc<Listener>> {
+        self.listeners.iter().find(|listener| listener.bind == bind)
+    }
+}
+
+/// What is said of the connections that come in at an address.
+#[derive(Debug)]
+pub struct Listener {
+    /// The address, as it is written in the file: its port can be 0.
+    pub bind: SocketAddr,
+    /// TLS; `None`: plain text.
+    pub tls: Option<tollgate_tls::Server>,
+}
+
+/// TLS to the endpoints of an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// Whom to trust, and what to show.
+    pub client: Arc<tollgate_tls::Client>,
+    /// The name that the endpoints are asked for; `None`: each one's own.
+    pub server_name: Option<String>,
 }
 
 /// What holds for every route.
@@ -131,6 +160,8 @@ pub struct Upstream {
     pub zone: Option<String>,
     /// Its connections.
     pub pool: Pool,
+    /// TLS; `None`: plain text.
+    pub tls: Option<Tls>,
     /// How it chooses among its endpoints and copes when they fail.
     pub rules: Rules,
 }

@@ -9,6 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
 
 use crate::Stream;
+use crate::tls::Tls;
 
 /// A connected socket that no poller knows, as it was accepted or taken off one: it can go to another thread, whose
 /// poller takes it.
@@ -19,6 +20,8 @@ pub struct Detached(pub(crate) Socket);
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// What lies under it, and the rest.
+    Tls(Box<Socket>, Box<Tls>),
     #[cfg(feature = "simulate")]
     Simulated(crate::simulated::Socket),
 }
@@ -34,12 +37,7 @@ impl Detached {
     /// Whether nothing has come that was not read: no byte, no end, no error. Asks the kernel.
     #[must_use]
     pub fn is_quiet(&self) -> bool {
-        match &self.0 {
-            Socket::Tcp(stream) => is_quiet(stream.as_fd()),
-            Socket::Unix(stream) => is_quiet(stream.as_fd()),
-            #[cfg(feature = "simulate")]
-            Socket::Simulated(socket) => socket.peek().is_none(),
-        }
+        self.0.is_quiet()
     }
 
     /// Registers it with this thread's runtime.
@@ -56,8 +54,22 @@ impl Detached {
             // It fits any send queue.
             Socket::Tcp(stream) => turn_away(&stream, answer, || stream.shutdown(Shutdown::Write)),
             Socket::Unix(stream) => turn_away(&stream, answer, || stream.shutdown(Shutdown::Write)),
+            // In plain text it would be no answer.
+            Socket::Tls(..) => {}
             #[cfg(feature = "simulate")]
             Socket::Simulated(socket) => socket.turn_away(answer),
+        }
+    }
+}
+
+impl Socket {
+    fn is_quiet(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => is_quiet(stream.as_fd()),
+            Self::Unix(stream) => is_quiet(stream.as_fd()),
+            Self::Tls(socket, tls) => tls.is_quiet() && socket.is_quiet(),
+            #[cfg(feature = "simulate")]
+            Self::Simulated(socket) => socket.peek().is_none(),
         }
     }
 }

@@ -15,6 +15,7 @@ mod shortage;
 #[cfg(feature = "simulate")]
 pub mod simulated;
 mod stream;
+mod tls;
 mod wheel;
 
 pub use address::Address;
@@ -23,5 +24,7 @@ pub use deadline::{Deadline, Timers};
 pub use detached::Detached;
 pub use listener::{Bound, Listener};
 pub use runtime::{Runtime, spawn, yield_now};
+pub use rustls::pki_types::ServerName;
 pub use shortage::is_shortage;
 pub use stream::{Peek, Stream};
+pub use tls::{HandshakeError, Negotiated, note_server_name};

@@ -6,7 +6,11 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ServerConfig};
 
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
@@ -17,7 +21,8 @@ use tokio::task::coop::{has_budget_remaining, poll_proceed, unconstrained};
 use crate::detached::Socket;
 #[cfg(feature = "simulate")]
 use crate::simulated;
-use crate::{Address, Detached};
+use crate::tls::Tls;
+use crate::{Address, Detached, HandshakeError, Negotiated};
 
 /// One connected byte stream, polled by hand: the data path owns its buffers and its waits.
 ///
@@ -36,6 +41,8 @@ pub struct Stream {
 enum Kind {
     Tcp(TcpStream),
     Unix(UnixStream),
+    /// Behind a pointer: plain connections are not to pay for its size.
+    Tls(Box<Tls>),
     #[cfg(feature = "simulate")]
     Simulated(simulated::Socket),
 }
@@ -124,8 +131,62 @@ impl Stream {
     pub(crate) fn as_simulated(&self) -> Option<&simulated::Socket> {
         match &self.kind {
             Kind::Simulated(socket) => Some(socket),
+            Kind::Tls(tls) => tls.as_simulated(),
             _ => None,
         }
+    }
+
+    /// Makes it the server's end of a TLS connection, whose handshake has yet to begin: [`Self::poll_handshake`].
+    ///
+    /// # Errors
+    /// When the configuration cannot serve at all.
+    pub fn accept_tls(self, config: Arc<ServerConfig>) -> Result<Self, HandshakeError> {
+        Ok(Kind::Tls(Box::new(Tls::server(self, config)?)).into())
+    }
+
+    /// Makes it the client's end of a TLS connection, whose handshake has yet to begin: [`Self::poll_handshake`].
+    /// `name` is what the peer's certificate must hold.
+    ///
+    /// # Errors
+    /// When the configuration cannot do it at all.
+    pub fn connect_tls(
+        self,
+        config: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> Result<Self, HandshakeError> {
+        Ok(Kind::Tls(Box::new(Tls::client(self, config, name)?)).into())
+    }
+
+    /// Goes on with the handshake of a TLS connection. Nothing else may be done with it before that is over.
+    ///
+    /// # Errors
+    /// When there will be no connection; the peer has been told why, as far as it listens.
+    pub fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HandshakeError>> {
+        match &mut self.kind {
+            Kind::Tls(tls) => tls.poll_handshake(cx),
+            _ => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// What the TLS handshake has agreed on; nothing in plain text.
+    #[must_use]
+    pub fn tls(&self) -> Option<&Negotiated> {
+        match &self.kind {
+            Kind::Tls(tls) => tls.negotiated(),
+            _ => None,
+        }
+    }
+
+    /// Whether it is a TLS connection, be it in its handshake.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        matches!(self.kind, Kind::Tls(_))
+    }
+
+    /// The protocol that ALPN has chosen; nothing in plain text, or where the client has offered none.
+    #[must_use]
+    pub fn alpn(&self) -> Option<&[u8]> {
+        self.tls()?.alpn.as_deref()
     }
 
     /// Registers a socket with this thread's runtime.
@@ -133,6 +194,10 @@ impl Stream {
         Ok(match socket {
             Socket::Tcp(stream) => Kind::Tcp(TcpStream::from_std(stream)?).into(),
             Socket::Unix(stream) => Kind::Unix(UnixStream::from_std(stream)?).into(),
+            Socket::Tls(socket, mut tls) => {
+                tls.put_socket(Self::attach(*socket)?);
+                Kind::Tls(tls).into()
+            }
             #[cfg(feature = "simulate")]
             Socket::Simulated(socket) => {
                 socket.adopt();
@@ -149,6 +214,10 @@ impl Stream {
         Ok(Detached(match self.kind {
             Kind::Tcp(stream) => Socket::Tcp(stream.into_std()?),
             Kind::Unix(stream) => Socket::Unix(stream.into_std()?),
+            Kind::Tls(mut tls) => {
+                let socket = tls.take_socket().ok_or(io::ErrorKind::NotConnected)?;
+                Socket::Tls(Box::new(socket.detach()?.0), tls)
+            }
             #[cfg(feature = "simulate")]
             Kind::Simulated(socket) => Socket::Simulated(socket),
         }))
@@ -160,6 +229,9 @@ impl Stream {
         #[cfg(feature = "simulate")]
         if let Kind::Simulated(socket) = &self.kind {
             return socket.poll_read(cx, buffer);
+        }
+        if let Kind::Tls(tls) = &mut self.kind {
+            return tls.poll_read(cx, buffer);
         }
         let share = ready!(poll_proceed(cx));
         let wanted = buffer.len();
@@ -173,6 +245,19 @@ impl Stream {
             }
             ready!(self.poll_read_event(cx))?;
         }
+    }
+
+    /// Reads what is here, without waiting; `None`: nothing. Of a socket, not of what lies above it.
+    pub(crate) fn read_some(&self, buffer: &mut [u8]) -> Option<io::Result<usize>> {
+        #[cfg(feature = "simulate")]
+        if let Kind::Simulated(socket) = &self.kind {
+            let read = socket.poll_read(&mut Context::from_waker(std::task::Waker::noop()), buffer);
+            return if let Poll::Ready(read) = read { Some(read) } else { None };
+        }
+        let wanted = buffer.len();
+        let call =
+            |socket: BorrowedFd<'_>| recv(socket, &mut *buffer, RecvFlags::empty()).map(|(count, _)| count);
+        self.attempt(Interest::READABLE, wanted, call)
     }
 
     /// One system call, if the poller has not told that it would be in vain. `None`: it would, or was.
@@ -205,6 +290,8 @@ impl Stream {
         let told: io::Result<()> = match &self.kind {
             Kind::Tcp(stream) => stream.try_io(interest, || call(stream.as_fd())),
             Kind::Unix(stream) => stream.try_io(interest, || call(stream.as_fd())),
+            // It is asked before.
+            Kind::Tls(_) => return None,
             #[cfg(feature = "simulate")]
             Kind::Simulated(_) => return None,
         };
@@ -224,6 +311,7 @@ impl Stream {
         let event = match &self.kind {
             Kind::Tcp(stream) => stream.poll_read_ready(cx),
             Kind::Unix(stream) => stream.poll_read_ready(cx),
+            Kind::Tls(tls) => return tls.poll_readable(cx),
             #[cfg(feature = "simulate")]
             Kind::Simulated(socket) => return socket.poll_readable(cx).map(Ok),
         };
@@ -239,6 +327,9 @@ impl Stream {
         if let Kind::Simulated(socket) = &self.kind {
             return socket.poll_readable(cx).map(Ok);
         }
+        if let Kind::Tls(tls) = &self.kind {
+            return tls.poll_readable(cx);
+        }
         match self.attempt(Interest::READABLE, 0, |_| Ok(0)) {
             Some(_) => Poll::Ready(Ok(())),
             None => self.poll_read_event(cx),
@@ -252,6 +343,9 @@ impl Stream {
         #[cfg(feature = "simulate")]
         if let Kind::Simulated(socket) = &self.kind {
             return socket.peek();
+        }
+        if let Kind::Tls(tls) = &self.kind {
+            return tls.peek();
         }
         let mut byte = [0];
         // An event may be over: the last read took all there was, exactly. Trying has cleared it then.
@@ -277,6 +371,9 @@ impl Stream {
                 None => socket.poll_readable(cx).map(|()| Peek::End),
             };
         }
+        if let Kind::Tls(tls) = &self.kind {
+            return tls.poll_peek(cx);
+        }
         loop {
             if let Some(peek) = self.peek() {
                 return Poll::Ready(peek);
@@ -301,6 +398,9 @@ impl Stream {
         if let Kind::Simulated(socket) = &self.kind {
             return socket.write(pieces);
         }
+        if let Kind::Tls(tls) = &mut self.kind {
+            return tls.write(pieces);
+        }
         let wanted = pieces.iter().map(|piece| piece.len()).sum();
         // NOSIGNAL: a peer that is gone is an error here, not a signal to the process.
         let written = self.attempt(Interest::WRITABLE, wanted, |socket| match pieces {
@@ -315,6 +415,7 @@ impl Stream {
         match &mut self.kind {
             Kind::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Kind::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Kind::Tls(tls) => tls.poll_write(cx, bytes),
             #[cfg(feature = "simulate")]
             Kind::Simulated(socket) => socket.poll_write(cx, bytes),
         }
@@ -325,6 +426,7 @@ impl Stream {
         match &mut self.kind {
             Kind::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Kind::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Kind::Tls(tls) => tls.poll_shutdown(cx),
             #[cfg(feature = "simulate")]
             Kind::Simulated(socket) => Poll::Ready(socket.shutdown()),
         }
@@ -335,6 +437,9 @@ impl Stream {
         #[cfg(feature = "simulate")]
         if let Kind::Simulated(socket) = &self.kind {
             socket.reset_on_close();
+        }
+        if let Kind::Tls(tls) = &self.kind {
+            tls.reset_on_close();
         }
         if let Kind::Tcp(stream) = &self.kind {
             // A failure only means that the peer sees an orderly end: nothing better can be done here.

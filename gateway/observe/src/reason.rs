@@ -44,6 +44,8 @@ reasons! {
     BadChunk = "bad_chunk", 400;
     /// `Host` is missing, repeated, malformed or disagrees with the request target.
     BadHost = "bad_host", 400;
+    /// The host is not the one that the TLS connection was opened for (RFC 9110, section 7.4).
+    MisdirectedRequest = "misdirected_request", 421;
     /// The path holds bytes that two readers would read in two ways.
     BadPath = "bad_path", 400;
     /// A transfer coding other than chunked.
@@ -90,6 +92,12 @@ reasons! {
     DnsError = "dns_error", 502;
     /// The endpoint refused the connection, or is not reachable.
     ConnectionRefused = "connection_refused", 502;
+    /// The endpoint does not speak TLS, or not as it should.
+    TlsProtocolError = "tls_protocol_error", 502;
+    /// The endpoint's certificate is not one of its name, or from nobody who is trusted.
+    TlsCertificateError = "tls_certificate_error", 502;
+    /// The endpoint refused the TLS handshake: it may want a certificate that it knows.
+    TlsAlertReceived = "tls_alert_received", 502;
     /// The connection did not open within `timeouts.connect`.
     ConnectionTimeout = "connection_timeout", 504;
     /// The endpoint closed or reset the connection before a whole response head.

@@ -8,8 +8,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tollgate_listen::{BACKLOG, Full};
-use tollgate_net::{Detached, Listener};
+use tollgate_net::{Detached, Listener as Socket, Stream};
 use tollgate_observe::Reason;
+use tollgate_plan::Listener;
 
 use crate::connection::Client;
 use crate::door::{Door, Waiting};
@@ -22,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) async fn accept(
     worker: Rc<Worker>,
     door: Rc<Door>,
-    listener: Listener,
+    listener: Socket,
     serve: impl Fn(Box<Client>),
 ) {
     let pause = worker.timers.deadline();
@@ -71,20 +72,20 @@ fn place(
     peer: SocketAddr,
     serve: &impl Fn(Box<Client>),
 ) {
+    let Some(listener) = door.listener(&worker.active.borrow().plan) else { return };
     let other = match worker.reserve() {
         Ok(other) => other,
-        Err(full) => return refuse(worker, stream, full),
+        Err(full) => return refuse(worker, stream, &listener, full),
     };
     if other == worker.id {
-        return admit(worker, door.clone(), stream, peer, serve);
+        return admit(worker, door.clone(), (stream, peer, &listener), serve);
     }
     worker.stats.handed_over();
-    if let Err(stream) = worker.mailboxes[other].send(Control::Connection(stream, peer, door.id))
-        && let Control::Connection(stream, peer, _) = stream
-    {
+    let message = Control::Connection(stream, peer, door.id, listener);
+    if let Err(Control::Connection(stream, peer, _, listener)) = worker.mailboxes[other].send(message) {
         // That worker has ended.
         worker.take_over(other);
-        admit(worker, door.clone(), stream, peer, serve);
+        admit(worker, door.clone(), (stream, peer, &listener), serve);
     }
 }
 
@@ -92,20 +93,31 @@ fn place(
 pub(crate) fn admit(
     worker: &Rc<Worker>,
     door: Rc<Door>,
-    stream: Detached,
-    peer: SocketAddr,
+    (stream, peer, listener): (Detached, SocketAddr, &Listener),
     serve: &impl Fn(Box<Client>),
 ) {
-    match stream.attach() {
-        Ok(stream) => serve(Box::new(Client::new(worker, door, stream, peer))),
+    match open(stream, listener) {
+        Some(stream) => serve(Box::new(Client::new(worker, door, stream, peer))),
         // A socket that the poller refuses is closed by being dropped.
-        Err(_) => worker.release(worker.id),
+        None => worker.release(worker.id),
+    }
+}
+
+fn open(stream: Detached, listener: &Listener) -> Option<Stream> {
+    let stream = stream.attach().ok()?;
+    match &listener.tls {
+        None => Some(stream),
+        Some(tls) => stream.accept_tls(tls.config()).ok(),
     }
 }
 
 /// One connection too many: it is told so, as far as it listens, and closed.
-fn refuse(worker: &Worker, stream: Detached, full: Full) {
+fn refuse(worker: &Worker, stream: Detached, listener: &Listener, full: Full) {
     worker.stats.client_rejected();
+    if listener.tls.is_some() {
+        // It listens for a handshake only, which is what there is no room for.
+        return;
+    }
     let reason = match full {
         Full::Limit => Reason::ConnectionLimit.as_str(),
         Full::Means => Reason::Overload.as_str(),

@@ -67,6 +67,9 @@ pub(crate) async fn serve<F>(
 ) where
     F: Future<Output = Option<Box<Client>>>,
 {
+    if client.stream.is_tls() && !shake_hands(&mut client).await {
+        return;
+    }
     client.deadline.set(tollgate_net::now(), client.worker().idle_timeout());
     while wait_for_request(&mut client).await {
         match exchanges.run(exchange(client)).await {
@@ -74,6 +77,17 @@ pub(crate) async fn serve<F>(
             None => return,
         }
     }
+}
+
+/// Sees the TLS handshake through. Says whether there is a connection.
+async fn shake_hands(client: &mut Client) -> bool {
+    let bound = client.worker().active.borrow().plan.settings.timeouts.handshake;
+    client.deadline.set(tollgate_net::now(), bound);
+    let shaken = poll_fn(|cx| match client.stream.poll_handshake(cx) {
+        Poll::Ready(result) => Poll::Ready(result.is_ok()),
+        Poll::Pending => client.deadline.poll_passed(cx).map(|()| false),
+    });
+    shaken.await
 }
 
 /// Waits for the first byte. Says whether it came: not if the wait took too long, or the worker drains.
@@ -170,8 +184,10 @@ mod tests {
                 let (stream, peer) = listener.accept().expect("a connection");
                 stream.set_nonblocking(true).expect("non-blocking");
                 assert_eq!(worker.reserve(), Ok(0));
-                let door = worker.doors.open(crate::door::DoorId(0));
-                admit(&worker, door, stream.into(), peer, &start);
+                let bind = worker.active().plan.listeners[0].bind;
+                let door = worker.doors.open(crate::door::DoorId(0), bind);
+                let listener = door.listener(&worker.active().plan).expect("the plan has it");
+                admit(&worker, door, (stream.into(), peer, &listener), &start);
             }
             for (turn, client) in clients.iter_mut().enumerate() {
                 assert_eq!(registry.snapshot().client_connections, 2 - turn as u64);

@@ -2,7 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
+
+use tollgate_plan::{Listener, Plan};
 
 /// Names a listen address for all workers. What has another number is another listener, also on the same address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +25,10 @@ pub enum Waiting {
 #[derive(Debug)]
 pub(crate) struct Door {
     pub id: DoorId,
+    /// Its address as the plan knows it; `None`: another worker let a connection in when this one had closed it.
+    bind: Option<SocketAddr>,
+    /// What the last plan said of it that named it: a plan that does not closes it, and some are still in its queue.
+    listener: RefCell<Option<Arc<Listener>>>,
     closed: Cell<Option<Waiting>>,
 }
 
@@ -28,6 +36,18 @@ impl Door {
     /// What is to become of those that wait, once it has closed.
     pub fn closed(&self) -> Option<Waiting> {
         self.closed.get()
+    }
+
+    /// What is said of a connection that comes in now.
+    pub fn listener(&self, plan: &Plan) -> Option<Arc<Listener>> {
+        if let Some(found) = self.bind.and_then(|bind| plan.listener(bind)) {
+            *self.listener.borrow_mut() = Some(found.clone());
+        }
+        self.listener.borrow().clone()
+    }
+
+    fn new(id: DoorId, bind: Option<SocketAddr>, closed: Option<Waiting>) -> Rc<Self> {
+        Rc::new(Self { id, bind, listener: RefCell::default(), closed: Cell::new(closed) })
     }
 }
 
@@ -37,15 +57,15 @@ pub(crate) struct Doors(RefCell<HashMap<DoorId, Rc<Door>>>);
 
 impl Doors {
     /// The door of that number. One that was never open here is open now.
-    pub fn open(&self, id: DoorId) -> Rc<Door> {
+    pub fn open(&self, id: DoorId, bind: SocketAddr) -> Rc<Door> {
         let mut doors = self.0.borrow_mut();
-        doors.entry(id).or_insert_with(|| Rc::new(Door { id, closed: Cell::new(None) })).clone()
+        doors.entry(id).or_insert_with(|| Door::new(id, Some(bind), None)).clone()
     }
 
     /// The door through which another worker let a connection in. It may have closed meanwhile.
     pub fn find(&self, id: DoorId) -> Rc<Door> {
         let known = self.0.borrow().get(&id).cloned();
-        known.unwrap_or_else(|| Rc::new(Door { id, closed: Cell::new(Some(Waiting::Leave)) }))
+        known.unwrap_or_else(|| Door::new(id, None, Some(Waiting::Leave)))
     }
 
     /// Closes a door, for good.
@@ -63,12 +83,13 @@ mod tests {
     #[test]
     fn whoever_came_in_learns_that_the_door_has_closed() {
         let doors = Doors::default();
-        let (door, id) = (doors.open(DoorId(7)), DoorId(7));
+        let (id, bind) = (DoorId(7), SocketAddr::from(([127, 0, 0, 1], 0)));
+        let door = doors.open(id, bind);
         assert!(Rc::ptr_eq(&door, &doors.find(id)));
         assert_eq!(door.closed(), None);
         doors.close(id, Waiting::Take);
         assert_eq!(door.closed(), Some(Waiting::Take));
         assert!(doors.find(id).closed().is_some(), "who comes late finds it closed");
-        assert_eq!(doors.open(id).closed(), None, "the same number again is another door");
+        assert_eq!(doors.open(id, bind).closed(), None, "the same number again is another door");
     }
 }

@@ -44,8 +44,9 @@ pub(crate) fn write(
     settings: &Forwarded,
     trusted: bool,
     request: &RequestHead,
-    peer: SocketAddr,
+    (peer, secure): (SocketAddr, bool),
 ) {
+    let proto: &[u8] = if secure { b"https" } else { b"http" };
     let head = &request.head;
     let authority = request.slice(request.authority);
     if settings.x_forwarded {
@@ -55,13 +56,8 @@ pub(crate) fn write(
         }
         write_address(out, peer.ip());
         let told = |name| head.get(name).filter(|_| trusted);
-        match told(Name::XForwardedProto) {
-            Some(proto) => {
-                out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
-                out.extend_from_slice(proto);
-            }
-            None => out.extend_from_slice(b"\r\nX-Forwarded-Proto: http"),
-        }
+        out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
+        out.extend_from_slice(told(Name::XForwardedProto).unwrap_or(proto));
         let host = told(Name::XForwardedHost).unwrap_or(authority);
         if !host.is_empty() {
             out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
@@ -85,7 +81,9 @@ pub(crate) fn write(
             out.extend_from_slice(authority);
             out.extend_from_slice(b"\"");
         }
-        out.extend_from_slice(b";proto=http\r\n");
+        out.extend_from_slice(b";proto=");
+        out.extend_from_slice(proto);
+        out.extend_from_slice(b"\r\n");
     }
     if let Some(pseudonym) = &settings.via {
         write_via(out, head, request.version, pseudonym);

@@ -63,9 +63,9 @@ pub enum Outcome {
 }
 
 /// Takes a request through the plan as a worker would. `head` is the whole head as it would be received, `peer` the
-/// client's address.
+/// client's address; `secure`: it comes by TLS.
 #[must_use]
-pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr) -> Rehearsal {
+pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Rehearsal {
     let mut scratch = Scratch::default();
     let mut rehearsal = Rehearsal {
         sent_path: Vec::new(),
@@ -99,7 +99,7 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr) -> Rehearsal {
     rehearsal.explanation = Some(plan.router.explain(&Routed { request, path: normal_path(request, path) }));
     rehearsal.outcome = match route {
         Err(reason) => refused(reason, None),
-        Ok(index) => act(plan, &plan.routes[index as usize], &mut scratch, peer),
+        Ok(index) => act(plan, &plan.routes[index as usize], &mut scratch, (peer, secure)),
     };
     rehearsal
 }
@@ -109,12 +109,12 @@ fn refused(reason: Reason, detail: Option<&'static str>) -> Outcome {
 }
 
 /// What the route makes of it.
-fn act(plan: &Plan, route: &Route, scratch: &mut Scratch, peer: SocketAddr) -> Outcome {
+fn act(plan: &Plan, route: &Route, scratch: &mut Scratch, (peer, secure): (SocketAddr, bool)) -> Outcome {
     let shares = match &route.action {
         Action::Respond(_) => return Outcome::Respond,
         Action::Redirect(redirect) => {
             let mut location = Vec::new();
-            respond::location(&mut location, redirect, scratch);
+            respond::location(&mut location, redirect, scratch, secure);
             return Outcome::Redirect { location };
         }
         Action::Forward(shares) => shares,
@@ -144,7 +144,8 @@ fn act(plan: &Plan, route: &Route, scratch: &mut Scratch, peer: SocketAddr) -> O
     let upgrade = allows_upgrade(route, &scratch.request);
     let endpoint = endpoint.address.to_string();
     let mut head = Vec::new();
-    let outgoing = Outgoing { scratch, peer, settings, route, endpoint: &endpoint, upgrade, collected };
+    let outgoing =
+        Outgoing { scratch, peer, secure, settings, route, endpoint: &endpoint, upgrade, collected };
     upstream_head::write(&mut head, &outgoing);
     let Scratch { request, path, rewritten, .. } = scratch;
     let path = if rewritten.is_empty() { normal_path(request, path) } else { rewritten };
@@ -164,7 +165,7 @@ mod tests {
     }
 
     fn run(plan: &Plan, head: &str) -> Rehearsal {
-        rehearse(plan, head.as_bytes(), SocketAddr::from(([192, 0, 2, 1], 4711)))
+        rehearse(plan, head.as_bytes(), SocketAddr::from(([192, 0, 2, 1], 4711)), false)
     }
 
     const ROUTES: &str = "\

@@ -82,6 +82,11 @@ async fn request(
         identify(&settings.request_id, worker, scratch);
     }
     let close = closes_after(active, client, scratch);
+    if is_misdirected(client, &scratch.request) {
+        let close = !pass_over_body(scratch) || close;
+        let reason = Reason::MisdirectedRequest;
+        return respond::error(client, worker, scratch, settings, reason, close).await;
+    }
     let route = match decide(&active.plan, scratch) {
         Ok(route) => route,
         Err(reason) => {
@@ -106,6 +111,15 @@ async fn request(
             respond::redirect(client, worker, scratch, redirect, close).await
         }
     }
+}
+
+/// Whether the request is for another host than the one that its TLS connection was opened for. Who was let in for one
+/// must not reach another: it may want other certificates of its clients (RFC 9110, 7.4).
+fn is_misdirected(client: &Client, request: &RequestHead) -> bool {
+    let Some(name) = client.stream.tls().and_then(|tls| tls.server_name.as_deref()) else { return false };
+    let host = request.slice(request.host);
+    let host = host.strip_suffix(b".").unwrap_or(host);
+    !host.eq_ignore_ascii_case(name.as_bytes())
 }
 
 /// Whether the connection ends with this request, whatever the answer.

@@ -67,19 +67,22 @@ pub(crate) async fn redirect(
     close: bool,
 ) -> Next {
     let mut lines = b"Location: ".to_vec();
-    location(&mut lines, redirect, scratch);
+    location(&mut lines, redirect, scratch, client.stream.is_tls());
     lines.extend_from_slice(b"\r\n");
     answer(client, worker, scratch, Answer { status: redirect.status, lines: &lines, body: b"", close }).await
 }
 
 /// Where a redirect leads: what it does not say is kept from the request.
-pub(crate) fn location(out: &mut Vec<u8>, redirect: &Redirect, scratch: &mut Scratch) {
+/// `secure`: it came by TLS.
+pub(crate) fn location(out: &mut Vec<u8>, redirect: &Redirect, scratch: &mut Scratch, secure: bool) {
     if let Some(to) = &redirect.to {
         out.extend_from_slice(to.as_bytes());
         return;
     }
     let Scratch { request, path, rewritten, .. } = scratch;
-    out.extend_from_slice(redirect.scheme.as_deref().unwrap_or("http").as_bytes());
+    out.extend_from_slice(
+        redirect.scheme.as_deref().unwrap_or(if secure { "https" } else { "http" }).as_bytes(),
+    );
     out.extend_from_slice(b"://");
     match &redirect.host {
         Some(host) => out.extend_from_slice(host.as_bytes()),

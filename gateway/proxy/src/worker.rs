@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, error::SendError, un
 use tollgate_listen::{Full, Loads};
 use tollgate_net::{Bound, Deadline, Detached, Listener, Runtime, Timers};
 use tollgate_observe::{LogSink, Registry, RequestIds, WorkerStats};
-use tollgate_plan::Priority;
+use tollgate_plan::{Listener as Listening, Priority};
 use tollgate_upstream::{Message, Post, Shared, Upstreams};
 
 use crate::accept::{accept, admit};
@@ -43,11 +43,12 @@ pub enum Control {
     /// Requests that begin from now on run on this plan.
     Plan(Arc<Rollout>, Option<Receipt>),
     /// Accept from these sockets too, bound and non-blocking.
-    Listen(Vec<(DoorId, Bound)>, Option<Receipt>),
+    /// Each with its address as it is written in the file, by which the plan knows it.
+    Listen(Vec<(DoorId, SocketAddr, Bound)>, Option<Receipt>),
     /// Accept no more of these. The connections that came through them end as in a drain.
     Close(Vec<DoorId>, Waiting),
-    /// A connection that another worker accepted, and where it came in.
-    Connection(Detached, SocketAddr, DoorId),
+    /// A connection that another worker accepted, where it came in, and what was said of it there.
+    Connection(Detached, SocketAddr, DoorId, Arc<Listening>),
     /// Connections to an upstream are short, at this worker or at another.
     Upstream(Message),
     /// Write the log here from now on.
@@ -370,8 +371,8 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
                     doors.into_iter().for_each(|door| worker.doors.close(door, waiting));
                     worker.look_again();
                 }
-                Some(Control::Connection(stream, peer, door)) => {
-                    admit(worker, worker.doors.find(door), stream, peer, serve);
+                Some(Control::Connection(stream, peer, door, listener)) => {
+                    admit(worker, worker.doors.find(door), (stream, peer, &listener), serve);
                 }
                 Some(Control::Log(sink, receipt)) => {
                     worker.log.replace(*sink).flush();
@@ -401,13 +402,13 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
 /// Accepts from these sockets from now on.
 fn listen<F: Fn(Box<Client>) + Clone + 'static>(
     worker: &Rc<Worker>,
-    sockets: Vec<(DoorId, Bound)>,
+    sockets: Vec<(DoorId, SocketAddr, Bound)>,
     serve: &F,
 ) -> io::Result<()> {
-    for (door, socket) in sockets {
+    for (door, bind, socket) in sockets {
         let listener = Listener::register(socket)?;
         worker.listening_began();
-        tollgate_net::spawn(accept(worker.clone(), worker.doors.open(door), listener, serve.clone()));
+        tollgate_net::spawn(accept(worker.clone(), worker.doors.open(door, bind), listener, serve.clone()));
     }
     Ok(())
 }

@@ -127,7 +127,7 @@ impl Listeners {
             let door = DoorId(self.doors);
             self.doors += 1;
             for (index, socket) in open.sockets.iter().enumerate() {
-                shares[index % workers.count()].push((door, socket.try_clone()?.into()));
+                shares[index % workers.count()].push((door, open.written, socket.try_clone()?.into()));
             }
             open.door = Some(door);
         }

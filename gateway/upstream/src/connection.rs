@@ -128,6 +128,12 @@ pub enum ConnectError {
     Refused,
     /// The process has no file descriptor or no memory left for it.
     Shortage,
+    /// It does not speak TLS, or not as it should.
+    TlsProtocol,
+    /// Its certificate is not acceptable.
+    TlsCertificate,
+    /// It refused the TLS handshake, and said so.
+    TlsAlert,
 }
 
 impl ConnectError {
@@ -140,6 +146,9 @@ impl ConnectError {
             Self::Dns => Reason::DnsError,
             Self::Refused => Reason::ConnectionRefused,
             Self::Shortage => Reason::Overload,
+            Self::TlsProtocol => Reason::TlsProtocolError,
+            Self::TlsCertificate => Reason::TlsCertificateError,
+            Self::TlsAlert => Reason::TlsAlertReceived,
         }
     }
 }

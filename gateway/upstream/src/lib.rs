@@ -24,6 +24,7 @@ mod queue;
 mod state;
 mod sticky;
 mod table;
+mod tls;
 mod waiting;
 mod warm;
 mod window;

@@ -17,7 +17,7 @@ use crate::message::HandOver;
 use crate::outlier::Traffic;
 use crate::pool_set::PoolSet;
 use crate::queue::{Grant, Queue};
-use crate::{ConnectError, Connection, EndpointState, Permit, UpstreamState};
+use crate::{ConnectError, Connection, EndpointState, Permit, UpstreamState, tls};
 
 /// A connection that nobody needed for so long is surplus. Every so often half of a pool's surplus is closed: so a pool
 /// follows the need in steps, and a short lull costs it half at most.
@@ -131,6 +131,11 @@ impl Pool {
     /// The endpoint is no longer the upstream's: idle connections are closed, and those in use when they end.
     pub(crate) fn retire(&self) {
         self.retired.set(true);
+        self.close_idle();
+    }
+
+    /// Closes every idle connection.
+    pub(crate) fn close_idle(&self) {
         let idle = std::mem::take(&mut *self.idle.borrow_mut());
         self.forget(idle.len());
     }
@@ -206,6 +211,7 @@ impl Pool {
         settings.max_requests.is_some_and(|bound| connection.requests >= bound)
             || settings.max_age.is_some_and(|bound| now.saturating_duration_since(connection.opened) >= bound)
             || settings.max_idle == 0
+            || !self.set.is_current(connection.opened)
             || self.retired.get()
     }
 
@@ -288,6 +294,11 @@ impl Pool {
             _ if tollgate_net::is_shortage(&error) => ConnectError::Shortage,
             _ => ConnectError::Refused,
         })?;
+        let tls = self.set.tls.borrow().clone();
+        let stream = match tls {
+            Some(tls) => tls::secured(stream, &tls, &self.address).await?,
+            None => stream,
+        };
         let (opened, open) = (tollgate_net::now(), OpenGuard::new(in_use));
         let link = Link { stream, opened, since: opened, requests: 1, reused: false, permit };
         Ok(Connection { link: Box::new(link), open })
@@ -296,7 +307,7 @@ impl Pool {
     /// Takes over a connection from another worker, unless something has happened on it.
     pub(crate) fn adopt(self: &Rc<Self>, handed: HandOver) -> Option<Connection> {
         // The other worker's poller may have been about to tell it.
-        if !handed.socket.is_quiet() {
+        if !handed.socket.is_quiet() || !self.set.is_current(handed.opened) {
             return None;
         }
         let HandOver { socket, opened, requests, permit, .. } = handed;

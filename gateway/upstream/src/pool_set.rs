@@ -26,7 +26,7 @@ use std::time::Instant;
 
 use tollgate_net::{Address, Timers};
 use tollgate_observe::{Slot, WorkerStats};
-use tollgate_plan::{Pool as PoolSettings, Queue as QueueSettings, Upstream as Planned};
+use tollgate_plan::{Pool as PoolSettings, Queue as QueueSettings, Tls, Upstream as Planned};
 
 use crate::message::Ask;
 use crate::queue::{Grant, Queue, Ticket, Turn};
@@ -42,6 +42,9 @@ pub(crate) struct PoolSet {
     pub stats: Arc<WorkerStats>,
     pub shared: Arc<UpstreamState>,
     pub settings: RefCell<PoolSettings>,
+    pub tls: RefCell<Option<Tls>>,
+    /// When that changed: what was opened before is not used again.
+    tls_since: Cell<Option<Instant>>,
     queueing: RefCell<QueueSettings>,
     /// By endpoint; each is removed when it is dropped.
     pools: RefCell<BTreeMap<Address, Weak<Pool>>>,
@@ -78,6 +81,8 @@ impl PoolSet {
             stats,
             shared,
             settings: RefCell::new(planned.pool.clone()),
+            tls: RefCell::new(planned.tls.clone()),
+            tls_since: Cell::new(None),
             queueing: RefCell::new(planned.rules.queue.clone()),
             pools: RefCell::default(),
             idle,
@@ -121,6 +126,11 @@ impl PoolSet {
             *self.settings.borrow_mut() = planned.pool.clone();
             self.each(|pool| pool.settings_changed());
         }
+        if *self.tls.borrow() != planned.tls {
+            *self.tls.borrow_mut() = planned.tls.clone();
+            self.tls_since.set(Some(tollgate_net::now()));
+            self.each(|pool| pool.close_idle());
+        }
         // Lower caps: what is idle goes now, the rest as it comes free.
         while self.shared.usage.is_over() && self.close_oldest().is_some() {}
         self.each(
@@ -131,6 +141,11 @@ impl PoolSet {
         // Higher ones.
         self.serve(None);
         self.make_way();
+    }
+
+    /// Whether a connection that was opened then is one that the plan would open now.
+    pub fn is_current(&self, opened: Instant) -> bool {
+        self.tls_since.get().is_none_or(|since| opened > since)
     }
 
     fn each(&self, act: impl Fn(&Rc<Pool>)) {

@@ -151,12 +151,13 @@ impl Gateway {
     #[must_use]
     pub fn start(workers: usize, plan: Plan, office: &Office) -> Self {
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| Mailbox::new()).unzip();
+        let bind = plan.listeners[0].bind;
         let plan = Rollout::first(plan, &office.registry);
         let running = Rc::new(Cell::new(workers));
         let failures = Rc::new(RefCell::new(Vec::new()));
         let mut groups = Vec::new();
         for (id, control) in inboxes.into_iter().enumerate() {
-            let sockets = vec![(DoorId(0), simulated::listen(GATEWAY, BACKLOG as usize))];
+            let sockets = vec![(DoorId(0), bind, simulated::listen(GATEWAY, BACKLOG as usize))];
             assert!(mailboxes[id].send(Control::Listen(sockets, None)).is_ok(), "its inbox is here");
             let setup = WorkerSetup {
                 id,

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{EndpointAddress, RouteTimeouts, Spanned};
+use super::{EndpointAddress, RouteTimeouts, Spanned, UpstreamTls};
 
 /// A named upstream.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct Upstream {
     pub timeouts: RouteTimeouts,
     /// Its connections.
     pub pool: Pool,
+    /// TLS to its endpoints, where it differs from what `https://` alone says.
+    pub tls: Option<UpstreamTls>,
     /// How it copes: everything that a plan takes over unchanged.
     pub rules: Rules,
 }

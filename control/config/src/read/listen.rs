@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use super::tls;
 use crate::model::{Config, Listener, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
@@ -17,7 +18,8 @@ pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> 
     }
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
     for item in items {
-        let Some(bind) = listener(reader, item, one) else { continue };
+        let Some(listener) = listener(reader, item, one) else { continue };
+        let bind = &listener.bind;
         let same = |other: &&Listener| other.bind.value == bind.value && bind.value.port() != 0;
         let twin = listeners.iter().find(same);
         if let Some(twin) = twin {
@@ -33,7 +35,7 @@ pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> 
                     .see(other.bind.at, "the other"),
             );
         }
-        listeners.push(Listener { bind });
+        listeners.push(listener);
     }
     listeners
 }
@@ -50,14 +52,16 @@ fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port() && a.port() != 0 && (one == other || covers(one, other) || covers(other, one))
 }
 
-fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Spanned<SocketAddr>> {
+fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener> {
     let all = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
     if matches!(node.kind, Kind::Map(_)) {
         let fields = reader.fields(node, &LISTENER)?;
-        return reader.spanned(fields.get("bind")?, |text| address::bind(text, all));
+        let tls = fields.get("tls").and_then(|field| tls::listen(reader, field));
+        let bind = reader.spanned(fields.get("bind")?, |text| address::bind(text, all))?;
+        return Some(Listener { bind, tls });
     }
     let value = reader.parsed(node, "`listen`", shape, |text| address::bind(text, all))?;
-    Some(Spanned { value, at: node.at })
+    Some(Listener { bind: Spanned { value, at: node.at }, tls: None })
 }
 
 /// The admin listener. A port alone stays on the loopback address: statistics are not for everybody.

@@ -110,6 +110,7 @@ pub(super) fn timeouts(reader: &mut Reader, field: Field<'_>) -> Timeouts {
     reader.duration_into(fields.get("drain_delay"), &mut out.drain_delay);
     reader.duration_into(fields.get("drain"), &mut out.drain);
     reader.duration_into(fields.get("takeover"), &mut out.takeover);
+    reader.duration_into(fields.get("handshake"), &mut out.handshake);
     out
 }
 

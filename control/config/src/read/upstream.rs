@@ -1,6 +1,6 @@
 //! `upstreams`: who they are. Each subject has a reader of its own.
 
-use super::route;
+use super::{route, tls};
 use crate::model::{Pool, RouteTimeouts, Rules, Spanned, Upstream};
 use crate::problem::Problem;
 use crate::read::Draft;
@@ -70,6 +70,7 @@ fn upstream(
         discover: None,
         timeouts: RouteTimeouts::default(),
         pool: Pool::default(),
+        tls: None,
         rules: Rules::default(),
     };
     if node.is_null() {
@@ -101,6 +102,10 @@ fn upstream(
     }
     if let Some(field) = fields.get("pool") {
         out.pool = capacity::pool(reader, field);
+    }
+    if let Some(field) = fields.get("tls") {
+        out.tls = tls::upstream(reader, field);
+        tls::agrees(reader, &out);
     }
     rules(reader, &fields, &mut out.rules);
     // Of a value that was wrong it is not known what it goes with.

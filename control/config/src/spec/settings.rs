@@ -1,6 +1,6 @@
 //! The keys of the whole gateway.
 
-use super::{Choice, Key, ROUTE, Section, Shape, Text, UPSTREAM_VALUE, ZONE};
+use super::{Choice, Key, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE};
 
 /// Head sizes beyond this are an attack or a mistake, and a receive buffer has to hold one.
 const HEAD_MAX: u64 = 1 << 20;
@@ -134,9 +134,17 @@ pub(crate) static LISTENER: Section = Section {
     noun: "a listener",
     doc: "One listening address.",
     choice: Choice::Free,
-    keys: &[Key::new("bind", "The address.", Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]))
-        .required()
-        .also(&["address", "listen", "port"])],
+    keys: &[
+        Key::new("bind", "The address.", Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]))
+            .required()
+            .also(&["address", "listen", "port"]),
+        Key::new("tls", "TLS: with which certificates.", Shape::Section(&TLS)).also(&[
+            "ssl",
+            "https",
+            "certificate",
+            "certificates",
+        ]),
+    ],
 };
 
 pub(crate) static ADMIN: Section = Section {
@@ -293,6 +301,9 @@ pub(crate) static TIMEOUTS: Section = Section {
         Key::new("drain", "Requests in flight at SIGTERM.", Shape::Duration).or("30s"),
         Key::new("takeover", "A new process, at an upgrade, until its workers run.", Shape::Duration)
             .or("30s"),
+        Key::new("handshake", "A client's TLS handshake.", Shape::Duration)
+            .or("10s")
+            .also(&["tls_handshake", "ssl_handshake_timeout"]),
     ],
 };
 

@@ -1,6 +1,6 @@
 //! The keys of upstreams, endpoints and targets.
 
-use super::{Choice, EXCHANGE_TIMEOUTS, Key, Section, Shape, Text};
+use super::{Choice, EXCHANGE_TIMEOUTS, Key, Section, Shape, Text, UPSTREAM_TLS};
 
 mod balance;
 mod capacity;
@@ -209,6 +209,12 @@ pub(crate) static UPSTREAM: Section = Section {
             Shape::Section(&EXCHANGE_TIMEOUTS),
         )
         .also(&["timeout"]),
+        Key::new("tls", "How `https://` is spoken to its endpoints.", Shape::Section(&UPSTREAM_TLS)).also(&[
+            "ssl",
+            "transport_socket",
+            "ca",
+            "server_name",
+        ]),
         Key::new("pool", "Its connections.", Shape::Section(&POOL)).also(&["keepalive", "connections"]),
     ],
 };

@@ -22,6 +22,7 @@ impl Exchange<'_, '_> {
             &upstream_head::Outgoing {
                 scratch,
                 peer: parties.client.peer,
+                secure: parties.client.stream.is_tls(),
                 settings: parties.settings,
                 route: parties.route,
                 endpoint: parties.upstream.pool().name(),

@@ -14,6 +14,8 @@ use crate::scratch::Scratch;
 pub(crate) struct Outgoing<'a> {
     pub scratch: &'a Scratch,
     pub peer: SocketAddr,
+    /// Whether the client came by TLS.
+    pub secure: bool,
     pub settings: &'a Settings,
     pub route: &'a Route,
     /// The endpoint's address as text.
@@ -67,7 +69,7 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         None if request.length == Length::Chunked => field(out, b"Transfer-Encoding", b"chunked"),
         None => {}
     }
-    forwarded::write(out, forwarded, trusted, request, outgoing.peer);
+    forwarded::write(out, forwarded, trusted, request, (outgoing.peer, outgoing.secure));
     if id.enabled {
         field(out, id.header.as_bytes(), &ledger.request_id);
     }

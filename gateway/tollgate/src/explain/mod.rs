@@ -41,7 +41,12 @@ pub fn explain(question: &Question) -> ExitCode {
             return ExitCode::from(BAD_USAGE);
         }
     };
-    let rehearsal = rehearse(&good.plan, sent.as_bytes(), SocketAddr::new(question.from, 0));
+    let rehearsal = rehearse(
+        &good.plan,
+        sent.as_bytes(),
+        SocketAddr::new(question.from, 0),
+        question::is_secure(question, &good.config),
+    );
     let shown = if question.all { usize::MAX } else { NEAREST };
     let report = report::report(&good, &sent, rehearsal, shown);
     let text = if question.json { json::json(&report) } else { text::text(&report) };

@@ -30,6 +30,14 @@ pub fn sent(question: &Question, config: &Config) -> Result<String, String> {
     Ok(format!("{method} {target} HTTP/1.1\r\n{host}{fields}\r\n"))
 }
 
+/// Whether the request would come by TLS: the URL says so, or leaves it to the first listener.
+pub fn is_secure(question: &Question, config: &Config) -> bool {
+    match question.url.split_once("://") {
+        Some((scheme, _)) if !scheme.contains(['/', '?', '#']) => scheme.eq_ignore_ascii_case("https"),
+        _ => config.listen.first().is_some_and(|listener| listener.tls.is_some()),
+    }
+}
+
 /// A URL's parts.
 #[derive(Debug, PartialEq, Eq)]
 struct Target<'a> {

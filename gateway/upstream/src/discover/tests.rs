@@ -62,6 +62,7 @@ impl Lookups {
             discover: discover.cloned(),
             zone: None,
             pool: Pool::default(),
+            tls: None,
             rules: Rules::default(),
         })]);
         gone.forget();

@@ -19,11 +19,13 @@ pub enum ProbeFailure {
     Status(u16),
     /// The expected text is not in the body.
     Body,
+    /// There was no TLS connection: the endpoint does not speak it, or its certificate is not acceptable.
+    Tls,
 }
 
 impl ProbeFailure {
     /// How many kinds there are.
-    pub const KINDS: usize = 7;
+    pub const KINDS: usize = 8;
 
     /// The spelling of each kind in metrics and on the admin listener, by number: those of
     /// [`Reason`](tollgate_observe::Reason) where one fits.
@@ -35,6 +37,7 @@ impl ProbeFailure {
         "http_protocol_error",
         "unexpected_status",
         "unexpected_body",
+        "tls_failure",
     ];
 
     /// The number of its kind.
@@ -48,6 +51,7 @@ impl ProbeFailure {
             Self::Protocol => 4,
             Self::Status(_) => 5,
             Self::Body => 6,
+            Self::Tls => 7,
         }
     }
 
@@ -68,6 +72,7 @@ impl fmt::Display for ProbeFailure {
             Self::Protocol => f.write_str("the answer is not HTTP, or its head is too long"),
             Self::Status(status) => write!(f, "status {status}"),
             Self::Body => f.write_str("the expected text is not in the body"),
+            Self::Tls => f.write_str("no TLS connection"),
         }
     }
 }

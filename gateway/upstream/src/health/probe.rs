@@ -7,10 +7,11 @@ use std::pin::pin;
 use std::task::Poll;
 
 use tollgate_net::{Address, Deadline, Stream, is_shortage};
-use tollgate_plan::{Health, Probe};
+use tollgate_plan::{Health, Probe, Tls};
 
 use super::ProbeFailure;
 use super::http::{Expected, ask};
+use crate::tls::secured;
 
 /// Where an endpoint is probed.
 pub(super) fn place(endpoint: &Address, rules: &Health) -> Address {
@@ -26,11 +27,11 @@ pub(super) fn place(endpoint: &Address, rules: &Health) -> Address {
 /// `deadline` is set for it, and ends it when somebody sets it earlier.
 pub(super) async fn probe(
     endpoint: &Address,
-    rules: &Health,
+    (rules, tls): (&Health, Option<&Tls>),
     deadline: &Deadline,
 ) -> Option<Result<(), ProbeFailure>> {
     deadline.set(tollgate_net::now(), Some(rules.timeout));
-    let mut attempt = pin!(attempt(endpoint, rules));
+    let mut attempt = pin!(attempt(endpoint, rules, tls));
     poll_fn(|cx| match attempt.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(result),
         Poll::Pending => deadline.poll_passed(cx).map(|()| Some(Err(ProbeFailure::Timeout))),
@@ -38,7 +39,7 @@ pub(super) async fn probe(
     .await
 }
 
-async fn attempt(endpoint: &Address, rules: &Health) -> Option<Result<(), ProbeFailure>> {
+async fn attempt(endpoint: &Address, rules: &Health, tls: Option<&Tls>) -> Option<Result<(), ProbeFailure>> {
     let place = place(endpoint, rules);
     let stream = match Stream::connect(&place).await {
         Ok(stream) => stream,
@@ -48,6 +49,14 @@ async fn attempt(endpoint: &Address, rules: &Health) -> Option<Result<(), ProbeF
             let unknown = is_name && error.kind() == ErrorKind::NotFound;
             return Some(Err(if unknown { ProbeFailure::Dns } else { ProbeFailure::Refused }));
         }
+    };
+    // Another port than the endpoint's own speaks what it likes: plain text.
+    let stream = match tls.filter(|_| rules.port.is_none()) {
+        None => stream,
+        Some(tls) => match secured(stream, tls, &place).await {
+            Ok(stream) => stream,
+            Err(_) => return Some(Err(ProbeFailure::Tls)),
+        },
     };
     match &rules.probe {
         Probe::Tcp => Some(Ok(())),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tollgate_net::{Deadline, Timers};
-use tollgate_plan::Health as Rules;
+use tollgate_plan::{Health, Tls};
 
 use super::ProbeFailure;
 use super::probe::probe;
@@ -35,10 +35,18 @@ impl Prober {
     }
 
     /// From the start of one probe to that of the next.
-    fn interval(&self, rules: &Rules) -> Duration {
+    fn interval(&self, rules: &Health) -> Duration {
         let shorter = f64::from(rules.jitter) / 100.0 * self.random.borrow_mut().f64();
         rules.interval.mul_f64(1.0 - shorter.min(1.0))
     }
+}
+
+/// How an upstream's endpoints are probed.
+#[derive(Debug, PartialEq)]
+pub(super) struct Rules {
+    pub(super) health: Health,
+    /// What its requests go by, if by TLS.
+    pub(super) tls: Option<Tls>,
 }
 
 /// One endpoint that is probed. Its task ends when it is told to [stop](Self::stop).
@@ -93,7 +101,7 @@ impl Target {
         let (endpoint, at) = (&self.endpoint, tollgate_net::now());
         self.upstream.probes().count(result);
         let before = endpoint.wellness();
-        let change = self.verdict.borrow_mut().take(before, result.is_ok(), rules);
+        let change = self.verdict.borrow_mut().take(before, result.is_ok(), &rules.health);
         {
             let mut record = endpoint.probed();
             record.last = Some(LastProbe { at, took: at.saturating_duration_since(begun), result });
@@ -143,7 +151,7 @@ async fn again_and_again(target: Rc<Target>, prober: Rc<Prober>) {
             None => target.upstream.probes().skipped += 1,
         }
         let now = tollgate_net::now();
-        let next = begun + prober.interval(&rules);
+        let next = begun + prober.interval(&rules.health);
         target.due.set(now, Some(next.saturating_duration_since(now)));
         poll_fn(|cx| target.due.poll_passed(cx)).await;
     }
@@ -153,9 +161,9 @@ async fn again_and_again(target: Rc<Target>, prober: Rc<Prober>) {
 /// about the endpoint.
 async fn once(target: &Target, rules: &Rules) -> Option<Result<(), ProbeFailure>> {
     // A connection to another port is none of those that the limits are about.
-    let _permit = match rules.port {
+    let _permit = match rules.health.port {
         None => Some(Permit::take(&target.upstream, &target.endpoint)?),
         Some(_) => None,
     };
-    probe(&target.endpoint.address, rules, &target.due).await
+    probe(&target.endpoint.address, (&rules.health, rules.tls.as_ref()), &target.due).await
 }

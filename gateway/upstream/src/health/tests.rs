@@ -95,6 +95,7 @@ fn upstream(services: &[&Service], health: Option<Probes>) -> Upstream {
         endpoints: services.iter().map(|service| endpoint(service.address())).collect(),
         discover: Some(Discover::File("endpoints.yaml".into())),
         pool: Pool::default(),
+        tls: None,
         zone: None,
         rules: Rules { health, ..Rules::default() },
     }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tollgate_net::Address;
-use tollgate_plan::{Endpoint, Health, Upstream as Planned};
+use tollgate_plan::{Endpoint, Upstream as Planned};
 
 use super::record::Record;
-use super::target::{Prober, Target};
+use super::target::{Prober, Rules, Target};
 use crate::{EndpointState, Event, UpstreamState, Wellness};
 
 /// One upstream as the control thread has it.
@@ -18,7 +18,7 @@ pub(super) struct Watched {
     state: Arc<UpstreamState>,
     /// `None`: it is new.
     planned: Option<Arc<Planned>>,
-    probes: Option<Rc<Health>>,
+    probes: Option<Rc<Rules>>,
     targets: BTreeMap<Address, Rc<Target>>,
     discovered: Option<Arc<[Endpoint]>>,
     /// When the present interval of outlier ejection began.
@@ -32,8 +32,10 @@ impl Watched {
 
     /// Takes over what a plan says of it.
     pub(super) fn plan(&mut self, planned: &Arc<Planned>, prober: &Rc<Prober>, now: Instant) {
-        if self.probes.as_deref() != planned.rules.health.as_ref() {
-            self.probes = planned.rules.health.clone().map(Rc::new);
+        let health = planned.rules.health.clone();
+        let probes = health.map(|health| Rules { health, tls: planned.tls.clone() });
+        if self.probes.as_deref() != probes.as_ref() {
+            self.probes = probes.map(Rc::new);
             if let Some(probes) = &self.probes {
                 self.targets.values().for_each(|target| target.change(probes.clone()));
             }

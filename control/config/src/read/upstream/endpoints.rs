@@ -10,12 +10,13 @@ use crate::tree::{Kind, Node};
 /// Reports an endpoint that is written well and speaks what this gateway does not yet.
 pub(in crate::read) fn built(reader: &mut Reader, endpoint: &EndpointAddress, at: At) {
     let protocol = match endpoint.scheme {
-        Scheme::Http => return,
-        Scheme::Https => "TLS to an endpoint (`https://`)",
+        Scheme::Http | Scheme::Https => return,
         Scheme::H2c => "HTTP/2 to an endpoint (`h2c://`)",
     };
     let problem = Problem::error(at, format!("{protocol} is not built yet"));
-    reader.problems.push(problem.expected("`host:port`, `http://host:port` or `unix:/path`"));
+    reader
+        .problems
+        .push(problem.expected("`host:port`, `http://host:port`, `https://host:port` or `unix:/path`"));
 }
 
 pub(in crate::read) fn weights(

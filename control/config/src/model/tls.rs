@@ -1,0 +1,81 @@
+//! TLS: certificates, keys, and whom to trust, on either side.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::At;
+
+/// A file of certificates or keys in PEM (RFC 7468), with what it held when the configuration was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PemFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The path as it was written, for messages.
+    pub shown: String,
+    /// Where it was written.
+    pub at: At,
+    /// What it held.
+    pub bytes: PemBytes,
+}
+
+/// Bytes that are never shown.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct PemBytes(pub Vec<u8>);
+
+impl fmt::Debug for PemBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(secret)")
+    }
+}
+
+/// TLS towards clients (`tls` of a listener).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListenTls {
+    /// At least one. The first serves clients that name no host, or one that no other certificate is for.
+    pub certificates: Vec<Certificate>,
+    /// The oldest version that is spoken. Default 1.2.
+    pub min_version: TlsVersion,
+    /// Certificates that clients show. Default: they are not asked.
+    pub client: Option<ClientCertificates>,
+}
+
+/// A certificate with its key. Which hosts it is for it says itself (RFC 6125: its subject alternative names).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// The certificate, and those between it and a root, in this order.
+    pub chain: PemFile,
+    /// Its private key.
+    pub key: PemFile,
+}
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TlsVersion {
+    /// TLS 1.2 (RFC 5246).
+    #[default]
+    Tls12,
+    /// TLS 1.3 (RFC 8446).
+    Tls13,
+}
+
+/// Certificates that clients show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificates {
+    /// Who may have signed them.
+    pub ca: PemFile,
+    /// Whether a client without one is refused. Default true.
+    pub required: bool,
+}
+
+/// TLS towards endpoints (`tls` of an upstream); that it is spoken is what `https://` says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UpstreamTls {
+    /// Where it begins in its file.
+    pub at: At,
+    /// Who may have signed their certificates; `None`: whom the system trusts.
+    pub ca: Option<PemFile>,
+    /// The name that their certificates must hold, and that they are asked for; `None`: each one's own host.
+    pub server_name: Option<String>,
+    /// What the gateway shows them.
+    pub certificate: Option<Certificate>,
+}

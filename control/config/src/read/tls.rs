@@ -1,0 +1,118 @@
+//! `tls`, of listeners and of upstreams.
+
+use std::path::PathBuf;
+
+use crate::model::{
+    Certificate, ClientCertificates, Config, Discover, ListenTls, PemFile, Scheme, TlsVersion, Upstream,
+    UpstreamTls,
+};
+use crate::problem::Problem;
+use crate::reader::{Field, Fields, Reader};
+use crate::scalar::{Fault, host};
+use crate::spec::{CERTIFICATE, CLIENT_CERTIFICATES, TLS, UPSTREAM_TLS};
+use crate::tree::{Kind, Scalar};
+
+/// The `tls` of a listener.
+pub(super) fn listen(reader: &mut Reader, field: Field<'_>) -> Option<ListenTls> {
+    let fields = reader.fields(field.node, &TLS)?;
+    let mut out = ListenTls { certificates: Vec::new(), min_version: TlsVersion::default(), client: None };
+    if let Some(list) = fields.get("certificates") {
+        if let Some(key) = fields.get("key") {
+            let problem = Problem::error(key.at, "`key` does not go with `certificates`");
+            reader.problems.push(problem.help("write each key beside its certificate"));
+        }
+        let Kind::List(items) = &list.node.kind else {
+            reader.mismatch(list.node, "`certificates`", list.key.shape.expected());
+            return None;
+        };
+        if items.is_empty() {
+            reader.missing(list.node.at, "`certificates` is an empty list".to_owned(), &list.key.shape);
+        }
+        for item in items {
+            let Some(fields) = reader.fields(item, &CERTIFICATE) else { continue };
+            out.certificates.extend(certificate(reader, &fields));
+        }
+    } else {
+        out.certificates.extend(certificate(reader, &fields));
+    }
+    if let Some(field) = fields.get("min_version")
+        && let Some(version) = reader.field(field, version)
+    {
+        out.min_version = version;
+    }
+    if let Some(field) = fields.get("client_certificates") {
+        let fields = reader.fields(field.node, &CLIENT_CERTIFICATES)?;
+        let required = reader.word(fields.get("mode")) != Some("optional");
+        if let Some(ca) = fields.get("ca").and_then(|field| pem(reader, field)) {
+            out.client = Some(ClientCertificates { ca, required });
+        }
+    }
+    Some(out)
+}
+
+/// The `tls` of an upstream.
+pub(super) fn upstream(reader: &mut Reader, field: Field<'_>) -> Option<UpstreamTls> {
+    let fields = reader.fields(field.node, &UPSTREAM_TLS)?;
+    let certificate = certificate(reader, &fields);
+    if let Some(key) = fields.get("key").filter(|_| certificate.is_none() && reader.complete) {
+        let problem = Problem::error(key.at, "`key` has no `certificate` beside it");
+        reader.problems.push(problem.expected("the path of a file such as `client.pem`"));
+    }
+    Some(UpstreamTls {
+        at: field.at,
+        ca: fields.get("ca").and_then(|field| pem(reader, field)),
+        server_name: fields.get("server_name").and_then(|field| reader.field(field, host::endpoint)),
+        certificate,
+    })
+}
+
+fn certificate(reader: &mut Reader, fields: &Fields<'_>) -> Option<Certificate> {
+    let chain = fields.get("certificate").and_then(|field| pem(reader, field))?;
+    let key = fields.get("key").and_then(|field| pem(reader, field));
+    Some(Certificate { key: key.unwrap_or_else(|| chain.clone()), chain })
+}
+
+fn pem(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
+    let shown = field.node.scalar().map(Scalar::shown).unwrap_or_default();
+    let path = reader.field(field, |text| match text.is_empty() || text.chars().any(char::is_control) {
+        true => Err(Fault::new("{} names no file")),
+        false => Ok(PathBuf::from(text)),
+    })?;
+    Some(PemFile { path, shown, at: field.node.at, ..PemFile::default() })
+}
+
+fn version(text: &str) -> Result<TlsVersion, Fault> {
+    match text {
+        "1.2" => Ok(TlsVersion::Tls12),
+        "1.3" => Ok(TlsVersion::Tls13),
+        _ => Err(Fault::new("{} is not a version that is spoken").help("older ones are broken (RFC 8996)")),
+    }
+}
+
+/// What an upstream says of TLS must go with its endpoints.
+pub(super) fn agrees(reader: &mut Reader, upstream: &Upstream) {
+    let mut schemes = upstream.endpoints.iter().map(|endpoint| endpoint.address.value.scheme);
+    let Some(tls) = &upstream.tls else { return };
+    let discovered = matches!(
+        upstream.discover.as_ref().map(|it| &it.value),
+        Some(Discover::Dns { .. } | Discover::Srv { .. })
+    );
+    if !discovered && !schemes.any(|scheme| scheme == Scheme::Https) && !upstream.endpoints.is_empty() {
+        let problem = Problem::error(tls.at, "no endpoint of this upstream speaks TLS");
+        reader.problems.push(problem.help("write their addresses as `https://host:port`"));
+    }
+}
+
+/// Every file of certificates or keys that a configuration names.
+pub(crate) fn files(config: &mut Config) -> impl Iterator<Item = &mut PemFile> {
+    let listen = config.listen.iter_mut().filter_map(|listener| listener.tls.as_mut()).flat_map(|tls| {
+        let client = tls.client.as_mut().map(|client| &mut client.ca);
+        tls.certificates.iter_mut().flat_map(both).chain(client)
+    });
+    let upstreams = config.upstreams.iter_mut().filter_map(|upstream| upstream.tls.as_mut());
+    listen.chain(upstreams.flat_map(|tls| tls.ca.iter_mut().chain(tls.certificate.iter_mut().flat_map(both))))
+}
+
+fn both(certificate: &mut Certificate) -> [&mut PemFile; 2] {
+    [&mut certificate.chain, &mut certificate.key]
+}

@@ -1,0 +1,118 @@
+//! The keys of `tls`, of listeners and of upstreams.
+
+use super::{Choice, Key, Section, Shape, Text};
+
+static PEM: Text = Text {
+    expected: "the path of a file such as `/etc/tollgate/example.com.pem`",
+    pattern: Some("."),
+    loose: false,
+};
+static VERSION: Text = Text { expected: "`1.2` or `1.3`", pattern: Some(r"^1\.[23]$"), loose: true };
+static SERVER_NAME: Text = Text {
+    expected: "a host name such as `api.internal`, or an IP address",
+    pattern: Some(r"^[A-Za-z0-9_.:-]+$"),
+    loose: false,
+};
+static CERTIFICATE_SHAPE: Shape = Shape::Section(&CERTIFICATE);
+
+const CHAIN: Key = Key::new(
+    "certificate",
+    "A PEM file: the certificate, and those between it and a root. Relative to the file that names it.",
+    Shape::Text(&PEM),
+)
+.also(&["cert", "chain", "crt", "ssl_certificate", "cert_file", "certFile"]);
+const KEY: Key = Key::new(
+    "key",
+    "A PEM file with the certificate's private key; default: the file of the certificate.",
+    Shape::Text(&PEM),
+)
+.also(&["private_key", "ssl_certificate_key", "key_file", "keyFile"]);
+
+pub(crate) static TLS: Section = Section {
+    name: "tls",
+    noun: "`tls`",
+    doc: "TLS towards clients.",
+    choice: Choice::ExactlyOne(&["certificate", "certificates"]),
+    keys: &[
+        CHAIN,
+        KEY,
+        Key::new(
+            "certificates",
+            "Several certificates: a client gets the one that is for the host that it names, else the first.",
+            Shape::ListOf(&CERTIFICATE_SHAPE),
+        )
+        .also(&["certs"]),
+        Key::new("min_version", "The oldest version that is spoken.", Shape::Text(&VERSION))
+            .or("1.2")
+            .also(&["version", "versions", "protocols", "ssl_protocols", "minVersion"]),
+        Key::new(
+            "client_certificates",
+            "Certificates that clients show.",
+            Shape::Section(&CLIENT_CERTIFICATES),
+        )
+        .also(&[
+            "client_auth",
+            "clientAuth",
+            "mtls",
+            "verify_client",
+            "ssl_verify_client",
+            "client_ca",
+        ]),
+    ],
+};
+
+pub(crate) static CERTIFICATE: Section = Section {
+    name: "certificate",
+    noun: "a certificate",
+    doc: "A certificate with its key.",
+    choice: Choice::Free,
+    keys: &[CHAIN.required(), KEY],
+};
+
+pub(crate) static CLIENT_CERTIFICATES: Section = Section {
+    name: "client_certificates",
+    noun: "`client_certificates`",
+    doc: "Certificates that clients show.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "ca",
+            "A PEM file with the certificates of those who may have signed them.",
+            Shape::Text(&PEM),
+        )
+        .required()
+        .also(&["cas", "ca_file", "trust", "client_ca", "caFile"]),
+        Key::new(
+            "mode",
+            "`required`: a client without one is refused. `optional`: one that it shows must be good.",
+            Shape::Word(&["required", "optional"]),
+        )
+        .or("required")
+        .also(&["verify", "require", "required"]),
+    ],
+};
+
+pub(crate) static UPSTREAM_TLS: Section = Section {
+    name: "upstream_tls",
+    noun: "`tls`",
+    doc: "TLS towards the endpoints of an upstream, whose addresses begin with `https://`.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "ca",
+            "A PEM file with the certificates of those who may have signed the endpoints'; default: whom the \
+             system trusts.",
+            Shape::Text(&PEM),
+        )
+        .also(&["cas", "ca_file", "trust", "trusted_ca", "caFile", "proxy_ssl_trusted_certificate"]),
+        Key::new(
+            "server_name",
+            "The name that the endpoints are asked for (SNI) and their certificates must hold; default: each \
+             one's own host.",
+            Shape::Text(&SERVER_NAME),
+        )
+        .also(&["sni", "host", "name", "serverName", "proxy_ssl_name"]),
+        CHAIN,
+        KEY,
+    ],
+};

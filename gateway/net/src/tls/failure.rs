@@ -1,0 +1,56 @@
+//! Why there is no TLS connection.
+
+use std::fmt;
+use std::io;
+
+use rustls::{AlertDescription, CertificateError, Error};
+
+/// Why a handshake failed.
+#[derive(Debug)]
+pub enum HandshakeError {
+    /// The peer closed or reset the connection, or never spoke.
+    Closed,
+    /// What the peer sent is not TLS, or breaks it, or there is nothing that both sides can do.
+    Protocol(Error),
+    /// The peer's certificate was not acceptable, or missing.
+    Certificate(Error),
+    /// The peer refused, and said so.
+    Alert(AlertDescription),
+}
+
+impl From<io::Error> for HandshakeError {
+    fn from(_: io::Error) -> Self {
+        Self::Closed
+    }
+}
+
+impl From<Error> for HandshakeError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::AlertReceived(alert) => Self::Alert(alert),
+            Error::InvalidCertificate(_)
+            | Error::NoCertificatesPresented
+            | Error::UnsupportedNameType
+            | Error::InvalidCertRevocationList(_) => Self::Certificate(error),
+            error => Self::Protocol(error),
+        }
+    }
+}
+
+impl fmt::Display for HandshakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Closed => f.write_str("the peer closed the connection"),
+            Self::Certificate(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+                f.write_str("the peer's certificate is from nobody who is trusted")
+            }
+            Self::Protocol(error) | Self::Certificate(error) => error.fmt(f),
+            Self::Alert(alert) => write!(f, "the peer refused: {alert:?}"),
+        }
+    }
+}
+
+/// As an error of reading or writing: the connection cannot be used any more.
+pub(super) fn broken(error: Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}

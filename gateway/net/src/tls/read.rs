@@ -1,0 +1,149 @@
+//! Data from the peer.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use super::Tls;
+use super::failure::broken;
+use super::session::{HEADROOM, Session};
+use crate::{Peek, Stream};
+
+impl Tls {
+    /// As [`Stream::poll_read`]: 0 is the end that the peer has announced; one that it has not is an error, since
+    /// anybody on the way could have cut the connection (RFC 8446, 6.1).
+    pub fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let session = self.session.get_mut();
+        if let Some(count) = session.take_plain(buffer) {
+            return Poll::Ready(Ok(count));
+        }
+        let socket = self.socket.as_mut().expect(super::ATTACHED);
+        loop {
+            if session.broken {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+            }
+            if session.ended || buffer.is_empty() {
+                return Poll::Ready(Ok(0));
+            }
+            let read = if session.wanted() <= buffer.len() {
+                ready!(session.poll_records(cx, socket, buffer))
+            } else {
+                // Too small to decrypt in; those are not on the data path.
+                let mut own = vec![0; session.wanted()];
+                ready!(session.poll_records(cx, socket, &mut own)).map(|count| {
+                    session.plain.extend_from_slice(&own[..count]);
+                    session.take_plain(buffer).unwrap_or(0)
+                })
+            };
+            if session.sent < session.out.len() {
+                // An answer of the protocol's own, or what is wrong. What is not taken goes with the next data.
+                session.flush_some(socket)?;
+            }
+            let count = read?;
+            if count > 0 {
+                return Poll::Ready(Ok(count));
+            }
+        }
+    }
+
+    /// As [`Stream::peek`]; records that hold no data, such as tickets, are taken meanwhile.
+    pub fn peek(&self) -> Option<Peek> {
+        let session = &mut *self.session.borrow_mut();
+        loop {
+            if session.taken < session.plain.len() {
+                return Some(Peek::Data);
+            }
+            if session.broken {
+                return Some(Peek::Reset);
+            }
+            if session.ended {
+                return Some(Peek::End);
+            }
+            let socket = self.socket();
+            match socket.peek() {
+                Some(Peek::Data) => {}
+                other => return other,
+            }
+            let mut own = vec![0; session.wanted()];
+            let held = session.partial.len();
+            own[HEADROOM..HEADROOM + held].copy_from_slice(&session.partial);
+            match socket.read_some(&mut own[HEADROOM + held..]) {
+                None => return None,
+                Some(Ok(0)) => return Some(Peek::End),
+                Some(Err(_)) => {
+                    session.broken = true;
+                    return Some(Peek::Reset);
+                }
+                Some(Ok(count)) => match session.take_records(&mut own[..HEADROOM + held + count]) {
+                    Ok(count) => session.plain.extend_from_slice(&own[..count]),
+                    Err(_) => return Some(Peek::Reset),
+                },
+            }
+        }
+    }
+
+    /// As [`Stream::poll_peek`].
+    pub fn poll_peek(&self, cx: &mut Context<'_>) -> Poll<Peek> {
+        loop {
+            if let Some(peek) = self.peek() {
+                return Poll::Ready(peek);
+            }
+            // It may be a part of a record, of which there is nothing to tell yet: the socket has its event taken, and
+            // the next one wakes.
+            match ready!(self.socket().poll_peek(cx)) {
+                Peek::Data => {}
+                // The kernel may tell of it once only.
+                gone => return Poll::Ready(gone),
+            }
+        }
+    }
+
+    /// As [`Stream::poll_readable`].
+    pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let session = self.session.borrow();
+        if session.taken < session.plain.len() || session.ended || session.broken {
+            return Poll::Ready(Ok(()));
+        }
+        self.socket().poll_readable(cx)
+    }
+}
+
+impl Session {
+    /// Data that was decrypted before; `None`: there is none.
+    fn take_plain(&mut self, buffer: &mut [u8]) -> Option<usize> {
+        let left = &self.plain[self.taken..];
+        if left.is_empty() {
+            return None;
+        }
+        let count = left.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&left[..count]);
+        self.taken += count;
+        if self.taken == self.plain.len() {
+            self.plain = Vec::new();
+            self.taken = 0;
+        }
+        Some(count)
+    }
+
+    /// Reads once, and gives how much data lies at the buffer's beginning then: none, if it was no data that came.
+    fn poll_records(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: &mut Stream,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let start = HEADROOM + self.partial.len();
+        let count = match ready!(socket.poll_read(cx, &mut buffer[start..])) {
+            Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+            result => result,
+        };
+        let count = count.inspect_err(|_| self.broken = true)?;
+        buffer[HEADROOM..start].copy_from_slice(&self.partial);
+        Poll::Ready(self.take_records(&mut buffer[..start + count]))
+    }
+
+    fn take_records(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let digested = self.digest(buffer).map_err(broken)?;
+        self.keep(&buffer[HEADROOM + digested.used..]).map_err(broken)?;
+        Ok(digested.plain)
+    }
+}

@@ -1,0 +1,90 @@
+//! Files in PEM (RFC 7468).
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+
+use crate::{File, Identity, Problem, provider};
+
+/// What a file in PEM held.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Pem(Arc<[u8]>);
+
+impl From<&[u8]> for Pem {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl fmt::Debug for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // It may be a key.
+        write!(f, "Pem({} bytes)", self.0.len())
+    }
+}
+
+impl Pem {
+    pub(crate) fn bytes(&self) -> &Arc<[u8]> {
+        &self.0
+    }
+
+    /// Every certificate in it; at least one.
+    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
+        let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.0).collect();
+        let found = found.map_err(|error| format!("it is not PEM: {error}"))?;
+        if found.is_empty() {
+            return Err("there is no certificate in it".to_owned());
+        }
+        Ok(found)
+    }
+
+    fn key(&self) -> Result<PrivateKeyDer<'static>, String> {
+        PrivateKeyDer::from_pem_slice(&self.0).map_err(|error| match error {
+            rustls::pki_types::pem::Error::NoItemsFound
+                if self.0.windows(9).any(|text| text == b"ENCRYPTED") =>
+            {
+                "its key is encrypted with a passphrase: decrypt it, with `openssl pkey` for example"
+                    .to_owned()
+            }
+            rustls::pki_types::pem::Error::NoItemsFound => "there is no private key in it".to_owned(),
+            error => format!("it is not PEM: {error}"),
+        })
+    }
+
+    /// Its certificates as those who may have signed others.
+    pub(crate) fn authorities(&self) -> Result<Arc<RootCertStore>, Problem> {
+        let problem = |message: String| Problem::new(File::Authorities, message);
+        let mut roots = RootCertStore::empty();
+        for certificate in self.certificates().map_err(problem)? {
+            roots
+                .add(certificate)
+                .map_err(|error| problem(format!("one of its certificates cannot be used: {error}")))?;
+        }
+        Ok(Arc::new(roots))
+    }
+}
+
+impl Identity {
+    /// Both, and that they belong together.
+    pub(crate) fn certified(&self, index: usize) -> Result<CertifiedKey, Problem> {
+        let chain_is = |message: String| Problem::new(File::Chain(index), message);
+        let key_is = |message: String| Problem::new(File::Key(index), message);
+        let chain = self.chain.certificates().map_err(chain_is)?;
+        webpki::EndEntityCert::try_from(&chain[0])
+            .map_err(|error| chain_is(format!("its first certificate cannot be used: {error}")))?;
+        let key = provider()
+            .key_provider
+            .load_private_key(self.key.key().map_err(key_is)?)
+            .map_err(|_| key_is("its private key is of no kind that can be used".to_owned()))?;
+        let certified = CertifiedKey::new(chain, key);
+        match certified.keys_match() {
+            // Some keys do not tell their public half; the handshake would.
+            Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(certified),
+            Err(_) => Err(key_is("it is not the key of the certificate".to_owned())),
+        }
+    }
+}

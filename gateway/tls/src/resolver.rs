@@ -1,0 +1,117 @@
+//! Which certificate a client gets.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::SignatureAlgorithm;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+/// Certificates by the hosts that they are for. An exact name beats a wildcard, which stands for one label (RFC 6125,
+/// 6.4.3); who asks for nothing known gets the first. Of several for a host, the first that the client can verify,
+/// with ECDSA before RSA: a signature costs a tenth.
+pub(crate) struct Resolver {
+    exact: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    /// By what follows `*.`.
+    wildcard: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    default: Vec<Arc<CertifiedKey>>,
+}
+
+impl fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Resolver({} hosts)", self.exact.len() + self.wildcard.len())
+    }
+}
+
+impl Resolver {
+    /// Of these, the first of which serves those that ask for nothing known.
+    pub fn new(certified: Vec<CertifiedKey>) -> Self {
+        let mut resolver = Self { exact: HashMap::new(), wildcard: HashMap::new(), default: Vec::new() };
+        let certified: Vec<_> =
+            certified.into_iter().map(|certified| (names(&certified), Arc::new(certified))).collect();
+        for (names, key) in &certified {
+            for name in names {
+                let list = match name.strip_prefix("*.") {
+                    Some(base) => resolver.wildcard.entry(base.to_owned()).or_default(),
+                    None => resolver.exact.entry(name.clone()).or_default(),
+                };
+                list.push(key.clone());
+            }
+        }
+        if let Some((first, _)) = certified.first() {
+            // With those of another kind for the same hosts.
+            let same = certified
+                .iter()
+                .enumerate()
+                .filter(|(index, (names, _))| *index == 0 || names.iter().any(|name| first.contains(name)));
+            resolver.default = same.map(|(_, (_, key))| key.clone()).collect();
+        }
+        let lists = resolver.exact.values_mut().chain(resolver.wildcard.values_mut());
+        for list in lists.chain([&mut resolver.default]) {
+            list.sort_by_key(|key| key.key.algorithm() == SignatureAlgorithm::RSA);
+        }
+        resolver
+    }
+
+    fn find(&self, host: Option<&str>) -> &[Arc<CertifiedKey>] {
+        let Some(host) = host else { return &self.default };
+        let host = host.to_ascii_lowercase();
+        self.exact.get(&host).or_else(|| self.wildcard.get(host.split_once('.')?.1)).unwrap_or(&self.default)
+    }
+}
+
+impl ResolvesServerCert for Resolver {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        tollgate_net::note_server_name(hello.server_name());
+        let found = self.find(hello.server_name());
+        let fits = |key: &&Arc<CertifiedKey>| key.key.choose_scheme(hello.signature_schemes()).is_some();
+        found.iter().find(fits).or(found.first()).cloned()
+    }
+}
+
+/// The hosts that a certificate is for, in lower case.
+fn names(certified: &CertifiedKey) -> Vec<String> {
+    let Some(leaf) = certified.cert.first() else { return Vec::new() };
+    let Ok(leaf) = webpki::EndEntityCert::try_from(leaf) else { return Vec::new() };
+    leaf.valid_dns_names().map(str::to_ascii_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Identity, Pem};
+
+    fn certified(names: &[&str]) -> CertifiedKey {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
+        let identity = Identity {
+            chain: Pem::from(made.cert.pem().as_bytes()),
+            key: Pem::from(made.signing_key.serialize_pem().as_bytes()),
+        };
+        identity.certified(0).expect("they belong together")
+    }
+
+    #[test]
+    fn exact_beats_wildcard_and_the_first_is_for_all_others() {
+        let resolver = Resolver::new(vec![
+            certified(&["first.example"]),
+            certified(&["*.example.com"]),
+            certified(&["api.example.com", "Other.Example"]),
+        ]);
+        let at = |host: Option<&str>| {
+            let found = resolver.find(host);
+            assert_eq!(found.len(), 1);
+            names(&found[0])[0].clone()
+        };
+        assert_eq!(at(Some("first.example")), "first.example");
+        assert_eq!(at(Some("www.example.com")), "*.example.com");
+        assert_eq!(at(Some("WWW.example.com")), "*.example.com");
+        assert_eq!(at(Some("api.example.com")), "api.example.com");
+        assert_eq!(at(Some("other.example")), "api.example.com");
+        assert_eq!(at(Some("a.b.example.com")), "first.example", "a wildcard is one label");
+        assert_eq!(at(Some("example.com")), "first.example");
+        assert_eq!(at(Some("localhost")), "first.example");
+        assert_eq!(at(None), "first.example");
+    }
+}

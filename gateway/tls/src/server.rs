@@ -1,0 +1,146 @@
+//! TLS towards clients.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::version::{TLS12, TLS13};
+use rustls::{ServerConfig, SupportedProtocolVersion};
+
+use crate::resolver::Resolver;
+use crate::tickets::ticketer;
+use crate::{File, Identity, Pem, Problem, provider};
+
+/// What a listener's TLS is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerFiles {
+    /// At least one; the first serves clients that name no host, or none that is known.
+    pub certificates: Vec<Identity>,
+    /// Whether TLS 1.2 is refused.
+    pub only_13: bool,
+    /// Whether clients are asked for certificates.
+    pub clients: Option<ClientAuthentication>,
+    /// Protocols that may be chosen (ALPN), the best first.
+    pub alpn: Vec<Vec<u8>>,
+}
+
+/// Certificates that clients show.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientAuthentication {
+    /// Who may have signed them.
+    pub authorities: Pem,
+    /// Whether a client without one is refused.
+    pub required: bool,
+}
+
+/// TLS towards clients, as all workers use it.
+#[derive(Debug)]
+pub struct Server(RwLock<Arc<ServerConfig>>);
+
+impl Server {
+    /// From the contents of files.
+    ///
+    /// # Errors
+    /// Every file that cannot be used, and why.
+    pub fn new(files: &ServerFiles) -> Result<Self, Vec<Problem>> {
+        config(files).map(|config| Self(RwLock::new(Arc::new(config))))
+    }
+
+    /// For the next handshake.
+    #[must_use]
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes over other certificates: handshakes from now on use them.
+    pub fn replace(&self, by: &Self) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = by.config();
+    }
+}
+
+fn config(files: &ServerFiles) -> Result<ServerConfig, Vec<Problem>> {
+    let mut problems = Vec::new();
+    let certified: Vec<_> = (files.certificates.iter().enumerate())
+        .filter_map(|(index, identity)| identity.certified(index).map_err(|it| problems.push(it)).ok())
+        .collect();
+    let verifier = files
+        .clients
+        .as_ref()
+        .and_then(|clients| verifier(clients).map_err(|problem| problems.push(problem)).ok());
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let general = |error: rustls::Error| vec![Problem::new(File::Chain(0), error.to_string())];
+    let versions: &[&'static SupportedProtocolVersion] =
+        if files.only_13 { &[&TLS13] } else { &[&TLS13, &TLS12] };
+    let builder = ServerConfig::builder_with_provider(provider().clone())
+        .with_protocol_versions(versions)
+        .map_err(general)?;
+    let builder = match verifier {
+        Some(verifier) => builder.with_client_cert_verifier(verifier),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(Resolver::new(certified)));
+    let realm = files.clients.as_ref().map(|it| (it.authorities.bytes().clone(), it.required));
+    config.ticketer = ticketer(&realm).map_err(general)?;
+    // Tickets keep sessions at the client: nothing is kept here, whoever comes.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.alpn_protocols = files.alpn.clone();
+    Ok(config)
+}
+
+fn verifier(clients: &ClientAuthentication) -> Result<Arc<dyn ClientCertVerifier>, Problem> {
+    let roots = clients.authorities.authorities()?;
+    let builder = WebPkiClientVerifier::builder_with_provider(roots, provider().clone());
+    let builder = if clients.required { builder } else { builder.allow_unauthenticated() };
+    builder.build().map_err(|error| Problem::new(File::Authorities, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pem(text: &str) -> Pem {
+        Pem::from(text.as_bytes())
+    }
+
+    fn files(chain: &str, key: &str) -> ServerFiles {
+        let certificates = vec![Identity { chain: pem(chain), key: pem(key) }];
+        ServerFiles { certificates, only_13: false, clients: None, alpn: Vec::new() }
+    }
+
+    fn refused(files: &ServerFiles) -> Vec<(File, String)> {
+        let problems = Server::new(files).expect_err("refused");
+        problems.into_iter().map(|problem| (problem.file, problem.message)).collect()
+    }
+
+    #[test]
+    fn what_is_wrong_with_which_file() {
+        let make = || rcgen::generate_simple_self_signed(vec!["a.example".to_owned()]).expect("made");
+        let (one, other) = (make(), make());
+        let (chain, key) = (one.cert.pem(), one.signing_key.serialize_pem());
+        assert!(Server::new(&files(&chain, &key)).is_ok());
+        assert!(
+            Server::new(&files(&(chain.clone() + &key), &(chain.clone() + &key))).is_ok(),
+            "both in one file"
+        );
+        let text = |message: &str| message.to_owned();
+        assert_eq!(
+            refused(&files(&chain, &other.signing_key.serialize_pem())),
+            [(File::Key(0), text("it is not the key of the certificate"))]
+        );
+        assert_eq!(refused(&files(&chain, &chain)), [(File::Key(0), text("there is no private key in it"))]);
+        assert_eq!(refused(&files(&key, &key)), [(File::Chain(0), text("there is no certificate in it"))]);
+        let mut both = files("", &key);
+        both.clients = Some(ClientAuthentication { authorities: pem("x"), required: true });
+        assert_eq!(
+            refused(&both),
+            [
+                (File::Chain(0), text("there is no certificate in it")),
+                (File::Authorities, text("there is no certificate in it"))
+            ]
+        );
+        let encrypted = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+        assert!(refused(&files(&chain, encrypted))[0].1.contains("passphrase"));
+    }
+}

@@ -1,0 +1,34 @@
+//! TLS to an endpoint.
+
+use std::future::poll_fn;
+
+use tollgate_net::{Address, HandshakeError, ServerName, Stream};
+use tollgate_plan::Tls;
+
+use crate::ConnectError;
+
+/// Has the endpoint prove who it is. The time is the caller's to bound.
+pub(crate) async fn secured(stream: Stream, tls: &Tls, address: &Address) -> Result<Stream, ConnectError> {
+    let name = server_name(tls, address).ok_or(ConnectError::TlsCertificate)?;
+    let mut stream = stream.connect_tls(tls.client.config(), name).map_err(failed)?;
+    poll_fn(|cx| stream.poll_handshake(cx)).await.map_err(failed)?;
+    Ok(stream)
+}
+
+/// What the endpoint's certificate must hold: what the plan says, or the endpoint's own host.
+fn server_name(tls: &Tls, address: &Address) -> Option<ServerName<'static>> {
+    match (&tls.server_name, address) {
+        (Some(name), _) => ServerName::try_from(name.clone()).ok(),
+        (None, Address::Name { host, .. }) => ServerName::try_from(host.clone()).ok(),
+        (None, Address::Socket(address)) => Some(ServerName::from(address.ip())),
+        (None, Address::Unix(_)) => None,
+    }
+}
+
+fn failed(error: HandshakeError) -> ConnectError {
+    match error {
+        HandshakeError::Closed | HandshakeError::Protocol(_) => ConnectError::TlsProtocol,
+        HandshakeError::Certificate(_) => ConnectError::TlsCertificate,
+        HandshakeError::Alert(_) => ConnectError::TlsAlert,
+    }
+}

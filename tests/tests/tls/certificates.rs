@@ -1,0 +1,186 @@
+//! Who gets which certificate, and when another one.
+
+use rustls::ProtocolVersion;
+use tollgate_tests::{Authority, Gateway, Origin, Signal, TlsPeer, eventually, tollgate};
+
+use super::{Files, gateway};
+
+#[test]
+fn both_versions_are_spoken_and_requests_go_on_as_https() {
+    let origin = Origin::ok();
+    let (gateway, authority, _files) = gateway(&format!(
+        "listen: {{bind: $LISTEN, tls: {{$A}}}}\nforwarded: {{forwarded: on}}\nroutes: [{{match: \"/*\", to: [{}]}}]\n",
+        origin.address()
+    ));
+    for (versions, spoken) in [
+        (&[&rustls::version::TLS12], ProtocolVersion::TLSv1_2),
+        (&[&rustls::version::TLS13], ProtocolVersion::TLSv1_3),
+    ] {
+        let peer = TlsPeer::speaking(&authority, versions, None).offering(&["h9", "http/1.1"]);
+        let mut client = peer.connect(gateway.address(), "a.example").expect("a handshake");
+        assert_eq!(client.connection().protocol_version(), Some(spoken));
+        assert_eq!(client.connection().alpn_protocol(), Some(&b"http/1.1"[..]));
+        for _ in 0..3 {
+            assert!(client.get("a.example", "/x").ends_with("\r\n\r\nok"));
+        }
+    }
+    let requests = origin.requests();
+    assert_eq!(requests.len(), 6);
+    for request in requests {
+        assert_eq!(request.headers.get("X-Forwarded-Proto"), Some("https"));
+        assert!(request.headers.get("Forwarded").expect("sent").ends_with("proto=https"));
+    }
+}
+
+#[test]
+fn the_exchange_of_keys_withstands_quantum_computers() {
+    let (gateway, authority, _files) =
+        gateway("listen: {bind: $LISTEN, tls: {$A}}\nroutes: [{match: \"/*\", respond: 204}]\n");
+    let client = TlsPeer::trusting(&authority).connect(gateway.address(), "a.example").expect("a handshake");
+    let group = client.connection().negotiated_key_exchange_group().expect("one was chosen");
+    assert_eq!(format!("{:?}", group.name()), "X25519MLKEM768");
+}
+
+#[test]
+fn each_host_has_its_certificate() {
+    let (authority, files) = (Authority::new(), Files::new());
+    let (first, wild, exact) = (
+        authority.issue(&["first.example"]),
+        authority.issue(&["*.b.example"]),
+        authority.issue(&["x.b.example"]),
+    );
+    let rsa = authority.issue_rsa(&["first.example", "*.b.example"]);
+    for (name, issued) in [("first", &first), ("wild", &wild), ("exact", &exact), ("rsa", &rsa)] {
+        files.put(name, issued);
+    }
+    let list = ["first", "wild", "exact", "rsa"].map(|name| format!("{{{}}}", files.pair(name))).join(", ");
+    let gateway = Gateway::start(&format!(
+        "listen: {{bind: $LISTEN, tls: {{certificates: [{list}]}}}}\nroutes: [{{match: \"/*\", respond: 204}}]\n"
+    ));
+    let shown = |peer: &TlsPeer, name: &str| {
+        let client = peer.connect(gateway.address(), name).expect("a handshake");
+        client.connection().peer_certificates().expect("shown")[0].to_vec()
+    };
+    let peer = TlsPeer::trusting(&authority);
+    assert_eq!(shown(&peer, "first.example"), first.der());
+    assert_eq!(shown(&peer, "y.b.example"), wild.der());
+    assert_eq!(shown(&peer, "x.b.example"), exact.der());
+    let old = TlsPeer::rsa_only(&authority);
+    assert_eq!(shown(&old, "y.b.example"), rsa.der(), "a client that cannot verify ECDSA");
+    assert!(
+        peer.connect(gateway.address(), "other.example").is_err(),
+        "it gets the first, which is not for it"
+    );
+}
+
+#[test]
+fn another_host_than_the_connection_is_for_is_misdirected() {
+    let (gateway, authority, _files) =
+        gateway("listen: {bind: $LISTEN, tls: {$A}}\nroutes: [{match: \"/*\", respond: 204}]\n");
+    let peer = TlsPeer::trusting(&authority);
+    let mut client = peer.connect(gateway.address(), "a.example").expect("a handshake");
+    assert!(client.get("A.example:443", "/").starts_with("HTTP/1.1 204"));
+    let answer = client.get("b.example", "/");
+    assert!(answer.starts_with("HTTP/1.1 421"), "{answer}");
+    assert!(answer.contains("Tollgate-Reason: misdirected_request"));
+    assert!(client.get("a.example", "/").starts_with("HTTP/1.1 204"), "the connection lives on");
+    // An address is no name to ask for (RFC 6066, 3).
+    let mut client = peer.connect(gateway.address(), "127.0.0.1").expect("a handshake");
+    assert!(client.get("b.example", "/").starts_with("HTTP/1.1 204"));
+}
+
+#[test]
+fn sessions_are_resumed_at_every_worker_and_over_a_reload() {
+    let yaml = "workers: 2\nlisten: {bind: $LISTEN, tls: {$A}}\nroutes: [{match: \"/*\", respond: 204}]\n";
+    let (gateway, authority, files) = gateway(yaml);
+    let peer = TlsPeer::trusting(&authority);
+    let visit = || {
+        let mut client = peer.connect(gateway.address(), "a.example").expect("a handshake");
+        assert!(client.get("a.example", "/").starts_with("HTTP/1.1 204"));
+        client.connection().handshake_kind()
+    };
+    assert_eq!(visit(), Some(rustls::HandshakeKind::Full));
+    for _ in 0..8 {
+        assert_eq!(visit(), Some(rustls::HandshakeKind::Resumed));
+    }
+    gateway.write_config(&yaml.replace("$A", &files.pair("a")).replace("204", "205"));
+    gateway.signal(Signal::HUP);
+    eventually("the reload", || gateway.stderr().contains("generation 2"));
+    let mut client = peer.connect(gateway.address(), "a.example").expect("a handshake");
+    assert!(client.get("a.example", "/").starts_with("HTTP/1.1 205"));
+    assert_eq!(client.connection().handshake_kind(), Some(rustls::HandshakeKind::Resumed));
+}
+
+#[test]
+fn a_reload_takes_new_certificates_and_refuses_bad_ones() {
+    let (gateway, authority, files) =
+        gateway("listen: {bind: $LISTEN, tls: {$A}}\nroutes: [{match: \"/*\", respond: 204}]\n");
+    let shown = || {
+        let client = TlsPeer::trusting(&authority).connect(gateway.address(), "a.example");
+        client.expect("a handshake").connection().peer_certificates().expect("shown")[0].to_vec()
+    };
+    let before = shown();
+    let (next, other) = (authority.issue(&["a.example"]), authority.issue(&["a.example"]));
+    files.write("a.pem", &next.chain);
+    gateway.signal(Signal::HUP);
+    eventually("the refusal", || gateway.stderr().contains("is not loaded"));
+    assert!(
+        gateway.stderr().contains("a.key`: it is not the key of the certificate"),
+        "{}",
+        gateway.stderr()
+    );
+    assert_eq!(shown(), before, "the old one goes on");
+    files.put("a", &next);
+    gateway.signal(Signal::HUP);
+    eventually("the reload", || gateway.stderr().contains("generation 2"));
+    assert_eq!(shown(), next.der());
+    assert_ne!(shown(), other.der());
+}
+
+#[test]
+fn what_the_page_shows_is_accepted() {
+    let (authority, files) = (Authority::new(), Files::new());
+    files.write("internal-ca.pem", &authority.pem());
+    files.write("clients-ca.pem", &authority.pem());
+    for name in ["example.com", "wildcard.example.org", "gateway"] {
+        files.put(name, &authority.issue(&["example.com"]));
+    }
+    let page = std::fs::read_to_string("../docs/tls.md").expect("the page");
+    let blocks: Vec<_> =
+        page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(blocks.len(), 4);
+    for block in blocks {
+        let routes = if block.contains("routes:") { "" } else { "routes: [{match: /, respond: 204}]\n" };
+        files.write("page.yaml", &(block.replace("/etc/tollgate/", "") + routes));
+        let ran = tollgate(&["check", files.path().join("page.yaml").to_str().expect("UTF-8")]);
+        assert_eq!(ran.code, Some(0), "{block}\n{}", ran.err);
+    }
+}
+
+#[test]
+fn check_says_which_file_is_wrong() {
+    let (authority, files) = (Authority::new(), Files::new());
+    files.put("a", &authority.issue(&["a.example"]));
+    let ran = |tls: &str| {
+        let file = files.path().join("tollgate.yaml");
+        let text =
+            format!("listen: {{bind: 127.0.0.1:0, tls: {{{tls}}}}}\nroutes: [{{match: /, respond: 204}}]\n");
+        std::fs::write(&file, text).expect("written");
+        let ran = tollgate(&["check", file.to_str().expect("UTF-8")]);
+        (ran.code, ran.err)
+    };
+    assert_eq!(ran("certificate: a.pem, key: a.key").0, Some(0), "beside the file that names them");
+    for (tls, said) in [
+        ("certificate: none.pem, key: a.key", "cannot read `none.pem`: there is no such file"),
+        ("certificate: a.pem", "cannot use `a.pem`: there is no private key in it"),
+        ("certificate: a.key, key: a.key", "cannot use `a.key`: there is no certificate in it"),
+        (
+            "certificate: a.pem, key: a.key, client_certificates: {ca: a.key}",
+            "cannot use `a.key`: there is no certificate in it",
+        ),
+    ] {
+        let (code, text) = ran(tls);
+        assert_eq!(code, Some(1), "{tls}");
+        assert!(text.contains(said) && text.contains("tollgate.yaml:1:") && text.contains('^'), "{text}");
+    }
+}

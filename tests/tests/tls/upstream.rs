@@ -1,0 +1,115 @@
+//! TLS to endpoints: who they are is verified, and what they leave out is an error.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::thread;
+
+use tollgate_tests::{Authority, Gateway, TlsOrigin};
+
+use super::Files;
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// A gateway whose upstream `up` has one endpoint, and this `tls`.
+fn gateway(endpoint: &str, tls: &str) -> Gateway {
+    Gateway::start(&format!(
+        "upstreams: {{up: {{endpoints: [\"{endpoint}\"], tls: {{{tls}}}, retry: off}}}}\n\
+         routes: [{{match: \"/*\", to: up}}]\n"
+    ))
+}
+
+#[test]
+fn an_endpoint_proves_who_it_is() {
+    let (authority, files) = (Authority::new(), Files::new());
+    files.write("ca.pem", &authority.pem());
+    let ca = format!("ca: {}/ca.pem", files.path().display());
+    let good = TlsOrigin::start(&authority.issue(&["127.0.0.1"]), None, OK, None);
+    let named = TlsOrigin::start(&authority.issue(&["up.example"]), None, OK, None);
+    let stranger = TlsOrigin::start(&Authority::new().issue(&["127.0.0.1"]), None, OK, None);
+    let plain = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let plain_address = plain.local_addr().expect("bound");
+    thread::spawn(move || {
+        for stream in plain.incoming().map_while(Result::ok) {
+            let _ = (&stream).write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let at = |address: std::net::SocketAddr| format!("https://{address}");
+
+    let gateway_good = gateway(&at(good.address()), &ca);
+    let mut client = gateway_good.client();
+    for _ in 0..3 {
+        assert_eq!(client.get("/").text(), "ok");
+    }
+    assert_eq!(good.heads().len(), 3);
+    assert_eq!(
+        gateway_good.metrics().sum("tollgate_upstream_connections_opened_total", "upstream=\"up\""),
+        Some(1.0),
+        "it is kept"
+    );
+    for (endpoint, tls, reason) in [
+        (at(named.address()), ca.clone(), "tls_certificate_error"),
+        (at(stranger.address()), ca.clone(), "tls_certificate_error"),
+        (at(good.address()), format!("{ca}, server_name: other.example"), "tls_certificate_error"),
+        (at(plain_address), ca.clone(), "tls_protocol_error"),
+    ] {
+        let gateway = gateway(&endpoint, &tls);
+        let answer = gateway.client().get("/");
+        assert_eq!((answer.status, answer.reason()), (502, reason), "{endpoint} {tls}");
+    }
+    let named_gateway = gateway(&at(named.address()), &format!("{ca}, server_name: up.example"));
+    assert_eq!(named_gateway.client().get("/").text(), "ok");
+    // Without `ca` it is whom the system trusts.
+    let gateway = Gateway::start(&format!("routes: [{{match: \"/*\", to: \"{}\"}}]\n", at(good.address())));
+    assert_eq!(gateway.client().get("/").reason(), "tls_certificate_error");
+}
+
+#[test]
+fn the_gateway_shows_its_own_certificate() {
+    let (authority, files) = (Authority::new(), Files::new());
+    files.write("ca.pem", &authority.pem());
+    files.put("own", &authority.issue(&["gateway.example"]));
+    let origin = TlsOrigin::start(&authority.issue(&["127.0.0.1"]), Some(&authority), OK, None);
+    let (ca, address) = (format!("ca: {}/ca.pem", files.path().display()), origin.address());
+    let shows = gateway(&format!("https://{address}"), &format!("{ca}, {}", files.pair("own")));
+    assert_eq!(shows.client().get("/").text(), "ok");
+    let shows_none = gateway(&format!("https://{address}"), &ca);
+    let answer = shows_none.client().get("/");
+    // With TLS 1.3 the refusal comes after the handshake's end at this side.
+    assert_eq!(answer.status, 502, "{}", answer.reason());
+    assert_eq!(origin.heads().len(), 1);
+}
+
+#[test]
+fn a_body_that_ends_with_the_connection_is_whole_only_if_that_is_announced() {
+    let (authority, files) = (Authority::new(), Files::new());
+    files.write("ca.pem", &authority.pem());
+    let (ca, own) = (format!("ca: {}/ca.pem", files.path().display()), authority.issue(&["127.0.0.1"]));
+    let open_ended = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhalf";
+    let said = TlsOrigin::start(&own, None, open_ended, Some(true));
+    let cut = TlsOrigin::start(&own, None, open_ended, Some(false));
+    let answer = gateway(&format!("https://{}", said.address()), &ca).client().get("/");
+    assert_eq!(answer.text(), "half");
+    let mut client_of_cut = gateway(&format!("https://{}", cut.address()), &ca);
+    let mut client = client_of_cut.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(client.try_response("GET").is_err(), "the client can tell");
+    client_of_cut.signal(tollgate_tests::Signal::TERM);
+    client_of_cut.wait_exit();
+}
+
+#[test]
+fn probes_go_by_tls_too() {
+    let (authority, files) = (Authority::new(), Files::new());
+    files.write("ca.pem", &authority.pem());
+    let origin = TlsOrigin::start(&authority.issue(&["127.0.0.1"]), None, OK, None);
+    let gateway = Gateway::start(&format!(
+        "upstreams: {{up: {{endpoints: [\"https://{}\"], tls: {{ca: {}/ca.pem}}, health: /healthz}}}}\n\
+         routes: [{{match: \"/*\", to: up}}]\n",
+        origin.address(),
+        files.path().display()
+    ));
+    tollgate_tests::eventually("a probe", || {
+        origin.heads().iter().any(|head| head.starts_with("GET /healthz "))
+    });
+    assert_eq!(gateway.client().get("/").text(), "ok");
+}

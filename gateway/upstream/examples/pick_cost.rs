@@ -42,6 +42,7 @@ fn main() {
         name: "u".to_owned(),
         endpoints: (0..endpoints).map(endpoint).collect(),
         discover: None,
+        tls: None,
         zone: None,
         pool: Pool::default(),
         rules,

@@ -27,6 +27,7 @@ fn main() {
         name: "u".to_owned(),
         endpoints: vec![endpoint],
         discover: None,
+        tls: None,
         zone: None,
         pool: Pool::default(),
         rules: Rules::default(),

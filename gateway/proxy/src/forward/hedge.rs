@@ -139,6 +139,7 @@ impl<'r> Forwarding<'r> {
         let outgoing = Outgoing {
             scratch: self.scratch,
             peer: self.client.peer,
+            secure: self.client.stream.is_tls(),
             settings: self.settings,
             route: self.route,
             endpoint: pool.name(),

@@ -28,6 +28,7 @@ fn planned(name: &str, endpoints: &[&str], change: impl FnOnce(&mut Planned)) ->
         name: name.to_owned(),
         endpoints: endpoints.iter().map(|text| endpoint(text, 1)).collect(),
         discover: None,
+        tls: None,
         zone: None,
         pool: tollgate_plan::Pool::default(),
         rules: Rules::default(),

@@ -171,7 +171,7 @@ fn what_no_reader_lets_through_is_an_error_with_its_place() {
     let at = |line| At { line, column: 1, length: 1, file: 0 };
     let target = |line, to| Target { to, weight: 1, at: at(line) };
     let tls = config::EndpointAddress {
-        scheme: config::Scheme::Https,
+        scheme: config::Scheme::H2c,
         address: config::Address::Tcp { host: "a".to_owned(), port: 443 },
     };
     let route = &mut config.routes[0];

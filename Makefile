@@ -116,3 +116,4 @@ toolchain:
 
 test-tools: toolchain
 	@scripts/install-test-tools
+	@scripts/install-h2spec

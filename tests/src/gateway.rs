@@ -16,6 +16,8 @@ use serde_json::Value;
 
 use crate::address::free_address;
 use crate::client::Client;
+use crate::frames::Frames;
+use crate::http2::Http2;
 use crate::message::Response;
 use crate::metrics::Metrics;
 use crate::origin::Origin;
@@ -183,6 +185,24 @@ impl Gateway {
     #[must_use]
     pub fn small_client(&self, bytes: usize) -> Client {
         Client::connect_small(self.listen, Arc::clone(&self.answers), bytes)
+    }
+
+    /// A new HTTP/2 connection by prior knowledge, whose answers count for [`Gateway::reconcile`].
+    #[must_use]
+    pub fn http2(&self) -> Http2 {
+        self.http2_with(1 << 20)
+    }
+
+    /// The same with so many bytes for a stream's window.
+    #[must_use]
+    pub fn http2_with(&self, window: u32) -> Http2 {
+        Http2::connect(self.listen, Arc::clone(&self.answers), window)
+    }
+
+    /// A new HTTP/2 connection by the frame, with these settings.
+    #[must_use]
+    pub fn frames(&self, settings: &[(u16, u32)]) -> Frames {
+        Frames::connect(self.listen, settings)
     }
 
     /// The final answers that clients got so far.

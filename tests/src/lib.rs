@@ -8,7 +8,7 @@
 //!   is still there and never panicked.
 //! - [`Origin`] plays any behaviour and records what it got.
 //! - [`Service`] is an origin in a process of its own, which can be killed.
-//! - [`Client`] sends raw bytes and reads answers.
+//! - [`Client`] sends raw bytes and reads answers; [`http2`] does so in HTTP/2, [`frames`] by the frame.
 //! - [`TlsClient`] and [`TlsOrigin`] speak TLS, with certificates of an [`Authority`] of the test's own.
 //! - [`Established`] counts connections in the kernel's own table.
 //! - [`Dns`] is a name server whose answers a test changes.
@@ -19,8 +19,10 @@ mod address;
 mod client;
 mod dns;
 mod established;
+pub mod frames;
 mod gate;
 mod gateway;
+pub mod http2;
 mod message;
 mod metrics;
 mod origin;

@@ -17,6 +17,7 @@ mod headers;
 mod health;
 mod hedging;
 mod hostile_origin;
+mod http2;
 mod keepalive;
 mod limits;
 mod log;

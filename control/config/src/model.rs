@@ -115,6 +115,20 @@ pub struct Listener {
     pub bind: Spanned<SocketAddr>,
     /// TLS; `None`: plain text.
     pub tls: Option<ListenTls>,
+    /// Whether HTTP/2 is spoken. Default on.
+    pub http2: Http2,
+}
+
+/// Whether clients may speak HTTP/2.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Http2 {
+    /// They may, beside HTTP/1.
+    #[default]
+    On,
+    /// They may not.
+    Off,
+    /// They must.
+    Only,
 }
 
 /// How many workers.
@@ -221,6 +235,10 @@ pub struct Limits {
     pub connections: Option<u64>,
     /// Requests a client connection before the gateway closes it. Default none.
     pub requests_per_connection: Option<u64>,
+    /// Streams of an HTTP/2 connection at once (refused past it). Default 100: RFC 9113, 6.5.2 recommends no fewer.
+    pub http2_streams: u32,
+    /// Bytes of a request body that an HTTP/2 stream may send ahead; its connection may send twice as many. Default 64 KiB.
+    pub http2_window: u32,
 }
 
 impl Default for Limits {
@@ -232,6 +250,8 @@ impl Default for Limits {
             body: None,
             connections: None,
             requests_per_connection: None,
+            http2_streams: 100,
+            http2_window: 64 * 1024,
         }
     }
 }

@@ -123,6 +123,7 @@ fn summary(config: &Config) -> String {
     for listener in &config.listen {
         line("listen", &listener.bind, &());
         line("  tls", &listener.tls, &None::<()>);
+        line("  http2", &listener.http2, &tollgate_config::Http2::On);
     }
     line("workers", &config.workers, &default.workers);
     line("admin", &config.admin, &default.admin);

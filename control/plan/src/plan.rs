@@ -8,8 +8,8 @@ use tollgate_net::Address;
 use tollgate_route::{PathRules, Router};
 
 use crate::{
-    Buffer, Discover, ErrorBodies, Forwarded, Limits, Overload, PathRewrite, Pool, Priority, RequestId,
-    Retry, Rewrite, Rules, Timeouts,
+    Buffer, Discover, ErrorBodies, Forwarded, Http2, Limits, Overload, PathRewrite, Pool, Priority,
+    RequestId, Retry, Rewrite, Rules, Timeouts,
 };
 
 /// What a worker runs. Immutable.
@@ -42,6 +42,8 @@ pub struct Listener {
     pub bind: SocketAddr,
     /// TLS; `None`: plain text.
     pub tls: Option<tollgate_tls::Server>,
+    /// Whether HTTP/2 is spoken.
+    pub http2: Http2,
 }
 
 /// TLS to the endpoints of an upstream.

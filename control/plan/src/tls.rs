@@ -3,13 +3,20 @@
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_config::{At, PemFile, Problem};
+use tollgate_config::{At, Http2, PemFile, Problem};
 use tollgate_tls::{Client, ClientAuthentication, ClientFiles, File, Identity, Pem, Server, ServerFiles};
 
 use crate::{Listener, Tls};
 
-/// Protocols that clients may choose (ALPN; RFC 7301).
-const ALPN: &[&[u8]] = &[b"http/1.1"];
+/// The protocols that are spoken over TLS (ALPN; RFC 7301), the best first.
+fn alpn(http2: Http2) -> Vec<Vec<u8>> {
+    let protocols: &[&[u8]] = match http2 {
+        Http2::On => &[b"h2", b"http/1.1"],
+        Http2::Off => &[b"http/1.1"],
+        Http2::Only => &[b"h2"],
+    };
+    protocols.iter().map(|protocol| protocol.to_vec()).collect()
+}
 
 /// The listeners, each with its TLS.
 pub(crate) fn listeners(config: &config::Config, problems: &mut Vec<Problem>) -> Vec<Arc<Listener>> {
@@ -17,17 +24,17 @@ pub(crate) fn listeners(config: &config::Config, problems: &mut Vec<Problem>) ->
     for (index, listener) in config.listen.iter().enumerate() {
         let bind = listener.bind.value;
         let before = &config.listen[..index];
-        if before.iter().any(|other| other.bind.value == bind && other.tls != listener.tls) {
-            let message = "this address is written twice, with another `tls`";
+        if before.iter().any(|other| other.bind.value == bind && (&other.tls, other.http2) != (&listener.tls, listener.http2)) {
+            let message = "this address is written twice, with another `tls` or `http2`";
             problems.push(Problem::error(listener.bind.at, message));
         }
-        let tls = listener.tls.as_ref().and_then(|tls| server(tls, problems));
-        listeners.push(Arc::new(Listener { bind, tls }));
+        let tls = listener.tls.as_ref().and_then(|tls| server(tls, listener.http2, problems));
+        listeners.push(Arc::new(Listener { bind, tls, http2: listener.http2 }));
     }
     listeners
 }
 
-fn server(tls: &config::ListenTls, problems: &mut Vec<Problem>) -> Option<Server> {
+fn server(tls: &config::ListenTls, http2: Http2, problems: &mut Vec<Problem>) -> Option<Server> {
     let files = ServerFiles {
         certificates: tls.certificates.iter().map(identity).collect(),
         only_13: tls.min_version == config::TlsVersion::Tls13,
@@ -35,7 +42,7 @@ fn server(tls: &config::ListenTls, problems: &mut Vec<Problem>) -> Option<Server
             .client
             .as_ref()
             .map(|client| ClientAuthentication { authorities: pem(&client.ca), required: client.required }),
-        alpn: ALPN.iter().map(|protocol| protocol.to_vec()).collect(),
+        alpn: alpn(http2),
     };
     let wrong = Server::new(&files);
     let ca = tls.client.as_ref().map(|client| &client.ca);
@@ -59,7 +66,7 @@ impl Clients {
         let files = ClientFiles {
             authorities: ca.map(pem),
             identity: certificate.map(identity),
-            alpn: ALPN.iter().map(|protocol| protocol.to_vec()).collect(),
+            alpn: alpn(Http2::Off),
         };
         let server_name = tls.and_then(|tls| tls.server_name.clone());
         if let Some((_, client)) = self.0.iter().find(|(known, _)| *known == files) {

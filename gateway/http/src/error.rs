@@ -1,6 +1,7 @@
 //! Why a head is refused.
 
-/// Why a head is refused. Whoever sees one closes the connection: where the next message would begin is not known.
+/// Why a head is refused. In HTTP/1, whoever sees one closes the connection: where the next message would begin is not
+/// known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadError {
     /// The request line or status line breaks RFC 9112, section 3 or 4.
@@ -48,6 +49,11 @@ impl HeadLimits {
     /// The bytes that may belong to the head.
     pub(crate) fn within_head<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
         &bytes[..bytes.len().min(self.head())]
+    }
+
+    /// Whether a head may have so many bytes.
+    pub(crate) fn allows_head(&self, length: usize) -> bool {
+        length <= self.head()
     }
 
     /// Whether a head that has not ended within these bytes is too large.

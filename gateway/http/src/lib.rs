@@ -2,11 +2,12 @@
 //!
 //! A [`Head`] is one owned buffer and a table of ranges into it. [`RequestHead`] and [`ResponseHead`] add what the
 //! gateway must understand as typed fields. Routing, upstreams and policies see only these, whatever version of
-//! HTTP they came by. The codecs in [`h1`] alone read and write what says where a message ends.
+//! HTTP they came by. The codecs in [`h1`] and [`h2`] alone read and write what says where a message ends.
 
 mod chars;
 mod error;
 pub mod h1;
+pub mod h2;
 mod head;
 mod name;
 mod request;

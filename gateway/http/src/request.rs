@@ -59,15 +59,28 @@ pub enum Version {
     /// HTTP/1.1.
     #[default]
     Http11,
+    /// HTTP/2 (RFC 9113).
+    Http2,
 }
 
 impl Version {
-    /// As written in a start line.
+    /// As written in a start line; for HTTP/2, which has none, with the minor version that RFC 9110, 2.5 implies.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http10 => "HTTP/1.0",
             Self::Http11 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2.0",
+        }
+    }
+
+    /// As written in `Via` (RFC 9110, 7.6.3).
+    #[must_use]
+    pub const fn number(self) -> &'static str {
+        match self {
+            Self::Http10 => "1.0",
+            Self::Http11 => "1.1",
+            Self::Http2 => "2.0",
         }
     }
 }

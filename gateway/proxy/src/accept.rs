@@ -10,7 +10,7 @@ use std::time::Duration;
 use tollgate_listen::{BACKLOG, Full};
 use tollgate_net::{Detached, Listener as Socket, Stream};
 use tollgate_observe::Reason;
-use tollgate_plan::Listener;
+use tollgate_plan::{Http2, Listener};
 
 use crate::connection::Client;
 use crate::door::{Door, Waiting};
@@ -97,7 +97,7 @@ pub(crate) fn admit(
     serve: &impl Fn(Box<Client>),
 ) {
     match open(stream, listener) {
-        Some(stream) => serve(Box::new(Client::new(worker, door, stream, peer))),
+        Some(stream) => serve(Box::new(Client::new(worker, door, stream, peer, listener.http2))),
         // A socket that the poller refuses is closed by being dropped.
         None => worker.release(worker.id),
     }
@@ -114,8 +114,8 @@ fn open(stream: Detached, listener: &Listener) -> Option<Stream> {
 /// One connection too many: it is told so, as far as it listens, and closed.
 fn refuse(worker: &Worker, stream: Detached, listener: &Listener, full: Full) {
     worker.stats.client_rejected();
-    if listener.tls.is_some() {
-        // It listens for a handshake only, which is what there is no room for.
+    if listener.tls.is_some() || listener.http2 == Http2::Only {
+        // It listens for a handshake only, which is what there is no room for, or would not understand.
         return;
     }
     let reason = match full {

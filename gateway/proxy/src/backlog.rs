@@ -8,6 +8,30 @@ use tollgate_observe::Reason;
 
 use crate::spool::Spool;
 
+/// What takes bytes, in its own time.
+pub(crate) trait Sink {
+    /// Takes what it can of the pieces at once and says how many bytes that was. Wakes nobody.
+    ///
+    /// # Errors
+    /// When the peer is gone.
+    fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Takes some of the bytes, as soon as it can.
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
+}
+
+impl Sink for Stream {
+    #[inline]
+    fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        Stream::write(self, pieces)
+    }
+
+    #[inline]
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Stream::poll_write(self, cx, bytes)
+    }
+}
+
 /// A backlog that grew past this gives its memory back when it is empty.
 const KEEP: usize = 16 * 1024;
 
@@ -67,7 +91,7 @@ impl Backlog {
     ///
     /// # Errors
     /// When the peer is gone, or the disk refuses a buffered body ([`Self::is_own`]).
-    pub fn send(&mut self, stream: &mut Stream, pieces: &[IoSlice<'_>]) -> io::Result<()> {
+    pub fn send(&mut self, stream: &mut impl Sink, pieces: &[IoSlice<'_>]) -> io::Result<()> {
         let mut written = if self.is_empty() { stream.write(pieces)? } else { 0 };
         if written == pieces.iter().map(|piece| piece.len()).sum::<usize>() {
             return Ok(());
@@ -96,7 +120,11 @@ impl Backlog {
         pieces.iter().for_each(|piece| self.bytes.extend_from_slice(piece));
     }
 
-    fn keep(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Keeps bytes that nobody has taken.
+    ///
+    /// # Errors
+    /// When the disk refuses a buffered body.
+    pub fn keep(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.spool {
             // Once the spool holds anything, order demands that all goes there.
             Some(spool) if !bytes.is_empty() => spool.push(bytes).map_err(io::Error::other),
@@ -108,7 +136,7 @@ impl Backlog {
     }
 
     /// Writes until nothing is left.
-    pub fn poll_flush(&mut self, cx: &mut Context<'_>, stream: &mut Stream) -> Poll<io::Result<()>> {
+    pub fn poll_flush(&mut self, cx: &mut Context<'_>, stream: &mut impl Sink) -> Poll<io::Result<()>> {
         loop {
             while self.start < self.bytes.len() {
                 self.start += match ready!(stream.poll_write(cx, &self.bytes[self.start..]))? {

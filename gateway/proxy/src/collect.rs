@@ -1,13 +1,13 @@
 //! A request's body, collected before it is sent on.
 
 use std::future::poll_fn;
-use std::io::IoSlice;
 use std::task::Poll;
 
 use tollgate_http::h1::{BodyReader, Length, Step};
 use tollgate_observe::Reason;
 use tollgate_plan::{BufferBounds, Route};
 
+use crate::client_side::ClientSide;
 use crate::connection::Client;
 use crate::scratch::Scratch;
 use crate::spool::Spool;
@@ -27,8 +27,8 @@ pub(crate) struct Collected {
 ///
 /// # Errors
 /// When it is malformed, too long, stalls, or ends too early.
-pub(crate) async fn collect(
-    client: &mut Client,
+pub(crate) async fn collect<S: ClientSide>(
+    client: &mut Client<S>,
     worker: &Worker,
     scratch: &mut Scratch,
     route: &Route,
@@ -47,7 +47,8 @@ pub(crate) async fn collect(
     client.deadline.set(now, total.within(now, route.timeouts.body));
     if request.expect_continue && inbox.is_empty() {
         // The gateway is who asks for the body here, not the origin.
-        to_client.append(&[IoSlice::new(b"HTTP/1.1 100 Continue\r\n\r\n")]);
+        let sent = client.stream.interim(to_client, b"HTTP/1.1 100 Continue\r\n\r\n");
+        sent.map_err(|_| Reason::ClientClosed)?;
     }
     poll_fn(|cx| {
         loop {
@@ -65,6 +66,8 @@ pub(crate) async fn collect(
             let input = if inbox.is_empty() {
                 match client.stream.poll_read(cx, &mut buffer).map_err(|_| Reason::ClientClosed)? {
                     Poll::Pending => return Poll::Pending,
+                    // Trailers are dropped: the length that is known now leaves no room for them.
+                    Poll::Ready(0) if reader.end_of_stream() => return Poll::Ready(Ok(())),
                     Poll::Ready(0) => return Poll::Ready(Err(Reason::IncompleteRequest)),
                     Poll::Ready(count) => &mut buffer[..count],
                 }

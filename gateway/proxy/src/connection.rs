@@ -6,75 +6,129 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use tollgate_net::{Deadline, Stream};
+use tollgate_plan::Http2;
 
 use crate::door::Door;
 use crate::future_pool::FuturePool;
+use crate::http2;
 use crate::worker::Worker;
 
-/// One client connection.
+/// One client connection, or one stream of one.
 #[derive(Debug)]
-pub(crate) struct Client {
-    pub stream: Stream,
+pub(crate) struct Client<S = Stream> {
+    pub stream: S,
     pub peer: SocketAddr,
     pub deadline: Deadline,
-    /// Requests that it has carried.
+    /// Requests that the connection has carried.
     pub requests: u64,
-    door: Rc<Door>,
-    guard: Guard,
+    pub link: Link,
 }
 
 impl Client {
-    pub fn new(worker: &Rc<Worker>, door: Rc<Door>, stream: Stream, peer: SocketAddr) -> Self {
+    pub fn new(worker: &Rc<Worker>, door: Rc<Door>, stream: Stream, peer: SocketAddr, http2: Http2) -> Self {
         // On a dual-stack socket an IPv4 peer comes as ::ffff:a.b.c.d; nobody wants to see that in a header or log.
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let deadline = worker.timers.deadline();
         worker.connection_opened();
-        Self { stream, peer, deadline, requests: 0, door, guard: Guard(worker.clone()) }
+        Self {
+            stream,
+            peer,
+            deadline,
+            requests: 0,
+            link: Link { worker: worker.clone(), door, http2, counts: true },
+        }
+    }
+}
+
+impl<S> Client<S> {
+    /// One stream of a connection, which has carried so many requests with this one.
+    pub fn of_stream(connection: &Link, stream: S, peer: SocketAddr, requests: u64) -> Self {
+        let Link { worker, door, http2, .. } = connection;
+        let link = Link { worker: worker.clone(), door: door.clone(), http2: *http2, counts: false };
+        Self { stream, peer, deadline: worker.timers.deadline(), requests, link }
     }
 
     pub fn worker(&self) -> &Rc<Worker> {
-        &self.guard.0
+        self.link.worker()
     }
 
     /// Whether its next answer is its last: the worker is about to end, or its listen address is gone.
     pub fn is_leaving(&self) -> bool {
-        self.guard.0.leaving.get() || self.door.closed().is_some()
+        self.link.is_leaving()
     }
 
     /// Whether it is closed when it has nothing to say.
     pub fn is_draining(&self) -> bool {
-        self.guard.0.draining.get() || self.door.closed().is_some()
+        self.link.is_draining()
     }
 }
 
-/// Counts the connection for as long as it lives.
+/// Where a connection came in and who serves it. Counts it for as long as it lives.
 #[derive(Debug)]
-struct Guard(Rc<Worker>);
+pub(crate) struct Link {
+    worker: Rc<Worker>,
+    door: Rc<Door>,
+    /// Whether HTTP/2 is spoken where it came in.
+    pub http2: Http2,
+    /// A stream is counted with its connection.
+    counts: bool,
+}
 
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.0.connection_closed();
+impl Link {
+    pub fn worker(&self) -> &Rc<Worker> {
+        &self.worker
+    }
+
+    pub fn is_leaving(&self) -> bool {
+        self.worker.leaving.get() || self.door.closed().is_some()
+    }
+
+    pub fn is_draining(&self) -> bool {
+        self.worker.draining.get() || self.door.closed().is_some()
     }
 }
 
-/// Serves a connection to its end. `exchange` carries requests for as long as they follow each other, and gives the
-/// connection back when it has nothing more to read, or not at all when it is to be closed. It goes to and fro in its box:
-/// with each request, only a pointer is to move.
+impl Drop for Link {
+    fn drop(&mut self) {
+        if self.counts {
+            self.worker.connection_closed();
+        }
+    }
+}
+
+/// What becomes of a connection when its requests do not follow each other any longer.
+#[derive(Debug)]
+pub(crate) enum Then {
+    /// It has nothing more to read.
+    Idle(Box<Client>),
+    /// It is closed.
+    Closed,
+    /// It speaks HTTP/2; so much of that has come.
+    Http2(Box<Client>, Vec<u8>),
+}
+
+/// Serves a connection to its end. `exchange` carries requests for as long as they follow each other, and says what then.
+/// The connection goes to and fro in its box: with each request, only a pointer is to move.
 pub(crate) async fn serve<F>(
     mut client: Box<Client>,
     exchange: impl Fn(Box<Client>) -> F,
     exchanges: Rc<FuturePool<F>>,
 ) where
-    F: Future<Output = Option<Box<Client>>>,
+    F: Future<Output = Then>,
 {
     if client.stream.is_tls() && !shake_hands(&mut client).await {
         return;
     }
+    if client.link.http2 == Http2::Only || client.stream.alpn() == Some(b"h2") {
+        return http2::start(client, Vec::new());
+    }
     client.deadline.set(tollgate_net::now(), client.worker().idle_timeout());
     while wait_for_request(&mut client).await {
         match exchanges.run(exchange(client)).await {
-            Some(back) => client = back,
-            None => return,
+            Then::Idle(back) => client = back,
+            Then::Closed => return,
+            // A task of its own: this one is small, for the many connections that are idle.
+            Then::Http2(client, received) => return http2::start(client, received),
         }
     }
 }
@@ -130,13 +184,13 @@ mod tests {
     use crate::worker::{Mailbox, WorkerSetup};
 
     /// Panics for the first connection's request, in the middle of its books; gives the others back.
-    async fn panics_once(client: Box<Client>, first: u16) -> Option<Box<Client>> {
+    async fn panics_once(client: Box<Client>, first: u16) -> Then {
         let worker = client.worker().clone();
         let mut loan = Loan::new(&worker);
         loan.ledger.open(&worker, tollgate_net::now(), client.peer);
         assert!(client.peer.port() != first, "a defect");
         let _ = loan;
-        None
+        Then::Closed
     }
 
     #[test]

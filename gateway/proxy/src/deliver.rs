@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tollgate_observe::Reason;
 
 use crate::backlog::Backlog;
+use crate::client_side::ClientSide;
 use crate::connection::Client;
 use crate::total::Total;
 
@@ -14,8 +15,8 @@ use crate::total::Total;
 ///
 /// # Errors
 /// When it takes nothing for so long, is gone, or the exchange as a whole takes too long.
-pub(crate) async fn deliver(
-    client: &mut Client,
+pub(crate) async fn deliver<S: ClientSide>(
+    client: &mut Client<S>,
     backlog: &mut Backlog,
     now: Instant,
     bound: Option<Duration>,

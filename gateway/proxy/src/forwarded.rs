@@ -95,7 +95,8 @@ pub(crate) fn write(
 pub(crate) fn write_via(out: &mut Vec<u8>, head: &Head, version: Version, pseudonym: &str) {
     out.extend_from_slice(b"Via: ");
     append_all(out, head, Name::Via);
-    out.extend_from_slice(if version == Version::Http11 { b"1.1 " } else { b"1.0 " });
+    out.extend_from_slice(version.number().as_bytes());
+    out.push(b' ');
     out.extend_from_slice(pseudonym.as_bytes());
     out.extend_from_slice(b"\r\n");
 }

@@ -53,6 +53,13 @@ impl Ledger {
         *self = Self { open: Some(Open { started, client }), request_id, ..Self::default() };
     }
 
+    /// It was no request after all.
+    pub fn withdraw(&mut self, worker: &Worker) {
+        if self.open.take().is_some() {
+            worker.stats.request_withdrawn();
+        }
+    }
+
     pub fn is_open(&self) -> bool {
         self.open.is_some()
     }

@@ -6,8 +6,10 @@ use std::task::{Context, Poll, ready};
 use tollgate_http::h1::{Progress, RequestParser};
 use tollgate_http::{HeadError, HeadLimits};
 use tollgate_observe::Reason;
+use tollgate_plan::Http2;
 
 use crate::connection::Client;
+use crate::http2::PREFACE_LINE;
 use crate::scratch::Scratch;
 use crate::worker::Worker;
 
@@ -18,6 +20,8 @@ pub(crate) enum Received {
     Request,
     /// Nothing, and nothing will: the connection is to be closed without a word.
     Nothing,
+    /// An HTTP/2 connection begins, with what is in `scratch.inbox`.
+    Http2,
     /// Something that gets an answer, after which the connection is closed. `scratch.request` has the whole lines that
     /// were understood, for the log.
     Refused(Reason),
@@ -55,7 +59,7 @@ impl Reading<'_> {
     ) -> Poll<Received> {
         if !scratch.inbox.is_empty() && !scratch.ledger.is_open() && !is_empty_line(&scratch.inbox) {
             scratch.ledger.open(worker, tollgate_net::now(), client.peer);
-            if let Some(received) = self.parse_inbox(scratch) {
+            if let Some(received) = self.parse_inbox(client, worker, scratch) {
                 return Poll::Ready(received);
             }
             Self::wait_for_rest(client, worker, scratch);
@@ -92,7 +96,7 @@ impl Reading<'_> {
                     scratch.ledger.open(worker, tollgate_net::now(), client.peer);
                     Self::wait_for_rest(client, worker, scratch);
                 }
-                if let Some(received) = self.parse_inbox(scratch) {
+                if let Some(received) = self.parse_inbox(client, worker, scratch) {
                     return Poll::Ready(received);
                 }
                 continue;
@@ -107,7 +111,10 @@ impl Reading<'_> {
                     return Poll::Ready(Received::Request);
                 }
                 Ok(Progress::Partial) => scratch.inbox.extend_from_slice(&bytes[skip..]),
-                Err(error) => return Poll::Ready(Received::Refused(reason(error))),
+                Err(error) => {
+                    scratch.inbox.extend_from_slice(bytes);
+                    return Poll::Ready(refused(error, client, worker, scratch));
+                }
             }
             Self::wait_for_rest(client, worker, scratch);
         }
@@ -120,7 +127,7 @@ impl Reading<'_> {
     }
 
     /// Goes on with what is in the inbox. `None`: more is needed.
-    fn parse_inbox(&mut self, scratch: &mut Scratch) -> Option<Received> {
+    fn parse_inbox(&mut self, client: &Client, worker: &Worker, scratch: &mut Scratch) -> Option<Received> {
         if !self.skipped && self.parser.at_start() && scratch.inbox.starts_with(b"\r\n") {
             scratch.inbox.drain(..2);
             self.skipped = true;
@@ -132,9 +139,21 @@ impl Reading<'_> {
                 Some(Received::Request)
             }
             Ok(Progress::Partial) => None,
-            Err(error) => Some(Received::Refused(reason(error))),
+            Err(error) => Some(refused(error, client, worker, scratch)),
         }
     }
+}
+
+/// What is no HTTP/1 request may be how HTTP/2 begins (RFC 9113, 3.4), and that is looked at only now: a request in
+/// HTTP/1 pays nothing for it. Only the first of a connection can be that.
+#[cold]
+fn refused(error: HeadError, client: &Client, worker: &Worker, scratch: &mut Scratch) -> Received {
+    let begins = error == HeadError::Version && client.requests == 0 && client.link.http2 != Http2::Off;
+    if begins && scratch.inbox.starts_with(PREFACE_LINE) {
+        scratch.ledger.withdraw(worker);
+        return Received::Http2;
+    }
+    Received::Refused(reason(error))
 }
 
 /// Whether nothing has come but the empty line that may stand before a request (RFC 9112, 2.2), or its first half.

@@ -8,7 +8,8 @@ use tollgate_observe::Reason;
 use tollgate_plan::{Action, RequestId};
 
 use crate::active::ActivePlan;
-use crate::connection::Client;
+use crate::client_side::ClientSide;
+use crate::connection::{Client, Then};
 use crate::decide::decide;
 use crate::forward::forward;
 use crate::ledger;
@@ -31,13 +32,27 @@ pub(crate) enum Next {
     Linger,
 }
 
-/// Carries requests for as long as they follow each other. Gives the connection back when it is idle.
-pub(crate) async fn exchange(mut client: Box<Client>) -> Option<Box<Client>> {
+/// Carries requests for as long as they follow each other.
+pub(crate) async fn exchange(mut client: Box<Client>) -> Then {
     let worker = client.worker().clone();
     let mut loan = Loan::new(&worker);
     loop {
         let active = worker.active();
-        let next = request(&mut client, &worker, &mut loan, &active).await;
+        let settings = &active.plan.settings;
+        let next = match receive(&mut client, &worker, &mut loan, &settings.head_limits).await {
+            Received::Request => {
+                client.requests += 1;
+                request(&mut client, &worker, &mut loan, &active).await
+            }
+            Received::Nothing => Next::Close,
+            Received::Refused(reason) => {
+                respond::error(&mut client, &worker, &mut loan, settings, reason, true).await
+            }
+            Received::Http2 => {
+                let received = std::mem::take(&mut loan.inbox);
+                return Then::Http2(client, received);
+            }
+        };
         let now = loan.ledger.ended.take().unwrap_or_else(tollgate_net::now);
         let read_all = loan.inbox.is_empty();
         ledger::close(&worker, &mut loan, now);
@@ -45,39 +60,31 @@ pub(crate) async fn exchange(mut client: Box<Client>) -> Option<Box<Client>> {
             Next::KeepAlive => {}
             Next::Reset => {
                 client.stream.reset_on_close();
-                return None;
+                return Then::Closed;
             }
-            Next::Close if read_all => return None,
+            Next::Close if read_all => return Then::Closed,
             Next::Close | Next::Linger => {
                 drop(loan);
                 linger(client).await;
-                return None;
+                return Then::Closed;
             }
         }
         client.deadline.set(now, worker.idle_timeout());
         if loan.inbox.is_empty() {
-            return Some(client);
+            return Then::Idle(client);
         }
         loan.next_request();
     }
 }
 
-/// Receives one request and sees it through.
-async fn request(
-    client: &mut Client,
+/// Sees one request through, whose head was received.
+pub(crate) async fn request<S: ClientSide>(
+    client: &mut Client<S>,
     worker: &Rc<Worker>,
     scratch: &mut Scratch,
     active: &Rc<ActivePlan>,
 ) -> Next {
     let settings = &active.plan.settings;
-    match receive(client, worker, scratch, &settings.head_limits).await {
-        Received::Request => {}
-        Received::Nothing => return Next::Close,
-        Received::Refused(reason) => {
-            return respond::error(client, worker, scratch, settings, reason, true).await;
-        }
-    }
-    client.requests += 1;
     if settings.request_id.enabled {
         identify(&settings.request_id, worker, scratch);
     }
@@ -115,7 +122,7 @@ async fn request(
 
 /// Whether the request is for another host than the one that its TLS connection was opened for. Who was let in for one
 /// must not reach another: it may want other certificates of its clients (RFC 9110, 7.4).
-fn is_misdirected(client: &Client, request: &RequestHead) -> bool {
+fn is_misdirected<S: ClientSide>(client: &Client<S>, request: &RequestHead) -> bool {
     let Some(name) = client.stream.tls().and_then(|tls| tls.server_name.as_deref()) else { return false };
     let host = request.slice(request.host);
     let host = host.strip_suffix(b".").unwrap_or(host);
@@ -123,7 +130,7 @@ fn is_misdirected(client: &Client, request: &RequestHead) -> bool {
 }
 
 /// Whether the connection ends with this request, whatever the answer.
-fn closes_after(active: &ActivePlan, client: &Client, scratch: &Scratch) -> bool {
+fn closes_after<S>(active: &ActivePlan, client: &Client<S>, scratch: &Scratch) -> bool {
     let limit = active.plan.settings.limits.requests_per_connection;
     !scratch.request.keep_alive || limit.is_some_and(|limit| client.requests >= limit)
 }

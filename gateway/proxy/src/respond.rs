@@ -1,12 +1,11 @@
 //! The gateway answers itself: an error, a redirect, a fixed response.
 
-use std::io::IoSlice;
-
 use tollgate_http::h1::write_decimal;
 use tollgate_http::{Method, Name, Version, title};
 use tollgate_observe::Reason;
 use tollgate_plan::{Redirect, Respond, Settings};
 
+use crate::client_side::ClientSide;
 use crate::connection::Client;
 use crate::decide::normal_path;
 use crate::deliver::deliver;
@@ -17,8 +16,8 @@ use crate::total::Total;
 use crate::worker::Worker;
 
 /// Answers with an error. `close`: the connection cannot carry another request.
-pub(crate) async fn error(
-    client: &mut Client,
+pub(crate) async fn error<S: ClientSide>(
+    client: &mut Client<S>,
     worker: &Worker,
     scratch: &mut Scratch,
     settings: &Settings,
@@ -47,8 +46,8 @@ pub(crate) async fn error(
 }
 
 /// Answers with a route's fixed response.
-pub(crate) async fn fixed(
-    client: &mut Client,
+pub(crate) async fn fixed<S: ClientSide>(
+    client: &mut Client<S>,
     worker: &Worker,
     scratch: &mut Scratch,
     respond: &Respond,
@@ -59,15 +58,15 @@ pub(crate) async fn fixed(
 }
 
 /// Answers with a route's redirect.
-pub(crate) async fn redirect(
-    client: &mut Client,
+pub(crate) async fn redirect<S: ClientSide>(
+    client: &mut Client<S>,
     worker: &Worker,
     scratch: &mut Scratch,
     redirect: &Redirect,
     close: bool,
 ) -> Next {
     let mut lines = b"Location: ".to_vec();
-    location(&mut lines, redirect, scratch, client.stream.is_tls());
+    location(&mut lines, redirect, scratch, client.stream.tls().is_some());
     lines.extend_from_slice(b"\r\n");
     answer(client, worker, scratch, Answer { status: redirect.status, lines: &lines, body: b"", close }).await
 }
@@ -122,14 +121,19 @@ struct Answer<'a> {
     close: bool,
 }
 
-async fn answer(client: &mut Client, worker: &Worker, scratch: &mut Scratch, answer: Answer<'_>) -> Next {
+async fn answer<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Worker,
+    scratch: &mut Scratch,
+    answer: Answer<'_>,
+) -> Next {
     let Scratch { request, to_client, ledger, .. } = scratch;
     let close = answer.close || client.is_leaving();
     let bodiless = answer.status < 200 || matches!(answer.status, 204 | 304);
     let body = if bodiless || request.method == Method::Head { b"" } else { answer.body };
     ledger.status = answer.status;
     ledger.bytes_out = body.len() as u64;
-    {
+    let answered = {
         let out = &mut *worker.output.borrow_mut();
         out.clear();
         out.extend_from_slice(b"HTTP/1.1 ");
@@ -145,13 +149,18 @@ async fn answer(client: &mut Client, worker: &Worker, scratch: &mut Scratch, ans
             write_decimal(out, answer.body.len() as u64);
             out.extend_from_slice(b"\r\n");
         }
-        if close {
-            out.extend_from_slice(b"Connection: close\r\n");
-        } else if request.version == Version::Http10 {
-            out.extend_from_slice(b"Connection: keep-alive\r\n");
+        match request.version {
+            Version::Http2 => {}
+            _ if close => out.extend_from_slice(b"Connection: close\r\n"),
+            Version::Http10 => out.extend_from_slice(b"Connection: keep-alive\r\n"),
+            Version::Http11 => {}
         }
         out.extend_from_slice(b"\r\n");
-        to_client.append(&[IoSlice::new(out), IoSlice::new(body)]);
+        client.stream.answer(to_client, out, body)
+    };
+    if answered.is_err() {
+        ledger.reason = Reason::ClientClosed;
+        return Next::Reset;
     }
     // Not the route's total: an answer that says that it is over must still get through.
     let bound = worker.active.borrow().plan.settings.timeouts.write;

@@ -4,18 +4,18 @@ use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tollgate_net::Stream;
 use tollgate_upstream::Connection;
 
 use crate::backlog::Backlog;
+use crate::client_side::ClientSide;
 use crate::connection::Client;
 use crate::scratch::Scratch;
 use crate::worker::Worker;
 
 /// Moves bytes both ways until both sides have ended, one breaks, or nothing moves for `idle`. Each side's end is
 /// passed on alone.
-pub(crate) async fn tunnel(
-    client: &mut Client,
+pub(crate) async fn tunnel<S: ClientSide>(
+    client: &mut Client<S>,
     worker: &Worker,
     scratch: &mut Scratch,
     mut upstream: Connection,
@@ -64,8 +64,8 @@ impl<'a> Direction<'a> {
         &mut self,
         cx: &mut Context<'_>,
         worker: &Worker,
-        from: &mut Stream,
-        to: &mut Stream,
+        from: &mut impl ClientSide,
+        to: &mut impl ClientSide,
         backlog: &mut Backlog,
     ) -> Poll<Result<(), ()>> {
         loop {

@@ -134,6 +134,8 @@ pub(crate) struct Worker {
     #[expect(clippy::vec_box, reason = "lent to exchanges: a pointer moves, not the scratch")]
     pub scratches: RefCell<Vec<Box<Scratch>>>,
     pub request_ids: RefCell<RequestIds>,
+    /// HTTP/2 streams that live, of all connections.
+    pub http2_streams: Cell<usize>,
     date: RefCell<(u64, String)>,
     /// Every answer says that it is the last.
     pub leaving: Cell<bool>,
@@ -179,6 +181,7 @@ impl Worker {
             timers,
             scratches: RefCell::default(),
             request_ids: RefCell::new(RequestIds::new(tollgate_net::secret()?)),
+            http2_streams: Cell::new(0),
             date: RefCell::default(),
             leaving: Cell::new(false),
             draining: Cell::new(false),

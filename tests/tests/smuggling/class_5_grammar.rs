@@ -114,7 +114,6 @@ fn versions() {
             b"GET / HTTP/0.9\r\nHost: a\r\n\r\n",
             b"GET / HTTP/1.2\r\nHost: a\r\n\r\n",
             b"GET / HTTP/9.9\r\nHost: a\r\n\r\n",
-            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
             b"GET / HTTP/1.10\r\nHost: a\r\n\r\n",
             b"GET / HTTP/01.1\r\nHost: a\r\n\r\n",
             b"GET / HTTP/11.1\r\nHost: a\r\n\r\n",

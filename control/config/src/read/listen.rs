@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::tls;
-use crate::model::{Config, Listener, Spanned};
+use crate::model::{Config, Http2, Listener, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::scalar::address;
@@ -57,11 +57,16 @@ fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener>
     if matches!(node.kind, Kind::Map(_)) {
         let fields = reader.fields(node, &LISTENER)?;
         let tls = fields.get("tls").and_then(|field| tls::listen(reader, field));
+        let http2 = match reader.word(fields.get("http2")) {
+            Some("off") => Http2::Off,
+            Some("only") => Http2::Only,
+            _ => Http2::On,
+        };
         let bind = reader.spanned(fields.get("bind")?, |text| address::bind(text, all))?;
-        return Some(Listener { bind, tls });
+        return Some(Listener { bind, tls, http2 });
     }
     let value = reader.parsed(node, "`listen`", shape, |text| address::bind(text, all))?;
-    Some(Listener { bind: Spanned { value, at: node.at }, tls: None })
+    Some(Listener { bind: Spanned { value, at: node.at }, tls: None, http2: Http2::On })
 }
 
 /// The admin listener. A port alone stays on the loopback address: statistics are not for everybody.

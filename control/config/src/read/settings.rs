@@ -92,6 +92,8 @@ pub(super) fn limits(reader: &mut Reader, field: Field<'_>) -> Limits {
     reader.optional_into(fields.get("body"), &mut out.body);
     reader.optional_into(fields.get("connections"), &mut out.connections);
     reader.optional_into(fields.get("requests_per_connection"), &mut out.requests_per_connection);
+    reader.number_into(fields.get("http2_streams"), &mut out.http2_streams);
+    reader.number_into(fields.get("http2_window"), &mut out.http2_window);
     out
 }
 

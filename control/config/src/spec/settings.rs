@@ -144,6 +144,13 @@ pub(crate) static LISTENER: Section = Section {
             "certificate",
             "certificates",
         ]),
+        Key::new(
+            "http2",
+            "Whether clients may speak HTTP/2, beside HTTP/1 or `only` that.",
+            Shape::Word(&["on", "off", "only"]),
+        )
+        .or("on")
+        .also(&["h2", "h2c", "protocols"]),
     ],
 };
 
@@ -254,6 +261,20 @@ pub(crate) static LIMITS: Section = Section {
             Shape::Count { min: 1, max: u64::MAX, off: true },
         )
         .or("off"),
+        Key::new(
+            "http2_streams",
+            "Requests of one HTTP/2 connection at once; more are refused.",
+            Shape::Count { min: 1, max: 10_000, off: false },
+        )
+        .or("100")
+        .also(&["max_concurrent_streams", "http2_max_concurrent_streams", "streams"]),
+        Key::new(
+            "http2_window",
+            "Bytes of a request's body that an HTTP/2 client may send ahead; twice as many for all of a connection.",
+            Shape::Size { min: 16 << 10, max: 16 << 20, off: false },
+        )
+        .or("64KiB")
+        .also(&["initial_window_size", "initial_stream_window_size", "http2_initial_window_size"]),
     ],
 };
 

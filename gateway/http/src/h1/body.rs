@@ -22,7 +22,11 @@ pub struct BodyReader(Kind);
 enum Kind {
     Exactly(u64),
     Chunked(Chunked),
-    UntilClose { ended: bool },
+    /// Ends with the peer's direction; the trailer lines came apart from the body.
+    UntilClose {
+        ended: bool,
+        trailers: Vec<u8>,
+    },
 }
 
 /// What one call made of its input.
@@ -42,7 +46,7 @@ impl BodyReader {
             Length::None => Kind::Exactly(0),
             Length::Exactly(length) => Kind::Exactly(length),
             Length::Chunked => Kind::Chunked(Chunked::new()),
-            Length::UntilClose => Kind::UntilClose { ended: false },
+            Length::UntilClose => Kind::UntilClose { ended: false, trailers: Vec::new() },
         })
     }
 
@@ -65,10 +69,19 @@ impl BodyReader {
 
     /// The peer has ended its direction. Says whether that ends the body too; if not, the message was cut.
     pub fn end_of_stream(&mut self) -> bool {
-        if let Kind::UntilClose { ended } = &mut self.0 {
+        if let Kind::UntilClose { ended, .. } = &mut self.0 {
             *ended = true;
         }
         self.is_done()
+    }
+
+    /// The same, where the peer's version of HTTP has trailers of its own (HTTP/2): whole lines, each with its CRLF, of
+    /// fields that may be passed on. They are dropped where the length was declared, since that leaves no room for them.
+    pub fn end_with(&mut self, lines: Vec<u8>) -> bool {
+        if let Kind::UntilClose { trailers, .. } = &mut self.0 {
+            *trailers = lines;
+        }
+        self.end_of_stream()
     }
 
     /// Whether the body has ended.
@@ -77,7 +90,7 @@ impl BodyReader {
         match &self.0 {
             Kind::Exactly(left) => *left == 0,
             Kind::Chunked(chunked) => chunked.is_done(),
-            Kind::UntilClose { ended } => *ended,
+            Kind::UntilClose { ended, .. } => *ended,
         }
     }
 
@@ -90,12 +103,13 @@ impl BodyReader {
         }
     }
 
-    /// The trailer lines of a chunked body, each with its CRLF, once it has ended.
+    /// The trailer lines of a body without a declared length, each with its CRLF, once it has ended.
     #[must_use]
     pub fn trailers(&self) -> &[u8] {
         match &self.0 {
             Kind::Chunked(chunked) => chunked.trailers(),
-            _ => &[],
+            Kind::UntilClose { trailers, .. } => trailers,
+            Kind::Exactly(_) => &[],
         }
     }
 }

@@ -12,7 +12,7 @@ pub enum Length {
     Exactly(u64),
     /// With the last chunk.
     Chunked,
-    /// With the connection; responses only.
+    /// With the peer's direction: that of the connection (HTTP/1 responses only), or that of its stream (HTTP/2).
     UntilClose,
 }
 
@@ -26,7 +26,7 @@ impl Length {
 
 /// What a head declares. Whatever a second reader could understand in another way is refused: both fields at once,
 /// several lengths even if equal, a coding in HTTP/1.0, and every spelling but the plain one.
-pub(super) fn declared(head: &Head, version: Version) -> Result<Option<Length>, HeadError> {
+pub(crate) fn declared(head: &Head, version: Version) -> Result<Option<Length>, HeadError> {
     if head.is_repeated(Name::ContentLength) || head.is_repeated(Name::TransferEncoding) {
         return Err(HeadError::Length);
     }

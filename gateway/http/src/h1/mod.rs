@@ -7,12 +7,14 @@ mod framing;
 mod lines;
 mod parse_request;
 mod parse_response;
-mod target;
+pub(crate) mod target;
 mod write;
 
 pub use body::{BodyError, BodyReader, Step};
 pub use framing::Length;
+pub(crate) use framing::declared;
 pub use lines::Progress;
 pub use parse_request::RequestParser;
+pub(crate) use parse_request::{expect, wants_trailers};
 pub use parse_response::ResponseParser;
 pub use write::{ChunkHeader, LAST_CHUNK, write_decimal};

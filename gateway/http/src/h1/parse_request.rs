@@ -5,7 +5,7 @@ use super::framing::declared;
 use super::lines::{Lines, Progress};
 use super::{Length, target};
 use crate::chars::token_length;
-use crate::{HeadError, HeadLimits, Method, Name, Range, RequestHead, TargetForm, Version};
+use crate::{Head, HeadError, HeadLimits, Method, Name, Range, RequestHead, TargetForm, Version};
 
 /// Reads one request head from however few bytes at a time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -115,14 +115,25 @@ fn understand(request: &mut RequestHead) -> Result<(), HeadError> {
     }
     // RFC 9110, 10.1.1: an HTTP/1.0 client's is ignored.
     if is_11 && head.has(Name::Expect) {
-        if !head.all(Name::Expect).all(|value| value.eq_ignore_ascii_case(b"100-continue")) {
-            return Err(HeadError::Expect);
-        }
-        request.expect_continue = !request.length.is_empty();
+        expect(request)?;
     }
-    request.wants_trailers =
-        head.has(Name::Te) && head.list(Name::Te).any(|member| member.eq_ignore_ascii_case(b"trailers"));
+    request.wants_trailers = wants_trailers(&request.head);
     Ok(())
+}
+
+/// Reads `Expect`, which is there.
+pub(crate) fn expect(request: &mut RequestHead) -> Result<(), HeadError> {
+    if !request.head.all(Name::Expect).all(|value| value.eq_ignore_ascii_case(b"100-continue")) {
+        return Err(HeadError::Expect);
+    }
+    request.expect_continue = !request.length.is_empty();
+    Ok(())
+}
+
+/// Whether `TE` says that trailers are welcome.
+#[inline]
+pub(crate) fn wants_trailers(head: &Head) -> bool {
+    head.has(Name::Te) && head.list(Name::Te).any(|member| member.eq_ignore_ascii_case(b"trailers"))
 }
 
 #[cfg(test)]

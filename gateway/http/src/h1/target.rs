@@ -7,7 +7,7 @@ use crate::request::Method;
 use crate::{HeadError, Name, Range, RequestHead, TargetForm, Version};
 
 /// Splits the target into its parts.
-pub(super) fn split(request: &mut RequestHead, bytes: &[u8]) -> Result<(), HeadError> {
+pub(crate) fn split(request: &mut RequestHead, bytes: &[u8]) -> Result<(), HeadError> {
     let (start, end) = (request.target.start as usize, request.target.end as usize);
     let target = &bytes[start..end];
     match target {
@@ -59,13 +59,13 @@ fn path_and_query(request: &mut RequestHead, bytes: &[u8], start: usize) -> Resu
 /// Finds the host that a request is for. RFC 9112, 3.2: none in HTTP/1.1, more than one, or a malformed one is a
 /// 400. An absolute target's host counts (3.2.2); a `Host` that disagrees with it is refused, since whoever is next
 /// may believe the other.
-pub(super) fn host(request: &mut RequestHead) -> Result<(), HeadError> {
+pub(crate) fn host(request: &mut RequestHead) -> Result<(), HeadError> {
     let head = &request.head;
     if head.is_repeated(Name::Host) {
         return Err(HeadError::Host);
     }
     let field = head.find(Name::Host);
-    if field.is_none() && request.version == Version::Http11 {
+    if field.is_none() && request.version != Version::Http10 {
         return Err(HeadError::Host);
     }
     match (request.form, field) {

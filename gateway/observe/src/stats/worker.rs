@@ -118,6 +118,11 @@ impl WorkerStats {
         self.begun.increment();
     }
 
+    /// What began was no exchange.
+    pub fn request_withdrawn(&self) {
+        self.begun.set(self.begun.get().saturating_sub(1));
+    }
+
     /// An exchange has ended.
     #[inline]
     pub fn record(&self, tally: &Tally) {

@@ -13,12 +13,13 @@ pub(crate) mod upstream_head;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tollgate_http::h1::{BodyReader, ResponseParser};
+use tollgate_http::h1::{BodyReader, Length, ResponseParser};
 use tollgate_net::Peek;
 use tollgate_observe::Reason;
 use tollgate_plan::{Route, Settings};
 use tollgate_upstream::{Connection, Outcome};
 
+use crate::client_side::ClientSide;
 use crate::connection::Client;
 use crate::forward::{Again, Attempts};
 use crate::scratch::Scratch;
@@ -68,9 +69,9 @@ impl End {
 }
 
 /// What an exchange works with.
-pub(crate) struct Parties<'a, 'r> {
+pub(crate) struct Parties<'a, 'r, S> {
     pub worker: &'a Worker,
-    pub client: &'a mut Client,
+    pub client: &'a mut Client<S>,
     pub scratch: &'a mut Scratch,
     pub upstream: &'a mut Connection,
     pub settings: &'a Settings,
@@ -84,8 +85,8 @@ pub(crate) struct Parties<'a, 'r> {
 }
 
 /// One attempt of one request at one endpoint.
-pub(crate) struct Exchange<'a, 'r> {
-    parties: Parties<'a, 'r>,
+pub(crate) struct Exchange<'a, 'r, S> {
+    parties: Parties<'a, 'r, S>,
     total: Total,
     /// The bound of the response's head.
     head_due: Total,
@@ -116,6 +117,8 @@ pub(crate) struct Exchange<'a, 'r> {
     extra: bool,
     /// The response's end is that of the client's connection.
     close_delimited: bool,
+    /// Whether the client lets nothing of the response through for now.
+    stalled: bool,
     /// Whether the client is still watched for a reset.
     watching: bool,
     /// Whether the client's connection can carry another request.
@@ -132,18 +135,18 @@ enum Stage {
     Body(BodyReader, bool),
 }
 
-impl<'a, 'r> Exchange<'a, 'r> {
+impl<'a, 'r, S: ClientSide> Exchange<'a, 'r, S> {
     /// `began` is when the attempt did, with the connecting; `now` is now.
-    pub fn new(parties: Parties<'a, 'r>, began: Instant, now: Instant) -> Self {
+    pub fn new(parties: Parties<'a, 'r, S>, began: Instant, now: Instant) -> Self {
         let length = parties.scratch.request.length;
-        let body = if parties.collected.is_some() { tollgate_http::h1::Length::None } else { length };
+        let body = if parties.collected.is_some() { Length::None } else { length };
         Self {
             total: parties.attempts.total(),
             head_due: parties.attempts.head_due(began),
             now,
             stage: Stage::Start,
             request: BodyReader::new(body),
-            request_chunked: body == tollgate_http::h1::Length::Chunked,
+            request_chunked: matches!(body, Length::Chunked | Length::UntilClose),
             sent: false,
             upstream_deaf: false,
             upstream_reset: false,
@@ -157,6 +160,7 @@ impl<'a, 'r> Exchange<'a, 'r> {
             begun: false,
             extra: false,
             close_delimited: false,
+            stalled: false,
             watching: true,
             keep_client: false,
             parties,
@@ -228,7 +232,7 @@ impl<'a, 'r> Exchange<'a, 'r> {
     /// What the exchange waits for, for how long at most, and what it is called when that was too long.
     fn awaited(&self) -> (Option<Duration>, Reason) {
         let (timeouts, scratch) = (&self.parties.route.timeouts, &*self.parties.scratch);
-        if !scratch.to_client.has_room() {
+        if self.stalled || !scratch.to_client.has_room() {
             (timeouts.write, Reason::ClientWriteTimeout)
         } else if self.begun {
             (timeouts.response_body, Reason::ConnectionReadTimeout)

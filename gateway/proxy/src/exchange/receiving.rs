@@ -8,17 +8,15 @@ use tollgate_http::{HeadError, Version};
 use tollgate_observe::Reason;
 
 use super::client_head::{self, Framing};
-use super::sending::write_body;
 use super::{End, Exchange, Stage};
 use crate::backlog::Backlog;
+use crate::client_side::ClientSide;
 
 /// Interim responses of one exchange. Nobody sends more than a few; an endless row of them would keep an exchange
 /// alive for ever.
 pub(crate) const MAX_INTERIM: u32 = 32;
-/// Data up to this length is copied behind the head and goes out with a plain write; more goes with a gathering one.
-const COPY: usize = 8 * 1024;
 
-impl Exchange<'_, '_> {
+impl<S: ClientSide> Exchange<'_, '_, S> {
     /// Moves the response until nothing more can be moved now. Ready when the exchange has ended.
     pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let worker = self.parties.worker;
@@ -29,8 +27,21 @@ impl Exchange<'_, '_> {
             if !self.parties.scratch.to_client.has_room() {
                 return Poll::Pending;
             }
+            let room = match self.parties.client.stream.poll_room(cx) {
+                Poll::Ready(room) => room,
+                Poll::Pending => {
+                    if !std::mem::replace(&mut self.stalled, true) {
+                        self.wait();
+                    }
+                    return Poll::Pending;
+                }
+            };
+            if std::mem::take(&mut self.stalled) {
+                self.moved();
+            }
             let mut buffer = worker.receive.borrow_mut();
-            let count = match self.parties.upstream.stream.poll_read(cx, &mut buffer) {
+            let room = room.min(buffer.len());
+            let count = match self.parties.upstream.stream.poll_read(cx, &mut buffer[..room]) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0)) => return Poll::Ready(self.end_of_stream()),
                 Poll::Ready(Err(_)) => return Poll::Ready(self.broken()),
@@ -130,7 +141,7 @@ impl Exchange<'_, '_> {
         let out = &mut *parties.worker.output.borrow_mut();
         out.clear();
         client_head::write(out, &scratch.response, &Framing::interim(), parties.settings, parties.worker);
-        let sent = scratch.to_client.send(&mut parties.client.stream, &[IoSlice::new(out)]);
+        let sent = parties.client.stream.interim(&mut scratch.to_client, out);
         sent.map_err(|error| self.failed(Backlog::reason(&error)))?;
         if !self.sent {
             // A client that was told to go on has its time from here.
@@ -154,10 +165,10 @@ impl Exchange<'_, '_> {
         let scratch = &mut *parties.scratch;
         let (request, response) = (&scratch.request, &scratch.response);
         let length = response.length;
-        let is_11 = request.version == Version::Http11;
+        let version = request.version;
         let open_ended = matches!(length, Length::Chunked | Length::UntilClose);
-        let chunked = open_ended && is_11;
-        self.close_delimited = open_ended && !is_11;
+        let chunked = open_ended && version == Version::Http11;
+        self.close_delimited = open_ended && version == Version::Http10;
         let limit = parties.settings.limits.requests_per_connection;
         self.keep_client = request.keep_alive
             && !self.close_delimited
@@ -168,8 +179,8 @@ impl Exchange<'_, '_> {
             chunked,
             switched,
             drop_length: switched || response.status == 204,
-            close: !self.keep_client && !switched,
-            keep_alive: self.keep_client && !is_11,
+            close: !self.keep_client && !switched && version != Version::Http2,
+            keep_alive: self.keep_client && version == Version::Http10,
             line: &scratch.set_cookie,
         };
         let mut output = parties.worker.output.borrow_mut();
@@ -222,13 +233,7 @@ impl Exchange<'_, '_> {
         if !first {
             out.clear();
         }
-        let data = &input[data];
-        let plain_copy = !*chunked && first && data.len() <= COPY;
-        if plain_copy {
-            out.extend_from_slice(data);
-        }
-        let data = if plain_copy { b"" } else { data };
-        let sent = write_body(reader, *chunked, data, out, |pieces| backlog.send(stream, pieces));
+        let sent = stream.respond(backlog, out, reader, *chunked, &input[data]);
         let done = reader.is_done();
         if let Err(error) = sent {
             return Err(self.failed(Backlog::reason(&error)));
@@ -250,9 +255,8 @@ impl Exchange<'_, '_> {
         }
         let parties = &mut self.parties;
         let (stream, backlog) = (&mut parties.client.stream, &mut parties.scratch.to_client);
-        let sent = write_body(reader, *chunked, b"", b"", |pieces| backlog.send(stream, pieces));
-        match sent {
-            Ok(_) => End::Complete { reusable: false },
+        match stream.respond(backlog, &mut Vec::new(), reader, *chunked, b"") {
+            Ok(()) => End::Complete { reusable: false },
             Err(error) => self.failed(Backlog::reason(&error)),
         }
     }

@@ -3,13 +3,15 @@
 use std::io::{ErrorKind, IoSlice};
 use std::task::{Context, Poll, ready};
 
-use tollgate_http::h1::{BodyReader, ChunkHeader, LAST_CHUNK, Length, Step};
+use tollgate_http::h1::{Length, Step};
 use tollgate_observe::Reason;
 
 use super::{End, Exchange, upstream_head};
 use crate::backlog::Backlog;
+use crate::client_side::ClientSide;
+use crate::write_body::write_body;
 
-impl Exchange<'_, '_> {
+impl<S: ClientSide> Exchange<'_, '_, S> {
     /// Sends the head, and what of the body is already here, with one write.
     pub(super) fn start(&mut self) -> Result<(), End> {
         let parties = &mut self.parties;
@@ -22,7 +24,7 @@ impl Exchange<'_, '_> {
             &upstream_head::Outgoing {
                 scratch,
                 peer: parties.client.peer,
-                secure: parties.client.stream.is_tls(),
+                secure: parties.client.stream.tls().is_some(),
                 settings: parties.settings,
                 route: parties.route,
                 endpoint: parties.upstream.pool().name(),
@@ -109,7 +111,7 @@ impl Exchange<'_, '_> {
                 match self.parties.client.stream.poll_read(cx, &mut buffer) {
                     Poll::Pending => Err(None),
                     Poll::Ready(Err(_)) => Err(Some(Reason::ClientClosed)),
-                    Poll::Ready(Ok(0)) => Err(Some(Reason::IncompleteRequest)),
+                    Poll::Ready(Ok(0)) => self.end_of_request(),
                     Poll::Ready(Ok(count)) => self.forward_body(&mut buffer[..count]).map(|used| {
                         inbox.extend_from_slice(&buffer[used..count]);
                     }),
@@ -145,6 +147,21 @@ impl Exchange<'_, '_> {
         Ok(used)
     }
 
+    /// The client has ended its direction: what has no length ends with it, everything else is cut.
+    fn end_of_request(&mut self) -> Result<(), Option<Reason>> {
+        let parties = &mut self.parties;
+        if !self.request.end_with(parties.client.stream.take_trailers()) {
+            return Err(Some(Reason::IncompleteRequest));
+        }
+        let (stream, backlog) = (&mut parties.upstream.stream, &mut parties.scratch.to_upstream);
+        let sent =
+            write_body(&self.request, self.request_chunked, b"", b"", |pieces| backlog.send(stream, pieces));
+        if let Err(error) = sent {
+            self.deafened(error.kind());
+        }
+        Ok(())
+    }
+
     pub(super) fn deafened(&mut self, error: ErrorKind) {
         // What waits for it stays: it may have to be sent again.
         self.upstream_deaf = true;
@@ -152,46 +169,4 @@ impl Exchange<'_, '_> {
         // `sk_err`). After a FIN it is called a broken pipe instead (`tcp_reset()`), and that end was one.
         self.upstream_reset |= error != ErrorKind::BrokenPipe;
     }
-}
-
-/// Writes some data of a body in its outgoing framing, after `head`; with the last of it, what ends the body.
-pub(super) fn write_body<R>(
-    reader: &BodyReader,
-    chunked: bool,
-    data: &[u8],
-    head: &[u8],
-    write: impl FnOnce(&[IoSlice<'_>]) -> std::io::Result<R>,
-) -> std::io::Result<Option<R>> {
-    if !chunked {
-        return match (head.is_empty(), data.is_empty()) {
-            (true, true) => Ok(None),
-            (false, true) => write(&[IoSlice::new(head)]).map(Some),
-            (true, false) => write(&[IoSlice::new(data)]).map(Some),
-            (false, false) => write(&[IoSlice::new(head), IoSlice::new(data)]).map(Some),
-        };
-    }
-    // None of no data: it would read as the last chunk's.
-    let header = (!data.is_empty()).then(|| ChunkHeader::new(data.len()));
-    let mut pieces = [IoSlice::new(b""); 7];
-    let mut count = 0;
-    let mut add = |piece| {
-        pieces[count] = IoSlice::new(piece);
-        count += 1;
-    };
-    if !head.is_empty() {
-        add(head);
-    }
-    if let Some(header) = &header {
-        add(header.as_bytes());
-        add(data);
-        add(b"\r\n");
-    }
-    if reader.is_done() {
-        add(LAST_CHUNK);
-        if !reader.trailers().is_empty() {
-            add(reader.trailers());
-        }
-        add(b"\r\n");
-    }
-    if count == 0 { Ok(None) } else { write(&pieces[..count]).map(Some) }
 }

@@ -39,7 +39,7 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
     };
     let as_is = request.form == TargetForm::Origin
         && (path.is_empty() && rewritten.is_empty())
-        && (request.version == Version::Http11 && own_host.is_none());
+        && (request.version != Version::Http10 && own_host.is_none());
     if !as_is {
         request_line(out, scratch);
     }
@@ -66,7 +66,9 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
             write_decimal(out, length);
             out.extend_from_slice(b"\r\n");
         }
-        None if request.length == Length::Chunked => field(out, b"Transfer-Encoding", b"chunked"),
+        None if matches!(request.length, Length::Chunked | Length::UntilClose) => {
+            field(out, b"Transfer-Encoding", b"chunked");
+        }
         None => {}
     }
     forwarded::write(out, forwarded, trusted, request, (outgoing.peer, outgoing.secure));

@@ -9,12 +9,13 @@ use tollgate_upstream::{Connection, Outcome, Pool, Wanted};
 use super::Forwarding;
 use super::retry::Failure;
 use crate::affinity::{self, Asker};
+use crate::client_side::ClientSide;
 use crate::exchange::{Exchange, Parties};
 use crate::request::Next;
 use crate::scratch::Scratch;
 use crate::tunnel::tunnel;
 
-impl<'r> Forwarding<'r> {
+impl<'r, S: ClientSide> Forwarding<'r, S> {
     /// An attempt begins: who is to answer it.
     ///
     /// # Errors
@@ -36,7 +37,7 @@ impl<'r> Forwarding<'r> {
         upstream: &'a mut Connection,
         began: Instant,
         now: Instant,
-    ) -> Exchange<'a, 'r> {
+    ) -> Exchange<'a, 'r, S> {
         let ledger = &mut self.scratch.ledger;
         ledger.attempts = ledger.attempts.saturating_add(1);
         ledger.reused = upstream.is_reused();

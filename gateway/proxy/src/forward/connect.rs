@@ -12,8 +12,9 @@ use tollgate_upstream::{Connection, Outcome, Pool};
 
 use super::Forwarding;
 use super::retry::{Again, Failure};
+use crate::client_side::ClientSide;
 
-impl Forwarding<'_> {
+impl<S: ClientSide> Forwarding<'_, S> {
     /// Opens a connection, or waits for one where a cap is in the way, and notes how long the opening took.
     pub(super) async fn connect(&mut self, pool: &Rc<Pool>, began: Instant) -> Result<Connection, Failure> {
         let start = tollgate_net::now();

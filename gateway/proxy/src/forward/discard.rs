@@ -9,6 +9,7 @@ use tollgate_http::h1::BodyReader;
 use tollgate_upstream::{Connection, Outcome, Pool};
 
 use super::Forwarding;
+use crate::client_side::ClientSide;
 use crate::worker::Worker;
 
 /// A longer rest of a body is not read: a new connection costs less.
@@ -16,7 +17,7 @@ const MOST: usize = 64 * 1024;
 /// How long that may take. The connection counts as in use meanwhile.
 const LONGEST: Duration = Duration::from_secs(1);
 
-impl Forwarding<'_> {
+impl<S: ClientSide> Forwarding<'_, S> {
     /// Keeps the connection of an answer that was held back, if the rest of the body comes soon; `body`: `None` if the
     /// connection cannot be used again in any case.
     pub(super) fn discard(&self, connection: Connection, body: Option<BodyReader>, now: Instant) {

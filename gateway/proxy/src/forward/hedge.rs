@@ -20,6 +20,7 @@ use super::Forwarding;
 use super::retry::{Again, Failure, Stake};
 use super::runner::{Answer, Marks, Runner};
 use crate::affinity::{self, Asker};
+use crate::client_side::ClientSide;
 use crate::exchange::Underway;
 use crate::exchange::upstream_head::{self, Outgoing};
 
@@ -49,7 +50,7 @@ struct Racer<'r> {
     run: Run<'r>,
 }
 
-impl<'r> Forwarding<'r> {
+impl<'r, S: ClientSide> Forwarding<'r, S> {
     /// Whether there may be a second attempt beside the present one.
     #[inline]
     pub(super) fn is_hedged(&self) -> bool {
@@ -139,7 +140,7 @@ impl<'r> Forwarding<'r> {
         let outgoing = Outgoing {
             scratch: self.scratch,
             peer: self.client.peer,
-            secure: self.client.stream.is_tls(),
+            secure: self.client.stream.tls().is_some(),
             settings: self.settings,
             route: self.route,
             endpoint: pool.name(),
@@ -214,9 +215,9 @@ struct Race<'r> {
 
 impl<'r> Race<'r> {
     /// Ready with the one that won or was the last to fail; `None`: the client has gone.
-    fn poll(
+    fn poll<S: ClientSide>(
         &mut self,
-        forwarding: &mut Forwarding<'r>,
+        forwarding: &mut Forwarding<'r, S>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<(Racer<'r>, Ended)>> {
         if forwarding.client.stream.poll_peek(cx) == Poll::Ready(Peek::Reset) {
@@ -251,7 +252,7 @@ impl<'r> Race<'r> {
     }
 
     /// How often the request has been sent by now is in the books at any time: the race may be given up.
-    fn note(&self, forwarding: &mut Forwarding<'_>) {
+    fn note<S>(&self, forwarding: &mut Forwarding<'_, S>) {
         let sent = self.racers.iter().map(|racer| racer.marks.sent.get());
         let sent = sent.fold(self.sent.saturating_add(self.given_up), u8::saturating_add);
         forwarding.scratch.ledger.attempts = sent;

@@ -29,6 +29,7 @@ pub(crate) use self::retry::{Again, Attempts};
 use self::settle::after_whole;
 use crate::active::ActivePlan;
 use crate::affinity::Asker;
+use crate::client_side::ClientSide;
 use crate::collect::{Collected, collect};
 use crate::connection::Client;
 use crate::decide::rewrite;
@@ -63,8 +64,8 @@ fn allows_all(route: &Route, protocols: &[u8]) -> bool {
 ///
 /// All of it is one future, on purpose: each `async fn` below another costs a plain request some 60 instructions. What
 /// is called here with `await` is what few requests need.
-pub(crate) async fn forward(
-    client: &mut Client,
+pub(crate) async fn forward<S: ClientSide>(
+    client: &mut Client<S>,
     worker: &Rc<Worker>,
     scratch: &mut Scratch,
     active: &Rc<ActivePlan>,
@@ -209,8 +210,8 @@ fn destination<'a>(
 }
 
 /// What all attempts of one request have in common.
-struct Forwarding<'a> {
-    client: &'a mut Client,
+struct Forwarding<'a, S> {
+    client: &'a mut Client<S>,
     worker: &'a Rc<Worker>,
     scratch: &'a mut Scratch,
     settings: &'a Settings,

@@ -8,8 +8,9 @@ use tollgate_net::Peek;
 use tollgate_observe::Reason;
 
 use super::Forwarding;
+use crate::client_side::ClientSide;
 
-impl Forwarding<'_> {
+impl<S: ClientSide> Forwarding<'_, S> {
     /// Waits as long as was drawn for the next attempt; says when that is over.
     ///
     /// # Errors

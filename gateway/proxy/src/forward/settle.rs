@@ -8,12 +8,13 @@ use tollgate_observe::Reason;
 
 use super::Forwarding;
 use super::retry::Failure;
+use crate::client_side::ClientSide;
 use crate::deliver::deliver;
 use crate::request::{Next, pass_over_body};
 use crate::respond;
 use crate::scratch::Scratch;
 
-impl Forwarding<'_> {
+impl<S: ClientSide> Forwarding<'_, S> {
     /// The upstream has done its part: the client takes the rest in its own time. `keep`: its connection can carry
     /// another request.
     pub(super) async fn deliver_rest(&mut self, now: Instant, keep: bool) -> Next {

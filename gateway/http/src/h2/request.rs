@@ -1,0 +1,217 @@
+//! Request heads and trailers.
+
+use crate::chars::{is_value, token_length};
+use crate::h1::{Length, declared, expect, target, wants_trailers};
+use crate::{Field, Head, HeadError, HeadLimits, Method, Name, Range, RequestHead, TargetForm, Version};
+
+/// Bytes of a trailer section, as many as one in HTTP/1 may have.
+const MAX_TRAILERS: usize = 8 * 1024;
+
+/// What the pseudo-header fields of a request say (RFC 9113, 8.3.1).
+#[derive(Clone, Copy, Debug)]
+pub struct Pseudo<'a> {
+    /// `:method`.
+    pub method: &'a [u8],
+    /// `:authority`.
+    pub authority: Option<&'a [u8]>,
+    /// `:scheme`, where the library tells it.
+    pub scheme: Option<&'a [u8]>,
+    /// `:path`; none for CONNECT.
+    pub path: Option<&'a [u8]>,
+}
+
+/// Makes a request head of an HTTP/2 message: the same lines that HTTP/1 would have brought. `fields` gives its fields from
+/// the first on; `ended`: no body follows.
+/// After an error, `request` has the lines so far, for the log.
+///
+/// The lines of `Cookie`, which a client may split for better compression, become one again (RFC 9113, 8.2.3).
+///
+/// # Errors
+/// A head that is malformed (RFC 9113, 8.1.1), that another reader could take for something else once it is HTTP/1, or
+/// that is past a limit. It concerns this request alone; the connection goes on.
+pub fn decode_request<'a, I: Iterator<Item = (&'a [u8], &'a [u8])>>(
+    request: &mut RequestHead,
+    pseudo: Pseudo<'_>,
+    fields: impl Fn() -> I,
+    ended: bool,
+    limits: &HeadLimits,
+) -> Result<(), HeadError> {
+    request.clear();
+    request.version = Version::Http2;
+    request.keep_alive = true;
+    if let Err(error) = request_line(request, pseudo, limits) {
+        request.clear();
+        request.version = Version::Http2;
+        return Err(error);
+    }
+    let mut host = pseudo.authority;
+    if let Some(authority) = host {
+        push(&mut request.head, b"host", authority, limits)?;
+    }
+    let mut cookies = false;
+    for (name, value) in fields() {
+        match Name::of(name) {
+            // RFC 9113, 8.3.1: two that disagree are refused, since whoever is next may believe the other.
+            Name::Host if host.is_some() => {
+                if !host.is_some_and(|host| host.eq_ignore_ascii_case(value)) {
+                    return Err(HeadError::Host);
+                }
+                // Of more than one, RFC 9112, 3.2 says the same.
+                if pseudo.authority.is_none() {
+                    return Err(HeadError::Host);
+                }
+            }
+            Name::Host => {
+                host = Some(value);
+                push(&mut request.head, name, value, limits)?;
+            }
+            // RFC 9113, 8.2.2: what concerns one connection has no place in HTTP/2.
+            Name::Connection
+            | Name::KeepAlive
+            | Name::ProxyConnection
+            | Name::TransferEncoding
+            | Name::Upgrade => return Err(HeadError::Field),
+            Name::Te if value != b"trailers" => return Err(HeadError::Field),
+            Name::Cookie => {
+                check(name, value)?;
+                cookies = true;
+            }
+            _ => push(&mut request.head, name, value, limits)?,
+        }
+    }
+    if cookies {
+        cookie(&mut request.head, fields(), limits)?;
+    }
+    request.head.bytes.extend_from_slice(b"\r\n");
+    understand(request, ended)
+}
+
+/// The line that HTTP/1 would have begun with.
+fn request_line(request: &mut RequestHead, pseudo: Pseudo<'_>, limits: &HeadLimits) -> Result<(), HeadError> {
+    let Pseudo { method, authority, scheme, path } = pseudo;
+    let is_http =
+        |scheme: &[u8]| [&b"http"[..], b"https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+    if !scheme.is_none_or(is_http) {
+        return Err(HeadError::StartLine);
+    }
+    let target = match path {
+        Some(path) => path,
+        None => authority.filter(|_| method == b"CONNECT").ok_or(HeadError::StartLine)?,
+    };
+    if method.is_empty() || token_length(method) != method.len() || target.is_empty() {
+        return Err(HeadError::StartLine);
+    }
+    let bytes = &mut request.head.bytes;
+    bytes.extend_from_slice(method);
+    bytes.push(b' ');
+    bytes.extend_from_slice(target);
+    bytes.extend_from_slice(b" HTTP/1.1");
+    if bytes.len() > limits.line {
+        return Err(HeadError::LineTooLong);
+    }
+    let at = method.len() + 1;
+    bytes.extend_from_slice(b"\r\n");
+    request.method = Method::of(method);
+    request.method_text = Range::new(0, method.len());
+    request.target = Range::new(at, at + target.len());
+    request.head.fields_start = bytes.len() as u32;
+    let line = std::mem::take(&mut request.head.bytes);
+    let split = target::split(request, &line);
+    request.head.bytes = line;
+    split?;
+    // RFC 9113, 8.3.1: `:path` begins with a slash, or is the asterisk.
+    if request.form == TargetForm::Absolute { Err(HeadError::StartLine) } else { Ok(()) }
+}
+
+/// Appends a line.
+fn push(head: &mut Head, name: &[u8], value: &[u8], limits: &HeadLimits) -> Result<(), HeadError> {
+    check(name, value)?;
+    if head.fields.len() >= limits.fields {
+        return Err(HeadError::TooMany);
+    }
+    let start = head.bytes.len();
+    // The line, and the empty one that ends the head.
+    let end = start + name.len() + value.len() + 4;
+    if !limits.allows_head(end + 2) {
+        return Err(HeadError::TooLarge);
+    }
+    head.bytes.extend_from_slice(name);
+    head.bytes.extend_from_slice(b": ");
+    head.bytes.extend_from_slice(value);
+    head.bytes.extend_from_slice(b"\r\n");
+    head.push(Field {
+        id: Name::of(name),
+        nominated: false,
+        name: Range::new(start, start + name.len()),
+        value: Range::new(end - 2 - value.len(), end - 2),
+        line_end: end as u32,
+    });
+    Ok(())
+}
+
+/// RFC 9113, 8.2.1: a name is a token without upper-case letters; a value has no control bytes and no white space
+/// around it.
+fn check(name: &[u8], value: &[u8]) -> Result<(), HeadError> {
+    let is_name = !name.is_empty()
+        && token_length(name) == name.len()
+        && !name.iter().any(|byte| byte.is_ascii_uppercase());
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    if is_name && is_value(value) && !is_blank(value.first()) && !is_blank(value.last()) {
+        Ok(())
+    } else {
+        Err(HeadError::Field)
+    }
+}
+
+/// Appends one line of all the pieces.
+fn cookie<'a>(
+    head: &mut Head,
+    fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    limits: &HeadLimits,
+) -> Result<(), HeadError> {
+    let pieces: Vec<&[u8]> =
+        fields.filter(|(name, _)| Name::of(name) == Name::Cookie).map(|(_, value)| value).collect();
+    push(head, b"cookie", &pieces.join(&b"; "[..]), limits)
+}
+
+/// Reads the fields that say where the message ends.
+fn understand(request: &mut RequestHead, ended: bool) -> Result<(), HeadError> {
+    request.length = match (declared(&request.head, Version::Http2)?, ended) {
+        // RFC 9113, 8.1.1: the length must be the sum of the DATA.
+        (Some(Length::Exactly(1..)), true) => return Err(HeadError::Length),
+        (Some(length), _) => length,
+        (None, true) => Length::None,
+        (None, false) => Length::UntilClose,
+    };
+    target::host(request)?;
+    if request.head.has(Name::Expect) {
+        expect(request)?;
+    }
+    request.wants_trailers = wants_trailers(&request.head);
+    Ok(())
+}
+
+/// The lines of a trailer section that may go on, each with its CRLF.
+///
+/// # Errors
+/// A trailer section that is malformed or too long.
+pub fn decode_trailers<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Result<Vec<u8>, HeadError> {
+    let (mut lines, mut read) = (Vec::new(), 0);
+    for (name, value) in fields {
+        check(name, value)?;
+        read += name.len() + value.len() + 4;
+        if read > MAX_TRAILERS {
+            return Err(HeadError::TooLarge);
+        }
+        if !Name::of(name).is_barred_from_trailers() {
+            lines.extend_from_slice(name);
+            lines.extend_from_slice(b": ");
+            lines.extend_from_slice(value);
+            lines.extend_from_slice(b"\r\n");
+        }
+    }
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests;

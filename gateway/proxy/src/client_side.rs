@@ -1,0 +1,123 @@
+//! The client's side of an exchange, whatever version of HTTP it speaks.
+
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll};
+
+use tollgate_http::h1::BodyReader;
+use tollgate_net::{Negotiated, Peek, Stream};
+
+use crate::backlog::{Backlog, Sink};
+use crate::write_body::write_body;
+
+/// Data up to this length is copied behind the head and goes out with a plain write; more goes with a gathering one.
+const COPY: usize = 8 * 1024;
+
+/// The client's side of an exchange: whence the request's body comes, and where the response goes. An HTTP/1 connection
+/// is one, and so is a stream of an HTTP/2 connection.
+///
+/// It is a type parameter of all that deals with a client, so that HTTP/1 pays nothing for there being another version.
+/// Heads come as the lines of HTTP/1, which is what the message model holds; what they may say is decided before.
+pub(crate) trait ClientSide: Sink {
+    /// Reads once into `buffer`; 0 is the end of the client's direction.
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
+
+    /// The trailer lines that came with the end of the client's direction, where they come apart from the body.
+    fn take_trailers(&mut self) -> Vec<u8>;
+
+    /// Waits until something but the body is there to be read, and says what, without taking it.
+    fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<Peek>;
+
+    /// Waits until it makes sense to read more of the response, and says how many bytes of it at most: what the client
+    /// does not let through has to be kept.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize>;
+
+    /// Sends an interim head; what is not taken goes into the backlog.
+    ///
+    /// # Errors
+    /// When the client is gone.
+    fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> io::Result<()>;
+
+    /// Sends a part of the final response: its head, which may be added to, or nothing of it if that has gone; some data; and, when `body` is
+    /// done, what ends it. `chunked`: data goes in chunks, in a version that has them. What is not taken goes into the
+    /// backlog.
+    ///
+    /// # Errors
+    /// When the client is gone, or the disk refuses a buffered body.
+    fn respond(
+        &mut self,
+        backlog: &mut Backlog,
+        head: &mut Vec<u8>,
+        body: &BodyReader,
+        chunked: bool,
+        data: &[u8],
+    ) -> io::Result<()>;
+
+    /// The same with a whole response, which waits in the backlog until that is flushed.
+    ///
+    /// # Errors
+    /// When the client is gone.
+    fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> io::Result<()>;
+
+    /// What its TLS connection has agreed on; `None`: plain text.
+    fn tls(&self) -> Option<&Negotiated>;
+
+    /// Ends the gateway's direction; reading goes on.
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+}
+
+/// HTTP/1: the connection carries one exchange at a time, and a message says itself where it ends.
+impl ClientSide for Stream {
+    #[inline]
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        Stream::poll_read(self, cx, buffer)
+    }
+
+    fn take_trailers(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    #[inline]
+    fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<Peek> {
+        Stream::poll_peek(self, cx)
+    }
+
+    #[inline]
+    fn poll_room(&mut self, _: &mut Context<'_>) -> Poll<usize> {
+        Poll::Ready(usize::MAX)
+    }
+
+    fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> io::Result<()> {
+        backlog.send(self, &[IoSlice::new(head)])
+    }
+
+    #[inline]
+    fn respond(
+        &mut self,
+        backlog: &mut Backlog,
+        head: &mut Vec<u8>,
+        body: &BodyReader,
+        chunked: bool,
+        data: &[u8],
+    ) -> io::Result<()> {
+        let plain_copy = !chunked && !head.is_empty() && data.len() <= COPY;
+        if plain_copy {
+            head.extend_from_slice(data);
+        }
+        let data = if plain_copy { b"" } else { data };
+        write_body(body, chunked, data, head, |pieces| backlog.send(self, pieces)).map(drop)
+    }
+
+    fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> io::Result<()> {
+        backlog.append(&[IoSlice::new(head), IoSlice::new(body)]);
+        Ok(())
+    }
+
+    #[inline]
+    fn tls(&self) -> Option<&Negotiated> {
+        Stream::tls(self)
+    }
+
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Stream::poll_shutdown(self, cx)
+    }
+}

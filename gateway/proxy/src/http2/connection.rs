@@ -1,0 +1,218 @@
+//! One connection: its frames are read, and a task started for each stream.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use h2::server::{Builder, SendResponse};
+use h2::{Reason, RecvStream};
+use http::Request;
+use tollgate_net::{Deadline, Negotiated};
+
+use super::gate::{Chunk, Gate};
+use super::io::Io;
+use super::request;
+use super::stream::Http2Stream;
+use crate::connection::{Client, Link};
+use crate::worker::Worker;
+
+type Connection = h2::server::Connection<Io, Chunk>;
+
+/// How long a connection that was told to end has to take what it was told.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// The largest window that there can be (RFC 9113, 6.9.1).
+const LARGEST_WINDOW: u32 = (1 << 31) - 1;
+/// Bytes that the library may keep of one response; `Gate` bounds those of all.
+const SEND_BUFFER: usize = 128 * 1024;
+/// Streams of all connections of a worker, past which a connection has no more of them than its `SHARE`.
+const CROWD: usize = 4096;
+const SHARE: usize = 8;
+
+/// What the streams of a connection have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub gate: Rc<Gate>,
+    /// What TLS has agreed on; `None`: plain text.
+    pub tls: Option<Negotiated>,
+    link: Link,
+    /// Streams that live.
+    streams: Cell<usize>,
+    /// The connection's task, to look again when the last stream has ended.
+    task: RefCell<Option<Waker>>,
+}
+
+impl Shared {
+    pub fn stream_began(&self) {
+        self.streams.set(self.streams.get() + 1);
+        let all = &self.link.worker().http2_streams;
+        all.set(all.get() + 1);
+    }
+
+    pub fn stream_ended(&self) {
+        self.streams.set(self.streams.get() - 1);
+        let all = &self.link.worker().http2_streams;
+        all.set(all.get() - 1);
+        if self.streams.get() == 0
+            && let Some(task) = self.task.borrow_mut().take()
+        {
+            task.wake();
+        }
+    }
+
+    /// Whether the worker has so many streams that this connection is to have no more.
+    fn is_crowded(&self) -> bool {
+        self.streams.get() >= SHARE && self.link.worker().http2_streams.get() >= CROWD
+    }
+}
+
+/// Serves a connection to its end. `early` is what has come of it already.
+pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
+    let Client { stream, peer, deadline, link, .. } = *client;
+    let worker = link.worker().clone();
+    let (exhausted, tls) = (Rc::new(Cell::new(false)), stream.tls().cloned());
+    let io = Io::new(stream, worker.clone(), early, exhausted.clone());
+    deadline.set(tollgate_net::now(), worker.active.borrow().plan.settings.timeouts.header);
+    let Some(connection) = shake_hands(&worker, io, &deadline).await else { return };
+    let shared =
+        Rc::new(Shared { gate: Rc::default(), tls, link, streams: Cell::new(0), task: RefCell::default() });
+    let mut serving = Serving {
+        connection,
+        shared,
+        peer,
+        deadline,
+        exhausted,
+        requests: 0,
+        phase: Phase::Open,
+        idle: None,
+    };
+    poll_fn(|cx| serving.poll(cx)).await;
+}
+
+/// The client's preface has come, or never will.
+async fn shake_hands(worker: &Worker, io: Io, deadline: &Deadline) -> Option<Connection> {
+    let mut builder = Builder::new();
+    {
+        let active = worker.active.borrow();
+        let limits = &active.plan.settings.head_limits;
+        // The library counts 32 bytes for each field (RFC 9113, 6.5.2), and pseudo-fields too. What is between this
+        // limit and the configured one is answered with a reason.
+        let (streams, window) =
+            (active.plan.settings.limits.http2_streams, active.plan.settings.limits.http2_window);
+        let list = limits.head.saturating_add(limits.fields.saturating_mul(32)).saturating_add(1024);
+        builder
+            .max_concurrent_streams(streams)
+            .max_pending_accept_reset_streams(streams as usize)
+            .max_header_list_size(u32::try_from(list).unwrap_or(u32::MAX))
+            .initial_window_size(window)
+            .initial_connection_window_size(window.saturating_mul(2).min(LARGEST_WINDOW))
+            .max_send_buffer_size(SEND_BUFFER);
+    }
+    let mut handshake = pin!(builder.handshake(io));
+    poll_fn(|cx| match handshake.as_mut().poll(cx) {
+        Poll::Ready(connection) => Poll::Ready(connection.ok()),
+        Poll::Pending => deadline.poll_passed(cx).map(|()| None),
+    })
+    .await
+}
+
+/// Where a connection is between its begin and its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// The client knows that it is to send no more requests.
+    Leaving,
+    /// The last frame is on its way.
+    Ending,
+}
+
+struct Serving {
+    connection: Connection,
+    shared: Rc<Shared>,
+    peer: SocketAddr,
+    deadline: Deadline,
+    exhausted: Rc<Cell<bool>>,
+    requests: u64,
+    phase: Phase,
+    /// For what the deadline is set: whether there were streams, and whether the connection was leaving.
+    idle: Option<(bool, Phase)>,
+}
+
+impl Serving {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            loop {
+                match self.connection.poll_accept(cx) {
+                    Poll::Ready(Some(Ok((request, respond)))) => self.begin(request, respond),
+                    Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
+                    Poll::Pending => break,
+                }
+            }
+            if self.exhausted.get() && self.phase != Phase::Ending {
+                self.end(Reason::ENHANCE_YOUR_CALM);
+                continue;
+            }
+            if self.phase == Phase::Open && self.is_to_leave() {
+                self.phase = Phase::Leaving;
+                self.connection.graceful_shutdown();
+                continue;
+            }
+            self.wait();
+            *self.shared.task.borrow_mut() = Some(cx.waker().clone());
+            if self.deadline.poll_passed(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if self.phase == Phase::Ending {
+                return Poll::Ready(());
+            }
+            self.end(Reason::NO_ERROR);
+        }
+    }
+
+    /// A request has come.
+    fn begin(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Chunk>) {
+        if self.shared.is_crowded() {
+            // Nothing was done for it: the client may send it again, here or elsewhere (RFC 9113, 8.7).
+            return respond.send_reset(Reason::REFUSED_STREAM);
+        }
+        self.requests += 1;
+        let (head, body) = request.into_parts();
+        let stream = Http2Stream::new(body, respond, self.shared.clone());
+        let client = Client::of_stream(&self.shared.link, stream, self.peer, self.requests);
+        tollgate_net::spawn(request::serve(client, head));
+    }
+
+    /// Whether the client is to be told to send no more requests.
+    fn is_to_leave(&self) -> bool {
+        let link = &self.shared.link;
+        let limit = link.worker().active.borrow().plan.settings.limits.requests_per_connection;
+        link.is_leaving() && (self.requests > 0 || link.is_draining())
+            || limit.is_some_and(|limit| self.requests >= limit)
+    }
+
+    /// Sets the deadline when what it is for has changed.
+    fn wait(&mut self) {
+        let for_what = Some((self.shared.streams.get() == 0, self.phase));
+        if self.idle == for_what || self.phase == Phase::Ending {
+            return;
+        }
+        self.idle = for_what;
+        let worker = self.shared.link.worker();
+        let bound = match for_what {
+            // Each stream has its own.
+            Some((false, _)) | None => None,
+            Some((true, Phase::Open)) => worker.idle_timeout(),
+            Some((true, _)) => [worker.grace.get(), worker.idle_timeout()].into_iter().flatten().min(),
+        };
+        self.deadline.set(tollgate_net::now(), bound);
+    }
+
+    fn end(&mut self, reason: Reason) {
+        self.phase = Phase::Ending;
+        self.connection.abrupt_shutdown(reason);
+        self.deadline.set(tollgate_net::now(), Some(FAREWELL));
+    }
+}

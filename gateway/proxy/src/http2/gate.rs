@@ -1,0 +1,123 @@
+//! What a connection has been given to send and has not sent.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Buf;
+
+/// Bytes of bodies that one connection may have waiting for its socket, all streams together. The library's own bound is
+/// one of each stream.
+const MOST: usize = 128 * 1024;
+
+/// Counts what a connection has been given to send and has not sent. A client that opens its windows wide and reads
+/// nothing could else have the gateway keep a window's worth for each of its streams.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    waiting_bytes: Cell<usize>,
+    tasks: RefCell<Vec<Waker>>,
+}
+
+impl Gate {
+    /// Bytes that may be given to it now.
+    pub fn room(&self) -> usize {
+        MOST.saturating_sub(self.waiting_bytes.get())
+    }
+
+    /// Waits until there is room.
+    pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<usize> {
+        let room = self.room();
+        if room > 0 {
+            return Poll::Ready(room);
+        }
+        let mut tasks = self.tasks.borrow_mut();
+        if !tasks.iter().any(|known| known.will_wake(cx.waker())) {
+            tasks.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    fn sent(&self, bytes: usize) {
+        self.waiting_bytes.set(self.waiting_bytes.get() - bytes);
+        if self.room() > MOST / 2 {
+            self.tasks.borrow_mut().drain(..).for_each(Waker::wake);
+        }
+    }
+}
+
+/// Some data on its way, counted for as long as it lives: until it is written, or its stream is gone.
+#[derive(Debug)]
+pub(super) struct Chunk {
+    bytes: Vec<u8>,
+    at: usize,
+    gate: Option<Rc<Gate>>,
+}
+
+impl Chunk {
+    /// Of no bytes: for an end that comes after all data.
+    pub fn empty() -> Self {
+        Self { bytes: Vec::new(), at: 0, gate: None }
+    }
+
+    /// Of bytes for which there is room.
+    pub fn new(gate: &Rc<Gate>, bytes: Vec<u8>) -> Self {
+        gate.waiting_bytes.set(gate.waiting_bytes.get() + bytes.len());
+        Self { bytes, at: 0, gate: Some(gate.clone()) }
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let Some(gate) = &self.gate {
+            gate.sent(self.bytes.len());
+        }
+    }
+}
+
+impl Buf for Chunk {
+    fn remaining(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
+    fn chunk(&self) -> &[u8] {
+        &self.bytes[self.at..]
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.at = (self.at + count).min(self.bytes.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use super::*;
+
+    struct Task;
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn it_opens_when_enough_is_sent() {
+        let gate = Rc::new(Gate::default());
+        let waker = Waker::from(Arc::new(Task));
+        let mut cx = Context::from_waker(&waker);
+        assert_eq!(gate.poll_room(&mut cx), Poll::Ready(MOST));
+        let mut first = Chunk::new(&gate, vec![1; MOST - 1]);
+        assert_eq!(gate.poll_room(&mut cx), Poll::Ready(1));
+        let second = Chunk::new(&gate, vec![2]);
+        assert!(gate.poll_room(&mut cx).is_pending());
+        assert!(gate.poll_room(&mut cx).is_pending());
+        assert_eq!(gate.tasks.borrow().len(), 1, "a task waits once");
+        first.advance(MOST - 2);
+        assert_eq!((first.remaining(), first.chunk()), (1, &[1][..]));
+        drop(second);
+        assert_eq!((gate.room(), gate.tasks.borrow().len()), (1, 1));
+        drop(first);
+        assert_eq!((gate.room(), gate.tasks.borrow().len()), (MOST, 0));
+    }
+}

@@ -1,0 +1,143 @@
+//! The connection's socket as the library wants it.
+
+use std::cell::Cell;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tollgate_net::{Deadline, Stream};
+
+use super::meter::Meter;
+use crate::worker::Worker;
+
+/// How long the end is waited for once the gateway has ended its direction, and how much is read meanwhile: closing a
+/// socket with unread bytes sends a reset, which can overtake the last answers.
+const LINGER: (Duration, usize) = (Duration::from_secs(2), 1024 * 1024);
+
+/// The connection's socket as the library wants it. Every byte that comes in goes past the meter.
+#[derive(Debug)]
+pub(super) struct Io {
+    stream: Stream,
+    worker: Rc<Worker>,
+    /// What came before the connection was known to be one of HTTP/2.
+    early: Vec<u8>,
+    meter: Meter,
+    /// Set when the meter has had enough.
+    exhausted: Rc<Cell<bool>>,
+    linger: Linger,
+}
+
+/// How far closing has come.
+#[derive(Debug)]
+enum Linger {
+    No,
+    Since(Deadline, usize),
+    Over,
+}
+
+impl Io {
+    pub fn new(stream: Stream, worker: Rc<Worker>, early: Vec<u8>, exhausted: Rc<Cell<bool>>) -> Self {
+        Self { stream, worker, early, meter: Meter::new(tollgate_net::now()), exhausted, linger: Linger::No }
+    }
+
+    fn measure(&mut self, bytes: &[u8]) {
+        if self.meter.received(bytes, tollgate_net::now).is_err() {
+            self.exhausted.set(true);
+        }
+    }
+}
+
+impl AsyncRead for Io {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.exhausted.get() {
+            // The task that polls is the one that ends the connection.
+            return Poll::Pending;
+        }
+        if !this.early.is_empty() {
+            let early = std::mem::take(&mut this.early);
+            let (now, later) = early.split_at(early.len().min(out.remaining()));
+            out.put_slice(now);
+            this.measure(now);
+            this.early = later.to_vec();
+            return Poll::Ready(Ok(()));
+        }
+        // By way of the shared buffer: the library's own is not initialised, and to fill it with zeros costs more than
+        // to copy what came.
+        let worker = this.worker.clone();
+        let mut buffer = worker.receive.borrow_mut();
+        let most = buffer.len().min(out.remaining());
+        let count = ready!(this.stream.poll_read(cx, &mut buffer[..most]))?;
+        out.put_slice(&buffer[..count]);
+        this.measure(&buffer[..count]);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = ready!(this.stream.poll_write(cx, bytes))?;
+        this.meter.sent(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.stream.write(pieces)? {
+            // It takes nothing now: leaves the waker.
+            0 => match pieces.iter().find(|piece| !piece.is_empty()) {
+                Some(piece) => self.poll_write(cx, piece),
+                None => Poll::Ready(Ok(0)),
+            },
+            written => {
+                self.meter.sent(written);
+                Poll::Ready(Ok(written))
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ends the gateway's direction, then reads and throws away what still comes.
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        loop {
+            match &mut this.linger {
+                Linger::No => {
+                    ready!(this.stream.poll_shutdown(cx))?;
+                    let deadline = this.worker.timers.deadline();
+                    deadline.set(tollgate_net::now(), Some(LINGER.0));
+                    this.linger = Linger::Since(deadline, LINGER.1);
+                }
+                Linger::Since(deadline, left) => {
+                    let mut buffer = this.worker.receive.borrow_mut();
+                    let read = this.stream.poll_read(cx, &mut buffer);
+                    match read {
+                        Poll::Pending => ready!(deadline.poll_passed(cx)),
+                        Poll::Ready(Ok(count)) if 0 < count && count < *left => {
+                            *left -= count;
+                            continue;
+                        }
+                        Poll::Ready(_) => {}
+                    }
+                    drop(buffer);
+                    this.linger = Linger::Over;
+                }
+                Linger::Over => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! What a connection costs beside its requests.
+
+use std::time::Instant;
+
+/// The length of a frame's header (RFC 9113, 4.1).
+const HEADER: usize = 9;
+
+/// What a connection may spend at most before it has earned anything. A browser's start takes about 10.
+const BURST: u32 = 2_000;
+/// What it earns in a second: a keep-alive PING, an update of a window.
+const PER_SECOND: u32 = 100;
+/// What it earns with a request: its cancellation, updates of its window, its priority.
+const PER_STREAM: u32 = 8;
+/// How many bytes, in either direction, earn one: a receiver updates its windows every few KiB.
+const BYTES: u32 = 1024;
+
+/// What frames cost. Those that carry requests and bodies are for the library's own bounds, and for the limits on
+/// requests.
+fn price(kind: u8, length: u32) -> u32 {
+    match kind {
+        // DATA without data: nothing but work.
+        0 if length == 0 => 8,
+        0 => 1,
+        // HEADERS are paid for by what they ask for.
+        1 => 0,
+        // RST_STREAM: a request that was begun in vain.
+        3 => 16,
+        // SETTINGS and PING want an answer.
+        4 | 6 => 8,
+        // PRIORITY, PUSH_PROMISE, GOAWAY, WINDOW_UPDATE, CONTINUATION and what nobody knows.
+        _ => 1,
+    }
+}
+
+/// The connection costs more than it is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exhausted;
+
+/// Weighs the frames that cost work and bring nothing against what the connection is used for: floods of PING, SETTINGS,
+/// PRIORITY, WINDOW_UPDATE, empty DATA and RST_STREAM are each allowed by the protocol, frame by frame.
+#[derive(Debug)]
+pub(super) struct Meter {
+    header: [u8; HEADER],
+    /// Bytes of it that have come.
+    have: usize,
+    /// Bytes of the payload that are still to come.
+    payload: u32,
+    /// Bytes of the preface that are still to come.
+    preface: usize,
+    credit: u32,
+    bytes: u32,
+    earned_at: Instant,
+}
+
+/// Length of the client's connection preface (RFC 9113, 3.4).
+const PREFACE: usize = 24;
+
+impl Meter {
+    /// Of a connection that begins now.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            header: [0; HEADER],
+            have: 0,
+            payload: 0,
+            preface: PREFACE,
+            credit: BURST,
+            bytes: 0,
+            earned_at: now,
+        }
+    }
+
+    /// Looks at bytes that came.
+    pub fn received(&mut self, mut bytes: &[u8], now: impl Fn() -> Instant) -> Result<(), Exhausted> {
+        let preface = self.preface.min(bytes.len());
+        self.preface -= preface;
+        bytes = &bytes[preface..];
+        while !bytes.is_empty() {
+            let skip = (self.payload as usize).min(bytes.len());
+            self.payload -= skip as u32;
+            self.earn_bytes(skip);
+            bytes = &bytes[skip..];
+            let take = (HEADER - self.have).min(bytes.len());
+            self.header[self.have..self.have + take].copy_from_slice(&bytes[..take]);
+            self.have += take;
+            bytes = &bytes[take..];
+            if self.have == HEADER {
+                self.have = 0;
+                self.frame(&now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes went out.
+    pub fn sent(&mut self, count: usize) {
+        self.earn_bytes(count);
+    }
+
+    fn frame(&mut self, now: &impl Fn() -> Instant) -> Result<(), Exhausted> {
+        let [a, b, c, kind, ..] = self.header;
+        let length = u32::from_be_bytes([0, a, b, c]);
+        self.payload = length;
+        if kind == 1 {
+            self.earn(PER_STREAM);
+        }
+        let price = price(kind, length);
+        if price > self.credit {
+            // Only now: the clock costs more than most frames.
+            let now = now();
+            let since = now.saturating_duration_since(self.earned_at).as_millis();
+            let earned = u32::try_from(since * u128::from(PER_SECOND) / 1000).unwrap_or(u32::MAX);
+            if earned > 0 {
+                self.earned_at = now;
+                self.earn(earned);
+            }
+        }
+        self.credit = self.credit.checked_sub(price).ok_or(Exhausted)?;
+        Ok(())
+    }
+
+    fn earn_bytes(&mut self, count: usize) {
+        let bytes = self.bytes.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+        self.earn(bytes / BYTES);
+        self.bytes = bytes % BYTES;
+    }
+
+    fn earn(&mut self, credit: u32) {
+        self.credit = self.credit.saturating_add(credit).min(BURST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn frame(kind: u8, payload: usize) -> Vec<u8> {
+        let [_, a, b, c] = (payload as u32).to_be_bytes();
+        let mut frame = vec![a, b, c, kind, 0, 0, 0, 0, 1];
+        frame.resize(HEADER + payload, 0xff);
+        frame
+    }
+
+    /// How many of these frames a connection may send at once, in reads of so many bytes.
+    fn allowed(frames: &[Vec<u8>], read: usize) -> Option<usize> {
+        let start = Instant::now();
+        let mut meter = Meter::new(start);
+        assert_eq!(meter.received(&[b'P'; PREFACE], || start), Ok(()));
+        for count in 0..10_000 {
+            for piece in frames.concat().chunks(read) {
+                if meter.received(piece, || start).is_err() {
+                    return Some(count);
+                }
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn floods_end() {
+        for read in [1, 7, 9, 64, 100_000] {
+            assert_eq!(allowed(&[frame(6, 8)], read), Some(250), "PING");
+            assert_eq!(allowed(&[frame(4, 0)], read), Some(250), "SETTINGS");
+            assert_eq!(allowed(&[frame(0, 0)], read), Some(250), "empty DATA");
+            assert!(allowed(&[frame(8, 4)], read).is_some_and(|count| count < 2100), "WINDOW_UPDATE");
+            assert!(allowed(&[frame(2, 5)], read).is_some_and(|count| count < 2100), "PRIORITY");
+            assert!(
+                allowed(&[frame(1, 20), frame(3, 4)], read).is_some_and(|count| count < 300),
+                "rapid reset"
+            );
+        }
+    }
+
+    #[test]
+    fn use_does_not() {
+        let [headers, data, update] = [frame(1, 40), frame(0, 16_384), frame(8, 4)];
+        assert_eq!(allowed(&[headers.clone(), update.clone(), update.clone()], 1000), None, "small requests");
+        assert_eq!(allowed(&[data, update.clone(), update], 1000), None, "an upload");
+        assert_eq!(
+            allowed(&[headers.clone(), headers, frame(3, 4)], 1000),
+            None,
+            "every other one cancelled"
+        );
+    }
+
+    #[test]
+    fn time_and_what_was_sent_earn_too() {
+        let start = Instant::now();
+        let mut meter = Meter { preface: 0, ..Meter::new(start) };
+        let mut at = start;
+        for second in 0..10_000 {
+            at = start + Duration::from_millis(second * 100);
+            assert_eq!(meter.received(&frame(6, 8), || at), Ok(()), "a PING ten times a second");
+        }
+        meter.credit = 0;
+        for _ in 0..10_000 {
+            meter.sent(16 * 1024);
+            assert_eq!(meter.received(&frame(8, 4), || at), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! HTTP/2 clients (RFC 9113): frames, HPACK and flow control are the `h2` crate's; what comes of them is the same exchange
+//! as HTTP/1's.
+//!
+//! 1. `connection`: one task a connection reads its frames and starts a task for each stream. It says goodbye when it is
+//!    idle for too long, when its worker drains, or when it costs more than it is worth (`meter`).
+//! 2. `request`: a stream's head becomes a [`RequestHead`](tollgate_http::RequestHead), and goes the way of any other.
+//! 3. `stream`: the [client's side](crate::client_side::ClientSide) of that exchange.
+//!
+//! What a connection can make the gateway keep is bounded: what it may send by windows, what it has not taken by `gate`.
+
+mod connection;
+mod fields;
+mod gate;
+mod io;
+mod meter;
+mod request;
+mod stream;
+
+use crate::connection::Client;
+
+/// What an HTTP/2 connection begins with, up to where an HTTP/1 request line would end (RFC 9113, 3.4).
+pub(crate) const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
+
+/// Serves the connection from here on. `received` is what came of it so far.
+pub(crate) fn start(client: Box<Client>, received: Vec<u8>) {
+    tollgate_net::spawn(connection::serve(client, received));
+}

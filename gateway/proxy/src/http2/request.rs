@@ -1,0 +1,68 @@
+//! One stream: its head becomes a request, and that is seen through.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use http::request::Parts;
+use tollgate_http::h1::Length;
+use tollgate_http::h2::{Pseudo, decode_request};
+use tollgate_http::{HeadError, HeadLimits, RequestHead};
+
+use super::stream::Http2Stream;
+use crate::connection::Client;
+use crate::ledger;
+use crate::receive;
+use crate::request::{Next, request};
+use crate::respond;
+use crate::scratch::{Loan, Scratch};
+
+/// Sees one request through.
+pub(super) async fn serve(mut client: Client<Http2Stream>, head: Parts) {
+    let worker = client.worker().clone();
+    let mut loan = Loan::new(&worker);
+    let active = worker.active();
+    let settings = &active.plan.settings;
+    loan.ledger.open(&worker, tollgate_net::now(), client.peer);
+    let next = match decode(&mut loan.request, &head, client.stream.is_ended(), &settings.head_limits) {
+        Ok(()) => {
+            drop(head);
+            take_early(&mut client, &mut loan).await;
+            request(&mut client, &worker, &mut loan, &active).await
+        }
+        Err(error) => {
+            let reason = receive::reason(error);
+            respond::error(&mut client, &worker, &mut loan, settings, reason, false).await
+        }
+    };
+    let now = loan.ledger.ended.take().unwrap_or_else(tollgate_net::now);
+    client.stream.finish(next != Next::Reset && loan.to_client.is_empty());
+    ledger::close(&worker, &mut loan, now);
+}
+
+fn decode(
+    request: &mut RequestHead,
+    head: &Parts,
+    ended: bool,
+    limits: &HeadLimits,
+) -> Result<(), HeadError> {
+    let pseudo = Pseudo {
+        method: head.method.as_str().as_bytes(),
+        authority: head.uri.authority().map(|authority| authority.as_str().as_bytes()),
+        // Without an authority the library keeps none; with one, what it does not keep was none.
+        scheme: head.uri.authority().and(Some(head.uri.scheme_str().unwrap_or_default().as_bytes())),
+        path: head.uri.path_and_query().map(|path| path.as_str().as_bytes()),
+    };
+    let fields = || head.headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    decode_request(request, pseudo, fields, ended, limits)
+}
+
+/// A body of known length that has come with its head goes upstream with it, and can be sent again.
+async fn take_early(client: &mut Client<Http2Stream>, scratch: &mut Scratch) {
+    if matches!(scratch.request.length, Length::Exactly(1..)) {
+        poll_fn(|cx| {
+            client.stream.take_early(cx, &mut scratch.inbox);
+            Poll::Ready(())
+        })
+        .await;
+    }
+}

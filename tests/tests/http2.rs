@@ -1,0 +1,8 @@
+//! HTTP/2 clients by prior knowledge (RFC 9113), with HTTP/1 origins behind.
+
+mod exchange;
+mod flow;
+mod goodbye;
+mod h2spec;
+mod hostile;
+mod refused;

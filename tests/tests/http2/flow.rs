@@ -1,0 +1,131 @@
+//! Flow control: what one side does not take, the other may not send.
+
+use std::time::Duration;
+
+use tollgate_tests::frames::{Frame, kind, pseudo};
+use tollgate_tests::http2::request;
+use tollgate_tests::{Gate, Gateway, Origin, eventually};
+
+/// INITIAL_WINDOW_SIZE.
+const WINDOW: u16 = 4;
+
+/// Sends an endless body and counts what the gateway takes of it.
+fn endless() -> Origin {
+    Origin::play(|conn| {
+        while conn.request().is_some() {
+            if !conn.send("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n") {
+                return;
+            }
+            let piece = vec![b'x'; 64 * 1024];
+            for _ in 0..2000 {
+                if !conn.send(&piece) {
+                    return;
+                }
+            }
+        }
+    })
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_sent_nothing() {
+    let origin = endless();
+    let gateway = Gateway::with(&origin, "timeouts: {write: 300ms}");
+    let before = gateway.memory_kib("VmRSS");
+    let mut frames = gateway.frames(&[(WINDOW, 0)]);
+    for stream in 0..50 {
+        frames.ask(1 + 2 * stream, &pseudo("/"));
+    }
+    let (mut heads, mut resets) = (0, 0);
+    while resets < 50 {
+        let frame =
+            frames.wait_for(|frame| matches!(frame.kind, kind::HEADERS | kind::DATA | kind::RST_STREAM));
+        let Some(Frame { kind, payload, .. }) = frame else { panic!("the connection stays") };
+        match kind {
+            kind::HEADERS => heads += 1,
+            kind::RST_STREAM => resets += 1,
+            _ => assert!(payload.is_empty(), "data past the window"),
+        }
+    }
+    assert_eq!(heads, 50, "heads need no window");
+    let records = gateway.wait_records(50);
+    assert!(records.iter().all(|record| record["reason"] == "client_write_timeout"), "{records:#?}");
+    let grown = gateway.memory_kib("VmHWM").saturating_sub(before);
+    assert!(grown < 16 * 1024, "{grown} KiB for 50 stalled streams");
+    eventually("the upstream's connections to be closed", || origin.open() == 0);
+}
+
+#[test]
+fn a_window_that_opens_lets_the_rest_through() {
+    let body: String = (0..200_000).map(|at| char::from(b'a' + (at % 26) as u8)).collect();
+    let origin = Origin::named(&body);
+    let gateway = Gateway::to(&origin);
+    let mut frames = gateway.frames(&[(WINDOW, 1)]);
+    frames.ask(1, &pseudo("/"));
+    let (mut got, mut largest) = (Vec::new(), 0);
+    loop {
+        let frame = frames.wait_for(|frame| frame.kind == kind::DATA).expect("data");
+        got.extend_from_slice(&frame.payload);
+        largest = largest.max(frame.payload.len());
+        if frame.flags & 1 != 0 {
+            break;
+        }
+        if !frame.payload.is_empty() {
+            let more = u32::try_from(got.len()).expect("small").min(20_000).to_be_bytes();
+            frames.send(kind::WINDOW_UPDATE, 0, 1, &more);
+            frames.send(kind::WINDOW_UPDATE, 0, 0, &more);
+        }
+    }
+    assert!(got == body.as_bytes(), "{} bytes", got.len());
+    assert!(largest > 1, "a window of one byte at first");
+}
+
+#[test]
+fn an_upload_that_nobody_reads_is_held_back() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::play(move |conn| {
+        while let Some(mut request) = conn.head() {
+            held.wait();
+            conn.body(&mut request);
+            conn.ok("read");
+        }
+    });
+    let gateway = Gateway::to(&origin);
+    let before = gateway.memory_kib("VmRSS");
+    let mut client = gateway.http2();
+    let mut stream = client.begin(request("POST", "/", &[]), false).expect("begun");
+    // Sockets' buffers on the way take some, however slow the origin is.
+    let sent = stream.send_what_goes(Duration::from_millis(500), 64 << 20);
+    assert!(sent < 32 << 20, "{sent} bytes went to an origin that reads none");
+    let grown = gateway.memory_kib("VmHWM").saturating_sub(before);
+    assert!(grown < 8 * 1024, "{grown} KiB for one upload");
+    gate.open();
+    stream.send("end", true).expect("it goes on");
+    assert_eq!(stream.response().expect("an answer").text(), "read");
+    assert_eq!(origin.request().body.len(), sent + 3);
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn a_stalled_stream_leaves_the_others_their_window() {
+    let origin = Origin::named(&"y".repeat(100_000));
+    let gateway = Gateway::to(&origin);
+    // A window of a stream that is never read from fills; the connection's is larger.
+    let mut client = gateway.http2_with(30_000);
+    let mut stalled: Vec<_> = (0..20)
+        .map(|n| client.begin(tollgate_tests::http2::get(&format!("/{n}")), true).expect("begun"))
+        .collect();
+    for stream in &mut stalled {
+        assert_eq!(stream.head().expect("a head").status, 200);
+    }
+    for n in 0..10 {
+        assert_eq!(client.get(&format!("/quick{n}")).body.len(), 100_000);
+    }
+    for mut stream in stalled {
+        let mut length = 0;
+        while let Some(data) = stream.data().expect("the rest") {
+            length += data.len();
+        }
+        assert_eq!(length, 100_000);
+    }
+}

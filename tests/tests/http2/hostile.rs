@@ -1,0 +1,159 @@
+//! Clients that want the gateway to work or to keep without end, each in many connections at once (class 10): they are
+//! cut off, memory stays bounded, and a good client is served meanwhile.
+
+use std::thread;
+
+use tollgate_tests::frames::{END_HEADERS, END_STREAM, Frames, fields, frame, kind, pseudo};
+use tollgate_tests::{Gateway, Origin};
+
+/// ENHANCE_YOUR_CALM, PROTOCOL_ERROR.
+const CALM: u32 = 11;
+
+/// Connections at once of each kind.
+const CONNECTIONS: usize = 40;
+/// What they may make the gateway keep, all together.
+const MEMORY: u64 = 64 * 1024;
+
+/// Plays one client on many connections. `attack` says whether the gateway is to end the connection, and gets it open.
+fn many(config: &str, settings: &[(u16, u32)], attack: impl Fn(&mut Frames) + Send + Sync) {
+    let origin = Origin::named(&"x".repeat(20_000));
+    let gateway = Gateway::with(&origin, config);
+    let mut good = gateway.http2();
+    assert_eq!(good.get("/").status, 200);
+    let before = gateway.memory_kib("VmRSS");
+    thread::scope(|scope| {
+        for _ in 0..CONNECTIONS {
+            scope.spawn(|| attack(&mut gateway.frames(settings)));
+        }
+        for n in 0..50 {
+            assert_eq!(good.get(&format!("/{n}")).body.len(), 20_000);
+        }
+    });
+    assert_eq!(good.get("/").status, 200);
+    let grown = gateway.memory_kib("VmHWM").saturating_sub(before);
+    assert!(grown < MEMORY, "{grown} KiB for {CONNECTIONS} connections");
+}
+
+/// Sends the same again and again until the gateway has had enough, and says what it called that.
+fn flood(frames: &mut Frames, mut next: impl FnMut(u32) -> Vec<u8>) -> Option<u32> {
+    for round in 0..20_000 {
+        if !frames.send_bytes(&next(round)) {
+            break;
+        }
+    }
+    frames.goodbye()
+}
+
+/// The connection was ended; if its goodbye came through, it was this one.
+fn is_calm(code: Option<u32>) {
+    assert!(matches!(code, None | Some(CALM)), "{code:?}");
+}
+
+#[test]
+fn rapid_resets() {
+    many("", &[], |frames| {
+        is_calm(flood(frames, |round| {
+            let stream = 1 + 2 * round;
+            let head = fields(&pseudo("/"));
+            let cancel = 8_u32.to_be_bytes();
+            [
+                frame(kind::HEADERS, END_STREAM | END_HEADERS, stream, &head),
+                frame(kind::RST_STREAM, 0, stream, &cancel),
+            ]
+            .concat()
+        }));
+    });
+}
+
+#[test]
+fn resets_that_the_gateway_is_made_to_send() {
+    // A window update of nothing is an error of the stream (RFC 9113, 6.9), which the gateway has to reset.
+    many("", &[], |frames| {
+        let code = flood(frames, |round| {
+            let stream = 1 + 2 * round;
+            let head = fields(&pseudo("/"));
+            [
+                frame(kind::HEADERS, END_STREAM | END_HEADERS, stream, &head),
+                frame(kind::WINDOW_UPDATE, 0, stream, &[0; 4]),
+            ]
+            .concat()
+        });
+        assert!(matches!(code, None | Some(1 | CALM)), "{code:?}");
+    });
+}
+
+#[test]
+fn pings_settings_priorities_and_unknown_frames() {
+    for (kind, payload) in
+        [(kind::PING, &[0; 8][..]), (kind::SETTINGS, &[]), (kind::PRIORITY, &[0, 0, 0, 0, 1]), (99, &[])]
+    {
+        let stream = if kind == kind::PRIORITY { 1 } else { 0 };
+        many("", &[], |frames| is_calm(flood(frames, |_| frame(kind, 0, stream, payload).repeat(20))));
+    }
+}
+
+#[test]
+fn empty_data() {
+    many("", &[], |frames| {
+        let head = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a.example")];
+        frames.send(kind::HEADERS, END_HEADERS, 1, &fields(&head));
+        is_calm(flood(frames, |_| frame(kind::DATA, 0, 1, &[]).repeat(20)));
+    });
+}
+
+#[test]
+fn heads_without_end() {
+    many("", &[], |frames| {
+        frames.send(kind::HEADERS, END_STREAM, 1, &fields(&pseudo("/")));
+        let code = flood(frames, |_| frame(kind::CONTINUATION, 0, 1, &fields(&[("x", &"v".repeat(2000))])));
+        assert!(matches!(code, None | Some(1 | CALM)), "{code:?}");
+    });
+    many("", &[], |frames| {
+        frames.send(kind::HEADERS, END_STREAM, 1, &fields(&pseudo("/")));
+        is_calm(flood(frames, |_| frame(kind::CONTINUATION, 0, 1, &[]).repeat(20)));
+    });
+}
+
+#[test]
+fn header_bombs() {
+    // One large field in the table, then one byte for each time that it is named (RFC 7541, 6.1).
+    many("", &[], |frames| {
+        let mut block = fields(&pseudo("/"));
+        block.extend_from_slice(&[0x40, 1, b'x', 127, 0x80 | 64, 29]);
+        block.extend_from_slice(&vec![b'v'; 127 + 64 + (29 << 7)]);
+        block.extend_from_slice(&[0x80 | 62; 8000]);
+        frames.send(kind::HEADERS, END_STREAM | END_HEADERS, 1, &block);
+        let answer =
+            frames.wait_for(|frame| matches!(frame.kind, kind::HEADERS | kind::RST_STREAM | kind::GOAWAY));
+        assert!(answer.is_none_or(|frame| frame.status() != Some(200)));
+    });
+}
+
+#[test]
+fn windows_that_stay_shut() {
+    many("timeouts: {write: 1s}", &[(4, 0)], |frames| {
+        for stream in 0..100 {
+            frames.ask(1 + 2 * stream, &pseudo("/"));
+        }
+        for _ in 0..100 {
+            let reset = frames.wait_for(|frame| matches!(frame.kind, kind::RST_STREAM | kind::GOAWAY));
+            assert!(reset.is_some_and(|frame| frame.kind == kind::RST_STREAM), "each on its own");
+        }
+    });
+}
+
+#[test]
+fn windows_wide_open_and_nothing_read() {
+    many("timeouts: {write: 1s, idle: 1s}", &[(4, 0x7fff_ffff)], |frames| {
+        frames.send(kind::WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes());
+        for round in 0..50 {
+            let head = fields(&pseudo("/"));
+            let asked = (0..100)
+                .map(|n| frame(kind::HEADERS, END_STREAM | END_HEADERS, 1 + 2 * (round * 100 + n), &head));
+            if !frames.send_bytes(&asked.collect::<Vec<_>>().concat()) {
+                return;
+            }
+        }
+        while frames.read().is_some() {}
+    });
+}

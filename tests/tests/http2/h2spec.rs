@@ -17,7 +17,8 @@ fn h2spec() -> PathBuf {
 /// it gets an answer in that: hence a listener for HTTP/2 alone.
 #[test]
 fn all_146_cases() {
-    let origin = Origin::ok();
+    // Some cases are skipped where a response has fewer bytes than they open a window for.
+    let origin = Origin::named("hello, conformance suite");
     let gateway = Gateway::with(&origin, "listen: [{bind: $LISTEN, http2: only}]");
     let address = gateway.address();
     let mut command = Command::new(h2spec());

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_net::{Deadline, Stream};
 
+use super::PREFACE;
 use super::meter::Meter;
 use crate::worker::Worker;
 
@@ -25,6 +26,10 @@ pub(super) struct Io {
     /// What came before the connection was known to be one of HTTP/2.
     early: Vec<u8>,
     meter: Meter,
+    /// How much of the client's preface has come.
+    preface: usize,
+    /// Whether what came is none.
+    refused: bool,
     /// Set when the meter has had enough.
     exhausted: Rc<Cell<bool>>,
     linger: Linger,
@@ -40,10 +45,23 @@ enum Linger {
 
 impl Io {
     pub fn new(stream: Stream, worker: Rc<Worker>, early: Vec<u8>, exhausted: Rc<Cell<bool>>) -> Self {
-        Self { stream, worker, early, meter: Meter::new(tollgate_net::now()), exhausted, linger: Linger::No }
+        Self {
+            stream,
+            worker,
+            early,
+            meter: Meter::new(tollgate_net::now()),
+            preface: 0,
+            refused: false,
+            exhausted,
+            linger: Linger::No,
+        }
     }
 
     fn measure(&mut self, bytes: &[u8]) {
+        let left = &PREFACE[self.preface..];
+        let count = left.len().min(bytes.len());
+        self.refused |= left[..count] != bytes[..count];
+        self.preface += count;
         if self.meter.received(bytes, tollgate_net::now).is_err() {
             self.exhausted.set(true);
         }
@@ -53,6 +71,11 @@ impl Io {
 impl AsyncRead for Io {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if this.refused {
+            // The library would drop the connection, and with it what the client has not read yet.
+            ready!(Pin::new(this).poll_shutdown(cx))?;
+            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        }
         if this.exhausted.get() {
             // The task that polls is the one that ends the connection.
             return Poll::Pending;
@@ -60,9 +83,12 @@ impl AsyncRead for Io {
         if !this.early.is_empty() {
             let early = std::mem::take(&mut this.early);
             let (now, later) = early.split_at(early.len().min(out.remaining()));
-            out.put_slice(now);
             this.measure(now);
             this.early = later.to_vec();
+            if this.refused {
+                return Pin::new(this).poll_read(cx, out);
+            }
+            out.put_slice(now);
             return Poll::Ready(Ok(()));
         }
         // By way of the shared buffer: the library's own is not initialised, and to fill it with zeros costs more than
@@ -71,8 +97,12 @@ impl AsyncRead for Io {
         let mut buffer = worker.receive.borrow_mut();
         let most = buffer.len().min(out.remaining());
         let count = ready!(this.stream.poll_read(cx, &mut buffer[..most]))?;
-        out.put_slice(&buffer[..count]);
         this.measure(&buffer[..count]);
+        if this.refused {
+            drop(buffer);
+            return Pin::new(this).poll_read(cx, out);
+        }
+        out.put_slice(&buffer[..count]);
         Poll::Ready(Ok(()))
     }
 }

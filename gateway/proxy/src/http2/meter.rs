@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use super::PREFACE;
+
 /// The length of a frame's header (RFC 9113, 4.1).
 const HEADER: usize = 9;
 
@@ -52,9 +54,6 @@ pub(super) struct Meter {
     earned_at: Instant,
 }
 
-/// Length of the client's connection preface (RFC 9113, 3.4).
-const PREFACE: usize = 24;
-
 impl Meter {
     /// Of a connection that begins now.
     pub fn new(now: Instant) -> Self {
@@ -62,7 +61,7 @@ impl Meter {
             header: [0; HEADER],
             have: 0,
             payload: 0,
-            preface: PREFACE,
+            preface: PREFACE.len(),
             credit: BURST,
             bytes: 0,
             earned_at: now,
@@ -146,7 +145,7 @@ mod tests {
     fn allowed(frames: &[Vec<u8>], read: usize) -> Option<usize> {
         let start = Instant::now();
         let mut meter = Meter::new(start);
-        assert_eq!(meter.received(&[b'P'; PREFACE], || start), Ok(()));
+        assert_eq!(meter.received(PREFACE, || start), Ok(()));
         for count in 0..10_000 {
             for piece in frames.concat().chunks(read) {
                 if meter.received(piece, || start).is_err() {

@@ -45,11 +45,13 @@ fn decode(
     ended: bool,
     limits: &HeadLimits,
 ) -> Result<(), HeadError> {
+    // The library keeps a scheme only beside an authority; CONNECT has none. Elsewhere, what it does not keep was none.
+    let has_scheme = head.uri.authority().is_some() && head.uri.path_and_query().is_some();
+    let scheme = has_scheme.then(|| head.uri.scheme_str().unwrap_or_default());
     let pseudo = Pseudo {
         method: head.method.as_str().as_bytes(),
         authority: head.uri.authority().map(|authority| authority.as_str().as_bytes()),
-        // Without an authority the library keeps none; with one, what it does not keep was none.
-        scheme: head.uri.authority().and(Some(head.uri.scheme_str().unwrap_or_default().as_bytes())),
+        scheme: scheme.map(str::as_bytes),
         path: head.uri.path_and_query().map(|path| path.as_str().as_bytes()),
     };
     let fields = || head.headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));

@@ -400,6 +400,13 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
         if worker.has_drained() || end.poll_passed(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
+    // What other workers' pools have sent meanwhile: a question goes on to the next worker, a connection is counted out.
+    control.close();
+    while let Ok(message) = control.try_recv() {
+        if let Control::Upstream(message) = message {
+            worker.upstreams.borrow().receive(message);
+        }
+    }
 }
 
 /// Accepts from these sockets from now on.

@@ -70,6 +70,10 @@ impl InUse {
         pool.used(1);
         Self(pool.clone())
     }
+
+    pub(crate) fn pool(&self) -> &Rc<Pool> {
+        &self.0
+    }
 }
 
 impl Drop for InUse {

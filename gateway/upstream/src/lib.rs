@@ -39,7 +39,7 @@ pub use message::Message;
 pub use news::{Event, Notice};
 pub use outcome::Outcome;
 pub use peers::Post;
-pub use pool::Pool;
+pub use pool::{Granted, Opening, Pool};
 pub use state::{EndpointState, Shared, UpstreamState, Wellness};
 pub use sticky::StickyValue;
 pub use table::{Upstream, Upstreams, Wanted};

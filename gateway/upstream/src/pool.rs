@@ -264,13 +264,12 @@ impl Pool {
         Some(permit)
     }
 
-    /// A connection for a request that found none to [take](Self::take), or wants a new one: a new one, or where a cap
-    /// is in the way the first that comes free, here or at another worker.
+    /// What a request gets that found no connection to [take](Self::take), or wants a new one: a place for a new one, or
+    /// where a cap is in the way the first connection or place that comes free, here or at another worker.
     ///
     /// # Errors
-    /// When the endpoint cannot be reached, or a cap is in the way and the queue is full or the wait too long. The wait
-    /// for the endpoint has no bound of its own: the caller's deadline ends it.
-    pub async fn connect(self: &Rc<Self>) -> Result<Connection, ConnectError> {
+    /// When a cap is in the way and the queue is full or the wait too long.
+    pub async fn turn(self: &Rc<Self>) -> Result<Granted, ConnectError> {
         // Counted before it is open: an endpoint that lets connects hang is not one that has nothing to do.
         let in_use = InUse::new(self);
         loop {
@@ -279,29 +278,14 @@ impl Pool {
                 None => match self.set.join(self, tollgate_net::now())?.await? {
                     Grant::Permit(permit) => permit,
                     // Else something has happened on it meanwhile.
-                    Grant::Connection(free) if free.stream.peek().is_none() => return Ok(self.reuse(free)),
+                    Grant::Connection(free) if free.stream.peek().is_none() => {
+                        return Ok(Granted::Connection(self.reuse(free)));
+                    }
                     Grant::Connection(_) => continue,
                 },
             };
-            return self.open(in_use, permit).await;
+            return Ok(Granted::Place(Opening { in_use, permit }));
         }
-    }
-
-    /// Opens a connection. Its place is given back, should that fail or be given up.
-    pub(crate) async fn open(&self, in_use: InUse, permit: Permit) -> Result<Connection, ConnectError> {
-        let stream = Stream::connect(&self.address).await.map_err(|error| match error.kind() {
-            ErrorKind::NotFound if matches!(self.address, Address::Name { .. }) => ConnectError::Dns,
-            _ if tollgate_net::is_shortage(&error) => ConnectError::Shortage,
-            _ => ConnectError::Refused,
-        })?;
-        let tls = self.set.tls.borrow().clone();
-        let stream = match tls {
-            Some(tls) => tls::secured(stream, &tls, &self.address).await?,
-            None => stream,
-        };
-        let (opened, open) = (tollgate_net::now(), OpenGuard::new(in_use));
-        let link = Link { stream, opened, since: opened, requests: 1, reused: false, permit };
-        Ok(Connection { link: Box::new(link), open })
     }
 
     /// Takes over a connection from another worker, unless something has happened on it.
@@ -367,6 +351,53 @@ impl Pool {
         let total = self.set.idle.get().saturating_add_signed(change);
         self.set.idle.set(total);
         self.set.stats.upstream_idle(self.set.slot, total);
+    }
+}
+
+/// What a request gets when it has its turn.
+#[derive(Debug)]
+pub enum Granted {
+    /// A connection that came free.
+    Connection(Connection),
+    /// A place for a new one.
+    Place(Opening),
+}
+
+/// The right to open a connection, and the request that wants it.
+#[derive(Debug)]
+#[must_use = "dropping it gives the place back"]
+pub struct Opening {
+    in_use: InUse,
+    permit: Permit,
+}
+
+impl Opening {
+    /// For the pool, with a place that it has.
+    pub(crate) fn new(pool: &Rc<Pool>, permit: Permit) -> Self {
+        Self { in_use: InUse::new(pool), permit }
+    }
+
+    /// Opens the connection. The place is given back, should that fail or be given up. The wait has no bound of its own:
+    /// the caller's deadline ends it.
+    ///
+    /// # Errors
+    /// When the endpoint cannot be reached.
+    pub async fn connect(self) -> Result<Connection, ConnectError> {
+        let Self { in_use, permit } = self;
+        let address = &in_use.pool().address;
+        let stream = Stream::connect(address).await.map_err(|error| match error.kind() {
+            ErrorKind::NotFound if matches!(address, Address::Name { .. }) => ConnectError::Dns,
+            _ if tollgate_net::is_shortage(&error) => ConnectError::Shortage,
+            _ => ConnectError::Refused,
+        })?;
+        let tls = in_use.pool().set.tls.borrow().clone();
+        let stream = match tls {
+            Some(tls) => tls::secured(stream, &tls, address).await?,
+            None => stream,
+        };
+        let (opened, open) = (tollgate_net::now(), OpenGuard::new(in_use));
+        let link = Link { stream, opened, since: opened, requests: 1, reused: false, permit };
+        Ok(Connection { link: Box::new(link), open })
     }
 }
 

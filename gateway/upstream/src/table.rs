@@ -192,7 +192,11 @@ impl Upstreams {
             (Some(set), kind) => set.receive(kind),
             // Nothing is left here of the upstream: neither connections nor requests that wait for one.
             (None, Kind::Ask(ask)) => ask.pass_on(),
-            (None, Kind::Room(_) | Kind::HandOver(_) | Kind::Place(_)) => {}
+            // Whoever sent it counts it no longer.
+            (None, Kind::HandOver(handed)) => {
+                self.stats.upstream_closed(self.registry.upstream_slot(&handed.permit.upstream().name));
+            }
+            (None, Kind::Room(_) | Kind::Place(_)) => {}
         }
     }
 

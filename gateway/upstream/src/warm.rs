@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate_net::Deadline;
 
-use crate::connection::InUse;
+use crate::pool::Opening;
 use crate::{Permit, Pool};
 
 /// Pause after the first failure in a row; each further one doubles it.
@@ -69,7 +69,7 @@ async fn open(pool: &Rc<Pool>, deadline: &Deadline) -> bool {
     }
     let Some(permit) = Permit::take(&set.shared, pool.state()) else { return false };
     deadline.set(tollgate_net::now(), Some(CONNECT));
-    let mut opening = pin!(pool.open(InUse::new(pool), permit));
+    let mut opening = pin!(Opening::new(pool, permit).connect());
     let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
         Poll::Ready(opened) => Poll::Ready(opened.ok()),
         Poll::Pending => deadline.poll_passed(cx).map(|()| None),

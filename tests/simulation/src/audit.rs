@@ -6,15 +6,19 @@ use tollgate_observe::Snapshot;
 
 use crate::books::{Asked, Got, Pages};
 use crate::gateway::Line;
-use crate::scenario::{Mood, Scenario};
+use crate::scenario::{Event, Mood, Scenario, cookie};
 
 /// What is not as it must be.
 #[must_use]
-pub fn audit(scenario: &Scenario, pages: &Pages, lines: &[Line], counts: &Snapshot) -> Vec<String> {
+pub fn audit(scenario: &Scenario, pages: &Pages, mut lines: Vec<Line>, counts: &Snapshot) -> Vec<String> {
+    if let Some(sabotage) = scenario.sabotage {
+        sabotage.tamper(&mut lines);
+    }
     let mut wrong = pages.violations.clone();
     deliveries(pages, &mut wrong);
-    log(pages, lines, counts, &mut wrong);
+    log(scenario, pages, &lines, counts, &mut wrong);
     counters(counts, &mut wrong);
+    sticky(scenario, pages, &mut wrong);
     promises(scenario, pages, &mut wrong);
     wrong
 }
@@ -27,6 +31,11 @@ fn deliveries(pages: &Pages, wrong: &mut Vec<String>) {
     }
     for (request, times) in times {
         let Some(asked) = pages.asked.get(&request) else { continue };
+        if asked.broken
+            && pages.deliveries.iter().any(|delivery| delivery.request == request && delivery.whole)
+        {
+            wrong.push(format!("request {request}, whose body has no end, was delivered as a whole"));
+        }
         let idempotent = matches!(asked.method.as_str(), "GET" | "HEAD" | "PUT" | "DELETE");
         if times > 1 && !idempotent {
             wrong.push(format!("{} {request} was delivered {times} times", asked.method));
@@ -35,7 +44,7 @@ fn deliveries(pages: &Pages, wrong: &mut Vec<String>) {
 }
 
 /// The log has one line for each request, and says of it what its client and the origins say.
-fn log(pages: &Pages, lines: &[Line], counts: &Snapshot, wrong: &mut Vec<String>) {
+fn log(scenario: &Scenario, pages: &Pages, lines: &[Line], counts: &Snapshot, wrong: &mut Vec<String>) {
     if lines.len() as u64 != counts.requests {
         wrong.push(format!("{} lines for {} requests", lines.len(), counts.requests));
     }
@@ -71,6 +80,11 @@ fn log(pages: &Pages, lines: &[Line], counts: &Snapshot, wrong: &mut Vec<String>
         if delivered > attempts {
             wrong.push(format!("request {number} was delivered {delivered} times in {attempts} attempts"));
         }
+        // Where nothing gets lost, what was sent arrives.
+        let answered = matches!(asked.got, Got::Whole(_));
+        if scenario.mood == Mood::Calm && answered && delivered != attempts {
+            wrong.push(format!("of {attempts} attempts of request {number} {delivered} were delivered"));
+        }
     }
 }
 
@@ -100,6 +114,29 @@ fn counters(counts: &Snapshot, wrong: &mut Vec<String>) {
     }
 }
 
+/// A client with a cookie stays with its endpoint.
+fn sticky(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
+    // Where endpoints come and go, or may be taken for unwell, a client has to be given another one.
+    let [plan] = scenario.plans.as_slice() else { return };
+    let looked_up = scenario.events.iter().any(|(_, event)| matches!(event, Event::LookUp(..)));
+    if scenario.mood != Mood::Calm || plan.contains("health:") || looked_up {
+        return;
+    }
+    let mut homes: BTreeMap<(usize, String), usize> = BTreeMap::new();
+    for delivery in &pages.deliveries {
+        let name = cookie(delivery.upstream);
+        let pairs = delivery.cookie.iter().flat_map(|cookies| cookies.split("; "));
+        let Some(pair) = pairs.into_iter().find(|pair| pair.starts_with(&name)) else { continue };
+        let home = homes.entry((delivery.upstream, pair.to_owned())).or_insert(delivery.origin);
+        if *home != delivery.origin {
+            wrong.push(format!(
+                "request {} went to origin {}, not to {home} as others with {pair}",
+                delivery.request, delivery.origin
+            ));
+        }
+    }
+}
+
 /// What each client was promised.
 fn promises(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
     for (number, asked) in &pages.asked {
@@ -108,6 +145,7 @@ fn promises(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
         }
         let drained = scenario.drain.is_some_and(|drain| asked.until >= drain);
         let promised = match scenario.mood {
+            _ if asked.broken => false,
             Mood::Calm => true,
             Mood::Closing => !asked.body && asked.method != "POST",
             Mood::Rough => false,

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tollgate_net::simulated;
 
+use crate::scenario::{Ask, Body};
+
 /// The books of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Books(Rc<RefCell<Pages>>);
@@ -31,6 +33,8 @@ pub struct Asked {
     pub method: String,
     /// Whether it has a body.
     pub body: bool,
+    /// Whether its body breaks off in what is no chunk.
+    pub broken: bool,
     /// When it began.
     pub at: Duration,
     /// When it ended.
@@ -84,6 +88,10 @@ pub struct Delivery {
     pub request: u64,
     /// The origin's number.
     pub origin: usize,
+    /// The upstream's number.
+    pub upstream: usize,
+    /// Its `Cookie`.
+    pub cookie: Option<String>,
     /// When its head was there.
     pub at: Duration,
     /// Whether its body came whole.
@@ -126,12 +134,18 @@ impl Books {
     }
 
     /// A request begins to be sent.
-    pub fn ask(&self, number: u64, method: &str, body: bool) {
+    pub fn ask(&self, ask: &Ask) {
+        let Ask { number, method, body, .. } = ask;
         simulated::note(&format!("ask {number} {method}"));
-        let (method, at) = (method.to_owned(), simulated::elapsed());
-        self.write()
-            .asked
-            .insert(number, Asked { method, body, at, until: Duration::MAX, got: Got::Waiting });
+        let asked = Asked {
+            method: (*method).to_owned(),
+            body: *body != Body::None,
+            broken: matches!(body, Body::Broken(_)),
+            at: simulated::elapsed(),
+            until: Duration::MAX,
+            got: Got::Waiting,
+        };
+        self.write().asked.insert(*number, asked);
     }
 
     /// What its client got.
@@ -149,10 +163,10 @@ impl Books {
     }
 
     /// An origin read a head. Gives the delivery's number.
-    pub fn deliver(&self, request: u64, origin: usize) -> usize {
+    pub fn deliver(&self, request: u64, (origin, upstream): (usize, usize), cookie: Option<String>) -> usize {
         let mut pages = self.write();
         let at = simulated::elapsed();
-        pages.deliveries.push(Delivery { request, origin, at, whole: false, answer: None });
+        pages.deliveries.push(Delivery { request, origin, upstream, cookie, at, whole: false, answer: None });
         let number = pages.deliveries.len() - 1;
         simulated::note(&format!("delivery {number}: {request} at origin {origin}"));
         number

@@ -1,6 +1,7 @@
 //! Clients: they ask, check what they get, and some behave badly.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use crate::books::{Answer, Books, Got};
 use crate::message::{Framing, Head, chunk};
 use crate::origin::ANSWERS;
 use crate::pattern;
+use crate::sabotage::Sabotage;
 use crate::scenario::{Ask, Batch, Body, ClientPlan, GATEWAY, Leave};
 use crate::wire::{Broken, Pace, Reader, Wire};
 
@@ -18,7 +20,8 @@ use crate::wire::{Broken, Pace, Reader, Wire};
 const CONTINUE: Duration = Duration::from_millis(300);
 
 /// Plays a client to its end.
-pub async fn play(plan: ClientPlan, books: Books) {
+pub async fn play(plan: ClientPlan, books: Books, sabotage: Option<Sabotage>) {
+    let jar = Jar::default();
     simulated::sleep(plan.start).await;
     let mut port = 10_000;
     let mut line: Option<Line> = None;
@@ -30,11 +33,11 @@ pub async fn play(plan: ClientPlan, books: Books) {
             let local = SocketAddr::new(IpAddr::V4(plan.address), port);
             // The old one closes first, as a client with one connection does.
             drop(line.take());
-            line = Line::open(local, &plan, &books).await;
+            line = Line::open(local, &plan, &books, (&jar, sabotage)).await;
         }
         let Some(line) = &mut line else {
             batch.asks.iter().for_each(|ask| {
-                books.ask(ask.number, ask.method, ask.body != Body::None);
+                books.ask(ask);
                 books.got(ask.number, Got::NoConnection);
             });
             continue;
@@ -48,7 +51,32 @@ struct Line {
     wire: Wire,
     reader: Reader,
     books: Books,
+    jar: Jar,
     open: bool,
+    sabotage: Option<Sabotage>,
+}
+
+/// A client's cookies, by name.
+#[derive(Clone, Debug, Default)]
+struct Jar(Rc<RefCell<BTreeMap<String, String>>>);
+
+impl Jar {
+    /// Takes what an answer sets.
+    fn take(&self, head: &Head) {
+        for (_, value) in head.fields.iter().filter(|(name, _)| name == "set-cookie") {
+            let pair = value.split(';').next().unwrap_or_default();
+            if let Some((name, value)) = pair.split_once('=') {
+                self.0.borrow_mut().insert(name.trim().to_owned(), value.trim().to_owned());
+            }
+        }
+    }
+
+    /// As a request has them.
+    fn line(&self) -> Option<String> {
+        let jar = self.0.borrow();
+        let pairs: Vec<_> = jar.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        (!pairs.is_empty()).then(|| format!("Cookie: {}\r\n", pairs.join("; ")))
+    }
 }
 
 impl Drop for Line {
@@ -69,11 +97,16 @@ struct Progress {
 }
 
 impl Line {
-    async fn open(local: SocketAddr, plan: &ClientPlan, books: &Books) -> Option<Self> {
+    async fn open(
+        local: SocketAddr,
+        plan: &ClientPlan,
+        books: &Books,
+        (jar, sabotage): (&Jar, Option<Sabotage>),
+    ) -> Option<Self> {
         let stream = simulated::connect_from(local, GATEWAY).await.ok()?;
         let wire = Wire::new(stream);
         let reader = Reader::new(wire.clone(), plan.pace);
-        Some(Self { wire, reader, books: books.clone(), open: true })
+        Some(Self { wire, reader, books: books.clone(), jar: jar.clone(), open: true, sabotage })
     }
 
     fn is_open(&self) -> bool {
@@ -83,10 +116,11 @@ impl Line {
     /// Sends a batch and takes its answers.
     async fn batch(&mut self, batch: &Batch, says_last: bool) {
         for ask in &batch.asks {
-            self.books.ask(ask.number, ask.method, ask.body != Body::None);
+            self.books.ask(ask);
         }
         let progress = Rc::new(Progress::default());
-        tollgate_net::spawn(send(self.wire.clone(), batch.clone(), progress.clone(), says_last));
+        let sending = (self.wire.clone(), batch.clone(), self.jar.clone());
+        tollgate_net::spawn(send(sending, progress.clone(), says_last));
         let mut told = false;
         for ask in &batch.asks {
             if !self.open {
@@ -102,7 +136,10 @@ impl Line {
                 Ok((got, goes_on)) => {
                     told = !goes_on;
                     self.open = goes_on;
-                    self.books.got(ask.number, got);
+                    match self.sabotage {
+                        Some(Sabotage::ForgetAnswers) => {}
+                        _ => self.books.got(ask.number, got),
+                    }
                 }
                 Err((broken, status)) => {
                     self.open = false;
@@ -131,6 +168,7 @@ impl Line {
                 _ => break head,
             }
         };
+        self.jar.take(&head);
         let status = head.status();
         let failed = |broken| (broken, Some(status));
         let malformed = |what: String| (Broken::Malformed(what), Some(status));
@@ -245,10 +283,10 @@ impl Line {
 }
 
 /// Writes a batch.
-async fn send(wire: Wire, batch: Batch, progress: Rc<Progress>, says_last: bool) {
+async fn send((wire, batch, jar): (Wire, Batch, Jar), progress: Rc<Progress>, says_last: bool) {
     let mut budget = batch.leave.map(|(bytes, ..)| bytes);
     for ask in &batch.asks {
-        let (head, body) = request(ask);
+        let (head, body) = request(ask, &jar);
         let sent = piecewise(&wire, &head, batch.pace, &mut budget).await;
         if sent && ask.expect {
             let mut waited = Duration::ZERO;
@@ -290,10 +328,13 @@ async fn piecewise(wire: &Wire, bytes: &[u8], pace: Pace, budget: &mut Option<us
 }
 
 /// A request's head and body.
-fn request(ask: &Ask) -> (Vec<u8>, Vec<u8>) {
+fn request(ask: &Ask, jar: &Jar) -> (Vec<u8>, Vec<u8>) {
     let Ask { number, method, route, .. } = ask;
     let version = if ask.old { "1.0" } else { "1.1" };
     let mut head = format!("{method} /r{route}/{number} HTTP/{version}\r\nHost: test\r\nX-Id: {number}\r\n");
+    if let Some(cookies) = jar.line() {
+        head.push_str(&cookies);
+    }
     if ask.close {
         head.push_str("Connection: close\r\n");
     }
@@ -310,6 +351,12 @@ fn request(ask: &Ask) -> (Vec<u8>, Vec<u8>) {
         Body::Length(length) => {
             head.push_str(&format!("Content-Length: {length}\r\n"));
             body = bytes;
+        }
+        Body::Broken(length) => {
+            head.push_str("Transfer-Encoding: chunked\r\n");
+            chunk(&mut body, &bytes);
+            // Half of the next size, or none at all.
+            body.extend_from_slice(if length % 2 == 0 { b"5 \r\nabcde\r\n0\r\n\r\n" } else { b"-1\r\n\r\n" });
         }
         Body::Chunked(size, _, trailers) => {
             head.push_str("Transfer-Encoding: chunked\r\n");

@@ -1,21 +1,21 @@
 //! The gateway of a simulation: the real workers, without threads and without a kernel.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tollgate_listen::{BACKLOG, Loads};
-use tollgate_net::Timers;
 use tollgate_net::simulated::{self, Group};
 use tollgate_observe::{AccessLog, LogConfig, LogFormat, LogTarget, Registry, Snapshot};
 use tollgate_plan::Plan;
 use tollgate_proxy::{Control, DoorId, Mailbox, Rollout, WorkerSetup, work};
 use tollgate_upstream::Shared;
-use tollgate_upstream::health::Health;
 
+use crate::control::{self, InForce};
+use crate::directory::Directory;
 use crate::scenario::GATEWAY;
 
 /// How long the log's writer, a thread of the real world, may take.
@@ -28,7 +28,8 @@ pub struct Office {
     directory: TempDir,
     /// Its counters.
     pub registry: Arc<Registry>,
-    shared: Arc<Shared>,
+    /// Made in the world: its times count from when it was made.
+    shared: OnceCell<Arc<Shared>>,
     loads: Arc<Loads>,
 }
 
@@ -62,9 +63,14 @@ impl Office {
             log,
             directory,
             registry: Registry::new(true),
-            shared: Shared::new(),
+            shared: OnceCell::new(),
             loads: Arc::new(Loads::new(workers)),
         })
+    }
+
+    /// What the workers share of upstreams.
+    pub fn shared(&self) -> &Arc<Shared> {
+        self.shared.get_or_init(Shared::new)
     }
 
     /// When the world is gone: the log's lines, and what the workers have left behind.
@@ -93,7 +99,7 @@ impl Office {
         let handles = [
             ("loads", Arc::strong_count(&self.loads)),
             ("the registry", Arc::strong_count(&self.registry)),
-            ("what is shared of upstreams", Arc::strong_count(&self.shared)),
+            ("what is shared of upstreams", self.shared.get().map_or(1, Arc::strong_count)),
         ];
         left.extend(
             handles
@@ -108,15 +114,21 @@ impl Office {
     }
 }
 
-/// The running workers.
+/// The running workers, and the control thread.
 #[derive(Debug)]
 pub struct Gateway {
     mailboxes: Vec<Mailbox>,
+    /// Those of the workers, and last that of the control thread.
     groups: Vec<Group>,
+    /// Where the control thread gets its plans.
+    plans: UnboundedSender<Plan>,
+    /// What is looked up.
+    pub directory: Rc<Directory>,
+    /// Which plans are in force.
+    pub in_force: Rc<InForce>,
     registry: Arc<Registry>,
-    current: RefCell<Arc<Rollout>>,
-    /// Where the control thread hears of a plan.
-    control: UnboundedSender<Arc<Rollout>>,
+    loads: Arc<Loads>,
+    shared: Weak<Shared>,
     running: Rc<Cell<usize>>,
     failures: Rc<RefCell<Vec<String>>>,
 }
@@ -135,23 +147,14 @@ pub fn plan(text: &str) -> Plan {
     }
 }
 
-/// The control thread's part: probes, and the ends of ejections.
-async fn look_after(first: Arc<Rollout>, mut plans: UnboundedReceiver<Arc<Rollout>>, shared: Arc<Shared>) {
-    let Ok(timers) = Timers::start() else { return };
-    let seed = simulated::with_random(|rng| rng.u64(..));
-    let health = Health::start(shared, &timers, seed, |notice| simulated::note(&notice.to_string()));
-    health.begin(&first.upstreams);
-    while let Some(next) = plans.recv().await {
-        health.change(next.change());
-    }
-}
-
 impl Gateway {
-    /// Starts the workers, each in a group of its own.
+    /// Starts the workers and the control thread, each in a group of its own. What is looked up is in the directory.
     #[must_use]
-    pub fn start(workers: usize, plan: Plan, office: &Office) -> Self {
+    pub fn start(workers: usize, plan: Plan, directory: Directory, office: &Office) -> Self {
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| Mailbox::new()).unzip();
         let bind = plan.listeners[0].bind;
+        directory.apply(&plan);
+        let (directory, in_force) = (Rc::new(directory), Rc::<InForce>::default());
         let plan = Rollout::first(plan, &office.registry);
         let running = Rc::new(Cell::new(workers));
         let failures = Rc::new(RefCell::new(Vec::new()));
@@ -167,7 +170,7 @@ impl Gateway {
                 loads: office.loads.clone(),
                 registry: office.registry.clone(),
                 stats: office.registry.worker(),
-                shared: office.shared.clone(),
+                shared: office.shared().clone(),
                 log: office.log.sink(),
             };
             let (running, failures) = (running.clone(), failures.clone());
@@ -181,18 +184,60 @@ impl Gateway {
             });
             groups.push(group);
         }
-        let (control, plans) = unbounded_channel();
+        let (plans, inbox) = unbounded_channel();
         let group = simulated::new_group();
-        simulated::spawn_in(group, look_after(plan.clone(), plans, office.shared.clone()));
+        in_force.began(&plan);
+        let desk = control::Desk {
+            mailboxes: mailboxes.clone(),
+            registry: office.registry.clone(),
+            shared: office.shared().clone(),
+            directory: directory.clone(),
+            in_force: in_force.clone(),
+        };
+        simulated::spawn_in(group, control::run(plan, inbox, desk));
         groups.push(group);
-        let (registry, current) = (office.registry.clone(), RefCell::new(plan));
-        Self { mailboxes, groups, registry, current, control, running, failures }
+        Self {
+            mailboxes,
+            groups,
+            plans,
+            directory,
+            in_force,
+            registry: office.registry.clone(),
+            loads: office.loads.clone(),
+            shared: Arc::downgrade(office.shared()),
+            running,
+            failures,
+        }
     }
 
-    /// A worker's group.
+    /// A worker's group; the one after the last worker's is that of the control thread.
     #[must_use]
     pub fn group(&self, worker: usize) -> Group {
         self.groups[worker]
+    }
+
+    /// Every group: those of the workers, and last that of the control thread.
+    #[must_use]
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// Its counters.
+    #[must_use]
+    pub fn counts(&self) -> Snapshot {
+        self.registry.snapshot()
+    }
+
+    /// Places for client connections that are taken.
+    #[must_use]
+    pub fn places(&self) -> usize {
+        self.loads.total()
+    }
+
+    /// What the workers share of upstreams, as long as anybody has it.
+    #[must_use]
+    pub fn shared(&self) -> Option<Arc<Shared>> {
+        self.shared.upgrade()
     }
 
     /// Tells all workers. Each hears of it when it has its turn.
@@ -203,13 +248,10 @@ impl Gateway {
         }
     }
 
-    /// Gives all workers another plan.
+    /// Has the control thread give all workers another plan.
     pub fn change(&self, plan: Plan) {
-        let next = self.current.borrow().next(plan, &self.registry);
-        self.tell(|| Control::Plan(next.clone(), None));
         // It listens for as long as the world stands.
-        let _ = self.control.send(next.clone());
-        self.current.replace(next);
+        let _ = self.plans.send(plan);
     }
 
     /// Waits until all workers have ended. Then no connection is left, nor anything else once their runtimes are gone.

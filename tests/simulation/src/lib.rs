@@ -7,8 +7,10 @@
 //!
 //! - [`scenario`]: what a seed becomes.
 //! - [`client`], [`origin`]: the parties, on raw bytes, by a reader of their own ([`wire`]).
-//! - [`gateway`]: the workers, their plans, their drain, their log.
+//! - [`gateway`]: the workers, their drain, their log; [`control`]: their plans; [`directory`]: what is looked up.
 //! - [`books`]: what happened; [`audit`]: what must be true of it.
+//! - [`watch`]: what must be true all the time; [`rest`]: what must be left when all have gone.
+//! - [`sabotage`]: what tests have go wrong, to see that all of these find it.
 //!
 //! `make simulate` runs thousands of seeds; `make simulate SEED=n` one, with its trace.
 #![cfg(feature = "simulate")]
@@ -16,15 +18,21 @@
 pub mod audit;
 pub mod books;
 pub mod client;
+pub mod control;
+pub mod directory;
 pub mod gateway;
 pub mod message;
 pub mod origin;
 pub mod pattern;
+pub mod rest;
 mod run;
+pub mod sabotage;
 pub mod scenario;
 pub mod script;
+pub mod watch;
 pub mod wire;
 
 pub use books::Books;
 pub use run::{Verdict, run};
+pub use sabotage::Sabotage;
 pub use scenario::Scenario;

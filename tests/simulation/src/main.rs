@@ -39,6 +39,9 @@ fn one(seed: u64) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// One seed in so many is played twice, to see that both times the same happens.
+const AGAIN: u64 = 50;
+
 fn many(first: u64, count: u64) -> ExitCode {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let (next, begin) = (AtomicU64::new(first), Instant::now());
@@ -51,7 +54,14 @@ fn many(first: u64, count: u64) -> ExitCode {
                     if seed >= first + count {
                         return;
                     }
-                    let verdict = run(&Scenario::new(seed), false);
+                    let scenario = Scenario::new(seed);
+                    let mut verdict = run(&scenario, false);
+                    if seed % AGAIN == 0
+                        && let (Ok(one), Ok(two)) = (&mut verdict, run(&scenario, false))
+                        && one.hash != two.hash
+                    {
+                        one.wrong.push("played again, it went another way".to_owned());
+                    }
                     let mut totals = totals.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                     let wrong = match verdict {
                         Ok(verdict) => {
@@ -71,9 +81,10 @@ fn many(first: u64, count: u64) -> ExitCode {
         }
     });
     let (requests, events, failed) = totals.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let took = begin.elapsed().as_secs_f64();
     println!(
-        "{count} seeds from {first}: {failed} failed; {requests} requests, {events} events, {:.1} s",
-        begin.elapsed().as_secs_f64()
+        "{count} seeds from {first}: {failed} failed; {requests} requests, {events} events, {took:.1} s, {:.1} seeds/s",
+        count as f64 / took
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

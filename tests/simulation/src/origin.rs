@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
@@ -11,38 +11,43 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tollgate_net::simulated::{self, Group};
-use tollgate_net::{Listener, Stream};
+use tollgate_net::{Address, Listener, Stream};
+use tollgate_plan::Endpoint;
 
 use crate::books::{Books, Planned};
 use crate::message::{Framing, Head, chunk};
 use crate::pattern;
-use crate::scenario::{Act, Manners, OriginPlan, Where};
+use crate::sabotage::Sabotage;
+use crate::scenario::{Act, Lie, Manners, OriginPlan, PROBE, UPSTREAMS, Where};
 use crate::wire::{Broken, Pace, Reader, Wire};
 
 /// Bodies of answers have numbers of their own, beyond those of requests.
 pub const ANSWERS: u64 = 1_000_000;
 
+/// An answer to nothing.
+const UNASKED: &[u8] = b"HTTP/1.1 200 OK\r\nX-Id: unasked\r\nContent-Length: 0\r\n\r\n";
+
 /// An origin: it can die, and come back.
 #[derive(Debug)]
 pub struct Origin {
-    number: usize,
     plan: OriginPlan,
     books: Books,
     rng: Rc<RefCell<Rng>>,
-    state: RefCell<(SocketAddr, Group)>,
+    sabotage: Option<Sabotage>,
+    state: RefCell<(IpAddr, Group)>,
 }
 
 impl Origin {
     /// Starts an origin.
     #[must_use]
-    pub fn start(number: usize, plan: &OriginPlan, books: &Books, seed: u64) -> Rc<Self> {
-        let rng = Rng::with_seed(seed ^ (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    pub fn start(plan: &OriginPlan, books: &Books, seed: u64, sabotage: Option<Sabotage>) -> Rc<Self> {
+        let rng = Rng::with_seed(seed ^ (plan.number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let origin = Rc::new(Self {
-            number,
             plan: plan.clone(),
             books: books.clone(),
             rng: Rc::new(RefCell::new(rng)),
-            state: RefCell::new((plan.address, simulated::new_group())),
+            sabotage,
+            state: RefCell::new((plan.ip, simulated::new_group())),
         });
         origin.go();
         origin
@@ -56,47 +61,88 @@ impl Origin {
 
     /// Where it is now.
     #[must_use]
-    pub fn address(&self) -> SocketAddr {
+    pub fn ip(&self) -> IpAddr {
         self.state.borrow().0
     }
 
+    /// Nothing gets through to it, nor from it, for a while.
+    pub fn hold(&self, time: Duration) {
+        [self.ip(), alias(self.ip())].into_iter().for_each(|ip| simulated::hold(ip, time));
+    }
+
+    /// As a look-up for an upstream finds it now.
+    #[must_use]
+    pub fn endpoint(&self, upstream: usize, weight: u32) -> Endpoint {
+        let address = Address::Socket(SocketAddr::new(self.ip(), self.plan.port(upstream)));
+        Endpoint { address, weight, priority: 0, zone: None }
+    }
+
     fn go(&self) {
-        let (address, group) = *self.state.borrow();
+        let (ip, group) = *self.state.borrow();
         if let Some(name) = &self.plan.name {
-            simulated::resolve(name, vec![address.ip()]);
+            simulated::resolve(name, vec![alias(ip)]);
         }
-        let server = Server {
-            number: self.number,
-            manners: self.plan.manners.clone(),
-            books: self.books.clone(),
-            rng: self.rng.clone(),
-        };
-        simulated::spawn_in(group, listen(Rc::new(server), address));
+        for (upstream, ip) in
+            (0..UPSTREAMS.len()).flat_map(|upstream| [(upstream, ip), (upstream, alias(ip))])
+        {
+            let server = Server {
+                number: self.plan.number,
+                upstream,
+                manners: self.plan.manners.clone(),
+                books: self.books.clone(),
+                rng: self.rng.clone(),
+                sabotage: self.sabotage,
+            };
+            let address = SocketAddr::new(ip, self.plan.port(upstream));
+            simulated::spawn_in(group, listen(Rc::new(server), address));
+        }
     }
 
     /// Dies, and is there again after a while.
     pub async fn crash(&self, time: Duration) {
         simulated::kill(self.group());
         simulated::sleep(time).await;
-        self.state.borrow_mut().1 = simulated::new_group();
-        self.go();
+        // Unless it has begun anew elsewhere meanwhile.
+        let dead = simulated::tasks(self.group()) == 0;
+        if dead {
+            self.state.borrow_mut().1 = simulated::new_group();
+            self.go();
+        }
     }
 
     /// Dies, and begins anew at another address under its old name.
-    pub fn change_address(&self, ip: std::net::IpAddr) {
+    pub fn change_address(&self, ip: IpAddr) {
         simulated::kill(self.group());
-        let port = self.address().port();
-        *self.state.borrow_mut() = (SocketAddr::new(ip, port), simulated::new_group());
+        *self.state.borrow_mut() = (ip, simulated::new_group());
         self.go();
+    }
+
+    /// Dies for good.
+    pub fn end(&self) {
+        simulated::kill(self.group());
+    }
+}
+
+/// The address that an origin's name stands for. It is not the one that plans and look-ups have: who names an origin in
+/// both ways has two endpoints, each with a cap of its own, and on the network they are told apart.
+fn alias(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) => {
+            let [first, _, third, fourth] = ip.octets();
+            IpAddr::from([first, 3, third, fourth])
+        }
+        other => other,
     }
 }
 
 #[derive(Debug)]
 struct Server {
     number: usize,
+    upstream: usize,
     manners: Manners,
     books: Books,
     rng: Rc<RefCell<Rng>>,
+    sabotage: Option<Sabotage>,
 }
 
 async fn listen(server: Rc<Server>, address: SocketAddr) {
@@ -179,7 +225,7 @@ impl Server {
         if self.one_in(self.manners.unsolicited) {
             let late = async {
                 simulated::sleep(after).await;
-                wire.say_unasked(b"HTTP/1.1 200 OK\r\nX-Id: unasked\r\nContent-Length: 0\r\n\r\n");
+                wire.say_unasked(UNASKED);
                 std::future::pending().await
             };
             return either(reader.wait(), late).await.is_ok();
@@ -196,6 +242,9 @@ impl Server {
             }
             Err(_) => return Then::Close,
         };
+        if head.word(1) == PROBE {
+            return self.probed(wire).await;
+        }
         let case = match self.case(&head) {
             Ok(case) => case,
             Err(what) => {
@@ -209,6 +258,27 @@ impl Server {
         self.act(wire, reader, &case).await
     }
 
+    /// Answers a probe, well or not.
+    async fn probed(&self, wire: &Wire) -> Then {
+        simulated::sleep(self.within(self.manners.slowest)).await;
+        let well = !self.one_in(self.manners.unwell);
+        let status = if well { "200 OK" } else { "503 Service Unavailable" };
+        let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        // Whoever asks may have lost patience.
+        let _ = wire.write(answer.as_bytes()).await;
+        Then::Close
+    }
+
+    /// Writes down that a request has come.
+    fn deliver(&self, request: u64, head: &Head) -> usize {
+        let cookie = head.get("cookie").map(str::to_owned);
+        let delivery = self.books.deliver(request, (self.number, self.upstream), cookie);
+        if self.sabotage == Some(Sabotage::DeliverTwice) {
+            self.books.deliver(request, (self.number, self.upstream), None);
+        }
+        delivery
+    }
+
     fn case(&self, head: &Head) -> Result<Case, String> {
         let request = head.get("x-id").and_then(|id| id.parse().ok());
         let request: u64 = request.ok_or_else(|| format!("a request without a number: {head:?}"))?;
@@ -220,7 +290,7 @@ impl Server {
         }
         Ok(Case {
             request,
-            delivery: self.books.deliver(request, self.number),
+            delivery: self.deliver(request, head),
             method: head.word(0).to_owned(),
             framing: head.request_framing()?,
             closes: head.lists("connection", "close"),
@@ -319,19 +389,31 @@ impl Server {
             _ => 200,
         };
         let bodiless = status == 204 || case.method == "HEAD";
+        // Without a body there is nothing to lie about.
+        let act = match act {
+            Act::Chunks(_) | Act::TwoLengths if bodiless || case.http10 => Act::Serve,
+            act => act,
+        };
         let longest = self.manners.longest;
         let length = if status == 204 { 0 } else { self.draw(|rng| rng.usize(0..=longest)) };
-        let lies = matches!(act, Act::TooShort | Act::TooLong);
+        let lies = matches!(act, Act::TooShort | Act::TooLong | Act::Twice);
+        let chunks = matches!(act, Act::Chunks(_) | Act::TwoLengths);
         let framing = match self.draw(|rng| rng.u32(0..4)) {
+            _ if chunks => Framing::Chunked,
             0 if !lies && !case.http10 => Framing::Chunked,
             1 if !lies && !bodiless => Framing::Close,
             _ => Framing::Length(length),
         };
         let number = ANSWERS + case.delivery as u64;
-        let mut head = format!(
-            "HTTP/1.1 {status} Whatever\r\nX-Id: {}\r\nX-Delivery: {}\r\n",
-            case.request, case.delivery
-        );
+        let id = match self.sabotage {
+            Some(Sabotage::SwapAnswers) => case.request + 1,
+            _ => case.request,
+        };
+        let mut head =
+            format!("HTTP/1.1 {status} Whatever\r\nX-Id: {id}\r\nX-Delivery: {}\r\n", case.delivery);
+        if act == Act::TwoLengths {
+            head.push_str(&format!("Content-Length: {length}\r\n"));
+        }
         match framing {
             _ if status == 204 => {}
             Framing::Chunked => head.push_str("Transfer-Encoding: chunked\r\n"),
@@ -352,34 +434,19 @@ impl Server {
         }
         self.books.write().deliveries[case.delivery].answer = Some(Planned {
             status,
-            length: if bodiless { 0 } else { length },
+            length: match bodiless {
+                true => 0,
+                // None of these can be read to an end that is one.
+                false if chunks => usize::MAX,
+                false => length,
+            },
             to_the_end: framing == Framing::Close,
             finished: false,
             detectable,
         });
         let mut said = head.into_bytes();
         let head_length = said.len();
-        let mut body = Vec::new();
-        if !bodiless {
-            let sent = match act {
-                Act::TooShort => length / 2,
-                Act::TooLong => length + self.draw(|rng| rng.usize(1..100)),
-                _ => length,
-            };
-            let bytes = pattern::bytes(number, 0, sent);
-            match framing {
-                Framing::Chunked => {
-                    let size = self.draw(|rng| rng.usize(1..=length.max(1))).max(length / 10);
-                    bytes.chunks(size).for_each(|data| chunk(&mut body, data));
-                    body.extend_from_slice(b"0\r\n");
-                    if self.one_in(3) {
-                        body.extend_from_slice(b"X-Trailer: here\r\n");
-                    }
-                    body.extend_from_slice(b"\r\n");
-                }
-                _ => body = bytes,
-            }
-        }
+        let body = if bodiless { Vec::new() } else { self.body_of(act, framing, number, length) };
         said.extend_from_slice(&body);
         let end = match act {
             Act::Leave(Where::Head, _) => self.draw(|rng| rng.usize(0..head_length)),
@@ -391,10 +458,15 @@ impl Server {
         if self.say(wire, &said[..end]).await.is_err() {
             return Then::Close;
         }
+        if act == Act::Twice {
+            // Not where the next request is on its way already: then nobody could tell whose answer it is.
+            wire.say_unasked(UNASKED);
+        }
         match act {
             Act::Leave(_, true) => return Then::Reset,
             Act::Leave(_, false) if missing => return Then::Close,
             Act::TooShort if length / 2 < length => return Then::Close,
+            Act::Chunks(_) | Act::TwoLengths => return Then::Close,
             _ => {}
         }
         if let Some(answer) = &mut self.books.write().deliveries[case.delivery].answer {
@@ -408,6 +480,44 @@ impl Server {
             return Then::Close;
         }
         Then::Next
+    }
+
+    /// The bytes of an answer's body, as they are said.
+    fn body_of(&self, act: Act, framing: Framing, number: u64, length: usize) -> Vec<u8> {
+        let sent = match act {
+            Act::TooShort => length / 2,
+            Act::TooLong => length + self.draw(|rng| rng.usize(1..100)),
+            _ => length,
+        };
+        let mut bytes = pattern::bytes(number, 0, sent);
+        match self.sabotage {
+            Some(Sabotage::CorruptBodies) => bytes.iter_mut().take(1).for_each(|byte| *byte ^= 1),
+            Some(Sabotage::ShortBodies) if framing == Framing::Chunked => bytes.truncate(length / 2),
+            _ => {}
+        }
+        if framing != Framing::Chunked {
+            return bytes;
+        }
+        let mut body = Vec::new();
+        let size = self.draw(|rng| rng.usize(1..=length.max(1))).max(length / 10);
+        bytes.chunks(size).for_each(|data| chunk(&mut body, data));
+        match act {
+            Act::Chunks(Lie::Size) => return [body, b"xyz\r\n0\r\n\r\n".to_vec()].concat(),
+            Act::Chunks(Lie::Huge) => return [body, b"fffffffffffffffff\r\n".to_vec()].concat(),
+            Act::Chunks(Lie::Longer) => {
+                // The first byte may go to the client: it is where it should be.
+                let one = pattern::bytes(number, length, 1);
+                return [body, b"1\r\n".to_vec(), one, b"x\r\n0\r\n\r\n".to_vec()].concat();
+            }
+            Act::Chunks(Lie::Endless) => return body,
+            _ => {}
+        }
+        body.extend_from_slice(b"0\r\n");
+        if self.one_in(3) {
+            body.extend_from_slice(b"X-Trailer: here\r\n");
+        }
+        body.extend_from_slice(b"\r\n");
+        body
     }
 
     /// Says something in one piece or several.

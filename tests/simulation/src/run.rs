@@ -1,5 +1,6 @@
 //! A scenario, played.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -8,15 +9,17 @@ use tollgate_proxy::Control;
 
 use crate::audit::audit;
 use crate::books::Books;
-use crate::client;
+use crate::directory::Directory;
 use crate::gateway::{Gateway, Office, plan};
 use crate::origin::Origin;
-use crate::scenario::{Event, Scenario};
+use crate::sabotage::Accomplice;
+use crate::scenario::{Event, Scenario, UPSTREAMS};
+use crate::{client, rest, watch};
 
 /// How long the drain may take.
 const DRAIN: Duration = Duration::from_secs(120);
 /// How long a scenario may take: all of its waits have bounds far below.
-const LIMITS: Limits = Limits { time: Duration::from_secs(3600 * 3), turns: 20_000_000, text: false };
+const LIMITS: Limits = Limits { time: Duration::from_secs(3600 * 6), turns: 20_000_000, text: false };
 
 /// What became of a seed.
 #[derive(Debug)]
@@ -54,7 +57,7 @@ pub fn run(scenario: &Scenario, text: bool) -> std::io::Result<Verdict> {
     }
     left.extend(ended.panics.iter().map(|panic| format!("a panic: {panic}")));
     let pages = books.look();
-    left.extend(audit(scenario, &pages, &lines, &counts));
+    left.extend(audit(scenario, &pages, lines, &counts));
     Ok(Verdict {
         wrong: left,
         hash: ended.hash,
@@ -67,34 +70,63 @@ pub fn run(scenario: &Scenario, text: bool) -> std::io::Result<Verdict> {
 
 async fn main(scenario: Scenario, books: Books, office: Rc<Office>) -> Vec<String> {
     scenario.conditions.clone().set();
-    let origins = scenario.origins.iter().enumerate();
-    let origins: Vec<Rc<Origin>> =
-        origins.map(|(number, plan)| Origin::start(number, plan, &books, scenario.seed)).collect();
-    let gateway = Rc::new(Gateway::start(scenario.workers, plan(&scenario.plans[0]), &office));
+    let sabotage = scenario.sabotage;
+    let start = |plan| Origin::start(plan, &books, scenario.seed, sabotage);
+    let origins: Vec<Rc<Origin>> = scenario.origins.iter().map(start).collect();
+    let directory = Directory::new(office.shared());
+    for (upstream, found) in scenario.found.iter().enumerate() {
+        look_up(&directory, &origins, upstream, found);
+    }
+    let first = plan(&scenario.plans[0]);
+    let gateway = Rc::new(Gateway::start(scenario.workers, first, directory, &office));
     drop(office);
-    let playing = Rc::new(std::cell::Cell::new(scenario.clients.len()));
+    let accomplice = Accomplice::start(sabotage, &gateway);
+    let watcher = simulated::new_group();
+    simulated::spawn_in(watcher, watch::queues(gateway.clone(), books.clone()));
+    let playing = Rc::new(Cell::new(scenario.clients.len() + scenario.events.len()));
     for client in &scenario.clients {
         let (client, books, playing) = (client.clone(), books.clone(), playing.clone());
         tollgate_net::spawn(async move {
-            client::play(client, books).await;
+            client::play(client, books, sabotage).await;
             playing.set(playing.get() - 1);
         });
     }
     for (at, event) in scenario.events.clone() {
-        tollgate_net::spawn(happen(at, event, scenario.plans.clone(), gateway.clone(), origins.clone()));
+        let happening = happen(at, event, scenario.plans.clone(), gateway.clone(), origins.clone());
+        let playing = playing.clone();
+        tollgate_net::spawn(async move {
+            happening.await;
+            playing.set(playing.get() - 1);
+        });
     }
-    if let Some(at) = scenario.drain {
-        simulated::sleep(at).await;
-    }
-    while scenario.drain.is_none() && playing.get() > 0 {
-        simulated::sleep(Duration::from_millis(10)).await;
+    let mut left = Vec::new();
+    match scenario.drain {
+        Some(at) => {
+            let leave = scenario.leave.unwrap_or_default().min(at);
+            simulated::sleep(at - leave).await;
+            if !leave.is_zero() {
+                gateway.tell(|| Control::Leave { grace: Some(leave) });
+                simulated::sleep(leave).await;
+            }
+        }
+        None => {
+            while playing.get() > 0 {
+                simulated::sleep(Duration::from_millis(10)).await;
+            }
+            simulated::note("rest");
+            simulated::kill(watcher);
+            origins.iter().for_each(|origin| origin.end());
+            left = rest::rest(&gateway).await;
+        }
     }
     simulated::note("drain");
     gateway.tell(|| Control::Drain(Some(DRAIN)));
-    let left = gateway.ended().await;
+    left.extend(gateway.ended().await);
     while playing.get() > 0 {
         simulated::sleep(Duration::from_millis(10)).await;
     }
+    left.extend(simulated::exceeded());
+    drop(accomplice);
     left
 }
 
@@ -108,13 +140,18 @@ async fn happen(
     simulated::sleep(at).await;
     simulated::note(&format!("event {event:?}"));
     match event {
-        Event::Reload(number) => {
-            gateway.change(plan(&plans[number]));
-        }
+        Event::Reload(number) => gateway.change(plan(&plans[number])),
         Event::PauseWorker(worker, time) => simulated::pause(gateway.group(worker), time),
         Event::PauseOrigin(origin, time) => simulated::pause(origins[origin].group(), time),
-        Event::Hold(origin, time) => simulated::hold(origins[origin].address().ip(), time),
+        Event::Hold(origin, time) => origins[origin].hold(time),
         Event::Crash(origin, time) => origins[origin].crash(time).await,
         Event::Move(origin, ip) => origins[origin].change_address(ip),
+        Event::LookUp(upstream, found) => look_up(&gateway.directory, &origins, upstream, &found),
     }
+}
+
+/// An upstream has these origins from now on, where they are now.
+fn look_up(directory: &Directory, origins: &[Rc<Origin>], upstream: usize, found: &[(usize, u32)]) {
+    let endpoints = found.iter().map(|(origin, weight)| origins[*origin].endpoint(upstream, *weight));
+    directory.say(UPSTREAMS[upstream], endpoints.collect());
 }

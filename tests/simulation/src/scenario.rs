@@ -5,16 +5,32 @@ mod origins;
 mod plans;
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::time::Duration;
 
 use fastrand::Rng;
 use tollgate_net::simulated::Conditions;
 
 pub use asks::{Ask, Batch, Body, ClientPlan, Leave};
-pub use origins::{Act, Manners, OriginPlan, Where};
+pub use origins::{Act, Lie, Manners, OriginPlan, Where};
+pub use plans::{cookie, empty};
+
+use crate::sabotage::Sabotage;
 
 /// Where the gateway listens.
 pub const GATEWAY: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1)), 80);
+
+/// The upstreams that plans may name.
+pub const UPSTREAMS: [&str; 2] = ["one", "two"];
+/// What probes ask for.
+pub const PROBE: &str = "/healthz";
+
+/// The ports on which origins listen for an upstream, by its number.
+#[must_use]
+pub fn ports(upstream: usize) -> Range<u16> {
+    let first = 8000 + 1000 * upstream as u16;
+    first..first + 1000
+}
 
 /// How much goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,12 +58,18 @@ pub struct Scenario {
     pub plans: Vec<String>,
     /// Origins.
     pub origins: Vec<OriginPlan>,
+    /// What is found when the upstreams are looked up at first: origins by number, with their weights.
+    pub found: [Vec<(usize, u32)>; UPSTREAMS.len()],
     /// Clients.
     pub clients: Vec<ClientPlan>,
     /// What happens when.
     pub events: Vec<(Duration, Event)>,
     /// When the drain begins; `None`: when the clients are done.
     pub drain: Option<Duration>,
+    /// How long before the drain every answer says that it is the last.
+    pub leave: Option<Duration>,
+    /// What a test has go wrong.
+    pub sabotage: Option<Sabotage>,
 }
 
 /// What happens beside the clients and what origins do of themselves.
@@ -65,6 +87,8 @@ pub enum Event {
     Crash(usize, Duration),
     /// An origin dies; another has its name from now on, and its number.
     Move(usize, IpAddr),
+    /// An upstream is looked up again: it has these origins now, with these weights, where they are then.
+    LookUp(usize, Vec<(usize, u32)>),
 }
 
 impl Scenario {
@@ -78,7 +102,7 @@ impl Scenario {
             3..5 => Mood::Closing,
             _ => Mood::Rough,
         };
-        let workers = rng.usize(1..=3);
+        let workers = rng.usize(1..=4);
         let conditions = conditions(&mut rng);
         // A byte at a time takes its turns.
         let longest = if conditions.capacity.0 < 1000 { 3000 } else { 200_000 };
@@ -87,13 +111,36 @@ impl Scenario {
         let clients = asks::generate(&mut rng, mood, longest);
         let events = events(&mut rng, mood, workers, &origins, plans.len());
         let drain = (rng.u32(0..4) == 0).then(|| Duration::from_millis(rng.u64(1..4000)));
-        Self { seed, mood, workers, conditions, plans, origins, clients, events, drain }
+        let leave = (rng.bool()).then(|| Duration::from_millis(rng.u64(1..500)));
+        let found = [(); UPSTREAMS.len()].map(|()| found(&mut rng, origins.len()));
+        Self {
+            seed,
+            mood,
+            workers,
+            conditions,
+            plans,
+            origins,
+            found,
+            clients,
+            events,
+            drain,
+            leave,
+            sabotage: None,
+        }
     }
 }
 
 /// One of several.
 fn any<T: Copy, const N: usize>(rng: &mut Rng, of: [T; N]) -> T {
     of[rng.usize(0..N)]
+}
+
+/// Some origins, at least one, with weights.
+fn found(rng: &mut Rng, origins: usize) -> Vec<(usize, u32)> {
+    let mut found: Vec<_> = (0..origins).collect();
+    rng.shuffle(&mut found);
+    found.truncate(rng.usize(1..=origins));
+    found.into_iter().map(|origin| (origin, rng.u32(1..4))).collect()
 }
 
 fn conditions(rng: &mut Rng) -> Conditions {
@@ -124,6 +171,10 @@ fn events(
         let pause = Duration::from_millis(rng.u64(1..200));
         events.push((at(rng), Event::PauseWorker(rng.usize(0..workers), pause)));
     }
+    for _ in 0..rng.usize(0..3) {
+        let upstream = rng.usize(0..UPSTREAMS.len());
+        events.push((at(rng), Event::LookUp(upstream, found(rng, origins.len()))));
+    }
     if mood == Mood::Rough {
         for _ in 0..rng.usize(0..6) {
             let origin = rng.usize(0..origins.len());
@@ -131,12 +182,17 @@ fn events(
             let event = match rng.u32(0..5) {
                 0 => Event::PauseOrigin(origin, time),
                 1 => Event::Hold(origin, time),
-                2 if origins[origin].name.is_some() => {
-                    Event::Move(origin, IpAddr::from([10, 1, 200 + events.len() as u8, origin as u8]))
-                }
+                2 => Event::Move(origin, IpAddr::from([10, 1, 200 + events.len() as u8, origin as u8])),
                 _ => Event::Crash(origin, time),
             };
-            events.push((at(rng), event));
+            let when = at(rng);
+            if let Event::Move(..) = event {
+                for upstream in 0..UPSTREAMS.len() {
+                    let later = when + Duration::from_millis(rng.u64(0..1000));
+                    events.push((later, Event::LookUp(upstream, found(rng, origins.len()))));
+                }
+            }
+            events.push((when, event));
         }
     }
     events.sort_by_key(|(at, _)| *at);

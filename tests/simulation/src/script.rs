@@ -10,6 +10,7 @@ use tollgate_net::simulated::{self, Conditions, Limits};
 use tollgate_net::{Bound, Listener};
 use tollgate_proxy::Control;
 
+use crate::directory::Directory;
 use crate::gateway::{Gateway, Line, Office, plan};
 use crate::scenario::GATEWAY;
 use crate::wire::{Pace, Reader, Wire};
@@ -35,7 +36,7 @@ where
     let limits = Limits { time: Duration::from_secs(3600), turns: 1_000_000, text: false };
     let ended = simulated::run(seed, limits, async move {
         conditions.set();
-        let gateway = Gateway::start(1, plan(&text), &office);
+        let gateway = Gateway::start(1, plan(&text), Directory::new(office.shared()), &office);
         drop(office);
         parties(Origin(Listener::register(listen()).expect("registered"))).await;
         gateway.tell(|| Control::Drain(Some(Duration::from_secs(60))));

@@ -67,3 +67,28 @@ fn a_reset_is_no_end_of_a_body() {
         assert_eq!(lines[0].reason, "http_response_incomplete");
     }
 }
+
+/// A request that waited in the queue longer than `timeouts.connect` was told that its endpoint could not be reached,
+/// and the endpoint was blamed.
+#[test]
+fn the_queue_is_not_the_endpoints_time() {
+    let text = format!(
+        "listen: 10.0.0.1:80\nadmin: off\ntimeouts: {{connect: 100ms}}\nroutes: [{{match: /*, to: one}}]\n\
+         upstreams: {{one: {{endpoints: \"{ORIGIN}\", limits: {{connections: 1}}, queue: {{timeout: 1m}}}}}}\n"
+    );
+    let lines = play(1, Conditions::default(), &text, |origin| async move {
+        let (first, mut first_answers) = client().await;
+        first.write(b"GET /1 HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
+        let (there, mut requests) = origin.accept().await;
+        requests.head().await.expect("a request");
+        let (second, mut second_answers) = client().await;
+        second.write(b"GET /2 HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
+        sleep(std::time::Duration::from_secs(10)).await;
+        there.write(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("sent");
+        assert_eq!(first_answers.head().await.expect("an answer").status(), 204);
+        assert_eq!(requests.head().await.expect("a request").word(1), "/2");
+        there.write(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("sent");
+        assert_eq!(second_answers.head().await.expect("an answer").status(), 204);
+    });
+    assert_eq!(lines.iter().map(|line| line.attempts).collect::<Vec<_>>(), [1, 1]);
+}

@@ -3,10 +3,12 @@
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::task::Poll;
 use std::time::Duration;
 
 use super::executor;
+use super::meter::Bound as ConnectionBound;
 use super::network;
 use super::socket::Acceptor;
 use super::world::{Happening, with};
@@ -83,6 +85,12 @@ pub fn pause(group: Group, time: Duration) {
         // Somebody must look again then.
         world.schedule(until, Happening::Wake(std::task::Waker::noop().clone()));
     });
+}
+
+/// Whether a group is paused now.
+#[must_use]
+pub fn paused(group: Group) -> bool {
+    with(|world| world.tasks.is_paused(group, world.now))
 }
 
 /// A listening socket of this task's group. Several on one address share its connections, as with SO_REUSEPORT.
@@ -166,4 +174,34 @@ pub fn open_sockets(group: Group) -> (usize, usize) {
         let ends = world.connections.iter().flat_map(|connection| &connection.ends);
         (listening, ends.filter(|end| end.owner == Some(group) && !end.closed).count())
     })
+}
+
+/// Tasks that a group has, the one that has its turn left out.
+#[must_use]
+pub fn tasks(group: Group) -> usize {
+    with(|world| world.tasks.count(group))
+}
+
+/// How many things are still to happen: 0 where everybody waits for somebody else. Who asks waits for nothing.
+#[must_use]
+pub fn scheduled() -> usize {
+    with(|world| world.scheduled())
+}
+
+/// Bounds the connections to a range of ports: who opens more from now on is told of by [`exceeded`]. Another bound of
+/// the same range takes this one's place.
+pub fn bound(ports: &Range<u16>, bound: ConnectionBound) {
+    with(|world| world.meter.bound(ports, bound));
+}
+
+/// Where connections were opened beyond a [`bound`].
+#[must_use]
+pub fn exceeded() -> Vec<String> {
+    with(|world| world.meter.exceeded.clone())
+}
+
+/// Connections to a range of ports that are open or being opened.
+#[must_use]
+pub fn open_to(ports: &Range<u16>) -> usize {
+    with(|world| world.meter.sum((ports.start, ports.end - 1)))
 }

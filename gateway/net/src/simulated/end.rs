@@ -253,6 +253,11 @@ impl World {
         end.closed = true;
         (end.reader, end.writer, end.incoming) = (None, None, VecDeque::new());
         self.record("close", &[at.0 as u64, at.1 as u64, u64::from(reset)]);
+        if at.1 == 0
+            && let Some(to) = self.end((at.0, 1)).address
+        {
+            self.meter.closed(to);
+        }
         if dead {
             return;
         }

@@ -79,6 +79,15 @@ impl Tasks {
         state.paused_until = state.paused_until.max(until);
     }
 
+    pub fn is_paused(&self, group: Group, now: Duration) -> bool {
+        self.groups[group.0].paused_until > now
+    }
+
+    /// Tasks of a group that have not ended, the one that has its turn left out.
+    pub fn count(&self, group: Group) -> usize {
+        self.slots.iter().filter(|slot| slot.group == group && slot.task.is_some()).count()
+    }
+
     fn add(&mut self, group: Group, task: Task) -> Option<Task> {
         if self.groups[group.0].killed {
             return Some(task);

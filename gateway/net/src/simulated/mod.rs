@@ -16,16 +16,19 @@
 mod controls;
 mod end;
 mod executor;
+mod meter;
 mod network;
 mod socket;
 mod trace;
 mod world;
 
 pub use controls::{
-    Conditions, Group, connect_from, elapsed, fork, hold, kill, listen, new_group, note, open_sockets, pause,
-    resolve, say_unasked, sleep, spawn_in, with_random,
+    Conditions, Group, bound, connect_from, elapsed, exceeded, fork, hold, kill, listen, new_group, note,
+    open_sockets, open_to, pause, paused, resolve, say_unasked, scheduled, sleep, spawn_in, tasks,
+    with_random,
 };
 pub use executor::{Ended, Limits, Stopped, run};
+pub use meter::Bound as ConnectionBound;
 pub(crate) use socket::{Acceptor, Alarm, Socket};
 pub(crate) use world::is_active;
 

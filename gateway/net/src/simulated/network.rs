@@ -82,6 +82,7 @@ impl World {
         let ends = [End::new(local, self.tasks.current(), here), End::new(to, None, there)];
         self.connections.push(Connection { ends, delay: (least, most), answer: None });
         self.record("connect", &[connection as u64, u64::from(to.port())]);
+        self.meter.opened(to, self.now);
         let held = [local, to].iter().filter_map(|address| self.held.get(&address.ip())).max().copied();
         let delay = self.between((least, most));
         let arrival = self.now.max(held.unwrap_or_default()) + delay;

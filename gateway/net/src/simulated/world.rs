@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use super::controls::Conditions;
 use super::end::Connection;
 use super::executor::Tasks;
+use super::meter::Meter;
 use super::network::Port;
 use super::trace::Trace;
 
@@ -31,6 +32,7 @@ pub(super) struct World {
     events: BinaryHeap<Event>,
     pub conditions: Conditions,
     pub connections: Vec<Connection>,
+    pub meter: Meter,
     pub ports: BTreeMap<SocketAddr, Port>,
     /// Addresses to which, until when, nothing gets through.
     pub held: BTreeMap<IpAddr, Duration>,
@@ -110,6 +112,7 @@ impl World {
             events: BinaryHeap::new(),
             conditions: Conditions::default(),
             connections: Vec::new(),
+            meter: Meter::default(),
             ports: BTreeMap::new(),
             held: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -151,6 +154,20 @@ impl World {
             Happening::Answer(connection, answer) => self.answer(connection, answer),
         }
         true
+    }
+
+    /// How many things are still to happen that can change anything: an alarm that was set anew, or the end of the wait
+    /// for a connection that was answered, cannot.
+    pub fn scheduled(&self) -> usize {
+        let counts = |event: &&Event| match &event.what {
+            Happening::Ring(alarm, setting) => self.alarms[*alarm].setting == *setting,
+            Happening::Answer(connection, _) => {
+                let connection = &self.connections[*connection];
+                connection.answer.is_none() && !connection.ends[0].closed
+            }
+            _ => true,
+        };
+        self.events.iter().filter(counts).count()
     }
 
     fn ring(&mut self, alarm: usize, setting: u64) {

@@ -19,7 +19,7 @@ use tollgate_plan::{
 };
 
 use super::PoolSet;
-use crate::{ConnectError, Connection, Message, Pool, Post, Shared, UpstreamState};
+use crate::{ConnectError, Connection, Granted, Message, Pool, Post, Shared, UpstreamState};
 
 type Mail = Arc<Mutex<VecDeque<(usize, Message)>>>;
 
@@ -85,7 +85,10 @@ impl World {
         Box::pin(async move {
             match pool.take(tollgate_net::now()) {
                 Some(kept) => Ok(kept),
-                None => pool.connect().await,
+                None => match pool.turn().await? {
+                    Granted::Connection(free) => Ok(free),
+                    Granted::Place(opening) => opening.connect().await,
+                },
             }
         })
     }

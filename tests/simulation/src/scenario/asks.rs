@@ -77,6 +77,8 @@ pub enum Body {
     Length(usize),
     /// In chunks of so many bytes, so many in all; with trailers or not.
     Chunked(usize, usize, bool),
+    /// In chunks, and after so many bytes in what is none.
+    Broken(usize),
 }
 
 impl Body {
@@ -85,7 +87,7 @@ impl Body {
     pub fn length(self) -> usize {
         match self {
             Self::None => 0,
-            Self::Length(length) | Self::Chunked(_, length, _) => length,
+            Self::Length(length) | Self::Chunked(_, length, _) | Self::Broken(length) => length,
         }
     }
 }
@@ -121,8 +123,9 @@ fn batch(rng: &mut Rng, mood: Mood, (number, most): (&mut u64, usize), hasty: bo
             ask(rng, *number, most)
         })
         .collect();
-    // Who says that it is the last must not send on (RFC 9112, 9.6).
-    if let Some(last) = asks.iter().position(|ask| ask.close || ask.old) {
+    // Who says that it is the last must not send on (RFC 9112, 9.6); behind what is no message nothing can be read.
+    let is_last = |ask: &Ask| ask.close || ask.old || matches!(ask.body, Body::Broken(_));
+    if let Some(last) = asks.iter().position(is_last) {
         asks.truncate(last + 1);
     }
     // Who waits for something in the middle cannot send on.
@@ -134,7 +137,8 @@ fn batch(rng: &mut Rng, mood: Mood, (number, most): (&mut u64, usize), hasty: bo
     let leaves = mood == Mood::Rough && rng.u32(0..10) == 0;
     let leave = leaves.then(|| {
         let how = if rng.bool() { Leave::Reset } else { Leave::Close };
-        (rng.usize(0..=length), Duration::from_micros(rng.u64(0..100_000)), how)
+        let longest = any(rng, [100, 10_000, 100_000, 3_000_000]);
+        (rng.usize(0..=length), Duration::from_micros(rng.u64(0..longest)), how)
     });
     let longest = if hasty { 20_000 } else { 2_000_000 };
     Batch {
@@ -163,10 +167,12 @@ fn ask(rng: &mut Rng, number: u64, most: usize) -> Ask {
     let length = below(rng, [10, 1000, 20_000, 100_000]).min(most);
     let body = match (bodiless, rng.bool()) {
         (true, _) => Body::None,
+        (_, true) if rng.u32(0..12) == 0 => Body::Broken(length),
         (_, true) => Body::Length(length),
         (_, false) => Body::Chunked(rng.usize(1..=length.max(1)).max(length / 20), length, rng.bool()),
     };
-    let old = upgrade.is_none() && !matches!(body, Body::Chunked(..)) && rng.u32(0..12) == 0;
+    let old =
+        upgrade.is_none() && !matches!(body, Body::Chunked(..) | Body::Broken(_)) && rng.u32(0..12) == 0;
     Ask {
         number,
         method,

@@ -1,106 +1,265 @@
 //! What the gateway is told to do.
 
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 use fastrand::Rng;
 
-use super::{Mood, OriginPlan};
+use super::{Mood, OriginPlan, PROBE, UPSTREAMS, any};
 
 /// Plans, the first for the beginning. Requests go to `/r0/...` to `/r2/...`.
 pub(super) fn generate(rng: &mut Rng, mood: Mood, origins: &[OriginPlan]) -> Vec<String> {
     let count = if rng.bool() { 1 } else { rng.usize(2..=4) };
-    (0..count).map(|_| plan(rng, mood, origins)).collect()
+    let capped = rng.bool();
+    (0..count).map(|_| plan(&mut Writing { rng, mood, capped, text: String::new() }, origins)).collect()
 }
 
-fn plan(rng: &mut Rng, mood: Mood, origins: &[OriginPlan]) -> String {
-    let mut text = String::from("listen: 10.0.0.1:80\nadmin: off\n");
-    if rng.bool() {
-        text.push_str("request_id: on\n");
+/// A plan that listens and does nothing: what is left of the one before ends.
+#[must_use]
+pub fn empty() -> String {
+    "listen: 10.0.0.1:80\nadmin: off\nroutes: []\n".to_owned()
+}
+
+/// The cookie of an upstream that is sticky.
+#[must_use]
+pub fn cookie(upstream: usize) -> String {
+    format!("home-{}", UPSTREAMS[upstream])
+}
+
+/// A plan that is being written.
+struct Writing<'a> {
+    rng: &'a mut Rng,
+    mood: Mood,
+    /// Whether upstreams may have caps.
+    capped: bool,
+    text: String,
+}
+
+impl Writing<'_> {
+    fn rough(&self) -> bool {
+        self.mood == Mood::Rough
     }
-    let milliseconds = |rng: &mut Rng, most: u64| rng.u64(most / 10..most);
-    if mood == Mood::Rough && rng.bool() {
+
+    fn one_in(&mut self, of: u32) -> bool {
+        self.rng.u32(0..of) == 0
+    }
+
+    fn line(&mut self, line: impl Display) {
         // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "timeouts: {{header: {}ms, body: {}ms, idle: {}ms, write: {}ms, connect: {}ms, response_header: {}ms, \
-             response_body: {}ms, upgraded: {}ms}}",
-            milliseconds(rng, 5000),
-            milliseconds(rng, 5000),
-            milliseconds(rng, 20_000),
-            milliseconds(rng, 5000),
-            milliseconds(rng, 2000),
-            milliseconds(rng, 5000),
-            milliseconds(rng, 5000),
-            milliseconds(rng, 20_000),
-        );
+        let _ = writeln!(self.text, "{line}");
     }
-    if mood == Mood::Rough && rng.u32(0..6) == 0 {
-        let (connections, requests) = (rng.u32(1..10), rng.u32(1..6));
-        let _ = writeln!(text, "limits: {{connections: {connections}, requests_per_connection: {requests}}}");
+
+    fn milliseconds(&mut self, most: u64) -> String {
+        format!("{}ms", self.rng.u64(most / 10..most))
     }
-    text.push_str("upstreams:\n");
-    for name in ["one", "two"] {
-        let mut members: Vec<_> = origins.iter().collect();
-        rng.shuffle(&mut members);
-        members.truncate(rng.usize(1..=origins.len()));
-        let _ = writeln!(text, "  {name}:\n    endpoints:");
-        for member in members {
-            let _ = writeln!(text, "    - {{address: \"{}\", weight: {}}}", member.target(), rng.u32(1..4));
+
+    /// A mapping of those keys that a coin picks; nothing, if it picks none.
+    fn some(&mut self, name: &str, keys: &[(&str, String)]) {
+        let keys: Vec<_> = keys.iter().filter(|_| self.rng.bool()).collect();
+        let keys: Vec<_> = keys.iter().map(|(key, value)| format!("{key}: {value}")).collect();
+        if !keys.is_empty() {
+            self.line(format_args!("    {name}: {{{}}}", keys.join(", ")));
         }
-        pool(rng, &mut text);
-        health(rng, &mut text);
     }
-    text.push_str("routes:\n");
+}
+
+fn plan(to: &mut Writing<'_>, origins: &[OriginPlan]) -> String {
+    to.line("listen: 10.0.0.1:80\nadmin: off");
+    if to.rng.bool() {
+        to.line("request_id: on");
+    }
+    if to.rough() && to.rng.bool() {
+        let bounds = [
+            ("header", 5000),
+            ("body", 5000),
+            ("idle", 20_000),
+            ("write", 5000),
+            ("connect", 2000),
+            ("response_header", 5000),
+            ("response_body", 5000),
+            ("upgraded", 20_000),
+        ];
+        let bounds = bounds.map(|(name, most)| format!("{name}: {}", to.milliseconds(most)));
+        to.line(format_args!("timeouts: {{{}}}", bounds.join(", ")));
+    }
+    if to.rough() && to.one_in(6) {
+        let (connections, requests) = (to.rng.u32(1..10), to.rng.u32(1..6));
+        to.line(format_args!("limits: {{connections: {connections}, requests_per_connection: {requests}}}"));
+    }
+    // Plans come and go with the second upstream.
+    let named = if to.one_in(4) { 1 } else { UPSTREAMS.len() };
+    to.line("upstreams:");
+    for upstream in 0..named {
+        write_upstream(to, upstream, origins);
+    }
+    to.line("routes:");
     for route in 0..3 {
-        let to = super::any(rng, ["one", "two", "[{upstream: one, weight: 2}, {upstream: two}]"]);
-        let _ = writeln!(text, "- match: /r{route}/*\n  to: {to}");
-        match rng.u32(0..6) {
-            0 => text.push_str("  buffer: {request: {memory: 4KiB, file: 1MiB}}\n"),
-            1 => text.push_str("  buffer: {response: {memory: 4KiB, file: 1MiB}}\n"),
-            2 if mood == Mood::Rough => {
-                let _ = writeln!(text, "  timeouts: {{total: {}ms}}", milliseconds(rng, 10_000));
-            }
-            3 if mood == Mood::Rough => {
-                let _ = writeln!(text, "  limits: {{body: {}}}", rng.u32(1..50_000));
-            }
-            _ => {}
+        let target = match named {
+            1 => "one",
+            _ => any(to.rng, ["one", "two", "[{upstream: one, weight: 2}, {upstream: two}]"]),
+        };
+        to.line(format_args!("- match: /r{route}/*\n  to: {target}"));
+        route_rules(to);
+    }
+    std::mem::take(&mut to.text)
+}
+
+fn route_rules(to: &mut Writing<'_>) {
+    match to.rng.u32(0..7) {
+        0 => to.line("  buffer: {request: {memory: 4KiB, file: 1MiB}}"),
+        1 => to.line("  buffer: {response: {memory: 4KiB, file: 1MiB}}"),
+        2 if to.rough() => {
+            let total = to.milliseconds(10_000);
+            to.line(format_args!("  timeouts: {{total: {total}}}"));
+        }
+        3 if to.rough() => {
+            let most = to.rng.u32(1..50_000);
+            to.line(format_args!("  limits: {{body: {most}}}"));
+        }
+        4 if to.rough() => to.line("  retry: off"),
+        _ => {}
+    }
+}
+
+fn write_upstream(to: &mut Writing<'_>, upstream: usize, origins: &[OriginPlan]) {
+    let name = UPSTREAMS[upstream];
+    to.line(format_args!("  {name}:"));
+    let looked_up = to.one_in(4);
+    if looked_up {
+        to.line(format_args!("    discover: srv://_{name}._tcp.internal"));
+    }
+    if !looked_up || to.one_in(3) {
+        let mut members: Vec<_> = origins.iter().collect();
+        to.rng.shuffle(&mut members);
+        members.truncate(to.rng.usize(1..=origins.len()));
+        to.line("    endpoints:");
+        for member in members {
+            let (target, weight, priority) =
+                (member.target(upstream), to.rng.u32(1..4), to.rng.u32(0..5) / 4);
+            to.line(format_args!("    - {{address: \"{target}\", weight: {weight}, priority: {priority}}}"));
         }
     }
-    text
+    pool(to);
+    health(to);
+    balance(to, upstream);
+    if to.capped {
+        caps(to);
+    }
+    if to.rough() {
+        retry(to);
+        breaker(to);
+    }
 }
 
-fn pool(rng: &mut Rng, text: &mut String) {
-    let _ = match rng.u32(0..5) {
-        0 => writeln!(text, "    pool: {{max_idle: {}}}", rng.u32(0..3)),
-        1 => writeln!(text, "    pool: {{idle_timeout: {}ms}}", rng.u32(10..3000)),
-        2 => writeln!(text, "    pool: {{max_requests: {}}}", rng.u32(1..5)),
-        3 => writeln!(text, "    pool: {{max_age: {}ms}}", rng.u32(10..3000)),
-        _ => Ok(()),
-    };
+fn pool(to: &mut Writing<'_>) {
+    if to.rng.bool() {
+        return;
+    }
+    let keys = [
+        ("max_idle", to.rng.u32(0..3).to_string()),
+        ("idle_timeout", any(to.rng, ["20ms", "700ms", "3s", "off"]).to_owned()),
+        ("max_requests", to.rng.u32(1..5).to_string()),
+        ("max_age", format!("{}ms", to.rng.u32(10..3000))),
+        ("warm", to.rng.u32(1..3).to_string()),
+    ];
+    // Each alone is met more often than all together.
+    let only = to.rng.usize(0..keys.len() * 2);
+    let (name, value) = &keys[only % keys.len()];
+    match only < keys.len() {
+        true => to.line(format_args!("    pool: {{{name}: {value}}}")),
+        false => to.some("pool", &keys),
+    }
 }
 
-/// Probes that open a connection and ask nothing, and ejection that comes and goes quickly.
-fn health(rng: &mut Rng, text: &mut String) {
-    let _ = match rng.u32(0..3) {
-        0 => writeln!(
-            text,
-            "    health: {{tcp: on, interval: {}ms, timeout: {}ms, unhealthy: {}, healthy: {}}}",
-            rng.u32(100..3000),
-            rng.u32(10..1000),
-            rng.u32(1..4),
-            rng.u32(1..3)
-        ),
-        _ => Ok(()),
+/// Probes that open a connection and ask nothing, or ask; and ejection that comes and goes quickly.
+fn health(to: &mut Writing<'_>) {
+    let probe = match to.rng.u32(0..5) {
+        0 => "tcp: on".to_owned(),
+        1 => format!("http: {PROBE}"),
+        _ => String::new(),
     };
-    let _ = match rng.u32(0..4) {
-        0 => writeln!(text, "    outlier: off"),
-        1 => writeln!(
-            text,
-            "    outlier: {{consecutive_5xx: {}, ejection: {}ms, interval: 100ms, max_ejected: {}}}",
-            rng.u32(1..5),
-            rng.u32(10..5000),
-            rng.u32(0..=100)
-        ),
-        _ => Ok(()),
+    if !probe.is_empty() {
+        let (interval, timeout) = (to.rng.u32(100..3000), to.rng.u32(10..1000));
+        let (unhealthy, healthy) = (to.rng.u32(1..4), to.rng.u32(1..3));
+        to.line(format_args!(
+            "    health: {{{probe}, interval: {interval}ms, timeout: {timeout}ms, unhealthy: {unhealthy}, \
+             healthy: {healthy}}}"
+        ));
+    }
+    match to.rng.u32(0..4) {
+        0 => to.line("    outlier: off"),
+        1 => {
+            let (failures, time, most) = (to.rng.u32(1..5), to.rng.u32(10..5000), to.rng.u32(0..=100));
+            to.line(format_args!(
+                "    outlier: {{consecutive_5xx: {failures}, ejection: {time}ms, interval: 100ms, max_ejected: {most}}}"
+            ));
+        }
+        _ => {}
+    }
+}
+
+fn balance(to: &mut Writing<'_>, upstream: usize) {
+    let policy = match to.rng.u32(0..8) {
+        0 => "policy: least_requests",
+        1 => "policy: least_requests, choices: all",
+        2 => "policy: random",
+        3 => "policy: hash, by: {header: X-Id}",
+        4 => "policy: hash, by: client_address",
+        _ => "policy: round_robin",
     };
+    let sticky = match to.one_in(4) {
+        true => format!(", sticky: {{cookie: {}}}", cookie(upstream)),
+        false => String::new(),
+    };
+    let slow_start = if to.one_in(6) { ", slow_start: 2s" } else { "" };
+    // In calm, an endpoint that probes find too slow must still be asked.
+    let panic = if to.rough() && to.one_in(4) { ", panic_threshold: 0" } else { "" };
+    to.line(format_args!("    balance: {{{policy}{sticky}{slow_start}{panic}}}"));
+}
+
+/// Caps, and a queue in which, unless all goes wrong anyway, everybody gets a turn.
+fn caps(to: &mut Writing<'_>) {
+    let connections = to.rng.u32(1..7);
+    let each = to.rng.u32(1..=connections.min(3));
+    let mut limits =
+        vec![("connections", connections.to_string()), ("endpoint_connections", each.to_string())];
+    if to.rough() {
+        limits.push(("requests", to.rng.u32(1..9).to_string()));
+        limits.push(("retries", to.rng.u32(1..4).to_string()));
+    }
+    to.some("limits", &limits);
+    let queue = match to.rough() {
+        false => "{size: 1024, timeout: 10m}".to_owned(),
+        true if to.one_in(8) => "off".to_owned(),
+        true => {
+            let (size, timeout) = (any(to.rng, [1, 4, 1024]), any(to.rng, ["30ms", "1s", "10m"]));
+            format!("{{size: {size}, timeout: {timeout}}}")
+        }
+    };
+    to.line(format_args!("    queue: {queue}"));
+}
+
+fn retry(to: &mut Writing<'_>) {
+    if to.one_in(3) {
+        return;
+    }
+    let conditions = ["connect_failure", "reset", "timeout", "5xx"];
+    let conditions: Vec<_> = conditions.into_iter().filter(|_| to.rng.bool()).collect();
+    let keys = [
+        ("attempts", to.rng.u32(1..6).to_string()),
+        ("on", format!("[{}]", if conditions.is_empty() { "503".to_owned() } else { conditions.join(", ") })),
+        ("per_try", to.milliseconds(3000)),
+        ("backoff", to.milliseconds(250)),
+        ("budget", format!("{}%", to.rng.u32(0..=100))),
+        ("budget_min", to.rng.u32(0..20).to_string()),
+    ];
+    to.some("retry", &keys);
+}
+
+fn breaker(to: &mut Writing<'_>) {
+    if to.one_in(5) {
+        let (failures, minimum, open) = (to.rng.u32(1..=100), to.rng.u32(1..8), to.milliseconds(3000));
+        to.line(format_args!(
+            "    breaker: {{failures: {failures}%, minimum: {minimum}, open: {open}, probes: 2}}"
+        ));
+    }
 }

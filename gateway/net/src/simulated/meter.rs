@@ -1,0 +1,84 @@
+//! How many connections are open to whom, and bounds on that which are looked at with every connect.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Connections that are open, or being opened, by where they go to. They count from the first packet until who opened
+/// them has closed the socket: what that one's kernel has in its table.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    open: BTreeMap<SocketAddr, usize>,
+    /// By first and last port, both included.
+    bounds: BTreeMap<(u16, u16), Bound>,
+    /// What was exceeded when.
+    pub exceeded: Vec<String>,
+}
+
+/// What connections to some ports may come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bound {
+    /// All together; `None`: any number.
+    pub all: Option<usize>,
+    /// To one address; `None`: any number.
+    pub each: Option<usize>,
+}
+
+impl Meter {
+    /// One more.
+    pub fn opened(&mut self, to: SocketAddr, now: Duration) {
+        *self.open.entry(to).or_default() += 1;
+        for (ports, bound) in &self.bounds {
+            if !(ports.0..=ports.1).contains(&to.port()) {
+                continue;
+            }
+            let (all, each) = (self.sum(*ports), self.open.get(&to).copied().unwrap_or_default());
+            if bound.all.is_some_and(|bound| all > bound) || bound.each.is_some_and(|bound| each > bound) {
+                self.exceeded.push(format!(
+                    "at {now:?} there are {each} connections to {to} and {all} to all ports of {ports:?}, where {bound:?}"
+                ));
+            }
+        }
+    }
+
+    /// One less.
+    pub fn closed(&mut self, to: SocketAddr) {
+        if let Some(open) = self.open.get_mut(&to) {
+            *open -= 1;
+        }
+    }
+
+    /// Bounds what is opened from now on.
+    pub fn bound(&mut self, ports: &Range<u16>, bound: Bound) {
+        self.bounds.insert((ports.start, ports.end - 1), bound);
+    }
+
+    /// Connections to some ports.
+    pub fn sum(&self, (first, last): (u16, u16)) -> usize {
+        self.open.iter().filter(|(to, _)| (first..=last).contains(&to.port())).map(|(_, open)| open).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_bound_is_told_of_when_it_is_passed() {
+        let mut meter = Meter::default();
+        let [a, b, other] =
+            [(1, 80), (2, 81), (1, 90)].map(|(host, port)| SocketAddr::from(([10, 0, 0, host], port)));
+        meter.bound(&(80..82), Bound { all: Some(3), each: Some(2) });
+        for to in [a, a, b, other, other, other, other] {
+            meter.opened(to, Duration::ZERO);
+        }
+        assert_eq!((meter.sum((80, 81)), meter.exceeded.len()), (3, 0));
+        meter.opened(b, Duration::ZERO);
+        assert_eq!(meter.exceeded.len(), 1, "one too many together");
+        meter.closed(b);
+        meter.closed(b);
+        meter.opened(a, Duration::ZERO);
+        assert_eq!(meter.exceeded.len(), 2, "one too many to one address");
+    }
+}

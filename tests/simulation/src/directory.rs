@@ -1,0 +1,60 @@
+//! What stands for name servers: the endpoints of upstreams that are looked up, and who hears of them.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tollgate_plan::{Endpoint, Plan};
+use tollgate_upstream::{Shared, UpstreamState};
+
+/// Endpoints by upstream, and the upstreams whose plan has them looked up.
+#[derive(Debug)]
+pub struct Directory {
+    shared: Arc<Shared>,
+    known: RefCell<BTreeMap<String, Arc<[Endpoint]>>>,
+    followed: RefCell<BTreeMap<String, Arc<UpstreamState>>>,
+}
+
+impl Directory {
+    /// Nothing is known.
+    #[must_use]
+    pub fn new(shared: &Arc<Shared>) -> Self {
+        Self { shared: shared.clone(), known: RefCell::default(), followed: RefCell::default() }
+    }
+
+    /// An upstream has these endpoints from now on; whoever has them looked up hears of it.
+    pub fn say(&self, upstream: &str, endpoints: Vec<Endpoint>) {
+        let endpoints: Arc<[Endpoint]> = endpoints.into();
+        if let Some(state) = self.followed.borrow().get(upstream) {
+            state.discover(endpoints.clone());
+        }
+        self.known.borrow_mut().insert(upstream.to_owned(), endpoints);
+    }
+
+    /// Follows what a plan has looked up, before any worker gets it. Gives those that are no longer looked up.
+    pub fn apply(&self, plan: &Plan) -> Vec<Arc<UpstreamState>> {
+        let wanted = |name: &str| {
+            plan.upstreams.iter().any(|upstream| upstream.name == name && upstream.discover.is_some())
+        };
+        let mut followed = self.followed.borrow_mut();
+        let gone: Vec<String> = followed.keys().filter(|name| !wanted(name)).cloned().collect();
+        let gone = gone.iter().filter_map(|name| followed.remove(name)).collect();
+        for upstream in plan.upstreams.iter().filter(|upstream| wanted(&upstream.name)) {
+            followed.entry(upstream.name.clone()).or_insert_with(|| {
+                let state = self.shared.upstream(&upstream.name);
+                if let Some(endpoints) = self.known.borrow().get(&upstream.name) {
+                    state.discover(endpoints.clone());
+                }
+                state
+            });
+        }
+        gone
+    }
+
+    /// No worker's plan has these looked up any longer, unless a later one has.
+    pub fn forget(&self, gone: Vec<Arc<UpstreamState>>) {
+        let followed = self.followed.borrow();
+        let gone = gone.into_iter().filter(|state| !followed.contains_key(&state.name));
+        gone.for_each(|state| state.forget_discovered());
+    }
+}

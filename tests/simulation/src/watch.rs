@@ -1,0 +1,60 @@
+//! What must be true all the time, looked at again and again while a scenario is played.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tollgate_net::simulated;
+use tollgate_observe::UpstreamSnapshot;
+use tollgate_plan::Caps;
+
+use crate::books::Books;
+use crate::gateway::Gateway;
+use crate::scenario::{UPSTREAMS, ports};
+
+/// How often it is looked.
+const LOOK: Duration = Duration::from_millis(100);
+/// How long a request may wait beside what it waits for: messages between workers and connects take far less.
+const PATIENCE: usize = 20;
+
+/// Watches the queues for as long as it is polled: nobody waits for a connection while there is one to be had.
+pub async fn queues(gateway: Rc<Gateway>, books: Books) {
+    let mut idle = [0; UPSTREAMS.len()];
+    loop {
+        simulated::sleep(LOOK).await;
+        if gateway.groups().iter().any(|group| simulated::paused(*group)) {
+            idle = Default::default();
+            continue;
+        }
+        let caps: Vec<_> = UPSTREAMS.iter().map(|name| gateway.in_force.caps(name)).collect();
+        if caps.iter().flatten().all(|caps| caps.connections.is_none() && caps.endpoint_connections.is_none())
+        {
+            continue;
+        }
+        let counts = gateway.counts();
+        for (index, name) in UPSTREAMS.iter().enumerate() {
+            let known = counts.upstreams.iter().find(|upstream| &*upstream.name == *name);
+            let in_vain = match (&caps[index], known) {
+                (Some(caps), Some(known)) => waits_in_vain(caps, known, simulated::open_to(&ports(index))),
+                _ => false,
+            };
+            idle[index] = if in_vain { idle[index] + 1 } else { 0 };
+            if idle[index] == PATIENCE {
+                let open = simulated::open_to(&ports(index));
+                books.violation(format!(
+                    "upstream {name}: {} requests wait, {} connections are idle, {open} are open, caps {:?}",
+                    known.map_or(0, |known| known.queueing.waiting),
+                    known.map_or(0, |known| known.idle),
+                    caps[index],
+                ));
+            }
+        }
+    }
+}
+
+/// Whether a request waits while there is a place for a connection to any endpoint, or an idle one that can be closed
+/// or used for any.
+fn waits_in_vain(caps: &Caps, known: &UpstreamSnapshot, open: usize) -> bool {
+    let [all, each] = [caps.connections, caps.endpoint_connections];
+    let least = [all, each].into_iter().flatten().min().map_or(usize::MAX, |cap| cap as usize);
+    known.queueing.waiting > 0 && (open < least || (each.is_none() && known.idle > 0))
+}

@@ -1,0 +1,103 @@
+//! Each check finds what it is there for: the simulation's own parties and books are made to lie, and it says so.
+
+use tollgate_simulation::scenario::UPSTREAMS;
+use tollgate_simulation::{Sabotage, Scenario, run};
+
+/// Seeds that are played for each lie.
+const SEEDS: std::ops::Range<u64> = 5000..5040;
+
+/// One origin and one upstream, and as many connections as are enough to be short.
+fn plan(upstream: &str) -> String {
+    format!(
+        "listen: 10.0.0.1:80\nadmin: off\nupstreams:\n  {}: {{endpoints: \"10.1.0.1:8000\"{upstream}}}\n\
+         routes: [{{match: /*, to: one}}]\n",
+        UPSTREAMS[0]
+    )
+}
+
+/// Plays seeds in which nothing goes wrong but this, until a check says what it is expected to say.
+fn is_found(sabotage: Sabotage, plan: Option<String>, said: &str) {
+    let mut others = Vec::new();
+    for seed in SEEDS {
+        let mut scenario = Scenario::new(seed);
+        scenario.drain = None;
+        if let Some(plan) = &plan {
+            scenario.plans = vec![plan.clone()];
+            scenario.events.clear();
+        }
+        let clean = run(&scenario, false).expect("it runs").wrong;
+        assert!(clean.is_empty(), "seed {seed} fails without any sabotage: {clean:?}");
+        scenario.sabotage = Some(sabotage);
+        let wrong = run(&scenario, false).expect("it runs").wrong;
+        if wrong.iter().any(|wrong| wrong.contains(said)) {
+            return;
+        }
+        others.extend(wrong);
+    }
+    panic!("nobody noticed {sabotage:?}; what was said: {others:#?}");
+}
+
+#[test]
+fn an_answer_that_is_anothers() {
+    is_found(Sabotage::SwapAnswers, None, "another's answer");
+    is_found(Sabotage::CorruptBodies, None, "another's bytes in the answer");
+}
+
+#[test]
+fn an_answer_that_is_cut_and_looks_whole() {
+    is_found(Sabotage::ShortBodies, None, "an answer that was cut looks whole");
+}
+
+#[test]
+fn a_request_without_an_answer() {
+    is_found(Sabotage::ForgetAnswers, None, "has got nothing, and nobody said so");
+}
+
+#[test]
+fn a_request_that_is_delivered_twice() {
+    is_found(Sabotage::DeliverTwice, None, "was delivered 2 times");
+}
+
+#[test]
+fn books_that_do_not_balance() {
+    is_found(Sabotage::LoseLine, None, "lines for");
+    is_found(Sabotage::LoseLine, None, "no line for request");
+    is_found(Sabotage::RepeatLine, None, "two lines for request");
+    is_found(Sabotage::NoAttempts, None, "times in 0 attempts");
+    is_found(Sabotage::OtherStatus, None, "its line says");
+}
+
+#[test]
+fn a_cap_that_does_not_hold() {
+    is_found(Sabotage::BreakCap, Some(plan(", limits: {connections: 9}")), "connections to 10.1.0.1:8000");
+    is_found(
+        Sabotage::BreakCap,
+        Some(plan(", limits: {endpoint_connections: 9}")),
+        "connections to 10.1.0.1:8000",
+    );
+}
+
+#[test]
+fn a_request_that_waits_in_vain() {
+    let capped = plan(", limits: {connections: 2}, queue: {timeout: 10m}");
+    is_found(Sabotage::HoldPlaces, Some(capped), "requests wait");
+}
+
+#[test]
+fn what_is_left_behind() {
+    is_found(Sabotage::LeakTask, None, "tasks at worker 0");
+    is_found(Sabotage::LeakSocket, None, "connections at worker 0");
+    is_found(Sabotage::LeakTimer, None, "events still to come");
+    is_found(Sabotage::LeakPlace, Some(plan("")), "places taken at upstream one");
+    is_found(Sabotage::LeakPlan, None, "plans that somebody still has");
+}
+
+#[test]
+fn what_does_not_come_from_the_seed() {
+    let mut scenario = Scenario::new(SEEDS.start);
+    let [one, two] = [(); 2].map(|()| run(&scenario, false).expect("it runs").hash);
+    assert_eq!(one, two);
+    scenario.sabotage = Some(Sabotage::Chance);
+    let [one, two] = [(); 2].map(|()| run(&scenario, false).expect("it runs").hash);
+    assert_ne!(one, two);
+}

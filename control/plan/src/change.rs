@@ -30,7 +30,9 @@ impl Plan {
                 None => change.added.push(upstream.clone()),
             }
         }
-        change.gone = known.into_values().cloned().collect();
+        // In their order: what is done for each must not depend on a hash's seed, or no simulation could replay it.
+        let gone = before.upstreams.iter().filter(|upstream| known.contains_key(upstream.name.as_str()));
+        change.gone = gone.cloned().collect();
         change
     }
 }
@@ -60,6 +62,14 @@ mod tests {
         assert_eq!(names(&change.added), ["new"]);
         assert!(Arc::ptr_eq(&change.changed[0], &next.upstreams[2]), "as they are now");
         assert_eq!(next.upstreams[2].endpoints[0].address.to_string(), "h:22");
+    }
+
+    #[test]
+    fn what_is_gone_is_told_in_its_order() {
+        let upstreams: Vec<String> = (0..100).map(|number| format!("u{number}: [\"h:1\"]")).collect();
+        let before = plan(&upstreams.join(", "));
+        let gone = plan("other: [\"h:1\"]").follow(&before).gone;
+        assert_eq!(names(&gone), names(&before.upstreams));
     }
 
     #[test]

@@ -37,16 +37,20 @@ pub(crate) async fn exchange(mut client: Box<Client>) -> Then {
     let worker = client.worker().clone();
     let mut loan = Loan::new(&worker);
     loop {
-        let active = worker.active();
-        let settings = &active.plan.settings;
-        let next = match receive(&mut client, &worker, &mut loan, &settings.head_limits).await {
+        let mut active = worker.active();
+        let limits = &active.plan.settings.head_limits;
+        let next = match receive(&mut client, &worker, &mut loan, limits).await {
             Received::Request => {
                 client.requests += 1;
+                // A head may have taken its time, and nobody keeps ready what only a former plan names.
+                if !worker.runs(&active) {
+                    active = worker.active();
+                }
                 request(&mut client, &worker, &mut loan, &active).await
             }
             Received::Nothing => Next::Close,
             Received::Refused(reason) => {
-                respond::error(&mut client, &worker, &mut loan, settings, reason, true).await
+                respond::error(&mut client, &worker, &mut loan, &active.plan.settings, reason, true).await
             }
             Received::Http2 => {
                 let received = std::mem::take(&mut loan.inbox);

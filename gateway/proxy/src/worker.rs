@@ -201,6 +201,11 @@ impl Worker {
         self.active.borrow().clone()
     }
 
+    /// Whether this is still the plan for a request that begins now.
+    pub fn runs(&self, active: &Rc<ActivePlan>) -> bool {
+        Rc::ptr_eq(&self.active.borrow(), active)
+    }
+
     pub fn idle_timeout(&self) -> Option<Duration> {
         self.active.borrow().plan.settings.timeouts.idle
     }

@@ -56,6 +56,7 @@ fn log(scenario: &Scenario, pages: &Pages, lines: &[Line], counts: &Snapshot, wr
             wrong.push(format!("two lines for request {number}"));
         }
     }
+    let mut nameless = 0;
     for (number, asked) in &pages.asked {
         let line = by_request.get(number);
         let delivered = pages.deliveries.iter().filter(|delivery| delivery.request == *number).count() as u64;
@@ -63,6 +64,8 @@ fn log(scenario: &Scenario, pages: &Pages, lines: &[Line], counts: &Snapshot, wr
             let turned_away = answer.reason.as_deref() == Some("connection_limit");
             match line {
                 None if turned_away => {}
+                // Its line cannot say which request it was: the head never came whole.
+                None if answer.reason.as_deref() == Some("header_timeout") => nameless += 1,
                 None => wrong.push(format!("no line for request {number}, which got {answer:?}")),
                 Some(line) => {
                     let reason = answer.reason.as_deref().unwrap_or("-");
@@ -85,6 +88,12 @@ fn log(scenario: &Scenario, pages: &Pages, lines: &[Line], counts: &Snapshot, wr
         if scenario.mood == Mood::Calm && answered && delivered != attempts {
             wrong.push(format!("of {attempts} attempts of request {number} {delivered} were delivered"));
         }
+    }
+    let late = lines.iter().filter(|line| line.reason == "header_timeout").count();
+    if nameless > late {
+        wrong.push(format!(
+            "{nameless} clients were told that their heads came too late, {late} lines say so"
+        ));
     }
 }
 

@@ -36,9 +36,11 @@ where
     let limits = Limits { time: Duration::from_secs(3600), turns: 1_000_000, text: false };
     let ended = simulated::run(seed, limits, async move {
         conditions.set();
-        let gateway = Gateway::start(1, plan(&text), Directory::new(office.shared()), &office);
+        let directory = Directory::new(office.shared());
+        let gateway = Rc::new(Gateway::start(1, plan(&text), directory, &office));
         drop(office);
-        parties(Origin(Listener::register(listen()).expect("registered"))).await;
+        let listener = Listener::register(listen()).expect("registered");
+        parties(Origin { listener, gateway: gateway.clone() }).await;
         gateway.tell(|| Control::Drain(Some(Duration::from_secs(60))));
         gateway.ended().await
     });
@@ -53,17 +55,27 @@ fn listen() -> Bound {
     simulated::listen(ORIGIN, 128)
 }
 
-/// The origin of a script: it accepts by hand.
+/// The origin of a script: it accepts by hand. It has the gateway at hand too.
 #[derive(Debug)]
-pub struct Origin(Listener);
+pub struct Origin {
+    listener: Listener,
+    /// The gateway.
+    pub gateway: Rc<Gateway>,
+}
 
 impl Origin {
+    /// Gives the gateway another plan, and waits until it has taken it over and forgotten the one before.
+    pub async fn reload(&self, text: &str) {
+        self.gateway.change(plan(text));
+        simulated::sleep(Duration::from_secs(1)).await;
+    }
+
     /// The next connection.
     ///
     /// # Panics
     /// When the world has none.
     pub async fn accept(&self) -> (Wire, Reader) {
-        let (accepted, _) = poll_fn(|cx| self.0.poll_accept(cx)).await.expect("accepted");
+        let (accepted, _) = poll_fn(|cx| self.listener.poll_accept(cx)).await.expect("accepted");
         let wire = Wire::new(accepted.attach().expect("registered"));
         (wire.clone(), Reader::new(wire, Pace::default()))
     }

@@ -92,3 +92,28 @@ fn the_queue_is_not_the_endpoints_time() {
     });
     assert_eq!(lines.iter().map(|line| line.attempts).collect::<Vec<_>>(), [1, 1]);
 }
+
+/// A request whose head began under a plan that had its endpoints looked up, and ended under one that has not, found
+/// none: what was looked up had been forgotten.
+#[test]
+fn a_head_that_takes_its_time_meets_the_plan_of_its_end() {
+    let with = |one: &str| {
+        format!(
+            "listen: 10.0.0.1:80\nadmin: off\nroutes: [{{match: /*, to: one}}]\nupstreams: {{one: {{{one}}}}}\n"
+        )
+    };
+    let (before, after) =
+        (with("discover: srv://_one._tcp.internal"), with(&format!("endpoints: \"{ORIGIN}\"")));
+    let lines = play(1, Conditions::default(), &before, move |origin| async move {
+        let (wire, mut answers) = client().await;
+        wire.write(b"GET /1 HTTP/1.1\r\n").await.expect("sent");
+        sleep(std::time::Duration::from_secs(1)).await;
+        origin.reload(&after).await;
+        wire.write(b"Host: a\r\n\r\n").await.expect("sent");
+        let (there, mut requests) = origin.accept().await;
+        assert_eq!(requests.head().await.expect("a request").word(1), "/1");
+        there.write(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("sent");
+        assert_eq!(answers.head().await.expect("an answer").status(), 204);
+    });
+    assert_eq!(lines[0].status, 204);
+}

@@ -78,11 +78,14 @@ struct Choices {
     given: Vec<usize>,
     /// What was chosen, of how many.
     made: Vec<(usize, usize)>,
+    /// Beyond what is given, any.
+    random: Option<fastrand::Rng>,
 }
 
 impl Choices {
     fn choose(&mut self, of: usize) -> usize {
-        let choice = self.given.get(self.made.len()).copied().unwrap_or(0);
+        let given = self.given.get(self.made.len()).copied();
+        let choice = given.unwrap_or_else(|| self.random.as_mut().map_or(0, |random| random.usize(..of)));
         self.made.push((choice, of));
         choice
     }
@@ -92,7 +95,7 @@ impl Choices {
         while let Some((choice, of)) = self.made.pop() {
             if choice + 1 < of {
                 let given = self.made.iter().map(|(choice, _)| *choice).chain([choice + 1]).collect();
-                return Some(Self { given, made: Vec::new() });
+                return Some(Self { given, ..Self::default() });
             }
         }
         None
@@ -365,13 +368,13 @@ enum Move {
 /// Plays one order.
 fn once(play: &Play, choices: Choices) -> Choices {
     let kept = Rc::new(RefCell::new(choices));
-    let (choices, play) = (kept.clone(), play.clone());
+    let (choices, played) = (kept.clone(), play.clone());
     let limits = Limits { time: Duration::from_secs(60), turns: 100_000, text: false };
     let ended = simulated::run(0, limits, async move {
         Conditions { delay: (0, 0), poll: (0, 0), pieces: 0, ..Conditions::default() }.set();
         let listening: Vec<_> =
-            (0..play.endpoints).map(|endpoint| simulated::listen(address(endpoint), 128)).collect();
-        let mut world = World::new(&play);
+            (0..played.endpoints).map(|endpoint| simulated::listen(address(endpoint), 128)).collect();
+        let mut world = World::new(&played);
         let told = choices.clone();
         loop {
             let moves = world.moves();
@@ -388,7 +391,12 @@ fn once(play: &Play, choices: Choices) -> Choices {
         drop(listening);
     });
     let made = Rc::into_inner(kept).expect("the world is gone").into_inner();
-    assert!(ended.panics.is_empty() && ended.output.is_ok(), "{:?}: {:?}", made.made, ended.panics);
+    assert!(
+        ended.panics.is_empty() && ended.output.is_ok(),
+        "{play:?}, in the order {:?}: {:?}",
+        made.made,
+        ended.panics
+    );
     made
 }
 
@@ -403,6 +411,38 @@ fn every_order(play: &Play, most: usize) -> usize {
         played += 1;
     }
     played
+}
+
+/// More than can be played in every order: each seed makes one play, and one order of it.
+#[test]
+fn many_requests_in_any_order() {
+    for seed in 0..3_000 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (workers, endpoints) = (random.usize(2..=4), random.usize(1..=3));
+        let limits = [
+            "connections: 1",
+            "connections: 2",
+            "connections: 3",
+            "endpoint_connections: 1",
+            "endpoint_connections: 2",
+            "connections: 2, endpoint_connections: 1",
+            "connections: 4, endpoint_connections: 2",
+        ];
+        let limits = limits[random.usize(..limits.len())];
+        let requests = (0..random.usize(4..16)).map(|_| {
+            let ending = [Keep, Keep, Close, Leave][random.usize(..4)];
+            wish(random.usize(..workers), random.usize(..endpoints), ending)
+        });
+        let requests = requests.collect();
+        let loses = match random.u32(..6) {
+            0 => Some(Loss::Worker(random.usize(..workers))),
+            1 => Some(Loss::Upstream(random.usize(..workers))),
+            _ => None,
+        };
+        let play = Play { workers, endpoints, limits, requests, loses };
+        let played = once(&play, Choices { random: Some(random), ..Choices::default() });
+        assert!(!played.made.is_empty());
+    }
 }
 
 /// Orders for each play: enough for all of the shorter ones.

@@ -117,3 +117,29 @@ fn a_head_that_takes_its_time_meets_the_plan_of_its_end() {
     });
     assert_eq!(lines[0].status, 204);
 }
+
+/// After an interim response no other attempt is possible. When the endpoint then broke off, the request's body was
+/// taken out of what the client had sent twice: the next request lost as many bytes of its beginning.
+#[test]
+fn a_body_is_passed_over_once() {
+    let lines = play(1, Conditions { pieces: 0, ..Conditions::default() }, &plan(""), |origin| async move {
+        let (wire, mut answers) = client().await;
+        let two = b"POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n123456789GET /2 HTTP/1.1\r\nHost: a\r\n\r\n";
+        wire.write(two).await.expect("sent");
+        let (there, mut requests) = origin.accept().await;
+        requests.head().await.expect("a request");
+        requests.body(Framing::Length(9), |_| Ok(())).await.expect("its body");
+        there.write(b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n").await.expect("sent");
+        assert_eq!(answers.head().await.expect("an interim answer").status(), 103);
+        there.close(true);
+        let broken = answers.head().await.expect("an answer");
+        assert_eq!(broken.status(), 502);
+        let framing = broken.response_framing("POST").expect("a length");
+        answers.body(framing, |_| Ok(())).await.expect("its body");
+        let (there, mut requests) = origin.accept().await;
+        assert_eq!(requests.head().await.expect("a request").start, "GET /2 HTTP/1.1");
+        there.write(b"HTTP/1.1 204 No Content\r\n\r\n").await.expect("sent");
+        assert_eq!(answers.head().await.expect("an answer").status(), 204);
+    });
+    assert_eq!(lines.iter().map(|line| line.status).collect::<Vec<_>>(), [502, 204]);
+}

@@ -282,8 +282,11 @@ impl<'a, 'r, S: ClientSide> Exchange<'a, 'r, S> {
     }
 
     fn ended(&self, reason: Reason, blame: Option<Outcome>, stale: bool) -> End {
-        let body_taken = self.wrote && !self.replayable;
-        End::Failed { reason, begun: self.begun, again: self.again(), stale, body_taken, blame }
+        let again = self.again();
+        // A body that was kept for another attempt goes when there can be none (`let_go`): not twice, or the next
+        // request would lose its beginning.
+        let body_taken = again == Again::Never;
+        End::Failed { reason, begun: self.begun, again, stale, body_taken, blame }
     }
 
     /// What it would mean to send the request again.

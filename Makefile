@@ -36,7 +36,7 @@ test: toolchain test-tools lint ## install what the tests need, then check and t
 	scripts/install-systems --quick
 	@$(MAKE) --no-print-directory check-examples
 	$(CARGO) test --workspace
-	$(CARGO) test -p tollgate-simulation --features simulate
+	$(CARGO) test --profile simulate -p tollgate-simulation --features simulate
 	@$(MAKE) --no-print-directory fuzz-seeds doc
 
 # A build of its own: what is simulated must not come into the binaries that the other tests start.

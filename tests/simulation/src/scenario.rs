@@ -105,7 +105,11 @@ impl Scenario {
         let workers = rng.usize(1..=4);
         let conditions = conditions(&mut rng);
         // A byte at a time takes its turns.
-        let longest = if conditions.capacity.0 < 1000 { 3000 } else { 200_000 };
+        let longest = match conditions.capacity.0 {
+            1 => 700,
+            2..1000 => 3000,
+            _ => 200_000,
+        };
         let origins = origins::generate(&mut rng, mood, longest);
         let plans = plans::generate(&mut rng, mood, &origins);
         let clients = asks::generate(&mut rng, mood, longest);

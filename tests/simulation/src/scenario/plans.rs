@@ -81,6 +81,10 @@ fn plan(to: &mut Writing<'_>, origins: &[OriginPlan]) -> String {
         let bounds = bounds.map(|(name, most)| format!("{name}: {}", to.milliseconds(most)));
         to.line(format_args!("timeouts: {{{}}}", bounds.join(", ")));
     }
+    if !to.rough() {
+        // A client that reads slowly has its answer long after the gateway has written it, and may find itself idle.
+        to.line("timeouts: {idle: 30m}");
+    }
     if to.rough() && to.one_in(6) {
         let (connections, requests) = (to.rng.u32(1..10), to.rng.u32(1..6));
         to.line(format_args!("limits: {{connections: {connections}, requests_per_connection: {requests}}}"));

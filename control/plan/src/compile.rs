@@ -12,8 +12,8 @@ use tollgate_route::PathRules;
 use crate::matches::{Matches, matches, path_rules};
 use crate::tls::{self, Clients};
 use crate::{
-    Action, Endpoint, PathRewrite, Plan, Pool, Redirect, Respond, Rewrite, Route, Rules, Settings,
-    Upstream, UpstreamShare,
+    Action, Endpoint, PathRewrite, Plan, Pool, Redirect, Respond, Rewrite, Route, Rules, Settings, Upstream,
+    UpstreamShare,
 };
 
 /// A plan, and what is doubtful about it.

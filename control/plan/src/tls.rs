@@ -24,7 +24,9 @@ pub(crate) fn listeners(config: &config::Config, problems: &mut Vec<Problem>) ->
     for (index, listener) in config.listen.iter().enumerate() {
         let bind = listener.bind.value;
         let before = &config.listen[..index];
-        if before.iter().any(|other| other.bind.value == bind && (&other.tls, other.http2) != (&listener.tls, listener.http2)) {
+        if before.iter().any(|other| {
+            other.bind.value == bind && (&other.tls, other.http2) != (&listener.tls, listener.http2)
+        }) {
             let message = "this address is written twice, with another `tls` or `http2`";
             problems.push(Problem::error(listener.bind.at, message));
         }

@@ -164,7 +164,7 @@ fn heads_past_a_limit() {
         let mut frames = gateway.frames(&[]);
         frames.ask(1, &head);
         frames.wait_for(|frame| frame.kind == kind::HEADERS).expect("an answer");
-        let reasons = gateway.wait_records(at + 1).into_iter().map(|record| record["reason"].clone());
+        let mut reasons = gateway.wait_records(at + 1).into_iter().map(|record| record["reason"].clone());
         assert!(reasons.next_back() == Some(reason.into()), "{reason}");
     }
     assert_eq!(origin.count(), 0);

@@ -41,6 +41,19 @@ impl Gateway {
         records
     }
 
+    /// What the gateway itself has counted: where the books disagree, that tells which side is wrong.
+    fn counted(&self) -> String {
+        let metrics = self.metrics();
+        let count = |name: &str| metrics.sum(name, "").map_or("?".to_owned(), |count| count.to_string());
+        format!(
+            "counted: {} requests, {} in flight, {} log lines, {} dropped",
+            count("tollgate_requests_total"),
+            count("tollgate_requests_in_flight"),
+            count("tollgate_access_log_lines_total"),
+            count("tollgate_access_log_dropped_total"),
+        )
+    }
+
     /// Demands that *requests seen by the origins = attempts logged* and *answers that clients got = requests
     /// logged* (but for those that the log itself calls unanswered).
     ///
@@ -62,8 +75,9 @@ impl Gateway {
             assert!(
                 start.elapsed() < DEADLINE / 4,
                 "the books disagree: origins saw {seen}, the log has {attempts} attempts; clients got {} answers, \
-                 the log has {answered} answered records: {records:#?}",
-                self.answers()
+                 the log has {answered} answered records; {}: {records:#?}",
+                self.answers(),
+                self.counted()
             );
             std::thread::sleep(std::time::Duration::from_millis(5));
         }

@@ -1,6 +1,6 @@
 //! TLS towards endpoints.
 
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::{ClientConfig, RootCertStore};
@@ -22,7 +22,7 @@ pub struct ClientFiles {
 #[derive(Debug)]
 pub struct Client {
     files: ClientFiles,
-    config: RwLock<Arc<ClientConfig>>,
+    config: Arc<ClientConfig>,
 }
 
 impl PartialEq for Client {
@@ -40,13 +40,13 @@ impl Client {
     /// Every file that cannot be used, and why.
     pub fn new(files: &ClientFiles) -> Result<Self, Vec<Problem>> {
         let config = config(files).map_err(|problem| vec![problem])?;
-        Ok(Self { files: files.clone(), config: RwLock::new(Arc::new(config)) })
+        Ok(Self { files: files.clone(), config: Arc::new(config) })
     }
 
-    /// For the next handshake.
+    /// What handshakes are configured with.
     #[must_use]
     pub fn config(&self) -> Arc<ClientConfig> {
-        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.config.clone()
     }
 }
 

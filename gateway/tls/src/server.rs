@@ -1,6 +1,6 @@
 //! TLS towards clients.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use rustls::server::danger::ClientCertVerifier;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
@@ -35,7 +35,7 @@ pub struct ClientAuthentication {
 
 /// TLS towards clients, as all workers use it.
 #[derive(Debug)]
-pub struct Server(RwLock<Arc<ServerConfig>>);
+pub struct Server(Arc<ServerConfig>);
 
 impl Server {
     /// From the contents of files.
@@ -43,18 +43,13 @@ impl Server {
     /// # Errors
     /// Every file that cannot be used, and why.
     pub fn new(files: &ServerFiles) -> Result<Self, Vec<Problem>> {
-        config(files).map(|config| Self(RwLock::new(Arc::new(config))))
+        config(files).map(|config| Self(Arc::new(config)))
     }
 
-    /// For the next handshake.
+    /// What handshakes are configured with.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Takes over other certificates: handshakes from now on use them.
-    pub fn replace(&self, by: &Self) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = by.config();
+        self.0.clone()
     }
 }
 

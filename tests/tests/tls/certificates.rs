@@ -1,6 +1,7 @@
 //! Who gets which certificate, and when another one.
 
 use rustls::ProtocolVersion;
+use tollgate_tests::frames::{END_HEADERS, END_STREAM, PREFACE, fields, frame, kind};
 use tollgate_tests::{Authority, Gateway, Origin, Signal, TlsPeer, eventually, tollgate};
 
 use super::{Files, gateway};
@@ -30,6 +31,33 @@ fn both_versions_are_spoken_and_requests_go_on_as_https() {
         assert_eq!(request.headers.get("X-Forwarded-Proto"), Some("https"));
         assert!(request.headers.get("Forwarded").expect("sent").ends_with("proto=https"));
     }
+}
+
+#[test]
+fn the_version_of_http_is_chosen_in_the_handshake() {
+    let origin = Origin::ok();
+    for (http2, chosen) in [("on", Some("h2")), ("off", Some("http/1.1")), ("only", Some("h2"))] {
+        let (gateway, authority, _files) = gateway(&format!(
+            "listen: {{bind: $LISTEN, http2: {http2}, tls: {{$A}}}}\nroutes: [{{match: \"/*\", to: [{}]}}]\n",
+            origin.address()
+        ));
+        let peer = TlsPeer::trusting(&authority).offering(&["http/1.1", "h2"]);
+        let mut client = peer.connect(gateway.address(), "a.example").expect("a handshake");
+        assert_eq!(client.connection().alpn_protocol(), chosen.map(str::as_bytes), "http2: {http2}");
+        if chosen != Some("h2") {
+            assert!(client.get("a.example", "/1").ends_with("\r\n\r\nok"));
+            continue;
+        }
+        let before = origin.count();
+        let head = [(":method", "GET"), (":scheme", "https"), (":path", "/2"), (":authority", "a.example")];
+        let ask = frame(kind::HEADERS, END_HEADERS | END_STREAM, 1, &fields(&head));
+        client.send(&[PREFACE, &frame(kind::SETTINGS, 0, 0, b""), &ask].concat());
+        eventually("the request", || origin.count() > before);
+    }
+    let requests = origin.requests();
+    let targets: Vec<_> = requests.iter().map(|request| request.target.as_str()).collect();
+    assert_eq!(targets, ["/2", "/1", "/2"]);
+    assert!(requests.iter().all(|request| request.headers.get("X-Forwarded-Proto") == Some("https")));
 }
 
 #[test]

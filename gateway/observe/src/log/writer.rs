@@ -59,7 +59,7 @@ pub(crate) struct LogCounts {
 
 impl LogCounts {
     pub(crate) fn written(&self) -> u64 {
-        self.written.load(Ordering::Relaxed)
+        self.written.load(Ordering::Acquire)
     }
 
     pub(crate) fn dropped(&self) -> u64 {
@@ -143,14 +143,15 @@ impl Writer {
 
     fn take(&mut self, mut batch: Batch) {
         let written = self.write(&batch.bytes).min(batch.lines);
-        self.counts.written.fetch_add(written, Ordering::Relaxed);
-        batch.lines -= written;
         // A buffer that one long line made larger than usual is not kept, nor one that its sink has no need of.
         if batch.bytes.capacity() <= super::sink::CAPACITY {
             let mut empty = std::mem::take(&mut batch.bytes);
             empty.clear();
             let _ = batch.home.try_send(empty);
         }
+        // Last: who sees the lines counted finds the buffer at home.
+        batch.lines -= written;
+        self.counts.written.fetch_add(written, Ordering::Release);
     }
 
     /// Writes a buffer; returns how many whole lines got out.

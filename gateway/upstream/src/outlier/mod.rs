@@ -7,7 +7,7 @@
 //! | `success_rate.rs` | who succeeds much less often than its neighbours |
 //! | `ejections.rs` | who is out, until when, and how many may be |
 //!
-//! A worker tells each attempt's outcome ([`Detector`]). While all is well that is a count of its own and a look at a
+//! A worker tells each attempt's outcome (`Detector`). While all is well that is a count of its own and a look at a
 //! word that nobody writes. The worker that sees a limit reached ejects the endpoint; the control thread takes it back
 //! when its time is over ([`crate::health::Health`]). So no worker ever looks at the clock for it.
 

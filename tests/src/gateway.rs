@@ -87,14 +87,15 @@ impl Gateway {
         fs::write(&file, complete(yaml, &directory, listen, admin)).expect("the config is written");
         // A process that takes over from another one becomes this process's child when that one ends.
         set_child_subreaper(Some(rustix::process::getpid())).expect("a subreaper");
-        let mut child = Command::new(program)
-            .arg("run")
-            .arg(&file)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("tollgate starts");
+        let mut command = Command::new(program);
+        command.arg("run").arg(&file).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut started = command.spawn();
+        // Where a test has just written the program, a process that another test starts may hold it open for a moment.
+        while started.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ExecutableFileBusy) {
+            thread::sleep(std::time::Duration::from_millis(5));
+            started = command.spawn();
+        }
+        let mut child = started.expect("tollgate starts");
         let out = capture(child.stdout.take().expect("piped"));
         let err = capture(child.stderr.take().expect("piped"));
         let answers = Arc::new(AtomicU64::new(0));

@@ -15,7 +15,7 @@ const COPY: usize = 8 * 1024;
 /// The client's side of an exchange: whence the request's body comes, and where the response goes. An HTTP/1 connection
 /// is one, and so is a stream of an HTTP/2 connection.
 ///
-/// It is a type parameter of all that deals with a client, so that HTTP/1 pays nothing for there being another version.
+/// It is a type parameter of all that deals with a client, so that HTTP/1's code asks nowhere which version it is.
 /// Heads come as the lines of HTTP/1, which is what the message model holds; what they may say is decided before.
 pub(crate) trait ClientSide: Sink {
     /// Reads once into `buffer`; 0 is the end of the client's direction.
@@ -37,9 +37,9 @@ pub(crate) trait ClientSide: Sink {
     /// When the client is gone.
     fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> io::Result<()>;
 
-    /// Sends a part of the final response: its head, which may be added to, or nothing of it if that has gone; some data; and, when `body` is
-    /// done, what ends it. `chunked`: data goes in chunks, in a version that has them. What is not taken goes into the
-    /// backlog.
+    /// Sends a part of the final response: its head, which may be added to, or nothing of it if that has gone; some
+    /// data; and, when `body` is done, what ends it. `chunked`: data goes in chunks, in a version that has them. What is
+    /// not taken goes into the backlog.
     ///
     /// # Errors
     /// When the client is gone, or the disk refuses a buffered body.

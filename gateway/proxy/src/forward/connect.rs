@@ -3,10 +3,10 @@
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tollgate_net::Peek;
+use tollgate_net::{Deadline, Peek};
 use tollgate_observe::Reason;
 use tollgate_upstream::{ConnectError, Connection, Granted, Outcome, Pool};
 
@@ -14,33 +14,65 @@ use super::Forwarding;
 use super::retry::{Again, Failure};
 use crate::client_side::ClientSide;
 use crate::connection::Client;
+use crate::total::Total;
 
 impl<S: ClientSide> Forwarding<'_, S> {
     /// Opens a connection, or waits for one where a cap is in the way, and notes how long the opening took.
     pub(super) async fn connect(&mut self, pool: &Rc<Pool>, began: Instant) -> Result<Connection, Failure> {
         // No more than is left of the attempt's own time, or of the whole.
-        let (due, total) = (self.attempts.head_due(began), self.attempts.total());
-        let over = |otherwise| if total.is_over() { Reason::RequestTimeout } else { otherwise };
-        // The queue has a bound of its own, and who waits in it waits for the gateway: `timeouts.connect` is the
-        // endpoint's time.
-        let now = tollgate_net::now();
-        let turn = unless_over(self.client, now, due.within(now, None), pool.turn()).await;
-        let opening = match turn.map_err(|end| end.unwrap_or_else(|| over(Reason::QueueTimeout))) {
-            Ok(Granted::Place(opening)) => opening,
-            Ok(Granted::Connection(free)) => return Ok(free),
-            Err(reason) => return Err(Failure { blame: None, ..Failure::unconnected(reason) }),
+        let bounds = Bounds {
+            due: self.attempts.head_due(began),
+            total: self.attempts.total(),
+            connect: self.route.timeouts.connect,
         };
-        let start = tollgate_net::now();
-        let bound = due.within(start, self.route.timeouts.connect);
-        let connected = unless_over(self.client, start, bound, opening.connect()).await;
-        match connected.map_err(|end| end.unwrap_or_else(|| over(Reason::ConnectionTimeout))) {
-            Ok(connection) => {
-                self.scratch.ledger.connect = Some(tollgate_net::now().saturating_duration_since(start));
-                Ok(connection)
-            }
-            Err(reason) => Err(Failure::unconnected(reason)),
+        let Client { deadline, stream, .. } = &mut *self.client;
+        let gone = |cx: &mut Context<'_>| stream.poll_peek(cx) == Poll::Ready(Peek::Reset);
+        let (connection, took) = connected(pool, &bounds, deadline, gone).await?;
+        if took.is_some() {
+            self.scratch.ledger.connect = took;
         }
+        Ok(connection)
     }
+}
+
+/// How long it may take to come by a connection.
+#[derive(Debug)]
+pub(super) struct Bounds {
+    /// The attempt's.
+    pub due: Total,
+    /// The whole request's.
+    pub total: Total,
+    /// The endpoint's, from when it is asked for a connection on: who waits for a turn waits for the gateway.
+    pub connect: Option<Duration>,
+}
+
+/// Opens a connection, or waits for one where a cap is in the way; with it comes how long the opening took, if one was
+/// opened. `gone` is asked whether it is wanted no more, and may leave a waker.
+///
+/// # Errors
+/// When there is none in time, or `gone` says so.
+pub(super) async fn connected(
+    pool: &Rc<Pool>,
+    bounds: &Bounds,
+    deadline: &Deadline,
+    mut gone: impl FnMut(&mut Context<'_>) -> bool,
+) -> Result<(Connection, Option<Duration>), Failure> {
+    let over = |otherwise| if bounds.total.is_over() { Reason::RequestTimeout } else { otherwise };
+    // The queue has a bound of its own.
+    let now = tollgate_net::now();
+    deadline.set(now, bounds.due.within(now, None));
+    let turn = unless_over(deadline, &mut gone, pool.turn()).await;
+    let opening = match turn.map_err(|end| end.unwrap_or_else(|| over(Reason::QueueTimeout))) {
+        Ok(Granted::Place(opening)) => opening,
+        Ok(Granted::Connection(free)) => return Ok((free, None)),
+        Err(reason) => return Err(Failure { blame: None, ..Failure::unconnected(reason) }),
+    };
+    let start = tollgate_net::now();
+    deadline.set(start, bounds.due.within(start, bounds.connect));
+    let connection = unless_over(deadline, &mut gone, opening.connect()).await;
+    let connection = connection.map_err(|end| end.unwrap_or_else(|| over(Reason::ConnectionTimeout)));
+    let connection = connection.map_err(Failure::unconnected)?;
+    Ok((connection, Some(tollgate_net::now().saturating_duration_since(start))))
 }
 
 impl Failure {
@@ -58,22 +90,20 @@ impl Failure {
 }
 
 /// What a wait comes to, unless the client goes away, or the time is up (`None`) before.
-async fn unless_over<T, S: ClientSide>(
-    client: &mut Client<S>,
-    now: Instant,
-    bound: Option<Duration>,
+async fn unless_over<T>(
+    deadline: &Deadline,
+    gone: &mut impl FnMut(&mut Context<'_>) -> bool,
     wait: impl Future<Output = Result<T, ConnectError>>,
 ) -> Result<T, Option<Reason>> {
-    client.deadline.set(now, bound);
     let mut wait = pin!(wait);
     poll_fn(|cx| {
         if let Poll::Ready(result) = wait.as_mut().poll(cx) {
             return Poll::Ready(result.map_err(|error| Some(error.reason())));
         }
-        if client.stream.poll_peek(cx) == Poll::Ready(Peek::Reset) {
+        if gone(cx) {
             return Poll::Ready(Err(Some(Reason::ClientClosed)));
         }
-        client.deadline.poll_passed(cx).map(|()| Err(None))
+        deadline.poll_passed(cx).map(|()| Err(None))
     })
     .await
 }

@@ -1,9 +1,8 @@
 //! One of several attempts that are under way for a request: up to the head of its response, away from the client.
 
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io::{ErrorKind, IoSlice};
-use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -13,8 +12,9 @@ use tollgate_http::{HeadError, HeadLimits, Method, ResponseHead};
 use tollgate_net::Deadline;
 use tollgate_observe::Reason;
 use tollgate_plan::Timeouts;
-use tollgate_upstream::{ConnectError, Connection, Granted, Outcome, Pool};
+use tollgate_upstream::{Connection, Outcome, Pool};
 
+use super::connect::{Bounds, connected};
 use super::retry::{Again, Failure};
 use crate::backlog::Backlog;
 use crate::exchange::{MAX_INTERIM, Underway};
@@ -92,24 +92,10 @@ impl Runner<'_> {
     }
 
     async fn connect(&self, deadline: &Deadline) -> Result<Connection, Failure> {
-        let over = |otherwise| if self.total.is_over() { Reason::RequestTimeout } else { otherwise };
-        // As in `connect`: the queue has a bound of its own.
-        let now = tollgate_net::now();
-        let turn = unless_over(deadline, now, self.due.within(now, None), self.pool.turn()).await;
-        let opening = match turn.map_err(|end| end.unwrap_or_else(|| over(Reason::QueueTimeout))) {
-            Ok(Granted::Place(opening)) => opening,
-            Ok(Granted::Connection(free)) => {
-                self.marks.connect.set(None);
-                return Ok(free);
-            }
-            Err(reason) => return Err(Failure { blame: None, ..Failure::unconnected(reason) }),
-        };
-        let start = tollgate_net::now();
-        let bound = self.due.within(start, self.timeouts.connect);
-        let connected = unless_over(deadline, start, bound, opening.connect()).await;
-        let connected = connected.map_err(|end| end.unwrap_or_else(|| over(Reason::ConnectionTimeout)));
-        let connection = connected.map_err(Failure::unconnected)?;
-        self.marks.connect.set(Some(tollgate_net::now().saturating_duration_since(start)));
+        let bounds = Bounds { due: self.due, total: self.total, connect: self.timeouts.connect };
+        // Whether the client is still there is looked at by whoever this attempt is for.
+        let (connection, took) = connected(&self.pool, &bounds, deadline, |_| false).await?;
+        self.marks.connect.set(took);
         Ok(connection)
     }
 
@@ -149,24 +135,6 @@ impl Runner<'_> {
             }
         }
     }
-}
-
-/// What a wait comes to, unless the time is up (`None`) before.
-async fn unless_over<T>(
-    deadline: &Deadline,
-    now: Instant,
-    bound: Option<Duration>,
-    wait: impl Future<Output = Result<T, ConnectError>>,
-) -> Result<T, Option<Reason>> {
-    deadline.set(now, bound);
-    let mut wait = pin!(wait);
-    poll_fn(|cx| {
-        if let Poll::Ready(result) = wait.as_mut().poll(cx) {
-            return Poll::Ready(result.map_err(|error| Some(error.reason())));
-        }
-        deadline.poll_passed(cx).map(|()| Err(None))
-    })
-    .await
 }
 
 /// A request on its way over one connection.

@@ -24,6 +24,7 @@ mod spec;
 mod suggest;
 mod syntax;
 mod tree;
+mod watched;
 
 pub use endpoint_list::{endpoints_from_text, load_endpoints};
 pub use load::{Loaded, Readable, from_text, load, load_with};

@@ -117,6 +117,23 @@ pub struct Listener {
     pub tls: Option<ListenTls>,
     /// Whether HTTP/2 is spoken. Default on.
     pub http2: Http2,
+    /// Whether requests are sent to `https`. Default none.
+    pub redirect_to_https: Option<RedirectToHttps>,
+}
+
+/// How requests that come in plain text are sent to `https`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RedirectToHttps {
+    /// 301, 302, 307 or 308. Default 308: the method stays what it was.
+    pub status: u16,
+    /// The port of `https`. Default 443.
+    pub port: u16,
+}
+
+impl Default for RedirectToHttps {
+    fn default() -> Self {
+        Self { status: 308, port: 443 }
+    }
 }
 
 /// Whether clients may speak HTTP/2.
@@ -203,11 +220,19 @@ pub struct Forwarded {
     pub via: Option<String>,
     /// Peers whose own `X-Forwarded-*` and `Forwarded` are appended to rather than replaced.
     pub trusted_proxies: Vec<Cidr>,
+    /// Fields that tell of the certificate that a client has shown. Default none.
+    pub client_certificate: Vec<(String, CertificatePart)>,
 }
 
 impl Default for Forwarded {
     fn default() -> Self {
-        Self { x_forwarded: true, forwarded: false, via: None, trusted_proxies: Vec::new() }
+        Self {
+            x_forwarded: true,
+            forwarded: false,
+            via: None,
+            trusted_proxies: Vec::new(),
+            client_certificate: Vec::new(),
+        }
     }
 }
 

@@ -66,6 +66,7 @@ fn settings(config: &Config, paths: PathRules) -> Settings {
         },
         limits,
         timeouts: config.timeouts.clone(),
+        client_certificate: config.forwarded.client_certificate.as_slice().into(),
         forwarded: config.forwarded.clone(),
         request_id: config.request_id.clone(),
         paths,

@@ -8,8 +8,8 @@ use tollgate_net::Address;
 use tollgate_route::{PathRules, Router};
 
 use crate::{
-    Buffer, Discover, ErrorBodies, Forwarded, Http2, Limits, Overload, PathRewrite, Pool, Priority,
-    RequestId, Retry, Rewrite, Rules, Timeouts,
+    Buffer, CertificatePart, Discover, ErrorBodies, Forwarded, Http2, Limits, Overload, PathRewrite, Pool,
+    Priority, RequestId, Retry, Rewrite, Rules, Timeouts,
 };
 
 /// What a worker runs. Immutable.
@@ -44,6 +44,10 @@ pub struct Listener {
     pub tls: Option<tollgate_tls::Server>,
     /// Whether HTTP/2 is spoken.
     pub http2: Http2,
+    /// Where every request is sent; `None`: it is served.
+    pub redirect: Option<Redirect>,
+    /// The line of `Strict-Transport-Security`, with its CRLF; empty: none.
+    pub strict_transport_security: Vec<u8>,
 }
 
 /// TLS to the endpoints of an upstream.
@@ -66,6 +70,8 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// What is said to the upstream about the client.
     pub forwarded: Forwarded,
+    /// Fields that tell of the certificate that a client has shown; behind a pointer, by which one set is told from another.
+    pub client_certificate: Arc<[(String, CertificatePart)]>,
     /// Request ids.
     pub request_id: RequestId,
     /// What the path's ambiguous bytes mean.

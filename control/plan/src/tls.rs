@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_config::{At, Http2, PemFile, Problem};
+use tollgate_config::{At, Http2, PemFile, Problem, StrictTransportSecurity};
 use tollgate_tls::{Client, ClientAuthentication, ClientFiles, File, Identity, Pem, Server, ServerFiles};
 
-use crate::{Listener, Tls};
+use crate::{Listener, Redirect, Tls};
 
 /// The protocols that are spoken over TLS (ALPN; RFC 7301), the best first.
 fn alpn(http2: Http2) -> Vec<Vec<u8>> {
@@ -25,15 +25,44 @@ pub(crate) fn listeners(config: &config::Config, problems: &mut Vec<Problem>) ->
         let bind = listener.bind.value;
         let before = &config.listen[..index];
         if before.iter().any(|other| {
-            other.bind.value == bind && (&other.tls, other.http2) != (&listener.tls, listener.http2)
+            other.bind.value == bind
+                && (&other.tls, other.http2, other.redirect_to_https)
+                    != (&listener.tls, listener.http2, listener.redirect_to_https)
         }) {
-            let message = "this address is written twice, with another `tls` or `http2`";
+            let message = "this address is written twice, with other settings";
             problems.push(Problem::error(listener.bind.at, message));
         }
         let tls = listener.tls.as_ref().and_then(|tls| server(tls, listener.http2, problems));
-        listeners.push(Arc::new(Listener { bind, tls, http2: listener.http2 }));
+        let told = listener.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
+        listeners.push(Arc::new(Listener {
+            bind,
+            tls,
+            http2: listener.http2,
+            redirect: listener.redirect_to_https.map(|to| Redirect {
+                status: to.status,
+                to: None,
+                scheme: Some("https".to_owned()),
+                host: None,
+                port: Some(to.port).filter(|port| *port != 443),
+                path: None,
+            }),
+            strict_transport_security: told.map(strict_transport_security).unwrap_or_default(),
+        }));
     }
     listeners
+}
+
+/// The field's line (RFC 6797, 6.1).
+fn strict_transport_security(told: &StrictTransportSecurity) -> Vec<u8> {
+    let mut line = format!("Strict-Transport-Security: max-age={}", told.max_age.as_secs());
+    if told.include_subdomains {
+        line.push_str("; includeSubDomains");
+    }
+    if told.preload {
+        line.push_str("; preload");
+    }
+    line.push_str("\r\n");
+    line.into_bytes()
 }
 
 fn server(tls: &config::ListenTls, http2: Http2, problems: &mut Vec<Problem>) -> Option<Server> {

@@ -51,6 +51,8 @@ names! {
     XForwardedProto = "x-forwarded-proto",
     XForwardedPort = "x-forwarded-port",
     XRealIp = "x-real-ip",
+    ClientCert = "client-cert",
+    ClientCertChain = "client-cert-chain",
     Accept = "accept",
     Authorization = "authorization",
     CacheControl = "cache-control",

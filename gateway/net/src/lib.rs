@@ -27,4 +27,4 @@ pub use runtime::{Runtime, spawn, yield_now};
 pub use rustls::pki_types::ServerName;
 pub use shortage::is_shortage;
 pub use stream::{Peek, Stream};
-pub use tls::{HandshakeError, Negotiated, note_server_name};
+pub use tls::{Certificates, HandshakeError, Negotiated, note_server_name};

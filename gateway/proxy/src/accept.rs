@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -78,14 +79,14 @@ fn place(
         Err(full) => return refuse(worker, stream, &listener, full),
     };
     if other == worker.id {
-        return admit(worker, door.clone(), (stream, peer, &listener), serve);
+        return admit(worker, door.clone(), (stream, peer, listener), serve);
     }
     worker.stats.handed_over();
     let message = Control::Connection(stream, peer, door.id, listener);
     if let Err(Control::Connection(stream, peer, _, listener)) = worker.mailboxes[other].send(message) {
         // That worker has ended.
         worker.take_over(other);
-        admit(worker, door.clone(), (stream, peer, &listener), serve);
+        admit(worker, door.clone(), (stream, peer, listener), serve);
     }
 }
 
@@ -93,11 +94,11 @@ fn place(
 pub(crate) fn admit(
     worker: &Rc<Worker>,
     door: Rc<Door>,
-    (stream, peer, listener): (Detached, SocketAddr, &Listener),
+    (stream, peer, listener): (Detached, SocketAddr, Arc<Listener>),
     serve: &impl Fn(Box<Client>),
 ) {
-    match open(stream, listener) {
-        Some(stream) => serve(Box::new(Client::new(worker, door, stream, peer, listener.http2))),
+    match open(stream, &listener) {
+        Some(stream) => serve(Box::new(Client::new(worker, door, stream, peer, listener))),
         // A socket that the poller refuses is closed by being dropped.
         None => worker.release(worker.id),
     }

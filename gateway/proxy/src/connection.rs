@@ -3,14 +3,16 @@
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 
 use tollgate_net::{Deadline, Stream};
-use tollgate_plan::Http2;
+use tollgate_plan::{Http2, Listener};
 
 use crate::door::Door;
 use crate::future_pool::FuturePool;
 use crate::http2;
+use crate::identity::Identity;
 use crate::worker::Worker;
 
 /// One client connection, or one stream of one.
@@ -25,7 +27,13 @@ pub(crate) struct Client<S = Stream> {
 }
 
 impl Client {
-    pub fn new(worker: &Rc<Worker>, door: Rc<Door>, stream: Stream, peer: SocketAddr, http2: Http2) -> Self {
+    pub fn new(
+        worker: &Rc<Worker>,
+        door: Rc<Door>,
+        stream: Stream,
+        peer: SocketAddr,
+        listener: Arc<Listener>,
+    ) -> Self {
         // On a dual-stack socket an IPv4 peer comes as ::ffff:a.b.c.d; nobody wants to see that in a header or log.
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let deadline = worker.timers.deadline();
@@ -35,7 +43,7 @@ impl Client {
             peer,
             deadline,
             requests: 0,
-            link: Link { worker: worker.clone(), door, http2, counts: true },
+            link: Link { worker: worker.clone(), door, listener, identity: None, counts: true },
         }
     }
 }
@@ -43,8 +51,14 @@ impl Client {
 impl<S> Client<S> {
     /// One stream of a connection, which has carried so many requests with this one.
     pub fn of_stream(connection: &Link, stream: S, peer: SocketAddr, requests: u64) -> Self {
-        let Link { worker, door, http2, .. } = connection;
-        let link = Link { worker: worker.clone(), door: door.clone(), http2: *http2, counts: false };
+        let Link { worker, door, listener, identity, .. } = connection;
+        let link = Link {
+            worker: worker.clone(),
+            door: door.clone(),
+            listener: listener.clone(),
+            identity: identity.clone(),
+            counts: false,
+        };
         Self { stream, peer, deadline: worker.timers.deadline(), requests, link }
     }
 
@@ -68,8 +82,10 @@ impl<S> Client<S> {
 pub(crate) struct Link {
     worker: Rc<Worker>,
     door: Rc<Door>,
-    /// Whether HTTP/2 is spoken where it came in.
-    pub http2: Http2,
+    /// What the plan said of where it came in, when it did.
+    pub listener: Arc<Listener>,
+    /// The certificate that the client has shown.
+    pub identity: Option<Rc<Identity>>,
     /// A stream is counted with its connection.
     counts: bool,
 }
@@ -119,7 +135,8 @@ pub(crate) async fn serve<F>(
     if client.stream.is_tls() && !shake_hands(&mut client).await {
         return;
     }
-    if client.link.http2 == Http2::Only || client.stream.alpn() == Some(b"h2") {
+    client.link.identity = Identity::of(client.stream.tls());
+    if client.link.listener.http2 == Http2::Only || client.stream.alpn() == Some(b"h2") {
         return http2::start(client, Vec::new());
     }
     client.deadline.set(tollgate_net::now(), client.worker().idle_timeout());
@@ -171,7 +188,6 @@ async fn wait_for_request(client: &mut Client) -> bool {
 mod tests {
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
-    use std::sync::Arc;
     use std::time::Duration;
 
     use tollgate_listen::Loads;
@@ -241,7 +257,7 @@ mod tests {
                 let bind = worker.active().plan.listeners[0].bind;
                 let door = worker.doors.open(crate::door::DoorId(0), bind);
                 let listener = door.listener(&worker.active().plan).expect("the plan has it");
-                admit(&worker, door, (stream.into(), peer, &listener), &start);
+                admit(&worker, door, (stream.into(), peer, listener), &start);
             }
             for (turn, client) in clients.iter_mut().enumerate() {
                 assert_eq!(registry.snapshot().client_connections, 2 - turn as u64);

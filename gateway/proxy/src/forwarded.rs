@@ -34,6 +34,8 @@ pub(crate) fn keeps(settings: &Forwarded, trusted: bool, name: Name) -> bool {
         Name::XForwardedPort | Name::XRealIp => trusted || !settings.x_forwarded,
         Name::Forwarded => !settings.forwarded && (trusted || !settings.x_forwarded),
         Name::Via => settings.via.is_none(),
+        // RFC 9440, 3.1: whoever believes these must be able to.
+        Name::ClientCert | Name::ClientCertChain => trusted,
         _ => true,
     }
 }

@@ -29,6 +29,8 @@ mod forward;
 mod forwarded;
 mod future_pool;
 mod http2;
+mod https;
+mod identity;
 mod ledger;
 mod linger;
 mod receive;

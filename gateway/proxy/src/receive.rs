@@ -148,12 +148,18 @@ impl Reading<'_> {
 /// HTTP/1 pays nothing for it. Only the first of a connection can be that.
 #[cold]
 fn refused(error: HeadError, client: &Client, worker: &Worker, scratch: &mut Scratch) -> Received {
-    let begins = error == HeadError::Version && client.requests == 0 && client.link.http2 != Http2::Off;
+    let begins = error == HeadError::Version && client.requests == 0 && may_speak_http2(client);
     if begins && scratch.inbox.starts_with(PREFACE_LINE) {
         scratch.ledger.withdraw(worker);
         return Received::Http2;
     }
     Received::Refused(reason(error))
+}
+
+/// Whether a client may begin with HTTP/2 without having asked. By TLS it says so in the handshake, or does not speak it
+/// (RFC 9113, 3.2 and 3.3).
+fn may_speak_http2(client: &Client) -> bool {
+    client.link.listener.http2 != Http2::Off && !client.stream.is_tls()
 }
 
 /// Whether nothing has come but the empty line that may stand before a request (RFC 9112, 2.2), or its first half.

@@ -12,6 +12,7 @@ use tollgate_route::{Explanation, normalise};
 use crate::decide::{Routed, decide, normal_path, rewrite};
 use crate::exchange::upstream_head::{self, Outgoing};
 use crate::forward::{allows_upgrade, declares_too_much};
+use crate::https;
 use crate::receive;
 use crate::request::own_id;
 use crate::respond;
@@ -97,6 +98,14 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
     let Scratch { request, path, .. } = &scratch;
     rehearsal.path = normal_path(request, path).to_vec();
     rehearsal.explanation = Some(plan.router.explain(&Routed { request, path: normal_path(request, path) }));
+    if let Some(redirect) =
+        https::redirect(https::listener(plan, &scratch.request, secure), plan, &scratch, peer)
+    {
+        let mut location = Vec::new();
+        respond::location(&mut location, redirect, &mut scratch, secure);
+        rehearsal.outcome = Outcome::Redirect { location };
+        return rehearsal;
+    }
     rehearsal.outcome = match route {
         Err(reason) => refused(reason, None),
         Ok(index) => act(plan, &plan.routes[index as usize], &mut scratch, (peer, secure)),
@@ -144,8 +153,17 @@ fn act(plan: &Plan, route: &Route, scratch: &mut Scratch, (peer, secure): (Socke
     let upgrade = allows_upgrade(route, &scratch.request);
     let endpoint = endpoint.address.to_string();
     let mut head = Vec::new();
-    let outgoing =
-        Outgoing { scratch, peer, secure, settings, route, endpoint: &endpoint, upgrade, collected };
+    let outgoing = Outgoing {
+        scratch,
+        peer,
+        secure,
+        identity: None,
+        settings,
+        route,
+        endpoint: &endpoint,
+        upgrade,
+        collected,
+    };
     upstream_head::write(&mut head, &outgoing);
     let Scratch { request, path, rewritten, .. } = scratch;
     let path = if rewritten.is_empty() { normal_path(request, path) } else { rewritten };

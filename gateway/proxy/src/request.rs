@@ -12,6 +12,7 @@ use crate::client_side::ClientSide;
 use crate::connection::{Client, Then};
 use crate::decide::decide;
 use crate::forward::forward;
+use crate::https;
 use crate::ledger;
 use crate::linger::linger;
 use crate::receive::{Received, receive};
@@ -98,7 +99,20 @@ pub(crate) async fn request<S: ClientSide>(
         let reason = Reason::MisdirectedRequest;
         return respond::error(client, worker, scratch, settings, reason, close).await;
     }
-    let route = match decide(&active.plan, scratch) {
+    let decided = decide(&active.plan, scratch);
+    if client.link.listener.redirect.is_some()
+        && !matches!(decided, Err(Reason::BadPath | Reason::ConnectRefused))
+    {
+        let listener = client.link.listener.clone();
+        if let Some(redirect) = https::redirect(Some(&listener), &active.plan, scratch, client.peer) {
+            let close = !pass_over_body(scratch) || close;
+            if scratch.request.host.is_empty() {
+                return respond::error(client, worker, scratch, settings, Reason::BadHost, close).await;
+            }
+            return respond::redirect(client, worker, scratch, redirect, close).await;
+        }
+    }
+    let route = match decided {
         Ok(route) => route,
         Err(reason) => {
             let close = !pass_over_body(scratch) || close || reason == Reason::ConnectRefused;
@@ -124,13 +138,27 @@ pub(crate) async fn request<S: ClientSide>(
     }
 }
 
-/// Whether the request is for another host than the one that its TLS connection was opened for. Who was let in for one
-/// must not reach another: it may want other certificates of its clients (RFC 9110, 7.4).
+/// Whether the request is for a host that its TLS connection is not for: neither the one that it was opened for, nor one
+/// that the certificate of it stands for too, to which browsers send over the same connection (RFC 9110, 7.4; RFC 9113,
+/// 9.1.1).
 fn is_misdirected<S: ClientSide>(client: &Client<S>, request: &RequestHead) -> bool {
-    let Some(name) = client.stream.tls().and_then(|tls| tls.server_name.as_deref()) else { return false };
+    let Some(tls) = client.stream.tls() else { return false };
+    let Some(name) = tls.server_name.as_deref() else { return false };
     let host = request.slice(request.host);
     let host = host.strip_suffix(b".").unwrap_or(host);
     !host.eq_ignore_ascii_case(name.as_bytes())
+        && !tls.hosts.as_ref().is_some_and(|hosts| hosts.iter().any(|it| is_for(it, host)))
+}
+
+/// Whether a certificate's name stands for a host; `*.` is one label (RFC 6125, 6.4.3).
+fn is_for(name: &str, host: &[u8]) -> bool {
+    match name.strip_prefix("*.") {
+        Some(base) => {
+            let dot = host.iter().position(|byte| *byte == b'.').unwrap_or(0);
+            dot > 0 && host[dot + 1..].eq_ignore_ascii_case(base.as_bytes())
+        }
+        None => host.eq_ignore_ascii_case(name.as_bytes()),
+    }
 }
 
 /// Whether the connection ends with this request, whatever the answer.

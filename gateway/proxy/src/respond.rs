@@ -113,6 +113,12 @@ pub(crate) fn location(out: &mut Vec<u8>, redirect: &Redirect, scratch: &mut Scr
     }
 }
 
+/// Whether one of the lines begins so, in any case.
+fn has_line(lines: &[u8], begin: &[u8]) -> bool {
+    let mut lines = lines.split(|byte| *byte == b'\n');
+    lines.any(|line| line.get(..begin.len()).is_some_and(|it| it.eq_ignore_ascii_case(begin)))
+}
+
 struct Answer<'a> {
     status: u16,
     /// Field lines, each with its CRLF.
@@ -144,6 +150,10 @@ async fn answer<S: ClientSide>(
         worker.write_date(out);
         out.extend_from_slice(b"\r\n");
         out.extend_from_slice(answer.lines);
+        let own = &client.link.listener.strict_transport_security;
+        if !own.is_empty() && !has_line(answer.lines, b"strict-transport-security:") {
+            out.extend_from_slice(own);
+        }
         if !bodiless {
             out.extend_from_slice(b"Content-Length: ");
             write_decimal(out, answer.body.len() as u64);

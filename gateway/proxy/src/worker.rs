@@ -380,7 +380,7 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
                     worker.look_again();
                 }
                 Some(Control::Connection(stream, peer, door, listener)) => {
-                    admit(worker, worker.doors.find(door), (stream, peer, &listener), serve);
+                    admit(worker, worker.doors.find(door), (stream, peer, listener), serve);
                 }
                 Some(Control::Log(sink, receipt)) => {
                     worker.log.replace(*sink).flush();

@@ -5,7 +5,9 @@
 //! [`tollgate_net`]'s.
 
 mod client;
+mod distinguished_name;
 mod pem;
+mod presented;
 mod resolver;
 mod server;
 mod tickets;
@@ -16,6 +18,7 @@ use rustls::crypto::{CryptoProvider, aws_lc_rs};
 
 pub use client::{Client, ClientFiles};
 pub use pem::Pem;
+pub use presented::Presented;
 pub use server::{ClientAuthentication, Server, ServerFiles};
 
 /// A certificate with its key, in PEM.

@@ -12,10 +12,17 @@ use rustls::sign::CertifiedKey;
 /// 6.4.3); who asks for nothing known gets the first. Of several for a host, the first that the client can verify,
 /// with ECDSA before RSA: a signature costs a tenth.
 pub(crate) struct Resolver {
-    exact: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    exact: HashMap<String, Vec<Held>>,
     /// By what follows `*.`.
-    wildcard: HashMap<String, Vec<Arc<CertifiedKey>>>,
-    default: Vec<Arc<CertifiedKey>>,
+    wildcard: HashMap<String, Vec<Held>>,
+    default: Vec<Held>,
+}
+
+/// A certificate, and the hosts that it is for.
+#[derive(Clone)]
+struct Held {
+    key: Arc<CertifiedKey>,
+    hosts: Arc<[String]>,
 }
 
 impl fmt::Debug for Resolver {
@@ -28,45 +35,48 @@ impl Resolver {
     /// Of these, the first of which serves those that ask for nothing known.
     pub fn new(certified: Vec<CertifiedKey>) -> Self {
         let mut resolver = Self { exact: HashMap::new(), wildcard: HashMap::new(), default: Vec::new() };
-        let certified: Vec<_> =
-            certified.into_iter().map(|certified| (names(&certified), Arc::new(certified))).collect();
-        for (names, key) in &certified {
-            for name in names {
+        let held: Vec<_> = certified
+            .into_iter()
+            .map(|certified| Held { hosts: names(&certified).into(), key: Arc::new(certified) })
+            .collect();
+        for certificate in &held {
+            for name in certificate.hosts.iter() {
                 let list = match name.strip_prefix("*.") {
                     Some(base) => resolver.wildcard.entry(base.to_owned()).or_default(),
                     None => resolver.exact.entry(name.clone()).or_default(),
                 };
-                list.push(key.clone());
+                list.push(certificate.clone());
             }
         }
-        if let Some((first, _)) = certified.first() {
+        if let Some(first) = held.first() {
             // With those of another kind for the same hosts.
-            let same = certified
-                .iter()
-                .enumerate()
-                .filter(|(index, (names, _))| *index == 0 || names.iter().any(|name| first.contains(name)));
-            resolver.default = same.map(|(_, (_, key))| key.clone()).collect();
+            let same = held.iter().enumerate().filter(|(index, certificate)| {
+                *index == 0 || certificate.hosts.iter().any(|name| first.hosts.contains(name))
+            });
+            resolver.default = same.map(|(_, certificate)| certificate.clone()).collect();
         }
         let lists = resolver.exact.values_mut().chain(resolver.wildcard.values_mut());
         for list in lists.chain([&mut resolver.default]) {
-            list.sort_by_key(|key| key.key.algorithm() == SignatureAlgorithm::RSA);
+            list.sort_by_key(|certificate| certificate.key.key.algorithm() == SignatureAlgorithm::RSA);
         }
         resolver
     }
 
-    fn find(&self, host: Option<&str>) -> &[Arc<CertifiedKey>] {
+    fn find(&self, host: Option<&str>) -> &[Held] {
         let Some(host) = host else { return &self.default };
         let host = host.to_ascii_lowercase();
-        self.exact.get(&host).or_else(|| self.wildcard.get(host.split_once('.')?.1)).unwrap_or(&self.default)
+        let below = || self.wildcard.get(host.split_once('.')?.1);
+        self.exact.get(&host).or_else(below).unwrap_or(&self.default)
     }
 }
 
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        tollgate_net::note_server_name(hello.server_name());
         let found = self.find(hello.server_name());
-        let fits = |key: &&Arc<CertifiedKey>| key.key.choose_scheme(hello.signature_schemes()).is_some();
-        found.iter().find(fits).or(found.first()).cloned()
+        let fits = |it: &&Held| it.key.key.choose_scheme(hello.signature_schemes()).is_some();
+        let chosen = found.iter().find(fits).or(found.first())?;
+        tollgate_net::note_server_name(hello.server_name(), chosen.hosts.clone());
+        Some(chosen.key.clone())
     }
 }
 
@@ -102,7 +112,7 @@ mod tests {
         let at = |host: Option<&str>| {
             let found = resolver.find(host);
             assert_eq!(found.len(), 1);
-            names(&found[0])[0].clone()
+            found[0].hosts[0].clone()
         };
         assert_eq!(at(Some("first.example")), "first.example");
         assert_eq!(at(Some("www.example.com")), "*.example.com");

@@ -1,7 +1,7 @@
 //! From a file to a plan.
 
 use std::io::{IsTerminal, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tollgate_config::{At, Config, Loaded, Problem, Problems, from_text, load};
 use tollgate_plan::{Plan, check_matches, compile};
@@ -18,6 +18,11 @@ pub struct Good {
 /// What a config says of the process: all but its routes, upstreams and texts, which can be large.
 pub fn without_routes(config: Config) -> Config {
     Config { files: Vec::new(), routes: Vec::new(), upstreams: Vec::new(), ..config }
+}
+
+/// The files that are watched, if the config says so.
+pub fn watched(config: &Config) -> Vec<PathBuf> {
+    if config.watch { config.sources() } else { Vec::new() }
 }
 
 /// Whether this stands for standard input.

@@ -19,6 +19,7 @@ use crate::signals::Signals;
 use crate::stop::{hand_over, stop};
 use crate::systemd;
 use crate::upgrade::{CalledOff, Handover, Program, Successor};
+use crate::watch::Watch;
 
 /// How often the quota and affinity are looked at again: it means reading a dozen files.
 const CORES: Duration = Duration::from_secs(30);
@@ -67,8 +68,9 @@ pub fn control(started: Started, file: &Path, upgradable: Upgradable) -> io::Res
         Ok::<_, io::Error>(health)
     })?;
     gateway.registry.update_status(|status| status.file = file.display().to_string());
-    let mut control =
-        Control { gateway, health, reader: Reader::new(file), upgradable, upgrade: None, deferred: false };
+    let watch = Watch::new(gateway.watched.clone());
+    let reader = Reader::new(file);
+    let mut control = Control { gateway, health, reader, watch, upgradable, upgrade: None, deferred: false };
     let end = runtime.block_on(control.watch(&mut signals));
     control.call_off(&runtime);
     let Control { gateway, health: _health, .. } = control;
@@ -84,6 +86,7 @@ struct Control {
     gateway: Gateway,
     health: Rc<Health>,
     reader: Reader,
+    watch: Watch,
     upgradable: Upgradable,
     upgrade: Option<Upgrade>,
     /// A reload was asked for while a new process came up: it may have read the file before.
@@ -122,6 +125,7 @@ impl Control {
             tokio::select! {
                 () = signals.stop.requested() => return Ok(End::Stop),
                 _ = signals.reload.recv() => self.reload(),
+                () = self.watch.changed() => self.reload(),
                 _ = signals.reopen.recv() => self.gateway.log.reopen(),
                 _ = signals.upgrade.recv() => self.start_upgrade(),
                 reading = self.reader.done() => {
@@ -131,6 +135,7 @@ impl Control {
                         // It may wait for name servers.
                         () = signals.stop.requested() => return Ok(End::Stop),
                     }
+                    self.watch.follow(self.gateway.watched.clone());
                     if self.reader.is_due() {
                         self.reload();
                     }

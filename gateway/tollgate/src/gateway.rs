@@ -1,6 +1,7 @@
 //! The running gateway: its sockets, its workers, its log, its plan.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -27,6 +28,8 @@ const LOG_CLOSE: Duration = Duration::from_secs(2);
 pub struct Gateway {
     /// The config in force, without its routes.
     pub config: Config,
+    /// The files that are watched.
+    pub watched: Vec<PathBuf>,
     /// The counters.
     pub registry: Arc<Registry>,
     /// The access log.
@@ -87,6 +90,7 @@ impl Gateway {
         listeners.change(opened, &workers);
         let guarding = Guarding::new(&current.settings.overload, workers.loads(), &registry);
         let ready = Arc::new(AtomicBool::new(false));
+        let watched = compiled::watched(&config);
         let config = compiled::without_routes(config);
         registry.update_status(|status| {
             status.workers = count;
@@ -96,6 +100,7 @@ impl Gateway {
         let retired = Vec::new();
         Ok(Self {
             config,
+            watched,
             registry,
             log,
             ready,

@@ -22,6 +22,7 @@ mod stop;
 mod systemd;
 mod takeover;
 mod upgrade;
+mod watch;
 mod workers;
 
 use std::process::ExitCode;

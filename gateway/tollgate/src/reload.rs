@@ -30,8 +30,8 @@ pub struct Reader {
 #[derive(Debug)]
 pub struct Reading {
     asked: Instant,
-    /// What it says of the process, and the plan; nothing if the file is not good.
-    good: Option<(Config, Arc<Rollout>)>,
+    /// What it says of the process, the plan, and the files that are watched; nothing if the file is not good.
+    good: Option<(Config, Arc<Rollout>, Vec<PathBuf>)>,
 }
 
 impl Reader {
@@ -77,7 +77,8 @@ fn read(file: &Path, asked: Instant, current: &Rollout, registry: &Registry) -> 
     compiled::show(&problems);
     let good = good.map(|good| {
         let rollout = current.next(good.plan, registry);
-        (compiled::without_routes(good.config), rollout)
+        let watched = compiled::watched(&good.config);
+        (compiled::without_routes(good.config), rollout, watched)
     });
     Reading { asked, good }
 }
@@ -85,7 +86,7 @@ fn read(file: &Path, asked: Instant, current: &Rollout, registry: &Registry) -> 
 /// Takes over what was read, if it is good; else says that the old plan goes on.
 pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, file: &Path) {
     let Reading { asked, good } = reading;
-    let Some((config, rollout)) = good else {
+    let Some((config, rollout, watched)) = good else {
         let problem = "the file has errors: the standard error says which".to_owned();
         return refused(gateway, asked, file, problem);
     };
@@ -103,6 +104,7 @@ pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, fil
     }
     let gone = lookups::change(&mut gateway.discovery, &rollout).await;
     let (receipts, told) = gateway.change(rollout.clone(), config, prepared);
+    gateway.watched = watched;
     health.change(rollout.change());
     let registry = gateway.registry.clone();
     let file = file.to_owned();

@@ -166,6 +166,48 @@ fn a_reload_takes_new_certificates_and_refuses_bad_ones() {
 }
 
 #[test]
+fn files_that_are_watched_are_replaced_without_a_signal() {
+    let (gateway, authority, files) =
+        gateway("watch: on\nlisten: {bind: $LISTEN, tls: {$A}}\nroutes: [{match: \"/*\", respond: 204}]\n");
+    let peer = TlsPeer::trusting(&authority);
+    let visit = |peer: &TlsPeer| {
+        let mut client = peer.connect(gateway.address(), "a.example").expect("a handshake");
+        assert!(client.get("a.example", "/").starts_with("HTTP/1.1 204"));
+        client
+    };
+    let shown = || {
+        let client = visit(&TlsPeer::trusting(&authority));
+        client.connection().peer_certificates().expect("shown")[0].to_vec()
+    };
+    let (before, mut open) = (shown(), visit(&peer));
+    let next = authority.issue(&["a.example"]);
+    files.write("a.pem", &next.chain);
+    eventually("the refusal", || gateway.stderr().contains("is not loaded"));
+    assert!(
+        gateway.stderr().contains("a.key`: it is not the key of the certificate"),
+        "{}",
+        gateway.stderr()
+    );
+    assert_eq!(shown(), before, "half of it changes nothing");
+    files.write("a.key", &next.key);
+    eventually("the new one", || shown() == next.der());
+    assert!(open.get("a.example", "/").starts_with("HTTP/1.1 204"), "what is open lives on");
+    let resumed = visit(&peer);
+    assert_eq!(resumed.connection().handshake_kind(), Some(rustls::HandshakeKind::Resumed));
+}
+
+#[test]
+fn the_configuration_is_watched_too() {
+    let yaml = "watch: on\nlisten: {bind: $LISTEN, tls: {$A}}\nroutes: [{match: \"/*\", respond: 204}]\n";
+    let (gateway, _authority, files) = gateway(yaml);
+    let fill = |text: &str| text.replace("$A", &files.pair("a"));
+    gateway.write_config(&fill(yaml).replace("204", "nonsense: ["));
+    eventually("the refusal", || gateway.stderr().contains("is not loaded"));
+    gateway.write_config(&fill(yaml).replace("204", "205").replace("watch: on", "watch: off"));
+    eventually("the reload", || gateway.stderr().contains("generation 2"));
+}
+
+#[test]
 fn what_the_page_shows_is_accepted() {
     let (authority, files) = (Authority::new(), Files::new());
     files.write("internal-ca.pem", &authority.pem());
@@ -176,7 +218,7 @@ fn what_the_page_shows_is_accepted() {
     let page = std::fs::read_to_string("../docs/tls.md").expect("the page");
     let blocks: Vec<_> =
         page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(blocks.len(), 4);
+    assert_eq!(blocks.len(), 6);
     for block in blocks {
         let routes = if block.contains("routes:") { "" } else { "routes: [{match: /, respond: 204}]\n" };
         files.write("page.yaml", &(block.replace("/etc/tollgate/", "") + routes));

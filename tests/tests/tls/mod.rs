@@ -2,6 +2,8 @@
 
 mod certificates;
 mod clients;
+mod https;
+mod identity;
 mod upstream;
 
 use std::path::{Path, PathBuf};

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::At;
 
@@ -37,6 +38,60 @@ pub struct ListenTls {
     pub min_version: TlsVersion,
     /// Certificates that clients show. Default: they are not asked.
     pub client: Option<ClientCertificates>,
+    /// What browsers are told of `https` (RFC 6797). Default nothing.
+    pub strict_transport_security: Option<StrictTransportSecurity>,
+}
+
+/// That browsers are to use `https` only (RFC 6797, 6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StrictTransportSecurity {
+    /// For how long they remember. Default 365 days.
+    pub max_age: Duration,
+    /// Whether that holds for every host below this one. Default false.
+    pub include_subdomains: bool,
+    /// Whether browsers may have it built in (hstspreload.org). Default false.
+    pub preload: bool,
+}
+
+impl Default for StrictTransportSecurity {
+    fn default() -> Self {
+        Self { max_age: Duration::from_secs(365 * 24 * 3600), include_subdomains: false, preload: false }
+    }
+}
+
+/// What a field tells of a client's certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CertificatePart {
+    /// All of it (RFC 9440, 2.2).
+    Certificate,
+    /// Those between it and a root (RFC 9440, 2.3).
+    Chain,
+    /// All of it in PEM, percent-encoded.
+    Pem,
+    /// Who it is for.
+    Subject,
+    /// Who has signed it.
+    Issuer,
+    /// Its number.
+    Serial,
+    /// Its other names.
+    Names,
+    /// Its SHA-256.
+    Fingerprint,
+}
+
+impl CertificatePart {
+    /// Every one, by the word for it.
+    pub const ALL: [(&'static str, Self); 8] = [
+        ("certificate", Self::Certificate),
+        ("chain", Self::Chain),
+        ("pem", Self::Pem),
+        ("subject", Self::Subject),
+        ("issuer", Self::Issuer),
+        ("serial", Self::Serial),
+        ("names", Self::Names),
+        ("fingerprint", Self::Fingerprint),
+    ];
 }
 
 /// A certificate with its key. Which hosts it is for it says itself (RFC 6125: its subject alternative names).

@@ -3,11 +3,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::tls;
-use crate::model::{Config, Http2, Listener, Spanned};
+use crate::model::{Config, Http2, Listener, RedirectToHttps, Spanned};
 use crate::problem::Problem;
-use crate::reader::{Field, Reader};
+use crate::reader::{Field, Reader, Setting};
 use crate::scalar::address;
-use crate::spec::{ADMIN, LISTENER, Shape};
+use crate::spec::{ADMIN, LISTENER, REDIRECT_TO_HTTPS, Shape};
 use crate::tree::{Kind, Node, Scalar};
 
 pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> {
@@ -62,11 +62,35 @@ fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener>
             Some("only") => Http2::Only,
             _ => Http2::On,
         };
+        let redirect = fields.get("redirect_to_https");
+        let redirect_to_https = redirect.and_then(|field| redirect_to_https(reader, field));
+        if let (Some(field), Some(_), Some(_)) = (redirect, redirect_to_https, &tls) {
+            let message = "`redirect_to_https` does not go with `tls`: what comes here is `https`";
+            reader
+                .problems
+                .push(Problem::error(field.at, message).help("write it at the listener in plain text"));
+        }
         let bind = reader.spanned(fields.get("bind")?, |text| address::bind(text, all))?;
-        return Some(Listener { bind, tls, http2 });
+        return Some(Listener { bind, tls, http2, redirect_to_https });
     }
     let value = reader.parsed(node, "`listen`", shape, |text| address::bind(text, all))?;
-    Some(Listener { bind: Spanned { value, at: node.at }, tls: None, http2: Http2::On })
+    let bind = Spanned { value, at: node.at };
+    Some(Listener { bind, tls: None, http2: Http2::On, redirect_to_https: None })
+}
+
+fn redirect_to_https(reader: &mut Reader, field: Field<'_>) -> Option<RedirectToHttps> {
+    let setting = reader.setting(field, &REDIRECT_TO_HTTPS)?;
+    let mut out = RedirectToHttps::default();
+    if let Setting::Fields(fields) = &setting {
+        reader.number_into(fields.get("status"), &mut out.status);
+        reader.number_into(fields.get("port"), &mut out.port);
+        if let Some(status) = fields.get("status").filter(|_| !matches!(out.status, 301 | 302 | 307 | 308)) {
+            let problem =
+                Problem::error(status.node.at, format!("{} does not send a request elsewhere", out.status));
+            reader.problems.push(problem.expected("301, 302, 307 or 308"));
+        }
+    }
+    setting.on().then_some(out)
 }
 
 /// The admin listener. A port alone stays on the loopback address: statistics are not for everybody.

@@ -71,6 +71,9 @@ pub(super) fn forwarded(reader: &mut Reader, field: Field<'_>) -> Forwarded {
             out.trusted_proxies.push(block);
         }
     }
+    if let Some(field) = fields.get("client_certificate") {
+        out.client_certificate = super::tls::told(reader, field);
+    }
     out
 }
 

@@ -3,19 +3,29 @@
 use std::path::PathBuf;
 
 use crate::model::{
-    Certificate, ClientCertificates, Config, Discover, ListenTls, PemFile, Scheme, TlsVersion, Upstream,
-    UpstreamTls,
+    Certificate, CertificatePart, ClientCertificates, Config, Discover, ListenTls, PemFile, Scheme,
+    StrictTransportSecurity, TlsVersion, Upstream, UpstreamTls,
 };
 use crate::problem::Problem;
-use crate::reader::{Field, Fields, Reader};
-use crate::scalar::{Fault, host};
-use crate::spec::{CERTIFICATE, CLIENT_CERTIFICATES, TLS, UPSTREAM_TLS};
-use crate::tree::{Kind, Scalar};
+use crate::reader::{Field, Fields, Reader, Setting};
+use crate::scalar::{Fault, field as header, host};
+use crate::spec::{
+    CERTIFICATE, CLIENT_CERTIFICATES, HEADER_NAME, STRICT_TRANSPORT_SECURITY, Shape, TLS, UPSTREAM_TLS,
+};
+use crate::suggest;
+use crate::tree::{Kind, Scalar, shown};
 
 /// The `tls` of a listener.
 pub(super) fn listen(reader: &mut Reader, field: Field<'_>) -> Option<ListenTls> {
     let fields = reader.fields(field.node, &TLS)?;
-    let mut out = ListenTls { certificates: Vec::new(), min_version: TlsVersion::default(), client: None };
+    let mut out = ListenTls {
+        certificates: Vec::new(),
+        min_version: TlsVersion::default(),
+        client: None,
+        strict_transport_security: fields
+            .get("strict_transport_security")
+            .and_then(|field| strict_transport_security(reader, field)),
+    };
     if let Some(list) = fields.get("certificates") {
         if let Some(key) = fields.get("key") {
             let problem = Problem::error(key.at, "`key` does not go with `certificates`");
@@ -48,6 +58,61 @@ pub(super) fn listen(reader: &mut Reader, field: Field<'_>) -> Option<ListenTls>
         }
     }
     Some(out)
+}
+
+fn strict_transport_security(reader: &mut Reader, field: Field<'_>) -> Option<StrictTransportSecurity> {
+    let setting = reader.setting(field, &STRICT_TRANSPORT_SECURITY)?;
+    let mut out = StrictTransportSecurity::default();
+    if let Setting::Fields(fields) = &setting {
+        reader.time_into(fields.get("max_age"), &mut out.max_age);
+        reader.switch(fields.get("include_subdomains"), &mut out.include_subdomains);
+        reader.switch(fields.get("preload"), &mut out.preload);
+        // https://hstspreload.org: a year at least, and every host below.
+        let preloads = out.include_subdomains && out.max_age >= StrictTransportSecurity::default().max_age;
+        if let Some(preload) = fields.get("preload").filter(|_| out.preload && !preloads) {
+            let message = "`preload` needs `include_subdomains: on` and a `max_age` of at least 365d";
+            reader.problems.push(Problem::error(preload.at, message));
+        }
+    }
+    setting.on().then_some(out)
+}
+
+/// The fields that tell of a client's certificate.
+pub(super) fn told(reader: &mut Reader, field: Field<'_>) -> Vec<(String, CertificatePart)> {
+    let Kind::Map(entries) = &field.node.kind else {
+        let mut on = false;
+        reader.switch(Some(field), &mut on);
+        return if on { vec![("Client-Cert".to_owned(), CertificatePart::Certificate)] } else { Vec::new() };
+    };
+    let Shape::AnyOf([_, Shape::MapOf(one)]) = &field.key.shape else { return Vec::new() };
+    let mut out = Vec::new();
+    for entry in entries {
+        if header::is_framing(&entry.key) || entry.key.eq_ignore_ascii_case("host") {
+            let message =
+                format!("{} has another meaning and cannot tell of a certificate", shown(&entry.key));
+            reader.problems.push(Problem::error(entry.at, message));
+            continue;
+        }
+        if let Err(fault) = header::name(&entry.key) {
+            let message = fault.message.replacen("{}", &shown(&entry.key), 1);
+            reader.problems.push(Problem::error(entry.at, message).expected(HEADER_NAME.expected));
+            continue;
+        }
+        let part = reader.parsed(&entry.value, &shown(&entry.key), one, |text| {
+            let words = CertificatePart::ALL.iter().map(|(word, _)| *word);
+            CertificatePart::ALL.iter().find(|(word, _)| *word == text).map(|(_, part)| *part).ok_or_else(
+                || {
+                    let fault = Fault::new("{} is not a part of a certificate");
+                    match suggest::nearest(text, words) {
+                        Some(near) => fault.suggest(format!("did you mean `{near}`?")),
+                        None => fault,
+                    }
+                },
+            )
+        });
+        out.extend(part.map(|part| (entry.key.clone(), part)));
+    }
+    out
 }
 
 /// The `tls` of an upstream.

@@ -151,6 +151,30 @@ pub(crate) static LISTENER: Section = Section {
         )
         .or("on")
         .also(&["h2", "h2c", "protocols"]),
+        Key::new(
+            "redirect_to_https",
+            "Whether every request is sent to `https`, host and path kept.",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&REDIRECT_TO_HTTPS)]),
+        )
+        .or("off")
+        .also(&["https_redirect", "force_https", "redirect", "ssl_redirect", "redirect_https"]),
+    ],
+};
+
+pub(crate) static REDIRECT_TO_HTTPS: Section = Section {
+    name: "redirect_to_https",
+    noun: "`redirect_to_https`",
+    doc: "How requests that come in plain text are sent to `https`.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "status",
+            "301, 302, 307 or 308; with the last two the method stays.",
+            Shape::Count { min: 301, max: 308, off: false },
+        )
+        .or("308")
+        .also(&["code"]),
+        Key::new("port", "The port of `https`.", Shape::Count { min: 1, max: 65535, off: false }).or("443"),
     ],
 };
 
@@ -214,8 +238,19 @@ pub(crate) static FORWARDED: Section = Section {
         )
         .or("[]")
         .also(&["trusted", "real_ip_from", "set_real_ip_from"]),
+        Key::new(
+            "client_certificate",
+            "Fields that tell of the certificate that a client has shown: each name, and what it holds; `on` is \
+             `Client-Cert` (RFC 9440).",
+            Shape::AnyOf(&[Shape::Switch, Shape::MapOf(&CERTIFICATE_PART)]),
+        )
+        .or("off")
+        .also(&["client_cert", "forward_client_cert_details", "passTLSClientCert", "xfcc"]),
     ],
 };
+
+static CERTIFICATE_PART: Shape =
+    Shape::Word(&["certificate", "chain", "pem", "subject", "issuer", "serial", "names", "fingerprint"]);
 
 pub(crate) static LIMITS: Section = Section {
     name: "limits",

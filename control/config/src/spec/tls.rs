@@ -1,5 +1,7 @@
 //! The keys of `tls`, of listeners and of upstreams.
 
+use std::time::Duration;
+
 use super::{Choice, Key, Section, Shape, Text};
 
 static PEM: Text = Text {
@@ -58,6 +60,38 @@ pub(crate) static TLS: Section = Section {
             "ssl_verify_client",
             "client_ca",
         ]),
+        Key::new(
+            "strict_transport_security",
+            "What browsers are told: to use `https` only.",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&STRICT_TRANSPORT_SECURITY)]),
+        )
+        .or("off")
+        .also(&["hsts", "HSTS", "stsSeconds", "Strict-Transport-Security"]),
+    ],
+};
+
+/// Two years are what the list of preloaded hosts recommends; ten are a slip.
+const LONGEST_AGE: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+
+pub(crate) static STRICT_TRANSPORT_SECURITY: Section = Section {
+    name: "strict_transport_security",
+    noun: "`strict_transport_security`",
+    doc: "What browsers are told (RFC 6797).",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "max_age",
+            "For how long they use `https` only; `0s` takes it back.",
+            Shape::Time { min: Duration::ZERO, max: LONGEST_AGE, off: false },
+        )
+        .or("365d")
+        .also(&["maxAge", "max-age", "age", "stsSeconds"]),
+        Key::new("include_subdomains", "Whether that holds for every host below too.", Shape::Switch)
+            .or("off")
+            .also(&["includeSubDomains", "subdomains", "stsIncludeSubdomains"]),
+        Key::new("preload", "Whether browsers may have it built in.", Shape::Switch)
+            .or("off")
+            .also(&["stsPreload"]),
     ],
 };
 

@@ -1,6 +1,7 @@
 //! The handshake: until it is over, nothing else is done on a connection.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use rustls::HandshakeKind;
@@ -9,15 +10,24 @@ use super::session::HEADROOM;
 use super::{HandshakeError, Negotiated, Tls};
 
 thread_local! {
-    /// The name in the last `ClientHello` of this thread: rustls tells it to whoever chooses a certificate, and to
-    /// nobody else while no record is buffered.
-    static SERVER_NAME: RefCell<Option<Box<str>>> = const { RefCell::new(None) };
+    /// Of the last `ClientHello` of this thread: rustls tells it to whoever chooses a certificate, and to nobody else
+    /// while no record is buffered.
+    static ASKED: RefCell<Option<Asked>> = const { RefCell::new(None) };
 }
 
-/// Tells the connection whose handshake goes on on this thread which name its client asked for. Whoever chooses the
-/// certificate calls it, from within [`Stream::poll_handshake`](crate::Stream::poll_handshake).
-pub fn note_server_name(name: Option<&str>) {
-    SERVER_NAME.set(name.map(|name| name.to_ascii_lowercase().into()));
+/// What a client has asked for, and has got.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    server_name: Option<Box<str>>,
+    hosts: Option<Arc<[String]>>,
+}
+
+/// Tells the connection whose handshake goes on on this thread which name its client asked for, and what the certificate
+/// is for that it gets. Whoever chooses the certificate calls it, from within
+/// [`Stream::poll_handshake`](crate::Stream::poll_handshake).
+pub fn note_server_name(name: Option<&str>, hosts: Arc<[String]>) {
+    let server_name = name.map(|name| name.to_ascii_lowercase().into());
+    ASKED.set(Some(Asked { server_name, hosts: Some(hosts) }));
 }
 
 impl Tls {
@@ -49,9 +59,9 @@ impl Tls {
     fn advance(&mut self, buffer: &mut [u8]) -> Result<(), HandshakeError> {
         let session = self.session.get_mut();
         let digested = session.digest(buffer);
-        let named = SERVER_NAME.take();
-        if named.is_some() {
-            self.server_name = named;
+        let asked = ASKED.take();
+        if asked.is_some() {
+            self.asked = asked;
         }
         let digested = match digested {
             Ok(digested) => digested,
@@ -66,16 +76,18 @@ impl Tls {
         session.keep(&buffer[HEADROOM + digested.used..])?;
         if session.established {
             let common = session.common();
+            let Asked { server_name, hosts } = self.asked.take().unwrap_or_default();
             let negotiated = Negotiated {
                 version: common.protocol_version().ok_or(rustls::Error::HandshakeNotComplete)?,
                 cipher: common.negotiated_cipher_suite().ok_or(rustls::Error::HandshakeNotComplete)?.suite(),
                 resumed: common.handshake_kind() == Some(HandshakeKind::Resumed),
                 alpn: common.alpn_protocol().map(Into::into),
-                server_name: self.server_name.take(),
-                certificate: common
+                server_name,
+                hosts,
+                certificates: common
                     .peer_certificates()
-                    .and_then(|chain| chain.first())
-                    .map(|leaf| leaf.clone().into_owned()),
+                    .filter(|chain| !chain.is_empty())
+                    .map(|chain| chain.iter().map(|it| it.clone().into_owned()).collect()),
             };
             // The first and only time.
             let _ = self.negotiated.set(negotiated);

@@ -23,6 +23,7 @@ pub use handshake::note_server_name;
 pub(crate) use session::Session;
 
 use crate::Stream;
+use handshake::Asked;
 use session::Side;
 
 /// One TLS connection: its socket, and what rustls knows of it.
@@ -35,8 +36,8 @@ pub(crate) struct Tls {
     negotiated: OnceCell<Negotiated>,
     /// Whether this end has nothing to say before the peer does.
     spoken: bool,
-    /// The name that the client asks for, until the handshake is over.
-    server_name: Option<Box<str>>,
+    /// What the client asks for, and what the certificate is for that it got, until the handshake is over.
+    asked: Option<Asked>,
 }
 
 /// What both sides have agreed on.
@@ -52,9 +53,14 @@ pub struct Negotiated {
     pub alpn: Option<Box<[u8]>>,
     /// The name that the client asked for (SNI; RFC 6066, 3), in lower case; `None` at a client's own end.
     pub server_name: Option<Box<str>>,
-    /// The certificate that the peer has proved to be its own and that was verified, if any.
-    pub certificate: Option<CertificateDer<'static>>,
+    /// What the server's certificate is for, in lower case, with `*.` for one label; `None` at a client's own end.
+    pub hosts: Option<Arc<[String]>>,
+    /// The certificate that the peer has proved to be its own and that was verified, with those between it and a root.
+    pub certificates: Option<Certificates>,
 }
+
+/// A certificate and those between it and a root, in this order; at least one.
+pub type Certificates = Arc<[CertificateDer<'static>]>;
 
 impl Tls {
     /// The server's end of a handshake that has yet to begin.
@@ -74,7 +80,7 @@ impl Tls {
     fn new(socket: Stream, side: Side) -> Self {
         let spoken = matches!(side, Side::Server(_));
         let session = RefCell::new(Session::new(side));
-        Self { socket: Some(socket), session, negotiated: OnceCell::new(), spoken, server_name: None }
+        Self { socket: Some(socket), session, negotiated: OnceCell::new(), spoken, asked: None }
     }
 
     /// What was agreed on; nothing before the handshake's end.

@@ -20,6 +20,8 @@ pub(super) struct Framing<'a> {
     pub keep_alive: bool,
     /// A further line of the gateway's own, with its CRLF; empty: none.
     pub line: &'a [u8],
+    /// The line of `Strict-Transport-Security`, for answers that have none; empty: none.
+    pub strict_transport_security: &'a [u8],
 }
 
 impl Framing<'_> {
@@ -32,6 +34,7 @@ impl Framing<'_> {
             close: false,
             keep_alive: false,
             line: b"",
+            strict_transport_security: b"",
         }
     }
 }
@@ -76,6 +79,11 @@ pub(super) fn write(
         write_via(out, head, response.version, pseudonym);
     }
     out.extend_from_slice(framing.line);
+    if !framing.strict_transport_security.is_empty()
+        && head.get_by_text(b"strict-transport-security").is_none()
+    {
+        out.extend_from_slice(framing.strict_transport_security);
+    }
     if framing.chunked {
         out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
     }

@@ -182,6 +182,7 @@ impl<S: ClientSide> Exchange<'_, '_, S> {
             close: !self.keep_client && !switched && version != Version::Http2,
             keep_alive: self.keep_client && version == Version::Http10,
             line: &scratch.set_cookie,
+            strict_transport_security: &parties.client.link.listener.strict_transport_security,
         };
         let mut output = parties.worker.output.borrow_mut();
         output.clear();

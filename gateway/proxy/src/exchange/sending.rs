@@ -25,6 +25,7 @@ impl<S: ClientSide> Exchange<'_, '_, S> {
                 scratch,
                 peer: parties.client.peer,
                 secure: parties.client.stream.tls().is_some(),
+                identity: parties.client.link.identity.as_deref(),
                 settings: parties.settings,
                 route: parties.route,
                 endpoint: parties.upstream.pool().name(),

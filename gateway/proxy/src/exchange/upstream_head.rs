@@ -8,6 +8,7 @@ use tollgate_plan::{HostRewrite, Route, Settings};
 
 use crate::decide::normal_path;
 use crate::forwarded;
+use crate::identity::{Identity, is_claimed};
 use crate::scratch::Scratch;
 
 /// What the head is made of.
@@ -16,6 +17,8 @@ pub(crate) struct Outgoing<'a> {
     pub peer: SocketAddr,
     /// Whether the client came by TLS.
     pub secure: bool,
+    /// The certificate that the client has shown.
+    pub identity: Option<&'a Identity>,
     pub settings: &'a Settings,
     pub route: &'a Route,
     /// The endpoint's address as text.
@@ -49,6 +52,9 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
     let forwarded = &settings.forwarded;
     let trusted = forwarded::is_trusted(forwarded, outgoing.peer.ip());
     let id = &settings.request_id;
+    let told = &settings.client_certificate;
+    let claims = !told.is_empty() && !trusted;
+    let guarded = id.enabled || claims;
     request.head.copy_lines(out, as_is, |line| {
         let keep = match line.id {
             Name::Other | Name::XRequestId => !request.is_nominated(line),
@@ -57,7 +63,10 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
             Name::Expect => request.expect_continue && outgoing.collected.is_none(),
             name => !name.is_hop_by_hop() && forwarded::keeps(forwarded, trusted, name),
         };
-        keep && !(id.enabled && request.slice(line.name).eq_ignore_ascii_case(id.header.as_bytes()))
+        keep && !(guarded && {
+            let name = request.slice(line.name);
+            id.enabled && name.eq_ignore_ascii_case(id.header.as_bytes()) || claims && is_claimed(told, name)
+        })
     });
 
     match outgoing.collected {
@@ -72,6 +81,10 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         None => {}
     }
     forwarded::write(out, forwarded, trusted, request, (outgoing.peer, outgoing.secure));
+    // A trusted proxy has clients of its own, of whom it tells; its certificate is none of theirs.
+    if let (Some(identity), true) = (outgoing.identity, claims) {
+        identity.write(out, told);
+    }
     if id.enabled {
         field(out, id.header.as_bytes(), &ledger.request_id);
     }

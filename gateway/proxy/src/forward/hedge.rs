@@ -141,6 +141,7 @@ impl<'r, S: ClientSide> Forwarding<'r, S> {
             scratch: self.scratch,
             peer: self.client.peer,
             secure: self.client.stream.tls().is_some(),
+            identity: self.client.link.identity.as_deref(),
             settings: self.settings,
             route: self.route,
             endpoint: pool.name(),

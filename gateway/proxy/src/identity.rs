@@ -1,0 +1,98 @@
+//! The certificate that a client has shown, as endpoints are told of it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tollgate_net::{Certificates, Negotiated};
+use tollgate_plan::CertificatePart;
+use tollgate_tls::Presented;
+
+/// The fields that tell of a certificate, as the plan has them.
+pub(crate) type Fields = Arc<[(String, CertificatePart)]>;
+
+/// The certificate of one connection. What is said of it is worked out once, and again when a reload asks for
+/// something else.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    chain: Certificates,
+    lines: RefCell<Option<(Fields, Vec<u8>)>>,
+}
+
+impl Identity {
+    /// Of a client that has shown one.
+    pub fn of(tls: Option<&Negotiated>) -> Option<Rc<Self>> {
+        let chain = tls?.certificates.clone()?;
+        Some(Rc::new(Self { chain, lines: RefCell::default() }))
+    }
+
+    /// Appends the lines that tell of it.
+    pub fn write(&self, out: &mut Vec<u8>, fields: &Fields) {
+        let mut kept = self.lines.borrow_mut();
+        let (_, lines) = match kept.take() {
+            Some(kept_for) if Arc::ptr_eq(&kept_for.0, fields) => kept.insert(kept_for),
+            _ => kept.insert((fields.clone(), self.lines(fields))),
+        };
+        out.extend_from_slice(lines);
+    }
+
+    fn leaf(&self) -> Option<Presented<'_>> {
+        self.chain.first().and_then(|leaf| Presented::new(leaf))
+    }
+
+    fn lines(&self, fields: &Fields) -> Vec<u8> {
+        let mut out = Vec::new();
+        // What cannot be read is not told of: an endpoint then sees a client without a certificate.
+        let Some(leaf) = self.leaf() else { return out };
+        for (name, part) in fields.iter() {
+            let value = match part {
+                CertificatePart::Certificate => Presented::byte_sequence(&self.chain[0]),
+                CertificatePart::Chain => {
+                    let rest: Vec<_> = self.chain[1..].iter().map(Presented::byte_sequence).collect();
+                    rest.join(", ")
+                }
+                CertificatePart::Pem => leaf.escaped_pem(),
+                CertificatePart::Subject => leaf.subject(),
+                CertificatePart::Issuer => leaf.issuer(),
+                CertificatePart::Serial => leaf.serial(),
+                CertificatePart::Names => leaf.names(),
+                CertificatePart::Fingerprint => leaf.fingerprint(),
+            };
+            if !value.is_empty() {
+                out.extend_from_slice(name.as_bytes());
+                out.extend_from_slice(b": ");
+                out.extend_from_slice(value.as_bytes());
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+        out
+    }
+}
+
+/// Whether a field of a client's has a name that only the gateway may write, or one that origins which know no
+/// difference between `-` and other punctuation (CGI, WSGI, Rack) would take for it.
+pub(crate) fn is_claimed(fields: &Fields, name: &[u8]) -> bool {
+    fields.iter().any(|(own, _)| {
+        own.len() == name.len()
+            && own.bytes().zip(name).all(|(own, byte)| {
+                own.eq_ignore_ascii_case(byte)
+                    || !own.is_ascii_alphanumeric() && !byte.is_ascii_alphanumeric()
+            })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn look_alikes_are_claimed_too() {
+        let fields: Fields = [("X-Client-Subject".to_owned(), CertificatePart::Subject)].into();
+        for name in ["X-Client-Subject", "x-client-subject", "X_Client_Subject", "X.CLIENT~Subject"] {
+            assert!(is_claimed(&fields, name.as_bytes()), "{name}");
+        }
+        for name in ["X-Client-Subjec", "X-Client-Subjects", "XaClient-Subject", ""] {
+            assert!(!is_claimed(&fields, name.as_bytes()), "{name}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What endpoints are told of the certificates that clients show, and that nobody else can say it.
+
+use tollgate_tests::frames::{END_HEADERS, END_STREAM, PREFACE, fields, frame, kind};
+use tollgate_tests::{Authority, Gateway, Origin, Request, TlsPeer, eventually};
+
+use super::{Files, gateway};
+
+/// Two listeners: one asks for certificates, the other is in plain text; `$LISTEN` is the first.
+fn config(origin: &Origin, forwarded: &str) -> String {
+    format!(
+        "listen:\n  - {{bind: $LISTEN, tls: {{$A, client_certificates: {{ca: $FILES/ca.pem, mode: optional}}}}}}\n\
+         forwarded: {{{forwarded}}}\nroutes: [{{match: \"/*\", to: [{}]}}]\n",
+        origin.address()
+    )
+}
+
+fn last(origin: &Origin) -> Request {
+    origin.requests().pop().expect("a request")
+}
+
+const ALL: &str = "client_certificate: {Client-Cert: certificate, Client-Cert-Chain: chain, X-Client-Pem: pem, \
+    X-Client-Subject: subject, X-Client-Issuer: issuer, X-Client-Serial: serial, X-Client-Names: names, \
+    X-Client-Fingerprint: fingerprint}";
+
+const SPOOFED: &str = "Client-Cert: :AAAA:\r\nclient_cert: :AAAA:\r\nClient-Cert-Chain: :AAAA:\r\n\
+    X-Client-Subject: CN=admin\r\nX_Client.Subject: CN=admin\r\nx-client-names: DNS:admin\r\nX-Other: kept\r\n";
+
+#[test]
+fn the_certificate_goes_on_in_the_fields_that_are_named() {
+    let origin = Origin::ok();
+    let (gateway, authority, _files) = gateway(&config(&origin, ALL));
+    let own = authority.issue(&["client.example", "10.1.2.3"]);
+    let mut client =
+        TlsPeer::showing(&authority, &own).connect(gateway.address(), "a.example").expect("a handshake");
+    for extra in ["", SPOOFED] {
+        client.send(format!("GET / HTTP/1.1\r\nHost: a.example\r\n{extra}\r\n").as_bytes());
+        client.answer().expect("an answer");
+        let headers = last(&origin).headers;
+        let certificate = headers.all("Client-Cert").join("|");
+        let base64 = own.chain.lines().filter(|line| !line.starts_with('-')).collect::<String>();
+        assert_eq!(certificate, format!(":{base64}:"));
+        assert!(!headers.has("Client-Cert-Chain"), "it has sent no others");
+        assert_eq!(headers.all("X-Client-Names"), ["DNS:client.example,IP:10.1.2.3"]);
+        assert_eq!(headers.all("X-Client-Subject"), ["CN=rcgen self signed cert"]);
+        assert_eq!(headers.all("X-Client-Issuer"), ["CN=rcgen self signed cert"]);
+        assert_eq!(headers.all("X-Client-Fingerprint")[0].len(), 64);
+        assert!(headers.get("X-Client-Pem").expect("sent").starts_with("-----BEGIN%20CERTIFICATE-----%0A"));
+        let names = headers.names();
+        assert!(!names.iter().any(|name| name.contains(['_', '.'])), "{names:?}");
+        assert_eq!(headers.has("X-Other"), !extra.is_empty());
+    }
+}
+
+#[test]
+fn who_shows_none_can_claim_none() {
+    let origin = Origin::ok();
+    for (forwarded, left) in [(ALL, 1), ("client_certificate: on", 4), ("x_forwarded: on", 4)] {
+        let (gateway, authority, _files) = gateway(&config(&origin, forwarded));
+        let mut client =
+            TlsPeer::trusting(&authority).connect(gateway.address(), "a.example").expect("a handshake");
+        client.send(format!("GET / HTTP/1.1\r\nHost: a.example\r\n{SPOOFED}\r\n").as_bytes());
+        client.answer().expect("an answer");
+        let headers = last(&origin).headers;
+        // Those of RFC 9440 never, and others where they mean something.
+        let claimed = headers.names().into_iter().filter(|name| {
+            let name = name.to_ascii_lowercase();
+            name.starts_with("client")
+                || name.starts_with("x-client")
+                || name.starts_with("x_client")
+                || name == "x-other"
+        });
+        assert_eq!(claimed.count(), left, "{forwarded}: {headers:?}");
+        assert!(!headers.has("Client-Cert") && !headers.has("client_cert"), "{headers:?}");
+    }
+}
+
+#[test]
+fn in_plain_text_nobody_can_claim_one_but_a_trusted_proxy() {
+    let origin = Origin::ok();
+    for (trusted, kept) in [("", false), (", trusted_proxies: 127.0.0.0/8", true)] {
+        let gateway = Gateway::with(&origin, &format!("forwarded: {{{ALL}{trusted}}}"));
+        gateway.client().ask(format!("GET / HTTP/1.1\r\nHost: a\r\n{SPOOFED}\r\n"));
+        let headers = last(&origin).headers;
+        assert_eq!(headers.has("Client-Cert"), kept, "{headers:?}");
+        assert_eq!(headers.has("Client-Cert-Chain"), kept, "{headers:?}");
+        assert_eq!(headers.has("X-Client-Subject"), kept, "{headers:?}");
+        assert!(!headers.has("client_cert"), "{headers:?}");
+    }
+}
+
+#[test]
+fn over_http2_it_is_the_same() {
+    let origin = Origin::ok();
+    let (gateway, authority, _files) =
+        gateway(&config(&origin, "client_certificate: {X-Client-Names: names}"));
+    let own = authority.issue(&["client.example"]);
+    let peer = TlsPeer::showing(&authority, &own).offering(&["h2"]);
+    let mut client = peer.connect(gateway.address(), "a.example").expect("a handshake");
+    let head = [
+        (":method", "GET"),
+        (":scheme", "https"),
+        (":path", "/2"),
+        (":authority", "a.example"),
+        ("x-client-names", "DNS:admin"),
+        ("x_client_names", "DNS:admin"),
+        ("client-cert", ":AAAA:"),
+    ];
+    let ask = frame(kind::HEADERS, END_HEADERS | END_STREAM, 1, &fields(&head));
+    client.send(&[PREFACE, &frame(kind::SETTINGS, 0, 0, b""), &ask].concat());
+    eventually("the request", || origin.count() == 1);
+    let headers = last(&origin).headers;
+    assert_eq!(headers.all("X-Client-Names"), ["DNS:client.example"]);
+    assert!(!headers.has("x_client_names") && !headers.has("client-cert"), "{headers:?}");
+}
+
+#[test]
+fn a_reload_changes_what_is_said_on_a_connection_that_is_open() {
+    let origin = Origin::ok();
+    let (authority, files) = (Authority::new(), Files::new());
+    files.put("a", &authority.issue(&["a.example"]));
+    files.write("ca.pem", &authority.pem());
+    let fill = |text: &str| {
+        text.replace("$A", &files.pair("a")).replace("$FILES", &files.path().display().to_string())
+    };
+    let gateway = Gateway::start(&fill(&config(&origin, "client_certificate: {X-One: names}")));
+    let peer = TlsPeer::showing(&authority, &authority.issue(&["client.example"]));
+    let mut client = peer.connect(gateway.address(), "a.example").expect("a handshake");
+    client.get("a.example", "/");
+    assert_eq!(last(&origin).headers.all("X-One"), ["DNS:client.example"]);
+    gateway.write_config(&fill(&config(&origin, "client_certificate: {X-Two: names}")));
+    gateway.signal(tollgate_tests::Signal::HUP);
+    eventually("the reload", || gateway.stderr().contains("generation 2"));
+    client.get("a.example", "/");
+    let headers = last(&origin).headers;
+    assert_eq!(headers.all("X-Two"), ["DNS:client.example"]);
+    assert!(!headers.has("X-One"));
+}

@@ -156,6 +156,54 @@ fn it_is_told_what_is_in_force() {
 }
 
 #[test]
+fn of_many_routes_those_that_change_are_read() {
+    let route = |number: usize, text: &str| format!("  - match: /r{number}\n    respond: {text}\n");
+    let file = |change: Option<usize>, added: &str| {
+        let routes = (0..300).map(|number| route(number, if change == Some(number) { "new" } else { "old" }));
+        format!("routes:\n{}{added}", routes.collect::<String>())
+    };
+    let gateway = Gateway::start(&file(None, ""));
+    let read = || status(&gateway)["config"]["routes_read"].as_u64();
+    assert_eq!(read(), Some(300));
+    let mut generation = 1;
+    let mut reload = |text: &str| {
+        gateway.write_config(text);
+        gateway.signal(Signal::HUP);
+        generation += 1;
+        eventually("the new plan", || status(&gateway)["config"]["generation"] == generation);
+    };
+    let answer = |number: usize| gateway.client().get(&format!("/r{number}")).text();
+    reload(&file(Some(150), ""));
+    assert_eq!((read(), answer(150), answer(149)), (Some(1), "new".to_owned(), "old".to_owned()));
+    reload(&file(Some(7), &route(300, "added")));
+    // From the first that changed to the last.
+    assert_eq!(
+        (read(), answer(7), answer(150), answer(300)),
+        (Some(294), "new".into(), "old".into(), "added".into())
+    );
+    reload(&file(Some(7), ""));
+    assert!(read().is_some_and(|read| read <= 1));
+    assert_eq!((answer(7), gateway.client().get("/r300").status), ("new".to_owned(), 404));
+    // A problem has its place in the file as it is now.
+    let wrong = file(Some(7), "").replacen("  - match: /r3\n", "\n\n  - match: /r3\n", 1);
+    reload(&wrong);
+    gateway.write_config(&format!("{wrong}{}", route(150, "twice")));
+    gateway.signal(Signal::HUP);
+    eventually("the refusal", || gateway.stderr().contains("is not loaded"));
+    let told = gateway.stderr();
+    let written = std::fs::read_to_string(gateway.config()).expect("the file");
+    let line = |last: bool| {
+        let mut numbers =
+            (1..).zip(written.lines()).filter(|(_, line)| line.ends_with("/r150")).map(|(number, _)| number);
+        let number: Option<usize> = if last { numbers.last() } else { numbers.next() };
+        format!("tollgate.yaml:{}:", number.expect("the route"))
+    };
+    assert!(told.contains("identical to an earlier one"), "{told}");
+    assert!(told.contains(&line(false)) && told.contains(&line(true)), "{told}");
+    assert_eq!(answer(7), "new");
+}
+
+#[test]
 fn listen_addresses_come_and_go() {
     let origin = Origin::play(|conn| {
         while let Some(request) = conn.request() {

@@ -12,6 +12,7 @@ use crate::parse::parse;
 use crate::problem::{Problem, Problems, Severity};
 use crate::read::{self, Draft, Include};
 use crate::reader::Reader;
+use crate::source::Layout;
 
 /// Largest file. 100,000 routes are about 10 MiB.
 const LARGEST: usize = 64 << 20;
@@ -80,6 +81,20 @@ pub(crate) struct Loader<'a> {
     pub open: Vec<PathBuf>,
     /// All files read so far.
     pub seen: HashSet<PathBuf>,
+    /// Where the routes of the first file stand.
+    layout: Option<Layout>,
+}
+
+/// What came of reading all, for a source that is read again.
+pub(crate) struct Whole {
+    /// The configuration, and what is known of it; nothing when one of the problems is an error.
+    pub draft: Option<Draft>,
+    /// Where its routes stand, if all of it is in one file in which they can be told apart.
+    pub layout: Option<Layout>,
+    /// What was found by reading values, and not by looking at the configuration.
+    pub warnings: Vec<Problem>,
+    pub readable: Option<Readable>,
+    pub problems: Problems,
 }
 
 impl<'a> Loader<'a> {
@@ -91,7 +106,15 @@ impl<'a> Loader<'a> {
             draft: Draft::default(),
             open: Vec::new(),
             seen: HashSet::new(),
+            layout: None,
         }
+    }
+
+    /// Reads a file and what it includes.
+    pub fn whole(path: &Path, variables: Lookup<'a>) -> Whole {
+        let mut loader = Self::new(variables);
+        loader.file(path, None, None);
+        loader.conclude()
     }
 
     /// Reads a file and its includes. `by` is the `include` that named it.
@@ -150,19 +173,32 @@ impl<'a> Loader<'a> {
             }
             return Vec::new();
         };
+        if main && parsed.plain && parsed.whole {
+            self.layout = Layout::of(root, text);
+        }
         env::expand(root, self.variables, &mut self.problems);
         let mut reader = Reader { problems: Vec::new(), complete: parsed.complete };
         let patterns = read::root(&mut reader, root, main, &mut self.draft);
         self.problems.append(&mut reader.problems);
+        if !patterns.is_empty() {
+            self.layout = None;
+        }
         patterns
     }
 
-    fn finish(mut self) -> Loaded {
+    fn finish(self) -> Loaded {
+        let Whole { draft, readable, problems, .. } = self.conclude();
+        Loaded { config: draft.map(|draft| draft.config), readable, problems }
+    }
+
+    /// Finds what can be wrong only in combination.
+    fn conclude(mut self) -> Whole {
         let Draft { references, upstream_names, .. } = &self.draft;
         if !self.draft.torn && !self.draft.names_lost {
             self.problems.extend(read::unknown(references, upstream_names));
         }
         self.problems.extend(read::too_long(&self.draft.waits, self.draft.config.timeouts.total));
+        let warnings = self.layout.as_ref().map(|_| self.problems.clone()).unwrap_or_default();
         let broken = self.problems.iter().any(|problem| problem.severity == Severity::Error);
         if self.draft.config.routes.is_empty() && !broken {
             let message = "no routes: every request would be answered 404";
@@ -178,41 +214,51 @@ impl<'a> Loader<'a> {
         let mut problems = Problems::new(self.files.clone());
         problems.extend(self.problems);
         problems.sort();
-        let Draft { mut config, unsound, torn, paths_unsound, .. } = self.draft;
-        for discover in config.upstreams.iter_mut().filter_map(|upstream| upstream.discover.as_mut()) {
+        let mut draft = self.draft;
+        for discover in draft.config.upstreams.iter_mut().filter_map(|upstream| upstream.discover.as_mut()) {
             let Discover::File(path) = &mut discover.value else { continue };
             let by = self.files.get(discover.at.file as usize).map(|file| Path::new(&file.name));
             if let Some(folder) = by.and_then(Path::parent) {
                 *path = folder.join(&*path);
             }
         }
-        let config = Config { files: self.files, ..config };
+        draft.config.files = self.files;
         if !problems.has_errors() {
-            return Loaded { config: Some(config), readable: None, problems };
+            let counted = |mut layout: Layout| layout.count(&draft.config.routes).map(|()| layout);
+            let layout = self.layout.and_then(counted);
+            return Whole { draft: Some(draft), layout, warnings, readable: None, problems };
         }
+        let Draft { config, unsound, torn, paths_unsound, .. } = draft;
         let sound = config.routes.into_iter().enumerate().filter(|(index, _)| !unsound.contains(index));
         let routes = sound.map(|(_, route)| route).collect();
         let readable = (!torn && !paths_unsound).then_some(Readable { routes, paths: config.paths });
-        Loaded { config: None, readable, problems }
+        Whole { draft: None, layout: None, warnings, readable, problems }
     }
 }
 
 impl Loader<'_> {
-    /// Reads the files of certificates and keys, whose paths are relative to the file that names them.
+    /// Reads the files of certificates and keys. Their paths are relative to the file that names them.
     fn pem_files(&mut self) {
         for pem in read::pem_files(&mut self.draft.config) {
             let by = self.files.get(pem.at.file as usize).map(|file| Path::new(&file.name));
             if let Some(folder) = by.and_then(Path::parent) {
                 pem.path = folder.join(&pem.path);
             }
-            match bytes(&pem.path, LARGEST_PEM) {
-                Ok(bytes) => pem.bytes = PemBytes(bytes),
-                Err(reason) => {
-                    let problem = Problem::error(pem.at, format!("cannot read {}: {reason}", pem.shown));
-                    // One file may be named twice, and a place be a key's and its certificate's at once.
-                    if !self.problems.iter().any(|known| known.at == pem.at) {
-                        self.problems.push(problem);
-                    }
+        }
+        read_pem_files(&mut self.draft.config, &mut self.problems);
+    }
+}
+
+/// Reads the files of certificates and keys.
+pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
+    for pem in read::pem_files(config) {
+        match bytes(&pem.path, LARGEST_PEM) {
+            Ok(bytes) => pem.bytes = PemBytes(bytes),
+            Err(reason) => {
+                let problem = Problem::error(pem.at, format!("cannot read {}: {reason}", pem.shown));
+                // One file may be named twice, and a place be a key's and its certificate's at once.
+                if !problems.iter().any(|known| known.at == pem.at) {
+                    problems.push(problem);
                 }
             }
         }

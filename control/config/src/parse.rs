@@ -26,6 +26,8 @@ pub(crate) struct Parsed {
     pub complete: bool,
     /// Whether everything that was written is in the tree: to its end, and no key was dropped.
     pub whole: bool,
+    /// Whether every value stands for itself: no anchor, alias or tag, and nothing was stepped over.
+    pub plain: bool,
 }
 
 /// Parses a file's text. Known traps (an unquoted `*.example.com`) are reported and stepped over, so that they do
@@ -45,6 +47,7 @@ pub(crate) fn parse(file: u32, text: &str) -> Parsed {
                     problems,
                     complete,
                     whole: complete && !builder.dropped,
+                    plain: builder.plain && repaired.is_none(),
                 };
             }
             Err(failure) => {
@@ -60,11 +63,11 @@ pub(crate) fn parse(file: u32, text: &str) -> Parsed {
                 problems.push(syntax::explain(file, current, failure.mark, &failure.info, open));
                 builder.close_all();
                 problems.append(&mut builder.problems);
-                return Parsed { root: builder.root, problems, complete: false, whole: false };
+                return Parsed { root: builder.root, problems, complete: false, whole: false, plain: false };
             }
         }
     }
-    Parsed { root: None, problems, complete: false, whole: false }
+    Parsed { root: None, problems, complete: false, whole: false, plain: false }
 }
 
 /// Where and why the text stopped making sense.
@@ -119,6 +122,10 @@ struct Builder<'t> {
     cut: bool,
     /// Whether a key and its value were left out.
     dropped: bool,
+    /// Whether there was no anchor, alias or tag yet.
+    plain: bool,
+    /// Added to every line.
+    offset: u32,
 }
 
 impl<'t> Builder<'t> {
@@ -135,6 +142,8 @@ impl<'t> Builder<'t> {
             problems: Vec::new(),
             cut: false,
             dropped: false,
+            plain: true,
+            offset: 0,
         }
     }
 
@@ -204,12 +213,18 @@ impl<'t> Builder<'t> {
         // The caret of a value over several lines ends with its first line: the renderer cuts it there.
         let length = to(span.end.index().saturating_sub(span.start.index())).max(1);
         let mark = Mark { line: span.start.line(), column: span.start.col() }.min(self.end);
-        At { file: self.file, line: to(mark.line), column: to(mark.column) + 1, length }
+        At {
+            file: self.file,
+            line: to(mark.line).saturating_add(self.offset),
+            column: to(mark.column) + 1,
+            length,
+        }
     }
 
     /// Checks a tag; tells whether it makes a text of its value.
     fn tag(&mut self, tag: Option<&Tag>, span: Span) -> bool {
         let Some(tag) = tag else { return false };
+        self.plain = false;
         if !tag.is_yaml_core_schema() {
             let at = self.at(span);
             self.problems.push(
@@ -222,6 +237,7 @@ impl<'t> Builder<'t> {
 
     fn anchor(&mut self, id: usize, built: &Built) {
         if id != 0 {
+            self.plain = false;
             self.anchors.insert(id, built.clone());
         }
     }
@@ -318,6 +334,7 @@ impl<'t> Builder<'t> {
     }
 
     fn alias(&mut self, id: usize, span: Span) -> Result<(), Failure> {
+        self.plain = false;
         let at = self.at(span);
         let depth = self.stack.len();
         let invalid = Built { node: Node { at, kind: Kind::Invalid }, height: 1, size: 1 };
@@ -395,6 +412,65 @@ impl<'t> Builder<'t> {
                 }
             }
         }
+    }
+}
+
+/// Where to stop in the items of a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stop {
+    /// Before the item, a mapping, that begins in this line.
+    Item(usize),
+    /// Before the key in this line that follows the list.
+    Key(usize),
+    /// At the end of the text.
+    End,
+}
+
+/// The items of the list that is the first value of a block mapping, up to a place that has to be what it is taken for:
+/// the parser is then in the state in which it would have come there by any other text. `offset` is added to the lines of
+/// places. Nothing if the text holds anything out of the ordinary.
+pub(crate) fn items(file: u32, text: &str, offset: u32, stop: Stop) -> Option<Vec<Node>> {
+    let mut builder = Builder::new(file, text, false);
+    builder.offset = offset;
+    let mut parser = Parser::new_from_str(text);
+    let mut stopped = matches!(stop, Stop::End);
+    while let Some(event) = parser.next_event() {
+        let (event, span) = event.ok()?;
+        let here = match (&event, stop) {
+            (Event::MappingStart(..), Stop::Item(line)) => {
+                builder.stack.len() == 2 && span.start.line() == line
+            }
+            (Event::Scalar(..), Stop::Key(line)) => {
+                builder.stack.len() == 1 && span.start.line() == line && span.start.col() == 0
+            }
+            _ => false,
+        };
+        if here {
+            stopped = true;
+            break;
+        }
+        builder.event(event, span).ok()?;
+        if builder.cut || builder.dropped || !builder.plain || !builder.problems.is_empty() {
+            return None;
+        }
+    }
+    if !stopped {
+        return None;
+    }
+    if matches!(stop, Stop::Item(_))
+        && let Some(Open { content: Content::List(items), .. }) = builder.stack.pop()
+    {
+        return Some(items);
+    }
+    let entries = match (builder.stack.pop(), builder.root) {
+        (Some(Open { content: Content::Map { entries, .. }, .. }), None) => entries,
+        (None, Some(Node { kind: Kind::Map(entries), .. })) => entries,
+        _ => return None,
+    };
+    let mut entries = entries.into_iter();
+    match (entries.next()?.value.kind, entries.next()) {
+        (Kind::List(items), None) => Some(items),
+        _ => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::model::{At, SourceFile};
 use crate::render;
+use crate::source::Lines;
 
 /// How bad a problem is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -73,23 +74,36 @@ impl Problem {
 pub struct Problems {
     files: Vec<SourceFile>,
     list: Vec<Problem>,
+    /// What the lines of places are now.
+    lines: Lines,
 }
 
 impl Problems {
     /// No problems yet, about these files (see [`Config::files`](crate::Config::files)).
     #[must_use]
     pub fn new(files: Vec<SourceFile>) -> Self {
-        Self { files, list: Vec::new() }
+        Self { files, ..Self::default() }
+    }
+
+    /// No problems yet, of a file of which parts were read before other parts of it moved.
+    pub(crate) fn moved(files: Vec<SourceFile>, lines: Lines) -> Self {
+        Self { files, list: Vec::new(), lines }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn lines(&self) -> &Lines {
+        &self.lines
     }
 
     /// Adds one. Its [`At::file`] indexes the files given to [`Problems::new`].
-    pub fn push(&mut self, problem: Problem) {
+    pub fn push(&mut self, mut problem: Problem) {
+        self.lines.settle(&mut problem);
         self.list.push(problem);
     }
 
     /// Adds many.
     pub fn extend(&mut self, problems: impl IntoIterator<Item = Problem>) {
-        self.list.extend(problems);
+        problems.into_iter().for_each(|problem| self.push(problem));
     }
 
     /// The problems, by file, line and column once [`Problems::sort`] was called.

@@ -23,6 +23,8 @@ pub struct Status {
     pub generation: u64,
     /// Routes of that plan.
     pub routes: usize,
+    /// How many of them were read for it; those that had not changed were not.
+    pub routes_read: usize,
     /// Since when every worker has run it.
     pub in_force_since: SystemTime,
     /// The last reload that was asked for; nothing before the first.
@@ -54,6 +56,7 @@ impl Default for Status {
             file: String::new(),
             generation: 0,
             routes: 0,
+            routes_read: 0,
             in_force_since: now,
             last_reload: None,
             last_upgrade: None,
@@ -81,6 +84,7 @@ impl Status {
                 "file": self.file,
                 "generation": self.generation,
                 "routes": self.routes,
+                "routes_read": self.routes_read,
                 "in_force_since": seconds(self.in_force_since),
                 "last_reload": self.last_reload.as_ref().map(Attempt::json),
             },

@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
-use tollgate_config::{At, Config, Loaded, Problem, Problems, from_text, load};
+use tollgate_config::{At, Config, Loaded, Problem, Problems, Readable, Source, from_text, load};
 use tollgate_plan::{Plan, check_matches, compile};
 
 /// A config that is good, and its plan.
@@ -13,15 +13,13 @@ pub struct Good {
     pub config: Config,
     /// Its plan.
     pub plan: Plan,
+    /// The files that are watched, if it says so.
+    pub watched: Vec<PathBuf>,
+    /// How many routes were read for it.
+    pub anew: usize,
 }
 
-/// What a config says of the process: all but its routes, upstreams and texts, which can be large.
-pub fn without_routes(config: Config) -> Config {
-    Config { files: Vec::new(), routes: Vec::new(), upstreams: Vec::new(), ..config }
-}
-
-/// The files that are watched, if the config says so.
-pub fn watched(config: &Config) -> Vec<PathBuf> {
+fn watched(config: &Config) -> Vec<PathBuf> {
     if config.watch { config.sources() } else { Vec::new() }
 }
 
@@ -39,26 +37,41 @@ pub fn name(file: &Path) -> String {
 pub fn read(file: &Path) -> (Option<Good>, Problems) {
     let loaded = if is_standard_input(file) { read_standard_input() } else { load(file) };
     let mut problems = loaded.problems;
-    let Some(config) = loaded.config else {
+    let plan = plan(loaded.config.as_ref(), loaded.readable.as_ref(), &mut problems);
+    let good = loaded.config.zip(plan).map(|(config, plan)| Good {
+        watched: watched(&config),
+        anew: config.routes.len(),
+        config,
+        plan,
+    });
+    (good, problems)
+}
+
+/// As [`read`], of a file that is read again and again: what has not changed is not read again. The config is without its
+/// routes, upstreams and texts.
+pub fn read_again(source: &mut Source) -> (Option<Good>, Problems) {
+    let mut reading = source.load();
+    let plan = plan(reading.config.as_deref(), reading.readable.as_ref(), &mut reading.problems);
+    let anew = reading.anew;
+    let good = reading.config.zip(plan);
+    let good = good.map(|(mut config, plan)| {
+        let watched = watched(&config);
+        Good { config: config.settings(), plan, watched, anew }
+    });
+    (good, reading.problems)
+}
+
+/// The plan of a config, unless there is something wrong.
+fn plan(config: Option<&Config>, readable: Option<&Readable>, problems: &mut Problems) -> Option<Plan> {
+    let (plan, told) = match config.map(compile) {
+        Some(Ok(compiled)) => (Some(compiled.plan), compiled.warnings),
+        Some(Err(errors)) => (None, errors),
         // What can be said of the routes that were read is said in the same pass.
-        if let Some(readable) = &loaded.readable {
-            problems.extend(check_matches(readable));
-            problems.sort();
-        }
-        return (None, problems);
+        None => (None, readable.map(check_matches).unwrap_or_default()),
     };
-    match compile(&config) {
-        Ok(compiled) => {
-            problems.extend(compiled.warnings);
-            problems.sort();
-            (Some(Good { plan: compiled.plan, config }), problems)
-        }
-        Err(errors) => {
-            problems.extend(errors);
-            problems.sort();
-            (None, problems)
-        }
-    }
+    problems.extend(told);
+    problems.sort();
+    plan
 }
 
 fn read_standard_input() -> Loaded {

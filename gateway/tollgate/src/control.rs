@@ -1,7 +1,6 @@
 //! The control thread: signals, reload, upgrade, the admin listener, the cost meter.
 
 use std::io;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -55,8 +54,8 @@ pub fn runtime() -> io::Result<LocalRuntime> {
 ///
 /// # Errors
 /// When a worker died, or the kernel gives no signals.
-pub fn control(started: Started, file: &Path, upgradable: Upgradable) -> io::Result<()> {
-    let Started { gateway, runtime, mut signals } = started;
+pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
+    let Started { gateway, runtime, mut signals, source } = started;
     let shared = gateway.shared.clone();
     // Not within `watch`: endpoints are looked after during the drain too.
     let health = runtime.block_on(async {
@@ -67,9 +66,9 @@ pub fn control(started: Started, file: &Path, upgradable: Upgradable) -> io::Res
         gateway.guarding.start();
         Ok::<_, io::Error>(health)
     })?;
-    gateway.registry.update_status(|status| status.file = file.display().to_string());
+    let reader = Reader::new(source);
+    gateway.registry.update_status(|status| status.file = reader.file().display().to_string());
     let watch = Watch::new(gateway.watched.clone());
-    let reader = Reader::new(file);
     let mut control = Control { gateway, health, reader, watch, upgradable, upgrade: None, deferred: false };
     let end = runtime.block_on(control.watch(&mut signals));
     control.call_off(&runtime);

@@ -13,7 +13,7 @@ use tollgate_proxy::{Control, Receipt, Receipts, Rollout};
 use tollgate_upstream::{Discovery, Shared};
 
 use crate::admin::{self, Admin};
-use crate::compiled::{self, Good};
+use crate::compiled::Good;
 use crate::guards::Guarding;
 use crate::listeners::{self, Inherited, Listeners};
 use crate::lookups;
@@ -69,7 +69,7 @@ impl Gateway {
     /// # Errors
     /// When an address cannot be bound, the log cannot be opened, or a thread cannot be started.
     pub fn start(good: Good, inherited: &mut Inherited, runtime: &LocalRuntime) -> io::Result<Self> {
-        let Good { config, plan } = good;
+        let Good { config, plan, watched, anew } = good;
         let count = match config.workers {
             tollgate_config::Workers::Auto => available_cores().workers(),
             tollgate_config::Workers::Count(count) => usize::from(count),
@@ -90,12 +90,11 @@ impl Gateway {
         listeners.change(opened, &workers);
         let guarding = Guarding::new(&current.settings.overload, workers.loads(), &registry);
         let ready = Arc::new(AtomicBool::new(false));
-        let watched = compiled::watched(&config);
-        let config = compiled::without_routes(config);
         registry.update_status(|status| {
             status.workers = count;
             status.generation = current.generation();
             status.routes = current.routes.len();
+            status.routes_read = anew;
         });
         let retired = Vec::new();
         Ok(Self {

@@ -1,4 +1,4 @@
-//! Reload: the file is read and compiled on a thread of its own, and takes effect if it is good.
+//! Reload: what has changed in the file is read, and all compiled, on a thread of its own; it takes effect if it is good.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use tokio::task::{JoinHandle, spawn_blocking};
-use tollgate_config::Config;
+use tollgate_config::{Config, Source};
 use tollgate_observe::{Attempt, Registry};
 use tollgate_proxy::Rollout;
 use tollgate_upstream::health::Health;
@@ -21,7 +21,9 @@ use crate::systemd;
 #[derive(Debug)]
 pub struct Reader {
     file: PathBuf,
-    running: Option<JoinHandle<Reading>>,
+    /// What it held; away while it is read.
+    source: Option<Source>,
+    running: Option<JoinHandle<(Source, Reading)>>,
     /// It was asked for while it was being read: what came of that may be old.
     again: bool,
 }
@@ -32,12 +34,14 @@ pub struct Reading {
     asked: Instant,
     /// What it says of the process, the plan, and the files that are watched; nothing if the file is not good.
     good: Option<(Config, Arc<Rollout>, Vec<PathBuf>)>,
+    /// How many routes were read.
+    anew: usize,
 }
 
 impl Reader {
-    /// For the file of that name.
-    pub fn new(file: &Path) -> Self {
-        Self { file: file.to_owned(), running: None, again: false }
+    /// For a file that was read once.
+    pub fn new(source: Source) -> Self {
+        Self { file: source.path().to_owned(), source: Some(source), running: None, again: false }
     }
 
     /// Begins to read, at once or after the reading that is under way. `current` is the plan in force.
@@ -47,9 +51,14 @@ impl Reader {
             return;
         }
         systemd::reloading();
-        let (file, asked) = (self.file.clone(), Instant::now());
+        // A reading that panicked took it along.
+        let mut source = self.source.take().unwrap_or_else(|| Source::new(&self.file));
+        let asked = Instant::now();
         let (current, registry) = (current.clone(), registry.clone());
-        self.running = Some(spawn_blocking(move || read(&file, asked, &current, &registry)));
+        self.running = Some(spawn_blocking(move || {
+            let reading = read(&mut source, asked, &current, &registry);
+            (source, reading)
+        }));
     }
 
     /// What came of the reading that is under way; never, if there is none.
@@ -57,7 +66,9 @@ impl Reader {
         let Some(running) = &mut self.running else { return std::future::pending().await };
         let reading = running.await;
         self.running = None;
-        reading.map_err(io::Error::other)
+        let (source, reading) = reading.map_err(io::Error::other)?;
+        self.source = Some(source);
+        Ok(reading)
     }
 
     /// The file.
@@ -72,20 +83,20 @@ impl Reader {
 }
 
 /// All that takes time: it runs beside the workers and beside the control thread, which goes on answering.
-fn read(file: &Path, asked: Instant, current: &Rollout, registry: &Registry) -> Reading {
-    let (good, problems) = compiled::read(file);
+fn read(source: &mut Source, asked: Instant, current: &Rollout, registry: &Registry) -> Reading {
+    let (good, problems) = compiled::read_again(source);
     compiled::show(&problems);
+    let anew = good.as_ref().map_or(0, |good| good.anew);
     let good = good.map(|good| {
         let rollout = current.next(good.plan, registry);
-        let watched = compiled::watched(&good.config);
-        (compiled::without_routes(good.config), rollout, watched)
+        (good.config, rollout, good.watched)
     });
-    Reading { asked, good }
+    Reading { asked, good, anew }
 }
 
 /// Takes over what was read, if it is good; else says that the old plan goes on.
 pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, file: &Path) {
-    let Reading { asked, good } = reading;
+    let Reading { asked, good, anew } = reading;
     let Some((config, rollout, watched)) = good else {
         let problem = "the file has errors: the standard error says which".to_owned();
         return refused(gateway, asked, file, problem);
@@ -110,7 +121,7 @@ pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, fil
     let file = file.to_owned();
     tokio::spawn(async move {
         let done = told.and(receipts.all().await);
-        in_force(done, &rollout, asked, &registry, &file);
+        in_force(done, (&rollout, anew), asked, &registry, &file);
         gone.forget();
     });
 }
@@ -124,7 +135,13 @@ fn refused(gateway: &Gateway, asked: Instant, file: &Path, problem: String) {
 }
 
 /// Every worker runs the plan: says so.
-fn in_force(done: io::Result<()>, rollout: &Rollout, asked: Instant, registry: &Registry, file: &Path) {
+fn in_force(
+    done: io::Result<()>,
+    (rollout, anew): (&Rollout, usize),
+    asked: Instant,
+    registry: &Registry,
+    file: &Path,
+) {
     let (took, at) = (asked.elapsed(), SystemTime::now());
     let (generation, routes) = (rollout.generation(), rollout.routes.len());
     let problem = done.err().map(|error| format!("an address or the admin listener is missing: {error}"));
@@ -136,6 +153,7 @@ fn in_force(done: io::Result<()>, rollout: &Rollout, asked: Instant, registry: &
         if generation > status.generation {
             status.generation = generation;
             status.routes = routes;
+            status.routes_read = anew;
             status.in_force_since = at;
             status.last_reload = Some(Attempt { at, took, problem });
         }

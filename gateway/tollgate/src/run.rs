@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tokio::runtime::LocalRuntime;
+use tollgate_config::Source;
 
 use crate::check::counted;
 use crate::compiled;
@@ -33,7 +34,7 @@ pub fn run(file: &Path) -> ExitCode {
     let (predecessor, inherited) = predecessor.unzip();
     let inherited = inherited.unwrap_or_default();
     let Some(started) = start(file, inherited, predecessor) else { return ExitCode::FAILURE };
-    ended(control(started, file, Upgradable::By(program)))
+    ended(control(started, Upgradable::By(program)))
 }
 
 /// A running gateway, and what its control thread needs.
@@ -44,12 +45,15 @@ pub struct Started {
     pub runtime: LocalRuntime,
     /// The signals that came since it began to start.
     pub signals: Signals,
+    /// The file.
+    pub source: Source,
 }
 
 /// Starts the gateway with a file and says so; says why, if that cannot be. Takes over from the process before, if
 /// there is one.
 pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predecessor>) -> Option<Started> {
-    let (good, problems) = compiled::read(file);
+    let mut source = Source::new(file);
+    let (good, problems) = compiled::read_again(&mut source);
     compiled::show(&problems);
     let good = good?;
     raise_file_limit();
@@ -76,7 +80,7 @@ pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predeces
     if let Some(predecessor) = predecessor {
         predecessor.serving(gateway.listeners.written());
     }
-    Some(Started { gateway, runtime, signals })
+    Some(Started { gateway, runtime, signals, source })
 }
 
 /// The exit status for the way it ended.

@@ -27,7 +27,8 @@ pub(super) fn routes(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) {
     }
 }
 
-fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
+/// One item of `routes`.
+pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     let start = reader.problems.len();
     let Some(fields) = reader.fields(node, &ROUTE) else { return };
     let name = fields.get("name").and_then(|field| name(reader, field, draft));

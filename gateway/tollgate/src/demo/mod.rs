@@ -31,7 +31,7 @@ pub fn demo(addresses: &Addresses) -> ExitCode {
     };
     // Nobody may be reading; the gateway runs all the same.
     let _ = print(&what_to_try(&started.gateway, file.path()), ExitCode::SUCCESS);
-    ended(control(started, file.path(), Upgradable::No("the demo's services would end with this process")))
+    ended(control(started, Upgradable::No("the demo's services would end with this process")))
 }
 
 /// Starts the services and writes the file, which lives as long as what is returned.

@@ -126,7 +126,7 @@ pub struct Reachable {
 
 /// Collects what there is to say. At most `shown` of the other routes are kept.
 pub fn report(good: &Good, sent: &str, rehearsal: Rehearsal, shown: usize) -> Report {
-    let Good { config, plan } = good;
+    let Good { config, plan, .. } = good;
     let Rehearsal { sent_path, path, explanation, outcome } = rehearsal;
     let (sent_path, path) = (lossy(&sent_path), lossy(&path));
     let place = |route: u32| place(config, plan, route);

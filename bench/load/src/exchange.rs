@@ -6,6 +6,7 @@ use crate::pace::Times;
 use crate::response::Response;
 use crate::slot::State;
 use crate::socket;
+use crate::tls::{Client, Took};
 use crate::worker::{Run, Worker};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
@@ -40,7 +41,16 @@ impl Worker<'_> {
         self.opened += 1;
         match socket::open(self.plan.target, source, no_delay) {
             Ok(socket) => {
-                self.slots[at].socket = Some(socket);
+                let slot = &mut self.slots[at];
+                slot.socket = Some(socket);
+                match self.tls.as_ref().map(Client::connection).transpose() {
+                    Ok(tls) => slot.tls = tls,
+                    Err(error) => {
+                        slot.close();
+                        self.refusal = Some(error);
+                        return false;
+                    }
+                }
                 true
             }
             Err(error) => {
@@ -94,10 +104,22 @@ impl Worker<'_> {
         let bytes = &self.requests[slot.request].bytes;
         let Some(socket) = &slot.socket else { return };
         let time = now();
-        let sent = loop {
-            match send(socket, &bytes[slot.written..], SendFlags::NOSIGNAL) {
-                Err(Errno::INTR) => {}
-                sent => break sent,
+        let mut more = false;
+        let sent = match &mut slot.tls {
+            None => loop {
+                match send(socket, &bytes[slot.written..], SendFlags::NOSIGNAL) {
+                    Err(Errno::INTR) => {}
+                    sent => break sent,
+                }
+            },
+            // What is put in counts as written: what the handshake and the socket hold up still leaves in order.
+            Some(tls) => {
+                tls.put(&bytes[slot.written..]).map_err(|_| Errno::IO).and_then(|()| tls.flush(socket)).map(
+                    |all| {
+                        more = !all;
+                        bytes.len() - slot.written
+                    },
+                )
             }
         };
         match sent {
@@ -118,7 +140,7 @@ impl Worker<'_> {
                 return;
             }
         }
-        let whole = slot.written == bytes.len();
+        let whole = slot.written == bytes.len() && !more;
         if !slot.watched || (!whole && !slot.for_writing) {
             self.watch(at, !whole);
         }
@@ -128,9 +150,10 @@ impl Worker<'_> {
     pub(crate) fn event(&mut self, run: &mut Run, at: usize, flags: EventFlags) {
         match self.slots[at].state {
             State::Waiting => {
-                if flags.contains(EventFlags::OUT)
-                    && self.slots[at].written < self.requests[self.slots[at].request].bytes.len()
-                {
+                let slot = &self.slots[at];
+                let more = slot.written < self.requests[slot.request].bytes.len()
+                    || slot.tls.as_ref().is_some_and(|tls| tls.has_more());
+                if flags.contains(EventFlags::OUT) && more {
                     self.write(run, at);
                 }
                 if flags.intersects(READABLE) && self.slots[at].state == State::Waiting {
@@ -157,6 +180,11 @@ impl Worker<'_> {
                     }
                     return;
                 }
+                Ok(count) if slot.tls.is_some() => {
+                    if self.decrypt(run, at, count, ended, time) || (count < self.buffer.len() && !ended) {
+                        return;
+                    }
+                }
                 Ok(count) => match slot.reader.read(&self.buffer[..count], &mut self.last_head) {
                     Ok(Some((response, taken))) if taken == count => {
                         self.complete(run, at, &response, ended, time);
@@ -179,6 +207,53 @@ impl Worker<'_> {
                 }
             }
         }
+    }
+
+    /// Takes in what stands in the buffer, under TLS. Gives whether the request came to an end.
+    fn decrypt(&mut self, run: &mut Run, at: usize, count: usize, ended: bool, time: u64) -> bool {
+        let slot = &mut self.slots[at];
+        let (Some(tls), Some(socket)) = (&mut slot.tls, &slot.socket) else { return true };
+        let mut input = &self.buffer[..count];
+        let mut response = None;
+        let fault = loop {
+            match tls.take(input, &mut self.plain) {
+                Ok(Took::Plain(count, left)) => {
+                    input = &input[input.len() - left..];
+                    let plain = &self.plain[..count];
+                    match slot.reader.read(plain, &mut self.last_head) {
+                        // Bytes after the response answer nothing that was asked.
+                        Ok(_) if response.is_some() => break Some(Fault::Protocol),
+                        Ok(Some((whole, taken))) if taken == plain.len() => response = Some((whole, ended)),
+                        Ok(None) => {}
+                        Ok(Some(_)) | Err(_) => break Some(Fault::Protocol),
+                    }
+                }
+                Ok(Took::Nothing) => break None,
+                Ok(Took::End) => {
+                    response = match response {
+                        Some((whole, _)) => Some((whole, true)),
+                        None => slot.reader.end().map(|whole| (whole, true)),
+                    };
+                    break response.is_none().then_some(Fault::Read);
+                }
+                Err(_) => break Some(Fault::Protocol),
+            }
+        };
+        // The handshake's last flight, and with it the request.
+        let flushed = tls.flush(socket);
+        match (fault, response) {
+            (Some(fault), _) => self.fail(run, at, fault, time),
+            (None, Some((response, ended))) => self.complete(run, at, &response, ended, time),
+            (None, None) => match flushed {
+                Ok(true) => return false,
+                Ok(false) => {
+                    self.watch(at, true);
+                    return false;
+                }
+                Err(_) => self.fail(run, at, Fault::Write, time),
+            },
+        }
+        true
     }
 
     fn complete(&mut self, run: &mut Run, at: usize, response: &Response, ended: bool, time: u64) {

@@ -1,4 +1,4 @@
-//! The laboratory's built-in load generator: HTTP/1.1 over TCP.
+//! The laboratory's built-in load generator: HTTP/1.1 over TCP, in plain text or over TLS 1.3.
 //!
 //! [`run`] takes a [`Plan`] and gives a [`tollgate_lab_record::LoadResult`]. A thread is one epoll loop over its share
 //! of the connections; a request costs one write, one read and no allocation, so that the generator takes less of the
@@ -7,7 +7,8 @@
 //! - `plan` says what to do; `request` writes each request out once, before the run;
 //! - `pace` holds the intended send times of an open loop and computes latencies from them;
 //! - `worker` is a thread's loop, `slot` one of its connections, `exchange` one request on it;
-//! - `response`, with `head`, `chunked` and `token`, reads responses; `expect` verifies each one;
+//! - `response`, with `head`, `chunked` and `token`, reads responses; `expect` verifies each one; `tls` is between
+//!   them and the socket where the plan asks for it;
 //! - `tally` counts, `used` reads a thread's CPU time, `run` starts the threads and adds up.
 //!
 //! In an open loop the requests of a thread go, at their times, to whichever of its connections has been idle longest.
@@ -30,6 +31,7 @@ mod slot;
 mod socket;
 mod spin;
 mod tally;
+mod tls;
 pub mod token;
 mod used;
 mod worker;
@@ -38,5 +40,5 @@ pub use expect::digest;
 pub use failure::Failure;
 pub use files::{most_connections, raise_limit};
 pub use head::Malformed;
-pub use plan::{Body, Expect, Length, Plan, Request};
+pub use plan::{Body, Expect, Length, Plan, Request, Tls};
 pub use run::{Done, Phase, distribution, run, run_with};

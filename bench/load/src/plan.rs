@@ -6,6 +6,7 @@ use crate::token::is_token;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use tollgate_lab_record::{LoadModel, Verification};
 
 /// One run of the generator. [`Plan::new`] gives the defaults; each field can also be left out in JSON except
@@ -28,6 +29,9 @@ pub struct Plan {
     /// Connections over all threads: exactly so many, at least one a thread.
     #[serde(default = "one")]
     pub connections: u32,
+    /// TLS 1.3 on every connection, with a full handshake; plain text when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
     /// Whether a connection carries request after request. Otherwise each request has one of its own and says
     /// `Connection: close`.
     #[serde(default = "yes")]
@@ -57,6 +61,14 @@ pub struct Plan {
     /// How closely each response is looked at: `Full`, or `Status` for answers that differ from each other.
     #[serde(default = "full")]
     pub verification: Verification,
+}
+
+/// TLS towards the target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// PEM file of the certificate that the target must show: this one and no other.
+    pub certificate: PathBuf,
 }
 
 /// When the measurement ends.
@@ -144,6 +156,7 @@ impl Plan {
             threads: 1,
             cores: Vec::new(),
             connections: 1,
+            tls: None,
             keep_alive: true,
             model: LoadModel::Closed,
             seed: 0,

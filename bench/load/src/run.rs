@@ -6,6 +6,7 @@ use crate::files::make_room;
 use crate::plan::{Length, Plan};
 use crate::request::prepare;
 use crate::tally::{Slice, Tally};
+use crate::tls::Client;
 use crate::used::{ThreadUsed, together};
 use crate::worker::{Moments, Worker};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -60,6 +61,7 @@ pub fn run_with(plan: &Plan, mut watch: impl FnMut(Phase)) -> Result<Done, Failu
     plan.check()?;
     make_room(plan.connections)?;
     let requests = prepare(plan);
+    let tls = Client::of(plan)?;
     let ready = Barrier::new(plan.threads as usize + 1);
     let go = Barrier::new(plan.threads as usize + 1);
     let epoch: OnceLock<Option<u64>> = OnceLock::new();
@@ -70,10 +72,11 @@ pub fn run_with(plan: &Plan, mut watch: impl FnMut(Phase)) -> Result<Done, Failu
             .map(|thread| {
                 let slices = slices.clone();
                 let (requests, ready, go, epoch, opened) = (&requests, &ready, &go, &epoch, &opened);
+                let tls = tls.clone();
                 let name = format!("load-{thread}");
                 let called = name.clone();
                 let body = move || {
-                    let worker = prepared(plan, requests, thread, opened);
+                    let worker = prepared(plan, requests, tls, thread, opened);
                     ready.wait();
                     go.wait();
                     let Some(epoch) = epoch.get().copied().flatten() else { return Ok(None) };
@@ -154,14 +157,16 @@ impl Opened {
 fn prepared<'a>(
     plan: &'a Plan,
     requests: &'a [crate::request::Prepared],
+    tls: Option<Client>,
     thread: u32,
     opened: &Mutex<Opened>,
 ) -> Result<Worker<'a>, Failure> {
-    let made = pin(plan, thread).and_then(|()| Worker::new(plan, requests, thread)).and_then(|mut worker| {
-        let early = plan.keep_alive && plan.ramp == 0.0;
-        let connections = if early { worker.open_all()? } else { 0 };
-        Ok((worker, connections))
-    });
+    let made =
+        pin(plan, thread).and_then(|()| Worker::new(plan, requests, tls, thread)).and_then(|mut worker| {
+            let early = plan.keep_alive && plan.ramp == 0.0;
+            let connections = if early { worker.open_all()? } else { 0 };
+            Ok((worker, connections))
+        });
     let mut opened = opened.lock().unwrap_or_else(PoisonError::into_inner);
     match made {
         Ok((worker, connections)) => {

@@ -2,6 +2,7 @@
 
 use crate::pace::Times;
 use crate::response::Reader;
+use crate::tls::Connection;
 use rustix::fd::OwnedFd;
 
 /// What a slot is doing.
@@ -18,6 +19,8 @@ pub(crate) enum State {
 /// One of the plan's connections.
 pub(crate) struct Slot {
     pub(crate) socket: Option<OwnedFd>,
+    /// Its TLS, where the plan asks for it; there when the socket is.
+    pub(crate) tls: Option<Box<Connection>>,
     pub(crate) state: State,
     /// Whether epoll watches the socket.
     pub(crate) watched: bool,
@@ -39,6 +42,7 @@ impl Slot {
     pub(crate) fn new(digested: bool) -> Self {
         Self {
             socket: None,
+            tls: None,
             state: State::Idle,
             watched: false,
             for_writing: false,
@@ -54,6 +58,7 @@ impl Slot {
     /// Closes the connection, if there is one.
     pub(crate) fn close(&mut self) {
         self.socket = None;
+        self.tls = None;
         self.watched = false;
     }
 }

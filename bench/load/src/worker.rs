@@ -11,6 +11,7 @@ use crate::request::Prepared;
 use crate::slot::{Slot, State};
 use crate::spin::Spin;
 use crate::tally::Tally;
+use crate::tls::{Client, PLAIN};
 use crate::used::{Reading, ThreadUsed};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -75,6 +76,7 @@ pub(crate) fn share(whole: u64, thread: u32, threads: u32) -> u64 {
 pub(crate) struct Worker<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) requests: &'a [Prepared],
+    pub(crate) tls: Option<Client>,
     thread: u32,
     pub(crate) epoll: OwnedFd,
     timer: Timer,
@@ -95,6 +97,8 @@ pub(crate) struct Worker<'a> {
     pub(crate) refusal: Option<Errno>,
     pub(crate) last_head: LastHead,
     pub(crate) buffer: Vec<u8>,
+    /// For what comes out of TLS.
+    pub(crate) plain: Vec<u8>,
 }
 
 /// What changes while a thread runs its load.
@@ -136,7 +140,12 @@ impl Run {
 }
 
 impl<'a> Worker<'a> {
-    pub(crate) fn new(plan: &'a Plan, requests: &'a [Prepared], thread: u32) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        plan: &'a Plan,
+        requests: &'a [Prepared],
+        tls: Option<Client>,
+        thread: u32,
+    ) -> Result<Self, Failure> {
         let epoll =
             epoll::create(CreateFlags::CLOEXEC).map_err(|e| Failure::System("create an epoll", e.into()))?;
         let timer = Timer::new().map_err(|error| Failure::System("create a timer", error.into()))?;
@@ -147,6 +156,8 @@ impl<'a> Worker<'a> {
         Ok(Self {
             plan,
             requests,
+            plain: if tls.is_some() { vec![0; PLAIN] } else { Vec::new() },
+            tls,
             thread,
             epoll,
             timer,

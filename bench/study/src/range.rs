@@ -21,12 +21,30 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
         ("chain", settings.chain().into()),
         ("routes", settings.routes().into()),
         ("requests", settings.requests.unwrap_or(1)),
+        ("streams", settings.streams().into()),
     ];
     if let Some((name, _)) = counts.into_iter().find(|(_, count): &(&str, u64)| *count == 0) {
         return Some(format!("`{name}` is 0: expected at least 1"));
     }
     if let Some((name, count)) = counts.into_iter().find(|(_, count): &(&str, u64)| *count > MOST) {
         return Some(format!("`{name}` is {count}: expected at most {MOST}"));
+    }
+    if !(1..=2).contains(&settings.http()) {
+        return Some(format!("`http` is {}: expected 1 or 2", settings.http()));
+    }
+    if settings.streams() > 1 && settings.http() != 2 {
+        return Some(
+            "`streams` needs `http: 2`: a connection of HTTP/1 carries one request at a time".into(),
+        );
+    }
+    if settings.http() == 2 && !settings.tls() {
+        return Some("`http: 2` needs the feature `tls`: not every system takes HTTP/2 in plain text".into());
+    }
+    if settings.http() == 2 && settings.tool() != "h2load" {
+        return Some(format!(
+            "`http: 2` needs `tool: h2load`: {} speaks HTTP/1 alone",
+            if settings.tool() == "builtin" { "the built-in generator" } else { settings.tool() }
+        ));
     }
     let times = [
         ("seconds", settings.seconds()),

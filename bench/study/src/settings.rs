@@ -55,6 +55,10 @@ settings! {
     poisson: bool,
     /// Whether connections are kept between requests; default true.
     keep_alive: bool,
+    /// Version of HTTP that clients speak, 1 or 2; default 1.
+    http: u32,
+    /// Requests at once on each connection, over HTTP/2; default 1.
+    streams: u32,
     /// Header lines exactly as given, such as `Connection:Close`.
     header_lines: Vec<String>,
     /// `Host` header; absent: the address.
@@ -133,6 +137,8 @@ impl Settings {
             self.rate.map(|rate| format!("{rate}/s{}", if self.poisson() { ", Poisson" } else { "" })),
         );
         put("keep-alive", Some(if self.keep_alive() { "yes" } else { "no" }.to_owned()));
+        put("http", self.http.map(|version| version.to_string()));
+        put("streams", self.streams.map(|streams| streams.to_string()));
         put("header lines", self.header_lines.as_ref().map(|lines| lines.join(" | ")));
         put("host", self.host.clone());
         put("path", Some(self.path().to_owned()));
@@ -200,6 +206,18 @@ impl Settings {
     /// Whether connections are kept.
     pub fn keep_alive(&self) -> bool {
         self.keep_alive.unwrap_or(true)
+    }
+    /// Version of HTTP that clients speak.
+    pub fn http(&self) -> u32 {
+        self.http.unwrap_or(1)
+    }
+    /// Requests at once on each connection.
+    pub fn streams(&self) -> u32 {
+        self.streams.unwrap_or(1)
+    }
+    /// Whether clients come over TLS: that is the feature `tls`.
+    pub fn tls(&self) -> bool {
+        self.features().iter().any(|name| name == "tls")
     }
     /// Path asked for.
     pub fn path(&self) -> &str {

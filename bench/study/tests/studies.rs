@@ -41,6 +41,7 @@ fn the_five_founding_studies_and_ours_are_read_and_planned() {
         "kong-envoy-nginx",
         "quick",
         "sidecar",
+        "tls",
         "toll",
     ] {
         assert!(found.iter().any(|other| other == name), "{name} is missing: {found:?}");

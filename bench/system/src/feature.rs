@@ -15,6 +15,8 @@ pub enum Feature {
     Statistics,
     /// Clients come over TLS.
     Tls,
+    /// Clients may come over HTTP/2.
+    Http2,
     /// X-Forwarded-For, -Proto and -Host are set on the way to the origin.
     ForwardedHeaders,
     /// A failed connection to an origin is tried once more.
@@ -33,11 +35,12 @@ pub enum Feature {
 
 impl Feature {
     /// Every feature, in the order of reports.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::AccessLog,
         Self::RequestId,
         Self::Statistics,
         Self::Tls,
+        Self::Http2,
         Self::ForwardedHeaders,
         Self::Retries,
         Self::Routes,
@@ -54,6 +57,7 @@ impl Feature {
             Self::RequestId => "request_id",
             Self::Statistics => "statistics",
             Self::Tls => "tls",
+            Self::Http2 => "http2",
             Self::ForwardedHeaders => "forwarded_headers",
             Self::Retries => "retries",
             Self::Routes => "routes",

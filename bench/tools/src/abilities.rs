@@ -46,6 +46,11 @@ pub struct Abilities {
     pub several_urls: bool,
     /// Its HTTP version.
     pub version: HttpVersion,
+    /// Whether it speaks HTTP/2 as well, several requests at once on a connection.
+    pub http2: bool,
+    /// Whether it is used over TLS: with the key exchange and the cipher of the built-in generator, and without a look
+    /// at the certificate.
+    pub tls: bool,
     /// Its threads.
     pub threads: Choice,
     /// Whether a header can be handed over as it stands.
@@ -67,6 +72,8 @@ pub(crate) const USUAL: Abilities = Abilities {
     count: true,
     several_urls: false,
     version: HttpVersion::Http11,
+    http2: false,
+    tls: false,
     threads: Choice::Any,
     verbatim_headers: true,
     methods: &[],
@@ -179,11 +186,27 @@ impl Abilities {
         if let Some(url) = request.urls.iter().find(|url| !is_plain_url(url)) {
             return Some(format!("needs http:// or https:// and no blanks in a URL, not {url:?}"));
         }
-        if request.version != self.version {
+        if !self.tls && request.urls.iter().any(|url| url.starts_with("https:")) {
+            return Some("is used in plain text alone: the built-in generator and h2load speak TLS".into());
+        }
+        if request.version == HttpVersion::Http2 {
+            if !self.http2 {
+                return Some("speaks no HTTP/2 here: h2load is the tool".into());
+            }
+            if !request.keep_alive {
+                return Some("keeps its connections over HTTP/2: it cannot open one a request".into());
+            }
+        } else if request.version != self.version {
             return Some(match self.version {
                 HttpVersion::Http10 => "speaks only HTTP/1.0: ask for that".into(),
-                HttpVersion::Http11 => "speaks only HTTP/1.1: ab is the tool for HTTP/1.0".into(),
+                _ => "speaks only HTTP/1.1: ab is the tool for HTTP/1.0".into(),
             });
+        }
+        if request.streams == 0 || (request.streams > 1 && request.version != HttpVersion::Http2) {
+            return Some(format!(
+                "sends one request at a time on a connection of HTTP/1, not {}",
+                request.streams
+            ));
         }
         if !request.keep_alive && !self.close {
             return Some("keeps its connections: it cannot open one a request".into());
@@ -290,6 +313,9 @@ mod tests {
         refused(Tool::Ab, |request| request.version = HttpVersion::Http11, "only HTTP/1.0");
         refused(Tool::Ab, |request| request.threads = 2, "has one thread");
         refused(Tool::Wrk, |request| request.threads = 5, "a connection for each thread");
+        refused(Tool::Wrk, |request| request.version = HttpVersion::Http2, "h2load is the tool");
+        refused(Tool::H2load, |request| request.streams = 2, "one request at a time");
+        refused(Tool::Hey, |request| request.urls = vec!["https://x/".into()], "plain text alone");
         refused(Tool::Wrk, |request| request.urls.push("http://y/".into()), "takes one URL, not 2");
         refused(Tool::H2load, |request| request.method = "PUT".into(), "sends GET, POST, not PUT");
         assert_eq!(Tool::Siege.abilities().threads, Choice::Connections);

@@ -19,6 +19,8 @@ pub enum HttpVersion {
     Http10,
     /// HTTP/1.1.
     Http11,
+    /// HTTP/2: by ALPN over TLS, by prior knowledge in plain text.
+    Http2,
 }
 
 /// A header line of the requests.
@@ -70,11 +72,15 @@ pub struct Request {
     pub threads: u32,
     /// When to end.
     pub length: Length,
+    /// Requests at once on each connection; more than one over HTTP/2 alone.
+    pub streams: u32,
+    /// Load before the time that counts, by tools that tell when that begins ([`crate::Tool::phases`]).
+    pub warm_up: Duration,
     /// How requests are offered.
     pub model: LoadModel,
     /// Whether connections are kept between requests.
     pub keep_alive: bool,
-    /// HTTP version; ab speaks only 1.0, all others only 1.1.
+    /// HTTP version; ab speaks only 1.0, h2load 1.1 and 2, all others only 1.1.
     pub version: HttpVersion,
     /// The method.
     pub method: String,
@@ -97,6 +103,8 @@ impl Request {
             connections,
             threads: 1,
             length,
+            streams: 1,
+            warm_up: Duration::ZERO,
             model: LoadModel::Closed,
             keep_alive: true,
             version: HttpVersion::Http11,

@@ -17,6 +17,11 @@ pub(crate) trait Adapter: Sync {
     fn version_args(&self) -> &'static [&'static str] {
         &["--version"]
     }
+    /// How the lines begin that the tool prints when its measurement begins and when it ends, if it does; it then warms
+    /// up by itself ([`Request::warm_up`]).
+    fn phases(&self) -> Option<(&'static str, &'static str)> {
+        None
+    }
     /// The command line of a request that the abilities allow.
     fn command(&self, request: &Request) -> Result<Invocation, Refused>;
     /// What it printed.
@@ -52,7 +57,7 @@ tools! {
     Wrk2 "wrk2" "wrk2: wrk with a constant rate and corrected times.",
     Ab "ab" "ApacheBench: closed loop, HTTP/1.0, one thread.",
     Siege "siege" "siege: closed loop, a thread a connection, times in steps of 10 ms.",
-    H2load "h2load" "h2load over HTTP/1.1: closed loop, or a limit a connection.",
+    H2load "h2load" "h2load over HTTP/1.1 and HTTP/2: closed loop, or a limit a connection.",
     Hey "hey" "hey: closed loop, or a limit a connection; times in steps of 0.1 ms.",
     Vegeta "vegeta" "vegeta: open loop; or a closed one with all its workers busy.",
     Oha "oha" "oha: closed loop, or a constant rate with corrected times.",
@@ -77,6 +82,12 @@ impl Tool {
     /// What it can do.
     pub fn abilities(self) -> Abilities {
         self.adapter().abilities()
+    }
+
+    /// How the lines begin that it prints when its measurement begins and when it ends; `None` when it says nothing of
+    /// that, and cannot warm up within its run.
+    pub fn phases(self) -> Option<(&'static str, &'static str)> {
+        self.adapter().phases()
     }
 
     /// Where it is, or how to get it. Asks the program for its version.

@@ -241,3 +241,28 @@ fn wrk_does_not_send_a_header_without_its_space() {
     assert!(!head.to_ascii_lowercase().contains("connection:"), "{head}");
     assert!(server.connections() < server.requests());
 }
+
+#[test]
+fn h2load_tells_its_phases_and_counts_none_of_its_warm_up() {
+    let Some(program) = installed(Tool::H2load) else { return };
+    let server = Server::start();
+    let mut request = Request {
+        model: LoadModel::Constant { rps: 200.0 },
+        length: Length::Time(Duration::from_millis(500)),
+        warm_up: Duration::from_millis(500),
+        ..request(Tool::H2load, &server, "/")
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let call = Tool::H2load.command(&request).unwrap();
+    let output = call.start(&program, &[], dir.path()).unwrap().wait(Duration::from_secs(120)).unwrap();
+    let (measuring, measured) = Tool::H2load.phases().unwrap();
+    let at = |words: &str| output.stdout.lines().position(|line| line.starts_with(words));
+    assert!(at(measuring).is_some() && at(measuring) < at(measured), "{}", output.stdout);
+    let result = Tool::H2load.parse(&request, &output).unwrap();
+    assert!(result.ok > 0 && result.ok + u64::from(CONNECTIONS) < server.requests(), "{result:?}");
+    let whole = {
+        request.warm_up = Duration::ZERO;
+        Tool::H2load.parse(&request, &output).unwrap().seconds
+    };
+    assert!((whole - result.seconds - 0.5).abs() < 1e-6, "{} s of {whole} s", result.seconds);
+}

@@ -137,7 +137,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         let Some(origin) = fleet.origin() else { return Ok(()) };
         let port = origin.borrow().ports[0];
         let bytes = body(planned.settings.response_body());
-        let aim = Aim { port, body: &bytes, status: planned.settings.origin_status() };
+        let aim = Aim { port, body: &bytes, status: planned.settings.origin_status(), certificate: None };
         let plain = Settings { relay: None, requests: None, header_lines: None, ..planned.settings.clone() };
         let plan = load_plan(&plain, aim, CEILING_SECONDS, Some(LoadModel::Closed));
         let snapshots =

@@ -46,6 +46,7 @@ pub fn key(arms: &[Arm], settings: &Settings) -> String {
         rate: None,
         poisson: None,
         keep_alive: None,
+        streams: None,
         header_lines: None,
         host: None,
         path: None,

@@ -4,8 +4,9 @@ use crate::failure::Failure;
 use crate::ground::{Ground, tail};
 use std::fs;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
-use tollgate_lab_load::{Done, Expect, Length as PlanLength, Plan, Request as PlanRequest};
+use tollgate_lab_load::{Done, Expect, Length as PlanLength, Plan, Request as PlanRequest, Tls};
 use tollgate_lab_meter::child::{Ended, Group, Launch};
 use tollgate_lab_record::{LoadModel, Tree, Verification};
 use tollgate_lab_study::Settings;
@@ -17,11 +18,24 @@ const ROUTES_ASKED: u32 = 64;
 /// How often `watch` is called while a generator works.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
 
-/// What the built-in generator prints when ramp and warm-up are over.
-pub const MEASURING: &str = "measuring";
+/// A moment of a run that the built-in generator and some tools tell of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Ramp and warm-up are over.
+    Measuring,
+    /// The measurement is over.
+    Measured,
+}
 
-/// What it prints when the measurement is over.
-pub const MEASURED: &str = "measured";
+impl Phase {
+    /// The line that the built-in generator prints then.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Measuring => "measuring",
+            Self::Measured => "measured",
+        }
+    }
+}
 
 /// A generator at work.
 #[derive(Debug)]
@@ -54,6 +68,8 @@ pub struct Aim<'a> {
     pub body: &'a [u8],
     /// The status of every answer.
     pub status: u16,
+    /// The certificate that is shown there; plain text without.
+    pub certificate: Option<&'a Path>,
 }
 
 impl Run {
@@ -77,6 +93,9 @@ impl Run {
         };
         let mut request = request(settings, aim, seconds);
         request.threads = tool.abilities().threads_for(request.threads, request.connections);
+        if tool.phases().is_some() {
+            request.warm_up = Duration::from_secs_f64(settings.warm_up());
+        }
         let invocation = tool.command(&request).map_err(|refused| Failure(refused.to_string()))?;
         let folder = ground.folder(tool.name())?;
         for (name, content) in &invocation.files {
@@ -100,6 +119,7 @@ impl Run {
         }
         let then =
             (!invocation.then.is_empty()).then(|| Launched { program: path, args: invocation.then.clone() });
+        let warm_up = request.warm_up;
         let how = How::Tool {
             tool,
             request: Box::new(request),
@@ -108,8 +128,8 @@ impl Run {
             then,
         };
         // A tool that counts requests may take long on a slow system.
-        let limit =
-            Duration::from_secs_f64(seconds * 2.0 + if settings.requests.is_some() { 90.0 } else { 45.0 });
+        let limit = warm_up
+            + Duration::from_secs_f64(seconds * 2.0 + if settings.requests.is_some() { 90.0 } else { 45.0 });
         Ok(Self { group: launch.start()?, limit, how, folder })
     }
 
@@ -136,20 +156,33 @@ impl Run {
         Ok(Self { group, limit, how: How::Builtin, folder })
     }
 
-    /// Waits until the built-in generator says that it has come to a phase; at once for other tools, which do not tell.
-    /// It will not be before `soonest` seconds from now, and until then it is hardly looked: looking costs the generator's
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.group.id()
+    }
+
+    /// How the generator says that it has come to a phase: how a line begins that it prints then.
+    fn says(&self, phase: Phase) -> Option<&'static str> {
+        match &self.how {
+            How::Builtin => Some(phase.word()),
+            How::Tool { tool, .. } => tool.phases().map(|(measuring, measured)| match phase {
+                Phase::Measuring => measuring,
+                Phase::Measured => measured,
+            }),
+        }
+    }
+
+    /// Waits until the generator says that it has come to a phase; at once for a tool that does not tell. It will not be before `soonest` seconds from now, and until then it is hardly looked: looking costs the generator's
     /// core, 2 % of it at once a millisecond.
     ///
     /// # Errors
     /// When it ends before, or hangs.
-    pub fn until(&mut self, phase: &str, soonest: f64, mut watch: impl FnMut()) -> Result<(), Failure> {
-        if !matches!(self.how, How::Builtin) {
-            return Ok(());
-        }
+    pub fn until(&mut self, phase: Phase, soonest: f64, mut watch: impl FnMut()) -> Result<(), Failure> {
+        let Some(words) = self.says(phase) else { return Ok(()) };
         let begun = Instant::now();
         let mut watched = begun;
         loop {
-            if self.read("stdout").lines().any(|line| line == phase) {
+            if self.read("stdout").lines().any(|line| line.starts_with(words)) {
                 return Ok(());
             }
             if watched.elapsed() > WATCH_EVERY {
@@ -162,7 +195,7 @@ impl Run {
                     return Ok(());
                 }
                 let words = tail(&self.folder.join("stderr"), 4);
-                return Err(Failure(format!("the built-in generator failed ({}): {words}", ended.status)));
+                return Err(Failure(format!("the generator failed ({}): {words}", ended.status)));
             }
             if begun.elapsed() > self.limit {
                 return Err(self.too_long()?);
@@ -260,6 +293,11 @@ fn whole_life(ended: Ended) -> Tree {
     }
 }
 
+/// Whether the settings' generator says when its measurement begins and ends.
+pub fn tells_phases(settings: &Settings) -> bool {
+    Tool::from_name(settings.tool()).is_none_or(|tool| tool.phases().is_some())
+}
+
 /// Paths asked for, in turn.
 fn paths(settings: &Settings) -> Vec<String> {
     if settings.routes() <= 1 {
@@ -284,6 +322,7 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
     plan.threads = settings.threads();
     plan.connections = settings.connections().max(settings.threads());
     plan.keep_alive = settings.keep_alive();
+    plan.tls = aim.certificate.map(|file| Tls { certificate: file.to_owned() });
     plan.model = model_instead.unwrap_or_else(|| model(settings));
     plan.requests = paths(settings)
         .iter()
@@ -316,8 +355,9 @@ fn header_fields(settings: &Settings) -> Vec<(String, String)> {
 }
 
 fn request(settings: &Settings, aim: Aim<'_>, seconds: f64) -> Request {
+    let scheme = if aim.certificate.is_some() { "https" } else { "http" };
     let urls: Vec<String> =
-        paths(settings).iter().map(|path| format!("http://127.0.0.1:{}{path}", aim.port)).collect();
+        paths(settings).iter().map(|path| format!("{scheme}://127.0.0.1:{}{path}", aim.port)).collect();
     let mut request =
         Request::new("", settings.connections(), Length::Time(Duration::from_secs_f64(seconds)));
     request.urls = urls;
@@ -327,9 +367,12 @@ fn request(settings: &Settings, aim: Aim<'_>, seconds: f64) -> Request {
     }
     request.model = model(settings);
     request.keep_alive = settings.keep_alive();
-    if settings.tool() == "ab" {
-        request.version = HttpVersion::Http10;
-    }
+    request.version = match (settings.tool(), settings.http()) {
+        ("ab", _) => HttpVersion::Http10,
+        (_, 2) => HttpVersion::Http2,
+        _ => HttpVersion::Http11,
+    };
+    request.streams = settings.streams();
     request.method = settings.method().to_owned();
     request.headers.extend(settings.host.iter().map(|host| Header::new("Host", host.clone())));
     request.headers.extend(settings.header_lines.iter().flatten().map(|line| Header::Verbatim(line.clone())));

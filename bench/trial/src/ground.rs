@@ -2,13 +2,13 @@
 
 use crate::failure::Failure;
 use rustix::thread::{CpuSet, sched_setaffinity};
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::fs;
 use std::path::{Path, PathBuf};
 use tollgate_lab_meter::Scratch;
 use tollgate_lab_meter::machine::{CorePair, Facts};
 use tollgate_lab_record::Host;
-use tollgate_lab_system::Catalogue;
+use tollgate_lab_system::{Catalogue, TlsFiles};
 use tollgate_lab_tools::Places;
 
 /// Everything that trials share.
@@ -25,6 +25,7 @@ pub struct Ground {
     /// The machine.
     pub facts: Facts,
     scratch: Scratch,
+    certificate: OnceCell<TlsFiles>,
     folders: Cell<u32>,
 }
 
@@ -43,7 +44,16 @@ impl Ground {
         sched_setaffinity(None, &set)
             .map_err(|error| Failure::of("moving to the generator's core", error))?;
         let scratch = Scratch::create("run")?;
-        Ok(Self { exe, catalogue, places, cores, facts, scratch, folders: Cell::new(0) })
+        Ok(Self {
+            exe,
+            catalogue,
+            places,
+            cores,
+            facts,
+            scratch,
+            certificate: OnceCell::new(),
+            folders: Cell::new(0),
+        })
     }
 
     /// A fresh folder for a server or a generator.
@@ -56,6 +66,27 @@ impl Ground {
         let folder = self.scratch.path().join(format!("{number:04}-{}", purpose.replace(['/', '#'], "-")));
         fs::create_dir_all(&folder).map_err(|error| Failure::of(folder.display(), error))?;
         Ok(folder)
+    }
+
+    /// The certificate of all systems of this run, self-signed, with an ECDSA key on P-256, as public servers have.
+    ///
+    /// # Errors
+    /// When it cannot be made or written.
+    pub fn certificate(&self) -> Result<TlsFiles, Failure> {
+        if let Some(files) = self.certificate.get() {
+            return Ok(files.clone());
+        }
+        let folder = self.folder("certificate")?;
+        let files = TlsFiles { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") };
+        // rcgen's keys are ECDSA on P-256 unless told otherwise.
+        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])
+            .map_err(|error| Failure::of("the certificate", error))?;
+        for (file, text) in
+            [(&files.certificate, made.cert.pem()), (&files.key, made.signing_key.serialize_pem())]
+        {
+            fs::write(file, text).map_err(|error| Failure::of(file.display(), error))?;
+        }
+        Ok(self.certificate.get_or_init(|| files).clone())
     }
 
     /// Cores for a system that may have so many.

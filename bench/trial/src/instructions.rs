@@ -64,6 +64,9 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
 
 /// Instructions a request.
 fn count(ground: &Ground, arm: &Arm, planned: &PlannedCell) -> Result<f64, Failure> {
+    if planned.settings.http() != 1 {
+        return Err(Failure("instructions are counted over HTTP/1 alone".into()));
+    }
     let callgrind = Callgrind::find()?;
     let folder = ground.folder("callgrind")?;
     let settings = Settings { quota: None, memory_mib: None, relay: None, ..arm.settings(&planned.settings) };
@@ -76,7 +79,7 @@ fn count(ground: &Ground, arm: &Arm, planned: &PlannedCell) -> Result<f64, Failu
     let [leader] = target.ids()[..] else {
         return Err(Failure("only one gateway at a time is counted".into()));
     };
-    let aim = Aim { port: target.port, body: &body, status: settings.origin_status() };
+    let aim = target.aim(&settings, &body);
     ask(ground, &settings, aim, WARM_UP)?;
     callgrind.begin(leader)?;
     ask(ground, &settings, aim, COUNTED)?;

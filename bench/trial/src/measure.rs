@@ -1,7 +1,7 @@
 //! One trial: a system under its load, with everything that the kernel saw between two readings.
 
 use crate::failure::Failure;
-use crate::generator::{Aim, MEASURED, MEASURING, Run};
+use crate::generator::{Aim, Phase, Run, tells_phases};
 use crate::ground::Ground;
 use crate::origin::Counted;
 use crate::target::Target;
@@ -93,11 +93,11 @@ fn attempt(
     seconds: f64,
 ) -> Result<Measured, Failure> {
     let body = target.origin.borrow().body.clone();
-    let aim = Aim { port: target.port, body: &body, status: settings.origin_status() };
-    let external = settings.tool() != "builtin";
+    let aim = target.aim(settings, &body);
+    let blind = !tells_phases(settings);
     // The others stand still and keep what they have open, so what changes from here on is this system's.
     let of_others = target.established().saturating_sub(target.kept);
-    if external && settings.warm_up() > 0.0 {
+    if blind && settings.warm_up() > 0.0 {
         warm_up(ground, settings, aim)?;
     }
     let mut tallies: Vec<ConnectionTally> =
@@ -112,22 +112,29 @@ fn attempt(
         }
     };
     let throttled_before = origin_quota.and_then(|quota| quota.throttling().ok());
-    let (before, after, done);
-    if external {
+    let (before, after, mut done);
+    if blind {
         before = Reading::take(target);
         let run = Run::start(ground, settings, aim, seconds)?;
         done = run.finish(|| count(&mut tallies))?;
         after = Reading::take(target);
     } else {
         let mut run = Run::start(ground, settings, aim, seconds)?;
-        run.until(MEASURING, settings.warm_up(), || count(&mut tallies))?;
+        let tool = run.id();
+        run.until(Phase::Measuring, settings.warm_up(), || count(&mut tallies))?;
         before = Reading::take(target);
-        run.until(MEASURED, seconds, || count(&mut tallies))?;
+        let generator = Snapshot::take(tool);
+        run.until(Phase::Measured, seconds, || count(&mut tallies))?;
+        let generator = tree(&[tool], &[generator], &[Snapshot::take(tool)]);
         after = Reading::take(target);
         tallies.iter_mut().for_each(|tally| {
             tally.read();
         });
         done = run.finish(|| ())?;
+        // The built-in generator tells by its own clocks; of a tool that was gone already its whole life has to do.
+        if settings.tool() != "builtin" && generator.cpu_us() > 0.0 {
+            done.used = generator;
+        }
     }
     let load = done.load;
     if target.ended()?.is_some() {

@@ -5,7 +5,7 @@
 
 use crate::arm::Arm;
 use crate::failure::Failure;
-use crate::generator::{Aim, Run, plan};
+use crate::generator::{Run, plan};
 use crate::ground::Ground;
 use crate::origin::{Origin, get};
 use crate::target::Target;
@@ -35,7 +35,7 @@ pub fn probe(ground: &Ground, arms: &[Arm], settings: &Settings) -> Result<Vec<R
             continue;
         };
         let before = target.origin.borrow().counted().unwrap_or_default();
-        let aim = Aim { port: target.port, body: &body, status: settings.origin_status() };
+        let aim = target.aim(&own, &body);
         let mut plan = plan(&own, aim, 5.0, None);
         plan.length = Length::Requests(REQUESTS);
         // One that cannot be loaded is left out too: its trials will say why.
@@ -80,6 +80,8 @@ fn of_probe(settings: &Settings) -> Settings {
         cold: None,
         keep_alive: Some(true),
         header_lines: None,
+        http: None,
+        streams: None,
         ..settings.clone()
     }
 }

@@ -6,7 +6,7 @@
 
 use crate::arm::Arm;
 use crate::failure::Failure;
-use crate::generator::{Aim, Run, plan};
+use crate::generator::{Phase, Run, plan};
 use crate::ground::Ground;
 use crate::origin::Origin;
 use crate::target::Target;
@@ -101,11 +101,11 @@ pub fn add_route(
             prefix: "/added-at-run-time/".into(),
             upstream: "added".into(),
         });
-        let aim = Aim { port: target.port, body: &body, status: 200 };
+        let aim = target.aim(&settings, &body);
         let mut load = plan(&settings, aim, LOAD, Some(LoadModel::Constant { rps: rate }));
         load.warm_up = 0.5;
         let mut run = Run::builtin(ground, &load)?;
-        run.until(crate::generator::MEASURING, load.warm_up, || ())?;
+        run.until(Phase::Measuring, load.warm_up, || ())?;
         std::thread::sleep(Duration::from_millis(500));
         let files = found.render(&setting)?;
         for file in files {

@@ -2,6 +2,7 @@
 
 use crate::arm::Arm;
 use crate::failure::Failure;
+use crate::generator::Aim;
 use crate::ground::{Ground, tail};
 use crate::origin::{Origin, READY_BODY, READY_PATH};
 use crate::server::Server;
@@ -9,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tollgate_lab_meter::callgrind::Callgrind;
@@ -39,6 +40,8 @@ pub struct Target {
     pub name: String,
     /// The port that the load goes to.
     pub port: u16,
+    /// The certificate that it shows there, where it speaks TLS.
+    pub certificate: Option<PathBuf>,
     /// For the record.
     pub used: SystemUsed,
     /// What is behind it.
@@ -156,12 +159,16 @@ impl Target {
                 Rc::new(std::cell::RefCell::new(Origin::start(ground, settings, &cores, quota.as_ref())?))
             }
         };
+        if system.is_direct() && settings.http() == 2 {
+            return Err(Failure("the origin speaks HTTP/1 alone".into()));
+        }
         let mut behind = origin.borrow().ports.clone();
         let mut servers = Vec::new();
         let mut last = None;
         let links = if system.is_direct() { 0 } else { settings.chain() };
         for link in 0..links {
-            let setting = setting(ground, arm, settings, &behind, clients)?;
+            let front = link + 1 == links;
+            let setting = setting(ground, arm, settings, &behind, clients, front)?;
             let cannot = system.unsupported(&setting);
             if !cannot.is_empty() {
                 let names: Vec<&str> = cannot.iter().map(|feature| feature.name()).collect();
@@ -196,13 +203,13 @@ impl Target {
                     host,
                     body: READY_BODY,
                     within: within.mul_f64(slower),
-                    tls: None,
+                    tls: setting.tls.as_ref(),
                 };
                 wait(&arm.name, &launch, &probe, || {
                     server.ended().unwrap_or_else(|failure| Some(failure.0))
                 })?;
                 servers.push(server);
-                if link + 1 == links {
+                if front {
                     used.command = std::iter::once(name_of(&command.program))
                         .chain(command.args.iter().cloned())
                         .map(|word| ground.without_paths(&word))
@@ -221,6 +228,10 @@ impl Target {
         Ok(Self {
             name: arm.name.clone(),
             port,
+            certificate: last
+                .as_ref()
+                .and_then(|setting| setting.tls.as_ref())
+                .map(|tls| tls.certificate.clone()),
             used,
             origin,
             servers,
@@ -230,6 +241,12 @@ impl Target {
             kept: 0,
             beside,
         })
+    }
+
+    /// What its load is sent to.
+    pub fn aim<'a>(&'a self, settings: &Settings, body: &'a [u8]) -> Aim<'a> {
+        let certificate = self.certificate.as_deref();
+        Aim { port: self.port, body, status: settings.origin_status(), certificate }
     }
 
     /// Process ids of the system; none for a direct run.
@@ -326,6 +343,7 @@ fn setting(
     settings: &Settings,
     origins: &[u16],
     clients: u32,
+    front: bool,
 ) -> Result<Setting, Failure> {
     let ports = free_ports(2)?;
     let folder = ground.folder(&arm.name)?;
@@ -336,6 +354,17 @@ fn setting(
         origins: origins.iter().map(|port| Address::local(*port)).collect(),
     }];
     setting.features = features(settings.features())?;
+    if settings.http() == 2 {
+        setting.features.insert(Feature::Http2);
+    }
+    if !front {
+        // Between two copies in a row there is plain HTTP/1.
+        setting.features.remove(&Feature::Tls);
+        setting.features.remove(&Feature::Http2);
+    }
+    if setting.features.contains(&Feature::Tls) {
+        setting.tls = Some(ground.certificate()?);
+    }
     setting.options = arm.options.clone();
     setting.clients = clients;
     setting.keepalive = clients.max(64);

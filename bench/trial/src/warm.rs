@@ -1,7 +1,7 @@
 //! Load until a system that compiles while it runs is steady, with the trace of how it came there.
 
 use crate::failure::Failure;
-use crate::generator::{Aim, Run, plan};
+use crate::generator::{Run, plan};
 use crate::ground::Ground;
 use crate::target::Target;
 use tollgate_lab_record::{LoadModel, LoadResult};
@@ -23,7 +23,7 @@ pub fn warm(
     limit: f64,
 ) -> Result<(LoadResult, String), Failure> {
     let body = target.origin.borrow().body.clone();
-    let aim = Aim { port: target.port, body: &body, status: settings.origin_status() };
+    let aim = target.aim(settings, &body);
     let settings = Settings { requests: None, ..settings.clone() };
     let mut whole: Option<LoadResult> = None;
     let mut rates: Vec<f64> = Vec::new();

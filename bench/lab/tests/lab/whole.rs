@@ -155,6 +155,44 @@ sections:
 }
 
 #[test]
+fn tls_and_http_2_are_measured_at_the_front_door() {
+    let bench = Bench::new();
+    let study = "
+title: At the door
+about: Any.
+settings: {connections: 3, seconds: 1, rounds: 1, warm_up: 0.5, rate: 60, features: [forwarded_headers, tls]}
+sections:
+  - {title: Kept, systems: [direct, nginx, haproxy], points: [{set: {response_body: 40000}}]}
+  - {title: Close, systems: [nginx, haproxy], points: [{set: {keep_alive: false}}]}
+  - {title: Two, systems: [direct, nginx, haproxy], points: [{set: {http: 2, streams: 4, tool: h2load}}]}
+";
+    bench.write("own.yaml", study);
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let run = bench.command_on(data, &["run", "own.yaml", "--out", "r.jsonl"]).output().unwrap();
+    let answer = Answer::from(run).well();
+    bench.nobody_is_left();
+    let results = bench.results("r.jsonl");
+    assert_eq!(results.trials.len(), 3 + 2 + 2, "{}", answer.stderr);
+    for trial in &results.trials {
+        let load = trial.load.as_ref().unwrap();
+        assert!(load.ok > 0 && load.failures.total() == 0, "{load:?}");
+        assert!(trial.evidence.generator.cpu_us() > 0.0, "{:?}", trial.evidence);
+        match trial.cell.as_str() {
+            "2-1" => assert!(load.connections_opened.is_some_and(|opened| opened >= load.ok), "{load:?}"),
+            "3-1" => assert!(load.command.contains(&"--npn-list=h2".to_owned()), "{load:?}"),
+            _ => assert_eq!(load.body_bytes, Some(40_000 * load.ok), "{load:?}"),
+        }
+        // The origin is spoken to in HTTP/1, so it sees whether what came by HTTP/2 went through.
+        assert!(trial.evidence.upstream.requests.is_some_and(|requests| requests > 0), "{trial:?}");
+    }
+    let direct = results.verdict_of("3-1", "direct").unwrap();
+    assert!(direct.findings[0].text.contains("HTTP/1 alone"), "{direct:?}");
+    let files = |name: &str| &results.systems.iter().rfind(|system| system.name == name).unwrap().files;
+    assert!(files("nginx").iter().any(|file| file.text.contains("ssl http2")));
+    assert!(files("haproxy").iter().any(|file| file.text.contains("alpn h2,http/1.1")));
+}
+
+#[test]
 fn instructions_are_counted_and_a_feature_is_priced_by_them() {
     let bench = Bench::new();
     let study = "

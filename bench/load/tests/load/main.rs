@@ -3,3 +3,4 @@
 mod behaviour;
 mod server;
 mod stall;
+mod tls;

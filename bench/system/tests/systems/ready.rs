@@ -236,6 +236,10 @@ fn arms(system: &System) -> Vec<Arm> {
         let alone = switched.into_iter().map(|feature| of(BTreeSet::from([feature])));
         arms.extend(alone.filter(|one| one.features != clear));
     }
+    let both = BTreeSet::from([Feature::Tls, Feature::Http2]);
+    if both.iter().all(|feature| system.support(*feature) == Support::Switched) {
+        arms.push(of(both));
+    }
     for (name, choice) in &system.description().options {
         arms.extend(choice.values.iter().skip(1).map(|value| Arm {
             features: BTreeSet::new(),

@@ -1,4 +1,4 @@
-//! h2load over HTTP/1.1 (`--h1`).
+//! h2load over HTTP/1.1 (`--h1`) and HTTP/2.
 //!
 //! Its summary has no percentiles, so that its log of every request is read: start, status, microseconds. A rate is a
 //! limit for each connection; what waits for a response catches up. It takes 2xx and 3xx for good; the log tells the
@@ -8,7 +8,7 @@ use super::{asked, count_statuses};
 use crate::abilities::{Abilities, RateSupport, Refused, USUAL};
 use crate::invocation::Invocation;
 use crate::output::{Misunderstood, Output};
-use crate::request::{Length, Request};
+use crate::request::{HttpVersion, Length, Request};
 use crate::text::{after, count_before, time_us};
 use crate::times::Times;
 use crate::tool::Adapter;
@@ -29,8 +29,18 @@ impl Adapter for H2load {
             several_urls: true,
             methods: &["GET", "POST"],
             timeout: false,
+            http2: true,
+            tls: true,
             ..USUAL
         }
+    }
+
+    /// It flushes its lines, and counts and logs only what comes between these two.
+    fn phases(&self) -> Option<(&'static str, &'static str)> {
+        Some((
+            "Main benchmark duration is started for thread #0",
+            "Main benchmark duration is over for thread #0",
+        ))
     }
 
     fn command(&self, request: &Request) -> Result<Invocation, Refused> {
@@ -45,7 +55,14 @@ impl Adapter for H2load {
             });
         }
         let mut call = Invocation::new(NAME);
-        call.args(["--h1", "--log-file", LOG]);
+        match request.version {
+            HttpVersion::Http2 => call.args(["--npn-list=h2".to_owned(), format!("-m{}", request.streams)]),
+            _ => call.args(["--h1"]),
+        };
+        if request.urls.iter().any(|url| url.starts_with("https:")) {
+            call.args(["--groups=X25519", "--tls13-ciphers=TLS_AES_128_GCM_SHA256"]);
+        }
+        call.args(["--log-file", LOG]);
         call.args([
             "-t".to_owned(),
             request.threads.to_string(),
@@ -54,7 +71,12 @@ impl Adapter for H2load {
         ]);
         match request.length {
             Length::Count(requests) => call.args(["-n".to_owned(), requests.to_string()]),
-            Length::Time(time) => call.args(["-D".to_owned(), format!("{}ms", time.as_millis())]),
+            Length::Time(time) => {
+                if !request.warm_up.is_zero() {
+                    call.args([format!("--warm-up-time={}ms", request.warm_up.as_millis())]);
+                }
+                call.args(["-D".to_owned(), format!("{}ms", time.as_millis())])
+            }
         };
         if let Some(rate) = request.model.rps() {
             call.args(["--rps".to_owned(), (rate / f64::from(request.connections)).to_string()]);
@@ -89,7 +111,7 @@ impl Adapter for H2load {
             .ok_or_else(|| missing("a time after 'finished in'"))?;
         let log = Log::read(output).map_err(|what| missing(&what))?;
         let mut result = asked(NAME, request, output);
-        result.seconds = seconds / 1e6;
+        result.seconds = (seconds / 1e6 - request.warm_up.as_secs_f64()).max(0.0);
         result.sent = Some(started);
         count_statuses(&mut result, request, log.statuses);
         result.failures.timeout = late;
@@ -179,6 +201,8 @@ impl Second {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Tool;
+    use std::time::Duration;
     use tollgate_lab_record::LoadModel;
 
     #[test]
@@ -188,6 +212,22 @@ mod tests {
         assert!(H2load.command(&request).is_ok());
         request.urls.push("http://127.0.0.1:80/a".into());
         assert!(H2load.command(&request).unwrap_err().reason.contains("of one scheme, host and port"));
+    }
+
+    #[test]
+    fn http_2_over_tls_has_the_terms_of_the_built_in_generator() {
+        let mut request = Request::new("https://127.0.0.1/", 8, Length::Time(Duration::from_secs(2)));
+        request.version = HttpVersion::Http2;
+        request.streams = 32;
+        request.warm_up = Duration::from_millis(1500);
+        let call = Tool::H2load.command(&request).unwrap();
+        assert_eq!(
+            call.line().join(" "),
+            "h2load --npn-list=h2 -m32 --groups=X25519 --tls13-ciphers=TLS_AES_128_GCM_SHA256 \
+             --log-file requests.tsv -t 1 -c 8 --warm-up-time=1500ms -D 2000ms https://127.0.0.1/"
+        );
+        request.keep_alive = false;
+        assert!(Tool::H2load.command(&request).unwrap_err().reason.contains("cannot open one a request"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One client connection: waits for a request, and holds almost nothing while it waits.
 
+use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -10,9 +11,9 @@ use tollgate_net::{Deadline, Stream};
 use tollgate_plan::{Http2, Listener};
 
 use crate::door::Door;
-use crate::future_pool::FuturePool;
 use crate::http2;
 use crate::identity::Identity;
+use crate::routine::{RoutinePool, Seat};
 use crate::worker::Worker;
 
 /// One client connection, or one stream of one.
@@ -123,14 +124,17 @@ pub(crate) enum Then {
     Http2(Box<Client>, Vec<u8>),
 }
 
-/// Serves a connection to its end. `exchange` carries requests for as long as they follow each other, and says what then.
-/// The connection goes to and fro in its box: with each request, only a pointer is to move.
+/// What carries the requests of one connection after the other.
+pub(crate) type ExchangeSeat = Seat<Box<Client>, Then>;
+
+/// Serves a connection to its end. `exchanges` carries requests for as long as they follow each other, and says what
+/// then. The connection goes to and fro in its box: with each request, only a pointer is to move.
 pub(crate) async fn serve<F>(
     mut client: Box<Client>,
-    exchange: impl Fn(Box<Client>) -> F,
-    exchanges: Rc<FuturePool<F>>,
+    exchanges: impl Fn(Rc<ExchangeSeat>) -> F,
+    pool: Rc<RoutinePool<Box<Client>, Then, F>>,
 ) where
-    F: Future<Output = Then>,
+    F: Future<Output = Infallible>,
 {
     if client.stream.is_tls() && !shake_hands(&mut client).await {
         return;
@@ -141,7 +145,7 @@ pub(crate) async fn serve<F>(
     }
     client.deadline.set(tollgate_net::now(), client.worker().idle_timeout());
     while wait_for_request(&mut client).await {
-        match exchanges.run(exchange(client)).await {
+        match pool.run(client, &exchanges).await {
             Then::Idle(back) => client = back,
             Then::Closed => return,
             // A task of its own: this one is small, for the many connections that are idle.
@@ -200,13 +204,16 @@ mod tests {
     use crate::worker::{Mailbox, WorkerSetup};
 
     /// Panics for the first connection's request, in the middle of its books; gives the others back.
-    async fn panics_once(client: Box<Client>, first: u16) -> Then {
-        let worker = client.worker().clone();
-        let mut loan = Loan::new(&worker);
-        loan.ledger.open(&worker, tollgate_net::now(), client.peer);
-        assert!(client.peer.port() != first, "a defect");
-        let _ = loan;
-        Then::Closed
+    async fn panics_once(seat: Rc<ExchangeSeat>, first: u16) -> Infallible {
+        loop {
+            let client = seat.next().await;
+            let worker = client.worker().clone();
+            let mut loan = Loan::new(&worker);
+            loan.ledger.open(&worker, tollgate_net::now(), client.peer);
+            assert!(client.peer.port() != first, "a defect");
+            drop(loan);
+            seat.done(Then::Closed);
+        }
     }
 
     #[test]
@@ -245,10 +252,10 @@ mod tests {
         runtime.run(async {
             let worker = Worker::new(setup).expect("a worker");
             let first = clients[0].local_addr().expect("an address").port();
-            let exchanges = Rc::new(FuturePool::new());
+            let pool = Rc::new(RoutinePool::new());
             let start = |client| {
-                let exchange = move |client| panics_once(client, first);
-                tollgate_net::spawn(serve(client, exchange, exchanges.clone()));
+                let exchanges = move |seat| panics_once(seat, first);
+                tollgate_net::spawn(serve(client, exchanges, pool.clone()));
             };
             for _ in 0..2 {
                 let (stream, peer) = listener.accept().expect("a connection");

@@ -1,5 +1,6 @@
 //! One request after the other: received, decided, forwarded or answered, recorded.
 
+use std::convert::Infallible;
 use std::rc::Rc;
 
 use tollgate_http::RequestHead;
@@ -9,7 +10,7 @@ use tollgate_plan::{Action, RequestId};
 
 use crate::active::ActivePlan;
 use crate::client_side::ClientSide;
-use crate::connection::{Client, Then};
+use crate::connection::{Client, ExchangeSeat, Then};
 use crate::decide::decide;
 use crate::forward::forward;
 use crate::https;
@@ -33,8 +34,17 @@ pub(crate) enum Next {
     Linger,
 }
 
+/// Carries the requests of one connection after the other.
+pub(crate) async fn exchanges(seat: Rc<ExchangeSeat>) -> Infallible {
+    loop {
+        let client = seat.next().await;
+        let then = exchange(client).await;
+        seat.done(then);
+    }
+}
+
 /// Carries requests for as long as they follow each other.
-pub(crate) async fn exchange(mut client: Box<Client>) -> Then {
+async fn exchange(mut client: Box<Client>) -> Then {
     let worker = client.worker().clone();
     let mut loan = Loan::new(&worker);
     loop {

@@ -22,9 +22,9 @@ use crate::accept::{accept, admit};
 use crate::active::ActivePlan;
 use crate::connection::{Client, serve};
 use crate::door::{DoorId, Doors, Waiting};
-use crate::future_pool::FuturePool;
-use crate::request::exchange;
+use crate::request::exchanges;
 use crate::rollout::{Receipt, Rollout};
+use crate::routine::RoutinePool;
 use crate::scratch::Scratch;
 use crate::split::Splits;
 
@@ -343,8 +343,8 @@ pub fn run_worker(setup: WorkerSetup, running: impl FnOnce()) -> io::Result<()> 
 pub async fn work(mut setup: WorkerSetup, running: impl FnOnce()) -> io::Result<()> {
     let control = std::mem::replace(&mut setup.control, unbounded_channel().1);
     let worker = Worker::new(setup)?;
-    let exchanges = Rc::new(FuturePool::new());
-    let start = move |client: Box<Client>| tollgate_net::spawn(serve(client, exchange, exchanges.clone()));
+    let pool = Rc::new(RoutinePool::new());
+    let start = move |client: Box<Client>| tollgate_net::spawn(serve(client, exchanges, pool.clone()));
     tollgate_net::spawn(flush_log(worker.clone()));
     running();
     obey(&worker, control, &start).await;

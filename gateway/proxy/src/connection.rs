@@ -120,8 +120,8 @@ pub(crate) enum Then {
     Idle(Box<Client>),
     /// It is closed.
     Closed,
-    /// It speaks HTTP/2; so much of that has come.
-    Http2(Box<Client>, Vec<u8>),
+    /// It speaks HTTP/2; so much of that has come. Behind a pointer, so that the usual ends are small.
+    Http2(Box<(Box<Client>, Vec<u8>)>),
 }
 
 /// What carries the requests of one connection after the other.
@@ -149,7 +149,7 @@ pub(crate) async fn serve<F>(
             Then::Idle(back) => client = back,
             Then::Closed => return,
             // A task of its own: this one is small, for the many connections that are idle.
-            Then::Http2(client, received) => return http2::start(client, received),
+            Then::Http2(begun) => return http2::start(begun.0, begun.1),
         }
     }
 }

@@ -27,7 +27,8 @@ pub(crate) struct Ledger {
     pub attempts: u8,
     pub reused: bool,
     pub connect: Option<Duration>,
-    pub header: Option<Duration>,
+    /// When the response's head was here.
+    pub headed: Option<Instant>,
     /// When it ended, if someone has just looked at the clock.
     pub ended: Option<Instant>,
     /// The plan that the exchange began with, and its route.
@@ -75,6 +76,9 @@ pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
     let Scratch { request, ledger, .. } = scratch;
     let Some(open) = ledger.open.take() else { return };
     let total = now.saturating_duration_since(open.started);
+    // A short response ends with the read that brings its head.
+    let header =
+        ledger.headed.map(|at| if at == now { total } else { at.saturating_duration_since(open.started) });
     worker.stats.record(&Tally {
         reason: ledger.reason,
         status: ledger.status,
@@ -82,13 +86,13 @@ pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
         upstream_slot: ledger.upstream.as_ref().map_or(Slot::NONE, |upstream| upstream.slot),
         bytes_in: ledger.bytes_in,
         bytes_out: ledger.bytes_out,
-        header: ledger.header,
+        header,
         total,
     });
     let mut log = worker.log.borrow_mut();
     if log.is_on() {
         let was_empty = log.is_empty();
-        log.record(&record(request, ledger, open, total));
+        log.record(&record(request, ledger, open, header, total));
         if was_empty && !log.is_empty() {
             worker.log_due.set(now, Some(LOG_FLUSH));
         }
@@ -108,7 +112,13 @@ pub(crate) fn close_abandoned(worker: &Worker, scratch: &mut Scratch) {
     }
 }
 
-fn record<'a>(request: &'a RequestHead, ledger: &'a Ledger, open: Open, total: Duration) -> Record<'a> {
+fn record<'a>(
+    request: &'a RequestHead,
+    ledger: &'a Ledger,
+    open: Open,
+    header: Option<Duration>,
+    total: Duration,
+) -> Record<'a> {
     let known = !request.head.bytes().is_empty();
     let slice = |range| if known { request.slice(range) } else { &[] };
     Record {
@@ -132,7 +142,7 @@ fn record<'a>(request: &'a RequestHead, ledger: &'a Ledger, open: Open, total: D
         reused: ledger.reused,
         started: open.started,
         connect: ledger.connect,
-        header: ledger.header,
+        header,
         total,
     }
 }

@@ -65,7 +65,7 @@ async fn exchange(mut client: Box<Client>) -> Then {
             }
             Received::Http2 => {
                 let received = std::mem::take(&mut loan.inbox);
-                return Then::Http2(client, received);
+                return Then::Http2(Box::new((client, received)));
             }
         };
         let now = loan.ledger.ended.take().unwrap_or_else(tollgate_net::now);

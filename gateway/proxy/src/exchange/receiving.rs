@@ -188,8 +188,7 @@ impl<S: ClientSide> Exchange<'_, '_, S> {
         output.clear();
         client_head::write(&mut output, response, &framing, parties.settings, parties.worker);
         scratch.ledger.status = response.status;
-        let started = scratch.ledger.started();
-        scratch.ledger.header = started.map(|started| self.now.saturating_duration_since(started));
+        scratch.ledger.headed = Some(self.now);
         if switched {
             self.begun = true;
             let pieces = [IoSlice::new(&output), IoSlice::new(rest)];

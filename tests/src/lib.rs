@@ -7,6 +7,7 @@
 //! - [`Gateway`] starts `tollgate run` on an address of its own, and when it is dropped demands that the process
 //!   is still there and never panicked.
 //! - [`Origin`] plays any behaviour and records what it got.
+//! - [`Http2Origin`] does the same in HTTP/2, by the request.
 //! - [`Service`] is an origin in a process of its own, which can be killed.
 //! - [`Client`] sends raw bytes and reads answers; [`http2`] does so in HTTP/2, [`frames`] by the frame.
 //! - [`TlsClient`] and [`TlsOrigin`] speak TLS, with certificates of an [`Authority`] of the test's own.
@@ -23,6 +24,7 @@ pub mod frames;
 mod gate;
 mod gateway;
 pub mod http2;
+mod http2_origin;
 mod message;
 mod metrics;
 mod origin;
@@ -38,6 +40,7 @@ pub use dns::{Dns, DnsError, DnsSays};
 pub use established::{Established, Most};
 pub use gate::Gate;
 pub use gateway::Gateway;
+pub use http2_origin::{Http2Origin, Http2Settings, OriginStream};
 pub use message::{Framing, Headers, Request, Response};
 pub use metrics::Metrics;
 pub use origin::{Origin, OriginConn};

@@ -60,10 +60,18 @@ impl Gateway {
     /// # Panics
     /// When the books do not come to agree within [`DEADLINE`].
     pub fn reconcile(&self, origins: &[&Origin]) {
+        self.reconcile_with(|| origins.iter().map(|origin| origin.count()).sum());
+    }
+
+    /// The same, where `seen` says how many requests origins of any kind saw.
+    ///
+    /// # Panics
+    /// When the books do not come to agree within [`DEADLINE`].
+    pub fn reconcile_with(&self, seen: impl Fn() -> usize) {
         let start = Instant::now();
         loop {
             let records = self.records();
-            let seen: usize = origins.iter().map(|origin| origin.count()).sum();
+            let seen = seen();
             let attempts: u64 = records.iter().map(|record| record["attempts"].as_u64().unwrap_or(0)).sum();
             let unanswered = |record: &&Value| {
                 record["reason"].as_str().is_some_and(|reason| UNANSWERED.contains(&reason))

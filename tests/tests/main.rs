@@ -18,6 +18,7 @@ mod health;
 mod hedging;
 mod hostile_origin;
 mod http2;
+mod http2_endpoints;
 mod keepalive;
 mod limits;
 mod log;

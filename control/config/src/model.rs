@@ -497,9 +497,9 @@ pub enum Scheme {
     /// HTTP/1.1 in plain text (`host:port` or `http://host:port`).
     #[default]
     Http,
-    /// HTTP/1.1 over TLS (`https://host:port`).
+    /// HTTP/1.1 over TLS (`https://host:port`), or HTTP/2 where the upstream says so.
     Https,
-    /// HTTP/2 by prior knowledge (`h2c://host:port`). Not built yet: the reader refuses it.
+    /// HTTP/2 by prior knowledge, in plain text (`h2c://host:port`).
     H2c,
 }
 

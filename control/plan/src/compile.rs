@@ -12,8 +12,8 @@ use tollgate_route::PathRules;
 use crate::matches::{Matches, matches, path_rules};
 use crate::tls::{self, Clients};
 use crate::{
-    Action, Endpoint, PathRewrite, Plan, Pool, Redirect, Respond, Rewrite, Route, Rules, Settings, Upstream,
-    UpstreamShare,
+    Action, Endpoint, EndpointHttp2, PathRewrite, Plan, Pool, Redirect, Respond, Rewrite, Route, Rules,
+    Settings, Upstream, UpstreamShare,
 };
 
 /// A plan, and what is doubtful about it.
@@ -88,10 +88,7 @@ struct Compiler<'a> {
 impl Compiler<'_> {
     fn named_upstreams(&mut self) {
         for (index, upstream) in self.config.upstreams.iter().enumerate() {
-            let endpoints = upstream.endpoints.iter().filter_map(|endpoint| {
-                self::endpoint(endpoint).map_err(|problem| self.problems.push(problem)).ok()
-            });
-            let endpoints = endpoints.collect();
+            let endpoints = upstream.endpoints.iter().map(endpoint).collect();
             let name = upstream.name.value.clone();
             let schemes = upstream
                 .endpoints
@@ -99,9 +96,11 @@ impl Compiler<'_> {
                 .map(|endpoint| (endpoint.address.value.scheme, endpoint.address.at));
             // With `tls` and nothing but endpoints that are looked up, that is what says it.
             let said = upstream.tls.as_ref().filter(|_| upstream.endpoints.is_empty());
-            let tls = match self.scheme(schemes).or(said.map(|tls| (config::Scheme::Https, tls.at))) {
+            let scheme = self.scheme(schemes);
+            let http2 = upstream.is_http2();
+            let tls = match scheme.or(said.map(|tls| (config::Scheme::Https, tls.at))) {
                 Some((config::Scheme::Https, at)) => {
-                    let tls = self.clients.get(upstream.tls.as_ref(), at, &mut self.problems);
+                    let tls = self.clients.get(upstream.tls.as_ref(), http2, at, &mut self.problems);
                     tls.map(|tls| tls.named(upstream.discover.as_ref().map(|discover| &discover.value)))
                 }
                 _ => None,
@@ -114,6 +113,7 @@ impl Compiler<'_> {
                 zone: self.config.zone.clone(),
                 pool: upstream.pool.clone(),
                 tls,
+                http2: http2.then(|| self.http2()),
                 rules: upstream.rules.clone(),
             }));
         }
@@ -163,15 +163,17 @@ impl Compiler<'_> {
         for target in targets {
             match &target.to {
                 TargetKind::Endpoint(endpoint) => {
-                    let address = address(endpoint, target.at);
-                    if let Ok(address) = address.map_err(|problem| self.problems.push(problem)) {
-                        let scheme = if endpoint.scheme == config::Scheme::Https { "https://" } else { "" };
-                        texts.push(match target.weight {
-                            1 => format!("{scheme}{address}"),
-                            weight => format!("{scheme}{address}*{weight}"),
-                        });
-                        own.push(Endpoint { address, weight: target.weight, priority: 0, zone: None });
-                    }
+                    let address = address(endpoint);
+                    let scheme = match endpoint.scheme {
+                        config::Scheme::Http => "",
+                        config::Scheme::Https => "https://",
+                        config::Scheme::H2c => "h2c://",
+                    };
+                    texts.push(match target.weight {
+                        1 => format!("{scheme}{address}"),
+                        weight => format!("{scheme}{address}*{weight}"),
+                    });
+                    own.push(Endpoint { address, weight: target.weight, priority: 0, zone: None });
                 }
                 TargetKind::Upstream(name) => match self.names.get(name) {
                     Some((upstream, index)) => {
@@ -194,9 +196,12 @@ impl Compiler<'_> {
                 Some((upstream, _)) => *upstream,
                 None => {
                     let tls = match scheme {
-                        Some((config::Scheme::Https, at)) => self.clients.get(None, at, &mut self.problems),
+                        Some((config::Scheme::Https, at)) => {
+                            self.clients.get(None, false, at, &mut self.problems)
+                        }
                         _ => None,
                     };
+                    let prior = matches!(scheme, Some((config::Scheme::H2c, _)));
                     self.names.insert(name.clone(), (self.upstreams.len(), None));
                     self.upstreams.push(Arc::new(Upstream {
                         name,
@@ -205,6 +210,7 @@ impl Compiler<'_> {
                         zone: None,
                         pool: Pool::default(),
                         tls,
+                        http2: prior.then(|| self.http2()),
                         rules: Rules::default(),
                     }));
                     self.upstreams.len() - 1
@@ -214,6 +220,15 @@ impl Compiler<'_> {
         }
         let only = (shares.len() == 1).then(|| named.first().copied()).flatten();
         (Action::Forward(shares), only)
+    }
+
+    /// HTTP/2 to endpoints, as far as it is the gateway's.
+    fn http2(&self) -> EndpointHttp2 {
+        let limits = &self.config.limits;
+        // HTTP/2 counts 32 bytes for each field (RFC 9113, 6.5.2), and pseudo-fields too. What is between this limit and the
+        // configured one is told apart from what breaks the protocol.
+        let list = limits.headers.saturating_add(limits.header_count.saturating_mul(32)).saturating_add(1024);
+        EndpointHttp2 { header_list: u32::try_from(list).unwrap_or(u32::MAX) }
     }
 
     /// What all endpoints of an upstream speak, and where the first one is written. One pool, one balance and one retry
@@ -270,23 +285,20 @@ impl Compiler<'_> {
 }
 
 /// An endpoint as the plan has it.
-pub(crate) fn endpoint(endpoint: &config::Endpoint) -> Result<Endpoint, Problem> {
-    Ok(Endpoint {
-        address: address(&endpoint.address.value, endpoint.address.at)?,
+pub(crate) fn endpoint(endpoint: &config::Endpoint) -> Endpoint {
+    Endpoint {
+        address: address(&endpoint.address.value),
         weight: endpoint.weight,
         priority: endpoint.priority,
         zone: endpoint.zone.clone(),
-    })
+    }
 }
 
-fn address(endpoint: &config::EndpointAddress, at: At) -> Result<Address, Problem> {
-    if endpoint.scheme == config::Scheme::H2c {
-        return Err(Problem::error(at, "this endpoint's protocol is not built yet"));
-    }
-    Ok(match &endpoint.address {
+fn address(endpoint: &config::EndpointAddress) -> Address {
+    match &endpoint.address {
         config::Address::Tcp { host, port } => Address::tcp(host, *port),
         config::Address::Unix(path) => Address::Unix(path.clone()),
-    })
+    }
 }
 
 /// A route without a name is called by its match.

@@ -16,7 +16,8 @@ pub use compile::{Compiled, compile};
 pub use endpoint_list::read_endpoints;
 pub use matches::check_matches;
 pub use plan::{
-    Action, Endpoint, Listener, Plan, Redirect, Respond, Route, Settings, Tls, Upstream, UpstreamShare,
+    Action, Endpoint, EndpointHttp2, Listener, Plan, Redirect, Respond, Route, Settings, Tls, Upstream,
+    UpstreamShare,
 };
 pub use rewrite::{PathRewrite, Rewrite};
 pub use tollgate_config::{

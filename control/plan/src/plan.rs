@@ -170,8 +170,17 @@ pub struct Upstream {
     pub pool: Pool,
     /// TLS; `None`: plain text.
     pub tls: Option<Tls>,
+    /// HTTP/2 to its endpoints; `None`: HTTP/1.1.
+    pub http2: Option<EndpointHttp2>,
     /// How it chooses among its endpoints and copes when they fail.
     pub rules: Rules,
+}
+
+/// HTTP/2 to the endpoints of an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointHttp2 {
+    /// Bytes of the heads that endpoints send, as HTTP/2 counts them (RFC 9113, 6.5.2).
+    pub header_list: u32,
 }
 
 /// One endpoint.

@@ -89,6 +89,7 @@ impl Clients {
     pub fn get(
         &mut self,
         tls: Option<&config::UpstreamTls>,
+        http2: bool,
         at: At,
         problems: &mut Vec<Problem>,
     ) -> Option<Tls> {
@@ -97,7 +98,8 @@ impl Clients {
         let files = ClientFiles {
             authorities: ca.map(pem),
             identity: certificate.map(identity),
-            alpn: alpn(Http2::Off),
+            // Nothing but what will be spoken: an endpoint that does not know it says so.
+            alpn: alpn(if http2 { Http2::Only } else { Http2::Off }),
         };
         let server_name = tls.and_then(|tls| tls.server_name.clone());
         if let Some((_, client)) = self.0.iter().find(|(known, _)| *known == files) {

@@ -12,15 +12,21 @@ use crate::write_body::write_body;
 /// Data up to this length is copied behind the head and goes out with a plain write; more goes with a gathering one.
 const COPY: usize = 8 * 1024;
 
+/// What can be read and written, and whose writing has an end of its own: all that a tunnel needs.
+pub(crate) trait Duplex: Sink {
+    /// Reads once into `buffer`; 0 is the end of the peer's direction.
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
+
+    /// Ends the gateway's direction; reading goes on.
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+}
+
 /// The client's side of an exchange: whence the request's body comes, and where the response goes. An HTTP/1 connection
 /// is one, and so is a stream of an HTTP/2 connection.
 ///
 /// It is a type parameter of all that deals with a client, so that HTTP/1's code asks nowhere which version it is.
 /// Heads come as the lines of HTTP/1, which is what the message model holds; what they may say is decided before.
-pub(crate) trait ClientSide: Sink {
-    /// Reads once into `buffer`; 0 is the end of the client's direction.
-    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>>;
-
+pub(crate) trait ClientSide: Duplex {
     /// The trailer lines that came with the end of the client's direction, where they come apart from the body.
     fn take_trailers(&mut self) -> Vec<u8>;
 
@@ -60,18 +66,21 @@ pub(crate) trait ClientSide: Sink {
 
     /// What its TLS connection has agreed on; `None`: plain text.
     fn tls(&self) -> Option<&Negotiated>;
-
-    /// Ends the gateway's direction; reading goes on.
-    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
-/// HTTP/1: the connection carries one exchange at a time, and a message says itself where it ends.
-impl ClientSide for Stream {
+impl Duplex for Stream {
     #[inline]
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         Stream::poll_read(self, cx, buffer)
     }
 
+    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Stream::poll_shutdown(self, cx)
+    }
+}
+
+/// HTTP/1: the connection carries one exchange at a time, and a message says itself where it ends.
+impl ClientSide for Stream {
     fn take_trailers(&mut self) -> Vec<u8> {
         Vec::new()
     }
@@ -115,9 +124,5 @@ impl ClientSide for Stream {
     #[inline]
     fn tls(&self) -> Option<&Negotiated> {
         Stream::tls(self)
-    }
-
-    fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Stream::poll_shutdown(self, cx)
     }
 }

@@ -43,6 +43,7 @@ mod split;
 mod spool;
 mod total;
 mod tunnel;
+mod upstream_side;
 mod worker;
 mod write_body;
 

@@ -7,12 +7,14 @@ use tollgate_http::RequestHead;
 use tollgate_http::h1::Length;
 use tollgate_observe::Reason;
 use tollgate_plan::{Action, RequestId};
+use tollgate_upstream::Connection;
 
 use crate::active::ActivePlan;
 use crate::client_side::ClientSide;
 use crate::connection::{Client, ExchangeSeat, Then};
 use crate::decide::decide;
-use crate::forward::forward;
+use crate::forward::{destination, forward};
+use crate::http2::EndpointStream;
 use crate::https;
 use crate::ledger;
 use crate::linger::linger;
@@ -136,7 +138,20 @@ pub(crate) async fn request<S: ClientSide>(
             let close = !pass_over_body(scratch) || close;
             respond::error(client, worker, scratch, settings, Reason::Overload, close).await
         }
-        Action::Forward(_) => forward(client, worker, scratch, active, route).await,
+        Action::Forward(_) => match destination(scratch, active, route, &client.peer) {
+            Ok(upstream) if upstream.is_http2() => {
+                // In a box of its own: what few requests need must not make the future of all larger.
+                let to = (route, upstream);
+                Box::pin(forward::<S, EndpointStream>(client, worker, scratch, active, to)).await
+            }
+            Ok(upstream) => {
+                forward::<S, Connection>(client, worker, scratch, active, (route, upstream)).await
+            }
+            Err(reason) => {
+                let close = !pass_over_body(scratch) || !scratch.request.keep_alive;
+                respond::error(client, worker, scratch, settings, reason, close).await
+            }
+        },
         Action::Respond(answer) => {
             let close = !pass_over_body(scratch) || close;
             respond::fixed(client, worker, scratch, answer, close).await

@@ -4,21 +4,20 @@ use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tollgate_upstream::Connection;
-
 use crate::backlog::Backlog;
-use crate::client_side::ClientSide;
+use crate::client_side::{ClientSide, Duplex};
 use crate::connection::Client;
 use crate::scratch::Scratch;
+use crate::upstream_side::UpstreamSide;
 use crate::worker::Worker;
 
 /// Moves bytes both ways until both sides have ended, one breaks, or nothing moves for `idle`. Each side's end is
 /// passed on alone.
-pub(crate) async fn tunnel<S: ClientSide>(
+pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     client: &mut Client<S>,
     worker: &Worker,
     scratch: &mut Scratch,
-    mut upstream: Connection,
+    mut upstream: U,
     idle: Option<Duration>,
 ) {
     let Scratch { inbox, to_client, to_upstream, ledger, .. } = scratch;
@@ -35,8 +34,8 @@ pub(crate) async fn tunnel<S: ClientSide>(
             return Poll::Ready(());
         }
         let before = (*up.bytes, *down.bytes);
-        let there = up.poll(cx, worker, &mut client.stream, &mut upstream.stream, to_upstream);
-        let back = down.poll(cx, worker, &mut upstream.stream, &mut client.stream, to_client);
+        let there = up.poll(cx, worker, &mut client.stream, &mut upstream, to_upstream);
+        let back = down.poll(cx, worker, &mut upstream, &mut client.stream, to_client);
         if before != (*up.bytes, *down.bytes) {
             client.deadline.set(tollgate_net::now(), idle);
         }
@@ -64,8 +63,8 @@ impl<'a> Direction<'a> {
         &mut self,
         cx: &mut Context<'_>,
         worker: &Worker,
-        from: &mut impl ClientSide,
-        to: &mut impl ClientSide,
+        from: &mut impl Duplex,
+        to: &mut impl Duplex,
         backlog: &mut Backlog,
     ) -> Poll<Result<(), ()>> {
         loop {

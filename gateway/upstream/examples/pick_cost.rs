@@ -43,6 +43,7 @@ fn main() {
         endpoints: (0..endpoints).map(endpoint).collect(),
         discover: None,
         tls: None,
+        http2: None,
         zone: None,
         pool: Pool::default(),
         rules,

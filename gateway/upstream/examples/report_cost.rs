@@ -28,6 +28,7 @@ fn main() {
         endpoints: vec![endpoint],
         discover: None,
         tls: None,
+        http2: None,
         zone: None,
         pool: Pool::default(),
         rules: Rules::default(),

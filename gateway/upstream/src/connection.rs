@@ -138,6 +138,8 @@ pub enum ConnectError {
     TlsCertificate,
     /// It refused the TLS handshake, and said so.
     TlsAlert,
+    /// It does not speak HTTP/2, as its upstream says.
+    NoHttp2,
 }
 
 impl ConnectError {
@@ -153,6 +155,7 @@ impl ConnectError {
             Self::TlsProtocol => Reason::TlsProtocolError,
             Self::TlsCertificate => Reason::TlsCertificateError,
             Self::TlsAlert => Reason::TlsAlertReceived,
+            Self::NoHttp2 => Reason::HttpProtocolError,
         }
     }
 }

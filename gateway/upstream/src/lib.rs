@@ -11,6 +11,7 @@ mod cap;
 mod connection;
 mod discover;
 pub mod health;
+pub mod http2;
 mod known;
 mod members;
 mod message;

@@ -13,6 +13,7 @@ use tollgate_net::{Address, Deadline, Stream};
 use tollgate_observe::{Slot, WorkerStats};
 
 use crate::connection::{InUse, Link, OpenGuard};
+use crate::http2::Lanes;
 use crate::message::HandOver;
 use crate::outlier::Traffic;
 use crate::pool_set::PoolSet;
@@ -48,6 +49,8 @@ pub struct Pool {
     watcher: RefCell<Option<Waker>>,
     /// The task that opens connections in advance.
     pub(crate) warmer: RefCell<Option<Waker>>,
+    /// Its connections where the endpoint speaks HTTP/2; they are never in `idle`.
+    pub(crate) http2: Lanes,
     /// Requests that wait for a connection of this pool.
     pub(crate) queue: Queue,
     /// Requests that have a connection or wait for one: what balancing by least requests compares.
@@ -70,6 +73,7 @@ impl Pool {
             looks_soon: Cell::new(false),
             watcher: RefCell::new(None),
             warmer: RefCell::new(None),
+            http2: Lanes::default(),
             queue: Queue::default(),
             in_use: Cell::new(0),
             retired: Cell::new(false),
@@ -132,12 +136,17 @@ impl Pool {
     pub(crate) fn retire(&self) {
         self.retired.set(true);
         self.close_idle();
+        self.http2.leave();
     }
 
     /// Closes every idle connection.
     pub(crate) fn close_idle(&self) {
         let idle = std::mem::take(&mut *self.idle.borrow_mut());
         self.forget(idle.len());
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.get()
     }
 
     /// The endpoint is the upstream's again.
@@ -242,22 +251,24 @@ impl Pool {
     }
 
     pub(crate) fn has_idle(&self) -> bool {
-        !self.idle.borrow().is_empty()
+        !self.idle.borrow().is_empty() || self.http2.oldest_since().is_some()
     }
 
     /// Whether there are fewer idle connections than are to be kept ready.
     pub(crate) fn is_cold(&self) -> bool {
-        !self.retired.get() && self.idle.borrow().len() < self.set.settings.borrow().warm as usize
+        let there = self.idle.borrow().len() + self.http2.len();
+        !self.retired.get() && there < self.set.settings.borrow().warm as usize
     }
 
     /// Since when the oldest is idle.
     pub(crate) fn oldest_since(&self) -> Option<Instant> {
-        self.idle.borrow().front().map(|oldest| oldest.since)
+        let oldest = self.idle.borrow().front().map(|oldest| oldest.since);
+        oldest.or_else(|| self.http2.oldest_since())
     }
 
     /// Closes the oldest. Its place, if there was one.
     pub(crate) fn close_oldest(&self) -> Option<Permit> {
-        let oldest = self.idle.borrow_mut().pop_front()?;
+        let Some(oldest) = self.idle.borrow_mut().pop_front() else { return self.http2.close_oldest() };
         self.forget(1);
         let Link { stream, permit, .. } = *oldest;
         drop(stream);
@@ -281,7 +292,8 @@ impl Pool {
                     Grant::Connection(free) if free.stream.peek().is_none() => {
                         return Ok(Granted::Connection(self.reuse(free)));
                     }
-                    Grant::Connection(_) => continue,
+                    // The second, of a plan that has just ended, by which the endpoint spoke HTTP/2.
+                    Grant::Connection(_) | Grant::Stream(_) => continue,
                 },
             };
             return Ok(Granted::Place(Opening { in_use, permit }));
@@ -347,7 +359,7 @@ impl Pool {
         (0..connections).for_each(|_| self.set.stats.upstream_closed(self.set.slot));
     }
 
-    fn count_idle(&self, change: isize) {
+    pub(crate) fn count_idle(&self, change: isize) {
         let total = self.set.idle.get().saturating_add_signed(change);
         self.set.idle.set(total);
         self.set.stats.upstream_idle(self.set.slot, total);
@@ -356,11 +368,11 @@ impl Pool {
 
 /// What a request gets when it has its turn.
 #[derive(Debug)]
-pub enum Granted {
+pub enum Granted<C = Connection, O = Opening> {
     /// A connection that came free.
-    Connection(Connection),
+    Connection(C),
     /// A place for a new one.
-    Place(Opening),
+    Place(O),
 }
 
 /// The right to open a connection, and the request that wants it.
@@ -384,26 +396,32 @@ impl Opening {
     /// When the endpoint cannot be reached.
     pub async fn connect(self) -> Result<Connection, ConnectError> {
         let Self { in_use, permit } = self;
-        let address = &in_use.pool().address;
-        let stream = Stream::connect(address).await.map_err(|error| match error.kind() {
-            ErrorKind::NotFound if matches!(address, Address::Name { .. }) => ConnectError::Dns,
-            _ if tollgate_net::is_shortage(&error) => ConnectError::Shortage,
-            _ => ConnectError::Refused,
-        })?;
-        let tls = in_use.pool().set.tls.borrow().clone();
-        let stream = match tls {
-            Some(tls) => tls::secured(stream, &tls, address).await?,
-            None => stream,
-        };
+        let stream = dial(in_use.pool()).await?;
         let (opened, open) = (tollgate_net::now(), OpenGuard::new(in_use));
         let link = Link { stream, opened, since: opened, requests: 1, reused: false, permit };
         Ok(Connection { link: Box::new(link), open })
     }
 }
 
+/// Connects to a pool's endpoint, by TLS if its upstream says so.
+pub(crate) async fn dial(pool: &Pool) -> Result<Stream, ConnectError> {
+    let address = &pool.address;
+    let stream = Stream::connect(address).await.map_err(|error| match error.kind() {
+        ErrorKind::NotFound if matches!(address, Address::Name { .. }) => ConnectError::Dns,
+        _ if tollgate_net::is_shortage(&error) => ConnectError::Shortage,
+        _ => ConnectError::Refused,
+    })?;
+    let tls = pool.set.tls.borrow().clone();
+    match tls {
+        Some(tls) => tls::secured(stream, &tls, address).await,
+        None => Ok(stream),
+    }
+}
+
 impl Drop for Pool {
     fn drop(&mut self) {
         self.forget(self.idle.borrow().len());
+        self.http2.leave();
         self.set.forget(&self.address);
         // Their tasks see that it is gone.
         let tasks = [self.watcher.take(), self.warmer.take()];

@@ -43,7 +43,13 @@ pub(crate) struct PoolSet {
     pub shared: Arc<UpstreamState>,
     pub settings: RefCell<PoolSettings>,
     pub tls: RefCell<Option<Tls>>,
-    /// When that changed: what was opened before is not used again.
+    /// Whether endpoints are spoken to in HTTP/2.
+    pub http2: Cell<bool>,
+    /// Bytes of the heads that endpoints send by HTTP/2, as the library counts them.
+    pub header_list: Cell<u32>,
+    /// What all HTTP/2 connections read into.
+    pub receive: Rc<RefCell<Vec<u8>>>,
+    /// When one of these changed: what was opened before is not used again.
     tls_since: Cell<Option<Instant>>,
     queueing: RefCell<QueueSettings>,
     /// By endpoint; each is removed when it is dropped.
@@ -82,6 +88,9 @@ impl PoolSet {
             shared,
             settings: RefCell::new(planned.pool.clone()),
             tls: RefCell::new(planned.tls.clone()),
+            http2: Cell::new(planned.http2.is_some()),
+            header_list: Cell::new(header_list(planned)),
+            receive: Rc::default(),
             tls_since: Cell::new(None),
             queueing: RefCell::new(planned.rules.queue.clone()),
             pools: RefCell::default(),
@@ -126,10 +135,15 @@ impl PoolSet {
             *self.settings.borrow_mut() = planned.pool.clone();
             self.each(|pool| pool.settings_changed());
         }
-        if *self.tls.borrow() != planned.tls {
+        self.header_list.set(header_list(planned));
+        let http2 = planned.http2.is_some();
+        if *self.tls.borrow() != planned.tls || self.http2.replace(http2) != http2 {
             *self.tls.borrow_mut() = planned.tls.clone();
             self.tls_since.set(Some(tollgate_net::now()));
-            self.each(|pool| pool.close_idle());
+            self.each(|pool| {
+                pool.close_idle();
+                pool.http2.leave();
+            });
         }
         // Lower caps: what is idle goes now, the rest as it comes free.
         while self.shared.usage.is_over() && self.close_oldest().is_some() {}
@@ -242,7 +256,7 @@ impl PoolSet {
         self.note();
     }
 
-    fn grant(&self, ticket: &Rc<Ticket>, grant: Grant) {
+    pub(crate) fn grant(&self, ticket: &Rc<Ticket>, grant: Grant) {
         self.leave(ticket);
         ticket.grant(grant);
     }
@@ -304,6 +318,10 @@ impl PoolSet {
         let pools = self.pools.borrow();
         usage.is_over() || pools.values().filter_map(Weak::upgrade).any(|pool| usage.is_over_at(pool.state()))
     }
+}
+
+fn header_list(planned: &Planned) -> u32 {
+    planned.http2.as_ref().map_or(0, |http2| http2.header_list)
 }
 
 impl Drop for PoolSet {

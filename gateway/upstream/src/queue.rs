@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 
 use tollgate_net::Deadline;
 
+use crate::http2::Place;
 use crate::{ConnectError, Connection, Permit, Pool};
 
 /// What a request has waited for.
@@ -18,6 +19,8 @@ pub(crate) enum Grant {
     Connection(Connection),
     /// A place for a new one.
     Permit(Permit),
+    /// A place on an HTTP/2 connection.
+    Stream(Place),
 }
 
 /// A request that waits, or has just been granted what it waits for.
@@ -117,7 +120,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         self.ticket.pool.set().leave(&self.ticket);
         let left = self.ticket.grant.borrow_mut().take();
-        // A permit gives its place back by being dropped.
+        // Places are given back by being dropped.
         if let Some(Grant::Connection(connection)) = left {
             Pool::put(connection, tollgate_net::now());
         }

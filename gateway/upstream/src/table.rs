@@ -80,6 +80,13 @@ impl Upstream {
         self.members.sticky_value(pool)
     }
 
+    /// Whether its endpoints are spoken to in HTTP/2.
+    #[inline]
+    #[must_use]
+    pub fn is_http2(&self) -> bool {
+        self.planned.http2.is_some()
+    }
+
     /// What all workers know of it.
     #[must_use]
     pub fn state(&self) -> &Arc<UpstreamState> {

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use tollgate_net::Deadline;
 
+use crate::connection::InUse;
 use crate::pool::Opening;
-use crate::{Permit, Pool};
+use crate::{Permit, Pool, http2};
 
 /// Pause after the first failure in a row; each further one doubles it.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -69,6 +70,9 @@ async fn open(pool: &Rc<Pool>, deadline: &Deadline) -> bool {
     }
     let Some(permit) = Permit::take(&set.shared, pool.state()) else { return false };
     deadline.set(tollgate_net::now(), Some(CONNECT));
+    if set.http2.get() {
+        return open_http2(pool, permit, deadline).await;
+    }
     let mut opening = pin!(Opening::new(pool, permit).connect());
     let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
         Poll::Ready(opened) => Poll::Ready(opened.ok()),
@@ -79,4 +83,14 @@ async fn open(pool: &Rc<Pool>, deadline: &Deadline) -> bool {
     connection.requests = 0;
     Pool::put(connection, tollgate_net::now());
     true
+}
+
+/// The same where the endpoint speaks HTTP/2. The place on the connection is given back at once.
+async fn open_http2(pool: &Rc<Pool>, permit: Permit, deadline: &Deadline) -> bool {
+    let mut opening = pin!(http2::start(pool, permit, InUse::new(pool)).connect());
+    poll_fn(|cx| match opening.as_mut().poll(cx) {
+        Poll::Ready(opened) => Poll::Ready(opened.is_ok()),
+        Poll::Pending => deadline.poll_passed(cx).map(|()| false),
+    })
+    .await
 }

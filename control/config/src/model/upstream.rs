@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{EndpointAddress, RouteTimeouts, Spanned, UpstreamTls};
+use super::{EndpointAddress, RouteTimeouts, Scheme, Spanned, UpstreamTls};
 
 /// A named upstream.
 #[derive(Clone, Debug)]
@@ -23,8 +23,19 @@ pub struct Upstream {
     pub pool: Pool,
     /// TLS to its endpoints, where it differs from what `https://` alone says.
     pub tls: Option<UpstreamTls>,
+    /// Whether its endpoints are spoken to in HTTP/2. Default: those that are `h2c://`.
+    pub http2: Option<Spanned<bool>>,
     /// How it copes: everything that a plan takes over unchanged.
     pub rules: Rules,
+}
+
+impl Upstream {
+    /// Whether its endpoints are spoken to in HTTP/2.
+    #[must_use]
+    pub fn is_http2(&self) -> bool {
+        let prior = |endpoint: &Endpoint| endpoint.address.value.scheme == Scheme::H2c;
+        self.http2.as_ref().is_some_and(|http2| http2.value) || self.endpoints.iter().any(prior)
+    }
 }
 
 /// How an upstream chooses among its endpoints and copes when they fail.

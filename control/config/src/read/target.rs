@@ -1,7 +1,7 @@
 //! The `to` of a route.
 
 use super::Reference;
-use super::upstream::{built, weights};
+use super::upstream::weights;
 use crate::model::{Target, TargetKind};
 use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::address;
@@ -35,9 +35,8 @@ fn target(
 ) -> Option<Target> {
     if !matches!(node.kind, Kind::Map(_)) {
         let to = reader.parsed(node, "`to`", shape, address::target)?;
-        match &to {
-            TargetKind::Endpoint(endpoint) => built(reader, endpoint, node.at),
-            TargetKind::Upstream(name) => references.push(reference(name, node)),
+        if let TargetKind::Upstream(name) = &to {
+            references.push(reference(name, node));
         }
         return Some(Target { to, weight: 1, at: node.at });
     }
@@ -46,7 +45,6 @@ fn target(
     reader.number_into(fields.get("weight"), &mut weight);
     if let Some(field) = fields.get("address") {
         let endpoint = reader.field(field, address::endpoint)?;
-        built(reader, &endpoint, field.node.at);
         return Some(Target { to: TargetKind::Endpoint(endpoint), weight, at: field.node.at });
     }
     let field = fields.get("upstream")?;

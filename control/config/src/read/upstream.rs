@@ -19,7 +19,7 @@ mod health;
 
 pub(crate) use conflicts::unplaced;
 pub(crate) use endpoints::endpoints;
-pub(super) use endpoints::{built, weights, zone};
+pub(super) use endpoints::{weights, zone};
 pub(crate) use failure::{Wait, too_long};
 pub(super) use failure::{retry, wait};
 
@@ -71,6 +71,7 @@ fn upstream(
         timeouts: RouteTimeouts::default(),
         pool: Pool::default(),
         tls: None,
+        http2: None,
         rules: Rules::default(),
     };
     if node.is_null() {
@@ -106,6 +107,9 @@ fn upstream(
     if let Some(field) = fields.get("tls") {
         out.tls = tls::upstream(reader, field);
         tls::agrees(reader, &out);
+    }
+    if let Some(field) = fields.get("http2") {
+        out.http2 = endpoints::http2(reader, field, &out.endpoints);
     }
     rules(reader, &fields, &mut out.rules);
     // Of a value that was wrong it is not known what it goes with.

@@ -209,6 +209,22 @@ pub(crate) static UPSTREAM: Section = Section {
             Shape::Section(&EXCHANGE_TIMEOUTS),
         )
         .also(&["timeout"]),
+        Key::new(
+            "http2",
+            "Whether its endpoints are spoken to in HTTP/2: over TLS chosen by ALPN, in plain text by prior knowledge. \
+             Default: those that are `h2c://`.",
+            Shape::Switch,
+        )
+        .also(&[
+            "h2",
+            "h2c",
+            "protocol",
+            "protocols",
+            "http_version",
+            "proxy_http_version",
+            "http2_protocol_options",
+            "grpc",
+        ]),
         Key::new("tls", "How `https://` is spoken to its endpoints.", Shape::Section(&UPSTREAM_TLS)).also(&[
             "ssl",
             "transport_socket",

@@ -170,14 +170,10 @@ fn what_no_reader_lets_through_is_an_error_with_its_place() {
     let mut config = config("listen: :80\nroutes: [{match: /x, to: 10.0.0.1:80, rewrite: {path: /y}}]\n");
     let at = |line| At { line, column: 1, length: 1, file: 0 };
     let target = |line, to| Target { to, weight: 1, at: at(line) };
-    let tls = config::EndpointAddress {
-        scheme: config::Scheme::H2c,
-        address: config::Address::Tcp { host: "a".to_owned(), port: 443 },
-    };
     let route = &mut config.routes[0];
     route.action = config::Action::Forward(vec![
         target(10, TargetKind::Upstream("none".to_owned())),
-        target(11, TargetKind::Endpoint(tls)),
+        target(11, TargetKind::Upstream("nobody".to_owned())),
     ]);
     route.rewrite.path = Some(Spanned { value: config::PathRewrite::Prefix("/z".to_owned()), at: at(12) });
     let mut unreadable = route.clone();

@@ -4,8 +4,12 @@
 //! that HTTP/1 could not carry without being misread are refused, and so is what HTTP/2 itself forbids, whoever read
 //! the frames.
 
+mod fields;
+mod gate;
 mod request;
 mod response;
 
+pub use fields::fields;
+pub use gate::{Chunk, Gate};
 pub use request::{Pseudo, decode_request, decode_trailers};
-pub use response::fields;
+pub use response::decode_response;

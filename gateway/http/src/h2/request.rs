@@ -124,7 +124,7 @@ fn request_line(request: &mut RequestHead, pseudo: Pseudo<'_>, limits: &HeadLimi
 }
 
 /// Appends a line.
-fn push(head: &mut Head, name: &[u8], value: &[u8], limits: &HeadLimits) -> Result<(), HeadError> {
+pub(super) fn push(head: &mut Head, name: &[u8], value: &[u8], limits: &HeadLimits) -> Result<(), HeadError> {
     check(name, value)?;
     if head.fields.len() >= limits.fields {
         return Err(HeadError::TooMany);

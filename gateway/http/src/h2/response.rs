@@ -1,23 +1,77 @@
-//! Response heads and trailers, as the gateway writes them.
+//! Response heads.
 
-/// The fields of lines that were read or written by this gateway, each with its CRLF: name and value.
-pub fn fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-    lines.split(|byte| *byte == b'\n').filter_map(|line| {
-        let line = line.strip_suffix(b"\r")?;
-        let colon = line.iter().position(|byte| *byte == b':')?;
-        Some((&line[..colon], line[colon + 1..].trim_ascii()))
-    })
+use super::request::push;
+use crate::h1::{Length, declared};
+use crate::{HeadError, HeadLimits, Method, Name, Range, ResponseHead, Version};
+
+/// Makes a response head of an HTTP/2 message: the same lines that HTTP/1 would have brought, and as strictly looked at.
+/// `asked` is the method of the request; `ended`: no body follows. `reason` is the phrase that HTTP/1 has behind the
+/// status and HTTP/2 has not; it may be empty. After an error, `response` has the lines so far, for the log.
+///
+/// The [length](ResponseHead::length) is what the head declares. Where the body really ends its stream says, and whoever
+/// reads it sees that the two agree (RFC 9113, 8.1.1).
+///
+/// # Errors
+/// A head that is malformed (RFC 9113, 8.1.1), that another reader could take for something else once it is HTTP/1, or
+/// that is past a limit. It concerns this response alone; the connection goes on.
+pub fn decode_response<'a>(
+    response: &mut ResponseHead,
+    (status, reason): (u16, &str),
+    fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    ended: bool,
+    asked: Method,
+    limits: &HeadLimits,
+) -> Result<(), HeadError> {
+    response.clear();
+    response.version = Version::Http2;
+    response.keep_alive = true;
+    // RFC 9113, 8.6: there is no switching of protocols.
+    if !(100..1000).contains(&status) || status == 101 {
+        return Err(HeadError::StartLine);
+    }
+    response.status = status;
+    let bytes = &mut response.head.bytes;
+    bytes.extend_from_slice(b"HTTP/2.0 ");
+    let digits = [status / 100, status / 10 % 10, status % 10].map(|digit| b'0' + digit as u8);
+    bytes.extend_from_slice(&digits);
+    bytes.push(b' ');
+    bytes.extend_from_slice(reason.as_bytes());
+    response.status_line = Range::new(9, bytes.len());
+    bytes.extend_from_slice(b"\r\n");
+    response.head.fields_start = bytes.len() as u32;
+    for (name, value) in fields {
+        // RFC 9113, 8.2.2: what concerns one connection has no place in HTTP/2.
+        if matches!(
+            Name::of(name),
+            Name::Connection
+                | Name::KeepAlive
+                | Name::ProxyConnection
+                | Name::TransferEncoding
+                | Name::Upgrade
+        ) {
+            return Err(HeadError::Field);
+        }
+        push(&mut response.head, name, value, limits)?;
+    }
+    response.head.bytes.extend_from_slice(b"\r\n");
+    understand(response, asked, ended)
+}
+
+/// Reads the fields that say where the message ends.
+fn understand(response: &mut ResponseHead, asked: Method, ended: bool) -> Result<(), HeadError> {
+    let declared = declared(&response.head, Version::Http2)?;
+    let bodiless = asked == Method::Head
+        || matches!(response.status, ..200 | 204 | 304)
+        || (asked == Method::Connect && response.status < 300);
+    response.length = match (declared, ended) {
+        _ if bodiless => Length::None,
+        (Some(Length::Exactly(1..)), true) => return Err(HeadError::Length),
+        (Some(length), _) => length,
+        // Nothing is no more than an end at once: a client of HTTP/1 must still be told where that is.
+        (None, _) => Length::UntilClose,
+    };
+    Ok(())
 }
 
 #[cfg(test)]
-mod tests {
-    use super::fields;
-
-    #[test]
-    fn names_and_values() {
-        let lines = b"A: b\r\nc:d:e \r\nempty:\r\n\r\n";
-        let found: Vec<_> = fields(lines).collect();
-        let expected: [(&[u8], &[u8]); 3] = [(b"A", b"b"), (b"c", b"d:e"), (b"empty", b"")];
-        assert_eq!(found, expected);
-    }
-}
+mod tests;

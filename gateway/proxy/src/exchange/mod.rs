@@ -17,13 +17,14 @@ use tollgate_http::h1::{BodyReader, Length, ResponseParser};
 use tollgate_net::Peek;
 use tollgate_observe::Reason;
 use tollgate_plan::{Route, Settings};
-use tollgate_upstream::{Connection, Outcome};
+use tollgate_upstream::Outcome;
 
 use crate::client_side::ClientSide;
 use crate::connection::Client;
 use crate::forward::{Again, Attempts};
 use crate::scratch::Scratch;
 use crate::total::Total;
+use crate::upstream_side::UpstreamSide;
 use crate::worker::Worker;
 
 pub(crate) use self::receiving::MAX_INTERIM;
@@ -69,11 +70,11 @@ impl End {
 }
 
 /// What an exchange works with.
-pub(crate) struct Parties<'a, 'r, S> {
+pub(crate) struct Parties<'a, 'r, S, U> {
     pub worker: &'a Worker,
     pub client: &'a mut Client<S>,
     pub scratch: &'a mut Scratch,
-    pub upstream: &'a mut Connection,
+    pub upstream: &'a mut U,
     pub settings: &'a Settings,
     pub route: &'a Route,
     /// Whether the request asks for an upgrade that the route allows.
@@ -85,8 +86,8 @@ pub(crate) struct Parties<'a, 'r, S> {
 }
 
 /// One attempt of one request at one endpoint.
-pub(crate) struct Exchange<'a, 'r, S> {
-    parties: Parties<'a, 'r, S>,
+pub(crate) struct Exchange<'a, 'r, S, U> {
+    parties: Parties<'a, 'r, S, U>,
     total: Total,
     /// The bound of the response's head.
     head_due: Total,
@@ -135,9 +136,9 @@ enum Stage {
     Body(BodyReader, bool),
 }
 
-impl<'a, 'r, S: ClientSide> Exchange<'a, 'r, S> {
+impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     /// `began` is when the attempt did, with the connecting; `now` is now.
-    pub fn new(parties: Parties<'a, 'r, S>, began: Instant, now: Instant) -> Self {
+    pub fn new(parties: Parties<'a, 'r, S, U>, began: Instant, now: Instant) -> Self {
         let length = parties.scratch.request.length;
         let body = if parties.collected.is_some() { Length::None } else { length };
         Self {
@@ -259,6 +260,7 @@ impl<'a, 'r, S: ClientSide> Exchange<'a, 'r, S> {
     }
 
     fn timed_out(&self) -> End {
+        self.parties.upstream.timed_out();
         let awaited = self.awaited().1;
         let blame = by_endpoint(awaited);
         if self.total.is_over() {
@@ -272,6 +274,21 @@ impl<'a, 'r, S: ClientSide> Exchange<'a, 'r, S> {
 
     fn failed(&self, reason: Reason) -> End {
         self.ended(reason, by_endpoint(reason), false)
+    }
+
+    /// The endpoint has not looked at the request: it is as if nothing of it had gone out. `free`: the next attempt is no
+    /// retry, and costs no budget.
+    pub(super) fn unseen(&mut self, reason: Reason, free: bool) -> End {
+        if !self.request_is_whole() {
+            return self.terminated();
+        }
+        self.wrote = false;
+        self.ended(reason, Some(Outcome::NoConnection), free && self.again() == Again::Unsent)
+    }
+
+    /// Whether no byte of its body is gone, so that it can be sent again as it was.
+    fn request_is_whole(&self) -> bool {
+        self.replayable || !self.wrote
     }
 
     /// The upstream connection broke before a word of the response.

@@ -1,22 +1,23 @@
 //! The response's way to the client.
 
 use std::io::IoSlice;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tollgate_http::h1::{BodyReader, Length, Progress, Step};
 use tollgate_http::{HeadError, Version};
 use tollgate_observe::Reason;
 
 use super::client_head::{self, Framing};
-use super::{End, Exchange, Stage};
+use super::{End, Exchange, Parties, Stage};
 use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
+use crate::upstream_side::{NoHead, UpstreamSide};
 
 /// Interim responses of one exchange. Nobody sends more than a few; an endless row of them would keep an exchange
 /// alive for ever.
 pub(crate) const MAX_INTERIM: u32 = 32;
 
-impl<S: ClientSide> Exchange<'_, '_, S> {
+impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// Moves the response until nothing more can be moved now. Ready when the exchange has ended.
     pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         let worker = self.parties.worker;
@@ -39,9 +40,16 @@ impl<S: ClientSide> Exchange<'_, '_, S> {
             if std::mem::take(&mut self.stalled) {
                 self.moved();
             }
+            if U::APART && !matches!(self.stage, Stage::Body(..)) {
+                match self.poll_head(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(None)) => continue,
+                    Poll::Ready(Ok(Some(end)) | Err(end)) => return Poll::Ready(end),
+                }
+            }
             let mut buffer = worker.receive.borrow_mut();
             let room = room.min(buffer.len());
-            let count = match self.parties.upstream.stream.poll_read(cx, &mut buffer[..room]) {
+            let count = match self.parties.upstream.poll_read(cx, &mut buffer[..room]) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0)) => return Poll::Ready(self.end_of_stream()),
                 Poll::Ready(Err(_)) => return Poll::Ready(self.broken()),
@@ -72,6 +80,25 @@ impl<S: ClientSide> Exchange<'_, '_, S> {
             self.moved();
         }
         flushed.map_err(|error| self.failed(Backlog::reason(&error)))
+    }
+
+    /// Waits for a head that comes apart from its body, and passes it on.
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<End>, End>> {
+        let Parties { upstream, scratch, settings, .. } = &mut self.parties;
+        let asked = scratch.request.method;
+        let head = ready!(upstream.poll_head(cx, &mut scratch.response, asked, &settings.head_limits));
+        if matches!(head, Ok(()) | Err(NoHead::Bad(_))) {
+            self.heard = true;
+            self.now = tollgate_net::now();
+        }
+        Poll::Ready(match head {
+            Ok(()) if self.parties.scratch.response.is_interim() => self.interim().map(|()| None),
+            Ok(()) => self.final_head(&mut []),
+            Err(NoHead::Bad(reason)) => Err(self.failed(reason)),
+            Err(NoHead::Broken) => Err(self.terminated()),
+            Err(NoHead::Unseen) => Err(self.unseen(Reason::ConnectionTerminated, true)),
+            Err(NoHead::Refused) => Err(self.unseen(Reason::ConnectionRefused, false)),
+        })
     }
 
     /// Makes of some bytes from the upstream what they are.
@@ -197,7 +224,8 @@ impl<S: ClientSide> Exchange<'_, '_, S> {
             return sent.map(|()| Some(End::Upgraded)).map_err(|error| self.failed(Backlog::reason(&error)));
         }
         drop(output);
-        self.stage = Stage::Body(BodyReader::new(length), chunked);
+        let reader = self.parties.upstream.reader(length);
+        self.stage = Stage::Body(reader, chunked);
         self.pass_on(rest, true)
     }
 
@@ -250,10 +278,10 @@ impl<S: ClientSide> Exchange<'_, '_, S> {
     /// The upstream has ended its direction: a close-delimited body ends with it, everything else is cut.
     fn end_of_stream(&mut self) -> End {
         let Stage::Body(reader, chunked) = &mut self.stage else { return self.terminated() };
-        if self.upstream_reset || !reader.end_of_stream() {
+        let parties = &mut self.parties;
+        if self.upstream_reset || !reader.end_with(parties.upstream.take_trailers()) {
             return self.broken();
         }
-        let parties = &mut self.parties;
         let (stream, backlog) = (&mut parties.client.stream, &mut parties.scratch.to_client);
         match stream.respond(backlog, &mut Vec::new(), reader, *chunked, b"") {
             Ok(()) => End::Complete { reusable: false },

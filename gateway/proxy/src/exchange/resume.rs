@@ -7,6 +7,7 @@ use tollgate_http::h1::Length;
 use super::{End, Exchange, Stage};
 use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
+use crate::upstream_side::UpstreamSide;
 
 /// An attempt whose response's head is here, and of which the client has heard nothing.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(crate) struct Underway {
     pub received: Vec<u8>,
 }
 
-impl<S: ClientSide> Exchange<'_, '_, S> {
+impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// Takes over an attempt, and passes on what has come; where it has ended with that, how. Instead of the first poll.
     pub fn resume(&mut self, underway: Underway) -> Option<End> {
         let Underway { to_upstream, deaf, received } = underway;

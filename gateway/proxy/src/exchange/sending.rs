@@ -1,6 +1,6 @@
 //! The request's way to the upstream.
 
-use std::io::{ErrorKind, IoSlice};
+use std::io::ErrorKind;
 use std::task::{Context, Poll, ready};
 
 use tollgate_http::h1::{Length, Step};
@@ -9,9 +9,9 @@ use tollgate_observe::Reason;
 use super::{End, Exchange, upstream_head};
 use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
-use crate::write_body::write_body;
+use crate::upstream_side::UpstreamSide;
 
-impl<S: ClientSide> Exchange<'_, '_, S> {
+impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// Sends the head, and what of the body is already here, with one write.
     pub(super) fn start(&mut self) -> Result<(), End> {
         let parties = &mut self.parties;
@@ -38,25 +38,18 @@ impl<S: ClientSide> Exchange<'_, '_, S> {
             && parties.collected.is_none()
         {
             used = usize::try_from(length).unwrap_or(usize::MAX).min(scratch.inbox.len());
-            out.extend_from_slice(&scratch.inbox[..used]);
             let _ = self.request.read(&mut scratch.inbox[..used]);
             scratch.ledger.bytes_in = used as u64;
         }
         self.replayable = self.request.is_done();
-        // A collected body waits in the backlog's spool, be it empty: the head must go before it, and not into it.
+        // A collected body waits in the backlog's spool, be it empty.
         let spooled = parties.collected.is_some();
-        let sent = if spooled {
-            scratch.to_upstream.append(&[IoSlice::new(out)]);
-            Ok(())
-        } else {
-            scratch.to_upstream.send(&mut parties.upstream.stream, &[IoSlice::new(out)])
-        };
+        let (backlog, data) = (&mut scratch.to_upstream, &scratch.inbox[..used]);
+        let sent = parties.upstream.begin(backlog, out, &self.request, data, spooled);
         // Whatever happens now, these bytes are the request's: only a second attempt may read them again.
         self.held = used;
-        if sent.is_err() {
-            return Err(self.terminated());
-        }
-        self.wrote = !spooled;
+        let Ok(wrote) = sent else { return Err(self.terminated()) };
+        self.wrote = wrote;
         if !self.replayable {
             scratch.inbox.drain(..used);
             self.held = 0;
@@ -77,10 +70,10 @@ impl<S: ClientSide> Exchange<'_, '_, S> {
         let worker = self.parties.worker;
         loop {
             if !self.upstream_deaf && !self.parties.scratch.to_upstream.is_empty() {
-                let (stream, backlog) =
-                    (&mut self.parties.upstream.stream, &mut self.parties.scratch.to_upstream);
+                let (upstream, backlog) =
+                    (&mut *self.parties.upstream, &mut self.parties.scratch.to_upstream);
                 let before = backlog.len();
-                let flushed = backlog.poll_flush(cx, stream);
+                let flushed = upstream.poll_flush(cx, backlog);
                 let some = backlog.len() != before;
                 match &flushed {
                     Poll::Ready(Err(error)) if Backlog::is_own(error) => {
@@ -138,10 +131,8 @@ impl<S: ClientSide> Exchange<'_, '_, S> {
         if limit.is_some_and(|limit| parties.scratch.ledger.bytes_in > limit) {
             return Err(Some(Reason::BodyTooLarge));
         }
-        let (stream, backlog) = (&mut parties.upstream.stream, &mut parties.scratch.to_upstream);
-        let sent = write_body(&self.request, self.request_chunked, &input[data], b"", |pieces| {
-            backlog.send(stream, pieces)
-        });
+        let (upstream, backlog) = (&mut *parties.upstream, &mut parties.scratch.to_upstream);
+        let sent = upstream.send(backlog, &self.request, self.request_chunked, &input[data]);
         if let Err(error) = sent {
             self.deafened(error.kind());
         }
@@ -154,9 +145,8 @@ impl<S: ClientSide> Exchange<'_, '_, S> {
         if !self.request.end_with(parties.client.stream.take_trailers()) {
             return Err(Some(Reason::IncompleteRequest));
         }
-        let (stream, backlog) = (&mut parties.upstream.stream, &mut parties.scratch.to_upstream);
-        let sent =
-            write_body(&self.request, self.request_chunked, b"", b"", |pieces| backlog.send(stream, pieces));
+        let (upstream, backlog) = (&mut *parties.upstream, &mut parties.scratch.to_upstream);
+        let sent = upstream.send(backlog, &self.request, self.request_chunked, b"");
         if let Err(error) = sent {
             self.deafened(error.kind());
         }

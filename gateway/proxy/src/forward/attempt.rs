@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use tollgate_observe::Reason;
-use tollgate_upstream::{Connection, Outcome, Pool, Wanted};
+use tollgate_upstream::{Outcome, Pool, Wanted};
 
 use super::Forwarding;
 use super::retry::Failure;
@@ -14,8 +14,9 @@ use crate::exchange::{Exchange, Parties};
 use crate::request::Next;
 use crate::scratch::Scratch;
 use crate::tunnel::tunnel;
+use crate::upstream_side::UpstreamSide;
 
-impl<'r, S: ClientSide> Forwarding<'r, S> {
+impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     /// An attempt begins: who is to answer it.
     ///
     /// # Errors
@@ -34,10 +35,10 @@ impl<'r, S: ClientSide> Forwarding<'r, S> {
     /// The request goes out on this connection. The attempt began when its connection was asked for.
     pub(super) fn exchange<'a>(
         &'a mut self,
-        upstream: &'a mut Connection,
+        upstream: &'a mut U,
         began: Instant,
         now: Instant,
-    ) -> Exchange<'a, 'r, S> {
+    ) -> Exchange<'a, 'r, S, U> {
         let ledger = &mut self.scratch.ledger;
         ledger.attempts = ledger.attempts.saturating_add(1);
         ledger.reused = upstream.is_reused();
@@ -56,7 +57,7 @@ impl<'r, S: ClientSide> Forwarding<'r, S> {
     }
 
     /// The endpoint has switched protocols.
-    pub(super) async fn tunnel(&mut self, connection: Connection) -> Next {
+    pub(super) async fn tunnel(&mut self, connection: U) -> Next {
         self.upstream.report(connection.pool(), Outcome::Answered(self.scratch.ledger.status));
         tunnel(self.client, self.worker, self.scratch, connection, self.route.timeouts.upgraded).await;
         Next::Close

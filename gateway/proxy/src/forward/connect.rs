@@ -8,17 +8,18 @@ use std::time::{Duration, Instant};
 
 use tollgate_net::{Deadline, Peek};
 use tollgate_observe::Reason;
-use tollgate_upstream::{ConnectError, Connection, Granted, Outcome, Pool};
+use tollgate_upstream::{ConnectError, Granted, Outcome, Pool};
 
 use super::Forwarding;
 use super::retry::{Again, Failure};
 use crate::client_side::ClientSide;
 use crate::connection::Client;
 use crate::total::Total;
+use crate::upstream_side::UpstreamSide;
 
-impl<S: ClientSide> Forwarding<'_, S> {
+impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     /// Opens a connection, or waits for one where a cap is in the way, and notes how long the opening took.
-    pub(super) async fn connect(&mut self, pool: &Rc<Pool>, began: Instant) -> Result<Connection, Failure> {
+    pub(super) async fn connect(&mut self, pool: &Rc<Pool>, began: Instant) -> Result<U, Failure> {
         // No more than is left of the attempt's own time, or of the whole.
         let bounds = Bounds {
             due: self.attempts.head_due(began),
@@ -51,28 +52,31 @@ pub(super) struct Bounds {
 ///
 /// # Errors
 /// When there is none in time, or `gone` says so.
-pub(super) async fn connected(
+pub(super) async fn connected<U: UpstreamSide>(
     pool: &Rc<Pool>,
     bounds: &Bounds,
     deadline: &Deadline,
     mut gone: impl FnMut(&mut Context<'_>) -> bool,
-) -> Result<(Connection, Option<Duration>), Failure> {
+) -> Result<(U, Option<Duration>), Failure> {
     let over = |otherwise| if bounds.total.is_over() { Reason::RequestTimeout } else { otherwise };
-    // The queue has a bound of its own.
-    let now = tollgate_net::now();
-    deadline.set(now, bounds.due.within(now, None));
-    let turn = unless_over(deadline, &mut gone, pool.turn()).await;
-    let opening = match turn.map_err(|end| end.unwrap_or_else(|| over(Reason::QueueTimeout))) {
-        Ok(Granted::Place(opening)) => opening,
-        Ok(Granted::Connection(free)) => return Ok((free, None)),
-        Err(reason) => return Err(Failure { blame: None, ..Failure::unconnected(reason) }),
-    };
-    let start = tollgate_net::now();
-    deadline.set(start, bounds.due.within(start, bounds.connect));
-    let connection = unless_over(deadline, &mut gone, opening.connect()).await;
-    let connection = connection.map_err(|end| end.unwrap_or_else(|| over(Reason::ConnectionTimeout)));
-    let connection = connection.map_err(Failure::unconnected)?;
-    Ok((connection, Some(tollgate_net::now().saturating_duration_since(start))))
+    loop {
+        // The queue has a bound of its own.
+        let now = tollgate_net::now();
+        deadline.set(now, bounds.due.within(now, None));
+        let turn = unless_over(deadline, &mut gone, U::turn(pool)).await;
+        let opening = match turn.map_err(|end| end.unwrap_or_else(|| over(Reason::QueueTimeout))) {
+            Ok(Granted::Place(opening)) => opening,
+            Ok(Granted::Connection(free)) => return Ok((free, None)),
+            Err(reason) => return Err(Failure { blame: None, ..Failure::unconnected(reason) }),
+        };
+        let start = tollgate_net::now();
+        deadline.set(start, bounds.due.within(start, bounds.connect));
+        let opened = unless_over(deadline, &mut gone, U::open(opening)).await;
+        let opened = opened.map_err(|end| end.unwrap_or_else(|| over(Reason::ConnectionTimeout)));
+        if let Some(connection) = opened.map_err(Failure::unconnected)? {
+            return Ok((connection, Some(tollgate_net::now().saturating_duration_since(start))));
+        }
+    }
 }
 
 impl Failure {

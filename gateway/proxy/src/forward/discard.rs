@@ -10,6 +10,7 @@ use tollgate_upstream::{Connection, Outcome, Pool};
 
 use super::Forwarding;
 use crate::client_side::ClientSide;
+use crate::upstream_side::UpstreamSide;
 use crate::worker::Worker;
 
 /// A longer rest of a body is not read: a new connection costs less.
@@ -17,18 +18,22 @@ const MOST: usize = 64 * 1024;
 /// How long that may take. The connection counts as in use meanwhile.
 const LONGEST: Duration = Duration::from_secs(1);
 
-impl<S: ClientSide> Forwarding<'_, S> {
-    /// Keeps the connection of an answer that was held back, if the rest of the body comes soon; `body`: `None` if the
-    /// connection cannot be used again in any case.
-    pub(super) fn discard(&self, connection: Connection, body: Option<BodyReader>, now: Instant) {
+impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
+    /// Gets rid of an answer that was held back; `body`: `None` if its connection cannot be used again in any case.
+    pub(super) fn discard(&self, connection: U, body: Option<BodyReader>, now: Instant) {
         self.upstream.report(connection.pool(), Outcome::Answered(self.scratch.response.status));
-        match body {
-            Some(body) if body.is_done() => Pool::put(connection, now),
-            Some(body) if body.left().is_none_or(|left| left <= MOST as u64) => {
-                tollgate_net::spawn(drain(self.worker.clone(), connection, body, now));
-            }
-            _ => {}
+        connection.discard(self.worker, body, now);
+    }
+}
+
+/// Keeps an HTTP/1 connection, if the rest of the body comes soon.
+pub(crate) fn keep(worker: &Rc<Worker>, connection: Connection, body: Option<BodyReader>, now: Instant) {
+    match body {
+        Some(body) if body.is_done() => Pool::put(connection, now),
+        Some(body) if body.left().is_none_or(|left| left <= MOST as u64) => {
+            tollgate_net::spawn(drain(worker.clone(), connection, body, now));
         }
+        _ => {}
     }
 }
 

@@ -14,7 +14,7 @@ use tollgate_http::h1::Length;
 use tollgate_net::Peek;
 use tollgate_observe::Reason;
 use tollgate_plan::Hedge;
-use tollgate_upstream::{Connection, Outcome, Pool, Wanted};
+use tollgate_upstream::{Outcome, Pool, Wanted};
 
 use super::Forwarding;
 use super::retry::{Again, Failure, Stake};
@@ -23,34 +23,35 @@ use crate::affinity::{self, Asker};
 use crate::client_side::ClientSide;
 use crate::exchange::Underway;
 use crate::exchange::upstream_head::{self, Outgoing};
+use crate::upstream_side::UpstreamSide;
 
 /// The attempt that has won.
 #[derive(Debug)]
-pub(super) struct Won {
-    pub connection: Connection,
+pub(super) struct Won<U> {
+    pub connection: U,
     pub underway: Underway,
     pub began: Instant,
     pub now: Instant,
 }
 
 /// What an attempt came to.
-type Ended = Result<Box<Answer>, Failure>;
+type Ended<U> = Result<Box<Answer<U>>, Failure>;
 
 /// How an attempt runs.
-type Run<'r> = Pin<Box<dyn Future<Output = Ended> + 'r>>;
+type Run<'r, U> = Pin<Box<dyn Future<Output = Ended<U>> + 'r>>;
 
 /// An attempt that is under way.
-struct Racer<'r> {
+struct Racer<'r, U> {
     pool: Rc<Pool>,
     began: Instant,
     stake: Stake,
     marks: Rc<Marks>,
     /// Whether it is the second one.
     hedge: bool,
-    run: Run<'r>,
+    run: Run<'r, U>,
 }
 
-impl<'r, S: ClientSide> Forwarding<'r, S> {
+impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
     /// Whether there may be a second attempt beside the present one.
     #[inline]
     pub(super) fn is_hedged(&self) -> bool {
@@ -86,7 +87,7 @@ impl<'r, S: ClientSide> Forwarding<'r, S> {
     ///
     /// # Errors
     /// When none brought a response: why the last one did not.
-    pub(super) async fn race(&mut self, pool: &mut Rc<Pool>, began: Instant) -> Result<Won, Failure> {
+    pub(super) async fn race(&mut self, pool: &mut Rc<Pool>, began: Instant) -> Result<Won<U>, Failure> {
         let after = self.upstream.rules().hedge.as_ref().map(|hedge| hedge.after);
         let stake = self.attempts.take_stake();
         let mut race = Race {
@@ -135,7 +136,7 @@ impl<'r, S: ClientSide> Forwarding<'r, S> {
         Ok(Won { connection, underway, began: racer.began, now })
     }
 
-    fn racer(&self, pool: Rc<Pool>, began: Instant, stake: Stake, hedge: bool) -> Racer<'r> {
+    fn racer(&self, pool: Rc<Pool>, began: Instant, stake: Stake, hedge: bool) -> Racer<'r, U> {
         let mut head = Vec::new();
         let outgoing = Outgoing {
             scratch: self.scratch,
@@ -176,7 +177,7 @@ impl<'r, S: ClientSide> Forwarding<'r, S> {
     }
 
     /// A second attempt, if there is another endpoint and all that bounds attempts allows it.
-    fn second(&mut self, first: &Rc<Pool>) -> Option<Racer<'r>> {
+    fn second(&mut self, first: &Rc<Pool>) -> Option<Racer<'r, U>> {
         let now = tollgate_net::now();
         let avoid: Vec<_> = self.attempts.tried().iter().chain([first]).cloned().collect();
         let asker = Asker::new(self.scratch, self.settings, &self.client.peer);
@@ -189,7 +190,7 @@ impl<'r, S: ClientSide> Forwarding<'r, S> {
     }
 
     /// A racer is out, and another one goes on.
-    fn out(&mut self, racer: Racer<'r>, end: Ended) {
+    fn out(&mut self, racer: Racer<'r, U>, end: Ended<U>) {
         let Racer { pool, stake, .. } = racer;
         self.attempts.put_stake(stake);
         match end {
@@ -205,22 +206,22 @@ impl<'r, S: ClientSide> Forwarding<'r, S> {
 }
 
 /// Attempts that are under way together: one, then two.
-struct Race<'r> {
+struct Race<'r, U> {
     /// How often the request had been sent before.
     sent: u8,
     /// How often those sent it that are out.
     given_up: u8,
     may_hedge: bool,
-    racers: Vec<Racer<'r>>,
+    racers: Vec<Racer<'r, U>>,
 }
 
-impl<'r> Race<'r> {
+impl<'r, U: UpstreamSide + 'r> Race<'r, U> {
     /// Ready with the one that won or was the last to fail; `None`: the client has gone.
     fn poll<S: ClientSide>(
         &mut self,
-        forwarding: &mut Forwarding<'r, S>,
+        forwarding: &mut Forwarding<'r, S, U>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<(Racer<'r>, Ended)>> {
+    ) -> Poll<Option<(Racer<'r, U>, Ended<U>)>> {
         if forwarding.client.stream.poll_peek(cx) == Poll::Ready(Peek::Reset) {
             return Poll::Ready(None);
         }
@@ -253,7 +254,7 @@ impl<'r> Race<'r> {
     }
 
     /// How often the request has been sent by now is in the books at any time: the race may be given up.
-    fn note<S>(&self, forwarding: &mut Forwarding<'_, S>) {
+    fn note<S>(&self, forwarding: &mut Forwarding<'_, S, U>) {
         let sent = self.racers.iter().map(|racer| racer.marks.sent.get());
         let sent = sent.fold(self.sent.saturating_add(self.given_up), u8::saturating_add);
         forwarding.scratch.ledger.attempts = sent;

@@ -15,6 +15,7 @@ mod runner;
 mod settle;
 
 use std::future::poll_fn;
+use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
@@ -22,8 +23,9 @@ use tollgate_http::RequestHead;
 use tollgate_http::h1::Length;
 use tollgate_observe::Reason;
 use tollgate_plan::{Route, Settings};
-use tollgate_upstream::{Outcome, Pool, Upstream};
+use tollgate_upstream::{Outcome, Upstream};
 
+pub(crate) use self::discard::keep;
 use self::retry::Failure;
 pub(crate) use self::retry::{Again, Attempts};
 use self::settle::after_whole;
@@ -34,11 +36,12 @@ use crate::collect::{Collected, collect};
 use crate::connection::Client;
 use crate::decide::rewrite;
 use crate::exchange::End;
-use crate::request::{Next, pass_over_body};
+use crate::request::Next;
 use crate::respond;
 use crate::scratch::Scratch;
 use crate::spool::Spool;
 use crate::total::Total;
+use crate::upstream_side::UpstreamSide;
 use crate::worker::Worker;
 
 /// Whether the request says itself that its body is longer than the route takes.
@@ -64,21 +67,14 @@ fn allows_all(route: &Route, protocols: &[u8]) -> bool {
 ///
 /// All of it is one future, on purpose: each `async fn` below another costs a plain request some 60 instructions. What
 /// is called here with `await` is what few requests need.
-pub(crate) async fn forward<S: ClientSide>(
+pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
     scratch: &mut Scratch,
     active: &Rc<ActivePlan>,
-    index: u32,
+    (index, upstream): (u32, &Rc<Upstream>),
 ) -> Next {
     let (settings, route) = (&active.plan.settings, active.route(index));
-    let upstream = match destination(scratch, active, index, &client.peer) {
-        Ok(upstream) => upstream,
-        Err(reason) => {
-            let close = !pass_over_body(scratch) || !scratch.request.keep_alive;
-            return respond::error(client, worker, scratch, settings, reason, close).await;
-        }
-    };
     scratch.ledger.upstream = Some(upstream.clone());
     let mut collected = None;
     if let Some(bounds) = route.buffer.request
@@ -101,8 +97,18 @@ pub(crate) async fn forward<S: ClientSide>(
     let total = Total::new(scratch.ledger.started().unwrap_or(now), route.timeouts.total);
     let upgrade = allows_upgrade(route, &scratch.request);
     let attempts = Attempts::new(upstream, route, total);
-    let mut forwarding =
-        Forwarding { client, worker, scratch, settings, route, upstream, upgrade, collected, attempts };
+    let mut forwarding = Forwarding::<S, U> {
+        client,
+        worker,
+        scratch,
+        settings,
+        route,
+        upstream,
+        upgrade,
+        collected,
+        attempts,
+        speaks: PhantomData,
+    };
     upstream.count_request(now);
     let Some(_under_way) = upstream.state().begin_request() else {
         return forwarding.refuse(Reason::RequestLimit).await;
@@ -125,7 +131,7 @@ pub(crate) async fn forward<S: ClientSide>(
                     won.connection
                 }
                 Some(Err(failure)) => break Some(failure),
-                None => match if stale { None } else { pool.take(now) } {
+                None => match if stale { None } else { U::take(&pool, now) } {
                     Some(kept) => kept,
                     None => match forwarding.connect(&pool, began).await {
                         Ok(opened) => {
@@ -144,11 +150,7 @@ pub(crate) async fn forward<S: ClientSide>(
             let (then, keep, reset) = (exchange.now(), exchange.keep_client, exchange.must_reset());
             match end {
                 End::Complete { reusable } => {
-                    if reusable {
-                        Pool::put(connection, then);
-                    } else {
-                        drop(connection);
-                    }
+                    connection.done(reusable, then);
                     upstream.report(&pool, Outcome::Answered(forwarding.scratch.ledger.status));
                     if !forwarding.scratch.to_client.is_empty() {
                         return forwarding.deliver_rest(then, keep).await;
@@ -194,7 +196,7 @@ pub(crate) async fn forward<S: ClientSide>(
 }
 
 /// The upstream that a request goes to, with the path that it goes with in `scratch`.
-fn destination<'a>(
+pub(crate) fn destination<'a>(
     scratch: &mut Scratch,
     active: &'a ActivePlan,
     index: u32,
@@ -210,7 +212,7 @@ fn destination<'a>(
 }
 
 /// What all attempts of one request have in common.
-struct Forwarding<'a, S> {
+struct Forwarding<'a, S, U> {
     client: &'a mut Client<S>,
     worker: &'a Rc<Worker>,
     scratch: &'a mut Scratch,
@@ -222,4 +224,6 @@ struct Forwarding<'a, S> {
     /// Length of a body that was collected; it lies in the upstream's backlog, to be sent as often as need be.
     collected: Option<u64>,
     attempts: Attempts<'a>,
+    /// What the endpoints speak.
+    speaks: PhantomData<U>,
 }

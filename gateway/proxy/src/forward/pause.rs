@@ -10,7 +10,7 @@ use tollgate_observe::Reason;
 use super::Forwarding;
 use crate::client_side::ClientSide;
 
-impl<S: ClientSide> Forwarding<'_, S> {
+impl<S: ClientSide, U> Forwarding<'_, S, U> {
     /// Waits as long as was drawn for the next attempt; says when that is over.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use tollgate_http::{HeadError, HeadLimits, Method, ResponseHead};
 use tollgate_net::Deadline;
 use tollgate_observe::Reason;
 use tollgate_plan::Timeouts;
-use tollgate_upstream::{Connection, Outcome, Pool};
+use tollgate_upstream::{Outcome, Pool};
 
 use super::connect::{Bounds, connected};
 use super::retry::{Again, Failure};
@@ -20,6 +20,7 @@ use crate::backlog::Backlog;
 use crate::exchange::{MAX_INTERIM, Underway};
 use crate::spool::Spool;
 use crate::total::Total;
+use crate::upstream_side::UpstreamSide;
 use crate::worker::Worker;
 
 /// What an attempt needs that nothing else may touch meanwhile.
@@ -53,16 +54,16 @@ pub(super) struct Marks {
 
 /// The head of a response is here.
 #[derive(Debug)]
-pub(super) struct Answer {
-    pub connection: Connection,
+pub(super) struct Answer<U> {
+    pub connection: U,
     pub status: u16,
     pub underway: Underway,
     pub now: Instant,
 }
 
 /// How an attempt on one connection ended.
-enum Ask {
-    Answered(Box<Answer>),
+enum Ask<U> {
+    Answered(Box<Answer<U>>),
     Failed(Failure),
     /// The endpoint had closed the idle connection.
     Stale,
@@ -73,9 +74,9 @@ impl Runner<'_> {
     ///
     /// # Errors
     /// When there will be none.
-    pub async fn run(self) -> Result<Box<Answer>, Failure> {
+    pub async fn run<U: UpstreamSide>(self) -> Result<Box<Answer<U>>, Failure> {
         let deadline = self.worker.timers.deadline();
-        let mut kept = self.pool.take(self.began);
+        let mut kept = U::take(&self.pool, self.began);
         loop {
             let connection = match kept.take() {
                 Some(kept) => kept,
@@ -91,7 +92,7 @@ impl Runner<'_> {
         }
     }
 
-    async fn connect(&self, deadline: &Deadline) -> Result<Connection, Failure> {
+    async fn connect<U: UpstreamSide>(&self, deadline: &Deadline) -> Result<U, Failure> {
         let bounds = Bounds { due: self.due, total: self.total, connect: self.timeouts.connect };
         // Whether the client is still there is looked at by whoever this attempt is for.
         let (connection, took) = connected(&self.pool, &bounds, deadline, |_| false).await?;
@@ -99,7 +100,7 @@ impl Runner<'_> {
         Ok(connection)
     }
 
-    async fn ask(&self, connection: Connection, deadline: &Deadline) -> Ask {
+    async fn ask<U: UpstreamSide>(&self, connection: U, deadline: &Deadline) -> Ask<U> {
         let mut to_upstream = Backlog::default();
         if let Some(body) = &self.body {
             to_upstream.spool_into(body.reader());
@@ -138,10 +139,10 @@ impl Runner<'_> {
 }
 
 /// A request on its way over one connection.
-struct Asking<'r, 'a> {
+struct Asking<'r, 'a, U> {
     runner: &'r Runner<'a>,
     deadline: &'r Deadline,
-    connection: Connection,
+    connection: U,
     to_upstream: Backlog,
     wrote: bool,
     deaf: Option<ErrorKind>,
@@ -150,14 +151,14 @@ struct Asking<'r, 'a> {
 
 type Failed = (Reason, Option<Outcome>);
 
-impl Asking<'_, '_> {
+impl<U: UpstreamSide> Asking<'_, '_, U> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(u16, Instant), Failed>> {
         if let Err(failed) = self.poll_send(cx) {
             return Poll::Ready(Err(failed));
         }
         loop {
             let mut buffer = self.runner.worker.receive.borrow_mut();
-            let count = match self.connection.stream.poll_read(cx, &mut buffer) {
+            let count = match self.connection.poll_read(cx, &mut buffer) {
                 Poll::Pending => break,
                 Poll::Ready(Ok(count @ 1..)) => count,
                 Poll::Ready(_) => {
@@ -180,7 +181,7 @@ impl Asking<'_, '_> {
             return Ok(());
         }
         let before = self.to_upstream.len();
-        let flushed = self.to_upstream.poll_flush(cx, &mut self.connection.stream);
+        let flushed = self.connection.poll_flush(cx, &mut self.to_upstream);
         let some = self.to_upstream.len() != before;
         match &flushed {
             Poll::Ready(Err(error)) if Backlog::is_own(error) => {

@@ -14,7 +14,7 @@ use crate::request::{Next, pass_over_body};
 use crate::respond;
 use crate::scratch::Scratch;
 
-impl<S: ClientSide> Forwarding<'_, S> {
+impl<S: ClientSide, U> Forwarding<'_, S, U> {
     /// The upstream has done its part: the client takes the rest in its own time. `keep`: its connection can carry
     /// another request.
     pub(super) async fn deliver_rest(&mut self, now: Instant, keep: bool) -> Next {

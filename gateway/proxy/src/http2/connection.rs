@@ -13,12 +13,12 @@ use h2::{Reason, RecvStream};
 use http::Request;
 use tollgate_net::{Deadline, Negotiated};
 
-use super::gate::{Chunk, Gate};
 use super::io::Io;
 use super::request;
 use super::stream::Http2Stream;
 use crate::connection::{Client, Link};
 use crate::worker::Worker;
+use tollgate_http::h2::{Chunk, Gate};
 
 type Connection = h2::server::Connection<Io, Chunk>;
 

@@ -3,8 +3,9 @@
 use std::io;
 
 use bytes::Bytes;
-use http::header::{HeaderMap, HeaderName, HeaderValue};
-use http::{Response, StatusCode};
+use http::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE};
+use http::uri::{PathAndQuery, Scheme};
+use http::{Method, Request, Response, StatusCode, Uri, Version};
 use tollgate_http::h2::fields;
 
 /// Of a response head in lines.
@@ -19,6 +20,50 @@ pub(super) fn response(head: &[u8]) -> io::Result<Response<()>> {
     *response.status_mut() = status.ok_or(io::ErrorKind::InvalidData)?;
     *response.headers_mut() = map(&head[end + 1..])?;
     Ok(response)
+}
+
+/// Of a request head in lines, to an endpoint.
+///
+/// # Errors
+/// When it is not what the gateway writes, or has bytes that HTTP/2 cannot carry.
+pub(super) fn request(head: &[u8], secure: bool) -> io::Result<Request<()>> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+    let end = head.iter().position(|byte| *byte == b'\n').ok_or_else(invalid)?;
+    // `GET /path?query HTTP/1.1`
+    let mut words = head[..end].split(|byte| *byte == b' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let mut headers = map(&head[end + 1..])?;
+    let host = headers.remove(HOST).ok_or_else(invalid)?;
+    // What is HTTP/1's alone (RFC 9113, 8.2.2).
+    for name in [CONNECTION, TRANSFER_ENCODING, UPGRADE] {
+        headers.remove(name);
+    }
+    let uri = Uri::builder()
+        .scheme(if secure { Scheme::HTTPS } else { Scheme::HTTP })
+        .authority(host.as_bytes())
+        .path_and_query(self::target(target)?);
+    let mut request = Request::new(());
+    *request.method_mut() = Method::from_bytes(method).map_err(|_| invalid())?;
+    *request.uri_mut() = uri.build().map_err(|_| invalid())?;
+    *request.version_mut() = Version::HTTP_2;
+    *request.headers_mut() = headers;
+    Ok(request)
+}
+
+/// A target. Bytes that RFC 3986 has no place for are let through where HTTP/1 carries them; the library's are fewer, and
+/// what it would refuse is escaped.
+fn target(bytes: &[u8]) -> io::Result<PathAndQuery> {
+    if let Ok(target) = PathAndQuery::try_from(bytes) {
+        return Ok(target);
+    }
+    let mut escaped = Vec::with_capacity(bytes.len() + 16);
+    for byte in bytes {
+        match byte {
+            b'!' | b'$'..=b';' | b'=' | b'?'..=b'[' | b']' | b'_' | b'a'..=b'z' | b'~' => escaped.push(*byte),
+            _ => escaped.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+        }
+    }
+    PathAndQuery::try_from(escaped).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// Of field lines.

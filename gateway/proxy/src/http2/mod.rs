@@ -1,4 +1,4 @@
-//! HTTP/2 clients (RFC 9113): frames, HPACK and flow control are the `h2` crate's; what comes of them is the same exchange
+//! HTTP/2 (RFC 9113), of clients and to endpoints: frames, HPACK and flow control are the `h2` crate's; what comes of them is the same exchange
 //! as HTTP/1's.
 //!
 //! 1. `connection`: one task a connection reads its frames and starts a task for each stream. It says goodbye when it is
@@ -6,17 +6,23 @@
 //! 2. `request`: a stream's head becomes a [`RequestHead`](tollgate_http::RequestHead), and goes the way of any other.
 //! 3. `stream`: the [client's side](crate::client_side::ClientSide) of that exchange.
 //!
-//! What a connection can make the gateway keep is bounded: what it may send by windows, what it has not taken by `gate`.
+//! Towards endpoints, connections are those of [`tollgate_upstream::http2`]; `endpoint` makes of a place on one the
+//! [endpoint's side](crate::upstream_side::UpstreamSide) of an exchange.
+//!
+//! What a connection can make the gateway keep is bounded: what it may send by windows, what it has not taken by a [gate](tollgate_http::h2::Gate).
 
 mod connection;
+mod endpoint;
 mod fields;
-mod gate;
 mod io;
 mod meter;
+mod outlet;
 mod request;
 mod stream;
 
 use crate::connection::Client;
+
+pub(crate) use self::endpoint::EndpointStream;
 
 /// What an HTTP/2 connection begins with, up to where an HTTP/1 request line would end (RFC 9113, 3.4).
 pub(crate) const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";

@@ -6,17 +6,18 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
-use h2::{Reason, RecvStream, SendStream};
+use h2::{Reason, RecvStream};
 use http::HeaderMap;
 use tollgate_http::h1::BodyReader;
-use tollgate_http::h2::decode_trailers;
+use tollgate_http::h2::{Chunk, decode_trailers};
 use tollgate_net::{Negotiated, Peek};
 
 use super::connection::Shared;
 use super::fields;
-use super::gate::Chunk;
+use super::outlet::{Outlet, gone};
+
 use crate::backlog::{Backlog, Sink};
-use crate::client_side::ClientSide;
+use crate::client_side::{ClientSide, Duplex};
 
 /// How much of a response is read before the client has taken any of it, and how much at most: twice as much each time
 /// it takes all, half as much when it does not. So a client that takes nothing makes the gateway keep little.
@@ -33,7 +34,7 @@ pub(crate) struct Http2Stream {
     trailers: Vec<u8>,
     respond: SendResponse<Chunk>,
     /// The way for the response's body, once its head has gone.
-    sender: Option<SendStream<Chunk>>,
+    sender: Option<Outlet>,
     end: End,
     room: usize,
     shared: Rc<Shared>,
@@ -48,10 +49,6 @@ enum End {
     Due(Option<HeaderMap>),
     /// Its end has gone.
     Sent,
-}
-
-fn gone() -> io::Error {
-    io::ErrorKind::BrokenPipe.into()
 }
 
 impl Http2Stream {
@@ -93,40 +90,35 @@ impl Http2Stream {
             (End::Sent, _) => {}
             (End::Due(trailers), Some(sender)) if whole => {
                 // A stream that is gone needs no end.
-                let _ = send_end(sender, trailers);
+                let _ = sender.end(trailers);
             }
-            (_, Some(sender)) => sender.send_reset(Reason::INTERNAL_ERROR),
+            (_, Some(sender)) => sender.reset(Reason::INTERNAL_ERROR),
             (_, None) => self.respond.send_reset(Reason::INTERNAL_ERROR),
         }
     }
 
     fn head(&mut self, head: &[u8], ends: bool) -> io::Result<()> {
         let sender = self.respond.send_response(fields::response(head)?, ends).map_err(|_| gone())?;
-        self.sender = Some(sender);
+        self.sender = Some(Outlet::new(sender, self.shared.gate.clone()));
         if ends {
             self.end = End::Sent;
         }
         Ok(())
     }
 
+    /// The client has taken so much of so much.
+    fn took(&mut self, count: usize, wanted: usize) {
+        let (least, _, most) = ROOM;
+        self.room = if count == wanted { (self.room * 2).min(most) } else { (self.room / 2).max(least) };
+    }
+
     /// Sends what the windows let through, with the end if that was all and it is the `last`.
     fn data(&mut self, pieces: &[IoSlice<'_>], last: bool) -> io::Result<usize> {
         let wanted = pieces.iter().map(|piece| piece.len()).sum::<usize>();
         let sender = self.sender.as_mut().ok_or_else(gone)?;
-        sender.reserve_capacity(wanted);
-        let count = wanted.min(sender.capacity()).min(self.shared.gate.room());
-        let (least, _, most) = ROOM;
-        self.room = if count == wanted { (self.room * 2).min(most) } else { (self.room / 2).max(least) };
-        if count == 0 {
-            return Ok(0);
-        }
-        let mut bytes = Vec::with_capacity(count);
-        for piece in pieces {
-            bytes.extend_from_slice(&piece[..piece.len().min(count - bytes.len())]);
-        }
-        let ends = last && count == wanted;
-        sender.send_data(Chunk::new(&self.shared.gate, bytes), ends).map_err(|_| gone())?;
-        if ends {
+        let count = sender.write(pieces, last)?;
+        self.took(count, wanted);
+        if last && count == wanted && count > 0 {
             self.end = End::Sent;
         }
         Ok(count)
@@ -139,37 +131,20 @@ impl Http2Stream {
     }
 }
 
-/// Ends the response.
-fn send_end(sender: &mut SendStream<Chunk>, trailers: Option<HeaderMap>) -> io::Result<()> {
-    match trailers {
-        Some(trailers) => sender.send_trailers(trailers),
-        None => sender.send_data(Chunk::empty(), true),
-    }
-    .map_err(|_| gone())
-}
-
 impl Sink for Http2Stream {
     fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         self.data(pieces, false)
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        loop {
-            ready!(self.shared.gate.poll_room(cx));
-            let count = self.data(&[IoSlice::new(bytes)], false)?;
-            if count > 0 {
-                return Poll::Ready(Ok(count));
-            }
-            let sender = self.sender.as_mut().ok_or_else(gone)?;
-            match ready!(sender.poll_capacity(cx)) {
-                Some(Ok(_)) => {}
-                Some(Err(_)) | None => return Poll::Ready(Err(gone())),
-            }
-        }
+        let sender = self.sender.as_mut().ok_or_else(gone)?;
+        let count = ready!(sender.poll_write(cx, bytes))?;
+        self.took(count, bytes.len());
+        Poll::Ready(Ok(count))
     }
 }
 
-impl ClientSide for Http2Stream {
+impl Duplex for Http2Stream {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         while self.data.is_empty() {
             match ready!(self.body.poll_data(cx)) {
@@ -194,6 +169,16 @@ impl ClientSide for Http2Stream {
         Poll::Ready(Ok(count))
     }
 
+    fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let (End::Open, Some(sender)) = (&self.end, &mut self.sender) {
+            sender.end(None)?;
+            self.end = End::Sent;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl ClientSide for Http2Stream {
     fn take_trailers(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.trailers)
     }
@@ -201,7 +186,7 @@ impl ClientSide for Http2Stream {
     /// A stream has nothing but its body, so all that can be there is its reset.
     fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<Peek> {
         let reset = match &mut self.sender {
-            Some(sender) => sender.poll_reset(cx).map(drop),
+            Some(sender) => sender.poll_reset(cx),
             None => self.respond.poll_reset(cx).map(drop),
         };
         reset.map(|()| Peek::Reset)
@@ -209,15 +194,7 @@ impl ClientSide for Http2Stream {
 
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
         let Some(sender) = &mut self.sender else { return Poll::Ready(self.room) };
-        let gate = ready!(self.shared.gate.poll_room(cx));
-        // One byte's worth: more, and a stream that has nothing to send would keep the connection's window from others.
-        sender.reserve_capacity(1);
-        while sender.capacity() == 0 {
-            // Of a stream that is gone whoever writes to it hears.
-            if !matches!(ready!(sender.poll_capacity(cx)), Some(Ok(_))) {
-                break;
-            }
-        }
+        let gate = ready!(sender.poll_room(cx));
         Poll::Ready(self.room.min(gate.max(ROOM.0)))
     }
 
@@ -247,7 +224,7 @@ impl ClientSide for Http2Stream {
         let trailers = if trailers.is_empty() { None } else { Some(fields::map(trailers)?) };
         match &mut self.sender {
             Some(sender) if backlog.is_empty() => {
-                send_end(sender, trailers)?;
+                sender.end(trailers)?;
                 self.end = End::Sent;
             }
             _ => self.end = End::Due(trailers),
@@ -268,14 +245,6 @@ impl ClientSide for Http2Stream {
 
     fn tls(&self) -> Option<&Negotiated> {
         self.shared.tls.as_ref()
-    }
-
-    fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let (End::Open, Some(sender)) = (&self.end, &mut self.sender) {
-            send_end(sender, None)?;
-            self.end = End::Sent;
-        }
-        Poll::Ready(Ok(()))
     }
 }
 

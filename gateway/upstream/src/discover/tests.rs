@@ -63,6 +63,7 @@ impl Lookups {
             zone: None,
             pool: Pool::default(),
             tls: None,
+            http2: None,
             rules: Rules::default(),
         })]);
         gone.forget();

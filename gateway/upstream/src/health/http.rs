@@ -18,7 +18,7 @@ use super::io::Io;
 /// Who asks, for the endpoint's log.
 pub(super) const AGENT: &str = concat!("tollgate/", env!("CARGO_PKG_VERSION"), " (health probe)");
 /// Room for the answer's head.
-const HEAD: usize = 16 * 1024;
+pub(super) const HEAD: u32 = 16 * 1024;
 /// How much of a body is searched.
 const BODY: usize = 64 * 1024;
 
@@ -46,7 +46,8 @@ pub(super) async fn ask(
         .body(Empty::<Bytes>::new())
         .map_err(|_| ProbeFailure::Protocol)?;
     let mut client = http1::Builder::new();
-    let (mut sender, connection) = client.max_buf_size(HEAD).handshake(Io(stream)).await.map_err(failure)?;
+    let (mut sender, connection) =
+        client.max_buf_size(HEAD as usize).handshake(Io(stream)).await.map_err(failure)?;
     let work = async {
         let response = sender.send_request(request).await.map_err(failure)?;
         judge(response, expected).await
@@ -67,26 +68,46 @@ pub(super) async fn ask(
 }
 
 async fn judge(mut response: Response<Incoming>, expected: Expected<'_>) -> Result<(), ProbeFailure> {
-    let status = response.status().as_u16();
-    if !expected.statuses.iter().any(|(from, to)| (*from..=*to).contains(&status)) {
-        return Err(ProbeFailure::Status(status));
-    }
-    let Some(text) = expected.body else { return Ok(()) };
-    let finder = memmem::Finder::new(text);
-    let mut seen = Vec::new();
+    let Some(mut search) = Search::begin(response.status().as_u16(), expected)? else { return Ok(()) };
     while let Some(frame) = response.body_mut().frame().await {
         let Ok(data) = frame.map_err(failure)?.into_data() else { continue };
-        // From where a match may begin that ends in the new bytes.
-        let from = seen.len().saturating_sub(text.len());
-        seen.extend_from_slice(&data[..data.len().min(BODY - seen.len())]);
-        if finder.find(&seen[from..]).is_some() {
-            return Ok(());
-        }
-        if seen.len() == BODY {
-            break;
+        if let Some(found) = search.see(&data) {
+            return found;
         }
     }
     Err(ProbeFailure::Body)
+}
+
+/// Looks for a text in the first bytes of a body.
+pub(super) struct Search<'a> {
+    text: &'a str,
+    finder: memmem::Finder<'a>,
+    seen: Vec<u8>,
+}
+
+impl<'a> Search<'a> {
+    /// Looks at the status; `None`: that is all that is expected.
+    ///
+    /// # Errors
+    /// When it is not a good one.
+    pub(super) fn begin(status: u16, expected: Expected<'a>) -> Result<Option<Self>, ProbeFailure> {
+        if !expected.statuses.iter().any(|(from, to)| (*from..=*to).contains(&status)) {
+            return Err(ProbeFailure::Status(status));
+        }
+        let search = |text: &'a str| Self { text, finder: memmem::Finder::new(text), seen: Vec::new() };
+        Ok(expected.body.map(search))
+    }
+
+    /// Looks at some more of the body; `None`: it may yet come.
+    pub(super) fn see(&mut self, data: &[u8]) -> Option<Result<(), ProbeFailure>> {
+        // From where a match may begin that ends in the new bytes.
+        let from = self.seen.len().saturating_sub(self.text.len());
+        self.seen.extend_from_slice(&data[..data.len().min(BODY - self.seen.len())]);
+        if self.finder.find(&self.seen[from..]).is_some() {
+            return Some(Ok(()));
+        }
+        (self.seen.len() == BODY).then_some(Err(ProbeFailure::Body))
+    }
 }
 
 fn failure(error: hyper::Error) -> ProbeFailure {

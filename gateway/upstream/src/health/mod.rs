@@ -14,6 +14,7 @@
 
 mod failure;
 mod http;
+mod http2;
 mod io;
 mod probe;
 mod record;

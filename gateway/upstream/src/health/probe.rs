@@ -27,11 +27,11 @@ pub(super) fn place(endpoint: &Address, rules: &Health) -> Address {
 /// `deadline` is set for it, and ends it when somebody sets it earlier.
 pub(super) async fn probe(
     endpoint: &Address,
-    (rules, tls): (&Health, Option<&Tls>),
+    (rules, tls, http2): (&Health, Option<&Tls>, bool),
     deadline: &Deadline,
 ) -> Option<Result<(), ProbeFailure>> {
     deadline.set(tollgate_net::now(), Some(rules.timeout));
-    let mut attempt = pin!(attempt(endpoint, rules, tls));
+    let mut attempt = pin!(attempt(endpoint, rules, tls, http2));
     poll_fn(|cx| match attempt.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(result),
         Poll::Pending => deadline.poll_passed(cx).map(|()| Some(Err(ProbeFailure::Timeout))),
@@ -39,7 +39,12 @@ pub(super) async fn probe(
     .await
 }
 
-async fn attempt(endpoint: &Address, rules: &Health, tls: Option<&Tls>) -> Option<Result<(), ProbeFailure>> {
+async fn attempt(
+    endpoint: &Address,
+    rules: &Health,
+    tls: Option<&Tls>,
+    http2: bool,
+) -> Option<Result<(), ProbeFailure>> {
     let place = place(endpoint, rules);
     let stream = match Stream::connect(&place).await {
         Ok(stream) => stream,
@@ -50,7 +55,8 @@ async fn attempt(endpoint: &Address, rules: &Health, tls: Option<&Tls>) -> Optio
             return Some(Err(if unknown { ProbeFailure::Dns } else { ProbeFailure::Refused }));
         }
     };
-    // Another port than the endpoint's own speaks what it likes: plain text.
+    // Another port than the endpoint's own speaks what it likes: HTTP/1 in plain text.
+    let http2 = http2 && rules.port.is_none();
     let stream = match tls.filter(|_| rules.port.is_none()) {
         None => stream,
         Some(tls) => match secured(stream, tls, &place).await {
@@ -66,7 +72,11 @@ async fn attempt(endpoint: &Address, rules: &Health, tls: Option<&Tls>) -> Optio
                 place => place.to_string(),
             };
             let host = host.as_ref().unwrap_or(&own);
-            Some(ask(stream, host, path, Expected { statuses, body: body.as_deref() }).await)
+            let expected = Expected { statuses, body: body.as_deref() };
+            Some(match http2 {
+                false => ask(stream, host, path, expected).await,
+                true => super::http2::ask(stream, host, path, expected).await,
+            })
         }
     }
 }

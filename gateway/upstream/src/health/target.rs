@@ -47,6 +47,8 @@ pub(super) struct Rules {
     pub(super) health: Health,
     /// What its requests go by, if by TLS.
     pub(super) tls: Option<Tls>,
+    /// Whether they are HTTP/2.
+    pub(super) http2: bool,
 }
 
 /// One endpoint that is probed. Its task ends when it is told to [stop](Self::stop).
@@ -165,5 +167,5 @@ async fn once(target: &Target, rules: &Rules) -> Option<Result<(), ProbeFailure>
         None => Some(Permit::take(&target.upstream, &target.endpoint)?),
         Some(_) => None,
     };
-    probe(&target.endpoint.address, (&rules.health, rules.tls.as_ref()), &target.due).await
+    probe(&target.endpoint.address, (&rules.health, rules.tls.as_ref(), rules.http2), &target.due).await
 }

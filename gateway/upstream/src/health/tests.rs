@@ -96,6 +96,7 @@ fn upstream(services: &[&Service], health: Option<Probes>) -> Upstream {
         discover: Some(Discover::File("endpoints.yaml".into())),
         pool: Pool::default(),
         tls: None,
+        http2: None,
         zone: None,
         rules: Rules { health, ..Rules::default() },
     }

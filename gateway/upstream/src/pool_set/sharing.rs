@@ -169,6 +169,26 @@ impl PoolSet {
         }
     }
 
+    /// Whether an HTTP/2 connection is to be given up, where one is [sought](Self::is_sought): there are too many, or its
+    /// place goes to a request that has waited for long elsewhere. Such connections never change their worker.
+    pub fn is_to_go(&self, pool: &Rc<Pool>, idle: bool) -> bool {
+        if self.shrinking.get() {
+            if self.shared.usage.is_over() || self.shared.usage.is_over_at(pool.state()) {
+                return true;
+            }
+            self.shrinking.set(self.is_over_anywhere());
+            self.note();
+        }
+        let now = self.shared.usage.peers.microseconds(tollgate_net::now());
+        if self.longer_elsewhere(pool, now, now).is_some() {
+            return true;
+        }
+        if idle {
+            self.settle();
+        }
+        false
+    }
+
     /// Whether a request elsewhere has waited much longer than the first one here.
     fn longer_elsewhere(&self, pool: &Pool, since: u64, now: u64) -> Option<Elsewhere> {
         if now.saturating_sub(self.looked.get()) < LOOK {

@@ -57,8 +57,16 @@ impl World {
         let endpoint =
             |address: &Address| Endpoint { address: address.clone(), weight: 1, priority: 0, zone: None };
         let endpoints = addresses.iter().map(endpoint).collect();
-        let planned =
-            Planned { name: "u".into(), endpoints, discover: None, zone: None, pool, tls: None, rules };
+        let planned = Planned {
+            name: "u".into(),
+            endpoints,
+            discover: None,
+            zone: None,
+            pool,
+            tls: None,
+            http2: None,
+            rules,
+        };
         let (shared, registry, mail) = (Shared::new(), Registry::new(true), Mail::default());
         shared.connect_workers(|| (0..workers).map(|worker| post(&mail, worker)).collect());
         let timers = Timers::start().expect("timers");

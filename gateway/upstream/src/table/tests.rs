@@ -29,6 +29,7 @@ fn planned(name: &str, endpoints: &[&str], change: impl FnOnce(&mut Planned)) ->
         endpoints: endpoints.iter().map(|text| endpoint(text, 1)).collect(),
         discover: None,
         tls: None,
+        http2: None,
         zone: None,
         pool: tollgate_plan::Pool::default(),
         rules: Rules::default(),

@@ -1,22 +1,24 @@
 //! `endpoints`.
 
-use crate::model::{At, Endpoint, EndpointAddress, Scheme, Spanned};
+use crate::model::{Endpoint, Scheme, Spanned};
 use crate::problem::Problem;
-use crate::reader::{Reader, one_or_many};
+use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::{Fault, address};
 use crate::spec::{ENDPOINT, ENDPOINT_SHAPE};
 use crate::tree::{Kind, Node};
 
-/// Reports an endpoint that is written well and speaks what this gateway does not yet.
-pub(in crate::read) fn built(reader: &mut Reader, endpoint: &EndpointAddress, at: At) {
-    let protocol = match endpoint.scheme {
-        Scheme::Http | Scheme::Https => return,
-        Scheme::H2c => "HTTP/2 to an endpoint (`h2c://`)",
-    };
-    let problem = Problem::error(at, format!("{protocol} is not built yet"));
-    reader
-        .problems
-        .push(problem.expected("`host:port`, `http://host:port`, `https://host:port` or `unix:/path`"));
+/// `http2`: what the endpoints are spoken to in.
+pub(super) fn http2(reader: &mut Reader, field: Field<'_>, endpoints: &[Endpoint]) -> Option<Spanned<bool>> {
+    let start = reader.problems.len();
+    let mut value = true;
+    reader.switch(Some(field), &mut value);
+    let prior = endpoints.iter().find(|endpoint| endpoint.address.value.scheme == Scheme::H2c);
+    if let Some(prior) = prior.filter(|_| !value) {
+        let problem = Problem::error(field.at, "`http2: off` does not go with an endpoint that is `h2c://`");
+        let problem = problem.help("write its address without `h2c://`, or leave `http2` away");
+        reader.problems.push(problem.see(prior.address.at, "it speaks HTTP/2 and nothing else"));
+    }
+    (!reader.erred_since(start)).then_some(Spanned { value, at: field.at })
 }
 
 pub(in crate::read) fn weights(
@@ -68,7 +70,6 @@ pub(crate) fn endpoints(reader: &mut Reader, node: &Node, needed: bool) -> Vec<E
 fn endpoint(reader: &mut Reader, node: &Node) -> Option<Endpoint> {
     if !matches!(node.kind, Kind::Map(_)) {
         let value = reader.parsed(node, "an endpoint", &ENDPOINT_SHAPE, address::endpoint)?;
-        built(reader, &value, node.at);
         return Some(Endpoint {
             address: Spanned { value, at: node.at },
             weight: 1,
@@ -82,7 +83,6 @@ fn endpoint(reader: &mut Reader, node: &Node) -> Option<Endpoint> {
     reader.number_into(fields.get("priority"), &mut priority);
     let zone = fields.get("zone").and_then(|field| reader.field(field, zone));
     let address = reader.spanned(fields.get("address")?, address::endpoint)?;
-    built(reader, &address.value, address.at);
     Some(Endpoint { address, weight, priority, zone })
 }
 

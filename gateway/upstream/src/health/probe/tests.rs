@@ -48,7 +48,7 @@ fn answering(answer: impl Into<Vec<u8>>) -> (Address, thread::JoinHandle<String>
 fn run(endpoint: &Address, rules: &Health) -> Result<(), ProbeFailure> {
     Runtime::new().expect("a runtime").run(async {
         let timers = Timers::start().expect("timers");
-        probe(endpoint, (rules, None), &timers.deadline()).await.expect("there are descriptors")
+        probe(endpoint, (rules, None, false), &timers.deadline()).await.expect("there are descriptors")
     })
 }
 

@@ -13,13 +13,14 @@ const MOST: usize = 128 * 1024;
 /// Counts what a connection has been given to send and has not sent. A client that opens its windows wide and reads
 /// nothing could else have the gateway keep a window's worth for each of its streams.
 #[derive(Debug, Default)]
-pub(super) struct Gate {
+pub struct Gate {
     waiting_bytes: Cell<usize>,
     tasks: RefCell<Vec<Waker>>,
 }
 
 impl Gate {
     /// Bytes that may be given to it now.
+    #[must_use]
     pub fn room(&self) -> usize {
         MOST.saturating_sub(self.waiting_bytes.get())
     }
@@ -47,7 +48,7 @@ impl Gate {
 
 /// Some data on its way, counted for as long as it lives: until it is written, or its stream is gone.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub struct Chunk {
     bytes: Vec<u8>,
     at: usize,
     gate: Option<Rc<Gate>>,
@@ -55,11 +56,13 @@ pub(super) struct Chunk {
 
 impl Chunk {
     /// Of no bytes: for an end that comes after all data.
+    #[must_use]
     pub fn empty() -> Self {
         Self { bytes: Vec::new(), at: 0, gate: None }
     }
 
     /// Of bytes for which there is room.
+    #[must_use]
     pub fn new(gate: &Rc<Gate>, bytes: Vec<u8>) -> Self {
         gate.waiting_bytes.set(gate.waiting_bytes.get() + bytes.len());
         Self { bytes, at: 0, gate: Some(gate.clone()) }

@@ -1,0 +1,90 @@
+use super::*;
+
+const LIMITS: HeadLimits = HeadLimits { line: 64, head: 256, fields: 5 };
+
+fn decode(
+    status: u16,
+    fields: &[(&str, &str)],
+    ended: bool,
+    asked: Method,
+) -> Result<ResponseHead, HeadError> {
+    let mut response = ResponseHead::default();
+    let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    decode_response(&mut response, (status, "Fine"), fields, ended, asked, &LIMITS).map(|()| response)
+}
+
+fn got(fields: &[(&str, &str)], ended: bool) -> Result<Length, HeadError> {
+    decode(200, fields, ended, Method::Get).map(|response| response.length)
+}
+
+#[test]
+fn the_lines_are_those_of_http_1() {
+    let response =
+        decode(200, &[("a", "b"), ("set-cookie", "c=1"), ("set-cookie", "d=2")], false, Method::Get);
+    let response = response.expect("a head");
+    assert_eq!(
+        response.head.bytes().escape_ascii().to_string(),
+        b"HTTP/2.0 200 Fine\r\na: b\r\nset-cookie: c=1\r\nset-cookie: d=2\r\n\r\n".escape_ascii().to_string()
+    );
+    assert_eq!(response.head.slice(response.status_line), b"200 Fine");
+    assert_eq!((response.status, response.version), (200, Version::Http2));
+    assert!(response.keep_alive && !response.nominates && !response.is_interim());
+    assert_eq!(response.head.fields().len(), 3);
+}
+
+#[test]
+fn where_the_body_ends() {
+    assert_eq!(got(&[], true), Ok(Length::UntilClose));
+    assert_eq!(got(&[], false), Ok(Length::UntilClose));
+    assert_eq!(got(&[("content-length", "5")], false), Ok(Length::Exactly(5)));
+    assert_eq!(got(&[("content-length", "0")], true), Ok(Length::Exactly(0)));
+    assert_eq!(got(&[("content-length", "5")], true), Err(HeadError::Length));
+    for value in ["+5", "05", "5,5", "", "-1", "9223372036854775808"] {
+        assert_eq!(got(&[("content-length", value)], false), Err(HeadError::Length), "{value:?}");
+    }
+    assert_eq!(got(&[("content-length", "5"), ("content-length", "5")], false), Err(HeadError::Length));
+}
+
+#[test]
+fn what_has_no_body_may_declare_one() {
+    let declared = [("content-length", "5")];
+    for (status, asked) in [(200, Method::Head), (304, Method::Get), (204, Method::Get), (103, Method::Get)] {
+        let length = decode(status, &declared, true, asked).map(|response| response.length);
+        assert_eq!(length, Ok(Length::None), "{status}");
+    }
+}
+
+#[test]
+fn what_http_1_would_read_otherwise_is_refused() {
+    for (name, value) in [
+        ("connection", "close"),
+        ("keep-alive", "5"),
+        ("proxy-connection", "close"),
+        ("transfer-encoding", "chunked"),
+        ("upgrade", "websocket"),
+        ("Upper", "case"),
+        ("", "empty"),
+        ("a b", "c"),
+        (":status", "200"),
+        ("a", "b\r\nc: d"),
+        ("a", "b\nc"),
+        ("a", "b\0"),
+        ("a", " b"),
+        ("a", "b\t"),
+    ] {
+        assert_eq!(got(&[(name, value)], false), Err(HeadError::Field), "{name}: {value:?}");
+    }
+    for status in [0, 99, 101, 1000] {
+        let result = decode(status, &[], true, Method::Get).map(drop);
+        assert_eq!(result, Err(HeadError::StartLine), "{status}");
+    }
+}
+
+#[test]
+fn limits_hold() {
+    let many = [("a", "b"); 6];
+    assert_eq!(got(&many[..5], false), Ok(Length::UntilClose));
+    assert_eq!(got(&many, false), Err(HeadError::TooMany));
+    let long = "x".repeat(250);
+    assert_eq!(got(&[("a", &long)], false), Err(HeadError::TooLarge));
+}

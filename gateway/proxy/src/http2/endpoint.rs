@@ -1,0 +1,297 @@
+//! A stream to an endpoint as the endpoint's side of an exchange.
+
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use bytes::{Buf, Bytes};
+use h2::client::ResponseFuture;
+use h2::{Reason as Code, RecvStream};
+use http::{HeaderMap, Response};
+use tollgate_http::h1::{BodyReader, Length};
+use tollgate_http::h2::{decode_response, decode_trailers};
+use tollgate_http::{HeadError, HeadLimits, Method, ResponseHead};
+use tollgate_observe::Reason;
+use tollgate_upstream::http2::{Joined, Place};
+use tollgate_upstream::{ConnectError, Granted, Pool};
+
+use super::fields;
+use super::outlet::{Outlet, gone};
+use crate::backlog::{Backlog, Sink};
+use crate::client_side::Duplex;
+use crate::upstream_side::{NoHead, UpstreamSide};
+use crate::worker::Worker;
+
+/// A stream to an endpoint as the endpoint's side of an exchange. Dropping it cancels what has not ended.
+#[derive(Debug)]
+pub(crate) struct EndpointStream {
+    /// The final head, while that is awaited.
+    response: Option<ResponseFuture>,
+    body: Option<RecvStream>,
+    /// Data that has come and was not read.
+    data: Bytes,
+    /// Bytes of the body that are still to come, where its head says how many.
+    left: Option<u64>,
+    trailers: Vec<u8>,
+    /// The way for the request's body, once its head has gone.
+    outlet: Option<Outlet>,
+    end: End,
+    sent: Instant,
+    // Below the stream: the next request finds the place free.
+    place: Place,
+}
+
+/// How the request ends.
+#[derive(Debug)]
+enum End {
+    /// That is not known yet.
+    Open,
+    /// All of it is in the backlog; these trailers, or an end without any, are to follow.
+    Due(Option<HeaderMap>),
+    /// Its end has gone.
+    Sent,
+}
+
+impl EndpointStream {
+    fn new(place: Place) -> Self {
+        Self {
+            response: None,
+            body: None,
+            data: Bytes::new(),
+            left: None,
+            trailers: Vec::new(),
+            outlet: None,
+            end: End::Open,
+            sent: tollgate_net::now(),
+            place,
+        }
+    }
+
+    /// Sends data behind what waits already; `last`: the end goes with it, if all of it goes.
+    fn data(&mut self, backlog: &mut Backlog, data: &[u8], last: bool) -> io::Result<()> {
+        let outlet = self.outlet.as_mut().ok_or_else(gone)?;
+        let mut taken = 0;
+        if backlog.is_empty() {
+            taken = outlet.write(&[IoSlice::new(data)], last)?;
+            if last && taken == data.len() {
+                self.end = End::Sent;
+            }
+        }
+        backlog.keep(&data[taken..])
+    }
+
+    /// The final head is here.
+    fn decode(
+        &mut self,
+        head: &Response<()>,
+        response: &mut ResponseHead,
+        ended: bool,
+        asked: Method,
+        limits: &HeadLimits,
+    ) -> Result<(), NoHead> {
+        let status = (head.status().as_u16(), head.status().canonical_reason().unwrap_or_default());
+        let fields = head.headers().iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        decode_response(response, status, fields, ended, asked, limits).map_err(|error| {
+            NoHead::Bad(match error {
+                HeadError::TooLarge | HeadError::TooMany => Reason::ResponseHeadersTooLarge,
+                _ => Reason::HttpProtocolError,
+            })
+        })?;
+        self.left = match response.length {
+            Length::None => Some(0),
+            Length::Exactly(length) => Some(length),
+            Length::Chunked | Length::UntilClose => None,
+        };
+        Ok(())
+    }
+}
+
+/// Why there is no head, by what the library says.
+fn no_head(error: &h2::Error) -> NoHead {
+    match error.reason() {
+        // RFC 9113, 6.8: only streams past the last one that was looked at hear of a GOAWAY.
+        Some(_) if error.is_go_away() && error.is_remote() => NoHead::Unseen,
+        // RFC 9113, 8.7.
+        Some(Code::REFUSED_STREAM) if error.is_remote() => NoHead::Refused,
+        Some(Code::HTTP_1_1_REQUIRED) if error.is_remote() => NoHead::Bad(Reason::HttpProtocolError),
+        Some(_) if error.is_library() => NoHead::Bad(Reason::HttpProtocolError),
+        _ => NoHead::Broken,
+    }
+}
+
+impl UpstreamSide for EndpointStream {
+    const APART: bool = true;
+    type Opening = Joined;
+
+    fn take(pool: &Rc<Pool>, now: Instant) -> Option<Self> {
+        pool.take_place(now).map(Self::new)
+    }
+
+    async fn turn(pool: &Rc<Pool>) -> Result<Granted<Self, Joined>, ConnectError> {
+        Ok(match pool.place_turn().await? {
+            Granted::Connection(place) => Granted::Connection(Self::new(place)),
+            Granted::Place(opening) => Granted::Place(opening),
+        })
+    }
+
+    async fn open(opening: Joined) -> Result<Option<Self>, ConnectError> {
+        Ok(opening.connect().await?.map(Self::new))
+    }
+
+    fn pool(&self) -> &Rc<Pool> {
+        self.place.pool()
+    }
+
+    fn is_reused(&self) -> bool {
+        self.place.is_reused()
+    }
+
+    fn begin(
+        &mut self,
+        backlog: &mut Backlog,
+        head: &mut Vec<u8>,
+        body: &BodyReader,
+        data: &[u8],
+        spooled: bool,
+    ) -> io::Result<bool> {
+        let request = fields::request(head, self.place.is_secure())?;
+        let ends = body.is_done() && data.is_empty() && backlog.is_empty();
+        let (response, stream) = self.place.send(request, ends).map_err(|_| gone())?;
+        self.response = Some(response);
+        self.outlet = Some(Outlet::new(stream, self.place.gate().clone()));
+        if ends {
+            self.end = End::Sent;
+        } else if spooled {
+            self.end = End::Due(None);
+        } else if !data.is_empty() {
+            self.send(backlog, body, false, data)?;
+        }
+        Ok(true)
+    }
+
+    fn send(&mut self, backlog: &mut Backlog, body: &BodyReader, _: bool, data: &[u8]) -> io::Result<()> {
+        let trailers = if body.is_done() { body.trailers() } else { b"" };
+        if !data.is_empty() {
+            self.data(backlog, data, body.is_done() && trailers.is_empty())?;
+        }
+        if !body.is_done() || matches!(self.end, End::Sent) {
+            return Ok(());
+        }
+        let trailers = if trailers.is_empty() { None } else { Some(fields::map(trailers)?) };
+        match &mut self.outlet {
+            Some(outlet) if backlog.is_empty() => {
+                outlet.end(trailers)?;
+                self.end = End::Sent;
+            }
+            _ => self.end = End::Due(trailers),
+        }
+        Ok(())
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>, backlog: &mut Backlog) -> Poll<io::Result<()>> {
+        ready!(backlog.poll_flush(cx, self))?;
+        if let End::Due(trailers) = &mut self.end {
+            let trailers = trailers.take();
+            self.end = End::Sent;
+            self.outlet.as_mut().ok_or_else(gone)?.end(trailers)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_head(
+        &mut self,
+        cx: &mut Context<'_>,
+        response: &mut ResponseHead,
+        asked: Method,
+        limits: &HeadLimits,
+    ) -> Poll<Result<(), NoHead>> {
+        let Some(future) = &mut self.response else { return Poll::Ready(Err(NoHead::Broken)) };
+        let head = match ready!(future.poll_informational(cx)) {
+            Some(head) => head,
+            None => ready!(Pin::new(future).poll(cx)).map(|head| {
+                let (parts, body) = head.into_parts();
+                self.body = Some(body);
+                Response::from_parts(parts, ())
+            }),
+        };
+        let head = head.map_err(|error| no_head(&error))?;
+        let ended = self.body.as_ref().is_some_and(RecvStream::is_end_stream);
+        Poll::Ready(self.decode(&head, response, ended, asked, limits))
+    }
+
+    /// The end is the stream's to say, and what the head says of it is looked at here; only where there is to be nothing,
+    /// there is nothing to wait for.
+    fn reader(&self, length: Length) -> BodyReader {
+        let ended = self.body.as_ref().is_none_or(RecvStream::is_end_stream);
+        BodyReader::new(if ended || length == Length::None { Length::None } else { Length::UntilClose })
+    }
+
+    fn take_trailers(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.trailers)
+    }
+
+    fn timed_out(&self) {
+        self.place.suspect(self.sent);
+    }
+
+    fn done(self, _: bool, _: Instant) {}
+
+    fn discard(self, _: &Rc<Worker>, _: Option<BodyReader>, _: Instant) {}
+}
+
+impl Sink for EndpointStream {
+    fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.outlet.as_mut().ok_or_else(gone)?.write(pieces, false)
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.outlet {
+            Some(outlet) => outlet.poll_write(cx, bytes),
+            None => Poll::Ready(Err(gone())),
+        }
+    }
+}
+
+impl Duplex for EndpointStream {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let invalid = || io::Error::from(io::ErrorKind::InvalidData);
+        let body = self.body.as_mut().ok_or_else(gone)?;
+        while self.data.is_empty() {
+            match ready!(body.poll_data(cx)) {
+                Some(data) => self.data = data.map_err(|_| gone())?,
+                None => {
+                    let trailers = ready!(body.poll_trailers(cx)).map_err(|_| gone())?;
+                    if let Some(trailers) = trailers {
+                        let fields =
+                            trailers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+                        self.trailers = decode_trailers(fields).map_err(|_| invalid())?;
+                    }
+                    // RFC 9113, 8.1.1: the length must be the sum of the DATA. The library looks too; what hangs on it
+                    // in HTTP/1 is where the next response begins.
+                    let short = self.left.is_some_and(|left| left > 0);
+                    return Poll::Ready(if short { Err(invalid()) } else { Ok(0) });
+                }
+            }
+        }
+        let count = self.data.len().min(buffer.len());
+        if let Some(left) = &mut self.left {
+            *left = left.checked_sub(count as u64).ok_or_else(invalid)?;
+        }
+        buffer[..count].copy_from_slice(&self.data[..count]);
+        self.data.advance(count);
+        // Only now may the endpoint send as much again: whoever reads has room for it.
+        let _ = body.flow_control().release_capacity(count);
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let (End::Open, Some(outlet)) = (&self.end, &mut self.outlet) {
+            self.end = End::Sent;
+            outlet.end(None)?;
+        }
+        Poll::Ready(Ok(()))
+    }
+}

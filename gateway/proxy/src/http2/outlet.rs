@@ -1,0 +1,97 @@
+//! The way out of a stream: what its windows and its connection let through, and how it ends.
+
+use std::io::{self, IoSlice};
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use h2::{Reason, SendStream};
+use http::HeaderMap;
+use tollgate_http::h2::{Chunk, Gate};
+
+/// What a stream that is gone is called.
+pub(super) fn gone() -> io::Error {
+    io::ErrorKind::BrokenPipe.into()
+}
+
+/// The way out of a stream, once its head has gone.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    stream: SendStream<Chunk>,
+    gate: Rc<Gate>,
+}
+
+impl Outlet {
+    pub fn new(stream: SendStream<Chunk>, gate: Rc<Gate>) -> Self {
+        Self { stream, gate }
+    }
+
+    /// Sends what can go now, with the end if that was all and it is the `last`. Says how many bytes that was.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    pub fn write(&mut self, pieces: &[IoSlice<'_>], last: bool) -> io::Result<usize> {
+        let wanted = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        self.stream.reserve_capacity(wanted);
+        let count = wanted.min(self.stream.capacity()).min(self.gate.room());
+        if count == 0 {
+            return Ok(0);
+        }
+        let mut bytes = Vec::with_capacity(count);
+        for piece in pieces {
+            bytes.extend_from_slice(&piece[..piece.len().min(count - bytes.len())]);
+        }
+        let chunk = Chunk::new(&self.gate, bytes);
+        self.stream.send_data(chunk, last && count == wanted).map_err(|_| gone())?;
+        Ok(count)
+    }
+
+    /// Sends some of it as soon as that can go.
+    pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.gate.poll_room(cx));
+            let count = self.write(&[IoSlice::new(bytes)], false)?;
+            if count > 0 {
+                return Poll::Ready(Ok(count));
+            }
+            match ready!(self.stream.poll_capacity(cx)) {
+                Some(Ok(_)) => {}
+                Some(Err(_)) | None => return Poll::Ready(Err(gone())),
+            }
+        }
+    }
+
+    /// Waits until something could go. Bytes that the connection takes at once, if that is known.
+    pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
+        let room = ready!(self.gate.poll_room(cx));
+        // One byte's worth: more, and a stream that has nothing to send would keep the connection's window from others.
+        self.stream.reserve_capacity(1);
+        while self.stream.capacity() == 0 {
+            // Of a stream that is gone whoever writes to it hears.
+            if !matches!(ready!(self.stream.poll_capacity(cx)), Some(Ok(_))) {
+                break;
+            }
+        }
+        Poll::Ready(room)
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// When the stream is gone.
+    pub fn end(&mut self, trailers: Option<HeaderMap>) -> io::Result<()> {
+        match trailers {
+            Some(trailers) => self.stream.send_trailers(trailers),
+            None => self.stream.send_data(Chunk::empty(), true),
+        }
+        .map_err(|_| gone())
+    }
+
+    pub fn reset(&mut self, reason: Reason) {
+        self.stream.send_reset(reason);
+    }
+
+    /// Waits for a reset.
+    pub fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.stream.poll_reset(cx).map(drop)
+    }
+}

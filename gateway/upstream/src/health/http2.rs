@@ -1,0 +1,82 @@
+//! An HTTP probe in HTTP/2: one request on a connection of its own.
+
+use std::cell::Cell;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+
+use h2::client::{Builder, SendRequest};
+use http::header::USER_AGENT;
+use http::{Request, Version};
+use tollgate_http::h2::Chunk;
+use tollgate_net::Stream;
+
+use super::ProbeFailure;
+use super::http::{AGENT, Expected, HEAD, Search};
+use crate::http2::Io;
+
+/// As [`ask`](super::http::ask), of an endpoint that speaks HTTP/2.
+pub(super) async fn ask(
+    stream: Stream,
+    host: &str,
+    path: &str,
+    expected: Expected<'_>,
+) -> Result<(), ProbeFailure> {
+    if stream.is_tls() && stream.alpn() != Some(b"h2") {
+        return Err(ProbeFailure::Protocol);
+    }
+    let scheme = if stream.is_tls() { "https" } else { "http" };
+    let request = Request::get(format!("{scheme}://{host}{path}"))
+        .version(Version::HTTP_2)
+        .header(USER_AGENT, AGENT)
+        .body(())
+        .map_err(|_| ProbeFailure::Protocol)?;
+    let mut builder = Builder::new();
+    builder.enable_push(false).max_header_list_size(HEAD);
+    let io = Io::new(stream, Rc::default(), Rc::new(Cell::new(tollgate_net::now())));
+    let (sender, connection) = builder.handshake::<_, Chunk>(io).await.map_err(|error| failure(&error))?;
+    let (mut work, mut connection) = (pin!(judge(sender, request, expected)), pin!(connection));
+    let mut ended = false;
+    poll_fn(|cx| {
+        if let Poll::Ready(result) = work.as_mut().poll(cx) {
+            return Poll::Ready(result);
+        }
+        // What goes wrong on it the work is told.
+        if !ended && connection.as_mut().poll(cx).is_ready() {
+            ended = true;
+        }
+        work.as_mut().poll(cx)
+    })
+    .await
+}
+
+async fn judge(
+    mut sender: SendRequest<Chunk>,
+    request: Request<()>,
+    expected: Expected<'_>,
+) -> Result<(), ProbeFailure> {
+    let (response, _) = sender.send_request(request, true).map_err(|error| failure(&error))?;
+    let mut response = response.await.map_err(|error| failure(&error))?;
+    let mut search = match Search::begin(response.status().as_u16(), expected)? {
+        Some(search) => search,
+        None => return Ok(()),
+    };
+    let body = response.body_mut();
+    while let Some(data) = body.data().await {
+        let data = data.map_err(|error| failure(&error))?;
+        // An error means that the stream is gone, which the next read tells.
+        let _ = body.flow_control().release_capacity(data.len());
+        if let Some(found) = search.see(&data) {
+            return found;
+        }
+    }
+    Err(ProbeFailure::Body)
+}
+
+fn failure(error: &h2::Error) -> ProbeFailure {
+    match error.is_library() {
+        true => ProbeFailure::Protocol,
+        false => ProbeFailure::Closed,
+    }
+}

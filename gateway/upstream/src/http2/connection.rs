@@ -1,0 +1,269 @@
+//! One connection: a task moves its frames, requests have places on it.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use h2::SendStream;
+use h2::client::{Connection, ResponseFuture, SendRequest};
+use http::Request;
+use tollgate_http::h2::{Chunk, Gate};
+use tollgate_net::Deadline;
+use tollgate_plan::Pool as PoolSettings;
+
+use super::STREAMS;
+use super::io::Io;
+use crate::connection::InUse;
+use crate::{Permit, Pool};
+
+/// One connection to an endpoint.
+#[derive(Debug)]
+pub(crate) struct Http2Connection {
+    pool: Weak<Pool>,
+    sender: SendRequest<Chunk>,
+    gate: Rc<Gate>,
+    opened: Instant,
+    /// When something came last.
+    heard: Rc<Cell<Instant>>,
+    /// Since when it carries no request.
+    since: Cell<Instant>,
+    /// Requests that it carries, and has carried.
+    streams: Cell<usize>,
+    requests: Cell<u64>,
+    /// It takes no further request.
+    leaving: Cell<bool>,
+    /// Passes when it has carried no request for too long.
+    idle: Deadline,
+    task: RefCell<Option<Waker>>,
+    /// `None`: it is closed.
+    open: RefCell<Option<Open>>,
+}
+
+/// What there is of a connection while it is open.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub frames: Connection<Io, Chunk>,
+    // Below the socket, which is closed before its place is given back.
+    pub permit: Permit,
+}
+
+impl Http2Connection {
+    /// A connection that was just opened, and its task. It carries nothing yet.
+    pub(super) fn start(
+        pool: &Rc<Pool>,
+        open: Open,
+        sender: SendRequest<Chunk>,
+        heard: Rc<Cell<Instant>>,
+    ) -> Rc<Self> {
+        let now = tollgate_net::now();
+        let connection = Rc::new(Self {
+            pool: Rc::downgrade(pool),
+            sender,
+            gate: Rc::default(),
+            opened: now,
+            heard,
+            since: Cell::new(now),
+            streams: Cell::new(0),
+            requests: Cell::new(0),
+            leaving: Cell::new(false),
+            idle: pool.set().timers.deadline(),
+            task: RefCell::default(),
+            open: RefCell::new(Some(open)),
+        });
+        pool.stats().upstream_opened(pool.slot());
+        pool.count_idle(1);
+        pool.http2.add(connection.clone());
+        connection.idle.set(now, pool.set().settings.borrow().idle_timeout);
+        let task = connection.clone();
+        tollgate_net::spawn(async move { poll_fn(|cx| task.poll(cx)).await });
+        connection
+    }
+
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let known = self.task.borrow().as_ref().is_some_and(|known| known.will_wake(cx.waker()));
+        if !known {
+            *self.task.borrow_mut() = Some(cx.waker().clone());
+        }
+        let ended = match &mut *self.open.borrow_mut() {
+            Some(open) => Pin::new(&mut open.frames).poll(cx).is_ready(),
+            None => return Poll::Ready(()),
+        };
+        if ended {
+            self.close();
+            return Poll::Ready(());
+        }
+        while self.idle.poll_passed(cx).is_ready() {
+            let Some(left) = self.idle_left() else {
+                self.close();
+                return Poll::Ready(());
+            };
+            self.idle.set(tollgate_net::now(), left);
+        }
+        Poll::Pending
+    }
+
+    /// How long it may yet be idle; `None`: it has been for long enough.
+    fn idle_left(&self) -> Option<Option<Duration>> {
+        let bound = self.pool.upgrade()?.set().settings.borrow().idle_timeout;
+        let Some(bound) = bound.filter(|_| self.streams.get() == 0) else { return Some(None) };
+        let idle = tollgate_net::now().saturating_duration_since(self.since.get());
+        (idle < bound).then(|| Some(bound - idle))
+    }
+
+    /// Whether it carries no request.
+    pub fn is_idle(&self) -> bool {
+        self.streams.get() == 0
+    }
+
+    /// Since when it carries none.
+    pub fn since(&self) -> Instant {
+        self.since.get()
+    }
+
+    /// Whether it takes no further request by the pool's settings, or because its endpoint has said goodbye.
+    pub fn is_spent(&self, pool: &Pool, settings: &PoolSettings, now: Instant) -> bool {
+        settings.max_requests.is_some_and(|bound| self.requests.get() >= bound)
+            || settings.max_age.is_some_and(|bound| now.saturating_duration_since(self.opened) >= bound)
+            || !pool.set().is_current(self.opened)
+            || self.has_said_goodbye()
+    }
+
+    /// Whether a GOAWAY has come, or the end.
+    fn has_said_goodbye(&self) -> bool {
+        let ready = self.sender.clone().poll_ready(&mut Context::from_waker(Waker::noop()));
+        matches!(ready, Poll::Ready(Err(_)))
+    }
+
+    /// Whether it can carry one more request at once.
+    pub fn has_room(&self) -> bool {
+        let streams = self.streams.get();
+        !self.leaving.get() && streams < STREAMS && streams < self.sender.current_max_send_streams()
+    }
+
+    /// A request begins. `reused`: it found the connection open.
+    pub fn begin(self: &Rc<Self>, in_use: InUse, reused: bool) -> Place {
+        let pool = in_use.pool();
+        if self.streams.replace(self.streams.get() + 1) == 0 {
+            pool.count_idle(-1);
+        }
+        self.requests.set(self.requests.get() + 1);
+        if reused {
+            pool.stats().upstream_reused(pool.slot());
+        }
+        Place { connection: self.clone(), in_use, reused }
+    }
+
+    /// A request has ended.
+    fn end(self: &Rc<Self>, pool: &Rc<Pool>) {
+        self.streams.set(self.streams.get() - 1);
+        if self.open.borrow().is_none() {
+            return;
+        }
+        let idle = self.is_idle();
+        if idle {
+            let now = tollgate_net::now();
+            self.since.set(now);
+            self.idle.set(now, pool.set().settings.borrow().idle_timeout);
+            pool.count_idle(1);
+        }
+        if idle && (self.leaving.get() || !pool.keeps_http2()) {
+            self.close();
+        } else {
+            pool.has_place(self);
+        }
+    }
+
+    /// It takes no further request, and is closed when it carries none.
+    pub fn leave(&self) {
+        if self.leaving.replace(true) {
+            return;
+        }
+        if self.is_idle() {
+            self.close();
+        } else if let Some(pool) = self.pool.upgrade() {
+            pool.http2.remove(self);
+        }
+    }
+
+    /// Closes it, and with it what it carries. Its place among the connections that there may be, if it was open.
+    pub fn close(&self) -> Option<Permit> {
+        let Open { frames, permit } = self.open.borrow_mut().take()?;
+        drop(frames);
+        self.leaving.set(true);
+        if let Some(task) = self.task.borrow_mut().take() {
+            task.wake();
+        }
+        if let Some(pool) = self.pool.upgrade() {
+            pool.http2.remove(self);
+            pool.stats().upstream_closed(pool.slot());
+            if self.is_idle() {
+                pool.count_idle(-1);
+            }
+        }
+        Some(permit)
+    }
+}
+
+/// A place on a connection for one request. Dropping it gives the place to the next.
+#[derive(Debug)]
+pub struct Place {
+    connection: Rc<Http2Connection>,
+    in_use: InUse,
+    reused: bool,
+}
+
+impl Place {
+    /// The pool that its connection belongs to.
+    #[must_use]
+    pub fn pool(&self) -> &Rc<Pool> {
+        self.in_use.pool()
+    }
+
+    /// Whether the connection was open before the request came: then the endpoint may have closed it meanwhile, without
+    /// anyone being at fault.
+    #[must_use]
+    pub fn is_reused(&self) -> bool {
+        self.reused
+    }
+
+    /// Whether the connection is one of TLS.
+    #[must_use]
+    pub fn is_secure(&self) -> bool {
+        self.pool().set().tls.borrow().is_some()
+    }
+
+    /// What the connection has been given to send and has not sent.
+    #[must_use]
+    pub fn gate(&self) -> &Rc<Gate> {
+        &self.connection.gate
+    }
+
+    /// Sends a request's head; `ended`: there is no more of it.
+    ///
+    /// # Errors
+    /// When the connection is gone, or the head is none.
+    pub fn send(
+        &self,
+        request: Request<()>,
+        ended: bool,
+    ) -> Result<(ResponseFuture, SendStream<Chunk>), h2::Error> {
+        self.connection.sender.clone().send_request(request, ended)
+    }
+
+    /// Nothing came for this request in time. If nothing at all has come since it was sent, the connection may be dead
+    /// without anybody having said so: it gets no further request.
+    pub fn suspect(&self, sent: Instant) {
+        if self.connection.heard.get() < sent {
+            self.connection.leave();
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connection.end(self.in_use.pool());
+    }
+}

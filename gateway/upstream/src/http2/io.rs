@@ -1,0 +1,80 @@
+//! The connection's socket as the library wants it.
+
+use std::cell::{Cell, RefCell};
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tollgate_net::Stream;
+
+/// Bytes that one read takes at most.
+const READ: usize = 16 * 1024;
+
+/// The connection's socket as the library wants it.
+#[derive(Debug)]
+pub(crate) struct Io {
+    stream: Stream,
+    /// What is read into, first of all.
+    buffer: Rc<RefCell<Vec<u8>>>,
+    /// When something came last.
+    heard: Rc<Cell<Instant>>,
+}
+
+impl Io {
+    pub fn new(stream: Stream, buffer: Rc<RefCell<Vec<u8>>>, heard: Rc<Cell<Instant>>) -> Self {
+        Self { stream, buffer, heard }
+    }
+}
+
+impl AsyncRead for Io {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        // By way of a shared buffer: the library's own is not initialised, and to fill it with zeros costs more than to
+        // copy what came.
+        let mut buffer = this.buffer.borrow_mut();
+        if buffer.is_empty() {
+            buffer.resize(READ, 0);
+        }
+        let most = buffer.len().min(out.remaining());
+        let count = ready!(this.stream.poll_read(cx, &mut buffer[..most]))?;
+        this.heard.set(tollgate_net::now());
+        out.put_slice(&buffer[..count]);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Io {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.stream.poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.stream.write(pieces)? {
+            // It takes nothing now: leaves the waker.
+            0 => match pieces.iter().find(|piece| !piece.is_empty()) {
+                Some(piece) => self.stream.poll_write(cx, piece),
+                None => Poll::Ready(Ok(0)),
+            },
+            written => Poll::Ready(Ok(written)),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,157 @@
+//! A connection is opened, once for all requests that wait for it.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use h2::client::Builder;
+use tollgate_http::h2::Chunk;
+
+use super::connection::{Http2Connection, Open, Place};
+use super::io::Io;
+use super::{CONNECTION_WINDOW, SEND_BUFFER, STREAMS, WINDOW};
+use crate::connection::InUse;
+use crate::{ConnectError, Permit, Pool, pool};
+
+/// A connection that is being opened. It is nobody's own: whoever waits for it may go.
+#[derive(Debug, Default)]
+pub(crate) struct Opening {
+    /// Requests that wait for it.
+    joined: Cell<usize>,
+    waiting: RefCell<Vec<Waker>>,
+    result: RefCell<Option<Result<Rc<Http2Connection>, ConnectError>>>,
+    task: RefCell<Option<Waker>>,
+}
+
+impl Opening {
+    /// Whether one more request may wait for it: the connection will have room.
+    pub fn has_room(&self) -> bool {
+        self.joined.get() < STREAMS
+    }
+
+    /// Waits for it.
+    pub fn join(self: &Rc<Self>, in_use: InUse) -> Joined {
+        self.joined.set(self.joined.get() + 1);
+        Joined { opening: self.clone(), in_use: Some(in_use) }
+    }
+}
+
+/// A request that waits for a connection that is being opened. When nobody waits any longer, that is given up.
+#[derive(Debug)]
+pub struct Joined {
+    opening: Rc<Opening>,
+    in_use: Option<InUse>,
+}
+
+impl Joined {
+    /// Waits until the connection is open. The wait has no bound of its own: the caller's deadline ends it.
+    ///
+    /// `None`: others have taken all its places, so that the request has to look for one anew.
+    ///
+    /// # Errors
+    /// When the endpoint cannot be reached, or does not speak HTTP/2.
+    pub async fn connect(mut self) -> Result<Option<Place>, ConnectError> {
+        poll_fn(|cx| {
+            match &*self.opening.result.borrow() {
+                Some(Ok(connection)) => {
+                    let in_use = self.in_use.take().filter(|_| connection.has_room());
+                    return Poll::Ready(Ok(in_use.map(|in_use| connection.begin(in_use, false))));
+                }
+                Some(Err(error)) => return Poll::Ready(Err(*error)),
+                None => {}
+            }
+            let mut waiting = self.opening.waiting.borrow_mut();
+            if !waiting.iter().any(|known| known.will_wake(cx.waker())) {
+                waiting.push(cx.waker().clone());
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        let joined = &self.opening.joined;
+        joined.set(joined.get() - 1);
+        if joined.get() == 0
+            && let Some(task) = self.opening.task.borrow_mut().take()
+        {
+            task.wake();
+        }
+    }
+}
+
+/// Begins to open a connection, for a request and those that join it.
+pub(crate) fn start(pool: &Rc<Pool>, permit: Permit, in_use: InUse) -> Joined {
+    let opening = Rc::<Opening>::default();
+    let joined = opening.join(in_use);
+    pool.http2.opens(opening.clone());
+    tollgate_net::spawn(open(pool.clone(), permit, opening));
+    joined
+}
+
+async fn open(pool: Rc<Pool>, permit: Permit, opening: Rc<Opening>) {
+    let opened = {
+        let mut work = pin!(shake_hands(&pool, permit));
+        poll_fn(|cx| {
+            // Nobody needs it any longer.
+            if opening.joined.get() == 0 {
+                return Poll::Ready(None);
+            }
+            *opening.task.borrow_mut() = Some(cx.waker().clone());
+            work.as_mut().poll(cx).map(Some)
+        })
+        .await
+    };
+    pool.http2.opened(&opening);
+    let Some(result) = opened else { return };
+    let connection = result.as_ref().ok().cloned();
+    *opening.result.borrow_mut() = Some(result);
+    // In their order: the first has the first place.
+    opening.waiting.take().into_iter().for_each(Waker::wake);
+    let Some(connection) = connection else { return };
+    // Those that wait in the queue have what places those do not need.
+    for _ in opening.joined.get()..STREAMS {
+        if !pool.has_place(&connection) {
+            break;
+        }
+    }
+}
+
+/// Connects, and waits for the endpoint's first SETTINGS: only then is it known that it speaks HTTP/2, and how many
+/// requests it takes at once. Whoever begins before that saves a round trip once a connection, and may have its requests
+/// refused, or read by something else.
+async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connection>, ConnectError> {
+    let set = pool.set().clone();
+    let stream = pool::dial(pool).await?;
+    if stream.is_tls() && stream.alpn() != Some(b"h2") {
+        return Err(ConnectError::NoHttp2);
+    }
+    let heard = Rc::new(Cell::new(tollgate_net::now()));
+    let io = Io::new(stream, set.receive.clone(), heard.clone());
+    let mut builder = Builder::new();
+    builder
+        // Until its SETTINGS are here: then it is what they say.
+        .initial_max_send_streams(0)
+        .enable_push(false)
+        .initial_window_size(WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .max_header_list_size(set.header_list.get())
+        .max_send_buffer_size(SEND_BUFFER);
+    let (sender, mut frames) = builder.handshake::<_, Chunk>(io).await.map_err(|error| failed(&error))?;
+    poll_fn(|cx: &mut Context<'_>| match Pin::new(&mut frames).poll(cx) {
+        Poll::Ready(Ok(())) => Poll::Ready(Err(ConnectError::Refused)),
+        Poll::Ready(Err(error)) => Poll::Ready(Err(failed(&error))),
+        Poll::Pending if sender.current_max_send_streams() > 0 => Poll::Ready(Ok(())),
+        Poll::Pending => Poll::Pending,
+    })
+    .await?;
+    Ok(Http2Connection::start(pool, Open { frames, permit }, sender, heard))
+}
+
+fn failed(error: &h2::Error) -> ConnectError {
+    if error.is_io() || error.is_remote() { ConnectError::Refused } else { ConnectError::NoHttp2 }
+}

@@ -8,8 +8,8 @@ use std::thread;
 use ::aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
 use ::aws_lc_rs::rsa;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    PKCS_RSA_SHA256,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose,
+    IsCa, KeyPair, PKCS_RSA_SHA256,
 };
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
@@ -19,6 +19,8 @@ use rustls::{
     ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
     SupportedProtocolVersion,
 };
+
+use time::OffsetDateTime;
 
 use crate::DEADLINE;
 
@@ -45,7 +47,18 @@ impl Authority {
     /// When no key can be made.
     #[must_use]
     pub fn new() -> Self {
+        Self::called("rcgen self signed cert")
+    }
+
+    /// One of this name.
+    ///
+    /// # Panics
+    /// When no key can be made.
+    #[must_use]
+    pub fn called(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
         Self(CertifiedIssuer::self_signed(params, key).expect("signed"))
@@ -63,7 +76,16 @@ impl Authority {
     /// When no key can be made.
     #[must_use]
     pub fn issue(&self, names: &[&str]) -> Issued {
-        self.issue_with(names, &KeyPair::generate().expect("a key"))
+        self.issue_with(names, &KeyPair::generate().expect("a key"), None)
+    }
+
+    /// A certificate that ends in so many days.
+    ///
+    /// # Panics
+    /// When no key can be made.
+    #[must_use]
+    pub fn issue_until(&self, names: &[&str], days: i64) -> Issued {
+        self.issue_with(names, &KeyPair::generate().expect("a key"), Some(days))
     }
 
     /// A certificate with a key for RSA.
@@ -76,14 +98,17 @@ impl Authority {
         let key: Pkcs8V1Der<'_> = key.as_der().expect("encoded");
         let key = PrivatePkcs8KeyDer::from(key.as_ref());
         let key = KeyPair::from_pkcs8_der_and_sign_algo(&key, &PKCS_RSA_SHA256).expect("a key");
-        self.issue_with(names, &key)
+        self.issue_with(names, &key, None)
     }
 
-    fn issue_with(&self, names: &[&str], key: &KeyPair) -> Issued {
+    fn issue_with(&self, names: &[&str], key: &KeyPair, days: Option<i64>) -> Issued {
         let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("names");
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        if let Some(days) = days {
+            params.not_after = OffsetDateTime::now_utc() + time::Duration::days(days);
+        }
         let certificate = params.signed_by(key, &self.0).expect("signed");
         Issued { chain: certificate.pem(), key: key.serialize_pem() }
     }
@@ -198,9 +223,19 @@ impl TlsPeer {
     /// # Panics
     /// When the gateway does not accept.
     pub fn connect(&self, address: SocketAddr, name: &str) -> std::io::Result<TlsClient> {
+        self.shake_hands(TcpStream::connect(address).expect("the gateway accepts"), name)
+    }
+
+    /// The same over a connection that is there.
+    ///
+    /// # Errors
+    /// Why the handshake failed.
+    ///
+    /// # Panics
+    /// When the socket takes no timeouts.
+    pub fn shake_hands(&self, stream: TcpStream, name: &str) -> std::io::Result<TlsClient> {
         let name = ServerName::try_from(name.to_owned()).expect("a name");
         let connection = ClientConnection::new(Arc::new(self.config.clone()), name).expect("a client");
-        let stream = TcpStream::connect(address).expect("the gateway accepts");
         stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
         stream.set_write_timeout(Some(DEADLINE)).expect("a timeout");
         let mut stream = StreamOwned::new(connection, stream);

@@ -119,6 +119,8 @@ pub struct Listener {
     pub http2: Http2,
     /// Whether requests are sent to `https`. Default none.
     pub redirect_to_https: Option<RedirectToHttps>,
+    /// Who begins connections with a header of the PROXY protocol. Default nobody.
+    pub proxy_protocol: Vec<Cidr>,
 }
 
 /// How requests that come in plain text are sent to `https`.

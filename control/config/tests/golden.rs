@@ -124,6 +124,7 @@ fn summary(config: &Config) -> String {
         line("listen", &listener.bind, &());
         line("  tls", &listener.tls, &None::<()>);
         line("  http2", &listener.http2, &tollgate_config::Http2::On);
+        line("  proxy_protocol", &listener.proxy_protocol, &Vec::<tollgate_config::Cidr>::new());
         line("  redirect_to_https", &listener.redirect_to_https, &None::<()>);
     }
     line("workers", &config.workers, &default.workers);

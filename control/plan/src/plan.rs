@@ -8,8 +8,8 @@ use tollgate_net::Address;
 use tollgate_route::{PathRules, Router};
 
 use crate::{
-    Buffer, CertificatePart, Discover, ErrorBodies, Forwarded, Http2, Limits, Overload, PathRewrite, Pool,
-    Priority, RequestId, Retry, Rewrite, Rules, Timeouts,
+    Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits, Overload, PathRewrite,
+    Pool, Priority, RequestId, Retry, Rewrite, Rules, Timeouts,
 };
 
 /// What a worker runs. Immutable.
@@ -44,10 +44,20 @@ pub struct Listener {
     pub tls: Option<tollgate_tls::Server>,
     /// Whether HTTP/2 is spoken.
     pub http2: Http2,
+    /// Who begins connections with a header of the PROXY protocol.
+    pub proxy_protocol: Vec<Cidr>,
     /// Where every request is sent; `None`: it is served.
     pub redirect: Option<Redirect>,
     /// The line of `Strict-Transport-Security`, with its CRLF; empty: none.
     pub strict_transport_security: Vec<u8>,
+}
+
+impl Listener {
+    /// Whether something may come before a connection's first request.
+    #[must_use]
+    pub fn has_preamble(&self) -> bool {
+        self.tls.is_some() || !self.proxy_protocol.is_empty()
+    }
 }
 
 /// TLS to the endpoints of an upstream.

@@ -26,8 +26,8 @@ pub(crate) fn listeners(config: &config::Config, problems: &mut Vec<Problem>) ->
         let before = &config.listen[..index];
         if before.iter().any(|other| {
             other.bind.value == bind
-                && (&other.tls, other.http2, other.redirect_to_https)
-                    != (&listener.tls, listener.http2, listener.redirect_to_https)
+                && (&other.tls, other.http2, other.redirect_to_https, &other.proxy_protocol)
+                    != (&listener.tls, listener.http2, listener.redirect_to_https, &listener.proxy_protocol)
         }) {
             let message = "this address is written twice, with other settings";
             problems.push(Problem::error(listener.bind.at, message));
@@ -38,6 +38,7 @@ pub(crate) fn listeners(config: &config::Config, problems: &mut Vec<Problem>) ->
             bind,
             tls,
             http2: listener.http2,
+            proxy_protocol: listener.proxy_protocol.clone(),
             redirect: listener.redirect_to_https.map(|to| Redirect {
                 status: to.status,
                 to: None,

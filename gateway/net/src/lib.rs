@@ -10,6 +10,7 @@ mod clock;
 mod deadline;
 mod detached;
 mod listener;
+mod proxy_protocol;
 mod runtime;
 mod shortage;
 #[cfg(feature = "simulate")]
@@ -23,6 +24,7 @@ pub use clock::{now, secret, wall_clock};
 pub use deadline::{Deadline, Timers};
 pub use detached::Detached;
 pub use listener::{Bound, Listener};
+pub use proxy_protocol::{LONGEST_PROXY_HEADER, ProxyHeader, ProxyHeaderError, parse_proxy_header};
 pub use runtime::{Runtime, spawn, yield_now};
 pub use rustls::pki_types::ServerName;
 pub use shortage::is_shortage;

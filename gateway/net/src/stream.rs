@@ -260,6 +260,28 @@ impl Stream {
         self.attempt(Interest::READABLE, wanted, call)
     }
 
+    /// Waits until something is there, and copies what is without taking it; 0: the end. Of a socket, not of what lies above
+    /// it.
+    pub(crate) fn poll_peek_into(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        #[cfg(feature = "simulate")]
+        if self.as_simulated().is_some() {
+            return Poll::Ready(Err(io::ErrorKind::Unsupported.into()));
+        }
+        loop {
+            // Nothing is taken, so whatever there is says nothing of what comes next: the readiness stays.
+            let call =
+                |socket: BorrowedFd<'_>| recv(socket, &mut *buffer, RecvFlags::PEEK).map(|(count, _)| count);
+            if let Some(peeked) = self.attempt(Interest::READABLE, 0, call) {
+                return Poll::Ready(peeked);
+            }
+            ready!(self.poll_read_event(cx))?;
+        }
+    }
+
     /// One system call, if the poller has not told that it would be in vain. `None`: it would, or was.
     #[inline]
     fn attempt(

@@ -41,6 +41,7 @@ fn main() -> io::Result<()> {
         method: b"GET",
         target: b"/v1/items?page=2",
         version: b"HTTP/1.1",
+        tls: None,
         host: Some(b"api.example.com"),
         referer: None,
         user_agent: Some(b"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),
@@ -60,6 +61,7 @@ fn main() -> io::Result<()> {
     let tally = Tally {
         reason: record.reason,
         status: record.status,
+        protocol: tollgate_observe::Protocol::Http11,
         route_slot: registry.route_slot("items"),
         upstream_slot: registry.upstream_slot("shop"),
         bytes_in: record.bytes_in,

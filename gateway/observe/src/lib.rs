@@ -29,12 +29,12 @@ pub use cost::{Cores, CostMeter, CostReading, CostWindow, available_cores, proce
 pub use guard::{GuardReading, Guarded, Guards};
 pub use log::{AccessLog, Field, LogConfig, LogFormat, LogSink, LogTarget, Template, TemplateError};
 pub use reason::Reason;
-pub use record::{Record, Tally};
+pub use record::{Protocol, Record, Tally, TlsRecord};
 pub use request_id::RequestIds;
 pub use stats::{
-    BUCKETS, BreakerTurn, EndpointsSnapshot, Exposition, HistogramSnapshot, LookupCounts, QueueingSnapshot,
-    Registry, ResilienceSnapshot, RouteSnapshot, ShedSnapshot, Slot, Snapshot, UpstreamEndpoints,
-    UpstreamSnapshot, WorkerStats,
+    BUCKETS, BreakerTurn, EndpointsSnapshot, Exposition, HANDSHAKE_FAILURES, HandshakesSnapshot,
+    HistogramSnapshot, LookupCounts, ProxyHeaderResult, QueueingSnapshot, Registry, ResilienceSnapshot,
+    RouteSnapshot, ShedSnapshot, Slot, Snapshot, UpstreamEndpoints, UpstreamSnapshot, WorkerStats,
 };
 pub use status::{Attempt, Status};
 pub use upstreams::{

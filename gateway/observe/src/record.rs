@@ -5,6 +5,48 @@ use std::time::{Duration, Instant};
 
 use crate::{Reason, Slot};
 
+/// The version of HTTP that a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// The request line could not be read.
+    Unknown,
+    /// HTTP/1.0.
+    Http10,
+    /// HTTP/1.1.
+    Http11,
+    /// HTTP/2.
+    Http2,
+}
+
+impl Protocol {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Unknown, Self::Http10, Self::Http11, Self::Http2];
+
+    /// The label in metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "-",
+            Self::Http10 => "HTTP/1.0",
+            Self::Http11 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2",
+        }
+    }
+}
+
+/// What is known of the TLS that a request came by.
+#[derive(Clone, Copy, Debug)]
+pub struct TlsRecord<'a> {
+    /// `1.2` or `1.3`.
+    pub version: &'static str,
+    /// The cipher suite, as IANA names it.
+    pub cipher: &'static str,
+    /// The name that the client has asked for (SNI).
+    pub server_name: Option<&'a str>,
+    /// Who the client's certificate is for; `None`: it has shown none.
+    pub client_subject: Option<&'a str>,
+}
+
 /// What is counted of one ended exchange.
 #[derive(Clone, Copy, Debug)]
 pub struct Tally {
@@ -12,6 +54,8 @@ pub struct Tally {
     pub reason: Reason,
     /// The status that the client got; 0: nothing was answered.
     pub status: u16,
+    /// The version of HTTP.
+    pub protocol: Protocol,
     /// The route's label slot, from [`Registry::route_slot`](crate::Registry::route_slot).
     pub route_slot: Slot,
     /// The upstream's label slot, from [`Registry::upstream_slot`](crate::Registry::upstream_slot).
@@ -45,6 +89,8 @@ pub struct Record<'a> {
     pub target: &'a [u8],
     /// `HTTP/1.1`, `HTTP/1.0`, or empty.
     pub version: &'a [u8],
+    /// The TLS that it came by; `None`: plain text.
+    pub tls: Option<TlsRecord<'a>>,
     /// The `Host` field, or the authority of the target.
     pub host: Option<&'a [u8]>,
     /// The `Referer` field.
@@ -128,6 +174,7 @@ pub(crate) mod sample {
         Tally {
             reason: Reason::None,
             status: 200,
+            protocol: Protocol::Http11,
             route_slot: Slot::NONE,
             upstream_slot: Slot::NONE,
             bytes_in: 0,
@@ -146,6 +193,12 @@ pub(crate) mod sample {
             method: b"GET",
             target: b"/v1/items?page=2",
             version: b"HTTP/1.1",
+            tls: Some(TlsRecord {
+                version: "1.3",
+                cipher: "TLS_AES_128_GCM_SHA256",
+                server_name: Some("api.example.com"),
+                client_subject: None,
+            }),
             host: Some(b"api.example.com"),
             referer: None,
             user_agent: Some(b"curl/8.5.0"),

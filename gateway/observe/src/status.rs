@@ -33,6 +33,8 @@ pub struct Status {
     pub last_upgrade: Option<Attempt>,
     /// What is used of memory and file descriptors.
     pub guards: GuardReading,
+    /// The listeners' certificates, by file, each once, and when they end, in seconds since 1970.
+    pub certificates: Vec<(String, i64)>,
 }
 
 /// Something that was asked for, and how it went.
@@ -61,6 +63,7 @@ impl Default for Status {
             last_reload: None,
             last_upgrade: None,
             guards: GuardReading::default(),
+            certificates: Vec::new(),
         }
     }
 }

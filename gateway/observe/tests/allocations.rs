@@ -19,6 +19,7 @@ fn tally(route_slot: Slot, upstream_slot: Slot) -> Tally {
     Tally {
         reason: Reason::None,
         status: 200,
+        protocol: tollgate_observe::Protocol::Http11,
         route_slot,
         upstream_slot,
         bytes_in: 10,
@@ -37,6 +38,7 @@ fn record(id: &[u8]) -> Record<'_> {
         method: b"GET",
         target: b"/v1/items?page=2&q=caf\xe9",
         version: b"HTTP/1.1",
+        tls: None,
         host: Some(b"api.example.com"),
         referer: Some(b"https://example.com/\""),
         user_agent: Some(b"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),

@@ -9,7 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tollgate_listen::{BACKLOG, Full};
-use tollgate_net::{Detached, Listener as Socket, Stream};
+use tollgate_net::{Detached, Listener as Socket};
 use tollgate_observe::Reason;
 use tollgate_plan::{Http2, Listener};
 
@@ -97,18 +97,10 @@ pub(crate) fn admit(
     (stream, peer, listener): (Detached, SocketAddr, Arc<Listener>),
     serve: &impl Fn(Box<Client>),
 ) {
-    match open(stream, &listener) {
-        Some(stream) => serve(Box::new(Client::new(worker, door, stream, peer, listener))),
+    match stream.attach() {
+        Ok(stream) => serve(Box::new(Client::new(worker, door, stream, peer, listener))),
         // A socket that the poller refuses is closed by being dropped.
-        None => worker.release(worker.id),
-    }
-}
-
-fn open(stream: Detached, listener: &Listener) -> Option<Stream> {
-    let stream = stream.attach().ok()?;
-    match &listener.tls {
-        None => Some(stream),
-        Some(tls) => stream.accept_tls(tls.config()).ok(),
+        Err(_) => worker.release(worker.id),
     }
 }
 

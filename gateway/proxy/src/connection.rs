@@ -12,8 +12,9 @@ use tollgate_plan::{Http2, Listener};
 
 use crate::door::Door;
 use crate::http2;
-use crate::identity::Identity;
+use crate::preamble::preamble;
 use crate::routine::{RoutinePool, Seat};
+use crate::secured::Secured;
 use crate::worker::Worker;
 
 /// One client connection, or one stream of one.
@@ -44,7 +45,7 @@ impl Client {
             peer,
             deadline,
             requests: 0,
-            link: Link { worker: worker.clone(), door, listener, identity: None, counts: true },
+            link: Link { worker: worker.clone(), door, listener, tls: None, counts: true },
         }
     }
 }
@@ -52,12 +53,12 @@ impl Client {
 impl<S> Client<S> {
     /// One stream of a connection, which has carried so many requests with this one.
     pub fn of_stream(connection: &Link, stream: S, peer: SocketAddr, requests: u64) -> Self {
-        let Link { worker, door, listener, identity, .. } = connection;
+        let Link { worker, door, listener, tls, .. } = connection;
         let link = Link {
             worker: worker.clone(),
             door: door.clone(),
             listener: listener.clone(),
-            identity: identity.clone(),
+            tls: tls.clone(),
             counts: false,
         };
         Self { stream, peer, deadline: worker.timers.deadline(), requests, link }
@@ -85,8 +86,8 @@ pub(crate) struct Link {
     door: Rc<Door>,
     /// What the plan said of where it came in, when it did.
     pub listener: Arc<Listener>,
-    /// The certificate that the client has shown.
-    pub identity: Option<Rc<Identity>>,
+    /// The TLS of it, once its handshake is over; `None`: plain text.
+    pub tls: Option<Rc<Secured>>,
     /// A stream is counted with its connection.
     counts: bool,
 }
@@ -136,10 +137,12 @@ pub(crate) async fn serve<F>(
 ) where
     F: Future<Output = Infallible>,
 {
-    if client.stream.is_tls() && !shake_hands(&mut client).await {
-        return;
+    if client.link.listener.has_preamble() {
+        match preamble(client).await {
+            Some(ready) => client = ready,
+            None => return,
+        }
     }
-    client.link.identity = Identity::of(client.stream.tls());
     if client.link.listener.http2 == Http2::Only || client.stream.alpn() == Some(b"h2") {
         return http2::start(client, Vec::new());
     }
@@ -152,17 +155,6 @@ pub(crate) async fn serve<F>(
             Then::Http2(begun) => return http2::start(begun.0, begun.1),
         }
     }
-}
-
-/// Sees the TLS handshake through. Says whether there is a connection.
-async fn shake_hands(client: &mut Client) -> bool {
-    let bound = client.worker().active.borrow().plan.settings.timeouts.handshake;
-    client.deadline.set(tollgate_net::now(), bound);
-    let shaken = poll_fn(|cx| match client.stream.poll_handshake(cx) {
-        Poll::Ready(result) => Poll::Ready(result.is_ok()),
-        Poll::Pending => client.deadline.poll_passed(cx).map(|()| false),
-    });
-    shaken.await
 }
 
 /// Waits for the first byte. Says whether it came: not if the wait took too long, or the worker drains.
@@ -209,7 +201,7 @@ mod tests {
             let client = seat.next().await;
             let worker = client.worker().clone();
             let mut loan = Loan::new(&worker);
-            loan.ledger.open(&worker, tollgate_net::now(), client.peer);
+            loan.ledger.open(&worker, tollgate_net::now(), client.peer, None);
             assert!(client.peer.port() != first, "a defect");
             drop(loan);
             seat.done(Then::Closed);

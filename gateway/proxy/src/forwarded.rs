@@ -11,7 +11,7 @@ pub(crate) fn is_trusted(settings: &Forwarded, peer: IpAddr) -> bool {
     settings.trusted_proxies.iter().any(|block| contains(block, peer))
 }
 
-fn contains(block: &Cidr, address: IpAddr) -> bool {
+pub(crate) fn contains(block: &Cidr, address: IpAddr) -> bool {
     // A shift by the whole width is none in Rust, hence the checked ones: a prefix of 0 holds every address.
     match (block.address, address) {
         (IpAddr::V4(block_address), IpAddr::V4(address)) => {

@@ -1,10 +1,9 @@
 //! The certificate that a client has shown, as endpoints are told of it.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
-use tollgate_net::{Certificates, Negotiated};
+use tollgate_net::Certificates;
 use tollgate_plan::CertificatePart;
 use tollgate_tls::Presented;
 
@@ -17,13 +16,18 @@ pub(crate) type Fields = Arc<[(String, CertificatePart)]>;
 pub(crate) struct Identity {
     chain: Certificates,
     lines: RefCell<Option<(Fields, Vec<u8>)>>,
+    subject: OnceCell<String>,
 }
 
 impl Identity {
-    /// Of a client that has shown one.
-    pub fn of(tls: Option<&Negotiated>) -> Option<Rc<Self>> {
-        let chain = tls?.certificates.clone()?;
-        Some(Rc::new(Self { chain, lines: RefCell::default() }))
+    /// Of a client that has shown this one.
+    pub fn new(chain: Certificates) -> Self {
+        Self { chain, lines: RefCell::default(), subject: OnceCell::new() }
+    }
+
+    /// Who it is for.
+    pub fn subject(&self) -> &str {
+        self.subject.get_or_init(|| self.leaf().map(|leaf| leaf.subject()).unwrap_or_default())
     }
 
     /// Appends the lines that tell of it.

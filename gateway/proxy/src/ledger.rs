@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use tollgate_http::{Name, RequestHead};
-use tollgate_observe::{Reason, Record, Slot, Tally};
+use tollgate_http::{Name, RequestHead, Version};
+use tollgate_observe::{Protocol, Reason, Record, Slot, Tally};
 use tollgate_upstream::{Pool, Upstream};
 
 use crate::active::ActivePlan;
 use crate::scratch::Scratch;
+use crate::secured::Secured;
 use crate::worker::Worker;
 
 /// How long lines may wait in a worker before they go to the log's writer.
@@ -37,6 +38,8 @@ pub(crate) struct Ledger {
     pub endpoint: Option<Rc<Pool>>,
     /// Empty: none.
     pub request_id: Vec<u8>,
+    /// The TLS that it came by.
+    tls: Option<Rc<Secured>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,11 +50,12 @@ struct Open {
 
 impl Ledger {
     /// A request has begun.
-    pub fn open(&mut self, worker: &Worker, started: Instant, client: SocketAddr) {
+    pub fn open(&mut self, worker: &Worker, started: Instant, client: SocketAddr, tls: Option<&Rc<Secured>>) {
         worker.stats.request_started();
         let mut request_id = std::mem::take(&mut self.request_id);
         request_id.clear();
-        *self = Self { open: Some(Open { started, client }), request_id, ..Self::default() };
+        *self =
+            Self { open: Some(Open { started, client }), request_id, tls: tls.cloned(), ..Self::default() };
     }
 
     /// It was no request after all.
@@ -82,6 +86,7 @@ pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
     worker.stats.record(&Tally {
         reason: ledger.reason,
         status: ledger.status,
+        protocol: protocol(request),
         route_slot: ledger.route.as_ref().map_or(Slot::NONE, |(active, index)| active.slot(*index)),
         upstream_slot: ledger.upstream.as_ref().map_or(Slot::NONE, |upstream| upstream.slot),
         bytes_in: ledger.bytes_in,
@@ -101,6 +106,16 @@ pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
     ledger.route = None;
     ledger.upstream = None;
     ledger.endpoint = None;
+    ledger.tls = None;
+}
+
+fn protocol(request: &RequestHead) -> Protocol {
+    match request.version {
+        _ if request.head.bytes().is_empty() => Protocol::Unknown,
+        Version::Http10 => Protocol::Http10,
+        Version::Http11 => Protocol::Http11,
+        Version::Http2 => Protocol::Http2,
+    }
 }
 
 /// Closes the books of an exchange that nobody will end: its task panicked, or its worker stops.
@@ -129,6 +144,7 @@ fn record<'a>(
         method: slice(request.method_text),
         target: slice(request.target),
         version: if known { request.version.as_str().as_bytes() } else { b"" },
+        tls: ledger.tls.as_ref().map(|tls| tls.record()),
         host: Some(slice(request.authority)).filter(|host| !host.is_empty()),
         referer: request.head.get(Name::Referer),
         user_agent: request.head.get(Name::UserAgent),

@@ -58,7 +58,7 @@ impl Reading<'_> {
         scratch: &mut Scratch,
     ) -> Poll<Received> {
         if !scratch.inbox.is_empty() && !scratch.ledger.is_open() && !is_empty_line(&scratch.inbox) {
-            scratch.ledger.open(worker, tollgate_net::now(), client.peer);
+            scratch.ledger.open(worker, tollgate_net::now(), client.peer, client.link.tls.as_ref());
             if let Some(received) = self.parse_inbox(client, worker, scratch) {
                 return Poll::Ready(received);
             }
@@ -93,7 +93,7 @@ impl Reading<'_> {
                     continue;
                 }
                 if !scratch.ledger.is_open() {
-                    scratch.ledger.open(worker, tollgate_net::now(), client.peer);
+                    scratch.ledger.open(worker, tollgate_net::now(), client.peer, client.link.tls.as_ref());
                     Self::wait_for_rest(client, worker, scratch);
                 }
                 if let Some(received) = self.parse_inbox(client, worker, scratch) {
@@ -101,7 +101,7 @@ impl Reading<'_> {
                 }
                 continue;
             }
-            scratch.ledger.open(worker, tollgate_net::now(), client.peer);
+            scratch.ledger.open(worker, tollgate_net::now(), client.peer, client.link.tls.as_ref());
             // The usual case: the whole head in one read, parsed where it is.
             let skip = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
             self.skipped = skip > 0;
@@ -159,7 +159,7 @@ fn refused(error: HeadError, client: &Client, worker: &Worker, scratch: &mut Scr
 /// Whether a client may begin with HTTP/2 without having asked. By TLS it says so in the handshake, or does not speak it
 /// (RFC 9113, 3.2 and 3.3).
 fn may_speak_http2(client: &Client) -> bool {
-    client.link.listener.http2 != Http2::Off && !client.stream.is_tls()
+    client.link.listener.http2 != Http2::Off && client.link.tls.is_none()
 }
 
 /// Whether nothing has come but the empty line that may stand before a request (RFC 9112, 2.2), or its first half.

@@ -7,6 +7,7 @@ use tollgate_http::{RequestHead, ResponseHead};
 
 use crate::backlog::Backlog;
 use crate::ledger::Ledger;
+use crate::websocket::Frames;
 use crate::worker::Worker;
 
 /// Scratches kept for the next exchange.
@@ -29,6 +30,8 @@ pub(crate) struct Scratch {
     pub partial: Vec<u8>,
     /// The line that gives the client its sticky cookie; empty: it gets none.
     pub set_cookie: Vec<u8>,
+    /// Where the frames of a WebSocket stand that came right behind the head of the 101.
+    pub early_frames: Frames,
     pub to_client: Backlog,
     pub to_upstream: Backlog,
     pub ledger: Ledger,

@@ -4,15 +4,18 @@ use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use tollgate_http::{Name, ResponseHead};
+
 use crate::backlog::Backlog;
 use crate::client_side::{ClientSide, Duplex};
 use crate::connection::Client;
 use crate::scratch::Scratch;
 use crate::upstream_side::UpstreamSide;
+use crate::websocket::{Frames, going_away};
 use crate::worker::Worker;
 
 /// Moves bytes both ways until both sides have ended, one breaks, or nothing moves for `idle`. Each side's end is
-/// passed on alone.
+/// passed on alone. Where it is a WebSocket, both sides are told when the worker's drain comes to its end.
 pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     client: &mut Client<S>,
     worker: &Worker,
@@ -20,14 +23,16 @@ pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     mut upstream: U,
     idle: Option<Duration>,
 ) {
-    let Scratch { inbox, to_client, to_upstream, ledger, .. } = scratch;
+    let Scratch { inbox, to_client, to_upstream, ledger, response, early_frames, .. } = scratch;
+    let websocket = is_websocket(response);
+    // Counted as they come: a drain may end this at any time.
+    let mut up = Direction::new(&mut ledger.bytes_in, websocket.then(Frames::default), Some(worker.random()));
+    let mut down =
+        Direction::new(&mut ledger.bytes_out, websocket.then(|| std::mem::take(early_frames)), None);
     // What the client sent before the answer came.
-    to_upstream.append(&[IoSlice::new(inbox)]);
-    ledger.bytes_in += inbox.len() as u64;
+    up.take(inbox, false, to_upstream);
     inbox.clear();
     client.deadline.set(tollgate_net::now(), idle);
-    // Counted as they come: a drain may end this at any time.
-    let (mut up, mut down) = (Direction::new(&mut ledger.bytes_in), Direction::new(&mut ledger.bytes_out));
     // Either side may reset an upgraded connection as it likes: that is no failure of the exchange.
     std::future::poll_fn(|cx| {
         if client.deadline.poll_passed(cx).is_ready() {
@@ -48,15 +53,26 @@ pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     .await;
 }
 
+/// Whether the endpoint has switched to the WebSocket protocol (RFC 6455, 4.2.2).
+fn is_websocket(response: &ResponseHead) -> bool {
+    response.head.get(Name::Upgrade).is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
+}
+
 struct Direction<'a> {
     bytes: &'a mut u64,
+    /// The frames of a WebSocket.
+    frames: Option<Frames>,
+    /// With what a frame of the gateway's own is masked.
+    mask: Option<u32>,
+    /// The receiver was told that the gateway goes away, and hears nothing more.
+    parted: bool,
     ended: bool,
     passed_on: bool,
 }
 
 impl<'a> Direction<'a> {
-    fn new(bytes: &'a mut u64) -> Self {
-        Self { bytes, ended: false, passed_on: false }
+    fn new(bytes: &'a mut u64, frames: Option<Frames>, mask: Option<u32>) -> Self {
+        Self { bytes, frames, mask, parted: false, ended: false, passed_on: false }
     }
 
     fn poll(
@@ -77,13 +93,53 @@ impl<'a> Direction<'a> {
                 self.passed_on = true;
                 continue;
             }
+            let parting = worker.parting.get();
+            if parting && self.may_part() {
+                self.part(backlog);
+                continue;
+            }
             let mut buffer = worker.receive.borrow_mut();
             let count = ready!(from.poll_read(cx, &mut buffer)).map_err(drop)?;
             self.ended = count == 0;
             *self.bytes += count as u64;
-            if count > 0 {
-                backlog.send(to, &[IoSlice::new(&buffer[..count])]).map_err(drop)?;
+            let kept = self.follow(&buffer[..count], parting);
+            if kept > 0 {
+                backlog.send(to, &[IoSlice::new(&buffer[..kept])]).map_err(drop)?;
+            }
+            if parting && self.may_part() {
+                self.part(backlog);
+                // The rest goes nowhere.
+                self.follow(&buffer[kept..count], parting);
             }
         }
+    }
+
+    /// Takes what has come before.
+    fn take(&mut self, bytes: &[u8], parting: bool, backlog: &mut Backlog) {
+        *self.bytes += bytes.len() as u64;
+        let kept = self.follow(bytes, parting);
+        backlog.append(&[IoSlice::new(&bytes[..kept])]);
+    }
+
+    fn part(&mut self, backlog: &mut Backlog) {
+        self.parted = true;
+        backlog.append(&[IoSlice::new(&going_away(self.mask))]);
+    }
+
+    /// Whether the receiver can be told now: between two frames, and before the sender's last word.
+    fn may_part(&self) -> bool {
+        !self.parted && self.frames.as_ref().is_some_and(|frames| frames.is_between() && !frames.has_closed())
+    }
+
+    /// How many of these bytes go on. After a close frame there are none (RFC 6455, 5.5.1); the sender's own is its
+    /// answer to that of the other direction, and then there is nothing to wait for.
+    fn follow(&mut self, bytes: &[u8], parting: bool) -> usize {
+        let Some(frames) = &mut self.frames else { return bytes.len() };
+        if !self.parted {
+            return frames.advance(bytes, parting);
+        }
+        frames.advance(bytes, false);
+        self.ended |= frames.has_closed();
+        0
     }
 }

@@ -141,6 +141,8 @@ pub(crate) struct Worker {
     pub leaving: Cell<bool>,
     /// Nothing more is accepted.
     pub draining: Cell<bool>,
+    /// The drain is about to end: WebSockets are told.
+    pub parting: Cell<bool>,
     /// How long an idle connection stays when the drain has begun.
     pub grace: Cell<Option<Duration>>,
     pub doors: Doors,
@@ -185,6 +187,7 @@ impl Worker {
             date: RefCell::default(),
             leaving: Cell::new(false),
             draining: Cell::new(false),
+            parting: Cell::new(false),
             grace: Cell::new(Some(GRACE)),
             doors: Doors::default(),
             waiting: RefCell::default(),
@@ -277,13 +280,7 @@ impl Worker {
     }
 
     fn less_loaded(&self) -> usize {
-        // xorshift32 (Marsaglia, "Xorshift RNGs", 2003): any cheap spread will do.
-        let mut random = self.random.get();
-        random ^= random << 13;
-        random ^= random >> 17;
-        random ^= random << 5;
-        self.random.set(random);
-        self.loads.choose(self.id, random as usize)
+        self.loads.choose(self.id, self.random() as usize)
     }
 
     /// Appends the value of `Date`: now, to the second.
@@ -298,6 +295,17 @@ impl Worker {
             let _ = write!(date.1, "{}", HttpDate::from(now));
         }
         out.extend_from_slice(date.1.as_bytes());
+    }
+
+    /// A number that differs each time. Anybody may foresee it.
+    pub fn random(&self) -> u32 {
+        // xorshift32 (Marsaglia, "Xorshift RNGs", 2003): any cheap spread will do.
+        let mut random = self.random.get();
+        random ^= random << 13;
+        random ^= random >> 17;
+        random ^= random << 5;
+        self.random.set(random);
+        random
     }
 
     /// Has the task woken when the worker is told to drain or to close a door.
@@ -352,13 +360,16 @@ pub async fn work(mut setup: WorkerSetup, running: impl FnOnce()) -> io::Result<
     Ok(())
 }
 
+/// How long before the end of a drain WebSockets are told: enough for a far client to answer.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// Does as it is told until the drain has ended.
 async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
     worker: &Rc<Worker>,
     mut control: UnboundedReceiver<Control>,
     serve: &F,
 ) {
-    let end = worker.timers.deadline();
+    let (end, parting) = (worker.timers.deadline(), worker.timers.deadline());
     let mut due: Option<Instant> = None;
     poll_fn(|cx| {
         while let Poll::Ready(message) = control.poll_recv(cx) {
@@ -395,13 +406,18 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
                     // Of two bounds the nearer one holds, in whatever order they come.
                     let now = tollgate_net::now();
                     due = [due, bound.map(|bound| now + bound)].into_iter().flatten().min();
-                    end.set(now, due.map(|due| due.saturating_duration_since(now)));
+                    let left = due.map(|due| due.saturating_duration_since(now));
+                    end.set(now, left);
+                    parting.set(now, left.map(|left| left - FAREWELL.min(left / 2)));
                 }
                 // Nobody is left who could tell it anything: it ends.
                 None => return Poll::Ready(()),
             }
         }
         worker.until_told(cx);
+        if parting.poll_passed(cx).is_ready() && !worker.parting.replace(true) {
+            worker.look_again();
+        }
         if worker.has_drained() || end.poll_passed(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;

@@ -8,7 +8,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 
-use crate::{File, Identity, Problem, provider};
+use crate::{File, Identity, Presented, Problem, provider};
 
 /// What a file in PEM held.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -69,6 +69,12 @@ impl Pem {
 }
 
 impl Identity {
+    /// When the certificate ends, in seconds since 1970.
+    pub(crate) fn not_after(&self) -> Option<i64> {
+        let chain = self.chain.certificates().ok()?;
+        Presented::new(chain.first()?).map(|leaf| leaf.not_after())
+    }
+
     /// Both, and that they belong together.
     pub(crate) fn certified(&self, index: usize) -> Result<CertifiedKey, Problem> {
         let chain_is = |message: String| Problem::new(File::Chain(index), message);

@@ -35,7 +35,10 @@ pub struct ClientAuthentication {
 
 /// TLS towards clients, as all workers use it.
 #[derive(Debug)]
-pub struct Server(Arc<ServerConfig>);
+pub struct Server {
+    config: Arc<ServerConfig>,
+    not_after: Vec<Option<i64>>,
+}
 
 impl Server {
     /// From the contents of files.
@@ -43,13 +46,20 @@ impl Server {
     /// # Errors
     /// Every file that cannot be used, and why.
     pub fn new(files: &ServerFiles) -> Result<Self, Vec<Problem>> {
-        config(files).map(|config| Self(Arc::new(config)))
+        let not_after = files.certificates.iter().map(Identity::not_after).collect();
+        config(files).map(|config| Self { config: Arc::new(config), not_after })
+    }
+
+    /// When each certificate ends, in the order of the files, in seconds since 1970; `None`: it does not tell.
+    #[must_use]
+    pub fn not_after(&self) -> &[Option<i64>] {
+        &self.not_after
     }
 
     /// What handshakes are configured with.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
-        self.0.clone()
+        self.config.clone()
     }
 }
 

@@ -1,10 +1,12 @@
 //! From a file to a plan.
 
 use std::io::{IsTerminal, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tollgate_config::{At, Config, Loaded, Problem, Problems, Readable, Source, from_text, load};
 use tollgate_plan::{Plan, check_matches, compile};
+
+use crate::files::{Files, ending};
 
 /// A config that is good, and its plan.
 #[derive(Debug)]
@@ -13,14 +15,10 @@ pub struct Good {
     pub config: Config,
     /// Its plan.
     pub plan: Plan,
-    /// The files that are watched, if it says so.
-    pub watched: Vec<PathBuf>,
+    /// The files that both were made of.
+    pub files: Files,
     /// How many routes were read for it.
     pub anew: usize,
-}
-
-fn watched(config: &Config) -> Vec<PathBuf> {
-    if config.watch { config.sources() } else { Vec::new() }
 }
 
 /// Whether this stands for standard input.
@@ -39,7 +37,7 @@ pub fn read(file: &Path) -> (Option<Good>, Problems) {
     let mut problems = loaded.problems;
     let plan = plan(loaded.config.as_ref(), loaded.readable.as_ref(), &mut problems);
     let good = loaded.config.zip(plan).map(|(config, plan)| Good {
-        watched: watched(&config),
+        files: Files::new(&config, &plan),
         anew: config.routes.len(),
         config,
         plan,
@@ -55,8 +53,8 @@ pub fn read_again(source: &mut Source) -> (Option<Good>, Problems) {
     let anew = reading.anew;
     let good = reading.config.zip(plan);
     let good = good.map(|(mut config, plan)| {
-        let watched = watched(&config);
-        Good { config: config.settings(), plan, watched, anew }
+        let files = Files::new(&config, &plan);
+        Good { config: config.settings(), plan, files, anew }
     });
     (good, reading.problems)
 }
@@ -64,7 +62,10 @@ pub fn read_again(source: &mut Source) -> (Option<Good>, Problems) {
 /// The plan of a config, unless there is something wrong.
 fn plan(config: Option<&Config>, readable: Option<&Readable>, problems: &mut Problems) -> Option<Plan> {
     let (plan, told) = match config.map(compile) {
-        Some(Ok(compiled)) => (Some(compiled.plan), compiled.warnings),
+        Some(Ok(compiled)) => {
+            let ending = config.map(|config| ending(config, &compiled.plan)).unwrap_or_default();
+            (Some(compiled.plan), [compiled.warnings, ending].concat())
+        }
         Some(Err(errors)) => (None, errors),
         // What can be said of the routes that were read is said in the same pass.
         None => (None, readable.map(check_matches).unwrap_or_default()),

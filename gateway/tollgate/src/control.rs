@@ -68,7 +68,7 @@ pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
     })?;
     let reader = Reader::new(source);
     gateway.registry.update_status(|status| status.file = reader.file().display().to_string());
-    let watch = Watch::new(gateway.watched.clone());
+    let watch = Watch::new(gateway.files.watched.clone());
     let mut control = Control { gateway, health, reader, watch, upgradable, upgrade: None, deferred: false };
     let end = runtime.block_on(control.watch(&mut signals));
     control.call_off(&runtime);
@@ -134,7 +134,7 @@ impl Control {
                         // It may wait for name servers.
                         () = signals.stop.requested() => return Ok(End::Stop),
                     }
-                    self.watch.follow(self.gateway.watched.clone());
+                    self.watch.follow(self.gateway.files.watched.clone());
                     if self.reader.is_due() {
                         self.reload();
                     }

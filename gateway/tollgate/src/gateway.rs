@@ -1,7 +1,6 @@
 //! The running gateway: its sockets, its workers, its log, its plan.
 
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,6 +13,7 @@ use tollgate_upstream::{Discovery, Shared};
 
 use crate::admin::{self, Admin};
 use crate::compiled::Good;
+use crate::files::Files;
 use crate::guards::Guarding;
 use crate::listeners::{self, Inherited, Listeners};
 use crate::lookups;
@@ -28,8 +28,8 @@ const LOG_CLOSE: Duration = Duration::from_secs(2);
 pub struct Gateway {
     /// The config in force, without its routes.
     pub config: Config,
-    /// The files that are watched.
-    pub watched: Vec<PathBuf>,
+    /// The files that it was made of.
+    pub files: Files,
     /// The counters.
     pub registry: Arc<Registry>,
     /// The access log.
@@ -69,7 +69,7 @@ impl Gateway {
     /// # Errors
     /// When an address cannot be bound, the log cannot be opened, or a thread cannot be started.
     pub fn start(good: Good, inherited: &mut Inherited, runtime: &LocalRuntime) -> io::Result<Self> {
-        let Good { config, plan, watched, anew } = good;
+        let Good { config, plan, files, anew } = good;
         let count = match config.workers {
             tollgate_config::Workers::Auto => available_cores().workers(),
             tollgate_config::Workers::Count(count) => usize::from(count),
@@ -94,12 +94,13 @@ impl Gateway {
             status.workers = count;
             status.generation = current.generation();
             status.routes = current.routes.len();
+            status.certificates.clone_from(&files.certificates);
             status.routes_read = anew;
         });
         let retired = Vec::new();
         Ok(Self {
             config,
-            watched,
+            files,
             registry,
             log,
             ready,

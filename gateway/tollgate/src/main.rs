@@ -8,6 +8,7 @@ mod compiled;
 mod control;
 mod demo;
 mod explain;
+mod files;
 mod gateway;
 mod guards;
 mod listeners;

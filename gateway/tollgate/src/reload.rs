@@ -13,6 +13,7 @@ use tollgate_upstream::health::Health;
 
 use crate::check::counted;
 use crate::compiled;
+use crate::files::Files;
 use crate::gateway::Gateway;
 use crate::lookups;
 use crate::systemd;
@@ -32,8 +33,8 @@ pub struct Reader {
 #[derive(Debug)]
 pub struct Reading {
     asked: Instant,
-    /// What it says of the process, the plan, and the files that are watched; nothing if the file is not good.
-    good: Option<(Config, Arc<Rollout>, Vec<PathBuf>)>,
+    /// What it says of the process, the plan, and the files that both were made of; nothing if the file is not good.
+    good: Option<(Config, Arc<Rollout>, Files)>,
     /// How many routes were read.
     anew: usize,
 }
@@ -89,7 +90,7 @@ fn read(source: &mut Source, asked: Instant, current: &Rollout, registry: &Regis
     let anew = good.as_ref().map_or(0, |good| good.anew);
     let good = good.map(|good| {
         let rollout = current.next(good.plan, registry);
-        (good.config, rollout, good.watched)
+        (good.config, rollout, good.files)
     });
     Reading { asked, good, anew }
 }
@@ -97,7 +98,7 @@ fn read(source: &mut Source, asked: Instant, current: &Rollout, registry: &Regis
 /// Takes over what was read, if it is good; else says that the old plan goes on.
 pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, file: &Path) {
     let Reading { asked, good, anew } = reading;
-    let Some((config, rollout, watched)) = good else {
+    let Some((config, rollout, files)) = good else {
         let problem = "the file has errors: the standard error says which".to_owned();
         return refused(gateway, asked, file, problem);
     };
@@ -115,7 +116,8 @@ pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, fil
     }
     let gone = lookups::change(&mut gateway.discovery, &rollout).await;
     let (receipts, told) = gateway.change(rollout.clone(), config, prepared);
-    gateway.watched = watched;
+    gateway.registry.update_status(|status| status.certificates.clone_from(&files.certificates));
+    gateway.files = files;
     health.change(rollout.change());
     let registry = gateway.registry.clone();
     let file = file.to_owned();

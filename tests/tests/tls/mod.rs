@@ -1,5 +1,6 @@
 //! TLS on both sides: who gets which certificate, who is let in, and what a cut connection is.
 
+mod books;
 mod certificates;
 mod clients;
 mod https;

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::tls;
+use super::{settings, tls};
 use crate::model::{Config, Http2, Listener, RedirectToHttps, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, Setting};
@@ -62,6 +62,8 @@ fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener>
             Some("only") => Http2::Only,
             _ => Http2::On,
         };
+        let proxy_protocol = fields.get("proxy_protocol");
+        let proxy_protocol = proxy_protocol.map(|field| settings::blocks(reader, field, "a proxy"));
         let redirect = fields.get("redirect_to_https");
         let redirect_to_https = redirect.and_then(|field| redirect_to_https(reader, field));
         if let (Some(field), Some(_), Some(_)) = (redirect, redirect_to_https, &tls) {
@@ -71,11 +73,12 @@ fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener>
                 .push(Problem::error(field.at, message).help("write it at the listener in plain text"));
         }
         let bind = reader.spanned(fields.get("bind")?, |text| address::bind(text, all))?;
-        return Some(Listener { bind, tls, http2, redirect_to_https });
+        let proxy_protocol = proxy_protocol.unwrap_or_default();
+        return Some(Listener { bind, tls, http2, redirect_to_https, proxy_protocol });
     }
     let value = reader.parsed(node, "`listen`", shape, |text| address::bind(text, all))?;
     let bind = Spanned { value, at: node.at };
-    Some(Listener { bind, tls: None, http2: Http2::On, redirect_to_https: None })
+    Some(Listener { bind, tls: None, http2: Http2::On, redirect_to_https: None, proxy_protocol: Vec::new() })
 }
 
 fn redirect_to_https(reader: &mut Reader, field: Field<'_>) -> Option<RedirectToHttps> {

@@ -60,19 +60,24 @@ pub(super) fn forwarded(reader: &mut Reader, field: Field<'_>) -> Forwarded {
         });
     }
     if let Some(field) = fields.get("trusted_proxies") {
-        let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
-        for item in one_or_many(field.node) {
-            let Some((block, cut)) = reader.parsed(item, "a trusted proxy", one, cidr::cidr) else {
-                continue;
-            };
-            if cut {
-                reader.problems.push(host_bits(item.scalar(), item.at, block));
-            }
-            out.trusted_proxies.push(block);
-        }
+        out.trusted_proxies = blocks(reader, field, "a trusted proxy");
     }
     if let Some(field) = fields.get("client_certificate") {
         out.client_certificate = super::tls::told(reader, field);
+    }
+    out
+}
+
+/// One block of addresses, or a list of them.
+pub(super) fn blocks(reader: &mut Reader, field: Field<'_>, what: &str) -> Vec<Cidr> {
+    let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
+    let mut out = Vec::new();
+    for item in one_or_many(field.node) {
+        let Some((block, cut)) = reader.parsed(item, what, one, cidr::cidr) else { continue };
+        if cut {
+            reader.problems.push(host_bits(item.scalar(), item.at, block));
+        }
+        out.push(block);
     }
     out
 }

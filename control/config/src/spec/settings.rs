@@ -158,8 +158,22 @@ pub(crate) static LISTENER: Section = Section {
         )
         .or("off")
         .also(&["https_redirect", "force_https", "redirect", "ssl_redirect", "redirect_https"]),
+        Key::new(
+            "proxy_protocol",
+            "Proxies in front whose connections begin with a PROXY protocol header (version 1 or 2), before TLS.",
+            Shape::OneOrMany(&PROXIES_SHAPE),
+        )
+        .or("[]")
+        .also(&["accept_proxy", "accept-proxy", "proxyProtocol", "proxy"]),
     ],
 };
+
+static PROXIES: Text = Text {
+    expected: "who sends the header: an address or a block of them such as `10.0.0.0/8`",
+    pattern: Some(r"^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$"),
+    loose: false,
+};
+static PROXIES_SHAPE: Shape = Shape::Text(&PROXIES);
 
 pub(crate) static REDIRECT_TO_HTTPS: Section = Section {
     name: "redirect_to_https",

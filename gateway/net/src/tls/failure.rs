@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use rustls::{AlertDescription, CertificateError, Error};
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
 /// Why a handshake failed.
 #[derive(Debug)]
@@ -16,6 +16,33 @@ pub enum HandshakeError {
     Certificate(Error),
     /// The peer refused, and said so.
     Alert(AlertDescription),
+}
+
+impl HandshakeError {
+    /// One of a few words for it, for metrics.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Alert(_) => "alert",
+            Self::Certificate(Error::NoCertificatesPresented) => "certificate_missing",
+            Self::Certificate(Error::InvalidCertificate(error)) => match error {
+                CertificateError::Expired | CertificateError::ExpiredContext { .. } => "certificate_expired",
+                CertificateError::UnknownIssuer => "certificate_unknown_issuer",
+                _ => "certificate",
+            },
+            Self::Certificate(_) => "certificate",
+            Self::Protocol(Error::InvalidMessage(InvalidMessage::InvalidContentType)) => "not_tls",
+            Self::Protocol(Error::NoApplicationProtocol) => "application_protocol",
+            Self::Protocol(Error::PeerIncompatible(error)) => match error {
+                PeerIncompatible::Tls12NotOffered
+                | PeerIncompatible::Tls12NotOfferedOrEnabled
+                | PeerIncompatible::SupportedVersionsExtensionRequired => "version",
+                _ => "parameters",
+            },
+            Self::Protocol(_) => "protocol",
+        }
+    }
 }
 
 impl From<io::Error> for HandshakeError {

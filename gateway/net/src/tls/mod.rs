@@ -59,6 +59,25 @@ pub struct Negotiated {
     pub certificates: Option<Certificates>,
 }
 
+impl Negotiated {
+    /// `1.2` or `1.3`.
+    #[must_use]
+    pub fn version_number(&self) -> &'static str {
+        if self.version == ProtocolVersion::TLSv1_3 { "1.3" } else { "1.2" }
+    }
+
+    /// The cipher suite, as IANA names it.
+    #[must_use]
+    pub fn cipher_name(&self) -> &'static str {
+        match self.cipher {
+            CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
+            CipherSuite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
+            CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => "TLS_CHACHA20_POLY1305_SHA256",
+            other => other.as_str().unwrap_or("-"),
+        }
+    }
+}
+
 /// A certificate and those between it and a root, in this order; at least one.
 pub type Certificates = Arc<[CertificateDer<'static>]>;
 

@@ -49,6 +49,14 @@ fields! {
     Protocol = "protocol";
     /// The host that was asked for.
     Host = "host";
+    /// The version of TLS, `1.3`; not in JSON where there is none, nor are the next three.
+    TlsVersion = "tls_version";
+    /// The cipher suite.
+    TlsCipher = "tls_cipher";
+    /// The name that the client asked for in the handshake.
+    Sni = "sni";
+    /// Who the client's certificate is for.
+    ClientSubject = "client_subject";
     /// The status of the answer; 0: nothing was answered (`000` in text).
     Status = "status";
     /// The reason, `-` if the upstream's answer went through.
@@ -114,6 +122,11 @@ impl Field {
         Field::ALL.iter().copied().find(|field| field.name() == name)
     }
 
+    /// Whether it is left out of JSON where there is no TLS: a gateway without it would write four nulls in each line.
+    pub(super) fn needs_tls(self) -> bool {
+        matches!(self, Self::TlsVersion | Self::TlsCipher | Self::Sni | Self::ClientSubject)
+    }
+
     #[inline]
     pub(super) fn value<'a>(self, record: &Record<'a>, millis: u32) -> Value<'a> {
         match self {
@@ -130,6 +143,12 @@ impl Field {
             Field::Query => optional(record.query()),
             Field::Protocol => filled(record.version),
             Field::Host => optional(record.host),
+            Field::TlsVersion => optional(record.tls.map(|tls| tls.version.as_bytes())),
+            Field::TlsCipher => optional(record.tls.map(|tls| tls.cipher.as_bytes())),
+            Field::Sni => optional(record.tls.and_then(|tls| tls.server_name).map(str::as_bytes)),
+            Field::ClientSubject => {
+                optional(record.tls.and_then(|tls| tls.client_subject).map(str::as_bytes))
+            }
             Field::Status => Value::Status(record.status),
             Field::Reason => match record.reason {
                 Reason::None => Value::Absent,

@@ -9,13 +9,14 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 
 use super::endpoints::EndpointsSnapshot;
+use super::handshakes;
 use super::histogram::HistogramSnapshot;
 use super::process::Process;
 use super::queueing;
 use super::resilience;
 use super::shedding;
 use super::snapshot::Snapshot;
-use crate::{EndpointState, Reason};
+use crate::{EndpointState, Protocol, Reason};
 
 /// The two formats of a scrape. They differ in how counters are declared, and in the end mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,7 @@ impl Collector for Scrape {
         let mut page = Page { encoder, format: self.format };
         self.requests(&mut page)?;
         self.clients(&mut page)?;
+        handshakes::encode(&self.snapshot, &mut page)?;
         self.upstreams(&mut page)?;
         queueing::encode(&self.snapshot.upstreams, &mut page)?;
         self.endpoints(&mut page)?;
@@ -95,6 +97,11 @@ impl Scrape {
         let mut family = page.counter("tollgate_reasons_total", "Requests that ended, by reason.")?;
         for (reason, count) in Reason::ALL.iter().zip(sum.reasons) {
             family.add(&[("reason", reason.as_str())], count)?;
+        }
+        let mut family =
+            page.counter("tollgate_protocol_requests_total", "Requests that ended, by version of HTTP.")?;
+        for (protocol, count) in Protocol::ALL.iter().zip(sum.protocols) {
+            family.add(&[("protocol", protocol.as_str())], count)?;
         }
         page.counter("tollgate_received_bytes_total", "Bytes of request bodies from clients.")?
             .set(sum.bytes_in)?;

@@ -3,6 +3,7 @@
 mod counter;
 mod endpoints;
 mod exposition;
+mod handshakes;
 mod histogram;
 mod process;
 mod queueing;
@@ -15,6 +16,7 @@ mod worker;
 
 pub use endpoints::{EndpointsSnapshot, LookupCounts, UpstreamEndpoints};
 pub use exposition::Exposition;
+pub use handshakes::{HANDSHAKE_FAILURES, HandshakesSnapshot, ProxyHeaderResult};
 pub use histogram::{BUCKETS, HistogramSnapshot};
 pub(crate) use process::resident_bytes;
 pub use queueing::QueueingSnapshot;

@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::endpoints::EndpointsSnapshot;
 use super::exposition::{self, Exposition};
+use super::handshakes::HandshakesSnapshot;
 use super::shedding::ShedSnapshot;
 use super::slots::{Slot, Slots};
 use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
 use super::worker::WorkerStats;
 use crate::log::LogCounts;
-use crate::{AccessLog, CostReading, Reason, Status, UpstreamSource, UpstreamStatus};
+use crate::{AccessLog, CostReading, Protocol, Reason, Status, UpstreamSource, UpstreamStatus};
 
 /// Process-wide: hands out label slots, owns the workers' blocks of counts, adds them up.
 ///
@@ -137,6 +138,8 @@ impl Registry {
             client_connections_handed_over: 0,
             messages: 0,
             shed: ShedSnapshot::default(),
+            handshakes: HandshakesSnapshot::default(),
+            protocols: [0; Protocol::ALL.len()],
             reasons: [0; Reason::ALL.len()],
             routes: self.routes.names().into_iter().map(RouteSnapshot::new).collect(),
             upstreams: self.upstreams.names().into_iter().map(UpstreamSnapshot::new).collect(),

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::endpoints::EndpointsSnapshot;
+use super::handshakes::HandshakesSnapshot;
 use super::histogram::HistogramSnapshot;
 use super::queueing::QueueingSnapshot;
 use super::resilience::ResilienceSnapshot;
 use super::shedding::ShedSnapshot;
 use super::worker::CODES;
-use crate::{CostReading, Reason, Status};
+use crate::{CostReading, Protocol, Reason, Status};
 
 /// All counts at one moment, added up over the workers. Counters keep counting while it is taken, so sums that
 /// should agree may differ by the requests of that instant.
@@ -34,6 +35,10 @@ pub struct Snapshot {
     pub messages: u64,
     /// Requests turned away because the process is short of something, by priority, the lowest first.
     pub shed: ShedSnapshot,
+    /// How client connections begin.
+    pub handshakes: HandshakesSnapshot,
+    /// Requests ended, by protocol, in the order of [`Protocol::ALL`].
+    pub protocols: [u64; Protocol::ALL.len()],
     /// How many exchanges ended with each reason, in the order of [`Reason::ALL`].
     pub reasons: [u64; Reason::ALL.len()],
     /// The routes that carried a request.

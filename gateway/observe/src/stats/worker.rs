@@ -3,13 +3,14 @@
 use std::sync::OnceLock;
 
 use super::counter::Counter;
+use super::handshakes::Handshakes;
 use super::histogram::Histogram;
 use super::queueing::Queueing;
 use super::resilience::Resilience;
 use super::shedding::Shedding;
 use super::slots::{SLOTS, Slot};
 use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
-use crate::{Reason, Tally};
+use crate::{Protocol, Reason, Tally};
 
 /// How many classes of status there are: none, 1xx, ... 5xx.
 pub(super) const CODES: usize = 6;
@@ -41,6 +42,8 @@ pub struct WorkerStats {
     handed_over: Counter,
     messages: Counter,
     pub(super) shedding: Shedding,
+    pub(super) handshakes: Handshakes,
+    protocols: [Counter; Protocol::ALL.len()],
     routes: Box<[OnceLock<Box<RouteCounts>>]>,
     upstreams: Box<[OnceLock<Box<UpstreamCounts>>]>,
 }
@@ -107,6 +110,8 @@ impl WorkerStats {
             handed_over: Counter::default(),
             messages: Counter::default(),
             shedding: Shedding::default(),
+            handshakes: Handshakes::default(),
+            protocols: counters(),
             routes: empty_table(),
             upstreams: empty_table(),
         }
@@ -133,6 +138,7 @@ impl WorkerStats {
         self.bytes_in.add(tally.bytes_in);
         self.bytes_out.add(tally.bytes_out);
         self.reasons[tally.reason as usize].increment();
+        self.protocols[tally.protocol as usize].increment();
         let route = self.routes[tally.route_slot.index()].get_or_init(Box::default);
         route.codes[code_class(tally.status)].increment();
         route.duration.observe(tally.total);
@@ -251,6 +257,10 @@ impl WorkerStats {
         sum.client_connections_handed_over += self.handed_over.get();
         sum.messages += self.messages.get();
         self.shedding.add_to(&mut sum.shed);
+        self.handshakes.add_to(&mut sum.handshakes);
+        for (total, count) in sum.protocols.iter_mut().zip(&self.protocols) {
+            *total += count.get();
+        }
         for (total, count) in sum.reasons.iter_mut().zip(&self.reasons) {
             *total += count.get();
         }

@@ -12,6 +12,7 @@ use super::{End, Exchange, Parties, Stage};
 use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
 use crate::upstream_side::{NoHead, UpstreamSide};
+use crate::websocket::Frames;
 
 /// Interim responses of one exchange. Nobody sends more than a few; an endless row of them would keep an exchange
 /// alive for ever.
@@ -221,6 +222,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             let pieces = [IoSlice::new(&output), IoSlice::new(rest)];
             let sent = scratch.to_client.send(&mut parties.client.stream, &pieces);
             scratch.ledger.bytes_out += rest.len() as u64;
+            scratch.early_frames = Frames::default();
+            scratch.early_frames.advance(rest, false);
             return sent.map(|()| Some(End::Upgraded)).map_err(|error| self.failed(Backlog::reason(&error)));
         }
         drop(output);

@@ -25,7 +25,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 scratch,
                 peer: parties.client.peer,
                 secure: parties.client.stream.tls().is_some(),
-                identity: parties.client.link.identity.as_deref(),
+                identity: parties.client.link.tls.as_ref().and_then(|tls| tls.identity.as_ref()),
                 settings: parties.settings,
                 route: parties.route,
                 endpoint: parties.upstream.pool().name(),

@@ -142,7 +142,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             scratch: self.scratch,
             peer: self.client.peer,
             secure: self.client.stream.tls().is_some(),
-            identity: self.client.link.identity.as_deref(),
+            identity: self.client.link.tls.as_ref().and_then(|tls| tls.identity.as_ref()),
             settings: self.settings,
             route: self.route,
             endpoint: pool.name(),

@@ -22,7 +22,7 @@ pub(super) async fn serve(mut client: Client<Http2Stream>, head: Parts) {
     let mut loan = Loan::new(&worker);
     let active = worker.active();
     let settings = &active.plan.settings;
-    loan.ledger.open(&worker, tollgate_net::now(), client.peer);
+    loan.ledger.open(&worker, tollgate_net::now(), client.peer, client.link.tls.as_ref());
     let next = match decode(&mut loan.request, &head, client.stream.is_ended(), &settings.head_limits) {
         Ok(()) => {
             drop(head);

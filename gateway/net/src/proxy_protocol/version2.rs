@@ -1,0 +1,73 @@
+//! Version 2: binary.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use super::{LONGEST_PROXY_HEADER, ProxyHeader, ProxyHeaderError};
+
+pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+/// The signature, version and command, family and protocol, and the length of what follows.
+const FIXED: usize = 16;
+
+pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
+    let Some((fixed, rest)) = bytes.split_at_checked(FIXED) else { return Ok(None) };
+    let whole = FIXED + usize::from(u16::from_be_bytes([fixed[14], fixed[15]]));
+    if whole > LONGEST_PROXY_HEADER {
+        return Err(ProxyHeaderError::Malformed);
+    }
+    let local = match fixed[12] {
+        0x20 => true,
+        0x21 => false,
+        _ => return Err(ProxyHeaderError::Malformed),
+    };
+    // A family that has addresses must have room for them, also where nobody looks at these. Datagrams do not come by a
+    // connection.
+    let addresses = match fixed[13] {
+        0x00 => 0,
+        0x11 => 12,
+        0x21 => 36,
+        0x31 => 216,
+        _ if local => 0,
+        _ => return Err(ProxyHeaderError::Malformed),
+    };
+    if whole - FIXED < addresses && !local {
+        return Err(ProxyHeaderError::Malformed);
+    }
+    let Some(rest) = rest.get(..whole - FIXED) else { return Ok(None) };
+    // What follows the addresses (TLVs) says nothing that is needed here.
+    let header = match fixed[13] {
+        _ if local => ProxyHeader::Local,
+        0x11 => proxied::<4>(rest).ok_or(ProxyHeaderError::Malformed)?,
+        0x21 => proxied::<16>(rest).ok_or(ProxyHeaderError::Malformed)?,
+        _ => ProxyHeader::Local,
+    };
+    Ok(Some((header, whole)))
+}
+
+/// Two addresses, then two ports.
+fn proxied<const N: usize>(bytes: &[u8]) -> Option<ProxyHeader>
+where
+    Octets<N>: Into<std::net::IpAddr>,
+{
+    let (source, rest) = bytes.split_first_chunk::<N>()?;
+    let (destination, rest) = rest.split_first_chunk::<N>()?;
+    let (source_port, rest) = rest.split_first_chunk::<2>()?;
+    let (destination_port, _) = rest.split_first_chunk::<2>()?;
+    Some(ProxyHeader::Proxied {
+        source: SocketAddr::new(Octets(*source).into(), u16::from_be_bytes(*source_port)),
+        destination: SocketAddr::new(Octets(*destination).into(), u16::from_be_bytes(*destination_port)),
+    })
+}
+
+struct Octets<const N: usize>([u8; N]);
+
+impl From<Octets<4>> for std::net::IpAddr {
+    fn from(octets: Octets<4>) -> Self {
+        Ipv4Addr::from(octets.0).into()
+    }
+}
+
+impl From<Octets<16>> for std::net::IpAddr {
+    fn from(octets: Octets<16>) -> Self {
+        Ipv6Addr::from(octets.0).into()
+    }
+}

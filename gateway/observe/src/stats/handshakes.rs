@@ -1,0 +1,160 @@
+//! How client connections begin: the PROXY protocol's header, the TLS handshake.
+
+use std::fmt;
+
+use super::counter::Counter;
+use super::exposition::Page;
+use super::snapshot::Snapshot;
+use super::worker::WorkerStats;
+
+/// What came of waiting for a header of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyHeaderResult {
+    /// It says whose the connection is.
+    Proxied,
+    /// It says that the connection is the proxy's own, or nothing of use.
+    Local,
+    /// What came is none.
+    Malformed,
+    /// The peer closed the connection before it was whole.
+    Closed,
+    /// It did not come in time.
+    Timeout,
+}
+
+const PROXY_HEADERS: [&str; 5] = ["proxied", "local", "malformed", "closed", "timeout"];
+
+/// Why a TLS handshake failed; each is a label of a metric.
+pub const HANDSHAKE_FAILURES: [&str; 12] = [
+    "closed",
+    "timeout",
+    "not_tls",
+    "version",
+    "parameters",
+    "application_protocol",
+    "certificate_missing",
+    "certificate_expired",
+    "certificate_unknown_issuer",
+    "certificate",
+    "alert",
+    "protocol",
+];
+
+const VERSIONS: [&str; 2] = ["1.2", "1.3"];
+const KINDS: [&str; 2] = ["full", "resumed"];
+
+/// How client connections begin.
+#[derive(Debug, Default)]
+pub(super) struct Handshakes {
+    done: [[Counter; KINDS.len()]; VERSIONS.len()],
+    failed: [Counter; HANDSHAKE_FAILURES.len()],
+    headers: [Counter; PROXY_HEADERS.len()],
+}
+
+/// The same at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct HandshakesSnapshot {
+    /// Handshakes of TLS 1.2 and 1.3, each full and resumed.
+    pub done: [[u64; KINDS.len()]; VERSIONS.len()],
+    /// Those that failed, in the order of [`HANDSHAKE_FAILURES`].
+    pub failed: [u64; HANDSHAKE_FAILURES.len()],
+    /// Headers of the PROXY protocol, in the order of [`ProxyHeaderResult`].
+    pub headers: [u64; PROXY_HEADERS.len()],
+}
+
+impl Handshakes {
+    pub(super) fn add_to(&self, sum: &mut HandshakesSnapshot) {
+        for (sum, counts) in sum.done.iter_mut().zip(&self.done) {
+            add(sum, counts);
+        }
+        add(&mut sum.failed, &self.failed);
+        add(&mut sum.headers, &self.headers);
+    }
+}
+
+fn add(sum: &mut [u64], counts: &[Counter]) {
+    for (sum, count) in sum.iter_mut().zip(counts) {
+        *sum += count.get();
+    }
+}
+
+impl WorkerStats {
+    /// A client's handshake is over. `only_13`: it speaks TLS 1.3, else 1.2.
+    pub fn handshake_done(&self, only_13: bool, resumed: bool) {
+        self.count(&self.handshakes.done[usize::from(only_13)][usize::from(resumed)]);
+    }
+
+    /// A client's handshake failed, for one of [`HANDSHAKE_FAILURES`].
+    pub fn handshake_failed(&self, reason: &str) {
+        let known = HANDSHAKE_FAILURES.iter().position(|known| *known == reason);
+        self.count(&self.handshakes.failed[known.unwrap_or(HANDSHAKE_FAILURES.len() - 1)]);
+    }
+
+    /// A header of the PROXY protocol was waited for.
+    pub fn proxy_header(&self, result: ProxyHeaderResult) {
+        self.count(&self.handshakes.headers[result as usize]);
+    }
+}
+
+pub(super) fn encode(snapshot: &Snapshot, page: &mut Page<'_>) -> fmt::Result {
+    let HandshakesSnapshot { done, failed, headers } = &snapshot.handshakes;
+    let mut family = page.counter(
+        "tollgate_tls_handshakes_total",
+        "TLS handshakes of clients that succeeded, by version and whether a session was resumed.",
+    )?;
+    for (version, counts) in VERSIONS.iter().zip(done) {
+        for (kind, count) in KINDS.iter().zip(counts) {
+            family.add(&[("version", version), ("kind", kind)], *count)?;
+        }
+    }
+    let mut family =
+        page.counter("tollgate_tls_handshake_failures_total", "TLS handshakes of clients that failed.")?;
+    for (reason, count) in HANDSHAKE_FAILURES.iter().zip(failed) {
+        family.add(&[("reason", reason)], *count)?;
+    }
+    let mut family = page.gauge(
+        "tollgate_tls_certificate_not_after_seconds",
+        "When a certificate of a listener ends, in seconds since 1970.",
+    )?;
+    for (file, not_after) in &snapshot.status.certificates {
+        family.add(&[("certificate", file)], u64::try_from(*not_after).unwrap_or_default())?;
+    }
+    let mut family = page.counter(
+        "tollgate_proxy_protocol_headers_total",
+        "Client connections that had to begin with a PROXY protocol header, by what came of it.",
+    )?;
+    for (result, count) in PROXY_HEADERS.iter().zip(headers) {
+        family.add(&[("result", result)], *count)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Exposition, Registry};
+
+    #[test]
+    fn each_has_its_series() {
+        let registry = Registry::new(true);
+        let worker = registry.worker();
+        worker.handshake_done(true, false);
+        worker.handshake_done(false, true);
+        worker.handshake_failed("version");
+        worker.handshake_failed("nobody knows");
+        worker.proxy_header(ProxyHeaderResult::Timeout);
+        registry.update_status(|status| status.certificates = vec![("a.pem".to_owned(), 1_900_000_000)]);
+        let text = registry.render_as(Exposition::Text);
+        for line in [
+            "tollgate_tls_handshakes_total{version=\"1.3\",kind=\"full\"} 1",
+            "tollgate_tls_handshakes_total{version=\"1.3\",kind=\"resumed\"} 0",
+            "tollgate_tls_handshakes_total{version=\"1.2\",kind=\"resumed\"} 1",
+            "tollgate_tls_handshake_failures_total{reason=\"version\"} 1",
+            "tollgate_tls_handshake_failures_total{reason=\"protocol\"} 1",
+            "tollgate_tls_certificate_not_after_seconds{certificate=\"a.pem\"} 1900000000",
+            "tollgate_proxy_protocol_headers_total{result=\"timeout\"} 1",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line} in {text}");
+        }
+    }
+}

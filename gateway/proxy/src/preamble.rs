@@ -1,0 +1,80 @@
+//! What comes before a connection's first request: a header of the PROXY protocol, then the TLS handshake.
+
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::task::Poll;
+
+use tollgate_net::{ProxyHeader, ProxyHeaderError};
+use tollgate_observe::ProxyHeaderResult;
+
+use crate::connection::Client;
+use crate::forwarded::contains;
+use crate::secured::Secured;
+
+/// Sees it through; `None`: there is no connection. Both have `timeouts.handshake`.
+pub(crate) async fn preamble(mut client: Box<Client>) -> Option<Box<Client>> {
+    let proxies = &client.link.listener.proxy_protocol;
+    if proxies.iter().any(|block| contains(block, client.peer.ip())) {
+        receive_header(&mut client).await?;
+    }
+    if client.link.listener.tls.is_some() {
+        client = begin_tls(client)?;
+        shake_hands(&mut client).await?;
+        client.link.tls = Secured::of(client.stream.tls());
+    }
+    Some(client)
+}
+
+/// Learns whose the connection is. Who must say so and does not is no client.
+async fn receive_header(client: &mut Client) -> Option<()> {
+    set_deadline(client);
+    let mut received = Vec::new();
+    let header = poll_fn(|cx| match client.stream.poll_proxy_header(cx, &mut received) {
+        Poll::Ready(header) => Poll::Ready(Some(header)),
+        Poll::Pending => client.deadline.poll_passed(cx).map(|()| None),
+    });
+    let result = match header.await {
+        Some(Ok(ProxyHeader::Proxied { source, .. })) => {
+            client.peer = SocketAddr::new(source.ip().to_canonical(), source.port());
+            ProxyHeaderResult::Proxied
+        }
+        Some(Ok(ProxyHeader::Local)) => ProxyHeaderResult::Local,
+        Some(Err(ProxyHeaderError::Malformed)) => ProxyHeaderResult::Malformed,
+        Some(Err(ProxyHeaderError::Closed)) => ProxyHeaderResult::Closed,
+        None => ProxyHeaderResult::Timeout,
+    };
+    client.worker().stats.proxy_header(result);
+    matches!(result, ProxyHeaderResult::Proxied | ProxyHeaderResult::Local).then_some(())
+}
+
+fn begin_tls(client: Box<Client>) -> Option<Box<Client>> {
+    let Client { stream, peer, deadline, requests, link } = *client;
+    let stream = stream.accept_tls(link.listener.tls.as_ref()?.config()).ok()?;
+    Some(Box::new(Client { stream, peer, deadline, requests, link }))
+}
+
+/// Sees the TLS handshake through.
+async fn shake_hands(client: &mut Client) -> Option<()> {
+    set_deadline(client);
+    let shaken = poll_fn(|cx| match client.stream.poll_handshake(cx) {
+        Poll::Ready(result) => Poll::Ready(result.map_err(|error| error.word())),
+        Poll::Pending => client.deadline.poll_passed(cx).map(|()| Err("timeout")),
+    });
+    let shaken = shaken.await;
+    let stats = &client.worker().stats;
+    match (shaken, client.stream.tls()) {
+        (Ok(()), Some(tls)) => {
+            stats.handshake_done(tls.version_number() == "1.3", tls.resumed);
+            Some(())
+        }
+        (failed, _) => {
+            stats.handshake_failed(failed.err().unwrap_or_default());
+            None
+        }
+    }
+}
+
+fn set_deadline(client: &Client) {
+    let bound = client.worker().active.borrow().plan.settings.timeouts.handshake;
+    client.deadline.set(tollgate_net::now(), bound);
+}

@@ -1,0 +1,39 @@
+//! The TLS of a client's connection, as the log and endpoints are told of it.
+
+use std::rc::Rc;
+
+use tollgate_net::Negotiated;
+use tollgate_observe::TlsRecord;
+
+use crate::identity::Identity;
+
+/// The TLS of a client's connection.
+#[derive(Debug)]
+pub(crate) struct Secured {
+    version: &'static str,
+    cipher: &'static str,
+    server_name: Option<Box<str>>,
+    /// The certificate that the client has shown.
+    pub identity: Option<Identity>,
+}
+
+impl Secured {
+    pub fn of(tls: Option<&Negotiated>) -> Option<Rc<Self>> {
+        let tls = tls?;
+        Some(Rc::new(Self {
+            version: tls.version_number(),
+            cipher: tls.cipher_name(),
+            server_name: tls.server_name.clone(),
+            identity: tls.certificates.clone().map(Identity::new),
+        }))
+    }
+
+    pub fn record(&self) -> TlsRecord<'_> {
+        TlsRecord {
+            version: self.version,
+            cipher: self.cipher,
+            server_name: self.server_name.as_deref(),
+            client_subject: self.identity.as_ref().map(Identity::subject),
+        }
+    }
+}

@@ -5,6 +5,7 @@ mod certificates;
 mod clients;
 mod https;
 mod identity;
+mod testssl;
 mod upstream;
 
 use std::path::{Path, PathBuf};

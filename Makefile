@@ -117,3 +117,4 @@ toolchain:
 test-tools: toolchain
 	@scripts/install-test-tools
 	@scripts/install-h2spec
+	@scripts/install-autobahn

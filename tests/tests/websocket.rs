@@ -77,7 +77,7 @@ fn a_frame_that_is_under_way_ends_first() {
     assert_eq!(other.wire().take(4), Ok(GOING_AWAY.to_vec()));
     gate.open();
     let rest = client.wire().take(7);
-    assert_eq!(rest, Ok([&[b'c', b'd', b'e'], &GOING_AWAY[..]].concat()), "{:?}", client.wire().pending());
+    assert_eq!(rest, Ok([&b"cde"[..], &GOING_AWAY].concat()), "{:?}", client.wire().pending());
     assert_eq!(gateway.wait_exit().code(), Some(0));
     client.expect_close();
 }

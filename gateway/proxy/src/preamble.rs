@@ -18,7 +18,7 @@ pub(crate) async fn preamble(mut client: Box<Client>) -> Option<Box<Client>> {
         receive_header(&mut client).await?;
     }
     if client.link.listener.tls.is_some() {
-        client = begin_tls(client)?;
+        client = Box::new(begin_tls(*client)?);
         shake_hands(&mut client).await?;
         client.link.tls = Secured::of(client.stream.tls());
     }
@@ -47,10 +47,10 @@ async fn receive_header(client: &mut Client) -> Option<()> {
     matches!(result, ProxyHeaderResult::Proxied | ProxyHeaderResult::Local).then_some(())
 }
 
-fn begin_tls(client: Box<Client>) -> Option<Box<Client>> {
-    let Client { stream, peer, deadline, requests, link } = *client;
+fn begin_tls(client: Client) -> Option<Client> {
+    let Client { stream, peer, deadline, requests, link } = client;
     let stream = stream.accept_tls(link.listener.tls.as_ref()?.config()).ok()?;
-    Some(Box::new(Client { stream, peer, deadline, requests, link }))
+    Some(Client { stream, peer, deadline, requests, link })
 }
 
 /// Sees the TLS handshake through.

@@ -7,7 +7,9 @@ use serde_json::Value;
 use super::gateway;
 
 /// What it says of the test's own certificate and host, which no gateway can help.
-const OF_THE_CERTIFICATE: [&str; 5] = [
+const OF_THE_CERTIFICATE: [&str; 6] = [
+    // It is good for two thousand years.
+    "cert_validityPeriod",
     // Nobody is asked whether it is revoked, and no log has it.
     "cert_revocation",
     "cert_crlDistributionPoints",
@@ -24,7 +26,7 @@ const CHECKS: [&str; 7] =
 #[test]
 fn nothing_above_low_is_found() {
     let (gateway, _authority, files) = gateway(
-        "listen: {bind: $LISTEN, tls: {$A, strict_transport_security: on}}\nroutes: [{match: \"/*\", respond: {status: 200, body: ok}}]\n",
+        "listen: {bind: $LISTEN, tls: {$A, strict_transport_security: on}}\nroutes: [{match: \"/*\", respond: {status: 200, body: ok, headers: {X-Frame-Options: DENY}}}]\n",
     );
     let found = files.path().join("found.json");
     let address = gateway.address();

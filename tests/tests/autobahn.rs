@@ -1,0 +1,102 @@
+//! The conformance suite for WebSockets: through the gateway each case ends as it does at the endpoint alone.
+
+use std::collections::BTreeMap;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+use tollgate_tests::{binary, eventually};
+
+use crate::tls;
+
+/// Where `scripts/install-autobahn` puts it: beside the folder of the gateway's binary.
+fn wstest() -> PathBuf {
+    let target = binary().parent().and_then(|profile| profile.parent()).expect("a target folder").to_owned();
+    let program = target.join("tools/autobahn/wstest");
+    assert!(program.exists(), "{} is not there: run scripts/install-autobahn", program.display());
+    program
+}
+
+/// The suite's own server. It ends with this.
+struct EchoServer(Child);
+
+impl EchoServer {
+    fn start(folder: &Path) -> (Self, u16) {
+        // Free a moment ago; it looks at the port that a request asks for, so it must know its own.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let port = listener.local_addr().expect("bound").port();
+        drop(listener);
+        let mut command = Command::new(wstest());
+        command.args(["-m", "echoserver", "-w", &format!("ws://127.0.0.1:{port}")]).current_dir(folder);
+        let server = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        let server = Self(server);
+        eventually("the echo server", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        (server, port)
+    }
+}
+
+impl Drop for EchoServer {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// What became of each case, by its number: how it went, and how the connection was closed.
+type Cases = BTreeMap<String, (String, String)>;
+
+fn cases(report: &Value, agent: &str) -> Cases {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let found = report[agent].as_object().unwrap_or_else(|| panic!("{agent} is in {report}"));
+    found.iter().map(|(id, it)| (id.clone(), (text(&it["behavior"]), text(&it["behaviorClose"])))).collect()
+}
+
+/// All groups but those of speed (9) and of compression, which the server does not have (12, 13).
+#[test]
+fn each_case_ends_as_it_does_without_a_gateway() {
+    let files = tls::Files::new();
+    let (_server, port) = EchoServer::start(files.path());
+    let routes =
+        format!("routes: [{{match: \"/*\", to: \"127.0.0.1:{port}\", rewrite: {{host: endpoint}}}}]\n");
+    let plain = tollgate_tests::Gateway::start(&routes);
+    let (secure, _authority, _files) =
+        tls::gateway(&format!("listen: {{bind: $LISTEN, tls: {{$A}}}}\n{routes}"));
+    let outdir = files.path().join("report");
+    let spec = json!({
+        "outdir": outdir,
+        "servers": [
+            {"agent": "alone", "url": format!("ws://127.0.0.1:{port}")},
+            {"agent": "ws", "url": format!("ws://{}", plain.address())},
+            {"agent": "wss", "url": format!("wss://{}", secure.address())},
+        ],
+        "cases": ["*"],
+        "exclude-cases": ["9.*", "12.*", "13.*"],
+        "exclude-agent-cases": {},
+    });
+    files.write("spec.json", &spec.to_string());
+    let mut command = Command::new(wstest());
+    command.args(["-m", "fuzzingclient", "-s"]).arg(files.path().join("spec.json")).current_dir(files.path());
+    let ran = command.output().expect("it runs");
+    let report = std::fs::read_to_string(outdir.join("index.json"));
+    let report = report.unwrap_or_else(|_| panic!("no report: {}", String::from_utf8_lossy(&ran.stderr)));
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let alone = cases(&report, "alone");
+    assert_eq!(alone.len(), 247);
+    // Which of two events comes first, an answer or the end, is a matter of time in some cases: hence "non-strict".
+    let good = |(how, closed): &(String, String)| {
+        ["OK", "NON-STRICT", "INFORMATIONAL"].contains(&how.as_str())
+            && ["OK", "INFORMATIONAL"].contains(&closed.as_str())
+    };
+    let same = |one: &str, other: &str| one == other || (one != "INFORMATIONAL" && other != "INFORMATIONAL");
+    assert!(alone.values().all(good), "{alone:?}");
+    for agent in ["ws", "wss"] {
+        let through = cases(&report, agent);
+        let differ: Vec<_> = alone
+            .iter()
+            .map(|(id, how)| (id, how, through.get(id)))
+            .filter(|(_, how, found)| !found.is_some_and(|found| good(found) && same(&how.0, &found.0)))
+            .collect();
+        assert!(differ.is_empty(), "{agent}: {differ:?}");
+    }
+}

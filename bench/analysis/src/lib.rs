@@ -4,6 +4,7 @@
 //! only from good trials of a numbered round whose verdict lets the system have figures; where there are none, the
 //! table says why. The searches and experiments that run programs of their own are not here: this crate only reads.
 
+mod bars;
 mod capacity;
 mod config_lines;
 mod feature_prices;
@@ -34,6 +35,9 @@ pub fn analyse(study: &Study, results: &Results) -> Vec<Line> {
 }
 
 fn answer(study: &Study, results: &Results, analysis: &Analysis) -> Vec<Line> {
+    if let Analysis::Bars { system, peers } = analysis {
+        return bars::lines(study, results, system, peers);
+    }
     let measured = |section: &str| results.cells.iter().any(|cell| cell.section == section);
     if !analysis.section().is_some_and(measured) {
         return Vec::new();
@@ -60,7 +64,11 @@ fn answer(study: &Study, results: &Results, analysis: &Analysis) -> Vec<Line> {
         Analysis::QuotaAdvice { section, rates } => quota_advice::lines(study, results, section, rates),
         Analysis::FeaturePrices { section, .. } => feature_prices::lines(study, results, section),
         Analysis::ConfigLines { section } => config_lines::lines(study, results, section),
-        Analysis::GeneratorSearch { .. } | Analysis::RuntimeRoute { .. } => Vec::new(),
+        Analysis::Bars { .. }
+        | Analysis::GeneratorSearch { .. }
+        | Analysis::IdleMemory { .. }
+        | Analysis::LargeBody { .. }
+        | Analysis::RuntimeRoute { .. } => Vec::new(),
     }
 }
 

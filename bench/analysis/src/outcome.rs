@@ -114,8 +114,7 @@ pub(crate) fn rates(trials: &[&Trial]) -> Vec<f64> {
 
 /// A typical value of rounds with its interval; `None` when no round has a value above 0.
 pub(crate) fn typical(results: &Results, rounds: &[f64]) -> Option<Interval> {
-    let usable: Vec<f64> = rounds.iter().copied().filter(|value| value.is_finite() && *value > 0.0).collect();
-    paired::typical(&usable, &bootstrap(results)).ok()
+    paired::usable_typical(rounds, &bootstrap(results)).map(|(interval, _)| interval)
 }
 
 /// The bootstrap with the run's own seed.

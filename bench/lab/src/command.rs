@@ -36,12 +36,9 @@ pub enum Action {
     Report {
         /// Result file (JSON Lines).
         file: PathBuf,
-        /// Writes one self-contained page.
-        #[arg(long, value_name = "FILE")]
-        html: Option<PathBuf>,
-        /// Writes Markdown.
-        #[arg(long, value_name = "FILE")]
-        markdown: Option<PathBuf>,
+        /// Pages to write instead of printing it.
+        #[command(flatten)]
+        pages: Pages,
     },
     /// Compares two result files of one study.
     Compare {
@@ -137,15 +134,33 @@ pub struct RunOptions {
     /// The gateway's binary [default: `tollgate` beside this program].
     #[arg(long, value_name = "FILE")]
     pub gateway: Option<PathBuf>,
-    /// Also writes the report as one self-contained page.
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Also writes the report as Markdown.
-    #[arg(long, value_name = "FILE")]
-    pub markdown: Option<PathBuf>,
+    /// Pages to write beside printing it.
+    #[command(flatten)]
+    pub pages: Pages,
     /// Only says what would be measured and how long it takes.
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// The forms in which a report can be written.
+#[derive(Debug, Default, Args)]
+pub struct Pages {
+    /// Writes the report as one self-contained page.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Writes the report as Markdown.
+    #[arg(long, value_name = "FILE")]
+    pub markdown: Option<PathBuf>,
+    /// Writes a picture: CPU time a request of Tollgate, nginx and HAProxy in each cell.
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+}
+
+impl Pages {
+    /// Whether none was asked for.
+    pub fn is_empty(&self) -> bool {
+        self.html.is_none() && self.markdown.is_none() && self.svg.is_none()
+    }
 }
 
 /// `3M`, `250k`, `12000`.

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 use tollgate_lab_meter::machine::Facts;
-use tollgate_lab_study::{Limits, Study, load, names, plan};
-use tollgate_lab_system::{Catalogue, Place, Status};
+use tollgate_lab_study::{Limits, Names, Study, load, names, plan};
+use tollgate_lab_system::{Catalogue, Feature, Place, Status};
 use tollgate_lab_tools::{Found, Places, Tool};
 
 /// Open files that a server needs beside its connections.
@@ -23,12 +23,13 @@ pub fn catalogue(data: &Path, gateway: Option<&Path>) -> Result<Catalogue, Strin
 
 /// Reads a study and checks its names.
 pub fn study(data: &Path, catalogue: &Catalogue, name: &str) -> Result<Study, String> {
-    let systems: Vec<String> = catalogue.systems().iter().map(|system| system.name().to_owned()).collect();
-    let tools: Vec<String> = std::iter::once("builtin")
-        .chain(Tool::ALL.iter().map(|tool| tool.name()))
-        .map(str::to_owned)
-        .collect();
-    load(&data.join("studies"), name, &systems, &tools).map_err(|problem| problem.to_string())
+    let tools = std::iter::once("builtin").chain(Tool::ALL.iter().map(|tool| tool.name()));
+    let known = Names {
+        systems: catalogue.systems().iter().map(|system| system.name().to_owned()).collect(),
+        tools: tools.map(str::to_owned).collect(),
+        features: Feature::ALL.iter().map(|feature| feature.name().to_owned()).collect(),
+    };
+    load(&data.join("studies"), name, &known).map_err(|problem| problem.to_string())
 }
 
 /// What this machine allows.
@@ -40,6 +41,7 @@ pub fn limits() -> Limits {
     let connections = if connections > 1_000 { connections / 1_000 * 1_000 } else { connections };
     Limits {
         connections: u32::try_from(connections).unwrap_or(u32::MAX),
+        // Never more, however many there are: one is the system's own, one that of origin and generator.
         target_cores: 2,
         seconds: None,
         rounds: None,

@@ -1,5 +1,6 @@
 //! From result files to pages and answers.
 
+use crate::command::Pages;
 use crate::print;
 use std::fs::{self, File};
 use std::io::{BufReader, IsTerminal};
@@ -23,7 +24,8 @@ pub fn show(results: &Results) -> Result<(), String> {
 }
 
 /// Writes the pages that were asked for.
-pub fn write_reports(results: &Results, html: Option<&Path>, markdown: Option<&Path>) -> Result<(), String> {
+pub fn write_reports(results: &Results, pages: &Pages) -> Result<(), String> {
+    let Pages { html, markdown, svg } = pages;
     let write = |file: &Path, text: String| {
         fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))?;
         eprintln!("written: {}", file.display());
@@ -35,16 +37,21 @@ pub fn write_reports(results: &Results, html: Option<&Path>, markdown: Option<&P
     if let Some(file) = markdown {
         write(file, tollgate_lab_report::markdown(results))?;
     }
+    if let Some(file) = svg {
+        let text = tollgate_lab_report::svg(results)
+            .ok_or("nothing to draw: no cell has the CPU time of Tollgate, nginx or HAProxy")?;
+        write(file, text)?;
+    }
     Ok(())
 }
 
 /// `tollgate bench report`.
-pub fn report(file: &Path, html: Option<&Path>, markdown: Option<&Path>) -> Result<(), String> {
+pub fn report(file: &Path, pages: &Pages) -> Result<(), String> {
     let results = load_results(file)?;
-    if html.is_none() && markdown.is_none() {
+    if pages.is_empty() {
         return show(&results);
     }
-    write_reports(&results, html, markdown)
+    write_reports(&results, pages)
 }
 
 fn width() -> (usize, bool) {

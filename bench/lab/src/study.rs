@@ -30,8 +30,9 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
         }
     }
     let plan = plan(&study, &limits);
-    if plan.cells.is_empty() {
-        let titles: Vec<&str> = study.sections.iter().map(|section| section.title.as_str()).collect();
+    if plan.cells.is_empty() && plan.experiments.is_empty() {
+        let mut titles: Vec<&str> = study.sections.iter().map(|section| section.title.as_str()).collect();
+        titles.extend(study.analyses.iter().filter_map(|analysis| analysis.experiment()));
         return Err(format!(
             "nothing would be measured; the sections of {} are: {}",
             study.name,
@@ -79,11 +80,14 @@ pub fn run(data: &Path, options: &RunOptions) -> Result<(), String> {
     session.end(begun.elapsed().as_secs_f64()).map_err(|failure| failure.to_string())?;
     let results = load_results(&out)?;
     crate::reports::show(&results)?;
-    write_reports(&results, options.html.as_deref(), options.markdown.as_deref())
+    write_reports(&results, &options.pages)
 }
 
 fn announce(study: &Study, plan: &Plan) {
     eprintln!("{}: {} cells, about {}", study.title, plan.cells.len(), minutes(plan.seconds));
+    for title in &plan.experiments {
+        eprintln!("  then: {title}");
+    }
     for text in &plan.scaled {
         eprintln!("  made smaller: {text}");
     }

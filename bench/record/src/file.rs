@@ -6,6 +6,7 @@ use crate::plan::{Cell, Header, SystemUsed};
 use crate::price::{Instructions, Price};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::fmt;
 use std::io::{self, BufRead, Write};
 
@@ -104,6 +105,8 @@ pub enum ReadError {
     Line(usize, String),
     /// The first line is no header.
     NoHeader,
+    /// An older format than this reader's.
+    Older(u32),
     /// A newer format than this reader's.
     Newer(u32),
 }
@@ -116,8 +119,13 @@ impl fmt::Display for ReadError {
             Self::NoHeader => {
                 write!(f, "line 1: expected the header of a result file ({{\"line\":\"header\",...}})")
             }
+            Self::Older(format) => write!(
+                f,
+                "written in format {format}; this version reads format {FORMAT} alone: run the study again, or read it with \
+                 the version that wrote it"
+            ),
             Self::Newer(format) => {
-                write!(f, "written in format {format}; this version reads formats up to {FORMAT}")
+                write!(f, "written in format {format}; this version reads format {FORMAT} alone")
             }
         }
     }
@@ -141,6 +149,12 @@ pub fn append(out: &mut impl Write, line: &Line) -> io::Result<()> {
     out.write_all(&text)
 }
 
+/// What the header of any format has.
+#[derive(Deserialize)]
+struct Written {
+    format: u32,
+}
+
 /// Reads a whole file. A last line that was cut off (the run was killed while it wrote) is left out.
 ///
 /// # Errors
@@ -153,15 +167,21 @@ pub fn read(input: impl BufRead) -> Result<Results, ReadError> {
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
+        if results.is_none()
+            && let Ok(Written { format }) = serde_json::from_slice(&line)
+        {
+            match format.cmp(&FORMAT) {
+                Ordering::Less => return Err(ReadError::Older(format)),
+                Ordering::Greater => return Err(ReadError::Newer(format)),
+                Ordering::Equal => {}
+            }
+        }
         let parsed = match serde_json::from_slice::<Line>(&line) {
             Ok(parsed) => parsed,
             Err(error) if error.is_eof() && lines.peek().is_none() && results.is_some() => break,
             Err(error) => return Err(ReadError::Line(at + 1, error.to_string())),
         };
         match (&mut results, parsed) {
-            (None, Line::Header(header)) if header.format > FORMAT => {
-                return Err(ReadError::Newer(header.format));
-            }
             (None, Line::Header(header)) => results = Some(empty(*header)),
             (None, _) => return Err(ReadError::NoHeader),
             (Some(_), Line::Header(_)) => {
@@ -361,6 +381,9 @@ mod tests {
         let Line::Header(mut newer) = header() else { unreachable!() };
         newer.format = FORMAT + 1;
         assert!(matches!(read(&file(&[Line::Header(newer)])[..]), Err(ReadError::Newer(_))));
+        let older = br#"{"line":"header","format":1,"gone":true}"#;
+        let error = read(&older[..]).unwrap_err();
+        assert!(error.to_string().contains("run the study again"), "{error}");
     }
 
     #[test]

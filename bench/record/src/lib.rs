@@ -24,5 +24,5 @@ pub use metric::Metric;
 pub use plan::{Cell, Header, Host, Missing, Published, RenderedFile, SystemUsed};
 pub use price::{Instructions, Known, Price};
 
-/// Version of the format; a reader refuses a file with a higher one.
-pub const FORMAT: u32 = 1;
+/// Version of the format; a reader refuses a file with another one. Since 2 some fields are gone.
+pub const FORMAT: u32 = 2;

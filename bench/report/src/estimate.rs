@@ -16,20 +16,12 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
 
 /// A typical value of rounds with its interval; `None` when no round has a value above 0.
 pub(crate) fn interval(rounds: &[f64]) -> Option<Summary> {
-    let usable: Vec<f64> = rounds.iter().copied().filter(|value| value.is_finite() && *value > 0.0).collect();
-    let interval = paired::typical(&usable, &Bootstrap::default()).ok()?;
-    Some(summary(interval, usable.len()))
+    paired::usable_typical(rounds, &Bootstrap::default()).map(summary)
 }
 
 /// The ratio over rounds in which both were measured; `None` when there is none.
 pub(crate) fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Summary> {
-    let usable: Vec<(f64, f64)> = pairs
-        .iter()
-        .copied()
-        .filter(|(a, b)| a.is_finite() && b.is_finite() && *a > 0.0 && *b > 0.0)
-        .collect();
-    let interval = paired::ratio(&usable, &Bootstrap::default()).ok()?;
-    Some(summary(interval, usable.len()))
+    paired::usable_ratio(pairs, &Bootstrap::default()).map(summary)
 }
 
 /// The ratio of two runs that share no rounds. Each side's logarithm has its own interval; the half-widths of independent
@@ -74,8 +66,8 @@ pub(crate) fn level(rounds: u32) -> f64 {
     (1.0 - 2.0_f64.powi(1 - rounds.min(60) as i32)).min(0.95)
 }
 
-fn summary(interval: Interval, rounds: usize) -> Summary {
-    Summary { estimate: interval.estimate, low: interval.low, high: interval.high, rounds: rounds as u32 }
+fn summary((interval, rounds): (Interval, u32)) -> Summary {
+    Summary { estimate: interval.estimate, low: interval.low, high: interval.high, rounds }
 }
 
 /// The mean over all requests of all rounds, microseconds.

@@ -1,7 +1,7 @@
 //! What a result file says, for people and for CI.
 //!
 //! [`figures`] is the one place that turns [`tollgate_lab_record::Results`] into rows and [`table`] the one that turns rows
-//! into texts; [`terminal()`], [`markdown()`] and [`html()`] only print them. [`compare()`] and [`gate()`] hold two result files
+//! into texts; [`terminal()`], [`markdown()`], [`html()`] and [`svg()`] only print them. [`compare()`] and [`gate()`] hold two result files
 //! against each other, [`capacity()`] turns costs into cores.
 
 pub mod capacity;
@@ -12,6 +12,7 @@ pub mod gate;
 mod html;
 mod markdown;
 pub mod number;
+mod svg;
 pub mod table;
 mod terminal;
 
@@ -21,6 +22,7 @@ pub use figures::Report;
 pub use gate::{Gate, gate};
 pub use html::html;
 pub use markdown::markdown;
+pub use svg::svg;
 pub use terminal::terminal;
 
 /// What the intervals promise, for readers.

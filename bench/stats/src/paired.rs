@@ -96,12 +96,25 @@ pub fn typical(rounds: &[f64], bootstrap: &Bootstrap) -> Result<Interval, PairEr
     Ok(bootstrap.centre(&logs).ok_or(PairError::NoRounds)?.map(f64::exp))
 }
 
+/// [`ratio`] over the rounds in which both values have one, and how many those are; `None` when there is none.
+pub fn usable_ratio(rounds: &[(f64, f64)], bootstrap: &Bootstrap) -> Option<(Interval, u32)> {
+    let usable: Vec<(f64, f64)> =
+        rounds.iter().copied().filter(|(a, b)| is_usable(*a) && is_usable(*b)).collect();
+    Some((ratio(&usable, bootstrap).ok()?, u32::try_from(usable.len()).unwrap_or(u32::MAX)))
+}
+
+/// [`typical`] over the rounds that have a value above 0, and how many those are; `None` when there is none.
+pub fn usable_typical(rounds: &[f64], bootstrap: &Bootstrap) -> Option<(Interval, u32)> {
+    let usable: Vec<f64> = rounds.iter().copied().filter(|value| is_usable(*value)).collect();
+    Some((typical(&usable, bootstrap).ok()?, u32::try_from(usable.len()).unwrap_or(u32::MAX)))
+}
+
+fn is_usable(value: f64) -> bool {
+    value.is_finite() && value > 0.0
+}
+
 fn log(round: usize, value: f64) -> Result<f64, PairError> {
-    if value.is_finite() && value > 0.0 {
-        Ok(value.ln())
-    } else {
-        Err(PairError::NotPositive { round, value })
-    }
+    if is_usable(value) { Ok(value.ln()) } else { Err(PairError::NotPositive { round, value }) }
 }
 
 #[cfg(test)]
@@ -110,6 +123,17 @@ mod tests {
 
     const ROUNDS: [(f64, f64); 7] =
         [(10.1, 20.0), (20.3, 41.0), (5.0, 9.9), (7.7, 15.6), (8.0, 16.3), (9.0, 17.8), (11.0, 22.1)];
+
+    #[test]
+    fn rounds_without_a_value_are_left_out() {
+        let bootstrap = Bootstrap::default();
+        let (interval, rounds) =
+            usable_ratio(&[(1.0, 2.0), (0.0, 2.0), (1.0, f64::NAN)], &bootstrap).unwrap();
+        assert_eq!((interval.estimate, rounds), (0.5, 1));
+        let (interval, rounds) = usable_typical(&[f64::INFINITY, 4.0, -1.0], &bootstrap).unwrap();
+        assert!((interval.estimate - 4.0).abs() < 1e-9 && rounds == 1);
+        assert!(usable_ratio(&[], &bootstrap).is_none() && usable_typical(&[0.0], &bootstrap).is_none());
+    }
 
     #[test]
     fn what_a_round_does_to_both_cancels() {

@@ -15,6 +15,18 @@ pub struct PublishedCapacity {
     pub cores_used: BTreeMap<String, f64>,
 }
 
+/// The most that idle connections may take; what is left out is not judged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IdleBars {
+    /// KiB a connection.
+    pub each_kib: Option<f64>,
+    /// MiB of the whole system with all of them.
+    pub whole_mib: Option<f64>,
+    /// Memory after the burst over that before.
+    pub after: Option<f64>,
+}
+
 /// An analysis that a study asks for; its table or note stands in the report.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -66,6 +78,33 @@ pub enum Analysis {
         #[serde(default)]
         instructions: Vec<String>,
     },
+    /// What a system costs beside the better of its peers, held against the bars of the points.
+    Bars {
+        /// The system that is held to them.
+        system: String,
+        /// Those that it is held against.
+        peers: Vec<String>,
+    },
+    /// Memory of idle client connections, and after a burst has come and gone.
+    IdleMemory {
+        /// Systems to try.
+        systems: Vec<String>,
+        /// Connections; fewer where the limit of open files asks for it.
+        connections: u32,
+        /// The most that it may take.
+        #[serde(default)]
+        bars: IdleBars,
+    },
+    /// One large body up and one down: byte-exact or not, and the memory that it took.
+    LargeBody {
+        /// Systems to try.
+        systems: Vec<String>,
+        /// Bytes in each direction.
+        bytes: u64,
+        /// The most memory that it may take, MiB.
+        #[serde(default)]
+        peak_mib: Option<f64>,
+    },
     /// How long a route added at run time takes until it answers, and what fails meanwhile.
     RuntimeRoute {
         /// Systems to try.
@@ -85,6 +124,36 @@ pub enum Analysis {
 }
 
 impl Analysis {
+    /// The title of the table that an experiment of its own gives, one beside the sections; it can be asked for as one.
+    pub fn experiment(&self) -> Option<&'static str> {
+        match self {
+            Self::RuntimeRoute { .. } => Some("A route added at run time"),
+            Self::IdleMemory { .. } => Some("Memory of idle connections"),
+            Self::LargeBody { .. } => Some("A large body up and down"),
+            _ => None,
+        }
+    }
+
+    /// Seconds that such an experiment takes with one system, about.
+    pub(crate) fn seconds(&self) -> f64 {
+        match self {
+            Self::RuntimeRoute { routes, times, .. } => 5.0 * f64::from(*times) * routes.len() as f64,
+            Self::IdleMemory { connections, .. } => 12.0 + f64::from(*connections) / 1_000.0,
+            Self::LargeBody { bytes, .. } => 2.0 + 2.0 * *bytes as f64 / 250e6,
+            _ => 0.0,
+        }
+    }
+
+    /// Systems that such an experiment is for.
+    pub(crate) fn tried(&self) -> &[String] {
+        match self {
+            Self::RuntimeRoute { systems, .. }
+            | Self::IdleMemory { systems, .. }
+            | Self::LargeBody { systems, .. } => systems,
+            _ => &[],
+        }
+    }
+
     /// The section it belongs to, where it belongs to one of the study's.
     pub fn section(&self) -> Option<&str> {
         match self {
@@ -94,7 +163,10 @@ impl Analysis {
             | Self::QuotaAdvice { section, .. }
             | Self::FeaturePrices { section, .. }
             | Self::ConfigLines { section } => Some(section),
-            Self::RuntimeRoute { .. } => None,
+            Self::Bars { .. }
+            | Self::IdleMemory { .. }
+            | Self::LargeBody { .. }
+            | Self::RuntimeRoute { .. } => None,
         }
     }
 }

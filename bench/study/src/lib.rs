@@ -10,7 +10,7 @@ mod range;
 mod settings;
 mod study;
 
-pub use analysis::{Analysis, PublishedCapacity};
+pub use analysis::{Analysis, IdleBars, PublishedCapacity};
 pub use plan::{CEILING_SECONDS, Limits, Plan, PlannedCell, plan};
 pub use settings::{OriginKind, Relay, Settings};
-pub use study::{Arm, Point, Problem, Section, Study, load, names};
+pub use study::{Arm, Bar, Names, Point, Problem, Section, Study, load, names};

@@ -14,6 +14,8 @@ pub(crate) enum Kind {
     System,
     /// A load tool.
     Tool,
+    /// A feature.
+    Feature,
     /// A section.
     Section,
     /// A system for which a point has published figures.
@@ -26,6 +28,7 @@ impl Kind {
         match self {
             Self::System => "system",
             Self::Tool => "load tool",
+            Self::Feature => "feature",
             Self::Section => "section",
             Self::Published => "system of the point",
         }
@@ -50,12 +53,14 @@ struct Outline {
 #[serde(default)]
 struct Load {
     tool: Option<Name>,
+    features: Vec<Name>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Arm {
     system: Option<Name>,
+    features: Vec<Name>,
     settings: Load,
 }
 
@@ -79,7 +84,9 @@ struct Point {
 #[serde(default)]
 struct Analysis {
     section: Option<Name>,
+    system: Option<Name>,
     systems: Vec<Name>,
+    peers: Vec<Name>,
     instructions: Vec<Name>,
 }
 
@@ -95,7 +102,10 @@ impl Outline {
                     names.extend(section.points.into_iter().flat_map(|point| point.systems));
                 }
                 for analysis in self.analyses {
-                    names.extend(analysis.systems.into_iter().chain(analysis.instructions));
+                    names.extend(analysis.system);
+                    names.extend(
+                        analysis.systems.into_iter().chain(analysis.instructions).chain(analysis.peers),
+                    );
                 }
             }
             Kind::Tool => {
@@ -104,6 +114,16 @@ impl Outline {
                 for section in self.sections {
                     names.extend(section.settings.tool);
                     names.extend(section.points.into_iter().filter_map(|point| point.set.tool));
+                }
+            }
+            Kind::Feature => {
+                names.extend(self.settings.features);
+                for arm in self.arms.into_values() {
+                    names.extend(arm.features.into_iter().chain(arm.settings.features));
+                }
+                for section in self.sections {
+                    names.extend(section.settings.features);
+                    names.extend(section.points.into_iter().flat_map(|point| point.set.features));
                 }
             }
             Kind::Section => {
@@ -153,7 +173,7 @@ mod tests {
     const STUDY: &str = "title: wrk
 control: nginx
 settings: {tool: ab}
-arms: {lean: {system: envoy, settings: {tool: hey}}}
+arms: {lean: {system: envoy, settings: {tool: hey, features: [tls]}}}
 sections:
   - title: One
     systems: [direct, wrk]
@@ -173,6 +193,7 @@ analyses: [{kind: scaling, section: Two}]
             (Kind::Tool, "ab", (3, 18)),
             (Kind::Tool, "hey", (4, 47)),
             (Kind::Tool, "wrk", (9, 22)),
+            (Kind::Feature, "tls", (4, 63)),
             (Kind::Section, "Two", (11, 37)),
             (Kind::Section, "One", (10, 12)),
         ] {

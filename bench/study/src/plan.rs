@@ -1,5 +1,6 @@
 //! From a study to the cells that are measured here, made small enough for this machine.
 
+use crate::analysis::Analysis;
 use crate::settings::Settings;
 use crate::study::{Point, Section, Study};
 use std::collections::BTreeSet;
@@ -40,6 +41,23 @@ pub struct Plan {
     pub scaled: Vec<String>,
     /// Expected length in seconds.
     pub seconds: f64,
+    /// Titles of the experiments beside the cells ([`Analysis::experiment`]).
+    pub experiments: Vec<&'static str>,
+    /// [`Limits::systems`].
+    pub systems: Vec<String>,
+}
+
+impl Plan {
+    /// Whether a system was asked for.
+    pub fn has_system(&self, name: &str) -> bool {
+        self.systems.is_empty() || self.systems.iter().any(|system| system == name)
+    }
+}
+
+/// Whether a section's title contains one of these, or there are none.
+fn chosen(sections: &[String], title: &str) -> bool {
+    let title = title.to_lowercase();
+    sections.is_empty() || sections.iter().any(|part| title.contains(&part.to_lowercase()))
 }
 
 /// Seconds that a trial costs beside its load: start of the generator, readings, a verified first answer.
@@ -51,6 +69,9 @@ pub const CEILING_SECONDS: f64 = 1.0;
 /// Connections that a trial's length allows a second for.
 const CONNECTIONS_A_SECOND: f64 = 1_000.0;
 
+/// Seconds to count the instructions of a system in a cell, most of them a start under valgrind.
+const COUNT: f64 = 15.0;
+
 /// Seconds to start the systems of a section.
 const START: f64 = 3.0;
 
@@ -58,11 +79,9 @@ const START: f64 = 3.0;
 pub fn plan(study: &Study, limits: &Limits) -> Plan {
     let mut scaled = Vec::new();
     let mut cells = Vec::new();
-    let wanted = |section: &&Section| {
-        limits.sections.is_empty()
-            || limits.sections.iter().any(|part| section.title.to_lowercase().contains(&part.to_lowercase()))
-    };
-    for (number, section) in study.sections.iter().enumerate().filter(|(_, section)| wanted(section)) {
+    for (number, section) in
+        study.sections.iter().enumerate().filter(|(_, section)| chosen(&limits.sections, &section.title))
+    {
         for (at, point) in section.points.iter().enumerate() {
             let mut settings = study.settings.with(&section.settings).with(&point.set);
             fit(&mut settings, limits, &mut scaled);
@@ -94,9 +113,20 @@ pub fn plan(study: &Study, limits: &Limits) -> Plan {
             });
         }
     }
-    let seconds = estimate(study, &cells);
+    let mut experiments = Vec::new();
+    let mut seconds = estimate(study, &cells);
+    for analysis in &study.analyses {
+        let tried = analysis.tried().iter();
+        let tried = tried.filter(|name| limits.systems.is_empty() || limits.systems.contains(name)).count();
+        if let Some(title) =
+            analysis.experiment().filter(|title| tried > 0 && chosen(&limits.sections, title))
+        {
+            experiments.push(title);
+            seconds += analysis.seconds() * tried as f64;
+        }
+    }
     scaled.dedup();
-    Plan { cells, scaled: unique(scaled), seconds }
+    Plan { cells, scaled: unique(scaled), seconds, experiments, systems: limits.systems.clone() }
 }
 
 fn unique(list: Vec<String>) -> Vec<String> {
@@ -182,6 +212,14 @@ fn estimate(study: &Study, cells: &[PlannedCell]) -> f64 {
             seconds += START * turns;
             // Only systems that compile while they run need it; which those are is not known here.
             seconds += settings.until_steady.unwrap_or(0.0);
+        }
+        for analysis in &study.analyses {
+            if let Analysis::FeaturePrices { section, instructions } = analysis
+                && section == &planned.cell.section
+            {
+                let counted = instructions.iter().filter(|name| planned.cell.systems.contains(name));
+                seconds += COUNT * counted.count() as f64;
+            }
         }
     }
     seconds

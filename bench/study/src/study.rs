@@ -85,6 +85,16 @@ pub struct Section {
     pub points: Vec<Point>,
 }
 
+/// A figure that a point can set a bar for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bar {
+    /// CPU a verified response.
+    Cpu,
+    /// 99th percentile of latency.
+    P99,
+}
+
 /// A cell: what differs from the section, and what the original printed.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -98,6 +108,9 @@ pub struct Point {
     /// Systems of this point alone, where it has fewer or others than the section.
     #[serde(default)]
     pub systems: Option<Vec<String>>,
+    /// The most that a figure may be beside the better peer's: for the analysis `bars`.
+    #[serde(default)]
+    pub bars: BTreeMap<Bar, f64>,
     /// What the original printed, by our system's name.
     #[serde(default)]
     pub published: BTreeMap<String, Published>,
@@ -140,6 +153,17 @@ impl From<String> for Wrong {
     }
 }
 
+/// The names that a study may use.
+#[derive(Debug, Clone, Default)]
+pub struct Names {
+    /// Systems under test.
+    pub systems: Vec<String>,
+    /// Load tools.
+    pub tools: Vec<String>,
+    /// Features that a cell can ask for.
+    pub features: Vec<String>,
+}
+
 /// The studies in a folder, by name.
 pub fn names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = fs::read_dir(folder)
@@ -154,11 +178,11 @@ pub fn names(folder: &Path) -> Vec<String> {
 
 /// Reads a study, by name from `folder` or from a file of the user's own, and checks its names.
 ///
-/// `systems` and `tools` are the names that exist.
+/// `known` are the names that exist.
 ///
 /// # Errors
 /// A [`Problem`] that says what was expected and where, with the nearest name.
-pub fn load(folder: &Path, name: &str, systems: &[String], tools: &[String]) -> Result<Study, Problem> {
+pub fn load(folder: &Path, name: &str, known: &Names) -> Result<Study, Problem> {
     let own = Path::new(name);
     let file = if own.extension().is_some() { own.to_owned() } else { folder.join(format!("{name}.yaml")) };
     let problem = |place: Option<Place>, text: String| Problem { file: file.clone(), place, text };
@@ -171,13 +195,14 @@ pub fn load(folder: &Path, name: &str, systems: &[String], tools: &[String]) -> 
         problem(place, text)
     })?;
     study.name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or("study").to_owned();
-    check(&study, systems, tools).map_err(|wrong| {
+    check(&study, known).map_err(|wrong| {
         problem(wrong.name.and_then(|(kind, name)| place::of_name(&text, kind, &name)), wrong.text)
     })?;
     Ok(study)
 }
 
-fn check(study: &Study, systems: &[String], tools: &[String]) -> Result<(), Wrong> {
+fn check(study: &Study, exist: &Names) -> Result<(), Wrong> {
+    let Names { systems, tools, features } = exist;
     let mut known: Vec<String> = systems.to_vec();
     known.extend(study.arms.keys().cloned());
     let named = |name: &String, place: &str, known: &[String], kind: Kind| {
@@ -189,6 +214,9 @@ fn check(study: &Study, systems: &[String], tools: &[String]) -> Result<(), Wron
     };
     for (name, arm) in &study.arms {
         named(&arm.system, &format!("arms.{name}"), systems, Kind::System)?;
+        for feature in arm.features.iter().chain(arm.settings.features()) {
+            named(feature, &format!("arms.{name}"), features, Kind::Feature)?;
+        }
         if let Some(tool) = &arm.settings.tool {
             named(tool, &format!("arms.{name}"), tools, Kind::Tool)?;
         }
@@ -214,6 +242,12 @@ fn check(study: &Study, systems: &[String], tools: &[String]) -> Result<(), Wron
             }
             let settings = study.settings.with(&section.settings).with(&point.set);
             named(&settings.tool().to_owned(), &place, tools, Kind::Tool)?;
+            for feature in settings.features() {
+                named(feature, &place, features, Kind::Feature)?;
+            }
+            if let Some((_, most)) = point.bars.iter().find(|(_, most)| !(most.is_finite() && **most > 0.0)) {
+                return Err(format!("{place}: a bar of {most}: expected a ratio above 0").into());
+            }
             let arms =
                 list.iter().filter_map(|name| study.arms.get(name)).map(|arm| settings.with(&arm.settings));
             if let Some(text) =
@@ -243,10 +277,17 @@ fn check(study: &Study, systems: &[String], tools: &[String]) -> Result<(), Wron
     for analysis in &study.analyses {
         let systems: &[String] = match analysis {
             Analysis::FeaturePrices { instructions, .. } => instructions,
-            Analysis::RuntimeRoute { systems, .. } => systems,
-            _ => &[],
+            Analysis::Bars { peers, .. } => peers,
+            other => other.tried(),
         };
-        for name in systems {
+        if let Analysis::IdleMemory { connections: 0, .. } | Analysis::LargeBody { bytes: 0, .. } = analysis {
+            return Err("analyses: `connections` or `bytes` is 0: expected at least 1".to_owned().into());
+        }
+        let judged = match analysis {
+            Analysis::Bars { system, .. } => Some(system),
+            _ => None,
+        };
+        for name in systems.iter().chain(judged) {
             named(name, "analyses", &known, Kind::System)?;
         }
     }
@@ -277,8 +318,13 @@ mod tests {
 
     fn study(text: &str) -> Result<Study, String> {
         let study: Study = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
-        let systems = ["direct", "nginx", "tollgate"].map(str::to_owned);
-        check(&study, &systems, &["builtin".to_owned(), "wrk".to_owned()]).map_err(|wrong| wrong.text)?;
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let known = Names {
+            systems: owned(&["direct", "nginx", "tollgate"]),
+            tools: owned(&["builtin", "wrk"]),
+            features: owned(&["access_log", "tls"]),
+        };
+        check(&study, &known).map_err(|wrong| wrong.text)?;
         Ok(study)
     }
 
@@ -308,6 +354,13 @@ sections:
         assert!(error.contains("analyses: no system is called `ngnix`"), "{error}");
         let error = study(&GOOD.replace("wrk", "wrq")).unwrap_err();
         assert!(error.contains("no load tool is called `wrq`, did you mean `wrk`?"), "{error}");
+        let error = study(&GOOD.replace("{tool: wrk}", "{features: [acess_log]}")).unwrap_err();
+        assert!(error.contains("no feature is called `acess_log`, did you mean `access_log`?"), "{error}");
+        let error = study(&GOOD.replace("published:", "bars: {cpu: 0}, published:")).unwrap_err();
+        assert!(error.contains("a bar of 0"), "{error}");
+        let judged = "analyses: [{kind: bars, system: tolgate, peers: [nginx]}]";
+        let error = study(&format!("{GOOD}{judged}")).unwrap_err();
+        assert!(error.contains("did you mean `tollgate`?"), "{error}");
         let error = study(&GOOD.replace("connections", "conections")).unwrap_err();
         assert!(error.contains("conections") && error.contains("line 9"), "{error}");
         let error = study(&GOOD.replace("{tool: wrk}", "{origin_delay_ms: 5}")).unwrap_err();

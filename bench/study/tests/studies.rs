@@ -1,7 +1,7 @@
 //! Every study of the project is read, names only what exists, and fits a machine of two cores.
 
 use std::path::Path;
-use tollgate_lab_study::{Limits, load, names, plan};
+use tollgate_lab_study::{Limits, Names, load, names, plan};
 
 fn bench() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
@@ -28,13 +28,33 @@ const TOOLS: [&str; 13] = [
     "gatling",
 ];
 
+const FEATURES: [&str; 12] = [
+    "access_log",
+    "request_id",
+    "statistics",
+    "tls",
+    "http2",
+    "forwarded_headers",
+    "retries",
+    "routes",
+    "hosts",
+    "balancing",
+    "streaming",
+    "large_buffers",
+];
+
 #[test]
 fn the_five_founding_studies_and_ours_are_read_and_planned() {
     let folder = bench().join("studies");
-    let tools = TOOLS.map(str::to_owned);
+    let known = Names {
+        systems: systems(),
+        tools: TOOLS.map(str::to_owned).to_vec(),
+        features: FEATURES.map(str::to_owned).to_vec(),
+    };
     let found = names(&folder);
     for name in [
         "apisix-envoy",
+        "bars",
         "features",
         "four-gateways",
         "ingress",
@@ -47,7 +67,7 @@ fn the_five_founding_studies_and_ours_are_read_and_planned() {
         assert!(found.iter().any(|other| other == name), "{name} is missing: {found:?}");
     }
     for name in &found {
-        let study = load(&folder, name, &systems(), &tools).unwrap_or_else(|problem| panic!("{problem}"));
+        let study = load(&folder, name, &known).unwrap_or_else(|problem| panic!("{problem}"));
         let limits = Limits {
             connections: 9_000,
             target_cores: 2,

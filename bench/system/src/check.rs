@@ -219,8 +219,8 @@ mod tests {
         assert_eq!(found, ["system.yaml:4:1: unknown key `fiels`: did you mean `files`?"]);
         let found = problems(&format!("{HEAD}features: [acces_log]\n"), &[]);
         assert_eq!(found, ["system.yaml:4:12: unknown value `acces_log`: did you mean `access_log`?"]);
-        let found = problems("title: T\nabout: A\n", &[]);
-        assert!(found[0].ends_with("the key `homepage` must be there"), "{found:?}");
+        let found = problems("title: T\n", &[]);
+        assert!(found[0].ends_with("the key `about` must be there"), "{found:?}");
     }
 
     #[test]

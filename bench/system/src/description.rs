@@ -16,8 +16,9 @@ pub struct Description {
     pub title: String,
     /// What it is, on one line.
     pub about: String,
-    /// Its own page.
-    pub homepage: String,
+    /// Its own page, where it has one.
+    #[serde(default)]
+    pub homepage: Option<String>,
     /// What every report must say beside its figures.
     #[serde(default)]
     pub marked: Option<String>,

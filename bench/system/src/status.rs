@@ -77,7 +77,7 @@ impl System {
             }
             (None, None) => Status::Missing {
                 reason: format!("{} was not found", lacking.join(", ")),
-                get: format!("see {}", self.description.homepage),
+                get: self.description.homepage.as_ref().map(|page| format!("see {page}")).unwrap_or_default(),
             },
         }
     }

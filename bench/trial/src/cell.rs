@@ -51,6 +51,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             let Some(fleet) = fleet.as_deref_mut() else { break };
             if turn.round != round {
                 round = turn.round;
+                self.ground.begin_round(self.seed, round);
                 self.ceiling(fleet, planned, round)?;
             }
             let arm = &arms[turn.system];

@@ -81,6 +81,7 @@ impl Run {
         if settings.tool() == "builtin" {
             let mut plan = plan(settings, aim, seconds, None);
             plan.warm_up = settings.warm_up();
+            plan.seed = ground.arrivals();
             return Self::builtin(ground, &plan);
         }
         let tool = Tool::from_name(settings.tool())

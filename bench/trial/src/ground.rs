@@ -26,6 +26,7 @@ pub struct Ground {
     pub facts: Facts,
     scratch: Scratch,
     certificate: OnceCell<TlsFiles>,
+    arrivals: Cell<u64>,
     folders: Cell<u32>,
 }
 
@@ -52,6 +53,7 @@ impl Ground {
             facts,
             scratch,
             certificate: OnceCell::new(),
+            arrivals: Cell::new(0),
             folders: Cell::new(0),
         })
     }
@@ -87,6 +89,16 @@ impl Ground {
             fs::write(file, text).map_err(|error| Failure::of(file.display(), error))?;
         }
         Ok(self.certificate.get_or_init(|| files).clone())
+    }
+
+    /// Begins a round: its random arrivals are the same for every system, and others than those of the other rounds.
+    pub fn begin_round(&self, seed: u64, round: u32) {
+        self.arrivals.set(fastrand::Rng::with_seed(seed ^ (u64::from(round) << 32)).u64(..));
+    }
+
+    /// The seed of random arrivals in this round.
+    pub fn arrivals(&self) -> u64 {
+        self.arrivals.get()
     }
 
     /// Cores for a system that may have so many.

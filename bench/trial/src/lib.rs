@@ -12,6 +12,8 @@ pub mod failure;
 pub mod fleet;
 pub mod generator;
 pub mod ground;
+mod http;
+mod idle;
 mod instructions;
 pub mod measure;
 mod once;
@@ -24,6 +26,7 @@ pub mod search;
 pub mod server;
 pub mod summary;
 pub mod target;
+mod transfer;
 pub mod verdict;
 pub mod warm;
 

@@ -1,12 +1,14 @@
-//! What a study asks for once: what the origin receives, the generator's own best, routes added at run time.
+//! What a study asks for once: what the origin receives, the generator's own best, and the experiments beside its cells.
 
 use crate::arm::Arm;
 use crate::failure::Failure;
 use crate::fleet::Fleet;
+use crate::idle::{idle, judged};
 use crate::received::probe;
 use crate::run::{Progress, Session, append_line};
 use crate::runtime_route::add_route;
 use crate::search::search;
+use crate::transfer::transfer;
 use std::io::Write;
 use tollgate_lab_record::Line;
 use tollgate_lab_study::{Analysis, PlannedCell};
@@ -57,7 +59,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         for analysis in &self.study.analyses {
             let Analysis::RuntimeRoute { systems, routes, rate, times } = analysis else { continue };
             let mut rows = Vec::new();
-            for system in systems {
+            for system in self.asked(systems, analysis) {
                 for routes in routes {
                     self.progress.say(&format!("{system}: a route added to {routes} under load"));
                     rows.push(match add_route(self.ground, system, *routes, *rate, *times) {
@@ -90,12 +92,101 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                 "requests that failed meanwhile",
                 "worst p99 meanwhile, ms",
             ];
-            let section = "A route added at run time".to_owned();
-            append_line(
-                &mut self.out,
-                &Line::Table { section, head: head.map(str::to_owned).to_vec(), rows },
-            )?;
+            self.table(analysis, &head, rows)?;
         }
         Ok(())
     }
+
+    /// Memory of idle connections, where the study asks for it.
+    pub(crate) fn idle_memory(&mut self) -> Result<(), Failure> {
+        for analysis in &self.study.analyses {
+            let Analysis::IdleMemory { systems, connections, bars } = analysis else { continue };
+            let mut rows = Vec::new();
+            for system in self.asked(systems, analysis) {
+                self.progress.say(&format!("{system}: memory of {connections} idle connections"));
+                rows.push(match idle(self.ground, &Arm::of(self.study, system), *connections) {
+                    Ok(idle) => vec![
+                        system.clone(),
+                        idle.connections.to_string(),
+                        mib(idle.before),
+                        mib(idle.held),
+                        format!("{:.2}", idle.each_kib()),
+                        mib(idle.after),
+                        format!("{:.2}", idle.back()),
+                        idle.judged(bars),
+                    ],
+                    Err(failure) => out(system, &failure, 8),
+                });
+            }
+            let head = [
+                "system",
+                "idle connections",
+                "MiB before",
+                "MiB with them",
+                "KiB each",
+                "MiB after a burst",
+                "after over before",
+                "against the bars",
+            ];
+            self.table(analysis, &head, rows)?;
+        }
+        Ok(())
+    }
+
+    /// A large body up and down, where the study asks for it.
+    pub(crate) fn large_body(&mut self) -> Result<(), Failure> {
+        for analysis in &self.study.analyses {
+            let Analysis::LargeBody { systems, bytes, peak_mib } = analysis else { continue };
+            let mut rows = Vec::new();
+            for system in self.asked(systems, analysis) {
+                self.progress.say(&format!("{system}: {bytes} bytes up and down"));
+                match transfer(self.ground, &Arm::of(self.study, system), *bytes) {
+                    Ok(both) => rows.extend(both.into_iter().map(|moved| {
+                        vec![
+                            system.clone(),
+                            moved.way.to_owned(),
+                            bytes.to_string(),
+                            moved.problem.unwrap_or_else(|| "exact".to_owned()),
+                            mib(moved.peak_kib),
+                            format!("{:.1}", moved.seconds),
+                            judged(&[("peak", moved.peak_kib as f64 / 1024.0, *peak_mib)]),
+                        ]
+                    })),
+                    Err(failure) => rows.push(out(system, &failure, 7)),
+                }
+            }
+            let head =
+                ["system", "way", "bytes", "what arrived", "peak memory, MiB", "seconds", "against the bar"];
+            self.table(analysis, &head, rows)?;
+        }
+        Ok(())
+    }
+
+    /// The systems of a table that are asked for and that an earlier run of the file has not done.
+    fn asked<'s>(&self, systems: &'s [String], analysis: &Analysis) -> Vec<&'s String> {
+        let table = analysis.experiment().filter(|title| self.plan.experiments.contains(title));
+        let done = || {
+            let mut tables = self.earlier.iter().flat_map(|earlier| &earlier.tables);
+            tables.any(|(title, ..)| Some(title.as_str()) == table)
+        };
+        let wanted = table.is_some() && !done();
+        systems.iter().filter(|name| wanted && self.plan.has_system(name)).collect()
+    }
+
+    fn table(&mut self, analysis: &Analysis, head: &[&str], rows: Vec<Vec<String>>) -> Result<(), Failure> {
+        let Some(title) = analysis.experiment().filter(|_| !rows.is_empty()) else { return Ok(()) };
+        let head = head.iter().map(|word| (*word).to_owned()).collect();
+        append_line(&mut self.out, &Line::Table { section: title.to_owned(), head, rows })
+    }
+}
+
+/// A row of a system without figures: why.
+fn out(system: &str, failure: &Failure, columns: usize) -> Vec<String> {
+    let mut row = vec![system.to_owned(), failure.0.clone()];
+    row.resize(columns, String::new());
+    row
+}
+
+fn mib(kib: u64) -> String {
+    format!("{:.1}", kib as f64 / 1024.0)
 }

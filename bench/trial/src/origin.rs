@@ -100,6 +100,17 @@ impl Origin {
         Ok(origin)
     }
 
+    /// One that a thread of this process plays; it counts nothing, and its body is nobody's.
+    pub fn of_this_process(port: u16) -> Self {
+        Self {
+            ports: vec![port],
+            body: Vec::new(),
+            status_ports: Vec::new(),
+            kind: OriginKind::Builtin,
+            servers: Vec::new(),
+        }
+    }
+
     fn wait(&mut self, folder: &Path) -> Result<(), Failure> {
         let port = self.ports[self.ports.len() - 1];
         let begun = Instant::now();

@@ -118,7 +118,9 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         }
         drop(fleet);
         self.count_instructions()?;
-        self.add_routes()
+        self.add_routes()?;
+        self.idle_memory()?;
+        self.large_body()
     }
 
     /// Trials that a cell comes to, of systems that an earlier run did not find missing.
@@ -228,7 +230,15 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                             &Line::Note { section: planned.cell.section.clone(), text },
                         )?;
                     }
-                    Err(failure) => self.progress.say(&format!("{}: warm-up failed: {failure}", arm.name)),
+                    Err(failure) => {
+                        let text = format!(
+                            "{}: the load until it is steady failed, and it was measured without: {failure}",
+                            arm.name
+                        );
+                        self.progress.say(&text);
+                        let note = Line::Note { section: planned.cell.section.clone(), text };
+                        append_line(&mut self.out, &note)?;
+                    }
                 }
             }
         }

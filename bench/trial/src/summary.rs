@@ -4,7 +4,7 @@ use crate::arm::CONTROL;
 use std::collections::BTreeMap;
 use tollgate_lab_record::{Finding, Metric, Status, Summary, Trial, Verdict, VerdictKind};
 use tollgate_lab_stats::bootstrap::Bootstrap;
-use tollgate_lab_stats::paired::ratio;
+use tollgate_lab_stats::paired::usable_ratio;
 
 /// Figures that ratios are made of.
 const FIGURES: [Metric; 5] = [Metric::Cpu, Metric::Rps, Metric::Mean, Metric::P50, Metric::P99];
@@ -18,15 +18,9 @@ pub fn compare(trials: &[&Trial], a: &str, b: &str, metric: Metric, seed: u64) -
         .iter()
         .filter(|trial| trial.system == a && trial.is_good())
         .filter_map(|trial| Some((trial.figure(metric)?, of(trials, b, trial.round, metric)?)))
-        .filter(|(a, b)| *a > 0.0 && *b > 0.0)
         .collect();
-    let interval = ratio(&rounds, &Bootstrap { seed, ..Bootstrap::default() }).ok()?;
-    Some(Summary {
-        estimate: interval.estimate,
-        low: interval.low,
-        high: interval.high,
-        rounds: u32::try_from(rounds.len()).unwrap_or(u32::MAX),
-    })
+    let (interval, rounds) = usable_ratio(&rounds, &Bootstrap { seed, ..Bootstrap::default() })?;
+    Some(Summary { estimate: interval.estimate, low: interval.low, high: interval.high, rounds })
 }
 
 fn of(trials: &[&Trial], system: &str, round: u32, metric: Metric) -> Option<f64> {

@@ -3,7 +3,7 @@
 use crate::bench::{Bench, results};
 use std::fs;
 use std::path::{Path, PathBuf};
-use tollgate_lab_record::{Line, append};
+use tollgate_lab_record::{FORMAT, Line, append};
 
 /// A whole run that the reports are tested with.
 fn canned() -> PathBuf {
@@ -88,7 +88,7 @@ fn capacity_is_cost_times_rate_over_utilisation() {
     assert!(one > 0.0);
     assert!((cores(&["--rps", "3M", "--utilisation", "0.5"]) / one - 3.0).abs() < 0.02);
     assert!((cores(&["--rps", "1000k", "--utilisation", "25%"]) / one - 2.0).abs() < 0.02);
-    assert_eq!(results(&bench.path("r")).header.format, 1);
+    assert_eq!(results(&bench.path("r")).header.format, FORMAT);
     bench
         .run(&["capacity", "--from", "r", "--rps", "1M", "--cell", "9-9"])
         .refused(1, &["capacity: no such cell", "there are: toll-64, "]);

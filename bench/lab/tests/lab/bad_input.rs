@@ -95,7 +95,7 @@ fn numbers_that_are_none_are_a_misuse_of_the_command_line() {
 }
 
 /// The first line of a whole file.
-const HEADER: &str = r#"{"line":"header","format":1,"study":"other","title":"T","about":"","seed":1,"command":"","started":"","version":"","host":{"cpu":"","cores":2.0,"memory_kib":1,"kernel":"","open_files":1,"own_quota":null,"placement":""},"scaled":[],"baseline":null,"planned_seconds":1.0}"#;
+const HEADER: &str = r#"{"line":"header","format":2,"study":"other","title":"T","about":"","seed":1,"command":"","started":"","version":"","host":{"cpu":"","cores":2.0,"memory_kib":1,"kernel":"","open_files":1,"own_quota":null,"placement":""},"scaled":[],"baseline":null,"planned_seconds":1.0}"#;
 
 #[test]
 fn result_files_that_are_none_are_refused_by_name_and_line() {
@@ -109,8 +109,8 @@ fn result_files_that_are_none_are_refused_by_name_and_line() {
         ),
         ("\u{0}\u{1}\u{2}", "line 1: not a line of a result file"),
         (
-            &HEADER.replace("\"format\":1", "\"format\":999"),
-            "written in format 999; this version reads formats up to 1",
+            &HEADER.replace("\"format\":2", "\"format\":999"),
+            "written in format 999; this version reads format 2 alone",
         ),
         (&format!("{HEADER}\n{{\"line\":\"weather\"}}\n{HEADER}\n"), "line 2: not a line of a result file"),
     ] {

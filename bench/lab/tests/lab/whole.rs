@@ -155,6 +155,61 @@ sections:
 }
 
 #[test]
+fn bars_are_held_and_memory_and_large_bodies_are_measured() {
+    let bench = Bench::new();
+    let study = "
+title: The bars
+about: Any.
+settings: {origin: builtin, connections: 2, rate: 100, seconds: 0.4, rounds: 2, warm_up: 0}
+analyses:
+  - {kind: bars, system: haproxy, peers: [nginx]}
+  - {kind: idle-memory, systems: [nginx], connections: 300, bars: {whole_mib: 0.1}}
+  - {kind: large-body, systems: [nginx, haproxy], bytes: 20000003}
+sections:
+  - {title: Plain, systems: [nginx, haproxy], points: [{title: One, bars: {cpu: 1000, p99: 0.000001}}]}
+";
+    bench.write("own.yaml", study);
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let run = bench.command_on(data, &["run", "own.yaml", "--out", "r.jsonl"]).output().unwrap();
+    let answer = Answer::from(run).well();
+    bench.nobody_is_left();
+    let results = bench.results("r.jsonl");
+    let rows = |title: &str| {
+        let table = results.tables.iter().find(|(section, ..)| section == title);
+        table.unwrap_or_else(|| panic!("no table {title:?}: {}", answer.stderr)).2.clone()
+    };
+    // A busy machine may leave a cell without figures; then the bar says so.
+    for (row, word) in rows("").iter().zip(["PASS", "MISS"]) {
+        assert!(
+            row[0] == "Plain: One" && (row[5].starts_with(word) || row[5].contains("not judged")),
+            "{row:?}"
+        );
+    }
+    let idle = &rows("Memory of idle connections")[0];
+    // Not how much: pages that other tests' nginx share meanwhile count in part.
+    let number = |at: usize| idle[at].parse::<f64>().unwrap_or_else(|_| panic!("{idle:?}"));
+    assert_eq!((idle[0].as_str(), idle[1].as_str()), ("nginx", "300"));
+    assert!(number(2) > 0.0 && number(3) > 0.0 && number(4).abs() < 100.0 && number(6) > 0.0, "{idle:?}");
+    assert!(idle[7].starts_with("MISS: MiB with them by "), "{idle:?}");
+    let large = rows("A large body up and down");
+    assert!(large.iter().all(|row| row[6].is_empty()), "no bar was given: {large:?}");
+    let seen: Vec<(&str, &str)> = large.iter().map(|row| (row[0].as_str(), row[1].as_str())).collect();
+    assert_eq!(seen, [("nginx", "up"), ("nginx", "down"), ("haproxy", "up"), ("haproxy", "down")]);
+    assert!(large.iter().all(|row| row[3] == "exact" && row[4].parse::<f64>().unwrap() > 0.0), "{large:?}");
+    assert!(
+        answer.stdout.contains("haproxy meets") || answer.stdout.contains("HAProxy meets"),
+        "{}",
+        answer.stdout
+    );
+
+    let only = ["run", "own.yaml", "--out", "s.jsonl", "--sections", "large body", "--systems", "haproxy"];
+    Answer::from(bench.command_on(data, &only).output().unwrap()).well();
+    let results = bench.results("s.jsonl");
+    assert!(results.trials.is_empty() && results.tables.len() == 1, "{:?}", results.tables);
+    assert_eq!(results.tables[0].2.len(), 2, "{:?}", results.tables);
+}
+
+#[test]
 fn tls_and_http_2_are_measured_at_the_front_door() {
     let bench = Bench::new();
     let study = "

@@ -1,6 +1,7 @@
 use crate::canned;
 use std::path::{Path, PathBuf};
-use tollgate_lab_report::{html, markdown, terminal};
+use tollgate_lab_record::Summary;
+use tollgate_lab_report::{Report, html, markdown, svg, terminal};
 
 /// Where outputs are left for people to look at.
 fn left(name: &str) -> PathBuf {
@@ -143,4 +144,30 @@ fn a_run_that_has_just_begun_can_be_printed() {
     results.cells.clear();
     results.systems.clear();
     assert!(html(&results).contains("Nothing was measured yet."));
+}
+
+#[test]
+fn the_picture_has_a_bar_for_each_cost_and_the_ratio_to_the_better_peer() {
+    let mut results = canned::results();
+    let place =
+        |verdict: &tollgate_lab_record::Verdict| verdict.cell == "toll-64" && verdict.system == "tollgate";
+    let verdict = results.verdicts.iter_mut().find(|verdict| place(verdict)).unwrap();
+    for (peer, estimate) in [("nginx", 0.61), ("haproxy", 0.52)] {
+        let ratio = Summary { estimate, low: estimate, high: estimate, rounds: 7 };
+        verdict.ratios.insert(format!("cpu/{peer}"), ratio);
+    }
+    let report = Report::new(&results);
+    let cell = report.sections.iter().flat_map(|section| &section.cells).find(|cell| cell.id == "toll-64");
+    let cost = |peer: &str| cell.unwrap().row(peer).unwrap().figures().unwrap().cpu_us.unwrap().estimate;
+    let (ratio, other) = if cost("nginx") < cost("haproxy") { ("0.61", "0.52") } else { ("0.52", "0.61") };
+    let picture = svg(&results).unwrap();
+    std::fs::write(left("canned.svg"), &picture).unwrap();
+    assert!(picture.contains(&format!(">{ratio} x</text>")), "{picture}");
+    assert!(!picture.contains(&format!(">{other} x</text>")), "{picture}");
+    assert_eq!(picture.matches("<text").count(), picture.matches("</text>").count());
+    assert!(picture.contains("prefers-color-scheme:dark") && picture.contains(">Tollgate</text>"));
+    results.cells[0].title = "a < b & c".into();
+    assert!(svg(&results).unwrap().contains("a &lt; b &amp; c"));
+    results.trials.clear();
+    assert!(svg(&results).is_none());
 }

@@ -1,0 +1,198 @@
+//! Bars: the most that a system may cost beside the better of its peers, in the cells whose points name one.
+//!
+//! The ratio is that of the same rounds, as everywhere; the better peer is the one with the better median over the whole
+//! run, since the better of two disturbed figures in each round would be better by luck.
+
+use crate::number::{self, NONE};
+use crate::outcome::{Outcome, bootstrap, title};
+use crate::{note, table};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use tollgate_lab_record::{Cell, Line, Metric, Results, Trial};
+use tollgate_lab_stats::bootstrap::Interval;
+use tollgate_lab_stats::{median::median, paired};
+use tollgate_lab_study::{Bar, Study};
+
+/// The whole: no section of its own.
+const WHOLE: &str = "";
+
+pub(crate) fn lines(study: &Study, results: &Results, system: &str, peers: &[String]) -> Vec<Line> {
+    let mut rows = Vec::new();
+    let (mut held, mut passed) = (0, 0);
+    for cell in &results.cells {
+        for (bar, most) in bars(study, cell) {
+            held += 1;
+            let metric = metric(bar);
+            let place = format!("{}: {}", cell.section, cell.title);
+            let judged = better(results, cell, peers, metric)
+                .and_then(|peer| Ok((peer, ratio(results, cell, system, peer, metric)?)));
+            rows.push(match judged {
+                Err(why) => [place, metric.title().to_owned(), NONE.into(), NONE.into(), bound(most), why],
+                Ok((peer, ratio)) => {
+                    let over = ratio.estimate / most - 1.0;
+                    // A ratio that is the bar may come out a last digit above it.
+                    let passes = over <= 1e-9;
+                    passed += u32::from(passes);
+                    let by = format!("{:.1} %", over.abs() * 100.0);
+                    [
+                        place,
+                        metric.title().to_owned(),
+                        title(study, results, peer),
+                        number::interval(&ratio, 2),
+                        bound(most),
+                        if passes { format!("PASS, {by} below") } else { format!("MISS by {by}") },
+                    ]
+                }
+            });
+        }
+    }
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let head = ["Cell", "Figure", "Better peer", "Ratio to it", "Bar", "Result"].map(str::to_owned);
+    let name = title(study, results, system);
+    let text = format!(
+        "{name} meets {passed} of {held} bars. The ratio is to the better of {} over the run, within rounds.",
+        peers.iter().map(|peer| title(study, results, peer)).collect::<Vec<_>>().join(" and ")
+    );
+    vec![table(WHOLE, head, rows), note(WHOLE, text)]
+}
+
+fn bound(most: f64) -> String {
+    format!("<= {most:.2}")
+}
+
+fn metric(bar: Bar) -> Metric {
+    match bar {
+        Bar::Cpu => Metric::Cpu,
+        Bar::P99 => Metric::P99,
+    }
+}
+
+/// Those of a cell's point.
+fn bars(study: &Study, cell: &Cell) -> BTreeMap<Bar, f64> {
+    let place = cell.id.split_once('-').and_then(|(section, point)| {
+        let (section, point): (usize, usize) = (section.parse().ok()?, point.parse().ok()?);
+        study.sections.get(section.checked_sub(1)?)?.points.get(point.checked_sub(1)?)
+    });
+    place.map(|point| point.bars.clone()).unwrap_or_default()
+}
+
+/// The peer with the lower median in this cell; why there is none.
+fn better<'a>(
+    results: &'a Results,
+    cell: &'a Cell,
+    peers: &'a [String],
+    metric: Metric,
+) -> Result<&'a str, String> {
+    let mut best: Option<(f64, &str)> = None;
+    let mut lacking = Vec::new();
+    for peer in peers {
+        let found = figures(results, cell, peer, metric);
+        match found.map(|rounds| median(&rounds.into_values().collect::<Vec<_>>())) {
+            Ok(Some(middle)) => {
+                if best.is_none_or(|(least, _)| middle.partial_cmp(&least) == Some(Ordering::Less)) {
+                    best = Some((middle, peer));
+                }
+            }
+            Ok(None) => lacking.push(format!("{peer}: no figure")),
+            Err(why) => lacking.push(format!("{peer}: {why}")),
+        }
+    }
+    // With one peer out nobody can tell which is the better.
+    match best.filter(|_| lacking.is_empty()) {
+        Some((_, peer)) => Ok(peer),
+        None => Err(format!("not judged ({})", lacking.join("; "))),
+    }
+}
+
+fn ratio(
+    results: &Results,
+    cell: &Cell,
+    system: &str,
+    peer: &str,
+    metric: Metric,
+) -> Result<Interval, String> {
+    let not = |why: String| format!("not judged ({system}: {why})");
+    let (ours, theirs) = (
+        figures(results, cell, system, metric).map_err(not)?,
+        figures(results, cell, peer, metric).map_err(not)?,
+    );
+    let pairs: Vec<(f64, f64)> =
+        ours.iter().filter_map(|(round, value)| Some((*value, *theirs.get(round)?))).collect();
+    paired::ratio(&pairs, &bootstrap(results)).map_err(|error| not(error.to_string()))
+}
+
+/// A figure of each good round, by its number.
+fn figures(
+    results: &Results,
+    cell: &Cell,
+    system: &str,
+    metric: Metric,
+) -> Result<BTreeMap<u32, f64>, String> {
+    let name = cell.systems.iter().find(|name| *name == system).map_or(system, String::as_str);
+    match Outcome::of(results, cell, name) {
+        Outcome::Measured { trials, .. } => {
+            let figure =
+                |trial: &&Trial| Some((trial.round, trial.figure(metric).filter(|value| *value > 0.0)?));
+            Ok(trials.iter().filter_map(figure).collect())
+        }
+        other => Err(other.why().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made;
+    use tollgate_lab_record::VerdictKind;
+
+    const STUDY: &str = "
+title: T
+about: A
+analyses: [{kind: bars, system: us, peers: [a, b]}]
+sections:
+  - title: One
+    systems: [us, a, b]
+    points:
+      - {bars: {cpu: 0.86, p99: 1}}
+      - {}
+      - {bars: {cpu: 0.5}}
+";
+
+    /// Each (requests/s, CPU us a response, p99 us), the same in three rounds.
+    fn results(ours: (f64, f64, f64)) -> Results {
+        let cells = ["1-1", "1-2", "1-3"].map(|id| made::cell(id, "One", &[], &["us", "a", "b"]));
+        let mut results = made::results(&["us", "a", "b"], cells.to_vec());
+        for (system, figures) in [("us", ours), ("a", (100.0, 20.0, 90.0)), ("b", (100.0, 10.0, 100.0))] {
+            made::measured(&mut results, "1-1", system, VerdictKind::Nothing, &[figures; 3]);
+        }
+        results
+    }
+
+    fn rows(results: &Results) -> Vec<Vec<String>> {
+        let study = made::study(STUDY);
+        let tables = made::tables(&crate::analyse(&study, results));
+        tables.into_iter().next().map(|table| table[1..].to_vec()).unwrap_or_default()
+    }
+
+    #[test]
+    fn each_figure_is_held_against_the_better_peer_for_it() {
+        let rows = rows(&results((100.0, 8.0, 95.0)));
+        assert_eq!(rows[0][..3], ["One: cell 1-1", "CPU", "The b"]);
+        assert!(rows[0][3].starts_with("0.80") && rows[0][4] == "<= 0.86", "{rows:?}");
+        assert_eq!(rows[0][5], "PASS, 7.0 % below");
+        assert_eq!(rows[1][1..3], ["p99", "The a"]);
+        assert_eq!(rows[1][5], "MISS by 5.6 %");
+    }
+
+    #[test]
+    fn a_ratio_that_is_the_bar_passes_and_what_was_not_measured_says_so() {
+        let rows = rows(&results((100.0, 8.6, 90.0)));
+        assert!(rows[0][5].starts_with("PASS"), "{rows:?}");
+        assert!(rows[2][5].starts_with("not judged (a: the run ended before"), "{rows:?}");
+        let study = made::study(STUDY);
+        let notes = made::notes(&crate::analyse(&study, &results((100.0, 8.0, 80.0))));
+        assert!(notes.starts_with("The us meets 2 of 3 bars."), "{notes}");
+    }
+}

@@ -1,0 +1,122 @@
+//! The few words of HTTP/1.1 that checks and memory trials need; loads come from real generators.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// An answer, read whole.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Status code.
+    pub(crate) status: u16,
+    /// Body, as long as `Content-Length` says.
+    pub(crate) body: Vec<u8>,
+}
+
+/// Longest head accepted; real ones here are a few hundred bytes.
+const MAX_HEAD: usize = 64 * 1024;
+
+/// Connects to a port on this machine with a limit on every wait.
+pub(crate) fn connect(port: u16, limit: Duration) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), limit)?;
+    stream.set_read_timeout(Some(limit))?;
+    stream.set_write_timeout(Some(limit))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Sends a GET on a kept connection.
+pub(crate) fn ask(stream: &mut TcpStream, path: &str) -> io::Result<()> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: bench.example\r\n\r\n");
+    stream.write_all(request.as_bytes())
+}
+
+/// Reads one answer that states its length.
+pub(crate) fn read_answer(stream: &mut impl Read) -> io::Result<Answer> {
+    let (head, mut body) = read_head(stream)?;
+    let status = status_of(&head).ok_or_else(|| invalid("no status line"))?;
+    let length = content_length(&head).ok_or_else(|| invalid("an answer without Content-Length"))?;
+    let have = body.len();
+    if have > length as usize {
+        return Err(invalid("more bytes than Content-Length says"));
+    }
+    body.resize(length as usize, 0);
+    stream.read_exact(&mut body[have..])?;
+    Ok(Answer { status, body })
+}
+
+/// Reads up to the empty line; returns the head and what came after it.
+pub(crate) fn read_head(stream: &mut impl Read) -> io::Result<(String, Vec<u8>)> {
+    let mut bytes = Vec::new();
+    let mut chunk = [0u8; 4_096];
+    loop {
+        let got = stream.read(&mut chunk)?;
+        if got == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let from = bytes.len().saturating_sub(3);
+        bytes.extend_from_slice(&chunk[..got]);
+        if let Some(at) = bytes[from..].windows(4).position(|four| four == b"\r\n\r\n") {
+            let rest = bytes.split_off(from + at + 4);
+            return String::from_utf8(bytes)
+                .map(|head| (head, rest))
+                .map_err(|_| invalid("a head that is not text"));
+        }
+        if bytes.len() > MAX_HEAD {
+            return Err(invalid("a head without end"));
+        }
+    }
+}
+
+/// The status code of a response head.
+pub(crate) fn status_of(head: &str) -> Option<u16> {
+    head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
+}
+
+/// The value of `Content-Length`.
+pub(crate) fn content_length(head: &str) -> Option<u64> {
+    head.lines()
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        .and_then(|(_, value)| value.trim().parse().ok())
+}
+
+fn invalid(what: &'static str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives out its bytes a few at a time.
+    struct Drip<'a>(&'a [u8], usize);
+
+    impl Read for Drip<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let count = self.1.min(self.0.len()).min(into.len());
+            into[..count].copy_from_slice(&self.0[..count]);
+            self.0 = &self.0[count..];
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn an_answer_is_read_however_it_is_split() {
+        let bytes = b"HTTP/1.1 200 OK\r\nServer: x\r\ncontent-length: 5\r\n\r\nhello";
+        for step in 1..bytes.len() {
+            let answer = read_answer(&mut Drip(bytes, step)).unwrap();
+            assert_eq!(answer, Answer { status: 200, body: b"hello".to_vec() });
+        }
+    }
+
+    #[test]
+    fn a_cut_or_boundless_answer_is_an_error() {
+        let cut = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel";
+        assert_eq!(read_answer(&mut &cut[..]).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        let boundless = b"HTTP/1.1 200 OK\r\n\r\nhello";
+        assert_eq!(read_answer(&mut &boundless[..]).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let long = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhello";
+        assert_eq!(read_answer(&mut &long[..]).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}

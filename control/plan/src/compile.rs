@@ -37,6 +37,7 @@ pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
         problems,
         upstreams: Vec::new(),
         names: HashMap::new(),
+        in_place: HashMap::new(),
         clients: Clients::default(),
     };
     compiler.named_upstreams();
@@ -82,10 +83,13 @@ struct Compiler<'a> {
     upstreams: Vec<Arc<Upstream>>,
     /// Where an upstream of a name is: its index here, and in the config if it stands there.
     names: HashMap<String, (usize, Option<usize>)>,
+    /// Where an upstream of endpoints written in place is: its name, which is all of them as text, costs more to make than
+    /// all else of a route, and mostly many routes have the same ones.
+    in_place: HashMap<Vec<(&'a config::EndpointAddress, u32)>, usize>,
     clients: Clients,
 }
 
-impl Compiler<'_> {
+impl<'a> Compiler<'a> {
     fn named_upstreams(&mut self) {
         for (index, upstream) in self.config.upstreams.iter().enumerate() {
             let endpoints = upstream.endpoints.iter().map(endpoint).collect();
@@ -120,7 +124,7 @@ impl Compiler<'_> {
     }
 
     /// `prefix` is the length of the prefix that the route matches, if it matches one.
-    fn route(&mut self, route: &config::Route, prefix: Option<usize>) -> Route {
+    fn route(&mut self, route: &'a config::Route, prefix: Option<usize>) -> Route {
         let (action, upstream) = match &route.action {
             config::Action::Forward(targets) => self.forward(targets),
             config::Action::Redirect(redirect) => (Action::Redirect(self.redirect(redirect, prefix)), None),
@@ -150,31 +154,13 @@ impl Compiler<'_> {
 
     /// Endpoints written in place make one upstream together; each named upstream has a share of its own. Says too
     /// which upstream of the config is the only one, if so: its timeouts count.
-    fn forward(&mut self, targets: &[config::Target]) -> (Action, Option<usize>) {
+    fn forward(&mut self, targets: &'a [config::Target]) -> (Action, Option<usize>) {
         let mut shares: Vec<UpstreamShare> = Vec::new();
         let mut own = Vec::new();
-        let mut texts = Vec::new();
         let mut named = Vec::new();
-        let schemes = targets.iter().filter_map(|target| match &target.to {
-            TargetKind::Endpoint(endpoint) => Some((endpoint.scheme, target.at)),
-            TargetKind::Upstream(_) => None,
-        });
-        let scheme = self.scheme(schemes);
         for target in targets {
             match &target.to {
-                TargetKind::Endpoint(endpoint) => {
-                    let address = address(endpoint);
-                    let scheme = match endpoint.scheme {
-                        config::Scheme::Http => "",
-                        config::Scheme::Https => "https://",
-                        config::Scheme::H2c => "h2c://",
-                    };
-                    texts.push(match target.weight {
-                        1 => format!("{scheme}{address}"),
-                        weight => format!("{scheme}{address}*{weight}"),
-                    });
-                    own.push(Endpoint { address, weight: target.weight, priority: 0, zone: None });
-                }
+                TargetKind::Endpoint(endpoint) => own.push((endpoint, target.weight)),
                 TargetKind::Upstream(name) => match self.names.get(name) {
                     Some((upstream, index)) => {
                         shares.push(UpstreamShare { upstream: *upstream, weight: target.weight });
@@ -189,33 +175,13 @@ impl Compiler<'_> {
             }
         }
         if !own.is_empty() {
-            let name = texts.join(",");
-            let weight = own.iter().map(|endpoint| endpoint.weight).fold(0, u32::saturating_add);
-            // The same endpoints in two routes are one upstream, with one pool.
-            let upstream = match self.names.get(&name) {
-                Some((upstream, _)) => *upstream,
-                None => {
-                    let tls = match scheme {
-                        Some((config::Scheme::Https, at)) => {
-                            self.clients.get(None, false, at, &mut self.problems)
-                        }
-                        _ => None,
-                    };
-                    let prior = matches!(scheme, Some((config::Scheme::H2c, _)));
-                    self.names.insert(name.clone(), (self.upstreams.len(), None));
-                    self.upstreams.push(Arc::new(Upstream {
-                        name,
-                        endpoints: own,
-                        discover: None,
-                        zone: None,
-                        pool: Pool::default(),
-                        tls,
-                        http2: prior.then(|| self.http2()),
-                        rules: Rules::default(),
-                    }));
-                    self.upstreams.len() - 1
-                }
-            };
+            let weight = own.iter().map(|(_, weight)| *weight).fold(0, u32::saturating_add);
+            let before = self.problems.len();
+            let upstream = self.in_place.get(&own).copied().unwrap_or_else(|| self.written_in_place(targets));
+            // What is wrong is told of each route.
+            if self.problems.len() == before {
+                self.in_place.insert(own, upstream);
+            }
             shares.push(UpstreamShare { upstream, weight });
         }
         let only = (shares.len() == 1).then(|| named.first().copied()).flatten();
@@ -229,6 +195,51 @@ impl Compiler<'_> {
         // configured one is told apart from what breaks the protocol.
         let list = limits.headers.saturating_add(limits.header_count.saturating_mul(32)).saturating_add(1024);
         EndpointHttp2 { header_list: u32::try_from(list).unwrap_or(u32::MAX) }
+    }
+
+    /// The upstream of the endpoints among the targets: the same ones in two routes are one upstream, with one pool.
+    fn written_in_place(&mut self, targets: &[config::Target]) -> usize {
+        let mut endpoints = Vec::new();
+        let mut texts = Vec::new();
+        let own = targets.iter().filter_map(|target| match &target.to {
+            TargetKind::Endpoint(endpoint) => Some((endpoint, target)),
+            TargetKind::Upstream(_) => None,
+        });
+        let scheme = self.scheme(own.clone().map(|(endpoint, target)| (endpoint.scheme, target.at)));
+        for (endpoint, target) in own {
+            let address = address(endpoint);
+            let scheme = match endpoint.scheme {
+                config::Scheme::Http => "",
+                config::Scheme::Https => "https://",
+                config::Scheme::H2c => "h2c://",
+            };
+            texts.push(match target.weight {
+                1 => format!("{scheme}{address}"),
+                weight => format!("{scheme}{address}*{weight}"),
+            });
+            endpoints.push(Endpoint { address, weight: target.weight, priority: 0, zone: None });
+        }
+        let name = texts.join(",");
+        if let Some((upstream, _)) = self.names.get(&name) {
+            return *upstream;
+        }
+        let tls = match scheme {
+            Some((config::Scheme::Https, at)) => self.clients.get(None, false, at, &mut self.problems),
+            _ => None,
+        };
+        let prior = matches!(scheme, Some((config::Scheme::H2c, _)));
+        self.names.insert(name.clone(), (self.upstreams.len(), None));
+        self.upstreams.push(Arc::new(Upstream {
+            name,
+            endpoints,
+            discover: None,
+            zone: None,
+            pool: Pool::default(),
+            tls,
+            http2: prior.then(|| self.http2()),
+            rules: Rules::default(),
+        }));
+        self.upstreams.len() - 1
     }
 
     /// What all endpoints of an upstream speak, and where the first one is written. One pool, one balance and one retry

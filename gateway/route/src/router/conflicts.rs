@@ -1,12 +1,15 @@
 //! Routes that are the same, and routes that only their place in the list tells apart.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use regex_syntax::hir::Hir;
 
 use super::hosts::HostName;
 use super::{Route, Specificity, pattern};
 use crate::{BuildError, FieldSpec, PathSpec, RouteSpec, ValueSpec};
+
+/// Filled and read by a config of many routes, whose texts are long: see [`super::Map`] for the hash.
+type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
 
 /// Two routes of equal precedence that can match the same request, so that list order decides.
 ///
@@ -58,7 +61,7 @@ fn one_spelling(path: &PathSpec) -> &PathSpec {
 
 /// An error for every route that repeats one before it.
 pub(super) fn identical(routes: &[Route]) -> Vec<BuildError> {
-    let mut seen = HashMap::with_capacity(routes.len());
+    let mut seen = HashMap::with_capacity_and_hasher(routes.len(), Default::default());
     let mut errors = Vec::new();
     for (second, route) in (0..).zip(routes) {
         let first = *seen.entry(Match::of(route)).or_insert(second);
@@ -71,7 +74,7 @@ pub(super) fn identical(routes: &[Route]) -> Vec<BuildError> {
 
 /// A tie for every route that an earlier one of equal precedence can beat.
 pub(super) fn ties(routes: &[Route], hirs: &[Option<Hir>]) -> Vec<Tie> {
-    let mut groups: HashMap<_, Vec<u32>> = HashMap::new();
+    let mut groups: HashMap<_, Vec<u32>> = HashMap::default();
     for (number, route) in (0..).zip(routes) {
         // All expressions of a host are equally specific; for them the paths in the key are left out.
         let path = match &route.spec.path {
@@ -107,7 +110,7 @@ fn by_exact_condition(routes: &[Route], group: Vec<u32>) -> Vec<Vec<u32>> {
             let values: Option<Vec<&str>> =
                 group.iter().map(|&route| exact(fields(spec(route)), &field.name)).collect();
             if let Some(values) = values {
-                let mut buckets: HashMap<&str, Vec<u32>> = HashMap::new();
+                let mut buckets: HashMap<&str, Vec<u32>> = HashMap::default();
                 for (value, &route) in values.into_iter().zip(&group) {
                     buckets.entry(value).or_default().push(route);
                 }

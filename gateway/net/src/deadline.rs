@@ -16,6 +16,9 @@ pub struct Timers(Rc<Inner>);
 
 struct Inner {
     start: Instant,
+    /// The tick that was asked for last. Nearly always it is asked for again: to compare takes a tenth of what a
+    /// difference of two instants does.
+    tick: RefCell<Tick>,
     wheel: RefCell<Wheel>,
     /// The tick for which the driver sleeps; an earlier deadline wakes it.
     sleeping_until: Cell<u64>,
@@ -29,8 +32,10 @@ impl Timers {
     /// When the kernel gives no timer.
     pub fn start() -> io::Result<Self> {
         let alarm = Alarm::new()?;
+        let start = crate::now();
         let timers = Self(Rc::new(Inner {
-            start: crate::now(),
+            start,
+            tick: RefCell::new(Tick { number: 0, from: start, to: start }),
             wheel: RefCell::new(Wheel::new()),
             sleeping_until: Cell::new(NEVER),
             driver: RefCell::new(None),
@@ -59,9 +64,35 @@ impl std::fmt::Debug for Timers {
     }
 }
 
+/// A tick of the wheel, as time.
+struct Tick {
+    number: u64,
+    from: Instant,
+    /// Its end is the next one's.
+    to: Instant,
+}
+
 impl Inner {
     fn milliseconds(&self, at: Instant) -> u64 {
         milliseconds(at.saturating_duration_since(self.start))
+    }
+
+    /// The tick in which this is.
+    fn tick(&self, at: Instant) -> u64 {
+        let known = self.tick.borrow();
+        if known.from <= at && at < known.to {
+            return known.number;
+        }
+        drop(known);
+        self.find_tick(at)
+    }
+
+    #[cold]
+    fn find_tick(&self, at: Instant) -> u64 {
+        let number = self.milliseconds(at) / TICK_MS;
+        let from = self.start + Duration::from_millis(number * TICK_MS);
+        *self.tick.borrow_mut() = Tick { number, from, to: from + Duration::from_millis(TICK_MS) };
+        number
     }
 }
 
@@ -81,8 +112,8 @@ impl Deadline {
     /// Ends the wait `after` from `now`, or never. Never early, and late by at most two ticks of 8 ms.
     pub fn set(&self, now: Instant, after: Option<Duration>) {
         let due = match after {
-            // In whole milliseconds, rounded up, and to the end of a tick: never early.
-            Some(after) => (self.timers.milliseconds(now) + milliseconds(after) + 1) / TICK_MS + 1,
+            // From the end of its tick, and in whole ticks, rounded up: never early.
+            Some(after) => self.timers.tick(now) + 1 + milliseconds(after) / TICK_MS + 1,
             None => NEVER,
         };
         let earlier = self.timers.wheel.borrow_mut().set(self.entry, due);
@@ -143,6 +174,27 @@ async fn drive(timers: std::rc::Weak<Inner>, alarm: Alarm) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_instant_has_its_tick_whatever_was_asked_before() {
+        crate::Runtime::new().expect("a runtime").run(async {
+            let timers = Timers::start().expect("timers");
+            let start = timers.0.start;
+            let tick = Duration::from_millis(TICK_MS);
+            let nanosecond = Duration::from_nanos(1);
+            for (after, number) in [
+                (Duration::ZERO, 0),
+                (tick - nanosecond, 0),
+                (tick, 1),
+                (3600 * tick + nanosecond, 3600),
+                (2 * tick - nanosecond, 1),
+                (2 * tick, 2),
+                (3600 * tick, 3600),
+            ] {
+                assert_eq!(timers.0.tick(start + after), number, "{after:?}");
+            }
+        });
+    }
 
     #[test]
     fn passes_in_time_and_wakes_its_task() {

@@ -13,6 +13,7 @@ mod name;
 mod request;
 mod response;
 mod status;
+pub mod websocket;
 
 pub use error::{HeadError, HeadLimits};
 pub use head::{Field, Head, Range};

@@ -129,6 +129,8 @@ pub struct RequestHead {
     pub keep_alive: bool,
     /// The protocols of `Upgrade`, when `Connection` names it too and the version is HTTP/1.1.
     pub upgrade: Option<Range>,
+    /// The request came as extended CONNECT (RFC 8441): what is to be upgraded is its stream.
+    pub extended: bool,
     /// `Expect: 100-continue`, from an HTTP/1.1 client with a body.
     pub expect_continue: bool,
     /// `TE: trailers` (RFC 9110, 10.1.4).

@@ -110,6 +110,8 @@ reasons! {
     ConnectionWriteTimeout = "connection_write_timeout", 504;
     /// The response breaks HTTP, or its length is ambiguous.
     HttpProtocolError = "http_protocol_error", 502;
+    /// The endpoint does not switch to the protocol that was asked for, where HTTP/2 is spoken on either side.
+    UpgradeFailed = "http_upgrade_failed", 502;
     /// The response head is longer than `limits.headers`, or has too many fields.
     ResponseHeadersTooLarge = "http_response_header_section_size", 502;
     /// The response ended before its declared length; the client's copy is cut too.

@@ -27,6 +27,9 @@ pub(crate) trait Duplex: Sink {
 /// It is a type parameter of all that deals with a client, so that HTTP/1's code asks nowhere which version it is.
 /// Heads come as the lines of HTTP/1, which is what the message model holds; what they may say is decided before.
 pub(crate) trait ClientSide: Duplex {
+    /// Whether a request can be for its own stream to be switched to another protocol (RFC 8441).
+    const EXTENDED: bool;
+
     /// The trailer lines that came with the end of the client's direction, where they come apart from the body.
     fn take_trailers(&mut self) -> Vec<u8>;
 
@@ -42,6 +45,12 @@ pub(crate) trait ClientSide: Duplex {
     /// # Errors
     /// When the client is gone.
     fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> io::Result<()>;
+
+    /// Sends the head of a response that switches protocols, and behind it the first bytes of the new one.
+    ///
+    /// # Errors
+    /// When the client is gone.
+    fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()>;
 
     /// Sends a part of the final response: its head, which may be added to, or nothing of it if that has gone; some
     /// data; and, when `body` is done, what ends it. `chunked`: data goes in chunks, in a version that has them. What is
@@ -81,6 +90,12 @@ impl Duplex for Stream {
 
 /// HTTP/1: the connection carries one exchange at a time, and a message says itself where it ends.
 impl ClientSide for Stream {
+    const EXTENDED: bool = false;
+
+    fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()> {
+        backlog.send(self, &[IoSlice::new(head), IoSlice::new(bytes)])
+    }
+
     fn take_trailers(&mut self) -> Vec<u8> {
         Vec::new()
     }

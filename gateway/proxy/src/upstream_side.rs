@@ -57,6 +57,9 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
     /// Whether its connection was there before the request, so that the endpoint may have closed it meanwhile.
     fn is_reused(&self) -> bool;
 
+    /// Whether its endpoint can switch a stream to another protocol, where those come apart from connections.
+    fn can_switch(&self) -> bool;
+
     /// Sends the request's head, and behind it the first `data` of its body; what is not taken goes into the backlog.
     /// `chunked`: data is to go in chunks, in a version that has them. `spooled`: the backlog holds a body already, to go
     /// behind it. Says whether something has gone.
@@ -95,6 +98,9 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
         asked: Method,
         limits: &HeadLimits,
     ) -> Poll<Result<(), NoHead>>;
+
+    /// Gives back a head, to be [read](Self::poll_head) again after those that were given back before.
+    fn put_back(&mut self, head: ResponseHead);
 
     /// The reader of a body of which the final head says so much.
     fn reader(&self, length: Length) -> BodyReader;
@@ -142,6 +148,10 @@ impl UpstreamSide for Connection {
         Connection::is_reused(self)
     }
 
+    fn can_switch(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn begin(
         &mut self,
@@ -186,6 +196,8 @@ impl UpstreamSide for Connection {
         // It is among the bytes that are read.
         Poll::Ready(Err(NoHead::Broken))
     }
+
+    fn put_back(&mut self, _: ResponseHead) {}
 
     #[inline]
     fn reader(&self, length: Length) -> BodyReader {

@@ -1,7 +1,11 @@
 //! Bodies, trailers, and how much of them the gateway keeps.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use tollgate_tests::http2::request;
-use tollgate_tests::{Framing, Http2Origin};
+use tollgate_tests::{Framing, Gate, Http2Origin, eventually};
 
 use super::{reconcile, to};
 
@@ -76,5 +80,64 @@ fn large_bodies_arrive_byte_by_byte() {
     let mut stream = http2.begin(request("POST", "/", &[]), false).expect("begun");
     stream.send(body.clone(), true).expect("sent");
     assert!(stream.response().expect("an answer").body == body);
+    reconcile(&gateway, &origin);
+}
+
+#[test]
+fn a_client_that_reads_nothing_holds_up_nobody_else() {
+    const PAUSE: Duration = Duration::from_millis(300);
+    let (sent, stopped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let counts = (Arc::clone(&sent), Arc::clone(&stopped));
+    let origin = Http2Origin::play(move |stream| {
+        if stream.request.target != "/large" {
+            return stream.echo();
+        }
+        stream.head(200, &[], false);
+        // As much as goes, until nothing has gone for a while.
+        counts.0.fetch_add(stream.send_what_goes(PAUSE, 64 << 20), Ordering::SeqCst);
+        counts.1.fetch_add(1, Ordering::SeqCst);
+        stream.wait_reset();
+    });
+    let gateway = to(&origin);
+    let before = gateway.memory_kib("VmRSS");
+    // Windows of HTTP/2 that are never opened again, and a small socket of HTTP/1.
+    let mut http2 = gateway.http2_with(16 * 1024);
+    let slow: Vec<_> =
+        (0..8).map(|_| http2.begin(request("GET", "/large", &[]), true).expect("begun")).collect();
+    let mut small = gateway.small_client(4096);
+    small.send("GET /large HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    eventually("all of them", || origin.count() == 9);
+    eventually("nothing more to go", || stopped.load(Ordering::SeqCst) == 9);
+    assert_eq!(gateway.client().get("/other").text(), "GET /other ", "others go on, on the same connection");
+    assert_eq!(origin.connections().0, 1);
+    // Nine windows of 64 KiB, what sockets hold, and what is on its way.
+    let all = sent.load(Ordering::SeqCst);
+    assert!(all < 16 << 20, "{all} bytes");
+    let grown = gateway.memory_kib("VmRSS").saturating_sub(before);
+    assert!(grown < 24 * 1024, "{grown} KiB");
+    drop(slow);
+}
+
+#[test]
+fn an_endpoint_that_reads_nothing_stops_the_client() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Http2Origin::play(move |stream| {
+        held.wait();
+        stream.body();
+        let length = stream.request.body.len().to_string();
+        stream.ok(&length);
+    });
+    let gateway = to(&origin);
+    let before = gateway.memory_kib("VmRSS");
+    let mut http2 = gateway.http2();
+    let mut stream = http2.begin(request("POST", "/", &[]), false).expect("begun");
+    let sent = stream.send_what_goes(Duration::from_millis(500), 64 << 20);
+    // The origin's window, the client's, and what the gateway keeps between them.
+    assert!(sent < 1 << 20, "{sent} bytes");
+    assert!(gateway.memory_kib("VmRSS").saturating_sub(before) < 8 * 1024);
+    gate.open();
+    stream.send("end", true).expect("sent");
+    assert_eq!(stream.response().expect("an answer").text(), (sent + 3).to_string());
     reconcile(&gateway, &origin);
 }

@@ -6,6 +6,8 @@ use crate::{Field, Head, HeadError, HeadLimits, Method, Name, Range, RequestHead
 
 /// Bytes of a trailer section, as many as one in HTTP/1 may have.
 const MAX_TRAILERS: usize = 8 * 1024;
+/// Proves in HTTP/1 that the answer is to this request (RFC 6455, 11.3.1). HTTP/2 needs no proof.
+const KEY: &[u8] = b"sec-websocket-key";
 
 /// What the pseudo-header fields of a request say (RFC 9113, 8.3.1).
 #[derive(Clone, Copy, Debug)]
@@ -18,11 +20,24 @@ pub struct Pseudo<'a> {
     pub scheme: Option<&'a [u8]>,
     /// `:path`; none for CONNECT.
     pub path: Option<&'a [u8]>,
+    /// `:protocol`, of extended CONNECT.
+    pub protocol: Option<Protocol<'a>>,
+}
+
+/// What a stream is to be switched to (RFC 8441, 4).
+#[derive(Clone, Copy, Debug)]
+pub struct Protocol<'a> {
+    /// Its name, as `Upgrade` has it.
+    pub name: &'a [u8],
+    /// A [key](crate::websocket::key) for a WebSocket to an endpoint that speaks HTTP/1: in HTTP/2 a client sends none.
+    pub key: &'a [u8],
 }
 
 /// Makes a request head of an HTTP/2 message: the same lines that HTTP/1 would have brought. `fields` gives its fields from
 /// the first on; `ended`: no body follows.
 /// After an error, `request` has the lines so far, for the log.
+///
+/// Extended CONNECT becomes what HTTP/1 has in its place, a GET with `Upgrade` (RFC 8441, 5).
 ///
 /// The lines of `Cookie`, which a client may split for better compression, become one again (RFC 9113, 8.2.3).
 ///
@@ -51,6 +66,9 @@ pub fn decode_request<'a, I: Iterator<Item = (&'a [u8], &'a [u8])>>(
     let mut cookies = false;
     for (name, value) in fields() {
         match Name::of(name) {
+            // RFC 9113, 8.5: what follows is no body, and has no length.
+            Name::ContentLength if pseudo.protocol.is_some() => return Err(HeadError::Length),
+            Name::Other if pseudo.protocol.is_some() && name == KEY => {}
             // RFC 9113, 8.3.1: two that disagree are refused, since whoever is next may believe the other.
             Name::Host if host.is_some() => {
                 if !host.is_some_and(|host| host.eq_ignore_ascii_case(value)) {
@@ -82,18 +100,45 @@ pub fn decode_request<'a, I: Iterator<Item = (&'a [u8], &'a [u8])>>(
     if cookies {
         cookie(&mut request.head, fields(), limits)?;
     }
+    if let Some(protocol) = pseudo.protocol {
+        upgrade(request, protocol, limits)?;
+    }
     request.head.bytes.extend_from_slice(b"\r\n");
     understand(request, ended)
 }
 
+/// Appends the lines with which HTTP/1 asks for another protocol.
+fn upgrade(
+    request: &mut RequestHead,
+    Protocol { name, key }: Protocol<'_>,
+    limits: &HeadLimits,
+) -> Result<(), HeadError> {
+    if name.is_empty() || token_length(name) != name.len() {
+        return Err(HeadError::Field);
+    }
+    if name.eq_ignore_ascii_case(b"websocket") {
+        push(&mut request.head, KEY, key, limits)?;
+    }
+    push(&mut request.head, b"upgrade", name, limits)?;
+    request.upgrade = request.head.find(Name::Upgrade);
+    request.extended = true;
+    Ok(())
+}
+
 /// The line that HTTP/1 would have begun with.
 fn request_line(request: &mut RequestHead, pseudo: Pseudo<'_>, limits: &HeadLimits) -> Result<(), HeadError> {
-    let Pseudo { method, authority, scheme, path } = pseudo;
+    let Pseudo { method, authority, scheme, path, protocol } = pseudo;
     let is_http =
         |scheme: &[u8]| [&b"http"[..], b"https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
     if !scheme.is_none_or(is_http) {
         return Err(HeadError::StartLine);
     }
+    let method = match (protocol, method) {
+        (None, method) => method,
+        // RFC 8441, 4: with the scheme and the path that a GET has.
+        (Some(_), b"CONNECT") if scheme.is_some() && path.is_some() && authority.is_some() => b"GET",
+        (Some(_), _) => return Err(HeadError::StartLine),
+    };
     let target = match path {
         Some(path) => path,
         None => authority.filter(|_| method == b"CONNECT").ok_or(HeadError::StartLine)?,
@@ -176,6 +221,8 @@ fn cookie<'a>(
 
 /// Reads the fields that say where the message ends.
 fn understand(request: &mut RequestHead, ended: bool) -> Result<(), HeadError> {
+    // What follows extended CONNECT is no body.
+    let ended = ended || request.extended;
     request.length = match (declared(&request.head, Version::Http2)?, ended) {
         // RFC 9113, 8.1.1: the length must be the sum of the DATA.
         (Some(Length::Exactly(1..)), true) => return Err(HeadError::Length),

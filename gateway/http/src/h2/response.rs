@@ -22,13 +22,48 @@ pub fn decode_response<'a>(
     asked: Method,
     limits: &HeadLimits,
 ) -> Result<(), HeadError> {
+    // RFC 9113, 8.6: there is no switching of protocols.
+    if !(100..1000).contains(&status) || status == 101 {
+        response.clear();
+        return Err(HeadError::StartLine);
+    }
+    lines(response, (status, reason), fields, limits)?;
+    response.head.bytes.extend_from_slice(b"\r\n");
+    understand(response, asked, ended)
+}
+
+/// The same of an answer to extended CONNECT that says yes (RFC 8441, 5): what HTTP/1 has in its place is a 101 with this
+/// `protocol`, and for a WebSocket that proves to have understood its [key](crate::websocket::accept).
+///
+/// # Errors
+/// As [`decode_response`].
+pub fn decode_switched<'a>(
+    response: &mut ResponseHead,
+    fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    protocol: &[u8],
+    accept: Option<&[u8]>,
+    limits: &HeadLimits,
+) -> Result<(), HeadError> {
+    const OURS: [&[u8]; 2] = [b"content-length", b"sec-websocket-accept"];
+    let fields = fields.filter(|(name, _)| !OURS.contains(name));
+    lines(response, (101, "Switching Protocols"), fields, limits)?;
+    push(&mut response.head, b"upgrade", protocol, limits)?;
+    if let Some(accept) = accept {
+        push(&mut response.head, b"sec-websocket-accept", accept, limits)?;
+    }
+    response.head.bytes.extend_from_slice(b"\r\n");
+    Ok(())
+}
+
+fn lines<'a>(
+    response: &mut ResponseHead,
+    (status, reason): (u16, &str),
+    fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    limits: &HeadLimits,
+) -> Result<(), HeadError> {
     response.clear();
     response.version = Version::Http2;
     response.keep_alive = true;
-    // RFC 9113, 8.6: there is no switching of protocols.
-    if !(100..1000).contains(&status) || status == 101 {
-        return Err(HeadError::StartLine);
-    }
     response.status = status;
     let bytes = &mut response.head.bytes;
     bytes.extend_from_slice(b"HTTP/2.0 ");
@@ -53,8 +88,7 @@ pub fn decode_response<'a>(
         }
         push(&mut response.head, name, value, limits)?;
     }
-    response.head.bytes.extend_from_slice(b"\r\n");
-    understand(response, asked, ended)
+    Ok(())
 }
 
 /// Reads the fields that say where the message ends.

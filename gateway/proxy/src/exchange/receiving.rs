@@ -1,6 +1,5 @@
 //! The response's way to the client.
 
-use std::io::IoSlice;
 use std::task::{Context, Poll, ready};
 
 use tollgate_http::h1::{BodyReader, Length, Progress, Step};
@@ -26,6 +25,14 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             if let Poll::Ready(Err(end)) = self.poll_client(cx) {
                 return Poll::Ready(end);
             }
+            // Heads are taken however slow the client is: no window holds them back, and the library would keep them all.
+            if U::APART && !matches!(self.stage, Stage::Body(..)) {
+                match self.poll_head(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(None)) => continue,
+                    Poll::Ready(Ok(Some(end)) | Err(end)) => return Poll::Ready(end),
+                }
+            }
             if !self.parties.scratch.to_client.has_room() {
                 return Poll::Pending;
             }
@@ -40,13 +47,6 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             };
             if std::mem::take(&mut self.stalled) {
                 self.moved();
-            }
-            if U::APART && !matches!(self.stage, Stage::Body(..)) {
-                match self.poll_head(cx) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Ok(None)) => continue,
-                    Poll::Ready(Ok(Some(end)) | Err(end)) => return Poll::Ready(end),
-                }
             }
             let mut buffer = worker.receive.borrow_mut();
             let room = room.min(buffer.len());
@@ -185,6 +185,10 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         if switched && !(self.parties.upgrade && self.sent) {
             return Err(self.failed(Reason::HttpProtocolError));
         }
+        // In HTTP/2 a success says that the stream has been switched; the endpoint has understood nothing of it.
+        if S::EXTENDED && !switched && self.parties.scratch.request.extended && (200..300).contains(&status) {
+            return Err(self.failed(Reason::UpgradeFailed));
+        }
         self.parties.attempts.answered(status, self.now);
         if self.parties.attempts.minds(status) && self.holds_back() {
             return Ok(Some(self.hold_back(rest)));
@@ -219,8 +223,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         scratch.ledger.headed = Some(self.now);
         if switched {
             self.begun = true;
-            let pieces = [IoSlice::new(&output), IoSlice::new(rest)];
-            let sent = scratch.to_client.send(&mut parties.client.stream, &pieces);
+            let sent = parties.client.stream.switch(&mut scratch.to_client, &output, rest);
             scratch.ledger.bytes_out += rest.len() as u64;
             scratch.early_frames = Frames::default();
             scratch.early_frames.advance(rest, false);

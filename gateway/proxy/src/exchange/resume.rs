@@ -41,6 +41,11 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         if let Some(error) = deaf {
             self.deafened(error);
         }
+        if U::APART {
+            // Its heads are read again.
+            self.wait();
+            return None;
+        }
         let end = match self.digest(&mut []) {
             Ok(None) => {
                 self.wait();

@@ -14,6 +14,9 @@ use crate::upstream_side::UpstreamSide;
 impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// Sends the head, and what of the body is already here, with one write.
     pub(super) fn start(&mut self) -> Result<(), End> {
+        if U::APART && self.parties.upgrade && !self.can_switch() {
+            return Err(self.failed(Reason::UpgradeFailed));
+        }
         let parties = &mut self.parties;
         parties.attempts.sending(self.now);
         let scratch = &mut *parties.scratch;
@@ -63,6 +66,15 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
         self.wait();
         Ok(())
+    }
+
+    /// Whether the endpoint can be asked to switch the request's stream to the one protocol that is asked for.
+    fn can_switch(&self) -> bool {
+        let request = &self.parties.scratch.request;
+        let one = |protocols: &[u8]| protocols.iter().all(|byte| !matches!(byte, b',' | b' ' | b'\t'));
+        request.length.is_empty()
+            && request.upgrade.is_some_and(|protocols| one(request.slice(protocols)))
+            && self.parties.upstream.can_switch()
     }
 
     /// Moves the body until nothing more can be moved now. Ready when all of it has gone, or never will.

@@ -151,12 +151,12 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         };
         upstream_head::write(&mut head, &outgoing);
         let request = &self.scratch.request;
-        let mut body = None;
+        let (mut body, mut data) = (None, Vec::new());
         if self.collected.is_some() {
             body = self.scratch.to_upstream.collected();
         } else if let Length::Exactly(length) = request.length {
             let length = usize::try_from(length).unwrap_or(usize::MAX).min(self.scratch.inbox.len());
-            head.extend_from_slice(&self.scratch.inbox[..length]);
+            data.extend_from_slice(&self.scratch.inbox[..length]);
         }
         let marks = Rc::<Marks>::default();
         let runner = Runner {
@@ -167,6 +167,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             method: request.method,
             may_repeat: self.attempts.may_repeat(Again::Whole, request),
             head,
+            data,
             body,
             began,
             due: self.attempts.head_due(began),

@@ -109,6 +109,10 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
         attempts,
         speaks: PhantomData,
     };
+    // In HTTP/1 the request goes on as an ordinary one; here it has no other meaning.
+    if S::EXTENDED && forwarding.scratch.request.extended && !upgrade {
+        return forwarding.refuse(Reason::ConnectRefused).await;
+    }
     upstream.count_request(now);
     let Some(_under_way) = upstream.state().begin_request() else {
         return forwarding.refuse(Reason::RequestLimit).await;

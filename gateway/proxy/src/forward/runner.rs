@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{ErrorKind, IoSlice};
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use tollgate_http::h1::{Progress, ResponseParser};
+use tollgate_http::h1::{BodyReader, Length, Progress, ResponseParser};
 use tollgate_http::{HeadError, HeadLimits, Method, ResponseHead};
 use tollgate_net::Deadline;
 use tollgate_observe::Reason;
@@ -20,7 +20,7 @@ use crate::backlog::Backlog;
 use crate::exchange::{MAX_INTERIM, Underway};
 use crate::spool::Spool;
 use crate::total::Total;
-use crate::upstream_side::UpstreamSide;
+use crate::upstream_side::{NoHead, UpstreamSide};
 use crate::worker::Worker;
 
 /// What an attempt needs that nothing else may touch meanwhile.
@@ -34,6 +34,7 @@ pub(super) struct Runner<'a> {
     pub may_repeat: bool,
     /// The request's head, and of its body what came with that.
     pub head: Vec<u8>,
+    pub data: Vec<u8>,
     /// The rest of the body.
     pub body: Option<Spool>,
     pub began: Instant,
@@ -105,13 +106,22 @@ impl Runner<'_> {
         if let Some(body) = &self.body {
             to_upstream.spool_into(body.reader());
         }
-        to_upstream.append(&[IoSlice::new(&self.head)]);
+        let mut connection = connection;
+        let mut wrote = false;
+        if U::APART {
+            let (mut head, whole) = (self.head.clone(), BodyReader::new(Length::None));
+            let begun =
+                connection.begin(&mut to_upstream, &mut head, &whole, &self.data, self.body.is_some());
+            wrote = begun.unwrap_or(false);
+        } else {
+            to_upstream.append(&[IoSlice::new(&self.head), IoSlice::new(&self.data)]);
+        }
         let mut asking = Asking {
             runner: self,
             deadline,
             connection,
             to_upstream,
-            wrote: false,
+            wrote,
             deaf: None,
             heads: Heads::default(),
         };
@@ -123,6 +133,7 @@ impl Runner<'_> {
                 let underway = Underway { to_upstream, deaf, received: heads.received };
                 Ask::Answered(Box::new(Answer { connection, status, underway, now }))
             }
+            Err((Reason::ConnectionTerminated, Some(Outcome::NoConnection))) => Ask::Stale,
             Err((Reason::ConnectionTerminated, _))
                 if asking.connection.is_reused()
                     && asking.heads.received.is_empty()
@@ -131,7 +142,8 @@ impl Runner<'_> {
                 Ask::Stale
             }
             Err((reason, blame)) => {
-                let again = if asking.wrote { Again::Whole } else { Again::Unsent };
+                let unseen = !asking.wrote || reason == Reason::ConnectionRefused;
+                let again = if unseen { Again::Unsent } else { Again::Whole };
                 Ask::Failed(Failure { reason, again, body_taken: false, blame })
             }
         }
@@ -156,6 +168,12 @@ impl<U: UpstreamSide> Asking<'_, '_, U> {
         if let Err(failed) = self.poll_send(cx) {
             return Poll::Ready(Err(failed));
         }
+        if U::APART {
+            if let Poll::Ready(end) = self.poll_heads(cx) {
+                return Poll::Ready(end);
+            }
+            return self.deadline.poll_passed(cx).map(|()| Err((self.too_late(), Some(Outcome::TimedOut))));
+        }
         loop {
             let mut buffer = self.runner.worker.receive.borrow_mut();
             let count = match self.connection.poll_read(cx, &mut buffer) {
@@ -173,6 +191,34 @@ impl<U: UpstreamSide> Asking<'_, '_, U> {
         }
         // Last: what has come in time counts, however late this worker looks.
         self.deadline.poll_passed(cx).map(|()| Err((self.too_late(), Some(Outcome::TimedOut))))
+    }
+
+    /// Reads heads that come apart; the exchange reads them again.
+    fn poll_heads(&mut self, cx: &mut Context<'_>) -> Poll<Result<(u16, Instant), Failed>> {
+        loop {
+            let mut head = ResponseHead::default();
+            let came = self.connection.poll_head(cx, &mut head, self.runner.method, self.runner.limits);
+            let failed = match ready!(came) {
+                Ok(()) => {
+                    let (status, interim) = (head.status, head.is_interim());
+                    self.heads.apart.push(head);
+                    if !interim {
+                        self.heads.apart.drain(..).for_each(|head| self.connection.put_back(head));
+                        return Poll::Ready(Ok((status, tollgate_net::now())));
+                    }
+                    self.heads.interim += 1;
+                    if self.heads.interim <= MAX_INTERIM {
+                        continue;
+                    }
+                    (Reason::HttpProtocolError, Some(Outcome::Broken))
+                }
+                Err(NoHead::Broken) => (Reason::ConnectionTerminated, Some(Outcome::Broken)),
+                Err(NoHead::Bad(reason)) => (reason, Some(Outcome::Broken)),
+                Err(NoHead::Unseen) => (Reason::ConnectionTerminated, Some(Outcome::NoConnection)),
+                Err(NoHead::Refused) => (Reason::ConnectionRefused, Some(Outcome::NoConnection)),
+            };
+            return Poll::Ready(Err(failed));
+        }
     }
 
     /// Sends what the endpoint takes.
@@ -235,6 +281,8 @@ struct Heads {
     parser: ResponseParser,
     response: ResponseHead,
     interim: u32,
+    /// Those that come apart from bytes.
+    apart: Vec<ResponseHead>,
 }
 
 impl Heads {

@@ -109,7 +109,9 @@ async fn shake_hands(worker: &Worker, io: Io, deadline: &Deadline) -> Option<Con
             .max_header_list_size(u32::try_from(list).unwrap_or(u32::MAX))
             .initial_window_size(window)
             .initial_connection_window_size(window.saturating_mul(2).min(LARGEST_WINDOW))
-            .max_send_buffer_size(SEND_BUFFER);
+            .max_send_buffer_size(SEND_BUFFER)
+            // WebSocket (RFC 8441).
+            .enable_connect_protocol();
     }
     let mut handshake = pin!(builder.handshake(io));
     poll_fn(|cx| match handshake.as_mut().poll(cx) {

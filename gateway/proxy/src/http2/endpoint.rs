@@ -1,5 +1,6 @@
 //! A stream to an endpoint as the endpoint's side of an exchange.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -12,13 +13,13 @@ use h2::client::ResponseFuture;
 use h2::{Reason as Code, RecvStream};
 use http::{HeaderMap, Response};
 use tollgate_http::h1::{BodyReader, Length};
-use tollgate_http::h2::{decode_response, decode_trailers};
-use tollgate_http::{HeadError, HeadLimits, Method, ResponseHead};
+use tollgate_http::h2::{decode_response, decode_switched, decode_trailers};
+use tollgate_http::{HeadError, HeadLimits, Method, ResponseHead, websocket};
 use tollgate_observe::Reason;
 use tollgate_upstream::http2::{Joined, Place};
 use tollgate_upstream::{ConnectError, Granted, Pool};
 
-use super::fields;
+use super::fields::{self, Switch};
 use super::outlet::{Outlet, gone};
 use crate::backlog::{Backlog, Sink};
 use crate::client_side::Duplex;
@@ -40,6 +41,10 @@ pub(crate) struct EndpointStream {
     outlet: Option<Outlet>,
     end: End,
     sent: Instant,
+    /// Heads that were given back.
+    ahead: VecDeque<ResponseHead>,
+    /// What the stream is to be switched to.
+    switch: Option<Switch>,
     // Below the stream: the next request finds the place free.
     place: Place,
 }
@@ -66,6 +71,8 @@ impl EndpointStream {
             outlet: None,
             end: End::Open,
             sent: tollgate_net::now(),
+            ahead: VecDeque::new(),
+            switch: None,
             place,
         }
     }
@@ -94,12 +101,18 @@ impl EndpointStream {
     ) -> Result<(), NoHead> {
         let status = (head.status().as_u16(), head.status().canonical_reason().unwrap_or_default());
         let fields = head.headers().iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-        decode_response(response, status, fields, ended, asked, limits).map_err(|error| {
+        let bad = |error| {
             NoHead::Bad(match error {
                 HeadError::TooLarge | HeadError::TooMany => Reason::ResponseHeadersTooLarge,
                 _ => Reason::HttpProtocolError,
             })
-        })?;
+        };
+        if let Some(Switch { protocol, key }) = self.switch.as_ref().filter(|_| head.status().is_success()) {
+            let accept = key.as_ref().map(|key| websocket::accept(key.as_bytes()));
+            let accept = accept.as_ref().map(|accept| accept.as_bytes());
+            return decode_switched(response, fields, protocol.as_bytes(), accept, limits).map_err(bad);
+        }
+        decode_response(response, status, fields, ended, asked, limits).map_err(bad)?;
         self.left = match response.length {
             Length::None => Some(0),
             Length::Exactly(length) => Some(length),
@@ -149,6 +162,10 @@ impl UpstreamSide for EndpointStream {
         self.place.is_reused()
     }
 
+    fn can_switch(&self) -> bool {
+        self.place.can_switch()
+    }
+
     fn begin(
         &mut self,
         backlog: &mut Backlog,
@@ -157,13 +174,16 @@ impl UpstreamSide for EndpointStream {
         data: &[u8],
         spooled: bool,
     ) -> io::Result<bool> {
-        let request = fields::request(head, self.place.is_secure())?;
-        let ends = body.is_done() && data.is_empty() && backlog.is_empty();
+        let (request, switch) = fields::request(head, self.place.is_secure())?;
+        self.switch = switch;
+        let ends = self.switch.is_none() && body.is_done() && data.is_empty() && backlog.is_empty();
         let (response, stream) = self.place.send(request, ends).map_err(|_| gone())?;
         self.response = Some(response);
         self.outlet = Some(Outlet::new(stream, self.place.gate().clone()));
         if ends {
             self.end = End::Sent;
+        } else if self.switch.is_some() {
+            // What follows is no body.
         } else if spooled {
             self.end = End::Due(None);
         } else if !data.is_empty() {
@@ -208,6 +228,10 @@ impl UpstreamSide for EndpointStream {
         asked: Method,
         limits: &HeadLimits,
     ) -> Poll<Result<(), NoHead>> {
+        if let Some(head) = self.ahead.pop_front() {
+            *response = head;
+            return Poll::Ready(Ok(()));
+        }
         let Some(future) = &mut self.response else { return Poll::Ready(Err(NoHead::Broken)) };
         let head = match ready!(future.poll_informational(cx)) {
             Some(head) => head,
@@ -220,6 +244,10 @@ impl UpstreamSide for EndpointStream {
         let head = head.map_err(|error| no_head(&error))?;
         let ended = self.body.as_ref().is_some_and(RecvStream::is_end_stream);
         Poll::Ready(self.decode(&head, response, ended, asked, limits))
+    }
+
+    fn put_back(&mut self, head: ResponseHead) {
+        self.ahead.push_back(head);
     }
 
     /// The end is the stream's to say, and what the head says of it is looked at here; only where there is to be nothing,

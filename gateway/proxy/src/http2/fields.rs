@@ -3,7 +3,11 @@
 use std::io;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE};
+use h2::ext::Protocol;
+use http::header::{
+    CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    TRANSFER_ENCODING, UPGRADE,
+};
 use http::uri::{PathAndQuery, Scheme};
 use http::{Method, Request, Response, StatusCode, Uri, Version};
 use tollgate_http::h2::fields;
@@ -22,11 +26,24 @@ pub(super) fn response(head: &[u8]) -> io::Result<Response<()>> {
     Ok(response)
 }
 
-/// Of a request head in lines, to an endpoint.
+/// Of a head in lines that switches protocols: what HTTP/2 has in its place is a 200 (RFC 8441, 5).
+///
+/// # Errors
+/// As [`response`].
+pub(super) fn switched(head: &[u8]) -> io::Result<Response<()>> {
+    let mut response = self::response(head)?;
+    *response.status_mut() = StatusCode::OK;
+    for name in [CONNECTION, UPGRADE, SEC_WEBSOCKET_ACCEPT] {
+        response.headers_mut().remove(name);
+    }
+    Ok(response)
+}
+
+/// Of a request head in lines, to an endpoint. Where it asks for another protocol, it becomes extended CONNECT.
 ///
 /// # Errors
 /// When it is not what the gateway writes, or has bytes that HTTP/2 cannot carry.
-pub(super) fn request(head: &[u8], secure: bool) -> io::Result<Request<()>> {
+pub(super) fn request(head: &[u8], secure: bool) -> io::Result<(Request<()>, Option<Switch>)> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let end = head.iter().position(|byte| *byte == b'\n').ok_or_else(invalid)?;
     // `GET /path?query HTTP/1.1`
@@ -35,19 +52,35 @@ pub(super) fn request(head: &[u8], secure: bool) -> io::Result<Request<()>> {
     let mut headers = map(&head[end + 1..])?;
     let host = headers.remove(HOST).ok_or_else(invalid)?;
     // What is HTTP/1's alone (RFC 9113, 8.2.2).
-    for name in [CONNECTION, TRANSFER_ENCODING, UPGRADE] {
+    for name in [CONNECTION, TRANSFER_ENCODING] {
         headers.remove(name);
     }
+    let switch =
+        headers.remove(UPGRADE).map(|protocol| Switch { protocol, key: headers.remove(SEC_WEBSOCKET_KEY) });
     let uri = Uri::builder()
         .scheme(if secure { Scheme::HTTPS } else { Scheme::HTTP })
         .authority(host.as_bytes())
         .path_and_query(self::target(target)?);
     let mut request = Request::new(());
     *request.method_mut() = Method::from_bytes(method).map_err(|_| invalid())?;
+    if let Some(switch) = &switch {
+        let protocol = switch.protocol.to_str().map_err(|_| invalid())?;
+        request.extensions_mut().insert(Protocol::from(protocol));
+        *request.method_mut() = Method::CONNECT;
+    }
     *request.uri_mut() = uri.build().map_err(|_| invalid())?;
     *request.version_mut() = Version::HTTP_2;
     *request.headers_mut() = headers;
-    Ok(request)
+    Ok((request, switch))
+}
+
+/// What a request asks its stream to be switched to.
+#[derive(Debug)]
+pub(super) struct Switch {
+    /// The protocol.
+    pub protocol: HeaderValue,
+    /// The key of a WebSocket, of a client that wants it answered.
+    pub key: Option<HeaderValue>,
 }
 
 /// A target. Bytes that RFC 3986 has no place for are let through where HTTP/1 carries them; the library's are fewer, and

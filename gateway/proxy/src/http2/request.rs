@@ -5,8 +5,8 @@ use std::task::Poll;
 
 use http::request::Parts;
 use tollgate_http::h1::Length;
-use tollgate_http::h2::{Pseudo, decode_request};
-use tollgate_http::{HeadError, HeadLimits, RequestHead};
+use tollgate_http::h2::{Protocol, Pseudo, decode_request};
+use tollgate_http::{HeadError, HeadLimits, RequestHead, websocket};
 
 use super::stream::Http2Stream;
 use crate::connection::Client;
@@ -15,6 +15,7 @@ use crate::receive;
 use crate::request::{Next, request};
 use crate::respond;
 use crate::scratch::{Loan, Scratch};
+use crate::worker::Worker;
 
 /// Sees one request through.
 pub(super) async fn serve(mut client: Client<Http2Stream>, head: Parts) {
@@ -23,7 +24,9 @@ pub(super) async fn serve(mut client: Client<Http2Stream>, head: Parts) {
     let active = worker.active();
     let settings = &active.plan.settings;
     loan.ledger.open(&worker, tollgate_net::now(), client.peer, client.link.tls.as_ref());
-    let next = match decode(&mut loan.request, &head, client.stream.is_ended(), &settings.head_limits) {
+    let key = head.extensions.get::<h2::ext::Protocol>().map(|_| websocket_key(&worker)).unwrap_or_default();
+    let (ended, limits) = (client.stream.is_ended(), &settings.head_limits);
+    let next = match decode(&mut loan.request, &head, key.as_bytes(), ended, limits) {
         Ok(()) => {
             drop(head);
             take_early(&mut client, &mut loan).await;
@@ -42,6 +45,7 @@ pub(super) async fn serve(mut client: Client<Http2Stream>, head: Parts) {
 fn decode(
     request: &mut RequestHead,
     head: &Parts,
+    key: &[u8],
     ended: bool,
     limits: &HeadLimits,
 ) -> Result<(), HeadError> {
@@ -52,10 +56,26 @@ fn decode(
         method: head.method.as_str().as_bytes(),
         authority: head.uri.authority().map(|authority| authority.as_str().as_bytes()),
         scheme: scheme.map(str::as_bytes),
+        protocol: head
+            .extensions
+            .get::<h2::ext::Protocol>()
+            .map(|protocol| Protocol { name: protocol.as_str().as_bytes(), key }),
         path: head.uri.path_and_query().map(|path| path.as_str().as_bytes()),
     };
     let fields = || head.headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
     decode_request(request, pseudo, fields, ended, limits)
+}
+
+/// A key that nobody foresees, for a WebSocket to an endpoint that speaks HTTP/1.
+fn websocket_key(worker: &Worker) -> String {
+    let mut text = [0; 32];
+    worker.request_ids.borrow_mut().write(&mut text);
+    let (pairs, _) = text.as_chunks::<2>();
+    let byte = |at: usize| {
+        let digits = pairs[at].map(|digit| char::from(digit).to_digit(16).unwrap_or_default() as u8);
+        digits[0] << 4 | digits[1]
+    };
+    websocket::key(std::array::from_fn(byte))
 }
 
 /// A body of known length that has come with its head goes upstream with it, and can be sent again.

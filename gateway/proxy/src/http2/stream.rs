@@ -179,6 +179,14 @@ impl Duplex for Http2Stream {
 }
 
 impl ClientSide for Http2Stream {
+    const EXTENDED: bool = true;
+
+    fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()> {
+        let sender = self.respond.send_response(fields::switched(head)?, false).map_err(|_| gone())?;
+        self.sender = Some(Outlet::new(sender, self.shared.gate.clone()));
+        if bytes.is_empty() { Ok(()) } else { self.send(backlog, bytes, false) }
+    }
+
     fn take_trailers(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.trailers)
     }

@@ -235,6 +235,12 @@ impl Place {
         self.pool().set().tls.borrow().is_some()
     }
 
+    /// Whether the endpoint lets a stream be switched to another protocol (RFC 8441, 3).
+    #[must_use]
+    pub fn can_switch(&self) -> bool {
+        self.connection.sender.is_extended_connect_protocol_enabled()
+    }
+
     /// What the connection has been given to send and has not sent.
     #[must_use]
     pub fn gate(&self) -> &Rc<Gate> {

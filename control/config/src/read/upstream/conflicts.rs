@@ -24,10 +24,6 @@ pub(super) fn of_upstream(reader: &mut Reader, fields: &Fields<'_>, upstream: &U
         reader.problems.push(problem.see(cap.at, "the limit is here"));
     }
     if let (Some(hedge), Some(field)) = (&rules.hedge, fields.get("hedge")) {
-        if upstream.is_http2() {
-            let problem = Problem::error(field.at, "`hedge` does not go with HTTP/2 to endpoints yet");
-            reader.problems.push(problem.help("leave it away, or speak HTTP/1.1 to them"));
-        }
         if let Some(retry) = fields.get("retry").filter(|_| rules.retry.attempts == 1) {
             let problem = Problem::warning(field.at, "`hedge` does nothing with one attempt");
             let help = "a hedge is an attempt of its own: `retry: {attempts: 2}` allows it";

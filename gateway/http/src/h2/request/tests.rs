@@ -4,7 +4,13 @@ const LIMITS: HeadLimits = HeadLimits { line: 64, head: 256, fields: 5 };
 
 fn pseudo<'a>(method: &'a str, authority: &'a str, path: &'a str) -> Pseudo<'a> {
     let some = |text: &'a str| (!text.is_empty()).then_some(text.as_bytes());
-    Pseudo { method: method.as_bytes(), authority: some(authority), scheme: Some(b"http"), path: some(path) }
+    Pseudo {
+        method: method.as_bytes(),
+        authority: some(authority),
+        scheme: Some(b"http"),
+        path: some(path),
+        protocol: None,
+    }
 }
 
 fn decode(pseudo: Pseudo<'_>, fields: &[(&str, &str)], ended: bool) -> Result<RequestHead, HeadError> {
@@ -187,4 +193,34 @@ fn trailers_that_go_on() {
     let fields = [("x-sum", "1"), ("host", "a"), ("content-length", "5"), ("x_real_ip", "1"), ("y", "")];
     let lines = decode_trailers(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
     assert_eq!(lines.as_deref(), Ok(&b"x-sum: 1\r\ny: \r\n"[..]));
+}
+
+#[test]
+fn extended_connect_becomes_an_upgrade() {
+    let asks = |pseudo: Pseudo<'static>, name: &'static str, fields: &[(&str, &str)]| {
+        let protocol = Some(Protocol { name: name.as_bytes(), key: b"a2V5" });
+        decode(Pseudo { protocol, ..pseudo }, fields, false)
+    };
+    let connect = pseudo("CONNECT", "a.example", "/chat?x");
+    let fields = [("sec-websocket-version", "13"), ("sec-websocket-key", "own"), ("origin", "http://a")];
+    let head = asks(connect, "websocket", &fields).expect("a head");
+    assert_eq!(
+        head.head.bytes().escape_ascii().to_string(),
+        b"GET /chat?x HTTP/1.1\r\nhost: a.example\r\nsec-websocket-version: 13\r\norigin: http://a\r\n\
+          sec-websocket-key: a2V5\r\nupgrade: websocket\r\n\r\n"
+            .escape_ascii()
+            .to_string()
+    );
+    assert!(head.extended && head.length == Length::None && head.method == Method::Get);
+    assert_eq!(head.upgrade.map(|upgrade| head.slice(upgrade)), Some(&b"websocket"[..]));
+    assert!(
+        asks(connect, "other", &[]).is_ok_and(|head| !head.head.bytes().windows(3).any(|it| it == b"key"))
+    );
+    let refused = |pseudo, name, fields| asks(pseudo, name, fields).map(drop);
+    assert_eq!(refused(pseudo("GET", "a", "/"), "websocket", &[]), Err(HeadError::StartLine));
+    assert_eq!(refused(pseudo("CONNECT", "a", ""), "websocket", &[]), Err(HeadError::StartLine));
+    assert_eq!(refused(pseudo("CONNECT", "", "/"), "websocket", &[]), Err(HeadError::StartLine));
+    assert_eq!(refused(connect, "web socket", &[]), Err(HeadError::Field));
+    assert_eq!(refused(connect, "", &[]), Err(HeadError::Field));
+    assert_eq!(refused(connect, "websocket", &[("content-length", "0")]), Err(HeadError::Length));
 }

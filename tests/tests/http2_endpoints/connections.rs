@@ -1,0 +1,212 @@
+//! Connections: few, shared, bounded, and how they end.
+
+use h2::Reason;
+use tollgate_tests::http2::{get, request};
+use tollgate_tests::{Gate, Gateway, Http2Origin, Http2Settings, eventually};
+
+use super::{reconcile, to, with};
+
+/// Answers with its path, `/slow...` only when the gate opens.
+fn gated(gate: &Gate, settings: Http2Settings) -> Http2Origin {
+    let gate = gate.clone();
+    Http2Origin::play_with(settings, move |stream| {
+        if stream.request.target.starts_with("/slow") {
+            gate.wait();
+        }
+        let target = stream.request.target.clone();
+        stream.ok(&target);
+    })
+}
+
+fn streams(most: u32) -> Http2Settings {
+    Http2Settings { streams: Some(most), ..Http2Settings::default() }
+}
+
+#[test]
+fn requests_share_a_connection_and_do_not_wait_for_each_other() {
+    let gate = Gate::new();
+    let origin = gated(&gate, Http2Settings::default());
+    let gateway = to(&origin);
+    let mut http2 = gateway.http2();
+    // All at once, before there is a connection: they wait for one together.
+    let slow: Vec<_> =
+        (0..20).map(|n| http2.begin(get(&format!("/slow{n}")), true).expect("begun")).collect();
+    eventually("the slow ones", || origin.count() == 20);
+    for n in 0..5 {
+        assert_eq!(gateway.client().get(&format!("/quick{n}")).text(), format!("/quick{n}"));
+    }
+    assert_eq!(origin.connections().0, 1);
+    gate.open();
+    for (n, stream) in slow.into_iter().enumerate() {
+        assert_eq!(stream.response().expect("an answer").text(), format!("/slow{n}"));
+    }
+    reconcile(&gateway, &origin);
+}
+
+#[test]
+fn another_connection_is_opened_when_all_are_full() {
+    let gate = Gate::new();
+    let origin = gated(&gate, streams(4));
+    let gateway = to(&origin);
+    let mut http2 = gateway.http2();
+    let slow: Vec<_> =
+        (0..10).map(|n| http2.begin(get(&format!("/slow{n}")), true).expect("begun")).collect();
+    eventually("the slow ones", || origin.count() == 10);
+    assert_eq!(origin.connections().0, 3, "4 + 4 + 2");
+    gate.open();
+    for stream in slow {
+        assert_eq!(stream.response().expect("an answer").status, 200);
+    }
+    reconcile(&gateway, &origin);
+}
+
+#[test]
+fn a_cap_holds_and_others_wait_for_a_place() {
+    let gate = Gate::new();
+    let origin = gated(&gate, streams(2));
+    let gateway = with(&origin, "    limits: {connections: 2}\n    queue: {size: 6, timeout: 15s}\n");
+    let mut http2 = gateway.http2();
+    let mut slow: Vec<_> =
+        (0..10).map(|n| http2.begin(get(&format!("/slow{n}")), true).expect("begun")).collect();
+    eventually("as many as there are places", || origin.count() == 4);
+    eventually("the others to wait", || {
+        gateway.metrics().sum("tollgate_upstream_queue_length", "").is_some_and(|count| count >= 6.0)
+    });
+    let full = gateway.client().get("/slow-too-many");
+    assert_eq!((full.status, full.header("tollgate-reason")), (503, Some("connection_limit_reached")));
+    // One that goes away leaves the queue.
+    slow.pop().expect("ten").reset();
+    gate.open();
+    for stream in slow {
+        assert_eq!(stream.response().expect("an answer").status, 200);
+    }
+    assert_eq!((origin.connections().0, origin.most_at_once() <= 4), (2, true));
+    reconcile(&gateway, &origin);
+}
+
+#[test]
+fn workers_share_a_cap_though_connections_stay_where_they_are() {
+    let origin = Http2Origin::echo();
+    let address = origin.address();
+    let gateway = Gateway::start(&format!(
+        "workers: 2\nroutes:\n- {{match: /*, to: up}}\nupstreams:\n  up:\n    endpoints: \"h2c://{address}\"\n\
+         \x20   limits: {{connections: 1}}\n    queue: {{timeout: 15s}}\n"
+    ));
+    std::thread::scope(|scope| {
+        for client in 0..6 {
+            let gateway = &gateway;
+            scope.spawn(move || {
+                let mut client = (client, gateway.client());
+                for n in 0..20 {
+                    let path = format!("/{}/{n}", client.0);
+                    assert_eq!(client.1.get(&path).text(), format!("GET {path} "));
+                }
+            });
+        }
+    });
+    eventually("one connection at most", || origin.connections().1 <= 1);
+    reconcile(&gateway, &origin);
+}
+
+#[test]
+fn a_client_that_goes_cancels_its_stream_alone() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Http2Origin::play(move |stream| {
+        if stream.request.target == "/slow" {
+            assert_eq!(stream.wait_reset(), Some(Reason::CANCEL));
+            held.open();
+            return;
+        }
+        stream.echo();
+    });
+    let gateway = to(&origin);
+    let mut http2 = gateway.http2();
+    let mut other = http2.begin(request("POST", "/other", &[]), false).expect("begun");
+    other.send("a", false).expect("sent");
+    let slow = http2.begin(get("/slow"), true).expect("begun");
+    eventually("both", || origin.count() == 2);
+    slow.reset();
+    gate.wait();
+    let mut client = gateway.client();
+    client.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the third", || origin.count() == 3);
+    client.reset();
+    eventually("both to be cancelled", || origin.resets().len() == 2);
+    other.send("b", true).expect("sent");
+    assert_eq!(other.response().expect("an answer").text(), "POST /other ab");
+    assert_eq!(origin.connections(), (1, 1));
+    reconcile(&gateway, &origin);
+}
+
+#[test]
+fn a_goodbye_leaves_what_is_under_way_and_takes_nothing_more() {
+    let gate = Gate::new();
+    let origin = gated(&gate, Http2Settings::default());
+    let gateway = to(&origin);
+    let mut http2 = gateway.http2();
+    let slow = http2.begin(get("/slow"), true).expect("begun");
+    eventually("the slow one", || origin.count() == 1);
+    origin.say_goodbye();
+    // Some may meet the goodbye on its way: they go again.
+    for n in 0..20 {
+        let path = format!("/{n}");
+        assert_eq!(gateway.client().post(&path, b"x").text(), path);
+    }
+    assert_eq!(origin.connections().0, 2);
+    gate.open();
+    assert_eq!(slow.response().expect("an answer").text(), "/slow");
+    eventually("the first connection to close", || origin.connections().1 == 1);
+    assert!(gateway.records().iter().all(|record| record["status"] == 200));
+    reconcile(&gateway, &origin);
+}
+
+#[test]
+fn what_the_pool_says_of_connections_holds() {
+    let origin = Http2Origin::echo();
+    let gateway = with(&origin, "    pool: {max_requests: 3, idle_timeout: 300ms}\n");
+    let mut client = gateway.client();
+    for n in 0..7 {
+        assert_eq!(client.get(&format!("/{n}")).status, 200);
+    }
+    let connections: Vec<_> = origin.requests().iter().map(|request| request.connection).collect();
+    assert_eq!(connections, [0, 0, 0, 1, 1, 1, 2]);
+    eventually("the idle one to close", || origin.connections() == (3, 0));
+    assert_eq!(client.get("/again").status, 200);
+    reconcile(&gateway, &origin);
+}
+
+#[test]
+fn connections_are_kept_ready() {
+    let origin = Http2Origin::echo();
+    let gateway = with(&origin, "    pool: {warm: 1}\n");
+    eventually("a connection without a request", || origin.connections() == (1, 1));
+    assert_eq!(gateway.client().get("/").status, 200);
+    assert_eq!(origin.connections().0, 1);
+    reconcile(&gateway, &origin);
+}
+
+#[test]
+fn a_reload_keeps_connections_and_another_protocol_ends_them() {
+    let origin = Http2Origin::echo();
+    let gateway = with(&origin, "    pool: {idle_timeout: 60s}\n");
+    let mut client = gateway.client();
+    assert_eq!(client.get("/1").status, 200);
+    let address = origin.address();
+    let config = |endpoint: &str, more: &str| {
+        format!(
+            "workers: 1\nroutes:\n- {{match: /*, to: up}}\nupstreams:\n  up:\n    endpoints: \"{endpoint}{address}\"\n\
+             \x20   pool: {{idle_timeout: 60s}}\n{more}"
+        )
+    };
+    gateway.write_config(&config("h2c://", "    queue: {size: 7}\n    limits: {connections: 9}\n"));
+    let before = gateway.stderr().len();
+    gateway.signal(tollgate_tests::Signal::HUP);
+    eventually("the reload", || gateway.stderr().len() > before);
+    assert_eq!(client.get("/2").status, 200);
+    assert_eq!(origin.connections(), (1, 1));
+    gateway.write_config(&config("", ""));
+    gateway.signal(tollgate_tests::Signal::HUP);
+    eventually("the connection to close", || origin.connections().1 == 0);
+    reconcile(&gateway, &origin);
+}

@@ -1,0 +1,195 @@
+//! Endpoints that break RFC 9113, or answer what HTTP/1 could not carry: by raw frames.
+
+use tollgate_tests::{Gateway, Origin, OriginConn, eventually, refused_address};
+
+const PREFACE: usize = 24;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, a, b, c] = (payload.len() as u32).to_be_bytes();
+    let mut frame = vec![a, b, c, kind, flags];
+    frame.extend_from_slice(&stream.to_be_bytes());
+    frame.extend_from_slice(payload);
+    frame
+}
+
+/// A field that no table has (RFC 7541, 6.2.2).
+fn literal(name: &[u8], value: &[u8]) -> Vec<u8> {
+    [&[0, name.len() as u8], name, &[value.len() as u8], value].concat()
+}
+
+const HEADERS: u8 = 1;
+const DATA: u8 = 0;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+/// `:status: 200`, of the static table.
+const OK: u8 = 0x88;
+
+/// Shakes hands, and reads frames until the head of a request is here; says which stream that is.
+fn next_request(conn: &mut OriginConn, first: bool) -> Option<u32> {
+    if first {
+        conn.wire().take(PREFACE).ok()?;
+        conn.send([frame(4, 0, 0, &[]), frame(4, 1, 0, &[])].concat());
+    }
+    loop {
+        let header = conn.wire().take(9).ok()?;
+        let length = u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize;
+        let stream = u32::from_be_bytes([header[5], header[6], header[7], header[8]]);
+        conn.wire().take(length).ok()?;
+        if header[3] == HEADERS {
+            return Some(stream);
+        }
+    }
+}
+
+/// What a client gets when every request is answered with what `answer` makes of its stream.
+fn answered(answer: impl Fn(u32) -> Vec<u8> + Send + Sync + 'static) -> (u16, String) {
+    let origin = Origin::play(move |conn| {
+        let mut first = true;
+        while let Some(stream) = next_request(conn, first) {
+            first = false;
+            conn.send(answer(stream));
+        }
+    });
+    let gateway = Gateway::start(&format!(
+        "workers: 1\nroutes:\n- {{match: /*, to: \"h2c://{}\"}}\n",
+        origin.address()
+    ));
+    let response = gateway.client().try_exchange("/");
+    let record = &gateway.wait_records(1)[0];
+    let reason = record["reason"].as_str().unwrap_or("-").to_owned();
+    // A head that was good has gone on before the body turned out bad.
+    (response.map_or(0, |response| response.status), reason)
+}
+
+fn head(fields: &[(&[u8], &[u8])]) -> Vec<u8> {
+    let fields: Vec<u8> = fields.iter().flat_map(|(name, value)| literal(name, value)).collect();
+    [&[OK], fields.as_slice()].concat()
+}
+
+#[test]
+fn good_frames_are_answered() {
+    let (status, reason) = answered(|stream| {
+        let head = frame(HEADERS, END_HEADERS, stream, &head(&[(b"content-length", b"2")]));
+        [head, frame(DATA, END_STREAM, stream, b"ok")].concat()
+    });
+    assert_eq!((status, reason.as_str()), (200, "-"));
+}
+
+#[test]
+fn what_http_1_could_not_carry_is_a_502() {
+    for (name, value) in [
+        (&b"a"[..], &b"b\r\nset-cookie: c"[..]),
+        (b"a", b"b\nc"),
+        (b"a", b"b\0"),
+        (b"a", b" b"),
+        (b"Upper", b"case"),
+        (b"connection", b"close"),
+        (b"transfer-encoding", b"chunked"),
+        (b"upgrade", b"websocket"),
+        (b"a b", b"c"),
+        (b"content-length", b"+2"),
+        (b"content-length", b"2,2"),
+        (b"content-length", b"02"),
+        (b":status", b"204"),
+    ] {
+        let fields = head(&[(name, value)]);
+        let (status, reason) = answered(move |stream| {
+            let head = frame(HEADERS, END_HEADERS, stream, &fields);
+            [head, frame(DATA, END_STREAM, stream, b"ok")].concat()
+        });
+        let shown = (name.escape_ascii().to_string(), value.escape_ascii().to_string());
+        assert_eq!((status, reason.as_str()), (502, "http_protocol_error"), "{shown:?}");
+    }
+}
+
+#[test]
+fn a_status_that_is_none_is_a_502() {
+    for status in ["101", "0", "99", "2000", "abc"] {
+        let fields = [&[0x08, status.len() as u8], status.as_bytes()].concat();
+        let (status, reason) =
+            answered(move |stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &fields));
+        assert_eq!((status, reason.as_str()), (502, "http_protocol_error"));
+    }
+}
+
+#[test]
+fn lengths_that_disagree_are_cut() {
+    for (declared, data) in [(&b"3"[..], &b"ok"[..]), (b"1", b"ok")] {
+        let (status, reason) = answered(move |stream| {
+            let head = frame(HEADERS, END_HEADERS, stream, &head(&[(b"content-length", declared)]));
+            [head, frame(DATA, END_STREAM, stream, data)].concat()
+        });
+        // The head may have gone on before; the client never takes what it got for a whole answer.
+        assert!(
+            (status, reason.as_str()) == (0, "http_response_incomplete")
+                || (status, reason.as_str()) == (502, "http_protocol_error"),
+            "{status} {reason}"
+        );
+    }
+    let (status, reason) = answered(|stream| {
+        frame(HEADERS, END_HEADERS | END_STREAM, stream, &head(&[(b"content-length", b"3")]))
+    });
+    assert_eq!((status, reason.as_str()), (502, "http_protocol_error"));
+}
+
+#[test]
+fn who_does_not_speak_http_2_is_a_502() {
+    let origin = Origin::play(|conn| {
+        conn.wire().take(PREFACE).ok();
+        conn.send("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    });
+    let gateway = Gateway::start(&format!("routes:\n- {{match: /*, to: \"h2c://{}\"}}\n", origin.address()));
+    let response = gateway.client().get("/");
+    assert_eq!((response.status, response.header("tollgate-reason")), (502, Some("http_protocol_error")));
+}
+
+#[test]
+fn who_says_nothing_is_a_timeout() {
+    let origin = Origin::play(|conn| {
+        assert!(conn.wait_close(), "given up");
+    });
+    let gateway = Gateway::start(&format!(
+        "timeouts: {{connect: 300ms}}\nroutes:\n- {{match: /*, to: \"h2c://{}\"}}\n",
+        origin.address()
+    ));
+    let response = gateway.client().get("/");
+    assert_eq!((response.status, response.header("tollgate-reason")), (504, Some("connection_timeout")));
+    eventually("the connection to be given up", || origin.open() == 0);
+    let gateway = Gateway::start(&format!("routes:\n- {{match: /*, to: \"h2c://{}\"}}\n", refused_address()));
+    let response = gateway.client().get("/");
+    assert_eq!((response.status, response.header("tollgate-reason")), (502, Some("connection_refused")));
+}
+
+#[test]
+fn a_head_past_the_limits_is_told() {
+    let long = vec![b'x'; 120];
+    let (status, reason) = answered(move |stream| {
+        let mut fields = vec![OK];
+        for _ in 0..200 {
+            fields.extend(literal(b"a", &long));
+        }
+        let (first, rest) = fields.split_at(16_000);
+        [frame(HEADERS, END_STREAM, stream, first), frame(9, END_HEADERS, stream, rest)].concat()
+    });
+    assert_eq!((status, reason.as_str()), (502, "http_response_header_section_size"));
+}
+
+#[test]
+fn heads_without_end_are_no_way_to_fill_the_memory() {
+    // Interim heads without end; the client reads nothing of what comes of them.
+    let origin = Origin::play(|conn| {
+        if let Some(stream) = next_request(conn, true) {
+            let interim = [&[0x08, 3][..], b"103", &literal(b"link", &[b'x'; 100])].concat();
+            let many = frame(HEADERS, END_HEADERS, stream, &interim).repeat(500);
+            while conn.send(&many) {}
+        }
+    });
+    let gateway = Gateway::start(&format!(
+        "workers: 1\nroutes:\n- {{match: /*, to: \"h2c://{}\"}}\n",
+        origin.address()
+    ));
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the end of the connection", || origin.connections() == 1 && origin.open() == 0);
+    assert!(gateway.memory_kib("VmRSS") < 200 * 1024, "{} KiB", gateway.memory_kib("VmRSS"));
+}

@@ -1,0 +1,172 @@
+//! Attempts that go again: what the endpoint has not looked at, and what may have been acted upon.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use h2::Reason;
+use tollgate_tests::http2::{Cut, get, request};
+use tollgate_tests::{Gateway, Http2Origin, eventually};
+
+use super::{reconcile, to, with};
+
+/// Resets the first `times` requests so, once their heads are here; then echoes.
+fn resetting(times: usize, reason: Reason) -> Http2Origin {
+    let seen = AtomicUsize::new(0);
+    Http2Origin::play(move |stream| {
+        if seen.fetch_add(1, Ordering::SeqCst) < times {
+            return stream.reset(reason);
+        }
+        stream.echo();
+    })
+}
+
+#[test]
+fn a_refused_stream_is_tried_again_whatever_its_method() {
+    let origin = resetting(1, Reason::REFUSED_STREAM);
+    let gateway = with(&origin, "    retry: {attempts: 2, on: [connect_failure]}\n");
+    assert_eq!(gateway.client().post("/", b"body").text(), "POST / body");
+    assert_eq!(gateway.wait_records(1)[0]["attempts"], 2);
+    assert_eq!(origin.connections().0, 1, "the connection goes on");
+    reconcile(&gateway, &origin);
+}
+
+#[test]
+fn one_that_is_always_refused_ends_with_its_attempts() {
+    let origin = resetting(usize::MAX, Reason::REFUSED_STREAM);
+    let gateway = with(&origin, "    retry: {attempts: 3, on: [connect_failure]}\n    outlier: off\n");
+    let response = gateway.client().get("/");
+    assert_eq!((response.status, response.header("tollgate-reason")), (502, Some("connection_refused")));
+    reconcile(&gateway, &origin);
+}
+
+#[test]
+fn a_reset_may_have_been_acted_upon() {
+    for reason in [Reason::INTERNAL_ERROR, Reason::CANCEL, Reason::NO_ERROR] {
+        let origin = resetting(1, reason);
+        let gateway = with(&origin, "    retry: {attempts: 2, on: [reset]}\n");
+        // The first on a new connection, so that it is no victim of one that was closed while idle.
+        let response = gateway.client().post("/", b"body");
+        assert_eq!(
+            (response.status, response.header("tollgate-reason")),
+            (502, Some("connection_terminated"))
+        );
+        assert_eq!(gateway.client().get("/").text(), "GET / ", "{reason:?}");
+        reconcile(&gateway, &origin);
+        let origin = resetting(1, reason);
+        let gateway = with(&origin, "    retry: {attempts: 2, on: [reset]}\n");
+        assert_eq!(gateway.client().get("/").text(), "GET / ");
+        assert_eq!(gateway.wait_records(1)[0]["attempts"], 2);
+        reconcile(&gateway, &origin);
+    }
+}
+
+#[test]
+fn a_status_holds_a_response_back() {
+    let seen = AtomicUsize::new(0);
+    let origin = Http2Origin::play(move |stream| {
+        if seen.fetch_add(1, Ordering::SeqCst) == 0 {
+            stream.head(503, &[], false);
+            stream.send("not now", true);
+            return;
+        }
+        stream.echo();
+    });
+    let gateway = with(&origin, "    retry: {attempts: 2, on: [503]}\n");
+    assert_eq!(gateway.client().get("/").text(), "GET / ");
+    assert_eq!(gateway.http2().get("/").text(), "GET / ");
+    assert_eq!(origin.connections().0, 1);
+    reconcile(&gateway, &origin);
+}
+
+#[test]
+fn a_body_that_was_collected_is_sent_again() {
+    let origin = resetting(2, Reason::REFUSED_STREAM);
+    let address = origin.address();
+    let gateway = Gateway::start(&format!(
+        "workers: 1\nroutes:\n- {{match: /*, to: up, buffer: {{request: on}}}}\nupstreams:\n  up:\n    endpoints: \"h2c://{address}\"\n\
+         \x20   retry: {{attempts: 3, on: [connect_failure], budget: 100%}}\n    outlier: off\n"
+    ));
+    let body = vec![b'x'; 300_000];
+    let response = gateway.client().post("/", &body);
+    assert_eq!((response.status, response.body.len()), (200, 300_000 + "POST / ".len()));
+    let last = origin.requests().pop().expect("three");
+    assert_eq!(last.headers.get("content-length"), Some("300000"));
+    reconcile(&gateway, &origin);
+}
+
+#[test]
+fn connections_that_break_are_told_like_those_of_http_1() {
+    let origin = Http2Origin::play(|stream| match stream.request.target.as_str() {
+        "/cut" => {
+            stream.head(200, &[("content-length", "10")], false);
+            stream.send("01234", false);
+            stream.wait_reset();
+        }
+        _ => stream.echo(),
+    });
+    let gateway = to(&origin);
+    assert_eq!(gateway.client().get("/").status, 200);
+    // The idle connection is gone: what meets that is sent again, if it may be.
+    origin.kill_connections();
+    eventually("the end of the connection", || origin.connections().1 == 0);
+    assert_eq!(gateway.client().post("/", b"x").text(), "POST / x");
+    let mut http2 = gateway.http2();
+    let mut cut = http2.begin(get("/cut"), true).expect("begun");
+    assert_eq!(cut.head().expect("a head").status, 200);
+    origin.kill_connections();
+    let mut end = cut.data();
+    while let Ok(Some(_)) = end {
+        end = cut.data();
+    }
+    assert_eq!(end, Err(Cut::Reset(Reason::INTERNAL_ERROR)));
+    eventually("the record", || {
+        gateway.records().iter().any(|record| record["reason"] == "http_response_incomplete")
+    });
+}
+
+#[test]
+// The origin resets what it has not read, with NO_ERROR, when its script returns.
+fn an_early_answer_needs_no_more_of_the_request() {
+    let origin = Http2Origin::play(|stream| {
+        stream.ok("enough");
+    });
+    let gateway = to(&origin);
+    let mut http2 = gateway.http2();
+    let mut upload = http2.begin(request("POST", "/", &[]), false).expect("begun");
+    upload.send("some", false).expect("sent");
+    assert_eq!(upload.response().expect("an answer").text(), "enough");
+    let mut client = gateway.client();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nsome");
+    assert_eq!(client.response().text(), "enough");
+    client.expect_close();
+    reconcile(&gateway, &origin);
+}
+
+#[test]
+fn endpoints_that_refuse_connections_are_passed_over() {
+    let origin = Http2Origin::echo();
+    let (nobody, address) = (tollgate_tests::refused_address(), origin.address());
+    let gateway = Gateway::start(&format!(
+        "workers: 1\nroutes:\n- {{match: /*, to: [\"h2c://{nobody}\", \"h2c://{address}\"]}}\n"
+    ));
+    for _ in 0..4 {
+        assert_eq!(gateway.client().post("/", b"x").text(), "POST / x");
+    }
+    reconcile(&gateway, &origin);
+}
+
+#[test]
+fn a_timeout_gives_up_the_stream() {
+    let origin = Http2Origin::play(|stream| {
+        if stream.request.target == "/slow" {
+            assert_eq!(stream.wait_reset(), Some(Reason::CANCEL));
+            return;
+        }
+        stream.echo();
+    });
+    let gateway = with(&origin, "    timeouts: {response_header: 300ms}\n");
+    let response = gateway.client().get("/slow");
+    assert_eq!((response.status, response.header("tollgate-reason")), (504, Some("http_response_timeout")));
+    eventually("the stream to be cancelled", || origin.resets().len() == 1);
+    assert_eq!(gateway.client().get("/").status, 200);
+    reconcile(&gateway, &origin);
+}

@@ -193,3 +193,24 @@ fn heads_without_end_are_no_way_to_fill_the_memory() {
     eventually("the end of the connection", || origin.connections() == 1 && origin.open() == 0);
     assert!(gateway.memory_kib("VmRSS") < 200 * 1024, "{} KiB", gateway.memory_kib("VmRSS"));
 }
+
+#[test]
+fn goodbyes_without_end_are_no_way_to_keep_a_request_going() {
+    // Nothing was looked at, says every connection.
+    let origin = Origin::play(|conn| {
+        if next_request(conn, true).is_some() {
+            conn.send(frame(7, 0, 0, &[0; 8]));
+            conn.wait_close();
+        }
+    });
+    let gateway = Gateway::start(&format!(
+        "workers: 1\nroutes:\n- {{match: /*, to: up}}\nupstreams:\n  up:\n    endpoints: \"h2c://{}\"\n\
+         \x20   retry: {{attempts: 3, budget: 100%}}\n    outlier: off\n",
+        origin.address()
+    ));
+    let response = gateway.client().post("/", b"body");
+    assert_eq!((response.status, response.reason()), (502, "connection_terminated"));
+    let record = &gateway.wait_records(1)[0];
+    assert!(record["attempts"].as_u64().is_some_and(|attempts| attempts <= 3), "{record}");
+    assert!(origin.connections() <= 3, "{}", origin.connections());
+}

@@ -277,13 +277,15 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     }
 
     /// The endpoint has not looked at the request: it is as if nothing of it had gone out. `free`: the next attempt is no
-    /// retry, and costs no budget.
+    /// retry and costs no budget, if this one took a connection with it that was there before.
     pub(super) fn unseen(&mut self, reason: Reason, free: bool) -> End {
         if !self.request_is_whole() {
             return self.terminated();
         }
         self.wrote = false;
-        self.ended(reason, Some(Outcome::NoConnection), free && self.again() == Again::Unsent)
+        // An endpoint that says so on every new connection must not keep a request going for ever.
+        let free = free && self.parties.upstream.is_reused() && self.again() == Again::Unsent;
+        self.ended(reason, Some(Outcome::NoConnection), free)
     }
 
     /// Whether no byte of its body is gone, so that it can be sent again as it was.

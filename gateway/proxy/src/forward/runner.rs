@@ -133,7 +133,12 @@ impl Runner<'_> {
                 let underway = Underway { to_upstream, deaf, received: heads.received };
                 Ask::Answered(Box::new(Answer { connection, status, underway, now }))
             }
-            Err((Reason::ConnectionTerminated, Some(Outcome::NoConnection))) => Ask::Stale,
+            // As in `Exchange::unseen`.
+            Err((Reason::ConnectionTerminated, Some(Outcome::NoConnection)))
+                if asking.connection.is_reused() =>
+            {
+                Ask::Stale
+            }
             Err((Reason::ConnectionTerminated, _))
                 if asking.connection.is_reused()
                     && asking.heads.received.is_empty()
@@ -142,7 +147,7 @@ impl Runner<'_> {
                 Ask::Stale
             }
             Err((reason, blame)) => {
-                let unseen = !asking.wrote || reason == Reason::ConnectionRefused;
+                let unseen = !asking.wrote || blame == Some(Outcome::NoConnection);
                 let again = if unseen { Again::Unsent } else { Again::Whole };
                 Ask::Failed(Failure { reason, again, body_taken: false, blame })
             }

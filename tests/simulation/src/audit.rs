@@ -1,10 +1,11 @@
 //! What must be true in the end.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tollgate_observe::Snapshot;
 
-use crate::books::{Asked, Got, Pages};
+use crate::books::{Asked, Delivery, Got, Pages};
 use crate::gateway::Line;
 use crate::scenario::{Event, Mood, Scenario, cookie};
 
@@ -20,6 +21,8 @@ pub fn audit(scenario: &Scenario, pages: &Pages, mut lines: Vec<Line>, counts: &
     counters(counts, &mut wrong);
     sticky(scenario, pages, &mut wrong);
     promises(scenario, pages, &mut wrong);
+    hedges(scenario, pages, &mut wrong);
+    pressure(pages, &mut wrong);
     wrong
 }
 
@@ -85,7 +88,8 @@ fn log(scenario: &Scenario, pages: &Pages, lines: &[Line], counts: &Snapshot, wr
         }
         // Where nothing gets lost, what was sent arrives.
         let answered = matches!(asked.got, Got::Whole(_));
-        if scenario.mood == Mood::Calm && answered && delivered != attempts {
+        let given_up = scenario.plans.iter().any(|plan| plan.contains("hedge:"));
+        if scenario.mood == Mood::Calm && answered && delivered != attempts && !given_up {
             wrong.push(format!("of {attempts} attempts of request {number} {delivered} were delivered"));
         }
     }
@@ -154,7 +158,7 @@ fn promises(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
         }
         let drained = scenario.drain.is_some_and(|drain| asked.until >= drain);
         let promised = match scenario.mood {
-            _ if asked.broken => false,
+            _ if asked.broken || pages.pressed.iter().any(|pressed| meets(asked, pressed)) => false,
             Mood::Calm => true,
             Mood::Closing => !asked.body && asked.method != "POST",
             Mood::Rough => false,
@@ -163,6 +167,65 @@ fn promises(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
             wrong.push(format!("request {number} was not served: {asked:?}"));
         }
     }
+}
+
+/// Where nothing goes wrong, a second attempt is a hedge: no sooner than it may be, and at another endpoint.
+fn hedges(scenario: &Scenario, pages: &Pages, wrong: &mut Vec<String>) {
+    let stalled = |(_, event): &(Duration, Event)| matches!(event, Event::Stall(_));
+    if scenario.mood != Mood::Calm || scenario.events.iter().any(stalled) {
+        return;
+    }
+    let texts = || scenario.plans.iter();
+    let after = texts().flat_map(|plan| plan.split("hedge: {after: ").skip(1));
+    let after = after.filter_map(|rest| rest.split("ms").next()?.parse().ok()).min();
+    let looked_up = texts().any(|plan| plan.contains("discover:"));
+    let also_put = texts().any(|plan| plan.contains("PUT]"));
+    let mut by_request: BTreeMap<u64, Vec<&Delivery>> = BTreeMap::new();
+    for delivery in &pages.deliveries {
+        by_request.entry(delivery.request).or_default().push(delivery);
+    }
+    for (request, deliveries) in by_request {
+        let (Some(asked), [first, .., last]) = (pages.asked.get(&request), deliveries.as_slice()) else {
+            continue;
+        };
+        let safe = matches!(asked.method.as_str(), "GET" | "HEAD") || also_put && asked.method == "PUT";
+        match after {
+            None => wrong.push(format!("request {request} was delivered twice, and nobody hedges")),
+            Some(_) if !safe => wrong.push(format!("{} {request} was hedged", asked.method)),
+            Some(after) if last.at < asked.at + Duration::from_millis(after) => wrong.push(format!(
+                "request {request} had a second attempt sooner than after {after} ms: {:?}, {:?}",
+                asked.at, last.at
+            )),
+            Some(_) if deliveries.len() > 2 => wrong.push(format!("request {request} had a third attempt")),
+            Some(_) if first.origin == last.origin && !looked_up => {
+                wrong.push(format!("request {request} was hedged at the same endpoint"));
+            }
+            Some(_) => {}
+        }
+    }
+}
+
+/// Requests are turned away for want of means while there is one, and then they are.
+fn pressure(pages: &Pages, wrong: &mut Vec<String>) {
+    for (request, asked) in &pages.asked {
+        let shed = matches!(&asked.got, Got::Whole(answer) if answer.reason.as_deref() == Some("overload"));
+        if shed && !pages.pressed.iter().any(|pressed| meets(asked, pressed)) {
+            wrong.push(format!("request {request} was turned away though nothing is short: {asked:?}"));
+        }
+        // Every priority is below 3.
+        let all = |(from, until, below): &(Duration, Duration, u8)| {
+            *below == 3 && asked.at > *from && asked.until < *until
+        };
+        let delivered = pages.deliveries.iter().any(|delivery| delivery.request == *request);
+        if delivered && pages.pressed.iter().any(all) {
+            wrong.push(format!("request {request} was forwarded while all were to be turned away"));
+        }
+    }
+}
+
+/// Whether a request was under way at any moment of this time.
+fn meets(asked: &Asked, (from, until, _): &(Duration, Duration, u8)) -> bool {
+    asked.at <= *until && asked.until >= *from
 }
 
 fn is_served(asked: &Asked) -> bool {

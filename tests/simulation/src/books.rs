@@ -22,6 +22,8 @@ pub struct Pages {
     pub deliveries: Vec<Delivery>,
     /// What must not be, seen at once.
     pub violations: Vec<String>,
+    /// From when to when which priorities were turned away for want of means: those below this one.
+    pub pressed: Vec<(Duration, Duration, u8)>,
     /// Connections on which a client got the gateway's refusal before it could ask.
     pub turned_away: u64,
 }

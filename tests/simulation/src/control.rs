@@ -67,6 +67,8 @@ pub async fn run(first: Arc<Rollout>, mut plans: UnboundedReceiver<Plan>, desk: 
 #[derive(Debug, Default)]
 pub struct InForce {
     plans: RefCell<Vec<(u64, BTreeMap<String, Caps>)>>,
+    /// The highest limit that an adaptive one of each upstream may ever have had.
+    adaptive: RefCell<BTreeMap<String, u32>>,
     /// All that there ever were.
     all: RefCell<Vec<Weak<Rollout>>>,
 }
@@ -76,6 +78,12 @@ impl InForce {
     pub fn began(&self, rollout: &Arc<Rollout>) {
         let caps = rollout.upstreams.iter();
         let caps = caps.map(|upstream| (upstream.name.clone(), upstream.rules.caps.clone())).collect();
+        for upstream in &rollout.upstreams {
+            let most = upstream.rules.adaptive.as_ref().map_or(0, |adaptive| adaptive.max);
+            let mut known = self.adaptive.borrow_mut();
+            let known = known.entry(upstream.name.clone()).or_default();
+            *known = most.max(*known);
+        }
         self.plans.borrow_mut().push((rollout.generation(), caps));
         self.all.borrow_mut().push(Arc::downgrade(rollout));
         self.bound();
@@ -94,6 +102,12 @@ impl InForce {
             [(_, caps)] => caps.get(upstream).cloned(),
             _ => None,
         }
+    }
+
+    /// The highest limit that an upstream's adaptive one may ever have had.
+    #[must_use]
+    pub fn adaptive_max(&self, upstream: &str) -> u32 {
+        self.adaptive.borrow().get(upstream).copied().unwrap_or_default()
     }
 
     /// The last plan, if somebody still has it.

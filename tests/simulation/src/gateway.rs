@@ -248,6 +248,11 @@ impl Gateway {
         }
     }
 
+    /// Requests below this priority are turned away from now on, as when memory is short.
+    pub fn press(&self, below: u8) {
+        self.loads.pressure.set(below, u64::MAX);
+    }
+
     /// Has the control thread give all workers another plan.
     pub fn change(&self, plan: Plan) {
         // It listens for as long as the world stands.

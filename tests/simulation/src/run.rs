@@ -12,7 +12,7 @@ use crate::books::Books;
 use crate::directory::Directory;
 use crate::gateway::{Gateway, Office, plan};
 use crate::origin::Origin;
-use crate::sabotage::Accomplice;
+use crate::sabotage::{Accomplice, Sabotage};
 use crate::scenario::{Event, Scenario, UPSTREAMS};
 use crate::{client, rest, watch};
 
@@ -83,6 +83,8 @@ async fn main(scenario: Scenario, books: Books, office: Rc<Office>) -> Vec<Strin
     let accomplice = Accomplice::start(sabotage, &gateway);
     let watcher = simulated::new_group();
     simulated::spawn_in(watcher, watch::queues(gateway.clone(), books.clone()));
+    let narrow = sabotage == Some(Sabotage::NarrowLimit);
+    simulated::spawn_in(watcher, watch::adaptive(gateway.clone(), books.clone(), narrow));
     let playing = Rc::new(Cell::new(scenario.clients.len() + scenario.events.len()));
     for client in &scenario.clients {
         let (client, books, playing) = (client.clone(), books.clone(), playing.clone());
@@ -92,7 +94,8 @@ async fn main(scenario: Scenario, books: Books, office: Rc<Office>) -> Vec<Strin
         });
     }
     for (at, event) in scenario.events.clone() {
-        let happening = happen(at, event, scenario.plans.clone(), gateway.clone(), origins.clone());
+        let happening = (origins.clone(), books.clone());
+        let happening = happen(at, event, scenario.plans.clone(), gateway.clone(), happening);
         let playing = playing.clone();
         tollgate_net::spawn(async move {
             happening.await;
@@ -135,11 +138,24 @@ async fn happen(
     event: Event,
     plans: Vec<String>,
     gateway: Rc<Gateway>,
-    origins: Vec<Rc<Origin>>,
+    (origins, books): (Vec<Rc<Origin>>, Books),
 ) {
     simulated::sleep(at).await;
-    simulated::note(&format!("event {event:?}"));
     match event {
+        // What it is set to must not be seen in the trace.
+        Event::SetClock(_) => simulated::note("event SetClock"),
+        _ => simulated::note(&format!("event {event:?}")),
+    }
+    match event {
+        Event::Stall(time) => gateway.groups().iter().for_each(|group| simulated::pause(*group, time)),
+        Event::SetClock(seconds) => simulated::set_wall_clock(seconds),
+        Event::Press(below, time) => {
+            gateway.press(below);
+            let from = simulated::elapsed();
+            simulated::sleep(time).await;
+            books.write().pressed.push((from, simulated::elapsed(), below));
+            gateway.press(0);
+        }
         Event::Reload(number) => gateway.change(plan(&plans[number])),
         Event::PauseWorker(worker, time) => simulated::pause(gateway.group(worker), time),
         Event::PauseOrigin(origin, time) => simulated::pause(origins[origin].group(), time),

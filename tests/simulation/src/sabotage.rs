@@ -48,6 +48,14 @@ pub enum Sabotage {
     LeakPlace,
     /// A plan is never let go of.
     LeakPlan,
+    /// Requests are turned away though nobody is short of anything.
+    ShedInVain,
+    /// Nobody turns anything away, whatever there is a lack of.
+    ShedNothing,
+    /// An adaptive limit is taken for lower than it is.
+    NarrowLimit,
+    /// Something waits by the wall clock.
+    WallClock,
     /// Something depends on more than the seed.
     Chance,
 }
@@ -120,6 +128,17 @@ async fn act(sabotage: Sabotage, gateway: Rc<Gateway>, kept: Rc<RefCell<Vec<Box<
             simulated::sleep(HOLD).await;
         },
         Sabotage::LeakPlan => kept.borrow_mut().push(Box::new(gateway.in_force.newest())),
+        Sabotage::ShedInVain => gateway.press(3),
+        Sabotage::ShedNothing => loop {
+            gateway.press(0);
+            simulated::sleep(BEGIN).await;
+        },
+        Sabotage::WallClock => {
+            let end = tollgate_net::wall_clock() + HOLD;
+            while tollgate_net::wall_clock() < end {
+                simulated::sleep(Duration::from_secs(1)).await;
+            }
+        }
         Sabotage::Chance => simulated::note(&format!("{:?}", std::time::Instant::now())),
         _ => {}
     }

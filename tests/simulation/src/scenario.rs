@@ -79,6 +79,12 @@ pub enum Event {
     Reload(usize),
     /// A worker gets no turn for a while.
     PauseWorker(usize, Duration),
+    /// The gateway's process gets none at all, as on a machine that was suspended; clients and origins go on.
+    Stall(Duration),
+    /// The wall clock is set forward, or back, by so many seconds.
+    SetClock(i64),
+    /// The gateway is short of its means for a while: requests below this priority are turned away.
+    Press(u8, Duration),
     /// An origin gets none.
     PauseOrigin(usize, Duration),
     /// Nothing gets through to or from an origin for a while.
@@ -178,6 +184,18 @@ fn events(
     for _ in 0..rng.usize(0..3) {
         let upstream = rng.usize(0..UPSTREAMS.len());
         events.push((at(rng), Event::LookUp(upstream, found(rng, origins.len()))));
+    }
+    if rng.u32(0..4) == 0 {
+        let seconds = any(rng, [1, 3600, 2_000_000_000, 253_000_000_000]);
+        events.push((at(rng), Event::SetClock(if rng.bool() { seconds } else { -seconds })));
+    }
+    if rng.u32(0..4) == 0 {
+        let time = Duration::from_millis(any(rng, [100, 1000, 10_000]) * rng.u64(1..5));
+        events.push((at(rng), Event::Stall(time)));
+    }
+    if rng.u32(0..4) == 0 {
+        let (below, time) = (rng.u32(1..=3) as u8, Duration::from_millis(rng.u64(1..2000)));
+        events.push((at(rng), Event::Press(below, time)));
     }
     if mood == Mood::Rough {
         for _ in 0..rng.usize(0..6) {

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tollgate_net::simulated;
-use tollgate_observe::UpstreamSnapshot;
+use tollgate_observe::{UpstreamSnapshot, UpstreamSource};
 use tollgate_plan::Caps;
 
 use crate::books::Books;
@@ -46,6 +46,23 @@ pub async fn queues(gateway: Rc<Gateway>, books: Books) {
                     known.map_or(0, |known| known.idle),
                     caps[index],
                 ));
+            }
+        }
+    }
+}
+
+/// Watches the adaptive limits: no more requests are let through than the highest one allows.
+pub async fn adaptive(gateway: Rc<Gateway>, books: Books, narrow: bool) {
+    let mut told = false;
+    loop {
+        simulated::sleep(LOOK).await;
+        let Some(shared) = gateway.shared() else { return };
+        for status in UpstreamSource::upstreams(&*shared) {
+            let Some(adaptive) = status.adaptive else { continue };
+            let most = if narrow { 0 } else { gateway.in_force.adaptive_max(&status.name) };
+            if (adaptive.in_flight > most || adaptive.limit > most) && !told {
+                told = true;
+                books.violation(format!("upstream {}: {adaptive:?}, of at most {most}", status.name));
             }
         }
     }

@@ -1,6 +1,8 @@
 //! Each check finds what it is there for: the simulation's own parties and books are made to lie, and it says so.
 
-use tollgate_simulation::scenario::UPSTREAMS;
+use std::time::Duration;
+
+use tollgate_simulation::scenario::{Event, UPSTREAMS};
 use tollgate_simulation::{Sabotage, Scenario, run};
 
 /// Seeds that are played for each lie.
@@ -90,6 +92,51 @@ fn what_is_left_behind() {
     is_found(Sabotage::LeakTimer, None, "events still to come");
     is_found(Sabotage::LeakPlace, Some(plan("")), "places taken at upstream one");
     is_found(Sabotage::LeakPlan, None, "plans that somebody still has");
+}
+
+#[test]
+fn a_hedge_that_comes_too_soon() {
+    is_found(
+        Sabotage::DeliverTwice,
+        Some(plan(", hedge: {after: 3600000ms}")),
+        "a second attempt sooner than",
+    );
+    is_found(Sabotage::DeliverTwice, Some(plan("")), "and nobody hedges");
+}
+
+#[test]
+fn shedding_without_need_and_need_without_shedding() {
+    is_found(Sabotage::ShedInVain, None, "though nothing is short");
+    is_found(Sabotage::ShedNothing, None, "while all were to be turned away");
+}
+
+#[test]
+fn an_adaptive_limit_that_does_not_hold() {
+    is_found(Sabotage::NarrowLimit, Some(plan(", adaptive: {min: 2, max: 4}")), "of at most 0");
+}
+
+/// What is seen of a scenario in which the wall clock is set by so much: not the bytes, which have the date in them.
+fn with_clock(seed: u64, by: i64, sabotage: Option<Sabotage>) -> (u64, Duration, usize) {
+    let mut scenario = Scenario::new(seed);
+    scenario.sabotage = sabotage;
+    scenario.events.retain(|(_, event)| !matches!(event, Event::SetClock(_)));
+    let at = |number: u64| Duration::from_millis(300 * number);
+    scenario.events.extend((1..6).map(|number| (at(number), Event::SetClock(by * number.cast_signed()))));
+    let verdict = run(&scenario, false).expect("it runs");
+    assert!(sabotage.is_some() || verdict.wrong.is_empty(), "seed {seed}: {:?}", verdict.wrong);
+    (verdict.events, verdict.time, verdict.requests)
+}
+
+#[test]
+fn the_wall_clock_may_jump_and_nothing_follows_from_it() {
+    for seed in SEEDS {
+        let still = with_clock(seed, 0, None);
+        for by in [3600, -3600, -700_000_000, 20_000_000_000] {
+            assert_eq!(with_clock(seed, by, None), still, "seed {seed}, clock set by {by} s");
+        }
+    }
+    let wrong = Some(Sabotage::WallClock);
+    assert_ne!(with_clock(SEEDS.start, 3600, wrong), with_clock(SEEDS.start, 0, wrong));
 }
 
 #[test]

@@ -161,6 +161,11 @@ pub fn fork() -> fastrand::Rng {
     with(|world| world.random.fork())
 }
 
+/// Somebody sets the wall clock forward, or back, by so many seconds. The monotonic clock goes on.
+pub fn set_wall_clock(by: i64) {
+    with(|world| world.wall_shift = world.wall_shift.saturating_add(by));
+}
+
 /// Writes something down in the trace.
 pub fn note(text: &str) {
     with(|world| world.record(text, &[]));

@@ -24,8 +24,8 @@ mod world;
 
 pub use controls::{
     Conditions, Group, bound, connect_from, elapsed, exceeded, fork, hold, kill, listen, new_group, note,
-    open_sockets, open_to, pause, paused, resolve, say_unasked, scheduled, sleep, spawn_in, tasks,
-    with_random,
+    open_sockets, open_to, pause, paused, resolve, say_unasked, scheduled, set_wall_clock, sleep, spawn_in,
+    tasks, with_random,
 };
 pub use executor::{Ended, Limits, Stopped, run};
 pub use meter::Bound as ConnectionBound;

@@ -27,6 +27,8 @@ pub(super) struct World {
     /// What `Instant` the simulation began at. Nobody can see it but as the origin of differences.
     base: Instant,
     pub now: Duration,
+    /// Seconds that the wall clock was set forward, or back.
+    pub wall_shift: i64,
     pub random: fastrand::Rng,
     sequence: u64,
     events: BinaryHeap<Event>,
@@ -107,6 +109,7 @@ impl World {
         Self {
             base: Instant::now(),
             now: Duration::ZERO,
+            wall_shift: 0,
             random: fastrand::Rng::with_seed(seed),
             sequence: 0,
             events: BinaryHeap::new(),
@@ -235,7 +238,10 @@ pub(crate) fn now() -> Instant {
 }
 
 pub(crate) fn wall() -> SystemTime {
-    SystemTime::UNIX_EPOCH + EPOCH + with(|world| world.now)
+    let (now, shift) = with(|world| (world.now, world.wall_shift));
+    let unset = SystemTime::UNIX_EPOCH + EPOCH + now;
+    let by = Duration::from_secs(shift.unsigned_abs());
+    if shift < 0 { unset - by } else { unset + by }
 }
 
 pub(crate) fn secret() -> [u8; 16] {

@@ -103,6 +103,11 @@ fn plan(to: &mut Writing<'_>, origins: &[OriginPlan]) -> String {
         };
         to.line(format_args!("- match: /r{route}/*\n  to: {target}"));
         route_rules(to);
+        match to.rng.u32(0..6) {
+            0 => to.line("  priority: low"),
+            1 => to.line("  priority: high"),
+            _ => {}
+        }
     }
     std::mem::take(&mut to.text)
 }
@@ -148,9 +153,15 @@ fn write_upstream(to: &mut Writing<'_>, upstream: usize, origins: &[OriginPlan])
     if to.capped {
         caps(to);
     }
+    if to.one_in(4) {
+        let after = any(to.rng, [1, 30, 300]) * to.rng.u32(1..5);
+        let methods = any(to.rng, ["", ", methods: [GET, PUT]", ", methods: [HEAD]"]);
+        to.line(format_args!("    hedge: {{after: {after}ms{methods}}}"));
+    }
     if to.rough() {
         retry(to);
         breaker(to);
+        adaptive(to);
     }
 }
 
@@ -257,6 +268,17 @@ fn retry(to: &mut Writing<'_>) {
         ("budget_min", to.rng.u32(0..20).to_string()),
     ];
     to.some("retry", &keys);
+}
+
+/// A limit that follows the latency, of a size that a few clients reach.
+fn adaptive(to: &mut Writing<'_>) {
+    if to.one_in(5) {
+        let min = to.rng.u32(1..4);
+        let (max, interval) = (min + to.rng.u32(0..6), to.rng.u32(10..300));
+        to.line(format_args!(
+            "    adaptive: {{min: {min}, max: {max}, interval: {interval}ms, probe: 1s, tolerance: 25%}}"
+        ));
+    }
 }
 
 fn breaker(to: &mut Writing<'_>) {

@@ -256,8 +256,14 @@ impl Pool {
 
     /// Whether there are fewer idle connections than are to be kept ready.
     pub(crate) fn is_cold(&self) -> bool {
-        let there = self.idle.borrow().len() + self.http2.len();
-        !self.retired.get() && there < self.set.settings.borrow().warm as usize
+        let settings = self.set.settings.borrow();
+        // More than are kept are never there: each would take the place of the one before, without end.
+        !self.retired.get() && self.ready() < settings.warm.min(settings.max_idle) as usize
+    }
+
+    /// Connections that a request can have at once.
+    pub(crate) fn ready(&self) -> usize {
+        self.idle.borrow().len() + self.http2.len()
     }
 
     /// Since when the oldest is idle.

@@ -62,7 +62,7 @@ async fn until_passed(pool: &Weak<Pool>, deadline: &Deadline) {
     .await;
 }
 
-/// Opens one connection, unless a cap or a request that waits for a place is in the way. Says whether it did.
+/// Opens one connection, unless a cap or a request that waits for a place is in the way. Says whether there is one more.
 async fn open(pool: &Rc<Pool>, deadline: &Deadline) -> bool {
     let set = pool.set();
     if !set.is_calm() || !pool.state().is_available() {
@@ -81,8 +81,10 @@ async fn open(pool: &Rc<Pool>, deadline: &Deadline) -> bool {
     let Some(mut connection) = opened.await else { return false };
     // It has carried no request yet.
     connection.requests = 0;
+    let before = pool.ready();
     Pool::put(connection, tollgate_net::now());
-    true
+    // One that is not kept (it may be too old when it is there) is no reason to open the next one at once.
+    pool.ready() > before
 }
 
 /// The same where the endpoint speaks HTTP/2. The place on the connection is given back at once.

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedReceiver;
 use tollgate_net::Timers;
@@ -16,6 +17,10 @@ use tollgate_upstream::health::Health;
 
 use crate::directory::Directory;
 use crate::scenario::{UPSTREAMS, ports};
+
+/// From when the last worker runs a plan until nobody acts on a place that was had under the one before: longer than a
+/// worker is ever paused.
+const LATEST: Duration = Duration::from_millis(300);
 
 /// What the control thread works with.
 #[derive(Debug)]
@@ -56,6 +61,8 @@ pub async fn run(first: Arc<Rollout>, mut plans: UnboundedReceiver<Plan>, desk: 
         tollgate_net::spawn(async move {
             // None of them can fail: no socket goes with it.
             let _ = receipts.all().await;
+            // A place that was taken under the plan before may be used a moment later: its task has yet to have its turn.
+            simulated::sleep(LATEST).await;
             in_force.settled(generation);
             directory.forget(gone);
         });

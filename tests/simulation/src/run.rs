@@ -13,7 +13,7 @@ use crate::directory::Directory;
 use crate::gateway::{Gateway, Office, plan};
 use crate::origin::Origin;
 use crate::sabotage::{Accomplice, Sabotage};
-use crate::scenario::{Event, Scenario, UPSTREAMS};
+use crate::scenario::{Body, Event, Scenario, UPSTREAMS};
 use crate::{client, rest, watch};
 
 /// How long the drain may take.
@@ -84,7 +84,9 @@ async fn main(scenario: Scenario, books: Books, office: Rc<Office>) -> Vec<Strin
     let watcher = simulated::new_group();
     simulated::spawn_in(watcher, watch::queues(gateway.clone(), books.clone()));
     let narrow = sabotage == Some(Sabotage::NarrowLimit);
-    simulated::spawn_in(watcher, watch::adaptive(gateway.clone(), books.clone(), narrow));
+    let asks = scenario.clients.iter().flat_map(|client| &client.batches).flat_map(|batch| &batch.asks);
+    let bodies = asks.into_iter().any(|ask| ask.body != Body::None);
+    simulated::spawn_in(watcher, watch::adaptive(gateway.clone(), books.clone(), narrow, bodies));
     let playing = Rc::new(Cell::new(scenario.clients.len() + scenario.events.len()));
     for client in &scenario.clients {
         let (client, books, playing) = (client.clone(), books.clone(), playing.clone());

@@ -51,8 +51,9 @@ pub async fn queues(gateway: Rc<Gateway>, books: Books) {
     }
 }
 
-/// Watches the adaptive limits: no more requests are let through than the highest one allows.
-pub async fn adaptive(gateway: Rc<Gateway>, books: Books, narrow: bool) {
+/// Watches the adaptive limits: none is higher than it may be. Nor are more requests let through where none has a body; one
+/// that was let through counts again when its body has gone out, whoever has come meanwhile.
+pub async fn adaptive(gateway: Rc<Gateway>, books: Books, narrow: bool, bodies: bool) {
     let mut told = false;
     loop {
         simulated::sleep(LOOK).await;
@@ -60,7 +61,8 @@ pub async fn adaptive(gateway: Rc<Gateway>, books: Books, narrow: bool) {
         for status in UpstreamSource::upstreams(&*shared) {
             let Some(adaptive) = status.adaptive else { continue };
             let most = if narrow { 0 } else { gateway.in_force.adaptive_max(&status.name) };
-            if (adaptive.in_flight > most || adaptive.limit > most) && !told {
+            let in_flight = if bodies { 0 } else { adaptive.in_flight };
+            if in_flight.max(adaptive.limit) > most && !told {
                 told = true;
                 books.violation(format!("upstream {}: {adaptive:?}, of at most {most}", status.name));
             }

@@ -285,6 +285,18 @@ mod warm {
     use super::*;
 
     #[test]
+    fn more_than_are_kept_are_not_opened() {
+        let origin = Origin::ok();
+        let gateway = Gateway::start(&config(&origin, 1, "pool: {warm: 3, max_idle: 1, idle_timeout: 60s}"));
+        eventually("a connection", || origin.connections() >= 1);
+        for _ in 0..50 {
+            assert_eq!(gateway.client().get("/").status, 200);
+        }
+        // Without a bound there are thousands by now: each would take the place of the one before.
+        assert!(origin.connections() < 110, "{} connections", origin.connections());
+    }
+
+    #[test]
     fn connections_are_there_before_the_first_request() {
         let origin = Origin::ok();
         let gateway = Gateway::start(&config(&origin, 2, "pool: {warm: 3, idle_timeout: 60s}"));

@@ -1,7 +1,7 @@
 //! HTTP/2 connections to endpoints: a worker has few to each, and each carries many requests at once.
 //!
-//! Frames, HPACK and flow control are the `h2` crate's. What is here: when a connection is [opened](opening), which one
-//! takes a request ([`lanes`]), and how it ends ([`connection`]). A [`Place`] on one is what a request gets.
+//! Frames, HPACK and flow control are the `h2` crate's. What is here: when a connection is opened (`opening`), which one takes a
+//! request (`lanes`), and how it ends (`connection`). A [`Place`] on one is what a request gets.
 //!
 //! Unlike HTTP/1's, these connections are shared by requests and never change their worker. A cap counts them all the
 //! same: a request that finds all of them full joins the same queue, and is granted a place that comes free, or the right

@@ -117,4 +117,5 @@ toolchain:
 test-tools: toolchain
 	@scripts/install-test-tools
 	@scripts/install-h2spec
+	@scripts/install-grpc-interop
 	@scripts/install-autobahn

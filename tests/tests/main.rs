@@ -13,6 +13,7 @@ mod documented;
 mod errors;
 mod faults;
 mod forwarded;
+mod grpc;
 mod harness;
 mod headers;
 mod health;

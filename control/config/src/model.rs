@@ -397,6 +397,8 @@ pub struct Route {
     pub retry: Option<Retry>,
     /// How urgent its requests are.
     pub priority: Priority,
+    /// Whether calls of gRPC-Web are translated to gRPC. Default false.
+    pub grpc_web: bool,
 }
 
 /// Which requests a route takes. An empty match takes everything.

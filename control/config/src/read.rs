@@ -3,6 +3,7 @@
 mod access_log;
 mod buffer;
 mod condition;
+mod grpc;
 mod listen;
 mod matching;
 mod redirect;

@@ -169,6 +169,7 @@ fn summary(config: &Config) -> String {
         line("  upgrade", &route.upgrade, &["websocket"]);
         line("  retry", &route.retry, &None::<()>);
         line("  priority", &route.priority, &tollgate_config::Priority::Normal);
+        line("  grpc_web", &route.grpc_web, &false);
     }
     let _ = writeln!(
         out,

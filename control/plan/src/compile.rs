@@ -149,6 +149,7 @@ impl<'a> Compiler<'a> {
             upgrade: route.upgrade.clone(),
             retry: route.retry.clone(),
             priority: route.priority,
+            grpc_web: route.grpc_web,
         }
     }
 

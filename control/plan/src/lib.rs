@@ -22,6 +22,6 @@ pub use plan::{
 pub use rewrite::{PathRewrite, Rewrite};
 pub use tollgate_config::{
     Adaptive, Balance, Breaker, Buffer, BufferBounds, Caps, CertificatePart, Cidr, Discover, DnsRules,
-    ErrorBodies, Forwarded, HashBy, Health, Hedge, HostRewrite, Http2, Limits, Outlier, Overload, Policy,
-    Pool, Priority, Probe, Queue, RequestId, Retry, RetryOn, Rules, Sticky, Timeouts,
+    ErrorBodies, Forwarded, GRPC_CODES, HashBy, Health, Hedge, HostRewrite, Http2, Limits, Outlier, Overload,
+    Policy, Pool, Priority, Probe, Queue, RequestId, Retry, RetryOn, Rules, Sticky, Timeouts,
 };

@@ -115,6 +115,8 @@ pub struct Route {
     pub retry: Option<Retry>,
     /// How urgent its requests are.
     pub priority: Priority,
+    /// Whether calls of gRPC-Web are translated to gRPC.
+    pub grpc_web: bool,
 }
 
 /// What a route does.

@@ -117,6 +117,18 @@ impl Head {
         }
     }
 
+    /// The place of the first field of any name, in any case.
+    pub(crate) fn position(&self, name: &[u8]) -> Option<usize> {
+        self.fields.iter().position(|field| self.slice(field.name).eq_ignore_ascii_case(name))
+    }
+
+    /// Notes anew which names are there: a field was taken out.
+    pub(crate) fn index_anew(&mut self) {
+        let fields = std::mem::take(&mut self.fields);
+        (self.known, self.repeated) = (0, 0);
+        fields.into_iter().for_each(|field| self.push(field));
+    }
+
     /// The values of every field of a known name.
     pub fn all(&self, name: Name) -> impl Iterator<Item = &[u8]> {
         let fields = if self.has(name) { self.fields.as_slice() } else { &[] };

@@ -5,7 +5,9 @@
 //! HTTP they came by. The codecs in [`h1`] and [`h2`] alone read and write what says where a message ends.
 
 mod chars;
+mod edit;
 mod error;
+pub mod grpc;
 pub mod h1;
 pub mod h2;
 mod head;

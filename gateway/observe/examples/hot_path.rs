@@ -36,6 +36,7 @@ fn main() -> io::Result<()> {
     let mut record = Record {
         reason: Reason::None,
         status: 200,
+        grpc_status: None,
         detail: None,
         client: SocketAddr::from(([192, 0, 2, 7], 40_000)),
         method: b"GET",

@@ -32,9 +32,10 @@ pub use reason::Reason;
 pub use record::{Protocol, Record, Tally, TlsRecord};
 pub use request_id::RequestIds;
 pub use stats::{
-    BUCKETS, BreakerTurn, EndpointsSnapshot, Exposition, HANDSHAKE_FAILURES, HandshakesSnapshot,
-    HistogramSnapshot, LookupCounts, ProxyHeaderResult, QueueingSnapshot, Registry, ResilienceSnapshot,
-    RouteSnapshot, ShedSnapshot, Slot, Snapshot, UpstreamEndpoints, UpstreamSnapshot, WorkerStats,
+    BUCKETS, BreakerTurn, EndpointsSnapshot, Exposition, GrpcSnapshot, HANDSHAKE_FAILURES,
+    HandshakesSnapshot, HistogramSnapshot, LookupCounts, ProxyHeaderResult, QueueingSnapshot, Registry,
+    ResilienceSnapshot, RouteSnapshot, ShedSnapshot, Slot, Snapshot, UpstreamEndpoints, UpstreamSnapshot,
+    WorkerStats,
 };
 pub use status::{Attempt, Status};
 pub use upstreams::{

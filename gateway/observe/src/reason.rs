@@ -116,6 +116,8 @@ reasons! {
     ResponseHeadersTooLarge = "http_response_header_section_size", 502;
     /// The response ended before its declared length; the client's copy is cut too.
     HttpResponseIncomplete = "http_response_incomplete", 502;
+    /// A gRPC call was to go to an endpoint of HTTP/1, which cannot carry it.
+    GrpcNeedsHttp2 = "grpc_needs_http2", 502;
     /// The exchange took longer than `timeouts.total`.
     RequestTimeout = "request_timeout", 504;
     /// The client reset its connection before the answer was complete.

@@ -79,6 +79,8 @@ pub struct Record<'a> {
     pub reason: Reason,
     /// The status that the client got; 0: nothing was answered.
     pub status: u16,
+    /// How a gRPC call ended; `None`: it was none, or was cut.
+    pub grpc_status: Option<u8>,
     /// A few more words on the reason, for the log.
     pub detail: Option<&'static str>,
     /// The client's address; a Unix socket's peer is `0.0.0.0:0`.
@@ -188,6 +190,7 @@ pub(crate) mod sample {
         Record {
             reason: Reason::None,
             status: 200,
+            grpc_status: None,
             detail: None,
             client: SocketAddr::from(([192, 0, 2, 7], 40_312)),
             method: b"GET",

@@ -33,6 +33,7 @@ fn record(id: &[u8]) -> Record<'_> {
     Record {
         reason: Reason::None,
         status: 200,
+        grpc_status: Some(0),
         detail: None,
         client: SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 40_000)),
         method: b"GET",

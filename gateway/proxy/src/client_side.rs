@@ -75,6 +75,10 @@ pub(crate) trait ClientSide: Duplex {
 
     /// What its TLS connection has agreed on; `None`: plain text.
     fn tls(&self) -> Option<&Negotiated>;
+
+    /// Whether a request of it may be a gRPC call, so that [`Scratch::grpc`](crate::scratch::Scratch::grpc) says which it is.
+    /// A constant, so that HTTP/1 is compiled as if there were no gRPC.
+    fn may_be_grpc(&self) -> bool;
 }
 
 impl Duplex for Stream {
@@ -139,5 +143,10 @@ impl ClientSide for Stream {
     #[inline]
     fn tls(&self) -> Option<&Negotiated> {
         Stream::tls(self)
+    }
+
+    #[inline(always)]
+    fn may_be_grpc(&self) -> bool {
+        false
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use tollgate_http::grpc::Code;
 use tollgate_http::{Name, RequestHead, Version};
 use tollgate_observe::{Protocol, Reason, Record, Slot, Tally};
 use tollgate_upstream::{Pool, Upstream};
@@ -23,6 +24,7 @@ pub(crate) struct Ledger {
     pub reason: Reason,
     pub detail: Option<&'static str>,
     pub status: u16,
+    pub grpc_status: Option<Code>,
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub attempts: u8,
@@ -139,6 +141,7 @@ fn record<'a>(
     Record {
         reason: ledger.reason,
         status: ledger.status,
+        grpc_status: ledger.grpc_status.map(Code::number),
         detail: ledger.detail,
         client: open.client,
         method: slice(request.method_text),

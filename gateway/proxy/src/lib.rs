@@ -27,6 +27,7 @@ mod error_body;
 mod exchange;
 mod forward;
 mod forwarded;
+mod grpc;
 mod http2;
 mod https;
 mod identity;

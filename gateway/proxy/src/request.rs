@@ -14,6 +14,7 @@ use crate::client_side::ClientSide;
 use crate::connection::{Client, ExchangeSeat, Then};
 use crate::decide::decide;
 use crate::forward::{destination, forward};
+use crate::grpc::translate;
 use crate::http2::EndpointStream;
 use crate::https;
 use crate::ledger;
@@ -139,10 +140,18 @@ pub(crate) async fn request<S: ClientSide>(
             respond::error(client, worker, scratch, settings, Reason::Overload, close).await
         }
         Action::Forward(_) => match destination(scratch, active, route, &client.peer) {
+            Ok(upstream) if active.route(route).grpc_web && translate::is_web(&scratch.request) => {
+                let to = (route, upstream);
+                Box::pin(translate::forward_web(client, worker, scratch, active, to)).await
+            }
             Ok(upstream) if upstream.is_http2() => {
                 // In a box of its own: what few requests need must not make the future of all larger.
                 let to = (route, upstream);
                 Box::pin(forward::<S, EndpointStream>(client, worker, scratch, active, to)).await
+            }
+            Ok(_) if client.stream.may_be_grpc() && scratch.grpc.is_some() => {
+                let close = !pass_over_body(scratch) || close;
+                respond::error(client, worker, scratch, settings, Reason::GrpcNeedsHttp2, close).await
             }
             Ok(upstream) => {
                 forward::<S, Connection>(client, worker, scratch, active, (route, upstream)).await

@@ -10,6 +10,7 @@ use crate::connection::Client;
 use crate::decide::normal_path;
 use crate::deliver::deliver;
 use crate::error_body::{Flavour, error_body};
+use crate::grpc;
 use crate::request::Next;
 use crate::scratch::Scratch;
 use crate::total::Total;
@@ -28,6 +29,11 @@ pub(crate) async fn error<S: ClientSide>(
     let status = reason.status();
     if status == 0 {
         return Next::Close;
+    }
+    if client.stream.may_be_grpc() && scratch.grpc.is_some() {
+        let lines = grpc::failure(reason, &settings.errors, &mut scratch.ledger);
+        return answer(client, worker, scratch, Answer { status: 200, lines: &lines, body: b"", close })
+            .await;
     }
     let flavour = Flavour::for_accept(scratch.request.head.get(Name::Accept));
     let body = error_body(flavour, &settings.errors, status, reason, &scratch.ledger.request_id);
@@ -133,7 +139,7 @@ async fn answer<S: ClientSide>(
     scratch: &mut Scratch,
     answer: Answer<'_>,
 ) -> Next {
-    let Scratch { request, to_client, ledger, .. } = scratch;
+    let Scratch { request, to_client, ledger, grpc, .. } = scratch;
     let close = answer.close || client.is_leaving();
     let bodiless = answer.status < 200 || matches!(answer.status, 204 | 304);
     let body = if bodiless || request.method == Method::Head { b"" } else { answer.body };
@@ -154,7 +160,9 @@ async fn answer<S: ClientSide>(
         if !own.is_empty() && !has_line(answer.lines, b"strict-transport-security:") {
             out.extend_from_slice(own);
         }
-        if !bodiless {
+        // A call's end that is a head alone has no length.
+        let bare = client.stream.may_be_grpc() && grpc.is_some() && request.version == Version::Http2;
+        if !(bodiless || bare && body.is_empty()) {
             out.extend_from_slice(b"Content-Length: ");
             write_decimal(out, answer.body.len() as u64);
             out.extend_from_slice(b"\r\n");

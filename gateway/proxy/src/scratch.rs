@@ -6,6 +6,7 @@ use std::rc::Rc;
 use tollgate_http::{RequestHead, ResponseHead};
 
 use crate::backlog::Backlog;
+use crate::grpc::Grpc;
 use crate::ledger::Ledger;
 use crate::websocket::Frames;
 use crate::worker::Worker;
@@ -30,6 +31,10 @@ pub(crate) struct Scratch {
     pub partial: Vec<u8>,
     /// The line that gives the client its sticky cookie; empty: it gets none.
     pub set_cookie: Vec<u8>,
+    /// Of a gRPC call. Only what may be one looks at it or sets it: see [`ClientSide::may_be_grpc`].
+    ///
+    /// [`ClientSide::may_be_grpc`]: crate::client_side::ClientSide::may_be_grpc
+    pub grpc: Option<Grpc>,
     /// Where the frames of a WebSocket stand that came right behind the head of the 101.
     pub early_frames: Frames,
     pub to_client: Backlog,

@@ -310,6 +310,26 @@ impl Default for Retry {
     }
 }
 
+/// gRPC's codes but `ok`, as they are written in the file: the first is that of `grpc-status: 1`.
+pub const GRPC_CODES: [&str; 16] = [
+    "cancelled",
+    "unknown",
+    "invalid_argument",
+    "deadline_exceeded",
+    "not_found",
+    "already_exists",
+    "permission_denied",
+    "resource_exhausted",
+    "failed_precondition",
+    "aborted",
+    "out_of_range",
+    "unimplemented",
+    "internal",
+    "unavailable",
+    "data_loss",
+    "unauthenticated",
+];
+
 /// After what a request is tried again (`on: [connect_failure, reset, timeout, 502, 503]`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryOn {
@@ -321,11 +341,13 @@ pub struct RetryOn {
     pub timeout: bool,
     /// Statuses, sorted (`502`, `5xx`). Default none.
     pub statuses: Vec<u16>,
+    /// `grpc-status` of an answer without a message, sorted (`unavailable` is 14). Default none.
+    pub grpc: Vec<u8>,
 }
 
 impl Default for RetryOn {
     fn default() -> Self {
-        Self { connect_failure: true, reset: true, timeout: false, statuses: Vec::new() }
+        Self { connect_failure: true, reset: true, timeout: false, statuses: Vec::new(), grpc: Vec::new() }
     }
 }
 
@@ -372,6 +394,13 @@ pub enum Probe {
         statuses: Vec<(u16, u16)>,
         /// Text that must be in the first 64 KiB of the body. Default none.
         body: Option<String>,
+    },
+    /// A call of `grpc.health.v1.Health/Check` (`grpc: on`, `grpc: my.Service`).
+    Grpc {
+        /// The service that is asked for; empty: the server as a whole.
+        service: String,
+        /// `:authority`; `None`: the endpoint's address.
+        host: Option<String>,
     },
     /// A connection that opens (`tcp: true`).
     Tcp,

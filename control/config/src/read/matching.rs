@@ -1,6 +1,6 @@
 //! `match`: the short form `host/path` and the mapping.
 
-use super::condition;
+use super::{condition, grpc};
 use crate::model::{Match, PathMatch, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
@@ -42,6 +42,15 @@ fn one_match(reader: &mut Reader, node: &Node, shape: &Shape) -> Match {
     }
     if let Some(field) = fields.get("method") {
         out.methods = methods(reader, field);
+    }
+    if let Some(field) = fields.get("grpc") {
+        out.path = grpc::call(reader, field);
+        if let Some(method) = fields.get("method") {
+            let problem = Problem::error(method.at, "`grpc` and `method` exclude each other");
+            let problem = problem.help("a gRPC call is a POST; the method of its service goes into `grpc`");
+            reader.problems.push(problem.see(field.at, "`grpc` is here"));
+        }
+        out.methods = vec!["POST".to_owned()];
     }
     if let Some(field) = fields.get("headers") {
         out.headers = condition::headers(reader, field);

@@ -67,6 +67,8 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
         Some("high") => Priority::High,
         _ => Priority::Normal,
     };
+    let mut grpc_web = false;
+    reader.switch(fields.get("grpc_web"), &mut grpc_web);
     // Nothing in its place: an error was reported, and this route's match may still be compared with others'.
     let action =
         action(reader, &fields, &mut draft.references).unwrap_or_else(|| Action::Forward(Vec::new()));
@@ -93,6 +95,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
             upgrade: upgrade.clone(),
             retry: retry.clone(),
             priority,
+            grpc_web,
         });
     }
 }
@@ -129,7 +132,7 @@ fn prefix(reader: &mut Reader, path: &Spanned<PathRewrite>, matches: &[Match]) {
 
 /// What only a forwarding route uses.
 fn unused(reader: &mut Reader, fields: &Fields<'_>) {
-    for name in ["rewrite", "timeouts", "buffer", "retry", "upgrade"] {
+    for name in ["rewrite", "timeouts", "buffer", "retry", "grpc_web", "upgrade"] {
         if let Some(field) = fields.get(name) {
             let problem = Problem::warning(field.at, format!("`{name}` does nothing here"));
             reader.problems.push(problem.help("it goes with `to`: this route answers by itself"));

@@ -20,6 +20,7 @@ pub const ACCESS_LOG_FIELDS: &[&str] = &[
     "sni",
     "client_subject",
     "status",
+    "grpc_status",
     "reason",
     "detail",
     "route",

@@ -26,6 +26,20 @@ static PATH_TEXT: Text = Text {
 static PLAIN_PATH: Text = Text { expected: "a path such as `/v1`", pattern: Some("^/"), loose: false };
 static REGEX: Text =
     Text { expected: "a regular expression such as `/v[0-9]+/.*`", pattern: Some("."), loose: true };
+static CALL: Text = Text {
+    expected: "a service such as `shop.Orders`, or a method of it such as `shop.Orders/Place`",
+    pattern: Some(r"^[A-Za-z_][0-9A-Za-z_.]*(/[A-Za-z_][0-9A-Za-z_]*)?$"),
+    loose: false,
+};
+static SERVICE: Text = Text {
+    expected: "a name such as `shop.Orders`",
+    pattern: Some(r"^[A-Za-z_][0-9A-Za-z_.]*$"),
+    loose: false,
+};
+static RPC: Text =
+    Text { expected: "a method such as `Place`", pattern: Some(r"^[A-Za-z_][0-9A-Za-z_]*$"), loose: false };
+static NAME_REGEX: Text =
+    Text { expected: "a regular expression such as `shop\\..*`", pattern: Some("."), loose: true };
 static METHOD: Text = Text {
     expected: "a method such as `GET`",
     pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
@@ -126,6 +140,13 @@ pub(crate) static ROUTE: Section = Section {
         .or("normal")
         .also(&["importance", "criticality"]),
         Key::new(
+            "grpc_web",
+            "Whether calls of gRPC-Web, which browsers make, are translated to gRPC.",
+            Shape::Switch,
+        )
+        .or("off")
+        .also(&["grpcweb"]),
+        Key::new(
             "upgrade",
             "Protocols that may be asked for with `Upgrade`.",
             Shape::AnyOf(&[Shape::Off, Shape::OneOrMany(&PROTOCOL_SHAPE)]),
@@ -139,7 +160,7 @@ pub(crate) static MATCH: Section = Section {
     name: "match",
     noun: "a match",
     doc: "Conditions that must all hold.",
-    choice: Choice::Free,
+    choice: Choice::AtMostOne(&["path", "grpc"]),
     keys: &[
         Key::new("host", "The host; `*.example.com` is every host below.", Shape::Text(&HOST)).also(&[
             "hosts",
@@ -152,6 +173,13 @@ pub(crate) static MATCH: Section = Section {
             Shape::AnyOf(&[Shape::Text(&PATH_TEXT), Shape::Section(&PATH)]),
         )
         .also(&["paths", "uri", "location", "prefix", "exact", "regex"]),
+        Key::new(
+            "grpc",
+            "gRPC calls of a service, or of one method of it: a POST of `/SERVICE/METHOD`. In place of `path` and \
+             `method`.",
+            Shape::AnyOf(&[Shape::Text(&CALL), Shape::Section(&GRPC)]),
+        )
+        .also(&["grpc_service", "service", "rpc"]),
         Key::new("method", "One or a list of methods.", Shape::OneOrMany(&METHOD_SHAPE)).also(&["methods"]),
         Key::new("headers", "Conditions on header fields.", Shape::MapOf(&VALUE_SHAPE)).also(&["header"]),
         Key::new("query", "Conditions on query parameters.", Shape::MapOf(&VALUE_SHAPE))
@@ -168,6 +196,36 @@ pub(crate) static PATH: Section = Section {
         Key::new("exact", "Exactly this path.", Shape::Text(&PLAIN_PATH)),
         Key::new("prefix", "This path and everything below it, by whole segments.", Shape::Text(&PLAIN_PATH)),
         Key::new("regex", "A regular expression that the whole path must match.", Shape::Text(&REGEX)),
+    ],
+};
+
+pub(crate) static GRPC: Section = Section {
+    name: "grpc",
+    noun: "a gRPC match",
+    doc: "Which gRPC calls. The short form is `SERVICE` or `SERVICE/METHOD`.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "service",
+            "The service with its package, such as `shop.Orders`; without it any.",
+            Shape::AnyOf(&[Shape::Text(&SERVICE), Shape::Section(&GRPC_NAME)]),
+        ),
+        Key::new(
+            "method",
+            "The method, such as `Place`; without it any.",
+            Shape::AnyOf(&[Shape::Text(&RPC), Shape::Section(&GRPC_NAME)]),
+        ),
+    ],
+};
+
+pub(crate) static GRPC_NAME: Section = Section {
+    name: "grpc_name",
+    noun: "a gRPC name",
+    doc: "What a service or a method must be called. The short form is the exact name.",
+    choice: Choice::ExactlyOne(&["exact", "regex"]),
+    keys: &[
+        Key::new("exact", "Exactly this.", Shape::Text(&SERVICE)),
+        Key::new("regex", "A regular expression that the whole name must match.", Shape::Text(&NAME_REGEX)),
     ],
 };
 

@@ -172,7 +172,7 @@ pub(crate) static UPSTREAM: Section = Section {
             Shape::AnyOf(&[
                 Shape::Off,
                 Shape::Text(&PROBE_PATH),
-                Shape::Word(&["tcp"]),
+                Shape::Word(&["tcp", "grpc"]),
                 Shape::Section(&HEALTH),
             ]),
         )

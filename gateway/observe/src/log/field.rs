@@ -59,6 +59,8 @@ fields! {
     ClientSubject = "client_subject";
     /// The status of the answer; 0: nothing was answered (`000` in text).
     Status = "status";
+    /// The `grpc-status` of a gRPC call.
+    GrpcStatus = "grpc_status";
     /// The reason, `-` if the upstream's answer went through.
     Reason = "reason";
     /// More on the reason.
@@ -150,6 +152,7 @@ impl Field {
                 optional(record.tls.and_then(|tls| tls.client_subject).map(str::as_bytes))
             }
             Field::Status => Value::Status(record.status),
+            Field::GrpcStatus => record.grpc_status.map_or(Value::Absent, |code| Value::Number(code.into())),
             Field::Reason => match record.reason {
                 Reason::None => Value::Absent,
                 reason => Value::Text(reason.as_str().as_bytes()),

@@ -147,7 +147,7 @@ mod tests {
         assert!(time.len() == "2026-01-31T23:59:59.123Z".len() && time.ends_with('Z'), "{time}");
         let (_, rest) = rest.split_once("+0000 ").unwrap();
         let expected = "192.0.2.7 40312 GET /v1/items?page=2 /v1/items page=2 HTTP/1.1 api.example.com 1.3 \
-                        TLS_AES_128_GCM_SHA256 api.example.com - 504 \
+                        TLS_AES_128_GCM_SHA256 api.example.com - 504 - \
                         http_response_timeout no head items shop 10.0.0.1:8080 0 1234 \
                         0123456789abcdef0123456789abcdef - curl/8.5.0 1 true 2.500 0.070 1.250 1.250\n";
         assert_eq!(rest, expected);

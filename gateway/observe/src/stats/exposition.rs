@@ -9,6 +9,7 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 
 use super::endpoints::EndpointsSnapshot;
+use super::grpc;
 use super::handshakes;
 use super::histogram::HistogramSnapshot;
 use super::process::Process;
@@ -93,6 +94,7 @@ impl Scrape {
         for route in &sum.routes {
             family.add(&[("route", &*route.name)], &route.duration)?;
         }
+        grpc::encode(&sum.routes, page)?;
         page.gauge("tollgate_requests_in_flight", "Requests begun and not ended.")?.set(sum.in_flight)?;
         let mut family = page.counter("tollgate_reasons_total", "Requests that ended, by reason.")?;
         for (reason, count) in Reason::ALL.iter().zip(sum.reasons) {

@@ -3,6 +3,7 @@
 mod counter;
 mod endpoints;
 mod exposition;
+mod grpc;
 mod handshakes;
 mod histogram;
 mod process;
@@ -16,6 +17,7 @@ mod worker;
 
 pub use endpoints::{EndpointsSnapshot, LookupCounts, UpstreamEndpoints};
 pub use exposition::Exposition;
+pub use grpc::GrpcSnapshot;
 pub use handshakes::{HANDSHAKE_FAILURES, HandshakesSnapshot, ProxyHeaderResult};
 pub use histogram::{BUCKETS, HistogramSnapshot};
 pub(crate) use process::resident_bytes;

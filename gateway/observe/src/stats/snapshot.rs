@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::endpoints::EndpointsSnapshot;
+use super::grpc::GrpcSnapshot;
 use super::handshakes::HandshakesSnapshot;
 use super::histogram::HistogramSnapshot;
 use super::queueing::QueueingSnapshot;
@@ -66,6 +67,8 @@ pub struct RouteSnapshot {
     pub codes: [u64; CODES],
     /// Durations of whole exchanges.
     pub duration: HistogramSnapshot,
+    /// gRPC calls by `grpc-status`; `None`: there were none.
+    pub grpc: Option<GrpcSnapshot>,
 }
 
 /// One upstream's counts.
@@ -97,7 +100,7 @@ pub struct UpstreamSnapshot {
 
 impl RouteSnapshot {
     pub(super) fn new(name: Arc<str>) -> Self {
-        RouteSnapshot { name, codes: [0; CODES], duration: HistogramSnapshot::default() }
+        RouteSnapshot { name, codes: [0; CODES], duration: HistogramSnapshot::default(), grpc: None }
     }
 
     pub(super) fn is_used(&self) -> bool {

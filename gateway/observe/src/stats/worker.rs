@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 
 use super::counter::Counter;
+use super::grpc::GrpcCounts;
 use super::handshakes::Handshakes;
 use super::histogram::Histogram;
 use super::queueing::Queueing;
@@ -53,6 +54,8 @@ pub struct WorkerStats {
 struct RouteCounts {
     codes: [Counter; CODES],
     duration: Histogram,
+    /// Of a route that carried gRPC.
+    grpc: OnceLock<Box<GrpcCounts>>,
 }
 
 #[derive(Debug)]
@@ -144,6 +147,14 @@ impl WorkerStats {
         route.duration.observe(tally.total);
         if let Some(header) = tally.header {
             self.upstream(tally.upstream_slot).header.observe(header);
+        }
+    }
+
+    /// A gRPC call has ended with this `grpc-status`, 0 to 16; `None`: with none, it was cut or its answer is not gRPC.
+    pub fn grpc_ended(&self, route: Slot, status: Option<u8>) {
+        if self.enabled {
+            let route = self.routes[route.index()].get_or_init(Box::default);
+            route.grpc.get_or_init(Box::default).count(status);
         }
     }
 
@@ -283,6 +294,9 @@ impl RouteCounts {
             *total += count.get();
         }
         self.duration.add_to(&mut sum.duration);
+        if let Some(counts) = self.grpc.get() {
+            counts.add_to(sum.grpc.get_or_insert_default());
+        }
     }
 }
 

@@ -260,7 +260,14 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     }
 
     fn timed_out(&self) -> End {
-        self.parties.upstream.timed_out();
+        let Parties { client, scratch, route, upstream, .. } = &self.parties;
+        // A client's own deadline says nothing about the connection.
+        let own = client.stream.may_be_grpc()
+            && self.total.is_over()
+            && scratch.grpc.is_some_and(|grpc| grpc.is_sooner(route.timeouts.total));
+        if !own {
+            upstream.timed_out();
+        }
         let awaited = self.awaited().1;
         let blame = by_endpoint(awaited);
         if self.total.is_over() {

@@ -2,6 +2,7 @@
 
 use std::task::{Context, Poll, ready};
 
+use tollgate_http::grpc::Code;
 use tollgate_http::h1::{BodyReader, Length, Progress, Step};
 use tollgate_http::{HeadError, Version};
 use tollgate_observe::Reason;
@@ -10,6 +11,8 @@ use super::client_head::{self, Framing};
 use super::{End, Exchange, Parties, Stage};
 use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
+use crate::forward::Again;
+use crate::scratch::Scratch;
 use crate::upstream_side::{NoHead, UpstreamSide};
 use crate::websocket::Frames;
 
@@ -189,14 +192,20 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         if S::EXTENDED && !switched && self.parties.scratch.request.extended && (200..300).contains(&status) {
             return Err(self.failed(Reason::UpgradeFailed));
         }
-        self.parties.attempts.answered(status, self.now);
-        if self.parties.attempts.minds(status) && self.holds_back() {
+        let call = self.call_ended();
+        self.parties.attempts.answered(call.map_or(status, Code::as_http), self.now);
+        if self.parties.attempts.minds(status) && self.holds_back()
+            || call.is_some_and(|code| self.holds_back_call(code))
+        {
             return Ok(Some(self.hold_back(rest)));
         }
         let parties = &mut self.parties;
         let scratch = &mut *parties.scratch;
         let (request, response) = (&scratch.request, &scratch.response);
-        let length = response.length;
+        // A call's trailers must not be lost to a declared length, which leaves no room for them.
+        let open = call.is_none() && parties.client.stream.may_be_grpc() && scratch.grpc.is_some();
+        let declared = response.length;
+        let length = if open && declared != Length::None { Length::UntilClose } else { declared };
         let version = request.version;
         let open_ended = matches!(length, Length::Chunked | Length::UntilClose);
         let chunked = open_ended && version == Version::Http11;
@@ -210,7 +219,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let framing = Framing {
             chunked,
             switched,
-            drop_length: switched || response.status == 204,
+            drop_length: switched || response.status == 204 || length != declared,
             close: !self.keep_client && !switched && version != Version::Http2,
             keep_alive: self.keep_client && version == Version::Http10,
             line: &scratch.set_cookie,
@@ -233,6 +242,28 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let reader = self.parties.upstream.reader(length);
         self.stage = Stage::Body(reader, chunked);
         self.pass_on(rest, true)
+    }
+
+    /// How a gRPC call has ended whose answer is a head alone.
+    #[inline]
+    fn call_ended(&mut self) -> Option<Code> {
+        if !self.is_call() {
+            return None;
+        }
+        let Scratch { response, ledger, .. } = &mut *self.parties.scratch;
+        ledger.grpc_status = response.head.get_by_text(b"grpc-status").map(Code::parse);
+        ledger.grpc_status
+    }
+
+    #[inline]
+    fn is_call(&self) -> bool {
+        self.parties.client.stream.may_be_grpc() && self.parties.scratch.grpc.is_some()
+    }
+
+    /// The same of a call that ended so. That it is one to try again is said by the code, whatever `retry.methods` lists:
+    /// each call is a POST.
+    fn holds_back_call(&mut self, code: Code) -> bool {
+        self.again() != Again::Never && self.parties.attempts.holds_back_call(code)
     }
 
     fn holds_back(&mut self) -> bool {
@@ -269,6 +300,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
         let sent = stream.respond(backlog, out, reader, *chunked, &input[data]);
         let done = reader.is_done();
+        if done && stream.may_be_grpc() && scratch.grpc.is_some() && scratch.ledger.grpc_status.is_none() {
+            scratch.ledger.grpc_status = Code::of_lines(reader.trailers());
+        }
         if let Err(error) = sent {
             return Err(self.failed(Backlog::reason(&error)));
         }
@@ -288,7 +322,11 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         if self.upstream_reset || !reader.end_with(parties.upstream.take_trailers()) {
             return self.broken();
         }
-        let (stream, backlog) = (&mut parties.client.stream, &mut parties.scratch.to_client);
+        let scratch = &mut *parties.scratch;
+        let (stream, backlog) = (&mut parties.client.stream, &mut scratch.to_client);
+        if stream.may_be_grpc() && scratch.grpc.is_some() && scratch.ledger.grpc_status.is_none() {
+            scratch.ledger.grpc_status = Code::of_lines(reader.trailers());
+        }
         match stream.respond(backlog, &mut Vec::new(), reader, *chunked, b"") {
             Ok(()) => End::Complete { reusable: false },
             Err(error) => self.failed(Backlog::reason(&error)),

@@ -1,6 +1,6 @@
 //! The request's way to the upstream.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::task::{Context, Poll, ready};
 
 use tollgate_http::h1::{Length, Step};
@@ -9,6 +9,7 @@ use tollgate_observe::Reason;
 use super::{End, Exchange, upstream_head};
 use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
+use crate::grpc;
 use crate::upstream_side::UpstreamSide;
 
 impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
@@ -20,6 +21,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let parties = &mut self.parties;
         parties.attempts.sending(self.now);
         let scratch = &mut *parties.scratch;
+        if parties.client.stream.may_be_grpc() {
+            grpc::pass_deadline_on(scratch, self.total, self.now);
+        }
         let out = &mut *parties.worker.output.borrow_mut();
         out.clear();
         upstream_head::write(
@@ -116,7 +120,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 let mut buffer = worker.receive.borrow_mut();
                 match self.parties.client.stream.poll_read(cx, &mut buffer) {
                     Poll::Pending => Err(None),
-                    Poll::Ready(Err(_)) => Err(Some(Reason::ClientClosed)),
+                    Poll::Ready(Err(error)) => Err(Some(unread(&error))),
                     Poll::Ready(Ok(0)) => self.end_of_request(),
                     Poll::Ready(Ok(count)) => self.forward_body(&mut buffer[..count]).map(|used| {
                         inbox.extend_from_slice(&buffer[used..count]);
@@ -171,5 +175,14 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         // The kernel tells of a reset once, and that was it: whoever reads on meets an orderly end (`sock_error()` clears
         // `sk_err`). After a FIN it is called a broken pipe instead (`tcp_reset()`), and that end was one.
         self.upstream_reset |= error != ErrorKind::BrokenPipe;
+    }
+}
+
+/// What it is called when a part of the body could not be read.
+fn unread(error: &io::Error) -> Reason {
+    match error.kind() {
+        ErrorKind::InvalidData => Reason::BadChunk,
+        ErrorKind::UnexpectedEof => Reason::IncompleteRequest,
+        _ => Reason::ClientClosed,
     }
 }

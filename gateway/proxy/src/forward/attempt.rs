@@ -76,11 +76,26 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         self.attempts.another(failure, &self.scratch.request)
     }
 
+    /// The status that says what the endpoint has done: of a gRPC call that of how it ended.
+    #[inline]
+    pub(super) fn answered(&self) -> u16 {
+        let ledger = &self.scratch.ledger;
+        match ledger.grpc_status.filter(|_| self.client.stream.may_be_grpc()) {
+            Some(code) => code.as_http(),
+            None => ledger.status,
+        }
+    }
+
     /// Tells everyone whom it concerns that the attempt failed.
     pub(super) fn failed(&mut self, pool: &Pool, failure: &Failure) {
         self.worker.stats.upstream_failed(pool.slot(), failure.reason);
-        self.attempts.failed(failure.blame);
-        if let Some(outcome) = failure.blame {
+        // How long is too long was the client's choice: it is not to have endpoints ejected by that.
+        let own = failure.reason == Reason::RequestTimeout
+            && self.client.stream.may_be_grpc()
+            && self.scratch.grpc.is_some_and(|grpc| grpc.is_sooner(self.route.timeouts.total));
+        let blame = failure.blame.filter(|_| !own);
+        self.attempts.failed(blame);
+        if let Some(outcome) = blame {
             self.upstream.report(pool, outcome);
         }
     }

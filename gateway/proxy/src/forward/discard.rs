@@ -21,7 +21,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     /// Gets rid of an answer that was held back; `body`: `None` if its connection cannot be used again in any case.
     pub(super) fn discard(&self, connection: U, body: Option<BodyReader>, now: Instant) {
-        self.upstream.report(connection.pool(), Outcome::Answered(self.scratch.response.status));
+        self.upstream.report(connection.pool(), Outcome::Answered(self.held_back()));
         connection.discard(self.worker, body, now);
     }
 }
@@ -34,6 +34,16 @@ pub(crate) fn keep(worker: &Rc<Worker>, connection: Connection, body: Option<Bod
             tollgate_net::spawn(drain(worker.clone(), connection, body, now));
         }
         _ => {}
+    }
+}
+
+impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
+    /// As [`Self::answered`], of an answer that the client does not get.
+    fn held_back(&self) -> u16 {
+        match self.scratch.ledger.grpc_status {
+            Some(_) => self.answered(),
+            None => self.scratch.response.status,
+        }
     }
 }
 

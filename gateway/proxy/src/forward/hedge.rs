@@ -23,6 +23,7 @@ use crate::affinity::{self, Asker};
 use crate::client_side::ClientSide;
 use crate::exchange::Underway;
 use crate::exchange::upstream_head::{self, Outgoing};
+use crate::grpc;
 use crate::upstream_side::UpstreamSide;
 
 /// The attempt that has won.
@@ -90,6 +91,9 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
     pub(super) async fn race(&mut self, pool: &mut Rc<Pool>, began: Instant) -> Result<Won<U>, Failure> {
         let after = self.upstream.rules().hedge.as_ref().map(|hedge| hedge.after);
         let stake = self.attempts.take_stake();
+        if self.client.stream.may_be_grpc() {
+            grpc::pass_deadline_on(self.scratch, self.attempts.total(), began);
+        }
         let mut race = Race {
             sent: self.scratch.ledger.attempts,
             given_up: 0,

@@ -94,7 +94,13 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     // A request that came in one piece has just come: one look at the clock less.
     let just_now = scratch.ledger.started().filter(|_| collected.is_none());
     let mut now = just_now.unwrap_or_else(tollgate_net::now);
-    let total = Total::new(scratch.ledger.started().unwrap_or(now), route.timeouts.total);
+    let began = scratch.ledger.started().unwrap_or(now);
+    let mut total = Total::new(began, route.timeouts.total);
+    if client.stream.may_be_grpc()
+        && let Some(grpc) = scratch.grpc
+    {
+        total = total.and(began, grpc.timeout);
+    }
     let upgrade = allows_upgrade(route, &scratch.request);
     let attempts = Attempts::new(upstream, route, total);
     let mut forwarding = Forwarding::<S, U> {
@@ -155,7 +161,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
             match end {
                 End::Complete { reusable } => {
                     connection.done(reusable, then);
-                    upstream.report(&pool, Outcome::Answered(forwarding.scratch.ledger.status));
+                    upstream.report(&pool, Outcome::Answered(forwarding.answered()));
                     if !forwarding.scratch.to_client.is_empty() {
                         return forwarding.deliver_rest(then, keep).await;
                     }

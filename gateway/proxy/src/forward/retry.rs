@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tollgate_http::RequestHead;
+use tollgate_http::grpc::Code;
 use tollgate_observe::Reason;
 use tollgate_plan::{Priority, Retry, RetryOn, Route};
 use tollgate_upstream::{AdaptivePermit, BreakerPermit, Outcome, Pool, UnderWay, Upstream};
@@ -223,6 +224,11 @@ impl<'a> Attempts<'a> {
         self.may_repeat(again, request) && self.grant()
     }
 
+    /// Whether the answer to a gRPC call that ended so is held back from the client: there is another attempt.
+    pub fn holds_back_call(&mut self, code: Code) -> bool {
+        self.rules.on.grpc.binary_search(&code.number()).is_ok() && self.grant()
+    }
+
     /// Whether there is another attempt after this failure.
     pub(super) fn another(&mut self, failure: &Failure, request: &RequestHead) -> bool {
         is_wanted(&self.rules.on, failure.reason) && self.may_repeat(failure.again, request) && self.grant()
@@ -283,7 +289,7 @@ mod tests {
 
     #[test]
     fn each_condition_has_its_reasons() {
-        let none = RetryOn { connect_failure: false, reset: false, timeout: false, statuses: Vec::new() };
+        let none = RetryOn { connect_failure: false, reset: false, ..RetryOn::default() };
         let wanted = |on: &RetryOn| -> Vec<_> {
             let reasons = Reason::ALL.iter().filter(|reason| is_wanted(on, **reason));
             reasons.map(|reason| reason.as_str()).collect()

@@ -10,6 +10,7 @@ use tollgate_http::{HeadError, HeadLimits, RequestHead, websocket};
 
 use super::stream::Http2Stream;
 use crate::connection::Client;
+use crate::grpc::{self, Grpc};
 use crate::ledger;
 use crate::receive;
 use crate::request::{Next, request};
@@ -26,7 +27,9 @@ pub(super) async fn serve(mut client: Client<Http2Stream>, head: Parts) {
     loan.ledger.open(&worker, tollgate_net::now(), client.peer, client.link.tls.as_ref());
     let key = head.extensions.get::<h2::ext::Protocol>().map(|_| websocket_key(&worker)).unwrap_or_default();
     let (ended, limits) = (client.stream.is_ended(), &settings.head_limits);
-    let next = match decode(&mut loan.request, &head, key.as_bytes(), ended, limits) {
+    let decoded = decode(&mut loan.request, &head, key.as_bytes(), ended, limits);
+    loan.grpc = Grpc::of(&loan.request);
+    let next = match decoded {
         Ok(()) => {
             drop(head);
             take_early(&mut client, &mut loan).await;
@@ -39,6 +42,7 @@ pub(super) async fn serve(mut client: Client<Http2Stream>, head: Parts) {
     };
     let now = loan.ledger.ended.take().unwrap_or_else(tollgate_net::now);
     client.stream.finish(next != Next::Reset && loan.to_client.is_empty());
+    grpc::count(&worker, &mut loan);
     ledger::close(&worker, &mut loan, now);
 }
 
@@ -78,13 +82,19 @@ fn websocket_key(worker: &Worker) -> String {
     websocket::key(std::array::from_fn(byte))
 }
 
-/// A body of known length that has come with its head goes upstream with it, and can be sent again.
+/// A body of known length that has come with its head goes upstream with it, and can be sent again; so can that of a gRPC
+/// call, if all of it has come.
 async fn take_early(client: &mut Client<Http2Stream>, scratch: &mut Scratch) {
-    if matches!(scratch.request.length, Length::Exactly(1..)) {
+    // A call declares no length, and goes to none but endpoints that need none.
+    let open = scratch.grpc.is_some() && scratch.request.length == Length::UntilClose;
+    if open || matches!(scratch.request.length, Length::Exactly(1..)) {
         poll_fn(|cx| {
             client.stream.take_early(cx, &mut scratch.inbox);
             Poll::Ready(())
         })
         .await;
+        if open && client.stream.is_ended() {
+            scratch.request.length = Length::Exactly(scratch.inbox.len() as u64);
+        }
     }
 }

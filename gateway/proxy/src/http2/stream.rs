@@ -254,6 +254,11 @@ impl ClientSide for Http2Stream {
     fn tls(&self) -> Option<&Negotiated> {
         self.shared.tls.as_ref()
     }
+
+    #[inline(always)]
+    fn may_be_grpc(&self) -> bool {
+        true
+    }
 }
 
 impl Drop for Http2Stream {

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tollgate_plan::{
-    Balance, Breaker, Caps, Discover, HashBy, Health, Hedge, Outlier, Policy, Probe, Queue, Retry, RetryOn,
-    Upstream,
+    Balance, Breaker, Caps, Discover, GRPC_CODES, HashBy, Health, Hedge, Outlier, Policy, Probe, Queue,
+    Retry, RetryOn, Upstream,
 };
 
 /// What there is to say, by key, in the order of the reference. What is off or as usual is left out, but for how an
@@ -133,6 +133,8 @@ fn conditions(on: &RetryOn) -> String {
         (Some(only), _) => only.to_string(),
         (None, _) => String::new(),
     }));
+    let codes = on.grpc.iter().filter_map(|code| GRPC_CODES.get(usize::from(*code).checked_sub(1)?));
+    all.extend(codes.map(|code| (*code).to_owned()));
     match all.split_last() {
         None => "nothing".to_owned(),
         Some((only, [])) => only.clone(),
@@ -143,6 +145,8 @@ fn conditions(on: &RetryOn) -> String {
 fn health(health: &Health) -> String {
     let probe = match &health.probe {
         Probe::Http { path, .. } => format!("GET {path}"),
+        Probe::Grpc { service, .. } if service.is_empty() => "a gRPC health check".to_owned(),
+        Probe::Grpc { service, .. } => format!("a gRPC health check of {service}"),
         Probe::Tcp => "a connection".to_owned(),
     };
     format!("{probe} every {}", time(health.interval))
@@ -181,9 +185,11 @@ mod tests {
         let mut on = RetryOn { statuses, ..RetryOn::default() };
         on.statuses.sort_unstable();
         assert_eq!(conditions(&on), "connect_failure, reset, 429 or 500-599");
-        on = RetryOn { connect_failure: false, reset: false, timeout: true, statuses: Vec::new() };
+        on = RetryOn { connect_failure: false, reset: false, timeout: true, ..RetryOn::default() };
         assert_eq!(conditions(&on), "timeout");
-        on.timeout = false;
+        on.grpc = vec![4, 14];
+        assert_eq!(conditions(&on), "timeout, deadline_exceeded or unavailable");
+        (on.timeout, on.grpc) = (false, Vec::new());
         assert_eq!(conditions(&on), "nothing");
     }
 

@@ -19,13 +19,17 @@ pub enum ProbeFailure {
     Status(u16),
     /// The expected text is not in the body.
     Body,
+    /// The health service says something else than SERVING.
+    NotServing,
+    /// The health service answered with this `grpc-status`.
+    Grpc(u8),
     /// There was no TLS connection: the endpoint does not speak it, or its certificate is not acceptable.
     Tls,
 }
 
 impl ProbeFailure {
     /// How many kinds there are.
-    pub const KINDS: usize = 8;
+    pub const KINDS: usize = 10;
 
     /// The spelling of each kind in metrics and on the admin listener, by number: those of
     /// [`Reason`](tollgate_observe::Reason) where one fits.
@@ -38,6 +42,8 @@ impl ProbeFailure {
         "unexpected_status",
         "unexpected_body",
         "tls_failure",
+        "not_serving",
+        "unexpected_grpc_status",
     ];
 
     /// The number of its kind.
@@ -52,6 +58,8 @@ impl ProbeFailure {
             Self::Status(_) => 5,
             Self::Body => 6,
             Self::Tls => 7,
+            Self::NotServing => 8,
+            Self::Grpc(_) => 9,
         }
     }
 
@@ -73,6 +81,8 @@ impl fmt::Display for ProbeFailure {
             Self::Status(status) => write!(f, "status {status}"),
             Self::Body => f.write_str("the expected text is not in the body"),
             Self::Tls => f.write_str("no TLS connection"),
+            Self::NotServing => f.write_str("it says that it is not serving"),
+            Self::Grpc(status) => write!(f, "grpc-status {status}"),
         }
     }
 }

@@ -9,8 +9,8 @@ use std::task::Poll;
 use tollgate_net::{Address, Deadline, Stream, is_shortage};
 use tollgate_plan::{Health, Probe, Tls};
 
-use super::ProbeFailure;
 use super::http::{Expected, ask};
+use super::{ProbeFailure, grpc};
 use crate::tls::secured;
 
 /// Where an endpoint is probed.
@@ -66,11 +66,11 @@ async fn attempt(
     };
     match &rules.probe {
         Probe::Tcp => Some(Ok(())),
+        Probe::Grpc { service, host } => {
+            Some(grpc::check(stream, host.as_deref().unwrap_or(&own(&place)), service).await)
+        }
         Probe::Http { path, host, statuses, body } => {
-            let own = match &place {
-                Address::Unix(_) => "localhost".to_owned(),
-                place => place.to_string(),
-            };
+            let own = own(&place);
             let host = host.as_ref().unwrap_or(&own);
             let expected = Expected { statuses, body: body.as_deref() };
             Some(match http2 {
@@ -78,6 +78,14 @@ async fn attempt(
                 true => super::http2::ask(stream, host, path, expected).await,
             })
         }
+    }
+}
+
+/// What an endpoint is called where nothing else is said; a unix socket has no name.
+fn own(place: &Address) -> String {
+    match place {
+        Address::Unix(_) => "localhost".to_owned(),
+        place => place.to_string(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::capacity::above;
-use crate::model::{At, Breaker, Hedge, Retry, RetryOn};
+use crate::model::{At, Breaker, GRPC_CODES, Hedge, Retry, RetryOn};
 use crate::problem::Problem;
 use crate::read::matching;
 use crate::reader::{Field, Fields, Reader};
@@ -74,10 +74,11 @@ enum On {
     Reset,
     Timeout,
     Statuses(u16, u16),
+    Grpc(u8),
 }
 
 fn on(reader: &mut Reader, field: Field<'_>) -> RetryOn {
-    let mut out = RetryOn { connect_failure: false, reset: false, timeout: false, statuses: Vec::new() };
+    let mut out = RetryOn { connect_failure: false, reset: false, ..RetryOn::default() };
     let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
     let items = reader.few(field.node, "`on`");
     if items.is_empty() {
@@ -91,8 +92,11 @@ fn on(reader: &mut Reader, field: Field<'_>) -> RetryOn {
             Some(On::Reset) => out.reset = true,
             Some(On::Timeout) => out.timeout = true,
             Some(On::Statuses(first, last)) => out.statuses.extend(first..=last),
+            Some(On::Grpc(code)) => out.grpc.push(code),
         }
     }
+    out.grpc.sort_unstable();
+    out.grpc.dedup();
     out.statuses.sort_unstable();
     out.statuses.dedup();
     out
@@ -111,7 +115,10 @@ fn condition(text: &str) -> Result<On, Fault> {
         "refused_stream" | "reset_before_request" | "connection_reset" => Err(no().help("write `reset`")),
         "retriable_4xx" => Err(no().help("write `409`")),
         "non_idempotent" => Err(no().help("name the methods: `methods: [POST]`")),
-        "server_error" | "internal" => Err(no().help("write `5xx`")),
+        "server_error" => Err(no().help("write `5xx`")),
+        "ok" => Err(no().help("a call that succeeded is not tried again")),
+        "canceled" => Err(no().suggest("did you mean `cancelled`?".to_owned())),
+        _ if let Some(at) = GRPC_CODES.iter().position(|code| *code == text) => Ok(On::Grpc(at as u8 + 1)),
         _ if text.starts_with("http_") => {
             Err(no().suggest(format!("write `{}`", text.trim_start_matches("http_"))))
         }
@@ -124,10 +131,15 @@ fn condition(text: &str) -> Result<On, Fault> {
             }
             Ok(On::Statuses(first, last))
         }
-        _ => Err(match suggest::nearest(text, ["connect_failure", "reset", "timeout"].into_iter()) {
-            Some(near) => no().suggest(format!("did you mean `{near}`?")),
-            None => no(),
-        }),
+        _ => Err(
+            match suggest::nearest(
+                &plain,
+                ["connect_failure", "reset", "timeout"].into_iter().chain(GRPC_CODES),
+            ) {
+                Some(near) => no().suggest(format!("did you mean `{near}`?")),
+                None => no(),
+            },
+        ),
     }
 }
 

@@ -9,8 +9,6 @@ use crate::scalar::{Fault, status};
 use crate::spec::{HEALTH, OUTLIER, Shape};
 use crate::tree::{Kind, Scalar};
 
-const GRPC: &str = "gRPC probes are not built yet: `tcp` tells whether the port is open";
-
 pub(super) fn health(reader: &mut Reader, field: Field<'_>) -> Option<Health> {
     if !matches!(field.node.kind, Kind::Map(_)) {
         if field.node.scalar().is_some_and(Scalar::is_off) {
@@ -21,7 +19,7 @@ pub(super) fn health(reader: &mut Reader, field: Field<'_>) -> Option<Health> {
             "on" | "true" | "yes" | "http" => {
                 Err(Fault::new("{} does not say what is asked for").help("write a path such as `/healthz`"))
             }
-            "grpc" => Err(Fault::new("{} is not a probe").help(GRPC)),
+            "grpc" => Ok(grpc(String::new())),
             text => path(text).map(http),
         })?;
         return Some(Health { probe, ..defaults() });
@@ -30,6 +28,9 @@ pub(super) fn health(reader: &mut Reader, field: Field<'_>) -> Option<Health> {
     let mut out = defaults();
     if let Some(field) = fields.get("http") {
         out.probe = http(reader.field(field, path).unwrap_or_default());
+    }
+    if let Some(field) = fields.get("grpc") {
+        out.probe = grpc(service(reader, field));
     }
     if let Some(field) = fields.get("tcp") {
         let mut on = true;
@@ -67,6 +68,35 @@ fn http(path: String) -> Probe {
     Probe::Http { path, host: None, statuses: vec![(200, 299)], body: None }
 }
 
+fn grpc(service: String) -> Probe {
+    Probe::Grpc { service, host: None }
+}
+
+/// The service that is asked for; empty: all.
+fn service(reader: &mut Reader, field: Field<'_>) -> String {
+    const LONGEST: usize = 256;
+    match field.node.scalar().and_then(Scalar::switch) {
+        Some(true) => return String::new(),
+        Some(false) => {
+            let problem = Problem::error(field.node.at, "`grpc` is off, and nothing else is probed");
+            reader.problems.push(problem.help("write `health: off` for no probes"));
+            return String::new();
+        }
+        None => {}
+    }
+    let read = reader.field(field, |text| match text {
+        "" => Err(Fault::new("{} names no service").help("write `on` to ask for the server as a whole")),
+        text if text.starts_with('/') => Err(Fault::new("{} is a path, not a service")
+            .suggest(format!("write `{}`", text.trim_matches('/').split('/').next().unwrap_or_default()))),
+        text if text.len() > LONGEST || !text.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Err(Fault::new("{} is not a service")
+                .help("a service has up to 256 ASCII characters and no blank"))
+        }
+        text => Ok(text.to_owned()),
+    });
+    read.unwrap_or_default()
+}
+
 /// Path and query, as they go into the request line.
 fn path(text: &str) -> Result<String, Fault> {
     if let Some((_, rest)) = text.split_once("://") {
@@ -84,14 +114,28 @@ fn path(text: &str) -> Result<String, Fault> {
     Ok(text.to_owned())
 }
 
-/// What an answer to an HTTP probe must be; the other probe gets none.
+/// What an answer to an HTTP probe must be, and who is asked.
 fn answer(reader: &mut Reader, fields: &Fields<'_>, probe: &mut Probe) {
+    if let (Probe::Grpc { host, .. }, Some(field)) = (&mut *probe, fields.get("host")) {
+        *host = reader.field(field, authority);
+    }
     let Probe::Http { host, statuses, body, .. } = probe else {
-        for name in ["status", "body", "host"] {
-            if let (Some(field), Some(tcp)) = (fields.get(name), fields.get("tcp")) {
+        let vain: &[&str] =
+            if let Probe::Tcp = probe { &["status", "body", "host"] } else { &["status", "body"] };
+        for name in vain {
+            let (why, what) = match fields.get("grpc") {
+                Some(_) => {
+                    ("it goes with `http`: a gRPC server answers with its own status", "the probe is a call")
+                }
+                None => (
+                    "it goes with `http`: a connection that opens has no answer",
+                    "the probe is a connection",
+                ),
+            };
+            let own = fields.get("tcp").or_else(|| fields.get("grpc"));
+            if let (Some(field), Some(own)) = (fields.get(name), own) {
                 let problem = Problem::warning(field.at, format!("`{name}` does nothing here"));
-                let problem = problem.help("it goes with `http`: a connection that opens has no answer");
-                reader.problems.push(problem.see(tcp.at, "the probe is a connection"));
+                reader.problems.push(problem.help(why).see(own.at, what));
             }
         }
         return;

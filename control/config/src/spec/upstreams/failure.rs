@@ -26,9 +26,22 @@ static STATUS: Text = Text {
     loose: true,
 };
 
+static CODE: Text = Text {
+    expected: "a gRPC code such as `unavailable`",
+    pattern: Some(
+        "^(cancelled|unknown|invalid_argument|deadline_exceeded|not_found|already_exists|permission_denied|\
+         resource_exhausted|failed_precondition|aborted|out_of_range|unimplemented|internal|unavailable|data_loss|\
+         unauthenticated)$",
+    ),
+    loose: false,
+};
+
 static METHOD_SHAPE: Shape = Shape::Text(&METHOD);
-static ON_SHAPE: Shape =
-    Shape::AnyOf(&[Shape::Word(&["connect_failure", "reset", "timeout"]), Shape::Text(&STATUS)]);
+static ON_SHAPE: Shape = Shape::AnyOf(&[
+    Shape::Word(&["connect_failure", "reset", "timeout"]),
+    Shape::Text(&STATUS),
+    Shape::Text(&CODE),
+]);
 
 pub(crate) static RETRY: Section = Section {
     name: "retry",
@@ -47,7 +60,7 @@ pub(crate) static RETRY: Section = Section {
         Key::new(
             "on",
             "After what: no connection could be opened, it broke before a response's head, no head within its time, \
-             or a status.",
+             a status, or a gRPC code.",
             Shape::OneOrMany(&ON_SHAPE),
         )
         .or("[connect_failure, reset]")

@@ -9,6 +9,8 @@ pub(crate) static PROBE_PATH: Text =
     Text { expected: "a path such as `/healthz`", pattern: Some(r"^/[^\s#]*$"), loose: false };
 static PROBE_HOST: Text =
     Text { expected: "a host such as `api.internal`", pattern: Some(r"^\S+$"), loose: false };
+static PROBE_SERVICE: Text =
+    Text { expected: "a service such as `shop.Orders`", pattern: Some(r"^[!-~]+$"), loose: false };
 static PROBE_BODY: Text = Text { expected: "a text such as `ok`", pattern: Some("."), loose: true };
 static STATUS: Text = Text {
     expected: "a status such as `200`, or several as `2xx` or `200-299`",
@@ -21,7 +23,7 @@ pub(crate) static HEALTH: Section = Section {
     name: "health",
     noun: "`health`",
     doc: "Probes of every endpoint.",
-    choice: Choice::ExactlyOne(&["http", "tcp"]),
+    choice: Choice::ExactlyOne(&["http", "grpc", "tcp"]),
     keys: &[
         Key::new(
             "http",
@@ -29,6 +31,13 @@ pub(crate) static HEALTH: Section = Section {
             Shape::Text(&PROBE_PATH),
         )
         .also(&["path", "uri", "url", "http_path", "http_health_check"]),
+        Key::new(
+            "grpc",
+            "The gRPC health checking protocol: a call of `grpc.health.v1.Health/Check` for this service, or `on` for \
+             the server as a whole.",
+            Shape::AnyOf(&[Shape::Switch, Shape::Text(&PROBE_SERVICE)]),
+        )
+        .also(&["grpc_health_check", "service_name", "service"]),
         Key::new("tcp", "A connection that opens: `on`.", Shape::Switch)
             .also(&["tcp_health_check", "connect"]),
         Key::new("status", "Statuses that are good: one or a list.", Shape::OneOrMany(&STATUS_SHAPE))
@@ -40,7 +49,7 @@ pub(crate) static HEALTH: Section = Section {
             Shape::Text(&PROBE_BODY),
         )
         .also(&["contains", "receive", "text"]),
-        Key::new("host", "Its `Host`; without it the endpoint's address.", Shape::Text(&PROBE_HOST))
+        Key::new("host", "Its `Host` (of gRPC `:authority`); without it the endpoint's address.", Shape::Text(&PROBE_HOST))
             .also(&["hostname"]),
         Key::new(
             "interval",

@@ -1,0 +1,126 @@
+//! A request's head, changed where it stands: what a translation needs, and no other request has.
+
+use crate::{Field, Range, RequestHead};
+
+impl RequestHead {
+    /// Gives the first field of this name, in any case, another value. Says whether there is one.
+    pub fn set_value(&mut self, name: &[u8], value: &[u8]) -> bool {
+        let Some(field) = self.head.position(name) else { return false };
+        let Field { value: old, .. } = self.head.fields[field];
+        self.replace(old, value);
+        self.head.fields[field].value = Range { start: old.start, end: old.start + value.len() as u32 };
+        true
+    }
+
+    /// Takes out the first field of this name, in any case.
+    pub fn remove(&mut self, name: &[u8]) {
+        if let Some(at) = self.head.position(name) {
+            let field = self.head.fields.remove(at);
+            self.replace(Range { start: field.name.start, end: field.line_end }, b"");
+            self.head.index_anew();
+        }
+    }
+
+    /// Puts other bytes into a part of the head, and moves what is behind it.
+    fn replace(&mut self, part: Range, bytes: &[u8]) {
+        self.head.bytes.splice(part.start as usize..part.end as usize, bytes.iter().copied());
+        let (end, grown) = (part.end, bytes.len() as u32);
+        let moved = |at: &mut u32| {
+            if *at >= end {
+                *at = *at - (end - part.start) + grown;
+            }
+        };
+        let both = |range: &mut Range| {
+            moved(&mut range.start);
+            moved(&mut range.end);
+        };
+        for field in &mut self.head.fields {
+            both(&mut field.name);
+            both(&mut field.value);
+            moved(&mut field.line_end);
+        }
+        for range in
+            [&mut self.method_text, &mut self.target, &mut self.path, &mut self.authority, &mut self.host]
+        {
+            both(range);
+        }
+        self.query.iter_mut().chain(&mut self.upgrade).for_each(both);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::h2::{Pseudo, decode_request};
+    use crate::{HeadLimits, Name, RequestHead};
+
+    fn head() -> RequestHead {
+        let mut request = RequestHead::default();
+        let pseudo = Pseudo {
+            method: b"POST",
+            authority: Some(b"a.example:80"),
+            scheme: Some(b"http"),
+            path: Some(b"/s/m?q=1"),
+            protocol: None,
+        };
+        let fields =
+            [("content-length", "7"), ("content-type", "text/plain"), ("x-empty", ""), ("x-last", "z")];
+        let fields = || fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let limits = HeadLimits { line: 1000, head: 1000, fields: 10 };
+        decode_request(&mut request, pseudo, fields, false, &limits).expect("a head");
+        request
+    }
+
+    /// Everything in it, by what the ranges say.
+    fn shown(request: &RequestHead) -> (Vec<String>, Vec<String>) {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let fields = request.head.fields().iter();
+        let lines = fields.map(|field| {
+            let line = &request.head.bytes()[field.name.start as usize..field.line_end as usize];
+            format!("{}|{}|{}", text(request.slice(field.name)), text(request.slice(field.value)), text(line))
+        });
+        let parts = [
+            request.method_text,
+            request.path,
+            request.authority,
+            request.host,
+            request.query.expect("a query"),
+        ];
+        (lines.collect(), parts.iter().map(|part| text(request.slice(*part))).collect())
+    }
+
+    #[test]
+    fn a_value_is_replaced() {
+        for value in ["application/grpc-web-text+proto", "x", ""] {
+            let (mut request, before) = (head(), shown(&head()));
+            assert!(request.set_value(b"Content-Type", value.as_bytes()));
+            let (lines, parts) = shown(&request);
+            assert_eq!(parts, before.1);
+            assert_eq!(lines[2], format!("content-type|{value}|content-type: {value}\r\n"));
+            assert_eq!((&lines[..2], &lines[3..]), (&before.0[..2], &before.0[3..]));
+            assert_eq!(request.head.get(Name::ContentType), Some(value.as_bytes()));
+            assert!(request.head.bytes().ends_with(b"x-last: z\r\n\r\n"));
+        }
+        assert!(head().set_value(b"x-empty", b"now"));
+        assert!(!head().set_value(b"x-other", b"now"));
+    }
+
+    #[test]
+    fn a_field_is_taken_out() {
+        let (mut request, before) = (head(), shown(&head()));
+        request.remove(b"content-length");
+        request.remove(b"x-other");
+        let (lines, parts) = shown(&request);
+        assert_eq!(parts, before.1);
+        assert_eq!(lines, [&before.0[..1], &before.0[2..]].concat());
+        assert!(!request.head.has(Name::ContentLength) && request.head.has(Name::ContentType));
+    }
+
+    #[test]
+    fn an_empty_value_gets_one() {
+        let (mut request, before) = (head(), shown(&head()));
+        assert!(request.set_value(b"x-empty", b"now"));
+        let (lines, _) = shown(&request);
+        assert_eq!(lines[3], "x-empty|now|x-empty: now\r\n");
+        assert_eq!(lines[4], before.0[4]);
+    }
+}

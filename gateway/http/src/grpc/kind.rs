@@ -1,0 +1,84 @@
+//! Which requests are gRPC.
+
+/// The kind of a gRPC request, by its `content-type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `application/grpc`, with or without a format such as `+proto`.
+    Native,
+    /// `application/grpc-web`: trailers come as the last part of the body.
+    Web,
+    /// `application/grpc-web-text`: the same in base64.
+    WebText,
+}
+
+impl Kind {
+    /// The kind of this content type; `None`: it is not gRPC.
+    #[must_use]
+    pub fn of(content_type: &[u8]) -> Option<Self> {
+        split(content_type).map(|(kind, _)| kind)
+    }
+
+    /// What the content type begins with.
+    const fn prefix(self) -> &'static [u8] {
+        match self {
+            Self::Native => b"application/grpc",
+            Self::Web => b"application/grpc-web",
+            Self::WebText => b"application/grpc-web-text",
+        }
+    }
+
+    /// A content type of another kind as this one's, with the same format; `None`: it is not gRPC.
+    #[must_use]
+    pub fn translated(self, content_type: &[u8]) -> Option<Vec<u8>> {
+        let (_, format) = split(content_type)?;
+        Some([self.prefix(), format].concat())
+    }
+}
+
+/// The kind, and what follows it: a format or a parameter, if anything.
+fn split(content_type: &[u8]) -> Option<(Kind, &[u8])> {
+    // The longest first: each begins with the next.
+    [Kind::WebText, Kind::Web, Kind::Native].into_iter().find_map(|kind| {
+        let (prefix, rest) = content_type.split_at_checked(kind.prefix().len())?;
+        let ends = matches!(rest.first(), None | Some(b'+' | b';' | b' ' | b'\t'));
+        (prefix.eq_ignore_ascii_case(kind.prefix()) && ends).then_some((kind, rest))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_by_content_type() {
+        for (text, kind) in [
+            ("application/grpc", Some(Kind::Native)),
+            ("application/grpc+proto", Some(Kind::Native)),
+            ("Application/gRPC; charset=utf-8", Some(Kind::Native)),
+            ("application/grpc-web", Some(Kind::Web)),
+            ("application/grpc-web+json", Some(Kind::Web)),
+            ("application/grpc-web-text+proto", Some(Kind::WebText)),
+            ("application/grpc-web-text", Some(Kind::WebText)),
+            ("application/grpcx", None),
+            ("application/grpc-webx", None),
+            ("application/grp", None),
+            ("application/json", None),
+            ("", None),
+        ] {
+            assert_eq!(Kind::of(text.as_bytes()), kind, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_format_is_kept() {
+        let native = |text: &str| Kind::Native.translated(text.as_bytes());
+        assert_eq!(
+            native("application/grpc-web-text+proto").as_deref(),
+            Some(&b"application/grpc+proto"[..])
+        );
+        assert_eq!(native("application/grpc-web").as_deref(), Some(&b"application/grpc"[..]));
+        assert_eq!(native("text/html"), None);
+        let text = Kind::WebText.translated(b"application/grpc+json");
+        assert_eq!(text.as_deref(), Some(&b"application/grpc-web-text+json"[..]));
+    }
+}

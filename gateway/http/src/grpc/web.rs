@@ -1,0 +1,148 @@
+//! gRPC-Web: what browsers can carry of gRPC.
+//!
+//! A request's body is that of gRPC, or its base64. A response's body is that of gRPC with one part more, in which the
+//! trailers stand as lines, since a browser shows its scripts no others.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// The first byte of the part that holds the trailers: the highest bit of a message's flags.
+const TRAILERS: u8 = 0x80;
+
+/// Base64 that is no such.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotBase64;
+
+/// Decodes base64 from however few bytes at a time. The text may be several pieces, each with a padding of its own.
+#[derive(Clone, Debug, Default)]
+pub struct Decoder {
+    /// Characters of a group that is not whole yet.
+    carry: [u8; 4],
+    held: usize,
+}
+
+impl Decoder {
+    /// Appends what the next characters stand for, as far as whole groups of four are there.
+    ///
+    /// # Errors
+    /// When they are not base64.
+    pub fn decode(&mut self, mut text: &[u8], out: &mut Vec<u8>) -> Result<(), NotBase64> {
+        if self.held > 0 {
+            let (first, rest) = text.split_at(text.len().min(4 - self.held));
+            self.carry[self.held..self.held + first.len()].copy_from_slice(first);
+            self.held += first.len();
+            if self.held < 4 {
+                return Ok(());
+            }
+            self.held = 0;
+            STANDARD.decode_vec(self.carry, out).map_err(|_| NotBase64)?;
+            text = rest;
+        }
+        let (mut whole, part) = text.split_at(text.len() / 4 * 4);
+        while !whole.is_empty() {
+            // A padded group ends a piece.
+            let padded = whole.iter().position(|byte| *byte == b'=');
+            let (piece, rest) = whole.split_at(padded.map_or(whole.len(), |at| (at / 4 + 1) * 4));
+            STANDARD.decode_vec(piece, out).map_err(|_| NotBase64)?;
+            whole = rest;
+        }
+        self.carry[..part.len()].copy_from_slice(part);
+        self.held = part.len();
+        Ok(())
+    }
+
+    /// Whether the text may end here.
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.held == 0
+    }
+}
+
+/// Appends some bytes as one piece of base64, with its padding: whoever reads has all of it at once.
+pub fn encode(data: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    let length = base64::encoded_len(data.len(), true).unwrap_or(0);
+    out.resize(start + length, 0);
+    let written = STANDARD.encode_slice(data, &mut out[start..]);
+    out.truncate(start + written.unwrap_or(0));
+}
+
+/// Appends the part that holds the trailers: lines, each with its CRLF, whose names become lower case.
+pub fn trailers(lines: &[u8], out: &mut Vec<u8>) {
+    out.push(TRAILERS);
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    for (name, value) in crate::h2::fields(lines) {
+        out.extend(name.iter().map(u8::to_ascii_lowercase));
+        out.push(b':');
+        out.extend_from_slice(value);
+        out.extend_from_slice(b"\r\n");
+    }
+    let length = u32::try_from(out.len() - at - 4).unwrap_or(u32::MAX);
+    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn decoded(pieces: &[&[u8]]) -> Result<Vec<u8>, NotBase64> {
+        let (mut decoder, mut out) = (Decoder::default(), Vec::new());
+        for piece in pieces {
+            decoder.decode(piece, &mut out)?;
+        }
+        if decoder.is_whole() { Ok(out) } else { Err(NotBase64) }
+    }
+
+    #[test]
+    fn pieces_with_padding_of_their_own() {
+        assert_eq!(decoded(&[b"aGk=aGk=", b"aGlo", b"aA=="]).as_deref(), Ok(&b"hihihihh"[..]));
+        assert_eq!(decoded(&[]).as_deref(), Ok(&b""[..]));
+    }
+
+    #[test]
+    fn what_is_not_base64() {
+        for text in ["a", "aGk", "aGk=a", "aG=k", "====", "aG k", "a-_k", "aGl=", "\0\0\0\0"] {
+            assert_eq!(decoded(&[text.as_bytes()]), Err(NotBase64), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_trailers_part() {
+        let mut out = Vec::new();
+        trailers(b"Grpc-Status: 0\r\nX: a:b \r\n", &mut out);
+        assert_eq!(out, b"\x80\0\0\0\x16grpc-status:0\r\nx:a:b\r\n");
+        out.clear();
+        trailers(b"", &mut out);
+        assert_eq!(out, b"\x80\0\0\0\0");
+    }
+
+    proptest! {
+        #[test]
+        fn however_it_is_split(
+            data in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40), 0..5),
+            cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..6),
+        ) {
+            let mut text = Vec::new();
+            for piece in &data {
+                encode(piece, &mut text);
+            }
+            let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+            ends.extend([0, text.len()]);
+            ends.sort_unstable();
+            let pieces: Vec<&[u8]> = ends.windows(2).map(|pair| &text[pair[0]..pair[1]]).collect();
+            prop_assert_eq!(decoded(&pieces), Ok(data.concat()));
+            let bytes: Vec<&[u8]> = text.chunks(1).collect();
+            prop_assert_eq!(decoded(&bytes), Ok(data.concat()));
+        }
+
+        #[test]
+        fn the_result_does_not_depend_on_the_split(text in "[A-Da-d0-1+/=]{0,24}", at in any::<proptest::sample::Index>()) {
+            let text = text.as_bytes();
+            let (first, second) = text.split_at(at.index(text.len() + 1));
+            prop_assert_eq!(decoded(&[first, second]), decoded(&[text]));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! A call of gRPC-Web is forwarded as gRPC.
+
+use std::rc::Rc;
+
+use tollgate_http::RequestHead;
+use tollgate_observe::Reason;
+use tollgate_upstream::Upstream;
+
+use super::web::{Web, kind_of};
+use crate::active::ActivePlan;
+use crate::client_side::ClientSide;
+use crate::connection::Client;
+use crate::forward::forward;
+use crate::http2::EndpointStream;
+use crate::request::Next;
+use crate::respond;
+use crate::scratch::Scratch;
+use crate::worker::Worker;
+
+/// Whether it is a call of gRPC-Web.
+pub(crate) fn is_web(request: &RequestHead) -> bool {
+    kind_of(request).is_some()
+}
+
+/// Forwards it to an upstream, if that speaks HTTP/2.
+pub(crate) async fn forward_web<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Rc<Worker>,
+    scratch: &mut Scratch,
+    active: &Rc<ActivePlan>,
+    (index, upstream): (u32, &Rc<Upstream>),
+) -> Next {
+    let settings = &active.plan.settings;
+    let Client { stream, peer, requests, link, .. } = client;
+    let Some(Ok(web)) = kind_of(&scratch.request).map(|kind| Web::translate(stream, kind, scratch)) else {
+        return respond::error(client, worker, scratch, settings, Reason::BadChunk, true).await;
+    };
+    let mut translated = Client::of_stream(link, web, *peer, *requests);
+    let next = if upstream.is_http2() {
+        forward::<Web<'_, S>, EndpointStream>(&mut translated, worker, scratch, active, (index, upstream))
+            .await
+    } else {
+        respond::error(&mut translated, worker, scratch, settings, Reason::GrpcNeedsHttp2, true).await
+    };
+    // The next request may have come with the end of this one.
+    scratch.inbox.extend_from_slice(&translated.stream.into_rest());
+    super::count(worker, scratch);
+    next
+}

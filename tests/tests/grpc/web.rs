@@ -1,0 +1,211 @@
+//! gRPC-Web: what browsers send and read, on both versions of HTTP.
+
+use tollgate_tests::http2::request;
+use tollgate_tests::{Framing, Gateway, Http2Origin, Origin, Response};
+
+const MESSAGE: &[u8] = b"\0\0\0\0\x05hello";
+/// The same in base64.
+const TEXT: &str = "AAAAAAVoZWxsbw==";
+const TRAILERS: &[u8] = b"\x80\0\0\0\x20grpc-status:0\r\ngrpc-message:ok\r\n";
+
+/// Answers calls with their own message; of the method `Fail` with a code alone, of `Html` with a page.
+fn origin() -> Http2Origin {
+    Http2Origin::play(|stream| {
+        stream.body();
+        match stream.request.target.as_str() {
+            "/a.B/Fail" => {
+                let fields = [("content-type", "application/grpc+proto"), ("grpc-status", "7")];
+                stream.head(200, &fields, true);
+            }
+            "/a.B/Html" => {
+                stream.head(502, &[("content-type", "text/html")], false);
+                stream.send(&b"<p>"[..], true);
+            }
+            _ => {
+                stream.head(200, &[("content-type", "application/grpc+proto")], false);
+                let body = stream.request.body.clone();
+                // Pieces, as they come.
+                let (first, rest) = body.split_at(body.len() / 2);
+                stream.send(first.to_vec(), false);
+                stream.send(rest.to_vec(), false);
+                stream.trailers(&[("grpc-status", "0"), ("grpc-message", "ok")]);
+            }
+        }
+    })
+}
+
+fn gateway(origin: &Http2Origin) -> Gateway {
+    Gateway::start(&format!(
+        "routes: [{{name: web, match: \"/*\", to: \"h2c://{}\", grpc_web: on}}]",
+        origin.address()
+    ))
+}
+
+/// Padded pieces of base64, one after the other.
+fn decoded(text: &[u8]) -> Vec<u8> {
+    let value = |byte: u8| match byte {
+        b'A'..=b'Z' => u32::from(byte - b'A'),
+        b'a'..=b'z' => u32::from(byte - b'a') + 26,
+        b'0'..=b'9' => u32::from(byte - b'0') + 52,
+        b'+' => 62,
+        b'/' => 63,
+        b'=' => 0,
+        other => panic!("not base64: {other}"),
+    };
+    assert_eq!(text.len() % 4, 0, "{text:?}");
+    let groups = text.chunks(4).flat_map(|group| {
+        let bits = group.iter().fold(0, |bits, byte| bits << 6 | value(*byte));
+        let padding = group.iter().filter(|byte| **byte == b'=').count();
+        bits.to_be_bytes()[1..4 - padding].to_vec()
+    });
+    groups.collect()
+}
+
+fn whole() -> Vec<u8> {
+    [MESSAGE, TRAILERS].concat()
+}
+
+fn assert_call(origin: &Http2Origin, index: usize) {
+    let got = &origin.requests()[index];
+    assert_eq!(got.headers.get("content-type"), Some("application/grpc+proto"), "{got:?}");
+    assert_eq!((got.headers.get("te"), got.body.as_slice()), (Some("trailers"), MESSAGE), "{got:?}");
+}
+
+fn head(kind: &str, more: &str) -> String {
+    format!(
+        "POST /a.B/C HTTP/1.1\r\nHost: a.example\r\nContent-Type: application/grpc-{kind}+proto\r\n{more}\r\n"
+    )
+}
+
+#[test]
+fn binary_over_http_1() {
+    let origin = origin();
+    let gateway = gateway(&origin);
+    let mut client = gateway.client();
+    client.send([head("web", "Content-Length: 10\r\n").as_bytes(), MESSAGE].concat());
+    let response = client.response();
+    assert_eq!((response.status, response.header("content-type")), (200, Some("application/grpc-web+proto")));
+    assert_eq!((response.framing, response.body), (Framing::Chunked, whole()));
+    assert!(response.trailers.0.is_empty(), "they are in the body");
+    // The connection goes on, and chunks are as good.
+    client.send(head("web", "Transfer-Encoding: chunked\r\n"));
+    for byte in MESSAGE {
+        client.send([b"1\r\n", &[*byte][..], b"\r\n"].concat());
+    }
+    client.send("0\r\n\r\n");
+    assert_eq!(client.response().body, whole());
+    assert_call(&origin, 0);
+    assert_call(&origin, 1);
+    assert_eq!(gateway.wait_records(2)[1]["grpc_status"], 0);
+    let labels = "route=\"web\",grpc_status=\"0\"";
+    assert_eq!(gateway.metrics().sum("tollgate_grpc_requests_total", labels), Some(2.0));
+}
+
+#[test]
+fn base64_over_http_1() {
+    let origin = origin();
+    let gateway = gateway(&origin);
+    let mut client = gateway.client();
+    let check = |response: Response| {
+        assert_eq!(response.header("content-type"), Some("application/grpc-web-text+proto"), "{response:?}");
+        assert_eq!(decoded(&response.body), whole());
+    };
+    let request = format!("{}{TEXT}", head("web-text", "Content-Length: 16\r\n"));
+    check(client.ask(&request));
+    // Byte by byte, and two in one.
+    client.dribble(&request);
+    check(client.response());
+    client.send(format!("{request}{request}"));
+    check(client.response());
+    check(client.response());
+    // In chunks that begin anywhere, with the next request behind the last one.
+    client.send(head("web-text", "Transfer-Encoding: chunked\r\n"));
+    for part in ["3\r\nAAA\r\n", "6\r\nAAAVoZ\r\n", "7\r\nWxsbw==\r\n"] {
+        client.send(part);
+    }
+    client.send(format!("0\r\n\r\n{request}"));
+    check(client.response());
+    check(client.response());
+    // Pieces with padding of their own.
+    client.send(format!("{}AAAAAAU=aGVsbG8=", head("web-text", "Content-Length: 16\r\n")));
+    check(client.response());
+    for index in 0..7 {
+        assert_call(&origin, index);
+    }
+    // Who accepts the other form gets it.
+    client.send(format!(
+        "{}{TEXT}",
+        head("web-text", "Accept: application/grpc-web\r\nContent-Length: 16\r\n")
+    ));
+    let response = client.response();
+    assert_eq!(response.header("content-type"), Some("application/grpc-web+proto"));
+    assert_eq!(response.body, whole());
+}
+
+#[test]
+fn both_over_http_2() {
+    let origin = origin();
+    let gateway = gateway(&origin);
+    let mut client = gateway.http2();
+    for (kind, parts) in [
+        ("application/grpc-web+proto", vec![&MESSAGE[..3], &MESSAGE[3..]]),
+        ("application/grpc-web-text+proto", vec![&b"AAAAA"[..], b"AVoZWxsb", b"w=="]),
+    ] {
+        let fields = [("content-type", kind)];
+        let mut stream = client.begin(request("POST", "/a.B/C", &fields), false).expect("begun");
+        for part in parts {
+            stream.send(part.to_vec(), false).expect("sent");
+        }
+        stream.send("", true).expect("sent");
+        let response = stream.response().expect("an answer");
+        assert_eq!(response.header("content-type"), Some(kind));
+        let body = if kind.contains("text") { decoded(&response.body) } else { response.body.clone() };
+        assert_eq!(body, whole());
+        assert!(response.trailers.0.is_empty(), "{response:?}");
+    }
+    assert_call(&origin, 0);
+    assert_call(&origin, 1);
+}
+
+#[test]
+fn what_fails() {
+    let origin = origin();
+    let gateway = gateway(&origin);
+    let mut client = gateway.client();
+    let ask = |path: &str, body: &str| {
+        let length = body.len();
+        head("web-text", &format!("Content-Length: {length}\r\n")).replace("/a.B/C", path) + body
+    };
+    // A code alone stays in the head.
+    let failed = client.ask(ask("/a.B/Fail", TEXT));
+    assert_eq!((failed.status, failed.header("grpc-status")), (200, Some("7")), "{failed:?}");
+    assert_eq!(failed.header("content-type"), Some("application/grpc-web-text+proto"));
+    assert!(failed.body.is_empty());
+    // What is not gRPC is not translated.
+    let page = client.ask(ask("/a.B/Html", TEXT));
+    assert_eq!((page.status, page.text().as_str()), (502, "<p>"));
+    // What is not base64 is no request.
+    let bad = client.ask(ask("/a.B/C", "AAAAA@==AAAA"));
+    assert_eq!((bad.status, bad.header("tollgate-reason")), (400, Some("bad_chunk")), "{bad:?}");
+    client.expect_close();
+    assert_eq!(origin.count(), 2);
+}
+
+#[test]
+fn only_where_the_route_says_so_and_to_http_2() {
+    let (h1, h2) = (Origin::echo(), origin());
+    let gateway = Gateway::start(&format!(
+        "routes:\n- {{match: /a.B/C, to: \"h2c://{}\"}}\n- {{match: /a.B/D, to: \"{}\", grpc_web: on}}\n",
+        h2.address(),
+        h1.address()
+    ));
+    let mut client = gateway.client();
+    let untouched = client.ask(format!("{}{TEXT}", head("web-text", "Content-Length: 16\r\n")));
+    assert_eq!(untouched.header("content-type"), Some("application/grpc+proto"), "{untouched:?}");
+    assert_eq!(h2.request().headers.get("content-type"), Some("application/grpc-web-text+proto"));
+    let request = head("web", "Content-Length: 10\r\n").replace("/a.B/C", "/a.B/D");
+    let refused = client.ask([request.as_bytes(), MESSAGE].concat());
+    assert_eq!((refused.status, refused.header("grpc-status")), (200, Some("12")), "{refused:?}");
+    assert_eq!(refused.header("content-type"), Some("application/grpc-web"));
+    assert_eq!(h1.count(), 0);
+}

@@ -290,6 +290,17 @@ impl TlsClient {
         self.answer().expect("an answer")
     }
 
+    /// Reads what is there, 16 KiB at most, and waits for it.
+    ///
+    /// # Errors
+    /// When the connection ends or breaks.
+    pub fn some(&mut self) -> std::io::Result<Vec<u8>> {
+        let mut bytes = vec![0; 16 * 1024];
+        let count = self.stream.read(&mut bytes)?;
+        bytes.truncate(count);
+        if count == 0 { Err(std::io::ErrorKind::UnexpectedEof.into()) } else { Ok(bytes) }
+    }
+
     /// Reads to the end, which must be announced.
     ///
     /// # Errors

@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::thread;
 use std::time::Duration;
 
-use tollgate_tests::{Client, Gate, Gateway, Origin, ReadError, Signal, eventually};
+use tollgate_tests::{Client, Gate, Gateway, Origin, ReadError, Signal, TlsPeer, eventually};
+
+use crate::tls;
 
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
 
@@ -289,4 +291,121 @@ fn connect_is_refused() {
         assert_eq!(origin.connections(), 0);
         gateway.reconcile(&[&origin]);
     }
+}
+
+/// Raw bytes of which each run differs from every other.
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length / 4).flat_map(|at| u32::try_from(at).expect("small").to_be_bytes()).collect()
+}
+
+/// An endpoint that says its last words and goes, while the client is still speaking.
+fn leaving(words: &'static [u8]) -> Origin {
+    Origin::play(move |conn| {
+        if conn.request().is_some() {
+            conn.send(SWITCH);
+            // Something has come that is never read, so the end is a reset.
+            let _ = conn.wire().take(1);
+            conn.send(words);
+        }
+    })
+}
+
+#[test]
+fn words_that_wait_behind_a_reset_arrive() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::play(move |conn| {
+        if conn.request().is_some() {
+            conn.send(SWITCH);
+            held.wait();
+            conn.send("last words");
+            conn.reset();
+        }
+    });
+    let gateway = Gateway::to(&origin);
+    let mut client = upgraded(&gateway);
+    // The gateway meets all of it at once: the client's bytes, which the endpoint takes no more, the words, the reset.
+    gateway.signal(Signal::STOP);
+    gate.open();
+    eventually("the origin to be gone", || origin.open() == 0);
+    client.send("more");
+    gateway.signal(Signal::CONT);
+    assert_eq!(client.wire().take(10), Ok(b"last words".to_vec()));
+    assert_eq!(client.wire().fill(), Ok(false));
+}
+
+#[test]
+fn the_endpoints_last_words_arrive_while_the_client_is_speaking() {
+    let words: &'static [u8] = pattern(16 * 1024).leak();
+    let origin = leaving(words);
+    let gateway = Gateway::to(&origin);
+    for round in 0..100 {
+        let mut client = upgraded(&gateway);
+        let mut speaker = client.wire().stream().expect("open").try_clone().expect("a clone");
+        let speaking = thread::spawn(move || {
+            for _ in 0..64 {
+                if speaker.write_all(&[b'x'; 4096]).is_err() {
+                    return;
+                }
+            }
+        });
+        assert_eq!(client.wire().take(words.len()).as_deref(), Ok(words), "round {round}");
+        assert_eq!(client.wire().fill(), Ok(false), "round {round}");
+        speaking.join().expect("it spoke");
+    }
+}
+
+#[test]
+fn the_endpoints_last_words_arrive_over_tls_too() {
+    let words: &'static [u8] = pattern(16 * 1024).leak();
+    let origin = leaving(words);
+    let (gateway, authority, _files) = tls::gateway(&format!(
+        "listen: {{bind: $LISTEN, tls: {{$A}}}}\nroutes: [{{match: \"/*\", to: [{}]}}]\n",
+        origin.address()
+    ));
+    let peer = TlsPeer::trusting(&authority);
+    for round in 0..50 {
+        let mut client = peer.connect(gateway.address(), "a.example").expect("a connection");
+        client.send(ask("/ws").replace("Host: a", "Host: a.example").as_bytes());
+        assert!(client.answer().expect("an answer").starts_with("HTTP/1.1 101 "));
+        for _ in 0..32 {
+            // All of this is taken within the gateway's patience.
+            client.send(&[b'x'; 4096]);
+        }
+        assert_eq!(client.rest().expect("an announced end"), words, "round {round}");
+    }
+}
+
+/// What is read while a part of what was written waits must not make the gateway write it twice.
+#[test]
+fn both_directions_run_exactly_over_tls() {
+    let words: &'static [u8] = pattern(8 << 20).leak();
+    let origin = Origin::play(move |conn| {
+        if conn.request().is_some() {
+            conn.send(SWITCH);
+            // Not before the client has seen the switch alone.
+            let begun = conn.wire().wait_data();
+            assert_eq!(begun, Ok(true));
+            conn.send(words);
+            conn.wait_close();
+        }
+    });
+    let (gateway, authority, _files) = tls::gateway(&format!(
+        "listen: {{bind: $LISTEN, tls: {{$A}}}}\nroutes: [{{match: \"/*\", to: [{}]}}]\n",
+        origin.address()
+    ));
+    let peer = TlsPeer::trusting(&authority);
+    let mut client = peer.connect(gateway.address(), "a.example").expect("a connection");
+    client.send(ask("/ws").replace("Host: a", "Host: a.example").as_bytes());
+    assert!(client.answer().expect("an answer").starts_with("HTTP/1.1 101 "));
+    let (mut heard, mut sent) = (Vec::new(), 0);
+    while heard.len() < words.len() {
+        client.send(b"spoken between");
+        sent += 14;
+        heard.extend(client.some().expect("more of it"));
+        let same = words.starts_with(&heard);
+        assert!(same, "the first {} bytes hold what was not sent", heard.len());
+    }
+    client.end();
+    eventually("all of it to arrive", || origin.bytes(0).ends_with(&b"spoken between".repeat(sent / 14)));
 }

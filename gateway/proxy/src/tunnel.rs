@@ -15,7 +15,8 @@ use crate::websocket::{Frames, going_away};
 use crate::worker::Worker;
 
 /// Moves bytes both ways until both sides have ended, one breaks, or nothing moves for `idle`. Each side's end is
-/// passed on alone. Where it is a WebSocket, both sides are told when the worker's drain comes to its end.
+/// passed on alone; whoever takes no more bytes is still heard, since its last ones may be on their way. Where it is a
+/// WebSocket, both sides are told when the worker's drain comes to its end.
 pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     client: &mut Client<S>,
     worker: &Worker,
@@ -67,14 +68,17 @@ struct Direction<'a> {
     /// The receiver was told that the gateway goes away, and hears nothing more.
     parted: bool,
     ended: bool,
-    passed_on: bool,
+    /// The receiver knows of the end, or takes nothing more.
+    over: bool,
 }
 
 impl<'a> Direction<'a> {
     fn new(bytes: &'a mut u64, frames: Option<Frames>, mask: Option<u32>) -> Self {
-        Self { bytes, frames, mask, parted: false, ended: false, passed_on: false }
+        Self { bytes, frames, mask, parted: false, ended: false, over: false }
     }
 
+    /// Moves what it can. An error: the sender is gone, and all that it sent has been moved. A receiver that is gone
+    /// only ends this direction: the other one ends by itself, when what that peer sent before has been read.
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
@@ -84,13 +88,17 @@ impl<'a> Direction<'a> {
         backlog: &mut Backlog,
     ) -> Poll<Result<(), ()>> {
         loop {
-            ready!(backlog.poll_flush(cx, to)).map_err(drop)?;
-            if self.passed_on {
+            if self.over {
                 return Poll::Ready(Ok(()));
             }
+            if ready!(backlog.poll_flush(cx, to)).is_err() {
+                self.deafened(backlog);
+                continue;
+            }
             if self.ended {
-                ready!(to.poll_shutdown(cx)).map_err(drop)?;
-                self.passed_on = true;
+                // Whether the receiver takes even that changes nothing.
+                let _ = ready!(to.poll_shutdown(cx));
+                self.over = true;
                 continue;
             }
             let parting = worker.parting.get();
@@ -103,8 +111,9 @@ impl<'a> Direction<'a> {
             self.ended = count == 0;
             *self.bytes += count as u64;
             let kept = self.follow(&buffer[..count], parting);
-            if kept > 0 {
-                backlog.send(to, &[IoSlice::new(&buffer[..kept])]).map_err(drop)?;
+            if kept > 0 && backlog.send(to, &[IoSlice::new(&buffer[..kept])]).is_err() {
+                self.deafened(backlog);
+                continue;
             }
             if parting && self.may_part() {
                 self.part(backlog);
@@ -112,6 +121,12 @@ impl<'a> Direction<'a> {
                 self.follow(&buffer[kept..count], parting);
             }
         }
+    }
+
+    /// The receiver takes nothing more. What the sender still says is not read: nobody is to hear it.
+    fn deafened(&mut self, backlog: &mut Backlog) {
+        backlog.clear();
+        self.over = true;
     }
 
     /// Takes what has come before.

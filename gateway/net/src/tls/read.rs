@@ -35,8 +35,9 @@ impl Tls {
                 })
             };
             if session.sent < session.out.len() {
-                // An answer of the protocol's own, or what is wrong. What is not taken goes with the next data.
-                session.flush_some(socket)?;
+                // An answer of the protocol's own, or what is wrong. What is not taken goes with the next data. Where
+                // the peer takes nothing more, what it sent before is still to be read: whoever writes hears of it.
+                session.untold += session.flush_some(socket).unwrap_or(0);
             }
             let count = read?;
             if count > 0 {

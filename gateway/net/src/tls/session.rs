@@ -54,6 +54,8 @@ pub(crate) struct Session {
     pub(super) sent: usize,
     /// The ends in `out` of records with a caller's data, and how much of it each holds.
     pub(super) ends: VecDeque<(usize, usize)>,
+    /// How much of a caller's data is gone, and the caller was not told: it went while something was read.
+    pub(super) untold: usize,
     /// The peer has said that its data has ended.
     pub(super) ended: bool,
     /// Nothing more can be said or heard.
@@ -83,6 +85,7 @@ impl Session {
             out: Vec::new(),
             sent: 0,
             ends: VecDeque::new(),
+            untold: 0,
             ended: false,
             broken: false,
             established: false,

@@ -32,6 +32,10 @@ impl Tls {
     pub fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let session = self.session.get_mut();
         let socket = self.socket.as_mut().expect(super::ATTACHED);
+        let gone = std::mem::take(&mut session.untold);
+        if gone > 0 {
+            return Ok(gone);
+        }
         if session.sent < session.out.len() {
             let gone = session.flush_some(socket)?;
             if gone > 0 || session.sent < session.out.len() {
@@ -45,6 +49,10 @@ impl Tls {
     pub fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let session = self.session.get_mut();
         let socket = self.socket.as_mut().expect(super::ATTACHED);
+        let gone = std::mem::take(&mut session.untold);
+        if gone > 0 {
+            return Poll::Ready(Ok(gone));
+        }
         loop {
             while session.sent < session.out.len() {
                 let gone = ready!(session.poll_flush_some(cx, socket))?;

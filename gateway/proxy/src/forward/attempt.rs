@@ -60,7 +60,8 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     pub(super) async fn tunnel(&mut self, connection: U) -> Next {
         self.upstream.report(connection.pool(), Outcome::Answered(self.scratch.ledger.status));
         tunnel(self.client, self.worker, self.scratch, connection, self.route.timeouts.upgraded).await;
-        Next::Close
+        // The client may be speaking still, while the endpoint's last bytes are on their way to it.
+        Next::Linger
     }
 
     /// The response broke off when the client had got a part of it.

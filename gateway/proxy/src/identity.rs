@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::sync::Arc;
 
 use tollgate_net::Certificates;
-use tollgate_plan::CertificatePart;
+use tollgate_plan::{CertificatePart, Settings};
 use tollgate_tls::Presented;
 
 /// The fields that tell of a certificate, as the plan has them.
@@ -73,9 +73,38 @@ impl Identity {
     }
 }
 
+/// The names that the plan chooses for what the gateway alone says, in heads and in trailers: endpoints may merge these
+/// into the head, for all that RFC 9110, 6.5.1 says.
+pub(crate) struct Reserved<'a> {
+    /// Of the request's id.
+    id: Option<&'a [u8]>,
+    /// Of what is told of the client's certificate. A trusted proxy has clients of its own, of whom it tells itself.
+    pub told: Option<&'a Fields>,
+}
+
+impl<'a> Reserved<'a> {
+    pub fn new(settings: &'a Settings, trusted: bool) -> Self {
+        let told = &settings.client_certificate;
+        Self {
+            id: settings.request_id.enabled.then_some(settings.request_id.header.as_bytes()),
+            told: (!told.is_empty() && !trusted).then_some(told),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.id.is_none() && self.told.is_none()
+    }
+
+    /// Whether a field of this name is not the client's to send.
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.id.is_some_and(|id| name.eq_ignore_ascii_case(id))
+            || self.told.is_some_and(|told| is_claimed(told, name))
+    }
+}
+
 /// Whether a field of a client's has a name that only the gateway may write, or one that origins which know no
 /// difference between `-` and other punctuation (CGI, WSGI, Rack) would take for it.
-pub(crate) fn is_claimed(fields: &Fields, name: &[u8]) -> bool {
+fn is_claimed(fields: &Fields, name: &[u8]) -> bool {
     fields.iter().any(|(own, _)| {
         own.len() == name.len()
             && own.bytes().zip(name).all(|(own, byte)| {

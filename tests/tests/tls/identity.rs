@@ -1,7 +1,8 @@
 //! What endpoints are told of the certificates that clients show, and that nobody else can say it.
 
 use tollgate_tests::frames::{END_HEADERS, END_STREAM, PREFACE, fields, frame, kind};
-use tollgate_tests::{Authority, Gateway, Origin, Request, TlsPeer, eventually};
+use tollgate_tests::http2::request;
+use tollgate_tests::{Authority, Gateway, Http2Origin, Origin, Request, TlsPeer, eventually};
 
 use super::{Files, gateway};
 
@@ -72,6 +73,51 @@ fn who_shows_none_can_claim_none() {
         assert_eq!(claimed.count(), left, "{forwarded}: {headers:?}");
         assert!(!headers.has("Client-Cert") && !headers.has("client_cert"), "{headers:?}");
     }
+}
+
+#[test]
+fn nor_in_trailers() {
+    let config = |endpoint: &str, trusted: &str| {
+        format!(
+            "listen: {{bind: $LISTEN, tls: {{$A}}}}\nrequest_id: {{header: X-Trace}}\n\
+             forwarded: {{{ALL}{trusted}}}\n\
+             routes: [{{match: \"/*\", to: [\"{endpoint}\"]}}]\n"
+        )
+    };
+    let claimed: &'static str = "X-Client-Subject: CN=admin\r\nX_Client.Names: DNS:admin\r\nX-Trace: 1\r\nClient-Cert: :AAAA:\r\n\
+        X-Forwarded-For: 1.2.3.4\r\nX-Forwarded-Port: 1\r\nX_Real_IP: 1.2.3.4\r\nForwarded: for=1.2.3.4\r\n\
+        X-Other: kept\r\n";
+    let fields: Vec<_> = claimed.lines().filter_map(|line| line.split_once(": ")).collect();
+    let lower = |name: &str| -> &'static str { name.to_ascii_lowercase().leak() };
+    let lower: Vec<_> = fields.iter().map(|&(name, value)| (lower(name), value)).collect();
+    for (trusted, left) in [("", 1), (", trusted_proxies: 127.0.0.0/8", 3)] {
+        let (http1, http2) = (Origin::ok(), Http2Origin::echo());
+        for endpoint in [http1.address().to_string(), format!("h2c://{}", http2.address())] {
+            let (gateway, authority, _files) = gateway(&config(&endpoint, trusted));
+            let peer = TlsPeer::trusting(&authority);
+            let mut client = peer.connect(gateway.address(), "a.example").expect("a handshake");
+            let head = "POST / HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n";
+            client.send(format!("{head}2\r\nhi\r\n0\r\n{claimed}\r\n").as_bytes());
+            client.answer().expect("an answer");
+        }
+        let got = [http1.request().trailers, http2.requests()[0].trailers.clone()];
+        for trailers in got {
+            assert_eq!(trailers.0.len(), left, "{trailers:?}");
+            assert!(trailers.has("X-Other"), "{trailers:?}");
+        }
+    }
+    let origin = Origin::ok();
+    let gateway = Gateway::start(&format!(
+        "listen: {{bind: $LISTEN}}\nrequest_id: {{header: X-Trace}}\nforwarded: {{{ALL}}}\n\
+         routes: [{{match: \"/*\", to: [{}]}}]\n",
+        origin.address()
+    ));
+    let mut client = gateway.http2();
+    let mut stream = client.begin(request("POST", "/", &[]), false).expect("begun");
+    stream.send("body", false).expect("sent");
+    stream.send_trailers(&lower).expect("sent");
+    assert_eq!(stream.response().expect("an answer").status, 200);
+    assert_eq!(origin.request().trailers.names(), ["x-other"]);
 }
 
 #[test]

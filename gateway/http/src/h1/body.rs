@@ -103,6 +103,17 @@ impl BodyReader {
         }
     }
 
+    /// Drops the trailer lines whose name is not to be kept. For a body that has ended.
+    pub fn retain_trailers(&mut self, keep: impl Fn(&[u8]) -> bool) {
+        let lines = match &mut self.0 {
+            Kind::Chunked(chunked) => chunked.trailers_mut(),
+            Kind::UntilClose { trailers, .. } => trailers,
+            Kind::Exactly(_) => return,
+        };
+        let kept = |line: &&[u8]| line.split(|byte| *byte == b':').next().is_none_or(&keep);
+        *lines = lines.split_inclusive(|byte| *byte == b'\n').filter(kept).collect::<Vec<_>>().concat();
+    }
+
     /// The trailer lines of a body without a declared length, each with its CRLF, once it has ended.
     #[must_use]
     pub fn trailers(&self) -> &[u8] {

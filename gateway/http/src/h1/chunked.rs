@@ -70,6 +70,11 @@ impl Chunked {
         &self.trailers
     }
 
+    /// The same, of a body that has ended.
+    pub(super) fn trailers_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.trailers
+    }
+
     /// Reads on. The data of all chunks in `input` is moved together: afterwards it stands in the returned range.
     /// Says how many bytes of `input` it used.
     pub(super) fn read(&mut self, input: &mut [u8]) -> Result<(usize, std::ops::Range<usize>), BodyError> {

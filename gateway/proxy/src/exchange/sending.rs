@@ -9,7 +9,9 @@ use tollgate_observe::Reason;
 use super::{End, Exchange, upstream_head};
 use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
+use crate::forwarded;
 use crate::grpc;
+use crate::identity::Reserved;
 use crate::upstream_side::UpstreamSide;
 
 impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
@@ -141,6 +143,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// Sends the body's bytes in `input` on; says how many of them belonged to the body.
     fn forward_body(&mut self, input: &mut [u8]) -> Result<usize, Option<Reason>> {
         let Ok(Step { used, data }) = self.request.read(input) else { return Err(Some(Reason::BadChunk)) };
+        if self.request.is_done() {
+            self.sift_trailers();
+        }
         let parties = &mut self.parties;
         parties.scratch.ledger.bytes_in += data.len() as u64;
         let limit = parties.route.body_limit;
@@ -161,12 +166,28 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         if !self.request.end_with(parties.client.stream.take_trailers()) {
             return Err(Some(Reason::IncompleteRequest));
         }
+        self.sift_trailers();
+        let parties = &mut self.parties;
         let (upstream, backlog) = (&mut *parties.upstream, &mut parties.scratch.to_upstream);
         let sent = upstream.send(backlog, &self.request, self.request_chunked, b"");
         if let Err(error) = sent {
             self.deafened(error.kind());
         }
         Ok(())
+    }
+
+    /// What is not the client's to say in the head is not its to say behind the body either. The names that the gateway
+    /// always knows were left out when the trailers were read.
+    fn sift_trailers(&mut self) {
+        if self.request.trailers().is_empty() {
+            return;
+        }
+        let settings = self.parties.settings;
+        let trusted = forwarded::is_trusted(&settings.forwarded, self.parties.client.peer.ip());
+        let reserved = Reserved::new(settings, trusted);
+        if !reserved.is_empty() {
+            self.request.retain_trailers(|name| !reserved.has(name));
+        }
     }
 
     pub(super) fn deafened(&mut self, error: ErrorKind) {

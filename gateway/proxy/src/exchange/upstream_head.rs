@@ -8,7 +8,7 @@ use tollgate_plan::{HostRewrite, Route, Settings};
 
 use crate::decide::normal_path;
 use crate::forwarded;
-use crate::identity::{Identity, is_claimed};
+use crate::identity::{Identity, Reserved};
 use crate::scratch::Scratch;
 
 /// What the head is made of.
@@ -52,9 +52,8 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
     let forwarded = &settings.forwarded;
     let trusted = forwarded::is_trusted(forwarded, outgoing.peer.ip());
     let id = &settings.request_id;
-    let told = &settings.client_certificate;
-    let claims = !told.is_empty() && !trusted;
-    let guarded = id.enabled || claims;
+    let reserved = Reserved::new(settings, trusted);
+    let guarded = !reserved.is_empty();
     request.head.copy_lines(out, as_is, |line| {
         let keep = match line.id {
             Name::Other | Name::XRequestId => !request.is_nominated(line),
@@ -63,10 +62,7 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
             Name::Expect => request.expect_continue && outgoing.collected.is_none(),
             name => !name.is_hop_by_hop() && forwarded::keeps(forwarded, trusted, name),
         };
-        keep && !(guarded && {
-            let name = request.slice(line.name);
-            id.enabled && name.eq_ignore_ascii_case(id.header.as_bytes()) || claims && is_claimed(told, name)
-        })
+        keep && !(guarded && reserved.has(request.slice(line.name)))
     });
 
     match outgoing.collected {
@@ -81,8 +77,8 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         None => {}
     }
     forwarded::write(out, forwarded, trusted, request, (outgoing.peer, outgoing.secure));
-    // A trusted proxy has clients of its own, of whom it tells; its certificate is none of theirs.
-    if let (Some(identity), true) = (outgoing.identity, claims) {
+    // The certificate of a trusted proxy is none of its clients'.
+    if let (Some(identity), Some(told)) = (outgoing.identity, reserved.told) {
         identity.write(out, told);
     }
     if id.enabled {

@@ -460,7 +460,9 @@ pub(crate) fn items(file: u32, text: &str, offset: u32, stop: Stop) -> Option<Ve
     if matches!(stop, Stop::Item(_))
         && let Some(Open { content: Content::List(items), .. }) = builder.stack.pop()
     {
-        return Some(items);
+        // The same list, and not that of a key in between.
+        let first = |open: &Open| matches!(&open.content, Content::Map { entries, .. } if entries.is_empty());
+        return builder.stack.last().is_some_and(first).then_some(items);
     }
     let entries = match (builder.stack.pop(), builder.root) {
         (Some(Open { content: Content::Map { entries, .. }, .. }), None) => entries,

@@ -251,6 +251,21 @@ proptest! {
     }
 }
 
+/// The items behind it are another key's.
+#[test]
+fn a_key_among_the_items_is_seen() {
+    let text =
+        |key: &str| format!("listen: :80\nroutes:\n- match: a/*\n  to: :81\n{key}- match: b/*\n  to: :82\n");
+    let file = File::new();
+    let mut source = Source::new(&file.path);
+    file.write(&text(""));
+    compare(&mut source);
+    for key in ["routes:\n", "upstreams:\n", "x-other:\n", "# routes:\n"] {
+        file.write(&text(key));
+        compare(&mut source);
+    }
+}
+
 #[test]
 fn of_ten_thousand_routes_one_is_read() {
     let text = |changed: usize| {

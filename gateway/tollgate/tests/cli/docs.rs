@@ -83,7 +83,9 @@ fn every_key_of_an_upstream_has_an_example() {
         let keys = table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
         for key in keys {
             let shown = page.contains(&format!("`{key}`"))
-                || page.match_indices(&format!("{key}:")).any(|(at, _)| page[..at].ends_with([' ', '`']));
+                || page
+                    .match_indices(&format!("{key}:"))
+                    .any(|(at, _)| page[..at].ends_with([' ', '`', '{']));
             assert!(shown, "{section}.{key}");
         }
     }

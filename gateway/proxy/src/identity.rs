@@ -83,6 +83,7 @@ pub(crate) struct Reserved<'a> {
 }
 
 impl<'a> Reserved<'a> {
+    #[inline]
     pub fn new(settings: &'a Settings, trusted: bool) -> Self {
         let told = &settings.client_certificate;
         Self {
@@ -96,6 +97,7 @@ impl<'a> Reserved<'a> {
     }
 
     /// Whether a field of this name is not the client's to send.
+    #[inline]
     pub fn has(&self, name: &[u8]) -> bool {
         self.id.is_some_and(|id| name.eq_ignore_ascii_case(id))
             || self.told.is_some_and(|told| is_claimed(told, name))

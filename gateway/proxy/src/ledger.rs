@@ -52,6 +52,7 @@ struct Open {
 
 impl Ledger {
     /// A request has begun.
+    #[inline]
     pub fn open(&mut self, worker: &Worker, started: Instant, client: SocketAddr, tls: Option<&Rc<Secured>>) {
         worker.stats.request_started();
         let mut request_id = std::mem::take(&mut self.request_id);

@@ -64,6 +64,7 @@ pub(crate) struct Running<'a, I, O, F> {
 impl<I, O, F: Future<Output = Infallible>> Future for Running<'_, I, O, F> {
     type Output = O;
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<O> {
         let this = &mut *self;
         let routine = this.routine.as_mut().expect("not polled after its end");

@@ -6,9 +6,11 @@ mod floods;
 mod killed_gateway;
 mod killed_origin;
 mod load;
+mod relay;
 mod reloads;
 mod rolling_restart;
 mod slow_clients;
+mod stalled_gateway;
 mod storm;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -3,10 +3,6 @@
 //! Its two messages have a field each, so they are written and read here by hand (protobuf's "Encoding"): a library and
 //! a generator of code would be more than what they replace.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
-
 use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
 use h2::{Reason, RecvStream};
@@ -14,12 +10,10 @@ use http::{HeaderMap, Request, Response};
 use tollgate_net::Stream;
 
 use super::ProbeFailure;
-use super::http::AGENT;
-use super::io::Io;
+use super::http::{AGENT, HEAD};
+use super::io::{Io, carried};
 
-/// Room for the answer's head.
-const HEAD: u32 = 16 * 1024;
-/// Room for its message: two bytes are what it has.
+/// Room for the answer's message: two bytes are what it has.
 const MESSAGE: usize = 1024;
 /// `ServingStatus.SERVING`.
 const SERVING: u64 = 1;
@@ -38,20 +32,7 @@ pub(super) async fn check(stream: Stream, host: &str, service: &str) -> Result<(
     client.enable_push(false).max_header_list_size(HEAD);
     let (sender, connection) =
         client.handshake::<_, Bytes>(Io(stream)).await.map_err(|error| failure(&error))?;
-    let work = call(sender, request, question(service));
-    let (mut work, mut connection) = (pin!(work), pin!(connection));
-    let mut ended = false;
-    poll_fn(|cx| {
-        if let Poll::Ready(result) = work.as_mut().poll(cx) {
-            return Poll::Ready(result);
-        }
-        // What goes wrong on it the work is told.
-        if !ended && connection.as_mut().poll(cx).is_ready() {
-            ended = true;
-        }
-        work.as_mut().poll(cx)
-    })
-    .await
+    carried(connection, call(sender, request, question(service))).await
 }
 
 async fn call(sender: SendRequest<Bytes>, request: Request<()>, message: Bytes) -> Result<(), ProbeFailure> {

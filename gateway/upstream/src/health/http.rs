@@ -1,9 +1,5 @@
 //! An HTTP probe: one request on a connection of its own.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
-use std::task::Poll;
-
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -13,7 +9,7 @@ use memchr::memmem;
 use tollgate_net::Stream;
 
 use super::ProbeFailure;
-use super::io::Io;
+use super::io::{Io, carried};
 
 /// Who asks, for the endpoint's log.
 pub(super) const AGENT: &str = concat!("tollgate/", env!("CARGO_PKG_VERSION"), " (health probe)");
@@ -52,19 +48,7 @@ pub(super) async fn ask(
         let response = sender.send_request(request).await.map_err(failure)?;
         judge(response, expected).await
     };
-    let (mut work, mut connection) = (pin!(work), pin!(connection));
-    let mut ended = false;
-    poll_fn(|cx| {
-        if let Poll::Ready(result) = work.as_mut().poll(cx) {
-            return Poll::Ready(result);
-        }
-        // What goes wrong on it the work is told.
-        if !ended && connection.as_mut().poll(cx).is_ready() {
-            ended = true;
-        }
-        work.as_mut().poll(cx)
-    })
-    .await
+    carried(connection, work).await
 }
 
 async fn judge(mut response: Response<Incoming>, expected: Expected<'_>) -> Result<(), ProbeFailure> {

@@ -1,10 +1,7 @@
 //! An HTTP probe in HTTP/2: one request on a connection of its own.
 
 use std::cell::Cell;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
 
 use h2::client::{Builder, SendRequest};
 use http::header::USER_AGENT;
@@ -14,6 +11,7 @@ use tollgate_net::Stream;
 
 use super::ProbeFailure;
 use super::http::{AGENT, Expected, HEAD, Search};
+use super::io::carried;
 use crate::http2::Io;
 
 /// As [`ask`](super::http::ask), of an endpoint that speaks HTTP/2.
@@ -36,19 +34,7 @@ pub(super) async fn ask(
     builder.enable_push(false).max_header_list_size(HEAD);
     let io = Io::new(stream, Rc::default(), Rc::new(Cell::new(tollgate_net::now())));
     let (sender, connection) = builder.handshake::<_, Chunk>(io).await.map_err(|error| failure(&error))?;
-    let (mut work, mut connection) = (pin!(judge(sender, request, expected)), pin!(connection));
-    let mut ended = false;
-    poll_fn(|cx| {
-        if let Poll::Ready(result) = work.as_mut().poll(cx) {
-            return Poll::Ready(result);
-        }
-        // What goes wrong on it the work is told.
-        if !ended && connection.as_mut().poll(cx).is_ready() {
-            ended = true;
-        }
-        work.as_mut().poll(cx)
-    })
-    .await
+    carried(connection, judge(sender, request, expected)).await
 }
 
 async fn judge(

@@ -1,12 +1,30 @@
-//! Our stream as hyper and h2 want it.
+//! Our stream as hyper and h2 want it, and their connections carried along with a probe's work.
 
+use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_net::Stream;
+
+/// What the work on a connection comes to, while the library's own part of that connection is carried along.
+pub(super) async fn carried<T>(connection: impl Future, work: impl Future<Output = T>) -> T {
+    let (mut work, mut connection) = (pin!(work), pin!(connection));
+    let mut ended = false;
+    poll_fn(|cx| {
+        if let Poll::Ready(result) = work.as_mut().poll(cx) {
+            return Poll::Ready(result);
+        }
+        // What goes wrong on it the work is told.
+        if !ended && connection.as_mut().poll(cx).is_ready() {
+            ended = true;
+        }
+        work.as_mut().poll(cx)
+    })
+    .await
+}
 
 /// Our stream as hyper and h2 want it.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 //! | `watched.rs` | an upstream: who is probed, whose ejection is over |
 //! | `target.rs` | an endpoint that is probed again and again, and what a result changes |
 //! | `verdict.rs` | how many in a row make it healthy or unhealthy |
-//! | `probe.rs`, `http.rs`, `grpc.rs`, `io.rs` | one probe, bounded in time and bytes |
+//! | `probe.rs`, `http.rs`, `http2.rs`, `grpc.rs`, `io.rs` | one probe, bounded in time and bytes |
 //! | `view.rs` | what the admin listener shows of all that |
 //! | `failure.rs`, `record.rs` | why a probe failed, and what is known of the last one |
 //!

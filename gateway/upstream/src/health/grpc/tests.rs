@@ -1,4 +1,6 @@
+use std::future::poll_fn;
 use std::net::TcpListener;
+use std::pin::pin;
 use std::thread;
 
 use proptest::prelude::*;

@@ -1,7 +1,8 @@
 //! What a request may cost, counted: system calls, messages between workers, memory of an idle connection.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tollgate_tests::{Gateway, Origin, eventually};
@@ -18,13 +19,50 @@ fn traced(pid: u32) -> bool {
     })
 }
 
+/// The system calls that a gateway makes while something goes on.
+struct Strace {
+    child: Child,
+    file: PathBuf,
+}
+
+impl Strace {
+    /// Watches these calls; nothing, and a word about what does not happen, where strace is missing or may not attach.
+    fn watch(gateway: &Gateway, calls: &str, not_done: &str) -> Option<Self> {
+        if Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_err() {
+            eprintln!("SKIPPED: strace is not installed, so {not_done}");
+            return None;
+        }
+        let file = gateway.directory().join("strace.out");
+        let mut child = Command::new("strace")
+            .args(["-f", "-qq", "-e", &format!("trace={calls}"), "-o"])
+            .arg(&file)
+            .args(["-p", &gateway.pid().to_string()])
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("strace starts");
+        let mut refused = false;
+        eventually("strace to be attached", || {
+            refused = child.try_wait().expect("the child is ours").is_some();
+            refused || traced(gateway.pid())
+        });
+        if refused {
+            eprintln!("SKIPPED: strace may not attach here, so {not_done}");
+            return None;
+        }
+        Some(Self { child, file })
+    }
+
+    /// What it saw, a line a call.
+    fn end(mut self) -> String {
+        kill_process(Pid::from_child(&self.child), Signal::INT).expect("strace is there");
+        self.child.wait().expect("strace ends");
+        fs::read_to_string(&self.file).expect("strace's output")
+    }
+}
+
 #[test]
 fn a_keep_alive_request_needs_four_socket_calls() {
     const REQUESTS: usize = 200;
-    if Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_err() {
-        eprintln!("SKIPPED: strace is not installed, so the system calls of a request were NOT counted");
-        return;
-    }
     for (what, request) in [
         ("GET", "GET /x HTTP/1.1\r\nHost: a\r\nUser-Agent: t\r\nAccept: */*\r\n\r\n"),
         ("POST", "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nsome body"),
@@ -35,31 +73,12 @@ fn a_keep_alive_request_needs_four_socket_calls() {
         for _ in 0..50 {
             assert_eq!(client.ask(request).status, 200);
         }
-        let file = gateway.directory().join("strace.out");
-        let mut strace = Command::new("strace")
-            .args(["-f", "-qq", "-e", &format!("trace={SOCKET_CALLS}"), "-o"])
-            .arg(&file)
-            .args(["-p", &gateway.pid().to_string()])
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("strace starts");
-        let mut refused = false;
-        eventually("strace to be attached", || {
-            refused = strace.try_wait().expect("the child is ours").is_some();
-            refused || traced(gateway.pid())
-        });
-        if refused {
-            eprintln!(
-                "SKIPPED: strace may not attach here, so the system calls of a request were NOT counted"
-            );
-            return;
-        }
+        let not_done = "the system calls of a request were NOT counted";
+        let Some(strace) = Strace::watch(&gateway, SOCKET_CALLS, not_done) else { return };
         for _ in 0..REQUESTS {
             assert_eq!(client.ask(request).status, 200);
         }
-        kill_process(Pid::from_child(&strace), Signal::INT).expect("strace is there");
-        strace.wait().expect("strace ends");
-        let text = fs::read_to_string(&file).expect("strace's output");
+        let text = strace.end();
         // With -f a call that another thread interrupts is written twice: `<unfinished ...>` and `... resumed`.
         let calls: Vec<&str> =
             text.lines().filter(|line| !line.contains(" resumed>") && line.contains('(')).collect();
@@ -76,30 +95,12 @@ fn a_keep_alive_request_needs_four_socket_calls() {
 fn a_flood_of_connections_is_taken_a_few_at_a_time() {
     const WAITING: usize = 300;
     const TURN: usize = 4;
-    if Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_err() {
-        eprintln!("SKIPPED: strace is not installed, so the order of system calls was NOT looked at");
-        return;
-    }
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "workers: 1\naccess_log: off");
     assert_eq!(gateway.client().get("/").status, 200);
-    let file = gateway.directory().join("strace.out");
-    let mut strace = Command::new("strace")
-        .args(["-f", "-qq", "-e", "trace=accept4,accept,epoll_wait,epoll_pwait,epoll_pwait2", "-o"])
-        .arg(&file)
-        .args(["-p", &gateway.pid().to_string()])
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("strace starts");
-    let mut refused = false;
-    eventually("strace to be attached", || {
-        refused = strace.try_wait().expect("the child is ours").is_some();
-        refused || traced(gateway.pid())
-    });
-    if refused {
-        eprintln!("SKIPPED: strace may not attach here, so the order of system calls was NOT looked at");
-        return;
-    }
+    let calls = "accept4,accept,epoll_wait,epoll_pwait,epoll_pwait2";
+    let not_done = "the order of system calls was NOT looked at";
+    let Some(strace) = Strace::watch(&gateway, calls, not_done) else { return };
     // All of them wait in the kernel's queue when it goes on.
     gateway.signal(Signal::STOP);
     let clients: Vec<_> = (0..WAITING).map(|_| gateway.client()).collect();
@@ -107,9 +108,7 @@ fn a_flood_of_connections_is_taken_a_few_at_a_time() {
     for mut client in clients {
         assert_eq!(client.get("/").status, 200);
     }
-    kill_process(Pid::from_child(&strace), Signal::INT).expect("strace is there");
-    strace.wait().expect("strace ends");
-    let text = fs::read_to_string(&file).expect("strace's output");
+    let text = strace.end();
     let (mut all, mut run, mut longest) = (0, 0, 0);
     for line in text.lines() {
         if line.contains("accept") && line.rsplit(" = ").next().is_some_and(|fd| fd.parse::<u32>().is_ok()) {

@@ -3,9 +3,10 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
+use axum::Router;
 use tokio::task::JoinHandle;
 use tollgate_config::Config;
-use tollgate_observe::{AdminState, serve};
+use tollgate_observe::{AdminListener, serve};
 
 use crate::listeners::Inherited;
 use crate::startup::cannot_listen;
@@ -60,10 +61,10 @@ impl Admin {
     ///
     /// # Errors
     /// When there are no descriptors left.
-    pub fn serve(&mut self, state: AdminState) -> io::Result<()> {
+    pub fn serve(&mut self, router: impl FnOnce() -> Router) -> io::Result<()> {
         if let (Some(open), None) = (&self.open, &self.serving) {
             let listener = tokio::net::TcpListener::from_std(open.socket.try_clone()?)?;
-            self.serving = Some(tokio::spawn(serve(listener, state)));
+            self.serving = Some(tokio::spawn(serve(AdminListener::Tcp(listener), router())));
         }
         Ok(())
     }

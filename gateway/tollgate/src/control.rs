@@ -116,7 +116,7 @@ impl Control {
         let mut cores = available_cores().usable.min(self.gateway.workers.count() as f64);
         meter.sample(looked, process_cpu_time(), registry.requests(), cores);
         registry.set_cost(meter.reading());
-        self.gateway.admin.serve(self.gateway.admin_state())?;
+        self.gateway.serve_admin()?;
         systemd::ready();
         let mut tick = tokio::time::interval(SAMPLE);
         let mut problem = None;
@@ -219,7 +219,7 @@ impl Control {
             }
             Err(problem) => {
                 self.upgrade_failed(asked, problem);
-                self.gateway.admin.serve(self.gateway.admin_state())?;
+                self.gateway.serve_admin()?;
                 if std::mem::take(&mut self.deferred) {
                     self.reload();
                 }

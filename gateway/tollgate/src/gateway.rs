@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::LocalRuntime;
+use tokio::sync::watch;
 use tollgate_config::{Config, LogFormat, LogTarget};
 use tollgate_observe::{AccessLog, AdminState, LogConfig, Registry, available_cores};
 use tollgate_proxy::{Control, Receipt, Receipts, Rollout};
@@ -18,6 +19,7 @@ use crate::guards::Guarding;
 use crate::listeners::{self, Inherited, Listeners};
 use crate::lookups;
 use crate::startup::cannot_log;
+use crate::surface::{self, Surface};
 use crate::workers::Workers;
 
 /// How long a log's last lines may take at its end.
@@ -50,6 +52,8 @@ pub struct Gateway {
     pub guarding: Guarding,
     /// The plan that the workers run, or are about to.
     current: Arc<Rollout>,
+    /// The same, for whoever serves the admin listener.
+    shown: watch::Sender<Arc<Rollout>>,
     /// Plans of before, on which requests may still be under way: a worker is never the last to let go of one.
     retired: Vec<Arc<Rollout>>,
 }
@@ -98,6 +102,7 @@ impl Gateway {
             status.routes_read = anew;
         });
         let retired = Vec::new();
+        let shown = watch::Sender::new(current.clone());
         Ok(Self {
             config,
             files,
@@ -111,6 +116,7 @@ impl Gateway {
             workers,
             guarding,
             current,
+            shown,
             retired,
         })
     }
@@ -129,8 +135,18 @@ impl Gateway {
     }
 
     /// What the admin listener shows.
-    pub fn admin_state(&self) -> AdminState {
-        AdminState { registry: self.registry.clone(), ready: self.ready.clone() }
+    pub fn surface(&self) -> Surface {
+        let admin = AdminState { registry: self.registry.clone(), ready: self.ready.clone() };
+        Surface { admin, plan: self.shown.subscribe() }
+    }
+
+    /// Serves the admin listener, if it is not served yet. Needs a runtime.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn serve_admin(&mut self) -> io::Result<()> {
+        let surface = self.surface();
+        self.admin.serve(|| surface::router(&surface))
     }
 
     /// The plan that the workers run, or are about to.
@@ -176,11 +192,12 @@ impl Gateway {
         // Before the sockets: what they let in finds its routes.
         self.workers.tell(|_| Control::Plan(plan.clone(), Some(receipt.clone())));
         self.guarding.change(&plan.settings.overload);
+        self.shown.send_replace(plan.clone());
         self.retired.push(std::mem::replace(&mut self.current, plan));
         self.listeners.change(listeners, &self.workers);
         let told = self.listeners.tell(&self.workers, &receipt);
         self.admin.change(admin);
-        let told = told.and(self.admin.serve(self.admin_state()));
+        let told = told.and(self.serve_admin());
         // These hold as they were at the start, whatever the new file says.
         let (workers, metrics) = (self.config.workers, self.config.metrics);
         self.config = Config { workers, metrics, ..config };

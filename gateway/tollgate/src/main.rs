@@ -20,6 +20,7 @@ mod run;
 mod signals;
 mod startup;
 mod stop;
+mod surface;
 mod systemd;
 mod takeover;
 mod upgrade;

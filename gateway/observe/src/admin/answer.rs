@@ -3,10 +3,13 @@
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-use http_body_util::Full;
-use hyper::body::Bytes;
-use hyper::header::{ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use axum::routing::get;
 use serde_json::json;
 
 use super::AdminState;
@@ -29,35 +32,50 @@ Tollgate, admin listener
 /readyz    200 when new traffic may come, else 503
 ";
 
-pub(super) fn answer<B>(request: &Request<B>, state: &AdminState) -> Response<Full<Bytes>> {
-    if request.method() != Method::GET && request.method() != Method::HEAD {
-        let mut response = problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "only GET and HEAD");
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return response;
-    }
-    let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    match request.uri().path() {
-        "/" => respond(StatusCode::OK, TEXT, INDEX),
-        "/metrics" => metrics(accept, state),
-        "/cost" => {
-            let reading = state.registry.cost();
-            match prefers(accept, "text/plain", JSON) {
-                true => respond(StatusCode::OK, TEXT, reading.text()),
-                false => respond(StatusCode::OK, JSON, reading.json()),
-            }
-        }
-        "/status" => respond(StatusCode::OK, JSON, state.registry.status().json()),
-        "/upstreams" => upstreams(accept, state),
-        "/healthz" => respond(StatusCode::OK, TEXT, "ok\n"),
-        "/readyz" => match state.ready.load(Ordering::Relaxed) {
-            true => respond(StatusCode::OK, TEXT, "ready\n"),
-            false => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not ready\n"),
-        },
-        _ => problem(StatusCode::NOT_FOUND, "not_found", "GET / lists what there is"),
+/// The pages, for whoever puts the admin listener together. It brings the answer to paths that nobody has, too.
+pub fn pages(state: AdminState) -> Router {
+    Router::new()
+        .route("/", get(async || respond(StatusCode::OK, TEXT, INDEX)))
+        .route("/metrics", get(async |State(state), headers: HeaderMap| metrics(accept(&headers), &state)))
+        .route("/cost", get(async |State(state), headers: HeaderMap| cost(accept(&headers), &state)))
+        .route("/status", get(status))
+        .route(
+            "/upstreams",
+            get(async |State(state), headers: HeaderMap| upstreams(accept(&headers), &state)),
+        )
+        .route("/healthz", get(async || respond(StatusCode::OK, TEXT, "ok\n")))
+        .route("/readyz", get(ready))
+        .method_not_allowed_fallback(async || {
+            problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "only GET and HEAD")
+        })
+        .fallback(async || problem(StatusCode::NOT_FOUND, "not_found", "GET / lists what there is"))
+        .with_state(state)
+}
+
+fn accept(headers: &HeaderMap) -> &str {
+    headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+async fn status(State(state): State<AdminState>) -> Response {
+    respond(StatusCode::OK, JSON, state.registry.status().json())
+}
+
+async fn ready(State(state): State<AdminState>) -> Response {
+    match state.ready.load(Ordering::Relaxed) {
+        true => respond(StatusCode::OK, TEXT, "ready\n"),
+        false => respond(StatusCode::SERVICE_UNAVAILABLE, TEXT, "not ready\n"),
     }
 }
 
-fn upstreams(accept: &str, state: &AdminState) -> Response<Full<Bytes>> {
+fn cost(accept: &str, state: &AdminState) -> Response {
+    let reading = state.registry.cost();
+    match prefers(accept, "text/plain", JSON) {
+        true => respond(StatusCode::OK, TEXT, reading.text()),
+        false => respond(StatusCode::OK, JSON, reading.json()),
+    }
+}
+
+fn upstreams(accept: &str, state: &AdminState) -> Response {
     let all = state.registry.upstreams();
     match (prefers(accept, "text/html", JSON), prefers(accept, "text/plain", JSON)) {
         // A browser names HTML, and anything else only at a lower weight.
@@ -70,7 +88,7 @@ fn upstreams(accept: &str, state: &AdminState) -> Response<Full<Bytes>> {
     }
 }
 
-fn metrics(accept: &str, state: &AdminState) -> Response<Full<Bytes>> {
+fn metrics(accept: &str, state: &AdminState) -> Response {
     if !state.registry.enabled() {
         return problem(
             StatusCode::NOT_FOUND,
@@ -85,12 +103,12 @@ fn metrics(accept: &str, state: &AdminState) -> Response<Full<Bytes>> {
     respond(StatusCode::OK, format.content_type(), state.registry.render_as(format))
 }
 
-fn problem(status: StatusCode, error: &str, message: &str) -> Response<Full<Bytes>> {
+fn problem(status: StatusCode, error: &str, message: &str) -> Response {
     respond(status, JSON, format!("{}\n", json!({ "error": error, "message": message })))
 }
 
-fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
+fn respond(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response {
+    let mut response = Response::new(Body::from(body.into()));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

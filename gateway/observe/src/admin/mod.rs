@@ -6,20 +6,25 @@ mod accept;
 mod answer;
 mod upstreams;
 
-use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use axum::Router;
 use hyper::server::conn::http1;
-use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_io_timeout::TimeoutStream;
 
 use crate::Registry;
+
+pub use answer::pages;
 
 /// Connections at once; more wait in the kernel's queue.
 const CONNECTIONS: usize = 64;
@@ -36,7 +41,7 @@ const BUFFER: usize = 16 * 1024;
 /// After an accept that failed (no descriptors left, say), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What the admin server shows.
+/// What the [`pages`] show.
 #[derive(Clone, Debug)]
 pub struct AdminState {
     /// Where metrics and cost come from.
@@ -45,12 +50,34 @@ pub struct AdminState {
     pub ready: Arc<AtomicBool>,
 }
 
-/// Serves the admin endpoints until the future is dropped, which ends its connections too.
+/// Where the admin server accepts connections.
+#[derive(Debug)]
+pub enum AdminListener {
+    /// An address.
+    Tcp(TcpListener),
+    /// A Unix socket.
+    Unix(UnixListener),
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
+
+impl AdminListener {
+    async fn accept(&self) -> io::Result<Pin<Box<dyn Stream>>> {
+        Ok(match self {
+            Self::Tcp(listener) => Box::pin(listener.accept().await?.0),
+            Self::Unix(listener) => Box::pin(listener.accept().await?.0),
+        })
+    }
+}
+
+/// Serves what the router has until the future is dropped, which ends its connections too.
 ///
 /// Needs a tokio runtime with I/O and time. A client that stalls loses its connection after 30 s without a
-/// whole request head, or 10 s without taking a byte.
-pub async fn serve(listener: TcpListener, state: AdminState) {
-    serve_within(listener, state, Limits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT }).await;
+/// whole request head, or 10 s without taking a byte. For a request's body, who reads it sets the bound.
+pub async fn serve(listener: AdminListener, router: Router) {
+    serve_within(listener, router, Limits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT }).await;
 }
 
 #[derive(Clone, Copy)]
@@ -59,7 +86,7 @@ struct Limits {
     write: Duration,
 }
 
-async fn serve_within(listener: TcpListener, state: AdminState, limits: Limits) {
+async fn serve_within(listener: AdminListener, router: Router, limits: Limits) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
@@ -67,10 +94,10 @@ async fn serve_within(listener: TcpListener, state: AdminState, limits: Limits) 
         // What has ended is taken out, or the set would grow.
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
-            Ok((stream, _)) => {
-                let state = state.clone();
+            Ok(stream) => {
+                let router = router.clone();
                 connections.spawn(async move {
-                    connection(stream, state, limits).await;
+                    connection(stream, router, limits).await;
                     drop(permit);
                 });
             }
@@ -79,19 +106,15 @@ async fn serve_within(listener: TcpListener, state: AdminState, limits: Limits) 
     }
 }
 
-async fn connection(stream: TcpStream, state: AdminState, limits: Limits) {
+async fn connection(stream: Pin<Box<dyn Stream>>, router: Router, limits: Limits) {
     let mut stream = Box::pin(TimeoutStream::new(stream));
     stream.as_mut().set_write_timeout_pinned(Some(limits.write));
-    let service = service_fn(|request| {
-        let response = answer::answer(&request, &state);
-        async move { Ok::<_, Infallible>(response) }
-    });
     // An error is the client's doing and concerns nobody else.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
         .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
         .await;
 }
 
@@ -103,6 +126,7 @@ mod tests {
 
     use serde_json::Value;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
 
     use super::*;
     use crate::CostMeter;
@@ -119,7 +143,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let state = AdminState { registry: Registry::new(enabled), ready: Arc::default() };
         let mut task = JoinSet::new();
-        task.spawn(serve_within(listener, state.clone(), limits));
+        task.spawn(serve_within(AdminListener::Tcp(listener), pages(state.clone()), limits));
         Server { address, state, _task: task }
     }
 
@@ -228,7 +252,7 @@ mod tests {
         assert_eq!(value["error"], "not_found");
         let post = "POST /metrics HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\nconnection: close\r\n\r\nx";
         let (head, _) = server.send(post).await;
-        assert!(head.starts_with("HTTP/1.1 405") && head.contains("allow: GET, HEAD"), "{head}");
+        assert!(head.starts_with("HTTP/1.1 405") && head.contains("allow: GET,HEAD"), "{head}");
         let (head, body) = server.send("HEAD /cost HTTP/1.0\r\n\r\n").await;
         assert!(head.starts_with("HTTP/1.0 200") && body.is_empty(), "{head}");
     }

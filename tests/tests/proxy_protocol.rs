@@ -1,4 +1,7 @@
-//! The PROXY protocol: whose a connection is, from proxies that may say so, and from nobody else.
+//! The PROXY protocol: whose a connection is, from proxies that may say so, and from nobody else; and to endpoints.
+
+mod sent;
+mod servers;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};

@@ -147,6 +147,7 @@ fn summary(config: &Config) -> String {
         line("  timeouts", &upstream.timeouts, &tollgate_config::RouteTimeouts::default());
         line("  tls", &upstream.tls, &None::<()>);
         line("  pool", &upstream.pool, &tollgate_config::Pool::default());
+        line("  proxy_protocol", &upstream.proxy_protocol, &None::<()>);
         let (rules, usual) = (&upstream.rules, tollgate_config::Rules::default());
         line("  balance", &rules.balance, &usual.balance);
         line("  caps", &rules.caps, &usual.caps);

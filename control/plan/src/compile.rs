@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate_config as config;
 use tollgate_config::{At, Config, Problem, TargetKind};
 use tollgate_http::HeadLimits;
-use tollgate_net::Address;
+use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::PathRules;
 
 use crate::matches::{Matches, matches, path_rules};
@@ -115,9 +115,10 @@ impl<'a> Compiler<'a> {
                 endpoints,
                 discover: upstream.discover.as_ref().map(|discover| discover.value.clone()),
                 zone: self.config.zone.clone(),
-                pool: upstream.pool.clone(),
+                pool: pool(upstream),
                 tls,
                 http2: http2.then(|| self.http2()),
+                proxy_protocol: upstream.proxy_protocol.map(proxy_version),
                 rules: upstream.rules.clone(),
             }));
         }
@@ -238,6 +239,7 @@ impl<'a> Compiler<'a> {
             pool: Pool::default(),
             tls,
             http2: prior.then(|| self.http2()),
+            proxy_protocol: None,
             rules: Rules::default(),
         }));
         self.upstreams.len() - 1
@@ -303,6 +305,22 @@ pub(crate) fn endpoint(endpoint: &config::Endpoint) -> Endpoint {
         weight: endpoint.weight,
         priority: endpoint.priority,
         zone: endpoint.zone.clone(),
+    }
+}
+
+/// The connections of an upstream. Those that name a client are not kept: each is for one request.
+fn pool(upstream: &config::Upstream) -> Pool {
+    let pool = upstream.pool.clone();
+    match upstream.proxy_protocol {
+        None => pool,
+        Some(_) => Pool { max_idle: 0, warm: 0, ..pool },
+    }
+}
+
+fn proxy_version(version: config::ProxyProtocol) -> ProxyVersion {
+    match version {
+        config::ProxyProtocol::V1 => ProxyVersion::V1,
+        config::ProxyProtocol::V2 => ProxyVersion::V2,
     }
 }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tollgate_http::HeadLimits;
-use tollgate_net::Address;
+use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::{PathRules, Router};
 
 use crate::{
@@ -184,6 +184,9 @@ pub struct Upstream {
     pub tls: Option<Tls>,
     /// HTTP/2 to its endpoints; `None`: HTTP/1.1.
     pub http2: Option<EndpointHttp2>,
+    /// The PROXY protocol header that connections to its endpoints begin with. None of them is kept then: each names a
+    /// client.
+    pub proxy_protocol: Option<ProxyVersion>,
     /// How it chooses among its endpoints and copes when they fail.
     pub rules: Rules,
 }

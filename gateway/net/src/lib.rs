@@ -24,7 +24,9 @@ pub use clock::{now, secret, wall_clock};
 pub use deadline::{Deadline, Timers};
 pub use detached::Detached;
 pub use listener::{Bound, Listener};
-pub use proxy_protocol::{LONGEST_PROXY_HEADER, ProxyHeader, ProxyHeaderError, parse_proxy_header};
+pub use proxy_protocol::{
+    LONGEST_PROXY_HEADER, ProxyHeader, ProxyHeaderError, ProxyVersion, parse_proxy_header,
+};
 pub use runtime::{Runtime, spawn, yield_now};
 pub use rustls::pki_types::ServerName;
 pub use shortage::is_shortage;

@@ -189,6 +189,18 @@ impl Stream {
         self.tls()?.alpn.as_deref()
     }
 
+    /// The address that the peer has connected to; `None`: it has none, as a unix socket.
+    #[must_use]
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        match &self.kind {
+            Kind::Tcp(stream) => stream.local_addr().ok(),
+            Kind::Unix(_) => None,
+            Kind::Tls(tls) => tls.local_address(),
+            #[cfg(feature = "simulate")]
+            Kind::Simulated(_) => None,
+        }
+    }
+
     /// Registers a socket with this thread's runtime.
     pub(crate) fn attach(socket: Socket) -> io::Result<Self> {
         Ok(match socket {

@@ -1,6 +1,7 @@
 //! The client's side of an exchange, whatever version of HTTP it speaks.
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
 use tollgate_http::h1::BodyReader;
@@ -76,6 +77,9 @@ pub(crate) trait ClientSide: Duplex {
     /// What its TLS connection has agreed on; `None`: plain text.
     fn tls(&self) -> Option<&Negotiated>;
 
+    /// The address that its connection was opened to, if that is known.
+    fn local_address(&self) -> Option<SocketAddr>;
+
     /// Whether a request of it may be a gRPC call, so that [`Scratch::grpc`](crate::scratch::Scratch::grpc) says which it is.
     /// A constant, so that HTTP/1 is compiled as if there were no gRPC.
     fn may_be_grpc(&self) -> bool;
@@ -143,6 +147,10 @@ impl ClientSide for Stream {
     #[inline]
     fn tls(&self) -> Option<&Negotiated> {
         Stream::tls(self)
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        Stream::local_address(self)
     }
 
     #[inline(always)]

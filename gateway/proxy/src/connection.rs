@@ -7,9 +7,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use tollgate_net::{Deadline, Stream};
+use tollgate_net::{Deadline, ProxyHeader, Stream};
 use tollgate_plan::{Http2, Listener};
+use tollgate_upstream::Pool;
 
+use crate::client_side::ClientSide;
 use crate::door::Door;
 use crate::http2;
 use crate::preamble::preamble;
@@ -45,7 +47,7 @@ impl Client {
             peer,
             deadline,
             requests: 0,
-            link: Link { worker: worker.clone(), door, listener, tls: None, counts: true },
+            link: Link { worker: worker.clone(), door, listener, tls: None, destination: None, counts: true },
         }
     }
 }
@@ -53,12 +55,13 @@ impl Client {
 impl<S> Client<S> {
     /// One stream of a connection, which has carried so many requests with this one.
     pub fn of_stream(connection: &Link, stream: S, peer: SocketAddr, requests: u64) -> Self {
-        let Link { worker, door, listener, tls, .. } = connection;
+        let Link { worker, door, listener, tls, destination, .. } = connection;
         let link = Link {
             worker: worker.clone(),
             door: door.clone(),
             listener: listener.clone(),
             tls: tls.clone(),
+            destination: destination.clone(),
             counts: false,
         };
         Self { stream, peer, deadline: worker.timers.deadline(), requests, link }
@@ -79,6 +82,22 @@ impl<S> Client<S> {
     }
 }
 
+impl<S: ClientSide> Client<S> {
+    /// What an endpoint is told of it at the begin of a connection; made only where the pool [wants it](Pool::names_clients).
+    pub fn named_to(&self, pool: &Pool) -> ProxyHeader {
+        if !pool.names_clients() {
+            return ProxyHeader::Local;
+        }
+        let told = self.link.destination.as_deref().copied();
+        let destination = match told.or_else(|| self.stream.local_address()) {
+            Some(to) => SocketAddr::new(to.ip().to_canonical(), to.port()),
+            // Whose it is counts, whatever else is not known.
+            None => self.link.listener.bind,
+        };
+        ProxyHeader::Proxied { source: self.peer, destination }
+    }
+}
+
 /// Where a connection came in and who serves it. Counts it for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -88,6 +107,8 @@ pub(crate) struct Link {
     pub listener: Arc<Listener>,
     /// The TLS of it, once its handshake is over; `None`: plain text.
     pub tls: Option<Rc<Secured>>,
+    /// Where the client has connected to, where a proxy in front has said so. Behind a pointer, since few have it.
+    pub destination: Option<Rc<SocketAddr>>,
     /// A stream is counted with its connection.
     counts: bool,
 }

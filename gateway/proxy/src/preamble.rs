@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::task::Poll;
 
 use tollgate_net::{ProxyHeader, ProxyHeaderError};
@@ -34,8 +35,9 @@ async fn receive_header(client: &mut Client) -> Option<()> {
         Poll::Pending => client.deadline.poll_passed(cx).map(|()| None),
     });
     let result = match header.await {
-        Some(Ok(ProxyHeader::Proxied { source, .. })) => {
+        Some(Ok(ProxyHeader::Proxied { source, destination })) => {
             client.peer = SocketAddr::new(source.ip().to_canonical(), source.port());
+            client.link.destination = Some(Rc::new(destination));
             ProxyHeaderResult::Proxied
         }
         Some(Ok(ProxyHeader::Local)) => ProxyHeaderResult::Local,

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use tollgate_http::h1::{BodyReader, Length};
 use tollgate_http::{HeadLimits, Method, ResponseHead};
+use tollgate_net::ProxyHeader;
 use tollgate_observe::Reason;
 use tollgate_upstream::{ConnectError, Connection, Granted, Opening, Pool};
 
@@ -48,8 +49,12 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
     /// What a request gets when its turn has come, where there is none to take.
     fn turn(pool: &Rc<Pool>) -> impl Future<Output = Result<Granted<Self, Self::Opening>, ConnectError>>;
 
-    /// Opens a connection; `None`: others have taken all that it carries, and another one is to be looked for.
-    fn open(opening: Self::Opening) -> impl Future<Output = Result<Option<Self>, ConnectError>>;
+    /// Opens a connection; `None`: others have taken all that it carries, and another one is to be looked for. `whose` it is
+    /// the endpoint is told where its pool [says so](Pool::names_clients).
+    fn open(
+        opening: Self::Opening,
+        whose: ProxyHeader,
+    ) -> impl Future<Output = Result<Option<Self>, ConnectError>>;
 
     /// The pool that it is of.
     fn pool(&self) -> &Rc<Pool>;
@@ -134,8 +139,8 @@ impl UpstreamSide for Connection {
     }
 
     #[inline]
-    async fn open(opening: Opening) -> Result<Option<Self>, ConnectError> {
-        opening.connect().await.map(Some)
+    async fn open(opening: Opening, whose: ProxyHeader) -> Result<Option<Self>, ConnectError> {
+        opening.connect(whose).await.map(Some)
     }
 
     #[inline]

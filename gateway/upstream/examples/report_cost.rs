@@ -29,6 +29,7 @@ fn main() {
         discover: None,
         tls: None,
         http2: None,
+        proxy_protocol: None,
         zone: None,
         pool: Pool::default(),
         rules: Rules::default(),

@@ -21,6 +21,7 @@ pub mod outlier;
 mod peers;
 mod pool;
 mod pool_set;
+mod proxy_protocol;
 mod queue;
 mod state;
 mod sticky;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tollgate_net::{Address, Deadline, Stream};
+use tollgate_net::{Address, Deadline, ProxyHeader, Stream};
 use tollgate_observe::{Slot, WorkerStats};
 
 use crate::connection::{InUse, Link, OpenGuard};
@@ -18,7 +18,7 @@ use crate::message::HandOver;
 use crate::outlier::Traffic;
 use crate::pool_set::PoolSet;
 use crate::queue::{Grant, Queue};
-use crate::{ConnectError, Connection, EndpointState, Permit, UpstreamState, tls};
+use crate::{ConnectError, Connection, EndpointState, Permit, UpstreamState, proxy_protocol, tls};
 
 /// A connection that nobody needed for so long is surplus. Every so often half of a pool's surplus is closed: so a pool
 /// follows the need in steps, and a short lull costs it half at most.
@@ -143,6 +143,12 @@ impl Pool {
     pub(crate) fn close_idle(&self) {
         let idle = std::mem::take(&mut *self.idle.borrow_mut());
         self.forget(idle.len());
+    }
+
+    /// Whether its connections begin with a header that says whose they are.
+    #[must_use]
+    pub fn names_clients(&self) -> bool {
+        self.set.proxy_protocol.get().is_some()
     }
 
     pub(crate) fn is_retired(&self) -> bool {
@@ -309,7 +315,9 @@ impl Pool {
     /// Takes over a connection from another worker, unless something has happened on it.
     pub(crate) fn adopt(self: &Rc<Self>, handed: HandOver) -> Option<Connection> {
         // The other worker's poller may have been about to tell it.
-        if !handed.socket.is_quiet() || !self.set.is_current(handed.opened) {
+        // It may have been opened under a plan by which connections did not say whose they are.
+        let names_nobody = self.set.proxy_protocol.get().is_some();
+        if names_nobody || !handed.socket.is_quiet() || !self.set.is_current(handed.opened) {
             return None;
         }
         let HandOver { socket, opened, requests, permit, .. } = handed;
@@ -395,28 +403,33 @@ impl Opening {
         Self { in_use: InUse::new(pool), permit }
     }
 
-    /// Opens the connection. The place is given back, should that fail or be given up. The wait has no bound of its own:
-    /// the caller's deadline ends it.
+    /// Opens the connection. `whose` it is the endpoint is told where the pool [says so](Pool::names_clients). The place is
+    /// given back, should that fail or be given up. The wait has no bound of its own: the caller's deadline ends it.
     ///
     /// # Errors
     /// When the endpoint cannot be reached.
-    pub async fn connect(self) -> Result<Connection, ConnectError> {
+    pub async fn connect(self, whose: ProxyHeader) -> Result<Connection, ConnectError> {
         let Self { in_use, permit } = self;
-        let stream = dial(in_use.pool()).await?;
-        let (opened, open) = (tollgate_net::now(), OpenGuard::new(in_use));
+        // By the plan of now: where another one comes before it is open, it is not used again.
+        let opened = tollgate_net::now();
+        let stream = dial(in_use.pool(), whose).await?;
+        let open = OpenGuard::new(in_use);
         let link = Link { stream, opened, since: opened, requests: 1, reused: false, permit };
         Ok(Connection { link: Box::new(link), open })
     }
 }
 
-/// Connects to a pool's endpoint, by TLS if its upstream says so.
-pub(crate) async fn dial(pool: &Pool) -> Result<Stream, ConnectError> {
+/// Connects to a pool's endpoint, and tells it whose the connection is, and by TLS, if its upstream says so.
+pub(crate) async fn dial(pool: &Pool, whose: ProxyHeader) -> Result<Stream, ConnectError> {
     let address = &pool.address;
-    let stream = Stream::connect(address).await.map_err(|error| match error.kind() {
+    let mut stream = Stream::connect(address).await.map_err(|error| match error.kind() {
         ErrorKind::NotFound if matches!(address, Address::Name { .. }) => ConnectError::Dns,
         _ if tollgate_net::is_shortage(&error) => ConnectError::Shortage,
         _ => ConnectError::Refused,
     })?;
+    if let Some(version) = pool.set.proxy_protocol.get() {
+        proxy_protocol::announce(&mut stream, whose, version).await.map_err(|_| ConnectError::Refused)?;
+    }
     let tls = pool.set.tls.borrow().clone();
     match tls {
         Some(tls) => tls::secured(stream, &tls, address).await,

@@ -24,7 +24,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate_net::{Address, Timers};
+use tollgate_net::{Address, ProxyVersion, Timers};
 use tollgate_observe::{Slot, WorkerStats};
 use tollgate_plan::{Pool as PoolSettings, Queue as QueueSettings, Tls, Upstream as Planned};
 
@@ -45,6 +45,8 @@ pub(crate) struct PoolSet {
     pub tls: RefCell<Option<Tls>>,
     /// Whether endpoints are spoken to in HTTP/2.
     pub http2: Cell<bool>,
+    /// What connections begin with, to say whose they are.
+    pub proxy_protocol: Cell<Option<ProxyVersion>>,
     /// Bytes of the heads that endpoints send by HTTP/2, as the library counts them.
     pub header_list: Cell<u32>,
     /// What all HTTP/2 connections read into.
@@ -89,6 +91,7 @@ impl PoolSet {
             settings: RefCell::new(planned.pool.clone()),
             tls: RefCell::new(planned.tls.clone()),
             http2: Cell::new(planned.http2.is_some()),
+            proxy_protocol: Cell::new(planned.proxy_protocol),
             header_list: Cell::new(header_list(planned)),
             receive: Rc::default(),
             tls_since: Cell::new(None),
@@ -136,8 +139,9 @@ impl PoolSet {
             self.each(|pool| pool.settings_changed());
         }
         self.header_list.set(header_list(planned));
-        let http2 = planned.http2.is_some();
-        if *self.tls.borrow() != planned.tls || self.http2.replace(http2) != http2 {
+        let (http2, proxy_protocol) = (planned.http2.is_some(), planned.proxy_protocol);
+        let spoken = (self.http2.replace(http2), self.proxy_protocol.replace(proxy_protocol));
+        if *self.tls.borrow() != planned.tls || spoken != (http2, proxy_protocol) {
             *self.tls.borrow_mut() = planned.tls.clone();
             self.tls_since.set(Some(tollgate_net::now()));
             self.each(|pool| {

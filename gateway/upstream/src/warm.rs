@@ -6,7 +6,7 @@ use std::rc::{Rc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate_net::Deadline;
+use tollgate_net::{Deadline, ProxyHeader};
 
 use crate::connection::InUse;
 use crate::pool::Opening;
@@ -73,7 +73,7 @@ async fn open(pool: &Rc<Pool>, deadline: &Deadline) -> bool {
     if set.http2.get() {
         return open_http2(pool, permit, deadline).await;
     }
-    let mut opening = pin!(Opening::new(pool, permit).connect());
+    let mut opening = pin!(Opening::new(pool, permit).connect(ProxyHeader::Local));
     let opened = poll_fn(|cx| match opening.as_mut().poll(cx) {
         Poll::Ready(opened) => Poll::Ready(opened.ok()),
         Poll::Pending => deadline.poll_passed(cx).map(|()| None),

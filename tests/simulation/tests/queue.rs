@@ -203,7 +203,7 @@ impl World {
             }
             match pool.turn().await? {
                 Granted::Connection(free) => Ok(free),
-                Granted::Place(opening) => opening.connect().await,
+                Granted::Place(opening) => opening.connect(tollgate_net::ProxyHeader::Local).await,
             }
         })
     }

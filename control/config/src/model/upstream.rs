@@ -25,6 +25,8 @@ pub struct Upstream {
     pub tls: Option<UpstreamTls>,
     /// Whether its endpoints are spoken to in HTTP/2. Default: those that are `h2c://`.
     pub http2: Option<Spanned<bool>>,
+    /// The PROXY protocol header that connections to its endpoints begin with. Default none.
+    pub proxy_protocol: Option<ProxyProtocol>,
     /// How it copes: everything that a plan takes over unchanged.
     pub rules: Rules,
 }
@@ -36,6 +38,15 @@ impl Upstream {
         let prior = |endpoint: &Endpoint| endpoint.address.value.scheme == Scheme::H2c;
         self.http2.as_ref().is_some_and(|http2| http2.value) || self.endpoints.iter().any(prior)
     }
+}
+
+/// A version of the PROXY protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProxyProtocol {
+    /// A line of text (`v1`).
+    V1,
+    /// Binary (`v2`).
+    V2,
 }
 
 /// How an upstream chooses among its endpoints and copes when they fail.

@@ -16,6 +16,7 @@ mod discover;
 mod endpoints;
 mod failure;
 mod health;
+mod proxy_protocol;
 
 pub(crate) use conflicts::unplaced;
 pub(crate) use endpoints::endpoints;
@@ -72,6 +73,7 @@ fn upstream(
         pool: Pool::default(),
         tls: None,
         http2: None,
+        proxy_protocol: None,
         rules: Rules::default(),
     };
     if node.is_null() {
@@ -110,6 +112,9 @@ fn upstream(
     }
     if let Some(field) = fields.get("http2") {
         out.http2 = endpoints::http2(reader, field, &out.endpoints);
+    }
+    if let Some(field) = fields.get("proxy_protocol") {
+        out.proxy_protocol = proxy_protocol::proxy_protocol(reader, field, &fields, &out);
     }
     rules(reader, &fields, &mut out.rules);
     // Of a value that was wrong it is not known what it goes with.

@@ -232,6 +232,14 @@ pub(crate) static UPSTREAM: Section = Section {
             "server_name",
         ]),
         Key::new("pool", "Its connections.", Shape::Section(&POOL)).also(&["keepalive", "connections"]),
+        Key::new(
+            "proxy_protocol",
+            "Whether connections to its endpoints begin with a PROXY protocol header that names the client, and in which \
+             version. Each then carries one request.",
+            Shape::Word(&["off", "v1", "v2"]),
+        )
+        .or("off")
+        .also(&["send_proxy", "send-proxy", "send_proxy_protocol", "upstream_proxy_protocol", "proxy"]),
     ],
 };
 

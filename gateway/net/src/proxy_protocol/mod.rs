@@ -6,8 +6,11 @@
 mod receive;
 mod version1;
 mod version2;
+mod write;
 
 use std::net::SocketAddr;
+
+pub use write::ProxyVersion;
 
 /// Bytes of a header at most, with all that version 2 can add to the addresses. nginx reads as many.
 pub const LONGEST_PROXY_HEADER: usize = 4096;

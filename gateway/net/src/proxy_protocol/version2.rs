@@ -7,6 +7,14 @@ use super::{LONGEST_PROXY_HEADER, ProxyHeader, ProxyHeaderError};
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The signature, version and command, family and protocol, and the length of what follows.
 const FIXED: usize = 16;
+/// Version 2, and whose the connection is: the proxy's own, or another's.
+pub(super) const LOCAL: u8 = 0x20;
+pub(super) const PROXY: u8 = 0x21;
+/// Families and protocols of the addresses.
+pub(super) const UNSPECIFIED: u8 = 0x00;
+pub(super) const TCP4: u8 = 0x11;
+pub(super) const TCP6: u8 = 0x21;
+const UNIX: u8 = 0x31;
 
 pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
     let Some((fixed, rest)) = bytes.split_at_checked(FIXED) else { return Ok(None) };
@@ -15,17 +23,17 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyH
         return Err(ProxyHeaderError::Malformed);
     }
     let local = match fixed[12] {
-        0x20 => true,
-        0x21 => false,
+        LOCAL => true,
+        PROXY => false,
         _ => return Err(ProxyHeaderError::Malformed),
     };
     // A family that has addresses must have room for them, also where nobody looks at these. Datagrams do not come by a
     // connection.
     let addresses = match fixed[13] {
-        0x00 => 0,
-        0x11 => 12,
-        0x21 => 36,
-        0x31 => 216,
+        UNSPECIFIED => 0,
+        TCP4 => 12,
+        TCP6 => 36,
+        UNIX => 216,
         _ if local => 0,
         _ => return Err(ProxyHeaderError::Malformed),
     };
@@ -36,8 +44,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyH
     // What follows the addresses (TLVs) says nothing that is needed here.
     let header = match fixed[13] {
         _ if local => ProxyHeader::Local,
-        0x11 => proxied::<4>(rest).ok_or(ProxyHeaderError::Malformed)?,
-        0x21 => proxied::<16>(rest).ok_or(ProxyHeaderError::Malformed)?,
+        TCP4 => proxied::<4>(rest).ok_or(ProxyHeaderError::Malformed)?,
+        TCP6 => proxied::<16>(rest).ok_or(ProxyHeaderError::Malformed)?,
         _ => ProxyHeader::Local,
     };
     Ok(Some((header, whole)))

@@ -11,6 +11,7 @@ mod session;
 mod write;
 
 use std::cell::{OnceCell, RefCell};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::client::UnbufferedClientConnection;
@@ -120,6 +121,10 @@ impl Tls {
     /// Whether nothing has come that was not read, as far as this end has taken it from the socket.
     pub fn is_quiet(&self) -> bool {
         self.session.borrow().is_quiet()
+    }
+
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        self.socket().local_address()
     }
 
     pub fn reset_on_close(&self) {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tollgate_net::{Deadline, Peek};
+use tollgate_net::{Deadline, Peek, ProxyHeader};
 use tollgate_observe::Reason;
 use tollgate_upstream::{ConnectError, Granted, Outcome, Pool};
 
@@ -26,9 +26,10 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
             total: self.attempts.total(),
             connect: self.route.timeouts.connect,
         };
+        let whose = self.client.named_to(pool);
         let Client { deadline, stream, .. } = &mut *self.client;
         let gone = |cx: &mut Context<'_>| stream.poll_peek(cx) == Poll::Ready(Peek::Reset);
-        let (connection, took) = connected(pool, &bounds, deadline, gone).await?;
+        let (connection, took) = connected(pool, whose, &bounds, deadline, gone).await?;
         if took.is_some() {
             self.scratch.ledger.connect = took;
         }
@@ -48,12 +49,13 @@ pub(super) struct Bounds {
 }
 
 /// Opens a connection, or waits for one where a cap is in the way; with it comes how long the opening took, if one was
-/// opened. `gone` is asked whether it is wanted no more, and may leave a waker.
+/// opened, and `whose` it is then. `gone` is asked whether it is wanted no more, and may leave a waker.
 ///
 /// # Errors
 /// When there is none in time, or `gone` says so.
 pub(super) async fn connected<U: UpstreamSide>(
     pool: &Rc<Pool>,
+    whose: ProxyHeader,
     bounds: &Bounds,
     deadline: &Deadline,
     mut gone: impl FnMut(&mut Context<'_>) -> bool,
@@ -71,7 +73,7 @@ pub(super) async fn connected<U: UpstreamSide>(
         };
         let start = tollgate_net::now();
         deadline.set(start, bounds.due.within(start, bounds.connect));
-        let opened = unless_over(deadline, &mut gone, U::open(opening)).await;
+        let opened = unless_over(deadline, &mut gone, U::open(opening, whose)).await;
         let opened = opened.map_err(|end| end.unwrap_or_else(|| over(Reason::ConnectionTimeout)));
         if let Some(connection) = opened.map_err(Failure::unconnected)? {
             return Ok((connection, Some(tollgate_net::now().saturating_duration_since(start))));

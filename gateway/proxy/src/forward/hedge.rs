@@ -166,6 +166,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         let runner = Runner {
             worker: self.worker.clone(),
             pool: pool.clone(),
+            whose: self.client.named_to(&pool),
             timeouts: &self.route.timeouts,
             limits: &self.settings.head_limits,
             method: request.method,

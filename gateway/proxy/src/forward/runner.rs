@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_http::h1::{BodyReader, Length, Progress, ResponseParser};
 use tollgate_http::{HeadError, HeadLimits, Method, ResponseHead};
-use tollgate_net::Deadline;
+use tollgate_net::{Deadline, ProxyHeader};
 use tollgate_observe::Reason;
 use tollgate_plan::Timeouts;
 use tollgate_upstream::{Outcome, Pool};
@@ -27,6 +27,8 @@ use crate::worker::Worker;
 pub(super) struct Runner<'a> {
     pub worker: Rc<Worker>,
     pub pool: Rc<Pool>,
+    /// Who asks, as the endpoint may want to be told.
+    pub whose: ProxyHeader,
     pub timeouts: &'a Timeouts,
     pub limits: &'a HeadLimits,
     pub method: Method,
@@ -96,7 +98,7 @@ impl Runner<'_> {
     async fn connect<U: UpstreamSide>(&self, deadline: &Deadline) -> Result<U, Failure> {
         let bounds = Bounds { due: self.due, total: self.total, connect: self.timeouts.connect };
         // Whether the client is still there is looked at by whoever this attempt is for.
-        let (connection, took) = connected(&self.pool, &bounds, deadline, |_| false).await?;
+        let (connection, took) = connected(&self.pool, self.whose, &bounds, deadline, |_| false).await?;
         self.marks.connect.set(took);
         Ok(connection)
     }

@@ -5,6 +5,7 @@
 
 use std::io::{self, IoSlice};
 use std::mem;
+use std::net::SocketAddr;
 use std::task::{Context, Poll, ready};
 
 use tollgate_http::grpc::{Kind, web};
@@ -239,6 +240,10 @@ impl<S: ClientSide> ClientSide for Web<'_, S> {
 
     fn tls(&self) -> Option<&Negotiated> {
         self.client.tls()
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        self.client.local_address()
     }
 
     fn may_be_grpc(&self) -> bool {

@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     pub gate: Rc<Gate>,
     /// What TLS has agreed on; `None`: plain text.
     pub tls: Option<Negotiated>,
+    /// The address that the client has connected to.
+    pub local_address: Option<SocketAddr>,
     link: Link,
     /// Streams that live.
     streams: Cell<usize>,
@@ -74,11 +76,18 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
     let Client { stream, peer, deadline, link, .. } = *client;
     let worker = link.worker().clone();
     let (exhausted, tls) = (Rc::new(Cell::new(false)), stream.tls().cloned());
+    let local_address = stream.local_address();
     let io = Io::new(stream, worker.clone(), early, exhausted.clone());
     deadline.set(tollgate_net::now(), worker.active.borrow().plan.settings.timeouts.header);
     let Some(connection) = shake_hands(&worker, io, &deadline).await else { return };
-    let shared =
-        Rc::new(Shared { gate: Rc::default(), tls, link, streams: Cell::new(0), task: RefCell::default() });
+    let shared = Rc::new(Shared {
+        gate: Rc::default(),
+        tls,
+        local_address,
+        link,
+        streams: Cell::new(0),
+        task: RefCell::default(),
+    });
     let mut serving = Serving {
         connection,
         shared,

@@ -15,6 +15,7 @@ use http::{HeaderMap, Response};
 use tollgate_http::h1::{BodyReader, Length};
 use tollgate_http::h2::{decode_response, decode_switched, decode_trailers};
 use tollgate_http::{HeadError, HeadLimits, Method, ResponseHead, websocket};
+use tollgate_net::ProxyHeader;
 use tollgate_observe::Reason;
 use tollgate_upstream::http2::{Joined, Place};
 use tollgate_upstream::{ConnectError, Granted, Pool};
@@ -150,7 +151,7 @@ impl UpstreamSide for EndpointStream {
         })
     }
 
-    async fn open(opening: Joined) -> Result<Option<Self>, ConnectError> {
+    async fn open(opening: Joined, _: ProxyHeader) -> Result<Option<Self>, ConnectError> {
         Ok(opening.connect().await?.map(Self::new))
     }
 

@@ -1,6 +1,7 @@
 //! A stream as the client's side of an exchange.
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
@@ -253,6 +254,10 @@ impl ClientSide for Http2Stream {
 
     fn tls(&self) -> Option<&Negotiated> {
         self.shared.tls.as_ref()
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        self.shared.local_address
     }
 
     #[inline(always)]

@@ -64,6 +64,7 @@ impl Lookups {
             pool: Pool::default(),
             tls: None,
             http2: None,
+            proxy_protocol: None,
             rules: Rules::default(),
         })]);
         gone.forget();

@@ -6,11 +6,13 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::task::Poll;
 
-use tollgate_net::{Address, Deadline, Stream, is_shortage};
-use tollgate_plan::{Health, Probe, Tls};
+use tollgate_net::{Address, Deadline, ProxyHeader, Stream, is_shortage};
+use tollgate_plan::{Health, Probe};
 
 use super::http::{Expected, ask};
+use super::target::Rules;
 use super::{ProbeFailure, grpc};
+use crate::proxy_protocol::announce;
 use crate::tls::secured;
 
 /// Where an endpoint is probed.
@@ -27,11 +29,11 @@ pub(super) fn place(endpoint: &Address, rules: &Health) -> Address {
 /// `deadline` is set for it, and ends it when somebody sets it earlier.
 pub(super) async fn probe(
     endpoint: &Address,
-    (rules, tls, http2): (&Health, Option<&Tls>, bool),
+    rules: &Rules,
     deadline: &Deadline,
 ) -> Option<Result<(), ProbeFailure>> {
-    deadline.set(tollgate_net::now(), Some(rules.timeout));
-    let mut attempt = pin!(attempt(endpoint, rules, tls, http2));
+    deadline.set(tollgate_net::now(), Some(rules.health.timeout));
+    let mut attempt = pin!(attempt(endpoint, rules));
     poll_fn(|cx| match attempt.as_mut().poll(cx) {
         Poll::Ready(result) => Poll::Ready(result),
         Poll::Pending => deadline.poll_passed(cx).map(|()| Some(Err(ProbeFailure::Timeout))),
@@ -39,14 +41,9 @@ pub(super) async fn probe(
     .await
 }
 
-async fn attempt(
-    endpoint: &Address,
-    rules: &Health,
-    tls: Option<&Tls>,
-    http2: bool,
-) -> Option<Result<(), ProbeFailure>> {
-    let place = place(endpoint, rules);
-    let stream = match Stream::connect(&place).await {
+async fn attempt(endpoint: &Address, rules: &Rules) -> Option<Result<(), ProbeFailure>> {
+    let place = place(endpoint, &rules.health);
+    let mut stream = match Stream::connect(&place).await {
         Ok(stream) => stream,
         Err(error) if is_shortage(&error) => return None,
         Err(error) => {
@@ -56,15 +53,21 @@ async fn attempt(
         }
     };
     // Another port than the endpoint's own speaks what it likes: HTTP/1 in plain text.
-    let http2 = http2 && rules.port.is_none();
-    let stream = match tls.filter(|_| rules.port.is_none()) {
+    let own_port = rules.health.port.is_none();
+    let http2 = rules.http2 && own_port;
+    if let Some(version) = rules.proxy_protocol.filter(|_| own_port)
+        && announce(&mut stream, ProxyHeader::Local, version).await.is_err()
+    {
+        return Some(Err(ProbeFailure::Closed));
+    }
+    let stream = match rules.tls.as_ref().filter(|_| own_port) {
         None => stream,
         Some(tls) => match secured(stream, tls, &place).await {
             Ok(stream) => stream,
             Err(_) => return Some(Err(ProbeFailure::Tls)),
         },
     };
-    match &rules.probe {
+    match &rules.health.probe {
         Probe::Tcp => Some(Ok(())),
         Probe::Grpc { service, host } => {
             Some(grpc::check(stream, host.as_deref().unwrap_or(&own(&place)), service).await)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
-use tollgate_net::{Deadline, Timers};
+use tollgate_net::{Deadline, ProxyVersion, Timers};
 use tollgate_plan::{Health, Tls};
 
 use super::ProbeFailure;
@@ -49,6 +49,8 @@ pub(super) struct Rules {
     pub(super) tls: Option<Tls>,
     /// Whether they are HTTP/2.
     pub(super) http2: bool,
+    /// What its connections begin with.
+    pub(super) proxy_protocol: Option<ProxyVersion>,
 }
 
 /// One endpoint that is probed. Its task ends when it is told to [stop](Self::stop).
@@ -167,5 +169,5 @@ async fn once(target: &Target, rules: &Rules) -> Option<Result<(), ProbeFailure>
         None => Some(Permit::take(&target.upstream, &target.endpoint)?),
         Some(_) => None,
     };
-    probe(&target.endpoint.address, (&rules.health, rules.tls.as_ref(), rules.http2), &target.due).await
+    probe(&target.endpoint.address, rules, &target.due).await
 }

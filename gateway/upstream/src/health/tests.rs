@@ -97,6 +97,7 @@ fn upstream(services: &[&Service], health: Option<Probes>) -> Upstream {
         pool: Pool::default(),
         tls: None,
         http2: None,
+        proxy_protocol: None,
         zone: None,
         rules: Rules { health, ..Rules::default() },
     }

@@ -33,8 +33,12 @@ impl Watched {
     /// Takes over what a plan says of it.
     pub(super) fn plan(&mut self, planned: &Arc<Planned>, prober: &Rc<Prober>, now: Instant) {
         let health = planned.rules.health.clone();
-        let probes =
-            health.map(|health| Rules { health, tls: planned.tls.clone(), http2: planned.http2.is_some() });
+        let probes = health.map(|health| Rules {
+            health,
+            tls: planned.tls.clone(),
+            http2: planned.http2.is_some(),
+            proxy_protocol: planned.proxy_protocol,
+        });
         if self.probes.as_deref() != probes.as_ref() {
             self.probes = probes.map(Rc::new);
             if let Some(probes) = &self.probes {

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Waker};
 
 use h2::client::Builder;
 use tollgate_http::h2::Chunk;
+use tollgate_net::ProxyHeader;
 
 use super::connection::{Http2Connection, Open, Place};
 use super::io::Io;
@@ -126,7 +127,8 @@ async fn open(pool: Rc<Pool>, permit: Permit, opening: Rc<Opening>) {
 /// refused, or read by something else.
 async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connection>, ConnectError> {
     let set = pool.set().clone();
-    let stream = pool::dial(pool).await?;
+    // Of many clients: a plan asks for no header here.
+    let stream = pool::dial(pool, ProxyHeader::Local).await?;
     if stream.is_tls() && stream.alpn() != Some(b"h2") {
         return Err(ConnectError::NoHttp2);
     }

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate_net::{Address, Runtime, Timers};
+use tollgate_net::{Address, ProxyHeader, Runtime, Timers};
 use tollgate_observe::{Registry, Snapshot};
 use tollgate_plan::{
     Caps, Endpoint, Pool as PoolSettings, Queue as QueueSettings, Rules, Upstream as Planned,
@@ -65,6 +65,7 @@ impl World {
             pool,
             tls: None,
             http2: None,
+            proxy_protocol: None,
             rules,
         };
         let (shared, registry, mail) = (Shared::new(), Registry::new(true), Mail::default());
@@ -95,7 +96,7 @@ impl World {
                 Some(kept) => Ok(kept),
                 None => match pool.turn().await? {
                     Granted::Connection(free) => Ok(free),
-                    Granted::Place(opening) => opening.connect().await,
+                    Granted::Place(opening) => opening.connect(ProxyHeader::Local).await,
                 },
             }
         })

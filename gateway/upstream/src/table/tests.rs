@@ -30,6 +30,7 @@ fn planned(name: &str, endpoints: &[&str], change: impl FnOnce(&mut Planned)) ->
         discover: None,
         tls: None,
         http2: None,
+        proxy_protocol: None,
         zone: None,
         pool: tollgate_plan::Pool::default(),
         rules: Rules::default(),

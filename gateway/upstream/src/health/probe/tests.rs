@@ -3,7 +3,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tollgate_net::{Runtime, Timers};
+use tollgate_net::{ProxyVersion, Runtime, Timers};
 
 use super::*;
 
@@ -46,9 +46,18 @@ fn answering(answer: impl Into<Vec<u8>>) -> (Address, thread::JoinHandle<String>
 }
 
 fn run(endpoint: &Address, rules: &Health) -> Result<(), ProbeFailure> {
+    run_behind(endpoint, rules, None)
+}
+
+fn run_behind(
+    endpoint: &Address,
+    rules: &Health,
+    proxy_protocol: Option<ProxyVersion>,
+) -> Result<(), ProbeFailure> {
     Runtime::new().expect("a runtime").run(async {
         let timers = Timers::start().expect("timers");
-        probe(endpoint, (rules, None, false), &timers.deadline()).await.expect("there are descriptors")
+        let rules = Rules { health: rules.clone(), tls: None, http2: false, proxy_protocol };
+        probe(endpoint, &rules, &timers.deadline()).await.expect("there are descriptors")
     })
 }
 
@@ -69,6 +78,14 @@ fn what_is_sent() {
     for line in [&*format!("host: {address}\r\n"), &agent, "connection: close\r\n"] {
         assert!(sent.contains(line), "{line} in {sent}");
     }
+}
+
+#[test]
+fn a_header_of_the_proxy_protocol_names_nobody() {
+    let (address, thread) = answering("HTTP/1.1 200 OK\r\n\r\n");
+    assert_eq!(run_behind(&address, &http(None), Some(ProxyVersion::V1)), Ok(()));
+    let sent = thread.join().expect("no panic");
+    assert!(sent.starts_with("PROXY UNKNOWN\r\nGET /healthz"), "{sent}");
 }
 
 #[test]

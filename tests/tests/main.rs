@@ -28,6 +28,7 @@ mod metrics;
 mod mixed;
 mod overload;
 mod paths;
+mod policies;
 mod proxy_protocol;
 mod redirect_respond;
 mod reload;

@@ -8,9 +8,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod policies;
 mod tls;
 mod upstream;
 
+pub use policies::*;
 pub use tls::*;
 pub use upstream::*;
 
@@ -82,6 +84,8 @@ pub struct Config {
     pub watch: bool,
     /// What of the process's own means is guarded.
     pub overload: Overload,
+    /// Policies of every route.
+    pub policies: Policies,
 }
 
 impl Default for Config {
@@ -104,6 +108,7 @@ impl Default for Config {
             zone: None,
             watch: false,
             overload: Overload::default(),
+            policies: Policies::default(),
         }
     }
 }
@@ -121,6 +126,8 @@ pub struct Listener {
     pub redirect_to_https: Option<RedirectToHttps>,
     /// Who begins connections with a header of the PROXY protocol. Default nobody.
     pub proxy_protocol: Vec<Cidr>,
+    /// Policies of the requests that come here.
+    pub policies: Policies,
 }
 
 /// How requests that come in plain text are sent to `https`.
@@ -399,6 +406,8 @@ pub struct Route {
     pub priority: Priority,
     /// Whether calls of gRPC-Web are translated to gRPC. Default false.
     pub grpc_web: bool,
+    /// Its policies.
+    pub policies: Policies,
 }
 
 /// Which requests a route takes. An empty match takes everything.

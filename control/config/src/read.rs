@@ -6,6 +6,7 @@ mod condition;
 mod grpc;
 mod listen;
 mod matching;
+mod policies;
 mod redirect;
 mod references;
 mod respond;

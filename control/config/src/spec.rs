@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
+mod policies;
 mod routes;
 mod settings;
 mod tls;
 mod upstreams;
 
+pub(crate) use policies::*;
 pub(crate) use routes::*;
 pub(crate) use settings::*;
 pub(crate) use tls::*;

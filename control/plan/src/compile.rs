@@ -10,6 +10,7 @@ use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::PathRules;
 
 use crate::matches::{Matches, matches, path_rules};
+use crate::policies::Policing;
 use crate::tls::{self, Clients};
 use crate::{
     Action, Endpoint, EndpointHttp2, PathRewrite, Plan, Pool, Redirect, Respond, Rewrite, Route, Rules,
@@ -41,13 +42,30 @@ pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
         clients: Clients::default(),
     };
     compiler.named_upstreams();
+    let mut policing = Policing::new(config);
     let routes = config.routes.iter().zip(prefixes);
-    let routes = routes.map(|(route, prefix)| compiler.route(route, prefix)).collect();
+    let routes = routes
+        .map(|(route, prefix)| {
+            let mut planned = compiler.route(route, prefix);
+            planned.policies = policing.route(route, &planned);
+            planned
+        })
+        .collect();
     let Compiler { mut problems, upstreams, .. } = compiler;
+    let (policies, chains, upstream_chains) = policing.finish(upstreams.len());
     let listeners = tls::listeners(config, &mut problems);
     match router {
         Some(router) if problems.is_empty() => Ok(Compiled {
-            plan: Plan { settings: settings(config, rules), router, routes, upstreams, listeners },
+            plan: Plan {
+                settings: settings(config, rules),
+                router,
+                routes,
+                upstreams,
+                listeners,
+                policies,
+                chains,
+                upstream_chains,
+            },
             warnings,
         }),
         _ => {
@@ -151,6 +169,7 @@ impl<'a> Compiler<'a> {
             retry: route.retry.clone(),
             priority: route.priority,
             grpc_web: route.grpc_web,
+            policies: None,
         }
     }
 

@@ -8,6 +8,7 @@ mod compile;
 mod endpoint_list;
 mod matches;
 mod plan;
+mod policies;
 mod rewrite;
 mod tls;
 
@@ -19,6 +20,7 @@ pub use plan::{
     Action, Endpoint, EndpointHttp2, Listener, Plan, Redirect, Respond, Route, Settings, Tls, Upstream,
     UpstreamShare,
 };
+pub use policies::{Attached, RouteChains};
 pub use rewrite::{PathRewrite, Rewrite};
 pub use tollgate_config::{
     Adaptive, Balance, Breaker, Buffer, BufferBounds, Caps, CertificatePart, Cidr, Discover, DnsRules,

@@ -8,8 +8,8 @@ use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::{PathRules, Router};
 
 use crate::{
-    Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits, Overload, PathRewrite,
-    Pool, Priority, RequestId, Retry, Rewrite, Rules, Timeouts,
+    Attached, Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits, Overload,
+    PathRewrite, Pool, Priority, RequestId, Retry, Rewrite, RouteChains, Rules, Timeouts,
 };
 
 /// What a worker runs. Immutable.
@@ -25,6 +25,12 @@ pub struct Plan {
     pub upstreams: Vec<Arc<Upstream>>,
     /// Where connections come in.
     pub listeners: Vec<Arc<Listener>>,
+    /// Policies, each at its place.
+    pub policies: Vec<Attached>,
+    /// What requests meet of them, in that order, by index.
+    pub chains: Vec<Vec<u32>>,
+    /// The chain of each of `upstreams`: met when it is known that a request goes there.
+    pub upstream_chains: Vec<Option<u32>>,
 }
 
 impl Plan {
@@ -117,6 +123,8 @@ pub struct Route {
     pub priority: Priority,
     /// Whether calls of gRPC-Web are translated to gRPC.
     pub grpc_web: bool,
+    /// The policies that its requests may meet; `None`: neither it nor its upstreams have any.
+    pub policies: Option<RouteChains>,
 }
 
 /// What a route does.

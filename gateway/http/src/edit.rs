@@ -1,6 +1,7 @@
-//! A request's head, changed where it stands: what a translation needs, and no other request has.
+//! A request's head, changed where it stands: what translations and policies need, and no other request has.
 
-use crate::{Field, Range, RequestHead};
+use crate::chars::{is_value, token_length};
+use crate::{Field, Name, Range, RequestHead};
 
 impl RequestHead {
     /// Gives the first field of this name, in any case, another value. Says whether there is one.
@@ -19,6 +20,38 @@ impl RequestHead {
             self.replace(Range { start: field.name.start, end: field.line_end }, b"");
             self.head.index_anew();
         }
+    }
+
+    /// Takes out every field of this name, in any case.
+    pub fn remove_all(&mut self, name: &[u8]) {
+        while self.head.position(name).is_some() {
+            self.remove(name);
+        }
+    }
+
+    /// Adds a field behind the others, which no `Connection` of the client's can take away. Says whether it was added: a
+    /// value that would end its line, or a name that is none, is not.
+    pub fn append(&mut self, name: &[u8], value: &[u8]) -> bool {
+        let value = value.trim_ascii();
+        let fits = !name.is_empty() && token_length(name) == name.len() && is_value(value);
+        if !fits || !self.head.bytes.ends_with(b"\r\n") {
+            return false;
+        }
+        let bytes = &mut self.head.bytes;
+        bytes.truncate(bytes.len() - 2);
+        let start = bytes.len();
+        for piece in [name, b": ", value, b"\r\n\r\n"] {
+            bytes.extend_from_slice(piece);
+        }
+        let end = bytes.len() - 4;
+        self.head.push(Field {
+            id: Name::of(name),
+            nominated: false,
+            name: Range::new(start, start + name.len()),
+            value: Range::new(end - value.len(), end),
+            line_end: (end + 2) as u32,
+        });
+        true
     }
 
     /// Puts other bytes into a part of the head, and moves what is behind it.
@@ -113,6 +146,22 @@ mod tests {
         assert_eq!(parts, before.1);
         assert_eq!(lines, [&before.0[..1], &before.0[2..]].concat());
         assert!(!request.head.has(Name::ContentLength) && request.head.has(Name::ContentType));
+    }
+
+    #[test]
+    fn a_field_is_added() {
+        let (mut request, before) = (head(), shown(&head()));
+        assert!(request.append(b"X-New", b" v 1 ") && request.append(b"x-new", b""));
+        let (lines, parts) = shown(&request);
+        assert_eq!(parts, before.1);
+        let new = ["X-New|v 1|X-New: v 1\r\n".to_owned(), "x-new||x-new: \r\n".to_owned()];
+        assert_eq!(lines, [&before.0[..], &new].concat());
+        assert!(request.head.bytes().ends_with(b"x-new: \r\n\r\n"));
+        for (name, value) in [("x", "a\r\nb: c"), ("x", "a\0"), ("x y", "a"), ("", "a"), ("x:", "a")] {
+            assert!(!request.append(name.as_bytes(), value.as_bytes()), "{name}: {value}");
+        }
+        request.remove_all(b"X-NEW");
+        assert_eq!(shown(&request), before);
     }
 
     #[test]

@@ -117,6 +117,15 @@ impl Head {
         }
     }
 
+    /// The value of the first cookie of a name (RFC 6265, 5.4: the one with the longest path comes first).
+    #[must_use]
+    pub fn cookie(&self, name: &[u8]) -> Option<&[u8]> {
+        self.all(Name::Cookie).flat_map(|line| line.split(|byte| *byte == b';')).find_map(|pair| {
+            let pair = pair.trim_ascii();
+            pair.strip_prefix(name)?.strip_prefix(b"=")
+        })
+    }
+
     /// The place of the first field of any name, in any case.
     pub(crate) fn position(&self, name: &[u8]) -> Option<usize> {
         self.fields.iter().position(|field| self.slice(field.name).eq_ignore_ascii_case(name))

@@ -74,6 +74,8 @@ reasons! {
     ConnectionLimit = "connection_limit", 503;
     /// No route matches.
     NoRoute = "no_route", 404;
+    /// The client's address is not one that may come (`policies.ip`).
+    AddressDenied = "address_denied", 403;
     /// The upstream has no endpoint that takes requests.
     DestinationUnavailable = "destination_unavailable", 503;
     /// A connection cap of the upstream's is reached, and its queue is full.

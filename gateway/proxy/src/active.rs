@@ -59,6 +59,21 @@ impl ActivePlan {
         Some(self.get(share))
     }
 
+    /// Which of its upstreams takes the next request of a route, by number; `None` if none does.
+    pub fn next_share(&self, route: u32, asker: &Asker<'_>) -> Option<usize> {
+        let Action::Forward(shares) = &self.route(route).action else { return None };
+        match shares.as_slice() {
+            [only] => (only.weight > 0).then_some(0),
+            _ => self.choose(route, shares, asker),
+        }
+    }
+
+    /// The upstream of a route that has this number.
+    pub fn share(&self, route: u32, number: usize) -> Option<&Rc<Upstream>> {
+        let Action::Forward(shares) = &self.route(route).action else { return None };
+        shares.get(number).map(|share| self.get(share))
+    }
+
     fn get(&self, share: &UpstreamShare) -> &Rc<Upstream> {
         self.upstreams[share.upstream].get_or_init(|| self.make(share.upstream))
     }

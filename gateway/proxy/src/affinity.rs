@@ -43,7 +43,7 @@ impl<'a> Asker<'a> {
     /// The value of the upstream's sticky cookie.
     #[inline]
     pub fn sticky(&self, upstream: &Upstream) -> Option<&'a [u8]> {
-        upstream.cookie().and_then(|name| cookie(&self.scratch.request.head, name.as_bytes()))
+        upstream.cookie().and_then(|name| self.scratch.request.head.cookie(name.as_bytes()))
     }
 
     fn hash_by(&self, by: &HashBy) -> Option<u64> {
@@ -52,7 +52,7 @@ impl<'a> Asker<'a> {
         let some = |value: &[u8]| (!value.is_empty()).then(|| hash(value));
         match by {
             HashBy::Header(name) => request.head.get_by_text(name.as_bytes()).and_then(some),
-            HashBy::Cookie(name) => cookie(&request.head, name.as_bytes()).and_then(some),
+            HashBy::Cookie(name) => request.head.cookie(name.as_bytes()).and_then(some),
             HashBy::Query(name) => {
                 let query = request.query.map(|query| request.slice(query))?;
                 query_parameter(query, name.as_bytes(), some).flatten()
@@ -75,7 +75,7 @@ pub(crate) fn keep(scratch: &mut Scratch, upstream: &Upstream, pool: &Pool) {
     set_cookie.clear();
     let (Some(name), Some(sticky)) = (upstream.cookie(), &upstream.balance().sticky) else { return };
     let Some(value) = upstream.sticky_value(pool) else { return };
-    if cookie(&request.head, name.as_bytes()) == Some(&value) {
+    if request.head.cookie(name.as_bytes()) == Some(&value) {
         return;
     }
     let mut add = |pieces: &[&[u8]]| pieces.iter().for_each(|piece| set_cookie.extend_from_slice(piece));
@@ -90,18 +90,10 @@ pub(crate) fn keep(scratch: &mut Scratch, upstream: &Upstream, pool: &Pool) {
     add(&[b"\r\n"]);
 }
 
-/// The value of the first cookie of a name (RFC 6265, 5.4: the one with the longest path comes first).
-fn cookie<'a>(head: &'a Head, name: &[u8]) -> Option<&'a [u8]> {
-    head.all(Name::Cookie).flat_map(|line| line.split(|byte| *byte == b';')).find_map(|pair| {
-        let pair = pair.trim_ascii();
-        pair.strip_prefix(name)?.strip_prefix(b"=")
-    })
-}
-
 /// The client's address: the peer's, or what trusted proxies say of the client before them. Of what stands in
 /// `X-Forwarded-For`, or where that is missing in `Forwarded` (RFC 7239), the last address that is not a trusted
 /// proxy's: what stands before it, anybody may have written.
-fn client_address(settings: &Forwarded, head: &Head, peer: IpAddr) -> IpAddr {
+pub(crate) fn client_address(settings: &Forwarded, head: &Head, peer: IpAddr) -> IpAddr {
     if !is_trusted(settings, peer) {
         return peer;
     }
@@ -157,7 +149,7 @@ mod tests {
     #[test]
     fn cookies() {
         let request = request("Cookie: a=1; session=x; session=y\r\nCookie: b= 2 ;c;d=\r\n");
-        let find = |name: &str| cookie(&request.head, name.as_bytes()).map(String::from_utf8_lossy);
+        let find = |name: &str| request.head.cookie(name.as_bytes()).map(String::from_utf8_lossy);
         for (name, value) in [("a", "1"), ("session", "x"), ("b", " 2"), ("d", "")] {
             assert_eq!(find(name).as_deref(), Some(value), "{name}");
         }

@@ -27,10 +27,16 @@ pub(crate) trait Duplex: Sink {
 ///
 /// It is a type parameter of all that deals with a client, so that HTTP/1's code asks nowhere which version it is.
 /// Heads come as the lines of HTTP/1, which is what the message model holds; what they may say is decided before.
-pub(crate) trait ClientSide: Duplex {
+pub(crate) trait ClientSide: ClientStream {
     /// Whether a request can be for its own stream to be switched to another protocol (RFC 8441).
     const EXTENDED: bool;
 
+    /// Whether the request has met its policies: see [`policy`](crate::policy).
+    const POLICED: bool = false;
+}
+
+/// What can be asked of a client's side whichever it is.
+pub(crate) trait ClientStream: Duplex {
     /// The trailer lines that came with the end of the client's direction, where they come apart from the body.
     fn take_trailers(&mut self) -> Vec<u8>;
 
@@ -83,6 +89,11 @@ pub(crate) trait ClientSide: Duplex {
     /// Whether a request of it may be a gRPC call, so that [`Scratch::grpc`](crate::scratch::Scratch::grpc) says which it is.
     /// A constant, so that HTTP/1 is compiled as if there were no gRPC.
     fn may_be_grpc(&self) -> bool;
+
+    /// Which of its route's upstreams the request was found to go to by its policies, by number.
+    fn share(&self) -> Option<usize> {
+        None
+    }
 }
 
 impl Duplex for Stream {
@@ -96,10 +107,12 @@ impl Duplex for Stream {
     }
 }
 
-/// HTTP/1: the connection carries one exchange at a time, and a message says itself where it ends.
 impl ClientSide for Stream {
     const EXTENDED: bool = false;
+}
 
+/// HTTP/1: the connection carries one exchange at a time, and a message says itself where it ends.
+impl ClientStream for Stream {
     fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()> {
         backlog.send(self, &[IoSlice::new(head), IoSlice::new(bytes)])
     }

@@ -40,6 +40,11 @@ impl Identity {
         out.extend_from_slice(lines);
     }
 
+    /// The certificate itself, as DER.
+    pub fn der(&self) -> Option<&[u8]> {
+        self.chain.first().map(|leaf| leaf.as_ref())
+    }
+
     fn leaf(&self) -> Option<Presented<'_>> {
         self.chain.first().and_then(|leaf| Presented::new(leaf))
     }

@@ -33,6 +33,7 @@ mod https;
 mod identity;
 mod ledger;
 mod linger;
+mod policy;
 mod preamble;
 mod receive;
 mod rehearse;
@@ -53,6 +54,7 @@ mod write_body;
 
 pub use door::{DoorId, Waiting};
 pub use error_body::{Flavour, error_body};
+pub use policy::{MetPolicy, Said};
 pub use rehearse::{NEW_ID, Outcome, Rehearsal, rehearse};
 pub use rollout::{Receipt, Receipts, Rollout};
 pub use worker::{Control, Mailbox, WorkerSetup, run_worker, work};

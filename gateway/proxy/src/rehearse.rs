@@ -6,13 +6,14 @@ use std::net::SocketAddr;
 
 use tollgate_http::h1::{Length, Progress, RequestParser};
 use tollgate_observe::Reason;
-use tollgate_plan::{Action, Plan, Route};
+use tollgate_plan::{Action, Plan, Route, UpstreamShare};
 use tollgate_route::{Explanation, normalise};
 
 use crate::decide::{Routed, decide, normal_path, rewrite};
 use crate::exchange::upstream_head::{self, Outgoing};
 use crate::forward::{allows_upgrade, declares_too_much};
 use crate::https;
+use crate::policy::{self, MetPolicy, Rehearsed, RehearsedFrom};
 use crate::receive;
 use crate::request::own_id;
 use crate::respond;
@@ -30,6 +31,8 @@ pub struct Rehearsal {
     pub path: Vec<u8>,
     /// Which route takes the request, and why the others do not; nothing if it was refused before that question.
     pub explanation: Option<Explanation>,
+    /// The policies that it meets, in that order.
+    pub policies: Vec<MetPolicy>,
     /// What comes of it.
     pub outcome: Outcome,
 }
@@ -61,6 +64,8 @@ pub enum Outcome {
     },
     /// The winner answers with its fixed response.
     Respond,
+    /// A policy answers.
+    Answered(tollgate_policy::Answer),
 }
 
 /// Takes a request through the plan as a worker would. `head` is the whole head as it would be received, `peer` the
@@ -72,6 +77,7 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
         sent_path: Vec::new(),
         path: Vec::new(),
         explanation: None,
+        policies: Vec::new(),
         outcome: refused(Reason::IncompleteRequest, None),
     };
     match RequestParser::default().advance(head, &mut scratch.request, &plan.settings.head_limits) {
@@ -106,19 +112,35 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
         rehearsal.outcome = Outcome::Redirect { location };
         return rehearsal;
     }
-    rehearsal.outcome = match route {
-        Err(reason) => refused(reason, None),
-        Ok(index) => act(plan, &plan.routes[index as usize], &mut scratch, (peer, secure)),
+    let index = match route {
+        Err(reason) => {
+            rehearsal.outcome = refused(reason, None);
+            return rehearsal;
+        }
+        Ok(index) => index,
     };
+    let route = &plan.routes[index as usize];
+    let bind = https::listener(plan, &scratch.request, secure).map(|listener| listener.bind);
+    let Rehearsed { met, end, upstream } =
+        policy::rehearse(plan, route, &mut scratch, RehearsedFrom { peer, secure, bind });
+    rehearsal.policies = met;
+    rehearsal.outcome =
+        end.unwrap_or_else(|| act(plan, route, &mut scratch, (peer, secure), upstream.as_deref()));
     rehearsal
 }
 
-fn refused(reason: Reason, detail: Option<&'static str>) -> Outcome {
+pub(crate) fn refused(reason: Reason, detail: Option<&'static str>) -> Outcome {
     Outcome::Refused { reason, detail }
 }
 
-/// What the route makes of it.
-fn act(plan: &Plan, route: &Route, scratch: &mut Scratch, (peer, secure): (SocketAddr, bool)) -> Outcome {
+/// What the route makes of it; `chosen`: the upstream that it is to go to.
+fn act(
+    plan: &Plan,
+    route: &Route,
+    scratch: &mut Scratch,
+    (peer, secure): (SocketAddr, bool),
+    chosen: Option<&str>,
+) -> Outcome {
     let shares = match &route.action {
         Action::Respond(_) => return Outcome::Respond,
         Action::Redirect(redirect) => {
@@ -131,8 +153,11 @@ fn act(plan: &Plan, route: &Route, scratch: &mut Scratch, (peer, secure): (Socke
     if declares_too_much(route, &scratch.request) {
         return refused(Reason::BodyTooLarge, None);
     }
-    let upstreams =
-        shares.iter().filter(|share| share.weight > 0).map(|share| &plan.upstreams[share.upstream]);
+    let takes = |share: &&UpstreamShare| match chosen {
+        Some(name) => plan.upstreams[share.upstream].name == name,
+        None => share.weight > 0,
+    };
+    let upstreams = shares.iter().filter(takes).map(|share| &plan.upstreams[share.upstream]);
     let mut endpoints =
         upstreams.flat_map(|upstream| &upstream.endpoints).filter(|endpoint| endpoint.weight > 0);
     let Some(endpoint) = endpoints.next() else {

@@ -19,6 +19,7 @@ use crate::http2::EndpointStream;
 use crate::https;
 use crate::ledger;
 use crate::linger::linger;
+use crate::policy;
 use crate::receive::{Received, receive};
 use crate::respond;
 use crate::scratch::{Loan, Scratch};
@@ -95,7 +96,8 @@ async fn exchange(mut client: Box<Client>) -> Then {
     }
 }
 
-/// Sees one request through, whose head was received.
+/// Sees one request through, whose head was received. One that its policies have let through comes here again with them as
+/// its client's side, which then goes on from its route.
 pub(crate) async fn request<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
@@ -103,64 +105,75 @@ pub(crate) async fn request<S: ClientSide>(
     active: &Rc<ActivePlan>,
 ) -> Next {
     let settings = &active.plan.settings;
-    if settings.request_id.enabled {
+    if settings.request_id.enabled && !S::POLICED {
         identify(&settings.request_id, worker, scratch);
     }
     let close = closes_after(active, client, scratch);
-    if is_misdirected(client, &scratch.request) {
-        let close = !pass_over_body(scratch) || close;
-        let reason = Reason::MisdirectedRequest;
-        return respond::error(client, worker, scratch, settings, reason, close).await;
-    }
-    let decided = decide(&active.plan, scratch);
-    if client.link.listener.redirect.is_some()
-        && !matches!(decided, Err(Reason::BadPath | Reason::ConnectRefused))
-    {
-        let listener = client.link.listener.clone();
-        if let Some(redirect) = https::redirect(Some(&listener), &active.plan, scratch, client.peer) {
+    let known = if S::POLICED { scratch.ledger.route.as_ref().map(|(_, route)| *route) } else { None };
+    let route = if let Some(route) = known {
+        route
+    } else {
+        if is_misdirected(client, &scratch.request) {
             let close = !pass_over_body(scratch) || close;
-            if scratch.request.host.is_empty() {
-                return respond::error(client, worker, scratch, settings, Reason::BadHost, close).await;
-            }
-            return respond::redirect(client, worker, scratch, redirect, close).await;
-        }
-    }
-    let route = match decided {
-        Ok(route) => route,
-        Err(reason) => {
-            let close = !pass_over_body(scratch) || close || reason == Reason::ConnectRefused;
+            let reason = Reason::MisdirectedRequest;
             return respond::error(client, worker, scratch, settings, reason, close).await;
         }
+        let decided = decide(&active.plan, scratch);
+        if client.link.listener.redirect.is_some()
+            && !matches!(decided, Err(Reason::BadPath | Reason::ConnectRefused))
+        {
+            let listener = client.link.listener.clone();
+            if let Some(redirect) = https::redirect(Some(&listener), &active.plan, scratch, client.peer) {
+                let close = !pass_over_body(scratch) || close;
+                if scratch.request.host.is_empty() {
+                    return respond::error(client, worker, scratch, settings, Reason::BadHost, close).await;
+                }
+                return respond::redirect(client, worker, scratch, redirect, close).await;
+            }
+        }
+        let route = match decided {
+            Ok(route) => route,
+            Err(reason) => {
+                let close = !pass_over_body(scratch) || close || reason == Reason::ConnectRefused;
+                return respond::error(client, worker, scratch, settings, reason, close).await;
+            }
+        };
+        scratch.ledger.route = Some((active.clone(), route));
+        if active.route(route).policies.is_some() {
+            return policy::police(client, worker, scratch, active, route).await;
+        }
+        route
     };
-    scratch.ledger.route = Some((active.clone(), route));
     match &active.route(route).action {
         Action::Forward(_) if worker.sheds(active.route(route).priority) => {
             worker.stats.shed(active.route(route).priority as usize);
             let close = !pass_over_body(scratch) || close;
             respond::error(client, worker, scratch, settings, Reason::Overload, close).await
         }
-        Action::Forward(_) => match destination(scratch, active, route, &client.peer) {
-            Ok(upstream) if active.route(route).grpc_web && translate::is_web(&scratch.request) => {
-                let to = (route, upstream);
-                Box::pin(translate::forward_web(client, worker, scratch, active, to)).await
+        Action::Forward(_) => {
+            match destination(scratch, active, route, (&client.peer, client.stream.share())) {
+                Ok(upstream) if active.route(route).grpc_web && translate::is_web(&scratch.request) => {
+                    let to = (route, upstream);
+                    Box::pin(translate::forward_web(client, worker, scratch, active, to)).await
+                }
+                Ok(upstream) if upstream.is_http2() => {
+                    // In a box of its own: what few requests need must not make the future of all larger.
+                    let to = (route, upstream);
+                    Box::pin(forward::<S, EndpointStream>(client, worker, scratch, active, to)).await
+                }
+                Ok(_) if client.stream.may_be_grpc() && scratch.grpc.is_some() => {
+                    let close = !pass_over_body(scratch) || close;
+                    respond::error(client, worker, scratch, settings, Reason::GrpcNeedsHttp2, close).await
+                }
+                Ok(upstream) => {
+                    forward::<S, Connection>(client, worker, scratch, active, (route, upstream)).await
+                }
+                Err(reason) => {
+                    let close = !pass_over_body(scratch) || !scratch.request.keep_alive;
+                    respond::error(client, worker, scratch, settings, reason, close).await
+                }
             }
-            Ok(upstream) if upstream.is_http2() => {
-                // In a box of its own: what few requests need must not make the future of all larger.
-                let to = (route, upstream);
-                Box::pin(forward::<S, EndpointStream>(client, worker, scratch, active, to)).await
-            }
-            Ok(_) if client.stream.may_be_grpc() && scratch.grpc.is_some() => {
-                let close = !pass_over_body(scratch) || close;
-                respond::error(client, worker, scratch, settings, Reason::GrpcNeedsHttp2, close).await
-            }
-            Ok(upstream) => {
-                forward::<S, Connection>(client, worker, scratch, active, (route, upstream)).await
-            }
-            Err(reason) => {
-                let close = !pass_over_body(scratch) || !scratch.request.keep_alive;
-                respond::error(client, worker, scratch, settings, reason, close).await
-            }
-        },
+        }
         Action::Respond(answer) => {
             let close = !pass_over_body(scratch) || close;
             respond::fixed(client, worker, scratch, answer, close).await
@@ -196,7 +209,7 @@ fn is_for(name: &str, host: &[u8]) -> bool {
 }
 
 /// Whether the connection ends with this request, whatever the answer.
-fn closes_after<S>(active: &ActivePlan, client: &Client<S>, scratch: &Scratch) -> bool {
+pub(crate) fn closes_after<S>(active: &ActivePlan, client: &Client<S>, scratch: &Scratch) -> bool {
     let limit = active.plan.settings.limits.requests_per_connection;
     !scratch.request.keep_alive || limit.is_some_and(|limit| client.requests >= limit)
 }

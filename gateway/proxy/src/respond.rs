@@ -25,6 +25,18 @@ pub(crate) async fn error<S: ClientSide>(
     reason: Reason,
     close: bool,
 ) -> Next {
+    refusal(client, worker, scratch, settings, (reason, b""), close).await
+}
+
+/// Answers with an error, and further lines, each with its CRLF.
+pub(crate) async fn refusal<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Worker,
+    scratch: &mut Scratch,
+    settings: &Settings,
+    (reason, further): (Reason, &[u8]),
+    close: bool,
+) -> Next {
     scratch.ledger.reason = reason;
     let status = reason.status();
     if status == 0 {
@@ -37,7 +49,8 @@ pub(crate) async fn error<S: ClientSide>(
     }
     let flavour = Flavour::for_accept(scratch.request.head.get(Name::Accept));
     let body = error_body(flavour, &settings.errors, status, reason, &scratch.ledger.request_id);
-    let mut lines = Vec::with_capacity(128);
+    let mut lines = further.to_vec();
+    lines.reserve(128);
     for (name, value) in [("Tollgate-Reason", reason.as_str()), ("Content-Type", flavour.content_type())] {
         lines.extend_from_slice(name.as_bytes());
         lines.extend_from_slice(b": ");
@@ -61,6 +74,18 @@ pub(crate) async fn fixed<S: ClientSide>(
 ) -> Next {
     let Respond { status, headers, body } = respond;
     answer(client, worker, scratch, Answer { status: *status, lines: headers, body, close }).await
+}
+
+/// Answers with a policy's answer.
+pub(crate) async fn of_policy<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Worker,
+    scratch: &mut Scratch,
+    own: &tollgate_policy::Answer,
+    close: bool,
+) -> Next {
+    let tollgate_policy::Answer { status, lines, body } = own;
+    answer(client, worker, scratch, Answer { status: *status, lines, body, close }).await
 }
 
 /// Answers with a route's redirect.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tollgate_observe::{Registry, Slot};
-use tollgate_plan::{Plan, UpstreamChange};
+use tollgate_plan::{Attached, Plan, UpstreamChange};
+use tollgate_policy::Policy;
 
 /// A plan as all workers get it. What is found out here no worker has to: taking over a plan costs a worker what it
 /// changes, however many routes it has.
@@ -20,26 +21,47 @@ pub struct Rollout {
     /// The routes' slots in the counters.
     slots: Vec<Slot>,
     change: UpstreamChange,
+    /// What requests meet: see [`Plan::chains`].
+    chains: Vec<Chain>,
+    policies: Arc<tollgate_policy::Shared>,
 }
+
+/// Policies in the order in which a request meets them.
+pub(crate) type Chain = Vec<Arc<dyn Policy>>;
 
 impl Rollout {
     /// The first plan of a process, number 1.
     #[must_use]
     pub fn first(plan: Plan, registry: &Registry) -> Arc<Self> {
         let change = UpstreamChange { added: plan.upstreams.clone(), ..UpstreamChange::default() };
-        Self::new(plan, 1, change, registry)
+        Self::new(plan, 1, change, registry, Arc::default())
     }
 
     /// The plan that follows this one.
     #[must_use]
     pub fn next(&self, mut plan: Plan, registry: &Registry) -> Arc<Self> {
         let change = plan.follow(&self.plan);
-        Self::new(plan, self.generation + 1, change, registry)
+        Self::new(plan, self.generation + 1, change, registry, self.policies.clone())
     }
 
-    fn new(plan: Plan, generation: u64, change: UpstreamChange, registry: &Registry) -> Arc<Self> {
+    fn new(
+        plan: Plan,
+        generation: u64,
+        change: UpstreamChange,
+        registry: &Registry,
+        policies: Arc<tollgate_policy::Shared>,
+    ) -> Arc<Self> {
         let slots = plan.routes.iter().map(|route| registry.route_slot(&route.name)).collect();
-        Arc::new(Self { plan, generation, slots, change })
+        let live = |attached: &Attached| attached.policy.clone().live(&attached.key, &policies);
+        let live: Vec<_> = plan.policies.iter().map(live).collect();
+        let chain = |chain: &Vec<u32>| chain.iter().map(|index| live[*index as usize].clone()).collect();
+        let chains = plan.chains.iter().map(chain).collect();
+        Arc::new(Self { plan, generation, slots, change, chains, policies })
+    }
+
+    /// The policies of a chain.
+    pub(crate) fn chain(&self, index: u32) -> &[Arc<dyn Policy>] {
+        &self.chains[index as usize]
     }
 
     /// Its number: 1 for the first plan of the process, then counted up.

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{EndpointAddress, RouteTimeouts, Scheme, Spanned, UpstreamTls};
+use super::{EndpointAddress, Policies, RouteTimeouts, Scheme, Spanned, UpstreamTls};
 
 /// A named upstream.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct Upstream {
     pub proxy_protocol: Option<ProxyProtocol>,
     /// How it copes: everything that a plan takes over unchanged.
     pub rules: Rules,
+    /// Policies of the requests that go to it.
+    pub policies: Policies,
 }
 
 impl Upstream {

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use super::{settings, tls};
-use crate::model::{Config, Http2, Listener, RedirectToHttps, Spanned};
+use super::{policies, settings, tls};
+use crate::model::{Config, Http2, Listener, Policies, RedirectToHttps, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, Setting};
 use crate::scalar::address;
@@ -72,13 +72,21 @@ fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener>
                 .problems
                 .push(Problem::error(field.at, message).help("write it at the listener in plain text"));
         }
+        let policies = policies::policies(reader, fields.get("policies"));
         let bind = reader.spanned(fields.get("bind")?, |text| address::bind(text, all))?;
         let proxy_protocol = proxy_protocol.unwrap_or_default();
-        return Some(Listener { bind, tls, http2, redirect_to_https, proxy_protocol });
+        return Some(Listener { bind, tls, http2, redirect_to_https, proxy_protocol, policies });
     }
     let value = reader.parsed(node, "`listen`", shape, |text| address::bind(text, all))?;
     let bind = Spanned { value, at: node.at };
-    Some(Listener { bind, tls: None, http2: Http2::On, redirect_to_https: None, proxy_protocol: Vec::new() })
+    Some(Listener {
+        bind,
+        tls: None,
+        http2: Http2::On,
+        redirect_to_https: None,
+        proxy_protocol: Vec::new(),
+        policies: Policies::default(),
+    })
 }
 
 fn redirect_to_https(reader: &mut Reader, field: Field<'_>) -> Option<RedirectToHttps> {

@@ -1,6 +1,6 @@
 //! `routes`.
 
-use super::{Reference, buffer, matching, redirect, respond, rewrite, target, upstream};
+use super::{Reference, buffer, matching, policies, redirect, respond, rewrite, target, upstream};
 use crate::model::{
     Action, Buffer, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, RouteTimeouts, Spanned,
 };
@@ -67,6 +67,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
         Some("high") => Priority::High,
         _ => Priority::Normal,
     };
+    let policies = policies::policies(reader, fields.get("policies"));
     let mut grpc_web = false;
     reader.switch(fields.get("grpc_web"), &mut grpc_web);
     // Nothing in its place: an error was reported, and this route's match may still be compared with others'.
@@ -96,6 +97,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
             retry: retry.clone(),
             priority,
             grpc_web,
+            policies: policies.clone(),
         });
     }
 }

@@ -1,7 +1,7 @@
 //! `upstreams`: who they are. Each subject has a reader of its own.
 
-use super::{route, tls};
-use crate::model::{Pool, RouteTimeouts, Rules, Spanned, Upstream};
+use super::{policies, route, tls};
+use crate::model::{Policies, Pool, RouteTimeouts, Rules, Spanned, Upstream};
 use crate::problem::Problem;
 use crate::read::Draft;
 use crate::reader::{Field, Fields, Reader, misspelt};
@@ -75,6 +75,7 @@ fn upstream(
         http2: None,
         proxy_protocol: None,
         rules: Rules::default(),
+        policies: Policies::default(),
     };
     if node.is_null() {
         let inner = if let Shape::MapOf(inner) = field.key.shape { inner } else { &field.key.shape };
@@ -116,6 +117,7 @@ fn upstream(
     if let Some(field) = fields.get("proxy_protocol") {
         out.proxy_protocol = proxy_protocol::proxy_protocol(reader, field, &fields, &out);
     }
+    out.policies = policies::policies(reader, fields.get("policies"));
     rules(reader, &fields, &mut out.rules);
     // Of a value that was wrong it is not known what it goes with.
     if !reader.erred_since(start) {

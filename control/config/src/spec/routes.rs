@@ -1,7 +1,7 @@
 //! The keys of a route.
 
 use super::settings::{BODY, HEADER_NAME, SIZE_MAX};
-use super::{Choice, Key, RETRY, RETRY_ALSO, Section, Shape, TARGET_SHAPE, Text};
+use super::{Choice, Key, POLICIES, POLICIES_DOC, RETRY, RETRY_ALSO, Section, Shape, TARGET_SHAPE, Text};
 
 static NAME: Text = Text {
     expected: "a name of letters, digits, `_`, `.`, `-`, `/` or blanks",
@@ -146,6 +146,12 @@ pub(crate) static ROUTE: Section = Section {
         )
         .or("off")
         .also(&["grpcweb"]),
+        Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)).also(&[
+            "policy",
+            "plugins",
+            "middlewares",
+            "filters",
+        ]),
         Key::new(
             "upgrade",
             "Protocols that may be asked for with `Upgrade`.",

@@ -1,6 +1,6 @@
 //! The keys of the whole gateway.
 
-use super::{Choice, Key, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE};
+use super::{Choice, Key, POLICIES, POLICIES_DOC, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE};
 
 /// Head sizes beyond this are an attack or a mistake, and a receive buffer has to hold one.
 const HEAD_MAX: u64 = 1 << 20;
@@ -48,7 +48,7 @@ static PATTERN: Text = Text {
 };
 
 static ADDRESS_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port, Shape::Section(&LISTENER)]);
-static CIDR_SHAPE: Shape = Shape::Text(&CIDR);
+pub(crate) static CIDR_SHAPE: Shape = Shape::Text(&CIDR);
 static PATTERN_SHAPE: Shape = Shape::Text(&PATTERN);
 static ROUTE_SHAPE: Shape = Shape::Section(&ROUTE);
 
@@ -99,6 +99,8 @@ pub(crate) static ROOT: Section = Section {
             Shape::Section(&OVERLOAD),
         )
         .also(&["overload_manager", "shedding", "guards"]),
+        Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES))
+            .also(&["policy", "plugins", "middlewares", "filters", "http_filters"]),
         Key::new(
             "zone",
             "The zone that this gateway is in; endpoints of the same zone are preferred.",
@@ -138,6 +140,7 @@ pub(crate) static LISTENER: Section = Section {
         Key::new("bind", "The address.", Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]))
             .required()
             .also(&["address", "listen", "port"]),
+        Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)),
         Key::new("tls", "TLS: with which certificates.", Shape::Section(&TLS)).also(&[
             "ssl",
             "https",

@@ -1,6 +1,6 @@
 //! The keys of upstreams, endpoints and targets.
 
-use super::{Choice, EXCHANGE_TIMEOUTS, Key, Section, Shape, Text, UPSTREAM_TLS};
+use super::{Choice, EXCHANGE_TIMEOUTS, Key, POLICIES, POLICIES_DOC, Section, Shape, Text, UPSTREAM_TLS};
 
 mod balance;
 mod capacity;
@@ -106,7 +106,7 @@ pub(crate) static UPSTREAM: Section = Section {
         Key::new(
             "balance",
             "Which endpoint takes a request.",
-            Shape::AnyOf(&[Shape::Word(POLICIES), Shape::Section(&BALANCE)]),
+            Shape::AnyOf(&[Shape::Word(BALANCE_POLICIES), Shape::Section(&BALANCE)]),
         )
         .or("round_robin")
         .also(&[
@@ -240,6 +240,7 @@ pub(crate) static UPSTREAM: Section = Section {
         )
         .or("off")
         .also(&["send_proxy", "send-proxy", "send_proxy_protocol", "upstream_proxy_protocol", "proxy"]),
+        Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)),
     ],
 };
 

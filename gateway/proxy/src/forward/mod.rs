@@ -205,18 +205,22 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     }
 }
 
-/// The upstream that a request goes to, with the path that it goes with in `scratch`.
+/// The upstream that a request goes to, with the path that it goes with in `scratch`. `share`: the one of its route's
+/// upstreams that it was found to go to already.
 pub(crate) fn destination<'a>(
     scratch: &mut Scratch,
     active: &'a ActivePlan,
     index: u32,
-    peer: &SocketAddr,
+    (peer, share): (&SocketAddr, Option<usize>),
 ) -> Result<&'a Rc<Upstream>, Reason> {
     let route = active.route(index);
     if declares_too_much(route, &scratch.request) {
         return Err(Reason::BodyTooLarge);
     }
     rewrite(route, scratch)?;
+    if let Some(share) = share {
+        return active.share(index, share).ok_or(Reason::DestinationUnavailable);
+    }
     let asker = Asker::new(scratch, &active.plan.settings, peer);
     active.upstream(index, &asker).ok_or(Reason::DestinationUnavailable)
 }

@@ -15,7 +15,7 @@ use tollgate_net::{Negotiated, Peek};
 
 use super::Grpc;
 use crate::backlog::{Backlog, Sink};
-use crate::client_side::{ClientSide, Duplex};
+use crate::client_side::{ClientSide, ClientStream, Duplex};
 use crate::scratch::Scratch;
 
 /// A client whose call is translated.
@@ -171,7 +171,9 @@ impl<S: ClientSide> Duplex for Web<'_, S> {
 
 impl<S: ClientSide> ClientSide for Web<'_, S> {
     const EXTENDED: bool = false;
+}
 
+impl<S: ClientSide> ClientStream for Web<'_, S> {
     /// A call has none.
     fn take_trailers(&mut self) -> Vec<u8> {
         drop(self.client.take_trailers());

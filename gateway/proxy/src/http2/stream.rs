@@ -18,7 +18,7 @@ use super::fields;
 use super::outlet::{Outlet, gone};
 
 use crate::backlog::{Backlog, Sink};
-use crate::client_side::{ClientSide, Duplex};
+use crate::client_side::{ClientSide, ClientStream, Duplex};
 
 /// How much of a response is read before the client has taken any of it, and how much at most: twice as much each time
 /// it takes all, half as much when it does not. So a client that takes nothing makes the gateway keep little.
@@ -181,7 +181,9 @@ impl Duplex for Http2Stream {
 
 impl ClientSide for Http2Stream {
     const EXTENDED: bool = true;
+}
 
+impl ClientStream for Http2Stream {
     fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()> {
         let sender = self.respond.send_response(fields::switched(head)?, false).map_err(|_| gone())?;
         self.sender = Some(Outlet::new(sender, self.shared.gate.clone()));

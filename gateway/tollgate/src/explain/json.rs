@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use tollgate_plan::Priority;
+use tollgate_proxy::MetPolicy;
 
 use super::report::{Act, Forward, Place, Reachable, Report};
 
@@ -26,6 +27,9 @@ pub fn json(report: &Report) -> String {
         entry.insert("why".to_owned(), why.to_string().into());
         Value::from(entry)
     });
+    let policies = report.policies.iter().map(|MetPolicy { kind, place, summary, said }| {
+        json!({ "kind": kind, "place": place, "summary": summary, "verdict": said.as_str() })
+    });
     let document = json!({
         "request": { "method": report.method, "host": report.host, "target": report.target },
         "path": report.path.as_ref().map(|(sent, normal)| json!({ "sent": sent, "normal": normal })),
@@ -33,6 +37,7 @@ pub fn json(report: &Report) -> String {
             json!({ "status": refused.status, "reason": refused.reason, "detail": refused.detail })
         }),
         "route": report.route.as_ref().map(place),
+        "policies": policies.collect::<Vec<_>>(),
         "others": others.collect::<Vec<_>>(),
         "others_left_out": report.left_out,
         "forward": forward,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_config::{At, Config};
 use tollgate_plan::{Action, Endpoint, Plan, Priority, Respond, Retry, Route, Upstream, UpstreamShare};
-use tollgate_proxy::{Outcome, Rehearsal};
+use tollgate_proxy::{MetPolicy, Outcome, Rehearsal};
 use tollgate_route::Why;
 
 use super::changes::{Change, changes, fields};
@@ -28,6 +28,8 @@ pub struct Report {
     pub others: Vec<(Place, Why)>,
     /// How many more others there are.
     pub left_out: usize,
+    /// The policies that it meets, in that order.
+    pub policies: Vec<MetPolicy>,
     /// Why the gateway answers with an error.
     pub refused: Option<Refusal>,
     /// What the route does, unless refused.
@@ -127,7 +129,7 @@ pub struct Reachable {
 /// Collects what there is to say. At most `shown` of the other routes are kept.
 pub fn report(good: &Good, sent: &str, rehearsal: Rehearsal, shown: usize) -> Report {
     let Good { config, plan, .. } = good;
-    let Rehearsal { sent_path, path, explanation, outcome } = rehearsal;
+    let Rehearsal { sent_path, path, explanation, policies, outcome } = rehearsal;
     let (sent_path, path) = (lossy(&sent_path), lossy(&path));
     let place = |route: u32| place(config, plan, route);
     let winner = explanation.as_ref().and_then(|explanation| explanation.winner);
@@ -154,6 +156,7 @@ pub fn report(good: &Good, sent: &str, rehearsal: Rehearsal, shown: usize) -> Re
         route: winner.map(place),
         others: others.into_iter().take(shown).map(|(route, why)| (place(route), why)).collect(),
         left_out,
+        policies,
         refused,
         action,
     }
@@ -179,6 +182,10 @@ fn act(plan: &Plan, route: &Route, sent: &str, outcome: Outcome) -> Option<Act> 
         }
         (Outcome::Redirect { location }, Action::Redirect(redirect)) => {
             Some(Act::Redirect { status: redirect.status, location: lossy(&location) })
+        }
+        (Outcome::Answered(answer), _) => {
+            let tollgate_policy::Answer { status, lines, body } = answer;
+            Some(Act::Respond(Respond { status, headers: lines, body }))
         }
         (Outcome::Respond, Action::Respond(respond)) => Some(Act::Respond(respond.clone())),
         _ => None,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tollgate_http::title;
 use tollgate_plan::{Priority, Respond};
+use tollgate_proxy::MetPolicy;
 
 use super::changes::Change;
 use super::report::{Act, Destination, Forward, Place, Reachable, Report};
@@ -41,6 +42,11 @@ pub fn text(report: &Report) -> String {
         Some(place) => page.line("route", format_args!("{}", shown(place))),
         None if report.path.is_some() => page.line("route", format_args!("none")),
         None => {}
+    }
+    let mut label = "policies";
+    for MetPolicy { kind, place, summary, said } in &report.policies {
+        let said = said.as_str();
+        page.line(std::mem::take(&mut label), format_args!("{kind} of {place} ({summary}): {said}"));
     }
     match &report.action {
         None => {}

@@ -6,7 +6,7 @@ use super::super::settings::HEADER_NAME;
 use super::super::{Choice, Key, Section, Shape, Text};
 
 /// As they are written under `balance`; `hash` needs `by`, which only the mapping has.
-pub(crate) const POLICIES: &[&str] = &["round_robin", "least_requests", "random"];
+pub(crate) const BALANCE_POLICIES: &[&str] = &["round_robin", "least_requests", "random"];
 
 static COOKIE: Text = Text {
     expected: "the name of a cookie such as `session`",

@@ -1,0 +1,68 @@
+//! Policies, as they are attached to the gateway, a listener, a route or an upstream.
+
+use std::sync::Arc;
+
+use super::{At, Cidr};
+
+mod headers;
+
+pub use headers::*;
+
+/// The policies that are attached to one thing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Policies {
+    /// As written; at most one of a kind.
+    pub list: Vec<Attached>,
+}
+
+/// A policy that is attached to something, or kept from it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attached {
+    /// Its kind.
+    pub kind: PolicyKind,
+    /// Where its key was written.
+    pub at: At,
+    /// What it says; `None`: `off`, what is attached further out does not hold here.
+    pub spec: Option<Arc<PolicySpec>>,
+}
+
+/// The kinds of policies, in the order in which a request meets them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PolicyKind {
+    /// Which addresses may come.
+    Ip,
+    /// Fields that messages gain and lose.
+    Headers,
+}
+
+impl PolicyKind {
+    /// All kinds, in the order in which a request meets them.
+    pub const ALL: [Self; 2] = [Self::Ip, Self::Headers];
+
+    /// Its key in the configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ip => "ip",
+            Self::Headers => "headers",
+        }
+    }
+}
+
+/// What a policy says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PolicySpec {
+    /// Which addresses may come.
+    Ip(Ip),
+    /// Fields that messages gain and lose.
+    Headers(Headers),
+}
+
+/// `ip`: which addresses may come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ip {
+    /// Who may; empty: everybody whom `deny` does not have.
+    pub allow: Vec<Cidr>,
+    /// Who may not, whatever `allow` says.
+    pub deny: Vec<Cidr>,
+}

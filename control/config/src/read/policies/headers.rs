@@ -1,0 +1,92 @@
+//! `headers`.
+
+use crate::model::{HeaderChange, Headers};
+use crate::problem::Problem;
+use crate::reader::{Field, Fields, Reader, one_or_many};
+use crate::scalar::{Fault, field as header};
+use crate::spec::{HEADER_CHANGE, HEADERS_POLICY, Shape};
+use crate::tree::{Kind, shown};
+
+/// Fields that the gateway says itself about the client: see `forwarded`.
+const FORWARDED: [&str; 4] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"];
+
+pub(super) fn headers(reader: &mut Reader, field: Field<'_>) -> Option<Headers> {
+    let fields = reader.fields(field.node, &HEADERS_POLICY)?;
+    let request = change(reader, &fields, "request");
+    let response = change(reader, &fields, "response");
+    if fields.get("request").is_none() && fields.get("response").is_none() {
+        let problem = Problem::error(field.at, "`headers` has neither `request` nor `response`");
+        reader.problems.push(problem.help("write `headers: {response: {set: {X-Frame-Options: DENY}}}`"));
+    }
+    Some(Headers { request, response })
+}
+
+fn change(reader: &mut Reader, fields: &Fields<'_>, of: &str) -> HeaderChange {
+    let mut out = HeaderChange::default();
+    let Some(fields) = fields.get(of).and_then(|field| reader.fields(field.node, &HEADER_CHANGE)) else {
+        return out;
+    };
+    let request = of == "request";
+    if let Some(field) = fields.get("remove") {
+        let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
+        for item in one_or_many(field.node) {
+            out.remove.extend(reader.parsed(item, "a field", one, |text| name(text, request)));
+        }
+    }
+    out.set = lines(reader, fields.get("set"), request);
+    out.add = lines(reader, fields.get("add"), request);
+    out
+}
+
+/// Fields with their values.
+fn lines(reader: &mut Reader, field: Option<Field<'_>>, request: bool) -> Vec<(String, String)> {
+    let Some(field) = field else { return Vec::new() };
+    let one = if let Shape::MapOf(one) = field.key.shape { one } else { &field.key.shape };
+    let Kind::Map(entries) = &field.node.kind else {
+        reader.mismatch(
+            field.node,
+            &format!("`{}`", field.key.name),
+            "a mapping of names to values".to_owned(),
+        );
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    for entry in entries {
+        match name(&entry.key, request) {
+            Ok(name) => {
+                let value = reader.parsed(&entry.value, &shown(&entry.key), one, header::value);
+                out.extend(value.map(|value| (name, value)));
+            }
+            Err(fault) => {
+                let message = fault.message.replacen("{}", &shown(&entry.key), 1);
+                let problem = Problem::error(entry.at, message);
+                reader.problems.push(match fault.help {
+                    Some(help) => problem.help(help),
+                    None => problem,
+                });
+            }
+        }
+    }
+    out
+}
+
+/// The name of a field that a policy may change.
+fn name(text: &str, request: bool) -> Result<String, Fault> {
+    let name = header::name(text)?;
+    if header::is_framing(&name) {
+        let fault = Fault::new("{} says where a message ends or belongs to one connection");
+        return Err(fault.help("the gateway alone writes it"));
+    }
+    if request && name.eq_ignore_ascii_case("host") {
+        return Err(Fault::new("{} is not changed here").help("write `rewrite: {host: ...}` at the route"));
+    }
+    if request && name.eq_ignore_ascii_case("expect") {
+        return Err(Fault::new("{} is between the client and the gateway"));
+    }
+    if request && FORWARDED.iter().any(|forwarded| forwarded.eq_ignore_ascii_case(&name)) {
+        return Err(
+            Fault::new("{} is what the gateway says of the client").help("`forwarded` has the switches")
+        );
+    }
+    Ok(name)
+}

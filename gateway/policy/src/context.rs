@@ -1,0 +1,94 @@
+//! What policies know of one request, over its whole time.
+
+use std::any::Any;
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+use std::time::Instant;
+
+use tollgate_observe::Reason;
+
+use crate::Response;
+
+/// Somebody who was told apart from everybody else by an authentication policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Consumer {
+    /// The name, as in the configuration or as an issuer of tokens says it.
+    pub name: String,
+    /// The groups that it is in.
+    pub groups: Vec<String>,
+    /// What else was said of it, by whom it is trusted: the claims of a token.
+    pub claims: Vec<(String, String)>,
+}
+
+type OnResponse = Box<dyn FnOnce(&mut Response<'_>)>;
+type OnEnd = Box<dyn FnOnce(&Ended)>;
+
+/// What policies know of one request, and what they want to be done later.
+#[derive(Default)]
+pub struct Context {
+    /// Who sent it; `None`: nobody has asked, or it is not known.
+    pub consumer: Option<Arc<Consumer>>,
+    /// The upstream that it is to go to, by name, of those that its route names; `None`: by their weights.
+    pub upstream: Option<Arc<str>>,
+    /// What is done with the response's head, the last policy's first.
+    responses: Vec<OnResponse>,
+    /// What is done when the exchange has ended.
+    ends: Vec<OnEnd>,
+    /// What is kept until the exchange has ended, whatever way it ends.
+    held: Vec<Box<dyn Any>>,
+}
+
+/// How an exchange has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// The status that the client got; 0: none.
+    pub status: u16,
+    /// Why the gateway answered itself, or broke it off.
+    pub reason: Reason,
+    /// Bytes of the response's body.
+    pub bytes_out: u64,
+    /// When that was.
+    pub now: Instant,
+}
+
+impl Context {
+    /// Has this done with the head of the final response before it goes to the client, whoever answers: an endpoint, or the
+    /// gateway. Who comes first sees it last.
+    pub fn on_response(&mut self, act: impl FnOnce(&mut Response<'_>) + 'static) {
+        self.responses.push(Box::new(act));
+    }
+
+    /// Has this done when the exchange has ended in an orderly way, well or not. What must be done whatever happens goes into
+    /// the `Drop` of something that is [held](Self::hold).
+    pub fn on_end(&mut self, act: impl FnOnce(&Ended) + 'static) {
+        self.ends.push(Box::new(act));
+    }
+
+    /// The exchange has ended.
+    pub fn end(&mut self, ended: &Ended) {
+        self.ends.drain(..).for_each(|act| act(ended));
+    }
+
+    /// Keeps this until the exchange has ended: a permit that is given back when it is dropped.
+    pub fn hold(&mut self, guard: impl Any) {
+        self.held.push(Box::new(guard));
+    }
+
+    /// Does with a response what is to be done.
+    pub fn respond(&mut self, response: &mut Response<'_>) {
+        while let Some(act) = self.responses.pop() {
+            act(response);
+        }
+    }
+}
+
+impl Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("consumer", &self.consumer)
+            .field("upstream", &self.upstream)
+            .field("responses", &self.responses.len())
+            .field("held", &self.held.len())
+            .finish()
+    }
+}

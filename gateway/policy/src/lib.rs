@@ -1,0 +1,30 @@
+//! Policies: who may, how much, where to, and what is changed. One policy, one file.
+//!
+//! A policy sees a [`Request`] and says by a [`Verdict`] whether it goes on, is answered here, or has to wait until
+//! somebody was asked. What it wants to do with the response it leaves in the request's [`Context`]. It sees nothing but
+//! the message model, so it is written once for every version of HTTP, and it knows nothing of workers, sockets and
+//! connections.
+//!
+//! What a plan has is [`Planned`]: immutable, and without state. When the plan is rolled out, each becomes a [`Policy`],
+//! which all workers share, with whatever state it finds in [`Shared`] under its key; so counters and caches survive a
+//! change of plan.
+//!
+//! Whoever adds a policy of their own implements these two traits; `gateway/tollgate` hands it to the plan by name.
+
+mod context;
+mod headers;
+mod ip;
+mod policy;
+mod request;
+mod response;
+mod shared;
+mod side;
+
+pub use context::{Consumer, Context, Ended};
+pub use headers::{Change, HeaderRules};
+pub use ip::{Block, IpRules};
+pub use policy::{After, Answer, Planned, Policy, Refusal, Verdict, Waiting};
+pub use request::{Origin, Request};
+pub use response::{BodyKind, Response, Transform};
+pub use shared::Shared;
+pub use side::{Asked, Side};

@@ -1,0 +1,94 @@
+//! What a policy is, and what it can say.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tollgate_observe::Reason;
+
+use crate::{Request, Shared};
+
+/// A policy as it stands in a plan: its configuration, checked and compiled, without state.
+pub trait Planned: Debug + Send + Sync {
+    /// Its kind: its key in the configuration, its label in metrics, its name in `explain`.
+    fn kind(&self) -> &'static str;
+
+    /// What it does, in a few words, for `explain`.
+    fn summary(&self) -> String;
+
+    /// The policy with its state, when a plan that has it is rolled out. `key` is the same from plan to plan for the
+    /// policy of this kind at this place of the configuration: under it the state of the plan before can be found. Called
+    /// once a plan, beside the workers.
+    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy>;
+}
+
+/// A policy that requests meet. All workers share it.
+pub trait Policy: Debug + Send + Sync {
+    /// Sees a request before it goes anywhere. Must neither block nor take long: whoever has to ask somebody gives a
+    /// [`Verdict::Wait`].
+    fn request(&self, request: &mut Request<'_>) -> Verdict;
+}
+
+/// What becomes of a request.
+pub enum Verdict {
+    /// It goes on.
+    Continue,
+    /// It is refused with the gateway's error answer.
+    Refuse(Refusal),
+    /// It is answered, and this is the answer.
+    Answer(Answer),
+    /// Somebody has to be asked first.
+    Wait(Waiting),
+}
+
+/// Why a request is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The reason, which has its status.
+    pub reason: Reason,
+    /// More on it, for the log; never a secret.
+    pub detail: Option<&'static str>,
+    /// Further lines of the answer, each with its CRLF: `WWW-Authenticate`, `Retry-After` and the like.
+    pub lines: Vec<u8>,
+}
+
+impl From<Reason> for Refusal {
+    fn from(reason: Reason) -> Self {
+        Self { reason, detail: None, lines: Vec::new() }
+    }
+}
+
+impl From<Refusal> for Verdict {
+    fn from(refusal: Refusal) -> Self {
+        Verdict::Refuse(refusal)
+    }
+}
+
+/// An answer of a policy's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Its status, 200 to 599.
+    pub status: u16,
+    /// Its lines, each with its CRLF; none about the length or the connection.
+    pub lines: Vec<u8>,
+    /// Its body.
+    pub body: Vec<u8>,
+}
+
+/// What a policy waits for; then it goes on. It has to have a bound in time of its own. Dropped, it is called off.
+pub type Waiting = Pin<Box<dyn Future<Output = After>>>;
+
+/// What is done when the wait is over.
+pub type After = Box<dyn FnOnce(&mut Request<'_>) -> Verdict>;
+
+impl Debug for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Verdict::Continue => f.write_str("Continue"),
+            Verdict::Refuse(refusal) => f.debug_tuple("Refuse").field(refusal).finish(),
+            Verdict::Answer(answer) => f.debug_tuple("Answer").field(answer).finish(),
+            Verdict::Wait(_) => f.write_str("Wait"),
+        }
+    }
+}

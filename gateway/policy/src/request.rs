@@ -1,0 +1,115 @@
+//! A request as policies see it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use tollgate_http::{Name, RequestHead};
+
+use crate::Context;
+
+/// Where a request comes from, and where it goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// The other end of the connection.
+    pub peer: SocketAddr,
+    /// The client: the peer, or whom trusted proxies name.
+    pub client: IpAddr,
+    /// Whether it came by TLS.
+    pub secure: bool,
+    /// The certificate that the client has shown and that was verified, as DER.
+    pub certificate: Option<&'a [u8]>,
+    /// The route's name.
+    pub route: &'a str,
+    /// The number of the worker that has it.
+    pub worker: usize,
+    /// When it is.
+    pub now: Instant,
+}
+
+/// A request as policies see it: what it says, where it comes from, and what has become of it so far.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// Its head, which may be changed by [`set`](Self::set), [`append`](Self::append) and [`remove`](Self::remove). What says
+    /// where it ends and what concerns one connection only, codecs alone write.
+    pub head: &'a mut RequestHead,
+    /// The path in normal form where that is not what was sent; empty: it is.
+    changed: &'a [u8],
+    /// Where it comes from.
+    pub origin: Origin<'a>,
+    /// What policies before this one have found, and what is to be done later.
+    pub context: &'a mut Context,
+}
+
+impl<'a> Request<'a> {
+    /// `changed` is its path in normal form, if that is not what was sent.
+    pub fn new(
+        head: &'a mut RequestHead,
+        changed: &'a [u8],
+        origin: Origin<'a>,
+        context: &'a mut Context,
+    ) -> Self {
+        Self { head, changed, origin, context }
+    }
+
+    /// The path in normal form, which was matched and goes upstream; without the query.
+    #[must_use]
+    pub fn path(&self) -> &[u8] {
+        if self.changed.is_empty() { self.head.slice(self.head.path) } else { self.changed }
+    }
+
+    /// The query, without the question mark.
+    #[must_use]
+    pub fn query(&self) -> Option<&[u8]> {
+        self.head.query.map(|query| self.head.slice(query))
+    }
+
+    /// The method as sent.
+    #[must_use]
+    pub fn method(&self) -> &[u8] {
+        self.head.slice(self.head.method_text)
+    }
+
+    /// The host, without its port.
+    #[must_use]
+    pub fn host(&self) -> &[u8] {
+        self.head.slice(self.head.host)
+    }
+
+    /// The value of the first field of this name, in any case.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        self.head.head.get_by_text(name.as_bytes())
+    }
+
+    /// The value of the first cookie of this name.
+    #[must_use]
+    pub fn cookie(&self, name: &str) -> Option<&[u8]> {
+        self.head.head.cookie(name.as_bytes())
+    }
+
+    /// Gives the request this field alone of its name.
+    pub fn set(&mut self, name: &str, value: &[u8]) {
+        self.remove(name);
+        self.append(name, value);
+    }
+
+    /// Gives the request a further field. What cannot stand in a line is left out: nothing may begin another one.
+    pub fn append(&mut self, name: &str, value: &[u8]) {
+        if is_free(name) {
+            self.head.append(name.as_bytes(), value);
+        }
+    }
+
+    /// Takes out every field of this name, in any case.
+    pub fn remove(&mut self, name: &str) {
+        if is_free(name) {
+            self.head.remove_all(name.as_bytes());
+        }
+    }
+}
+
+/// Whether a field is one that policies may change: the others were understood already, and codecs alone write them.
+fn is_free(name: &str) -> bool {
+    let id = Name::of(name.as_bytes());
+    !id.is_hop_by_hop() && !matches!(id, Name::Host | Name::ContentLength | Name::Expect)
+}

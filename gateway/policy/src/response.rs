@@ -1,0 +1,230 @@
+//! The head of a response on its way to the client, as policies see it.
+
+use std::fmt::{self, Debug};
+
+use tollgate_http::Name;
+
+/// What follows a response's head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyKind {
+    /// No body, or one that must not be touched: an answer to HEAD, a 204 or 304, a switch of protocols, a client of HTTP/1.0,
+    /// to which the length has to be told before.
+    Fixed,
+    /// A body that may become another one, of another length.
+    Free,
+}
+
+/// Makes another body of a response's body, piece by piece.
+pub trait Transform {
+    /// Takes a piece, and appends what is to go out now: a stream must not wait for what comes later.
+    fn push(&mut self, data: &[u8], out: &mut Vec<u8>);
+
+    /// That was all: appends what ends it.
+    fn finish(&mut self, out: &mut Vec<u8>);
+}
+
+/// The head of a response on its way to the client. Its lines can be changed, except those that say where it ends and what
+/// concerns one connection only.
+pub struct Response<'a> {
+    /// Start line, fields and the empty line.
+    head: &'a mut Vec<u8>,
+    /// What follows.
+    pub body: BodyKind,
+    /// What makes another body of it; the last one set counts.
+    transform: Option<Box<dyn Transform>>,
+}
+
+impl<'a> Response<'a> {
+    /// Of a whole head, from the status line to the empty line.
+    pub fn new(head: &'a mut Vec<u8>, body: BodyKind) -> Self {
+        Self { head, body, transform: None }
+    }
+
+    /// Its status.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        let digits = self.head.get(9..12).unwrap_or_default();
+        std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
+    /// The values of all fields of this name, in any case.
+    pub fn all<'h>(&'h self, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
+        lines(self.head).filter_map(move |(start, end)| value(&self.head[start..end], name))
+    }
+
+    /// The value of the first field of this name, in any case.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        lines(self.head).find_map(|(start, end)| value(&self.head[start..end], name))
+    }
+
+    /// Takes out every field of this name.
+    pub fn remove(&mut self, name: &str) {
+        if is_free(name) {
+            cut(self.head, name);
+        }
+    }
+
+    /// Adds a field behind the others. One that has a line break in it is left out: nothing may begin another field.
+    pub fn append(&mut self, name: &str, value: &[u8]) {
+        if !is_free(name) || value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+            return;
+        }
+        let end = self.head.len().saturating_sub(2);
+        let line = [name.as_bytes(), b": ", value, b"\r\n"].concat();
+        self.head.splice(end..end, line);
+    }
+
+    /// Gives the response this field alone of its name.
+    pub fn set(&mut self, name: &str, value: &[u8]) {
+        self.remove(name);
+        self.append(name, value);
+    }
+
+    /// Has the body become another one, if it may ([`BodyKind::Free`]). Whoever calls this changes `Content-Encoding` and the
+    /// like; the length is seen to.
+    pub fn transform(&mut self, transform: Box<dyn Transform>) {
+        if self.body == BodyKind::Free {
+            self.transform = Some(transform);
+        }
+    }
+
+    /// What makes another body of it; the head then says nothing of a length any more. `chunked`: it says instead that chunks
+    /// come.
+    #[must_use]
+    pub fn into_transform(self, chunked: bool) -> Option<Box<dyn Transform>> {
+        let transform = self.transform?;
+        cut(self.head, "content-length");
+        if chunked
+            && !lines(self.head)
+                .any(|(start, end)| value(&self.head[start..end], "transfer-encoding").is_some())
+        {
+            let end = self.head.len().saturating_sub(2);
+            self.head.splice(end..end, *b"Transfer-Encoding: chunked\r\n");
+        }
+        Some(transform)
+    }
+}
+
+/// Takes out every field of this name.
+fn cut(head: &mut Vec<u8>, name: &str) {
+    let named = |(start, end): &(usize, usize)| value(&head[*start..*end], name).is_some();
+    let gone: Vec<_> = lines(head).filter(named).collect();
+    for (start, end) in gone.into_iter().rev() {
+        head.drain(start..end);
+    }
+}
+
+/// Whether a field is one that policies may change: codecs alone say where a message ends.
+fn is_free(name: &str) -> bool {
+    let id = Name::of(name.as_bytes());
+    !id.is_hop_by_hop() && id != Name::ContentLength
+}
+
+/// Where the field lines are, each with its CRLF.
+fn lines(head: &[u8]) -> impl Iterator<Item = (usize, usize)> {
+    let mut at = next_line(head, 0);
+    std::iter::from_fn(move || {
+        let start = at;
+        at = next_line(head, start);
+        (at > start + 2).then_some((start, at))
+    })
+}
+
+fn next_line(head: &[u8], from: usize) -> usize {
+    let rest = head.get(from..).unwrap_or_default();
+    rest.iter().position(|byte| *byte == b'\n').map_or(head.len(), |at| from + at + 1)
+}
+
+/// The value of a line, if it is a field of this name.
+fn value<'l>(line: &'l [u8], name: &str) -> Option<&'l [u8]> {
+    let (begin, rest) = line.split_at_checked(name.len())?;
+    let value = rest.strip_prefix(b":")?;
+    begin.eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())
+}
+
+impl Debug for Response<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response")
+            .field("head", &String::from_utf8_lossy(self.head))
+            .field("body", &self.body)
+            .field("transformed", &self.transform.is_some())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: &[u8] = b"HTTP/1.1 404 Not Found\r\nA: 1\r\nContent-Type:text/plain\r\na:  2 \r\n\r\n";
+
+    fn changed(change: impl FnOnce(&mut Response<'_>)) -> String {
+        let mut head = HEAD.to_vec();
+        change(&mut Response::new(&mut head, BodyKind::Fixed));
+        String::from_utf8(head).expect("text")
+    }
+
+    #[test]
+    fn what_it_says() {
+        let mut head = HEAD.to_vec();
+        let response = Response::new(&mut head, BodyKind::Fixed);
+        assert_eq!(response.status(), 404);
+        assert_eq!(response.get("content-type"), Some(&b"text/plain"[..]));
+        assert_eq!(response.all("A").collect::<Vec<_>>(), [b"1", b"2"]);
+        assert_eq!(response.get("Content"), None);
+        assert_eq!(response.get("HTTP/1.1 404 Not Found"), None);
+    }
+
+    #[test]
+    fn lines_are_changed() {
+        let begin = "HTTP/1.1 404 Not Found\r\n";
+        assert_eq!(
+            changed(|response| response.set("A", b"3")),
+            format!("{begin}Content-Type:text/plain\r\nA: 3\r\n\r\n")
+        );
+        assert_eq!(
+            changed(|response| response.remove("content-TYPE")),
+            format!("{begin}A: 1\r\na:  2 \r\n\r\n")
+        );
+        assert_eq!(
+            changed(|response| response.append("B", b"x\r\nC: y")),
+            String::from_utf8_lossy(HEAD),
+            "no value begins another field"
+        );
+        assert_eq!(changed(|response| response.set("Content-Length", b"7")), String::from_utf8_lossy(HEAD));
+    }
+
+    #[test]
+    fn a_head_without_fields() {
+        let mut head = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
+        let mut response = Response::new(&mut head, BodyKind::Fixed);
+        assert_eq!(response.get("a"), None);
+        response.append("A", b"1");
+        assert_eq!(head, b"HTTP/1.1 200 OK\r\nA: 1\r\n\r\n");
+    }
+
+    struct Same;
+
+    impl Transform for Same {
+        fn push(&mut self, data: &[u8], out: &mut Vec<u8>) {
+            out.extend_from_slice(data);
+        }
+
+        fn finish(&mut self, _: &mut Vec<u8>) {}
+    }
+
+    #[test]
+    fn a_fixed_body_stays_what_it_is() {
+        for (body, changes) in [(BodyKind::Fixed, false), (BodyKind::Free, true)] {
+            let mut head = HEAD.to_vec();
+            let mut response = Response::new(&mut head, body);
+            response.transform(Box::new(Same));
+            response.append("B", b"1");
+            assert_eq!(response.into_transform(true).is_some(), changes, "{body:?}");
+            let told =
+                String::from_utf8_lossy(&head).contains("\r\nB: 1\r\nTransfer-Encoding: chunked\r\n\r\n");
+            assert_eq!(told, changes, "{body:?}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! What policies keep over all workers and from plan to plan.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use crate::Side;
+
+/// Below this many entries none is swept.
+const SMALL: usize = 8;
+
+/// What policies keep over all workers and from plan to plan: counters, caches, and the thread that asks others. It finds
+/// state, and keeps none alive: that do the policies of the plans that are in use.
+#[derive(Debug, Default)]
+pub struct Shared {
+    known: Mutex<Known>,
+    side: Side,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    states: BTreeMap<String, Weak<dyn Any + Send + Sync>>,
+    /// Entries from which on the next one made sweeps first.
+    sweep_at: usize,
+}
+
+impl Shared {
+    /// The state under a key: that of the plan before if it is of this type and `fits`, else what `make` makes.
+    pub fn state<T: Any + Send + Sync>(
+        &self,
+        key: &str,
+        fits: impl FnOnce(&T) -> bool,
+        make: impl FnOnce() -> T,
+    ) -> Arc<T> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = known.states.get(key).and_then(Weak::upgrade);
+        if let Some(state) = kept.and_then(|state| state.downcast::<T>().ok())
+            && fits(&state)
+        {
+            return state;
+        }
+        if known.states.len() >= known.sweep_at.max(SMALL) {
+            known.states.retain(|_, state| state.strong_count() > 0);
+            known.sweep_at = 2 * known.states.len();
+        }
+        let state = Arc::new(make());
+        let erased: Arc<dyn Any + Send + Sync> = state.clone();
+        known.states.insert(key.to_owned(), Arc::downgrade(&erased));
+        state
+    }
+
+    /// The thread that asks others.
+    #[must_use]
+    pub fn side(&self) -> &Side {
+        &self.side
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn state_is_found_while_somebody_has_it() {
+        let shared = Shared::default();
+        let one = shared.state("a", |_| true, || 1_u32);
+        assert_eq!(*shared.state("a", |_| true, || 2_u32), 1);
+        assert_eq!(*shared.state("a", |_| false, || 3_u32), 3, "it does not fit");
+        assert_eq!(*shared.state("b", |_| true, || "text"), "text");
+        drop(one);
+        assert_eq!(*shared.state("a", |_| true, || 4_u32), 4, "nobody has it any longer");
+    }
+
+    #[test]
+    fn it_does_not_grow() {
+        let shared = Shared::default();
+        for n in 0..10_000 {
+            shared.state(&format!("passing {n}"), |_| true, || n);
+        }
+        assert!(shared.known.lock().expect("not poisoned").states.len() <= SMALL + 1);
+    }
+}

@@ -1,0 +1,196 @@
+//! A request meets the policies of its route, and then those of the upstream that it goes to.
+//!
+//! What they leave to be done with the response does [`Policed`], which stands between the exchange and the client; so
+//! neither the exchange nor what answers for the gateway knows of policies, and a request that meets none is carried by code
+//! that has no question about them but one.
+
+mod policed;
+mod rehearse;
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use tollgate_net::Peek;
+use tollgate_observe::Reason;
+use tollgate_plan::{Action, Route};
+use tollgate_policy::{Context, Ended, Origin, Policy, Request, Verdict};
+
+use self::policed::Policed;
+pub(crate) use self::rehearse::{From as RehearsedFrom, Rehearsed, rehearse};
+pub use self::rehearse::{MetPolicy, Said};
+use crate::active::ActivePlan;
+use crate::affinity::{Asker, client_address};
+use crate::client_side::{ClientSide, ClientStream};
+use crate::connection::{Client, Link};
+use crate::identity::Identity;
+use crate::request::{Next, closes_after, pass_over_body, request};
+use crate::respond;
+use crate::scratch::Scratch;
+use crate::worker::Worker;
+
+/// Sees a request through whose route may have policies.
+pub(crate) fn police<'a, S: ClientSide>(
+    client: &'a mut Client<S>,
+    worker: &'a Rc<Worker>,
+    scratch: &'a mut Scratch,
+    active: &'a Rc<ActivePlan>,
+    route: u32,
+) -> Pin<Box<dyn Future<Output = Next> + 'a>> {
+    let close = closes_after(active, client, scratch);
+    let Client { stream, link, peer, requests, .. } = client;
+    // Erased: what follows is the same code for every client.
+    let client = (&mut *stream as &mut dyn ClientStream, &*link, *peer, *requests);
+    Box::pin(async move { carry(client, worker, scratch, active, route, close).await })
+}
+
+async fn carry(
+    (stream, link, peer, requests): (&mut dyn ClientStream, &Link, SocketAddr, u64),
+    worker: &Rc<Worker>,
+    scratch: &mut Scratch,
+    active: &Rc<ActivePlan>,
+    index: u32,
+    close: bool,
+) -> Next {
+    let mut context = Context::default();
+    let policed = Policed::new(stream, &mut context, &scratch.request);
+    let mut client = Client::of_stream(link, policed, peer, requests);
+    let route = active.route(index);
+    let next = match meet_all(&mut client, worker, scratch, active, (index, route)).await {
+        Met::Through => request(&mut client, worker, scratch, active).await,
+        Met::Refused(reason, lines) => {
+            let close = !pass_over_body(scratch) || close;
+            let settings = &active.plan.settings;
+            respond::refusal(&mut client, worker, scratch, settings, (reason, &lines), close).await
+        }
+        Met::Answered(answer) => {
+            let close = !pass_over_body(scratch) || close;
+            respond::of_policy(&mut client, worker, scratch, &answer, close).await
+        }
+        Met::Gone => {
+            scratch.ledger.reason = Reason::ClientClosed;
+            Next::Close
+        }
+    };
+    drop(client);
+    let ledger = &scratch.ledger;
+    let now = ledger.ended.unwrap_or_else(tollgate_net::now);
+    context.end(&Ended { status: ledger.status, reason: ledger.reason, bytes_out: ledger.bytes_out, now });
+    next
+}
+
+/// What came of it.
+enum Met {
+    /// All let it through.
+    Through,
+    /// One refuses it, with these further lines.
+    Refused(Reason, Vec<u8>),
+    /// One answers it.
+    Answered(tollgate_policy::Answer),
+    /// The client did not wait for it.
+    Gone,
+}
+
+/// The request meets the policies of its route, then an upstream is chosen for it, and it meets that one's.
+async fn meet_all(
+    client: &mut Client<Policed<'_>>,
+    worker: &Rc<Worker>,
+    scratch: &mut Scratch,
+    active: &ActivePlan,
+    (index, route): (u32, &Route),
+) -> Met {
+    // Who is turned away anyway costs nobody anything.
+    if matches!(route.action, Action::Forward(_)) && worker.sheds(route.priority) {
+        return Met::Through;
+    }
+    let bind = client.link.listener.bind;
+    let chain = route.policies.as_ref().and_then(|chains| chains.at(bind));
+    if let Some(chain) = chain {
+        match meet(client, worker, scratch, active, (route, active.plan.chain(chain))).await {
+            Met::Through => {}
+            met => return met,
+        }
+    }
+    let Action::Forward(shares) = &route.action else { return Met::Through };
+    let named = client.stream.context().upstream.clone();
+    let by_name = named
+        .and_then(|name| shares.iter().position(|share| active.plan.upstreams[share.upstream].name == *name));
+    let share = by_name.or_else(|| {
+        let asker = Asker::new(scratch, &active.plan.settings, &client.peer);
+        active.next_share(index, &asker)
+    });
+    client.stream.goes_to(share);
+    let chain = share.and_then(|share| active.plan.upstream_chains[shares[share].upstream]);
+    match chain {
+        Some(chain) => meet(client, worker, scratch, active, (route, active.plan.chain(chain))).await,
+        None => Met::Through,
+    }
+}
+
+/// The request meets one policy after the other.
+async fn meet(
+    client: &mut Client<Policed<'_>>,
+    worker: &Rc<Worker>,
+    scratch: &mut Scratch,
+    active: &ActivePlan,
+    (route, chain): (&Route, &[Arc<dyn Policy>]),
+) -> Met {
+    let forwarded = &active.plan.settings.forwarded;
+    let tls = client.link.tls.clone();
+    let origin = Origin {
+        peer: client.peer,
+        client: client_address(forwarded, &scratch.request.head, client.peer.ip()),
+        secure: client.stream.tls().is_some(),
+        certificate: tls.as_ref().and_then(|tls| tls.identity.as_ref()).and_then(Identity::der),
+        route: &route.name,
+        worker: worker.id,
+        now: scratch.ledger.started().unwrap_or_else(tollgate_net::now),
+    };
+    for policy in chain {
+        let mut verdict = {
+            let Scratch { request, path, .. } = &mut *scratch;
+            policy.request(&mut Request::new(request, path, origin, client.stream.context()))
+        };
+        loop {
+            match verdict {
+                Verdict::Continue => break,
+                Verdict::Refuse(refusal) => {
+                    scratch.ledger.detail = refusal.detail;
+                    return Met::Refused(refusal.reason, refusal.lines);
+                }
+                Verdict::Answer(answer) => return Met::Answered(answer),
+                Verdict::Wait(waiting) => {
+                    let Some(after) = unless_gone(client, waiting).await else { return Met::Gone };
+                    let origin = Origin { now: tollgate_net::now(), ..origin };
+                    let Scratch { request, path, .. } = &mut *scratch;
+                    verdict = after(&mut Request::new(request, path, origin, client.stream.context()));
+                }
+            }
+        }
+    }
+    Met::Through
+}
+
+/// Waits for something, unless the client goes meanwhile.
+async fn unless_gone<T>(client: &mut Client<Policed<'_>>, waiting: impl Future<Output = T>) -> Option<T> {
+    let mut waiting = pin!(waiting);
+    let mut watched = true;
+    poll_fn(|cx| {
+        if let Poll::Ready(done) = waiting.as_mut().poll(cx) {
+            return Poll::Ready(Some(done));
+        }
+        if watched {
+            match client.stream.poll_peek(cx) {
+                Poll::Ready(Peek::Reset) => return Poll::Ready(None),
+                // Its next request, or half of the connection closed: it waits still.
+                Poll::Ready(Peek::Data | Peek::End) => watched = false,
+                Poll::Pending => {}
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}

@@ -1,0 +1,149 @@
+//! A client as an exchange sees it whose request has met policies.
+
+use std::io::{self, IoSlice};
+use std::task::{Context as Task, Poll};
+
+use tollgate_http::h1::{BodyReader, Length};
+use tollgate_http::{Method, RequestHead, Version};
+use tollgate_net::{Negotiated, Peek};
+use tollgate_policy::{BodyKind, Context, Response, Transform};
+
+use crate::backlog::{Backlog, Sink};
+use crate::client_side::{ClientSide, ClientStream, Duplex};
+
+/// A client whose request has met policies. It is one type whichever version of HTTP the client speaks, so that what
+/// carries a request is compiled once more for all of them, and not once more for each.
+pub(crate) struct Policed<'a> {
+    client: &'a mut dyn ClientStream,
+    context: &'a mut Context,
+    version: Version,
+    /// Whether the response to the request has a body.
+    bodied: bool,
+    share: Option<usize>,
+    transform: Option<Box<dyn Transform>>,
+    /// A part of the response as the client gets it.
+    out: Vec<u8>,
+}
+
+impl<'a> Policed<'a> {
+    pub fn new(client: &'a mut dyn ClientStream, context: &'a mut Context, request: &RequestHead) -> Self {
+        let (version, bodied) = (request.version, request.method != Method::Head);
+        Self { client, context, version, bodied, share: None, transform: None, out: Vec::new() }
+    }
+
+    /// What is known of the request.
+    pub fn context(&mut self) -> &mut Context {
+        self.context
+    }
+
+    /// Which of its route's upstreams it goes to.
+    pub fn goes_to(&mut self, share: Option<usize>) {
+        self.share = share;
+    }
+
+    /// Does with the head of a response what policies want done.
+    fn head(&mut self, head: &mut Vec<u8>, free: bool) {
+        let mut response = Response::new(head, BodyKind::Fixed);
+        let bodiless = matches!(response.status(), 100..200 | 204 | 304);
+        if free && self.bodied && !bodiless && self.version != Version::Http10 {
+            response.body = BodyKind::Free;
+        }
+        self.context.respond(&mut response);
+        self.transform = response.into_transform(self.version == Version::Http11);
+    }
+}
+
+impl Sink for Policed<'_> {
+    fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.client.write(pieces)
+    }
+
+    fn poll_write(&mut self, cx: &mut Task<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.client.poll_write(cx, bytes)
+    }
+}
+
+impl Duplex for Policed<'_> {
+    fn poll_read(&mut self, cx: &mut Task<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.client.poll_read(cx, buffer)
+    }
+
+    fn poll_shutdown(&mut self, cx: &mut Task<'_>) -> Poll<io::Result<()>> {
+        self.client.poll_shutdown(cx)
+    }
+}
+
+impl ClientSide for Policed<'_> {
+    /// Only a request of HTTP/2 can say that it is one.
+    const EXTENDED: bool = true;
+    const POLICED: bool = true;
+}
+
+impl ClientStream for Policed<'_> {
+    fn take_trailers(&mut self) -> Vec<u8> {
+        self.client.take_trailers()
+    }
+
+    fn poll_peek(&mut self, cx: &mut Task<'_>) -> Poll<Peek> {
+        self.client.poll_peek(cx)
+    }
+
+    fn poll_room(&mut self, cx: &mut Task<'_>) -> Poll<usize> {
+        self.client.poll_room(cx)
+    }
+
+    fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> io::Result<()> {
+        self.client.interim(backlog, head)
+    }
+
+    fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()> {
+        let mut head = head.to_vec();
+        self.head(&mut head, false);
+        self.client.switch(backlog, &head, bytes)
+    }
+
+    fn respond(
+        &mut self,
+        backlog: &mut Backlog,
+        head: &mut Vec<u8>,
+        body: &BodyReader,
+        chunked: bool,
+        data: &[u8],
+    ) -> io::Result<()> {
+        if !head.is_empty() {
+            self.head(head, true);
+        }
+        let Some(transform) = &mut self.transform else {
+            return self.client.respond(backlog, head, body, chunked, data);
+        };
+        self.out.clear();
+        if !data.is_empty() {
+            transform.push(data, &mut self.out);
+        }
+        // What ends the client's copy is no longer what ended the endpoint's.
+        let mut reader = BodyReader::new(Length::UntilClose);
+        if body.is_done() {
+            transform.finish(&mut self.out);
+            reader.end_with(body.trailers().to_vec());
+        }
+        self.client.respond(backlog, head, &reader, self.version == Version::Http11, &self.out)
+    }
+
+    fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> io::Result<()> {
+        let mut head = head.to_vec();
+        self.head(&mut head, false);
+        self.client.answer(backlog, &head, body)
+    }
+
+    fn tls(&self) -> Option<&Negotiated> {
+        self.client.tls()
+    }
+
+    fn may_be_grpc(&self) -> bool {
+        self.client.may_be_grpc()
+    }
+
+    fn share(&self) -> Option<usize> {
+        self.share
+    }
+}

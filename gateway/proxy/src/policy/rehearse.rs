@@ -1,0 +1,135 @@
+//! The policies that a request would meet, without a socket: for `tollgate explain`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tollgate_plan::{Action, Plan, Route, Settings};
+use tollgate_policy::{Context, Origin, Request, Shared, Verdict};
+
+use crate::affinity::client_address;
+use crate::rehearse::{Outcome, refused};
+use crate::scratch::Scratch;
+
+/// A policy that a request would meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetPolicy {
+    /// Its kind, which is its key in the configuration.
+    pub kind: &'static str,
+    /// Where it is attached: `gateway`, `listener/ADDRESS`, `route/NAME` or `upstream/NAME`.
+    pub place: String,
+    /// What it does, in a few words.
+    pub summary: String,
+    /// What it says of the request.
+    pub said: Said,
+}
+
+/// What a policy says of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// It goes on.
+    Continues,
+    /// It is refused, or answered.
+    Ends,
+    /// Somebody would be asked; here it goes on.
+    Asks,
+    /// It does not come so far.
+    NotReached,
+}
+
+impl Said {
+    /// In words.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Said::Continues => "continues",
+            Said::Ends => "ends here",
+            Said::Asks => "asks somebody else; here it continues",
+            Said::NotReached => "not reached",
+        }
+    }
+}
+
+/// What came of meeting them.
+#[derive(Debug, Default)]
+pub(crate) struct Rehearsed {
+    pub met: Vec<MetPolicy>,
+    /// What one of them made of the request; nothing: it goes on.
+    pub end: Option<Outcome>,
+    /// The upstream that it is to go to, if that was said.
+    pub upstream: Option<Arc<str>>,
+}
+
+/// Where a request comes from: the other end, whether by TLS, and the listener's address as it is written.
+#[derive(Clone, Copy)]
+pub(crate) struct From {
+    pub peer: SocketAddr,
+    pub secure: bool,
+    pub bind: Option<SocketAddr>,
+}
+
+/// The request meets the policies of its route, then those of the first upstream that may take it.
+pub(crate) fn rehearse(plan: &Plan, route: &Route, scratch: &mut Scratch, from: From) -> Rehearsed {
+    let mut out = Rehearsed::default();
+    let mut context = Context::default();
+    let chains = route.policies.as_ref();
+    let chain = chains.and_then(|chains| from.bind.map_or(chains.usual, |bind| chains.at(bind)));
+    if let Some(chain) = chain {
+        meet(plan, (route, chain), scratch, &mut context, from, &mut out);
+    }
+    out.upstream = context.upstream.clone();
+    if let Action::Forward(shares) = &route.action {
+        let named =
+            |index: usize| out.upstream.as_deref().is_none_or(|name| plan.upstreams[index].name == name);
+        let first = shares.iter().find(|share| share.weight > 0 && named(share.upstream));
+        if let Some(chain) = first.and_then(|share| plan.upstream_chains[share.upstream]) {
+            meet(plan, (route, chain), scratch, &mut context, from, &mut out);
+        }
+    }
+    out
+}
+
+fn meet(
+    plan: &Plan,
+    (route, chain): (&Route, u32),
+    scratch: &mut Scratch,
+    context: &mut Context,
+    from: From,
+    out: &mut Rehearsed,
+) {
+    let shared = Arc::new(Shared::default());
+    let Settings { forwarded, .. } = &plan.settings;
+    for index in &plan.chains[chain as usize] {
+        let attached = &plan.policies[*index as usize];
+        let said = if out.end.is_some() {
+            Said::NotReached
+        } else {
+            let origin = Origin {
+                peer: from.peer,
+                client: client_address(forwarded, &scratch.request.head, from.peer.ip()),
+                secure: from.secure,
+                certificate: None,
+                route: &route.name,
+                worker: 0,
+                now: tollgate_net::now(),
+            };
+            let Scratch { request, path, .. } = &mut *scratch;
+            let live = attached.policy.clone().live(&attached.key, &shared);
+            match live.request(&mut Request::new(request, path, origin, context)) {
+                Verdict::Continue => Said::Continues,
+                Verdict::Wait(_) => Said::Asks,
+                Verdict::Refuse(refusal) => {
+                    out.end = Some(refused(refusal.reason, refusal.detail));
+                    Said::Ends
+                }
+                Verdict::Answer(answer) => {
+                    out.end = Some(Outcome::Answered(answer));
+                    Said::Ends
+                }
+            }
+        };
+        let kind = attached.policy.kind();
+        let place = attached.key.strip_suffix(kind).map_or("", |place| place.trim_end_matches('/'));
+        let summary = attached.policy.summary();
+        out.met.push(MetPolicy { kind, place: place.to_owned(), summary, said });
+    }
+}

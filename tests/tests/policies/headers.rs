@@ -1,0 +1,57 @@
+//! `headers`: fields that messages gain and lose.
+
+use tollgate_tests::{Gateway, Origin};
+
+const CHANGES: &str = "policies:\n  headers:\n    request: {remove: [X-Secret, cookie], set: {X-Env: prod}, add: {X-Tag: t}}\n    \
+    response: {remove: Server, set: {X-Frame-Options: DENY}, add: {Vary: Origin}}\n";
+
+#[test]
+fn fields_come_and_go_in_both_directions() {
+    let response = "HTTP/1.1 200 OK\r\nServer: x\r\nVary: Accept\r\nx-frame-options: ALLOW\r\nContent-Length: 2\r\n\r\nhi";
+    let origin = Origin::fixed(response);
+    let gateway = Gateway::with(&origin, CHANGES);
+    let mut client = gateway.client();
+    for _ in 0..2 {
+        let answer = client.ask(
+            "GET / HTTP/1.1\r\nHost: a\r\nX-SECRET: 1\r\nCookie: a=b\r\nX-Env: dev\r\nX-Secret: 2\r\nX-Tag: s\r\n\r\n",
+        );
+        assert_eq!((answer.status, answer.body.as_slice()), (200, &b"hi"[..]));
+        assert_eq!(answer.headers.all("Vary"), ["Accept", "Origin"]);
+        assert_eq!(answer.headers.all("X-Frame-Options"), ["DENY"]);
+        assert!(!answer.headers.has("Server"));
+    }
+    for request in origin.requests() {
+        assert!(!request.headers.has("X-Secret") && !request.headers.has("Cookie"), "{request:?}");
+        assert_eq!(request.headers.all("X-Env"), ["prod"]);
+        assert_eq!(request.headers.all("X-Tag"), ["s", "t"]);
+    }
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn an_error_of_the_gateways_own_has_them_too() {
+    let origin = Origin::ok();
+    let gateway = Gateway::start(&format!(
+        "{CHANGES}routes: [{{to: \"{}\", limits: {{body: 1}}}}]\n",
+        origin.address()
+    ));
+    let answer = gateway.client().post("/", b"too much");
+    assert_eq!((answer.status, answer.headers.get("X-Frame-Options")), (413, Some("DENY")));
+}
+
+#[test]
+fn a_client_cannot_keep_a_field_away_by_naming_it_in_connection() {
+    let origin = Origin::ok();
+    let gateway = Gateway::with(&origin, CHANGES);
+    gateway.client().ask("GET / HTTP/1.1\r\nHost: a\r\nConnection: x-env\r\nX-Env: dev\r\n\r\n");
+    assert_eq!(origin.request().headers.all("X-Env"), ["prod"]);
+}
+
+#[test]
+fn over_http2_too() {
+    let origin = Origin::ok();
+    let gateway = Gateway::with(&origin, CHANGES);
+    let answer = gateway.http2().get("/");
+    assert_eq!((answer.status, answer.headers.get("x-frame-options")), (200, Some("DENY")));
+    assert_eq!(origin.request().headers.all("X-Env"), ["prod"]);
+}

@@ -3,7 +3,7 @@
 mod headers;
 mod ip;
 
-use tollgate_tests::{Gateway, Origin, Signal, eventually};
+use tollgate_tests::{Gateway, Origin, Signal, eventually, tollgate};
 
 const OPEN: &str = "GET /open HTTP/1.1\r\nHost: a\r\n\r\n";
 const SHUT: &str = "GET /shut HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -70,4 +70,36 @@ fn policies_hold_for_answers_of_the_gateways_own_and_after_a_reload() {
     gateway.write_config("listen: $LISTEN\nadmin: $ADMIN\npolicies: {ip: {deny: 127.0.0.1}}\nroutes: [{match: /open, respond: 204}]\n");
     gateway.signal(Signal::HUP);
     eventually("the new policies", || client.ask(OPEN).status == 403);
+}
+
+#[test]
+fn explain_lists_what_a_request_meets_and_what_each_says() {
+    let file = std::env::temp_dir().join(format!("tollgate-policies-{}.yaml", std::process::id()));
+    let text = "listen: 127.0.0.1:8080\npolicies: {headers: {response: {remove: Server}}}\nroutes:\n\
+                - {name: r, match: /open, to: u, policies: {ip: {allow: 192.0.2.1}}}\n\
+                upstreams: {u: {endpoints: a:80, policies: {headers: {request: {set: {X-A: b}}}}}}\n";
+    std::fs::write(&file, text).expect("the file is written");
+    let explain = |from: &str| {
+        let name = file.to_str().expect("text");
+        tollgate(&["explain", name, "GET", "http://a/open", "--from", from]).out
+    };
+    let passes = explain("192.0.2.1");
+    for line in [
+        "policies  ip of route/r (1 allowed, 0 denied): continues",
+        "          headers of gateway (0 of the request, 1 of the response): continues",
+        "          headers of upstream/u (1 of the request, 0 of the response): continues",
+        "+ X-A: b",
+    ] {
+        assert!(passes.contains(line), "{line} is not in\n{passes}");
+    }
+    let refused = explain("192.0.2.2");
+    for line in [
+        "reason `address_denied`",
+        "ip of route/r (1 allowed, 0 denied): ends here",
+        "of gateway",
+        "not reached",
+    ] {
+        assert!(refused.contains(line), "{line} is not in\n{refused}");
+    }
+    std::fs::remove_file(file).expect("it is there");
 }

@@ -1,6 +1,7 @@
 //! A client as an exchange sees it whose request has met policies.
 
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::task::{Context as Task, Poll};
 
 use tollgate_http::h1::{BodyReader, Length};
@@ -141,6 +142,10 @@ impl ClientStream for Policed<'_> {
 
     fn may_be_grpc(&self) -> bool {
         self.client.may_be_grpc()
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        self.client.local_address()
     }
 
     fn share(&self) -> Option<usize> {

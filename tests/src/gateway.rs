@@ -294,6 +294,24 @@ impl Gateway {
         status.expect("just seen")
     }
 
+    /// Ends the process by SIGKILL, and starts it again with the same file.
+    ///
+    /// # Panics
+    /// When it does not come up again.
+    pub fn kill_and_restart(&mut self) {
+        self.child.kill().expect("the child is ours");
+        self.child.wait().expect("the child is ours");
+        let mut command = Command::new(binary());
+        command.arg("run").arg(self.config());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("tollgate starts");
+        self.out = capture(child.stdout.take().expect("piped"));
+        self.err = capture(child.stderr.take().expect("piped"));
+        self.main = child.id();
+        self.child = child;
+        self.wait_ready();
+    }
+
     /// What it wrote to standard error so far.
     ///
     /// # Panics

@@ -7,6 +7,7 @@
 //!
 //! and all that is known about keys is one table, `spec`, from which [`schema`] and [`reference()`] are made too.
 
+mod documents;
 mod endpoint_list;
 mod env;
 mod include;
@@ -27,6 +28,10 @@ mod syntax;
 mod tree;
 mod watched;
 
+pub use documents::{
+    Document, DocumentProblem, Documents, FileResource, KINDS, Kind, MASK, Parts, Undo, file_resources,
+    from_yaml, kind, masked, to_yaml, unmasked,
+};
 pub use endpoint_list::{endpoints_from_text, load_endpoints};
 pub use load::{Loaded, Readable, from_text, load, load_with};
 pub use model::*;

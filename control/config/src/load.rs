@@ -222,6 +222,11 @@ impl<'a> Loader<'a> {
                 *path = folder.join(&*path);
             }
         }
+        // The store's file is relative to the main one.
+        if let (Some(store), Some(main)) = (&mut draft.config.store, self.files.first()) {
+            let folder = Path::new(&main.name).parent().unwrap_or(Path::new(""));
+            store.path = folder.join(&store.path);
+        }
         draft.config.files = self.files;
         if !problems.has_errors() {
             let counted = |mut layout: Layout| layout.count(&draft.config.routes).map(|()| layout);

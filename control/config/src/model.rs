@@ -86,6 +86,8 @@ pub struct Config {
     pub overload: Overload,
     /// Policies of every route.
     pub policies: Policies,
+    /// Where what the admin API changes is kept. Default nowhere: the API changes nothing then.
+    pub store: Option<StoreSettings>,
 }
 
 impl Default for Config {
@@ -109,8 +111,18 @@ impl Default for Config {
             watch: false,
             overload: Overload::default(),
             policies: Policies::default(),
+            store: None,
         }
     }
+}
+
+/// The embedded store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreSettings {
+    /// Its file.
+    pub path: PathBuf,
+    /// How many versions the history keeps. Default 10,000.
+    pub history: u64,
 }
 
 /// One listening address.
@@ -408,6 +420,26 @@ pub struct Route {
     pub grpc_web: bool,
     /// Its policies.
     pub policies: Policies,
+}
+
+impl Route {
+    /// What it is called in logs, metrics and `explain`: its name, or its match.
+    #[must_use]
+    pub fn display_name(&self) -> String {
+        if let Some(name) = &self.name {
+            return name.value.clone();
+        }
+        let host = self.matches.host.as_ref().map_or("", |host| host.value.as_str());
+        let path = match self.matches.path.as_ref().map(|path| &path.value) {
+            None => "/*".to_owned(),
+            Some(PathMatch::Exact(path)) => path.clone(),
+            Some(PathMatch::Prefix(path)) => format!("{path}/*"),
+            Some(PathMatch::Regex(pattern)) => format!("~{pattern}"),
+        };
+        let methods = self.matches.methods.join(",");
+        let space = if methods.is_empty() { "" } else { " " };
+        format!("{methods}{space}{host}{path}")
+    }
 }
 
 /// Which requests a route takes. An empty match takes everything.

@@ -95,6 +95,35 @@ impl Problems {
         &self.lines
     }
 
+    /// The same files, and no problem.
+    #[must_use]
+    pub fn without(&self) -> Self {
+        Self { files: self.files.clone(), list: Vec::new(), lines: self.lines.clone() }
+    }
+
+    /// Brings a problem's places to where they are now.
+    pub fn settle(&self, problem: &mut Problem) {
+        self.lines.settle(problem);
+    }
+
+    /// Brings places of files that are not among these to files that are added.
+    pub(crate) fn adopt(&mut self, mut file: impl FnMut(u32) -> Option<SourceFile>) {
+        let mut known = std::collections::HashMap::new();
+        for problem in &mut self.list {
+            let places = problem.related.iter_mut().map(|(at, _)| at).chain([&mut problem.at]);
+            for at in places {
+                let index = *known.entry(at.file).or_insert_with(|| match file(at.file) {
+                    Some(added) => {
+                        self.files.push(added);
+                        u32::try_from(self.files.len() - 1).unwrap_or(u32::MAX)
+                    }
+                    None => at.file,
+                });
+                at.file = index;
+            }
+        }
+    }
+
     /// Adds one. Its [`At::file`] indexes the files given to [`Problems::new`].
     pub fn push(&mut self, mut problem: Problem) {
         self.lines.settle(&mut problem);

@@ -24,7 +24,7 @@ pub(crate) use respond::json as json_of;
 pub(crate) use root::{Draft, Include, root};
 pub(crate) use route::route;
 pub(crate) use tls::files as pem_files;
-pub(crate) use upstream::{Wait, endpoints, too_long, unplaced};
+pub(crate) use upstream::{Wait, document as upstream_document, endpoints, too_long, unplaced};
 
 #[cfg(test)]
 mod tests;

@@ -32,6 +32,11 @@ pub fn schema() -> Value {
     Value::Object(out)
 }
 
+/// The schema of an upstream's value: its definition is not one section.
+pub(crate) fn upstream_value() -> Value {
+    shape(&crate::spec::UPSTREAM_VALUE)
+}
+
 fn section(section: &Section) -> Value {
     let mut properties = Map::new();
     for key in section.keys {

@@ -45,11 +45,13 @@ pub(crate) struct Key {
     pub required: bool,
     /// What other gateways call it, or what people write for it.
     pub also: &'static [&'static str],
+    /// Whether its value is shown to nobody.
+    pub secret: bool,
 }
 
 impl Key {
     pub const fn new(name: &'static str, doc: &'static str, shape: Shape) -> Self {
-        Self { name, doc, shape, default: None, required: false, also: &[] }
+        Self { name, doc, shape, default: None, required: false, also: &[], secret: false }
     }
 
     pub const fn or(mut self, default: &'static str) -> Self {
@@ -59,6 +61,11 @@ impl Key {
 
     pub const fn required(mut self) -> Self {
         self.required = true;
+        self
+    }
+
+    pub const fn secret(mut self) -> Self {
+        self.secret = true;
         self
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_config::{At, Config, Problem, TargetKind};
+use tollgate_config::{At, Config, Parts, Problem, TargetKind};
 use tollgate_http::HeadLimits;
 use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::PathRules;
@@ -31,10 +31,20 @@ pub struct Compiled {
 /// # Errors
 /// Every problem at once, warnings among them.
 pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
+    compile_parts(&Parts::of(config))
+}
+
+/// As [`compile`], of a config that comes from several sources.
+///
+/// # Errors
+/// Every problem at once, warnings among them.
+pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
+    let config = parts.config;
     let rules = path_rules(&config.paths);
-    let Matches { router, prefixes, problems, warnings } = matches(&config.routes, &rules);
+    let Matches { router, prefixes, problems, warnings } = matches(&parts.routes, &rules);
     let mut compiler = Compiler {
         config,
+        written: &parts.upstreams,
         problems,
         upstreams: Vec::new(),
         names: HashMap::new(),
@@ -42,8 +52,8 @@ pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
         clients: Clients::default(),
     };
     compiler.named_upstreams();
-    let mut policing = Policing::new(config);
-    let routes = config.routes.iter().zip(prefixes);
+    let mut policing = Policing::new(parts);
+    let routes = parts.routes.iter().copied().zip(prefixes);
     let routes = routes
         .map(|(route, prefix)| {
             let mut planned = compiler.route(route, prefix);
@@ -97,9 +107,11 @@ fn settings(config: &Config, paths: PathRules) -> Settings {
 
 struct Compiler<'a> {
     config: &'a Config,
+    /// The upstreams of all sources.
+    written: &'a [&'a config::Upstream],
     problems: Vec<Problem>,
     upstreams: Vec<Arc<Upstream>>,
-    /// Where an upstream of a name is: its index here, and in the config if it stands there.
+    /// Where an upstream of a name is: its index here, and among those that are written if it is one.
     names: HashMap<String, (usize, Option<usize>)>,
     /// Where an upstream of endpoints written in place is: its name, which is all of them as text, costs more to make than
     /// all else of a route, and mostly many routes have the same ones.
@@ -109,7 +121,7 @@ struct Compiler<'a> {
 
 impl<'a> Compiler<'a> {
     fn named_upstreams(&mut self) {
-        for (index, upstream) in self.config.upstreams.iter().enumerate() {
+        for (index, upstream) in self.written.iter().enumerate() {
             let endpoints = upstream.endpoints.iter().map(endpoint).collect();
             let name = upstream.name.value.clone();
             let schemes = upstream
@@ -155,12 +167,12 @@ impl<'a> Compiler<'a> {
             host: route.rewrite.host.clone(),
         };
         Route {
-            name: name_of(route),
+            name: route.display_name(),
             action,
             rewrite,
             timeouts: timeouts(
                 &self.config.timeouts,
-                upstream.map(|index| &self.config.upstreams[index].timeouts),
+                upstream.map(|index| &self.written[index].timeouts),
                 route,
             ),
             body_limit: route.body_limit.or(self.config.limits.body),
@@ -348,23 +360,6 @@ fn address(endpoint: &config::EndpointAddress) -> Address {
         config::Address::Tcp { host, port } => Address::tcp(host, *port),
         config::Address::Unix(path) => Address::Unix(path.clone()),
     }
-}
-
-/// A route without a name is called by its match.
-fn name_of(route: &config::Route) -> String {
-    if let Some(name) = &route.name {
-        return name.value.clone();
-    }
-    let host = route.matches.host.as_ref().map_or("", |host| host.value.as_str());
-    let path = match route.matches.path.as_ref().map(|path| &path.value) {
-        None => "/*".to_owned(),
-        Some(config::PathMatch::Exact(path)) => path.clone(),
-        Some(config::PathMatch::Prefix(path)) => format!("{path}/*"),
-        Some(config::PathMatch::Regex(pattern)) => format!("~{pattern}"),
-    };
-    let methods = route.matches.methods.join(",");
-    let space = if methods.is_empty() { "" } else { " " };
-    format!("{methods}{space}{host}{path}")
 }
 
 /// The gateway's timeouts, as the upstream and then the route change them.

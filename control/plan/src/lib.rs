@@ -13,7 +13,7 @@ mod rewrite;
 mod tls;
 
 pub use change::UpstreamChange;
-pub use compile::{Compiled, compile};
+pub use compile::{Compiled, compile, compile_parts};
 pub use endpoint_list::read_endpoints;
 pub use matches::check_matches;
 pub use plan::{

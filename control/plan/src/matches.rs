@@ -22,7 +22,8 @@ pub(crate) struct Matches {
 /// person hears of all problems at once.
 #[must_use]
 pub fn check_matches(readable: &Readable) -> Vec<Problem> {
-    let Matches { mut problems, warnings, .. } = matches(&readable.routes, &path_rules(&readable.paths));
+    let Matches { mut problems, warnings, .. } =
+        matches(&readable.routes.iter().collect::<Vec<_>>(), &path_rules(&readable.paths));
     problems.extend(warnings);
     problems
 }
@@ -35,7 +36,7 @@ pub(crate) fn path_rules(paths: &config::Paths) -> PathRules {
     PathRules { merge_slashes: paths.merge_slashes, encoded_slash }
 }
 
-pub(crate) fn matches(routes: &[config::Route], rules: &PathRules) -> Matches {
+pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules) -> Matches {
     let mut out = Matches { router: None, prefixes: Vec::new(), problems: Vec::new(), warnings: Vec::new() };
     let mut specs = Vec::with_capacity(routes.len());
     // The routes of the specs: one with a path that no request can have is left out, for the others' sake.

@@ -98,7 +98,8 @@ pub(crate) struct Policing {
 }
 
 impl Policing {
-    pub fn new(config: &config::Config) -> Self {
+    pub fn new(parts: &config::Parts<'_>) -> Self {
+        let config = parts.config;
         let mut chains = Chains::default();
         let gateway = chains.place("gateway", &config.policies);
         let own = config.listen.iter().filter(|listener| !listener.policies.list.is_empty());
@@ -107,7 +108,7 @@ impl Policing {
             (bind, chains.place(&format!("listener/{bind}"), &listener.policies))
         });
         let listeners = listeners.collect();
-        let upstreams = config.upstreams.iter().map(|upstream| {
+        let upstreams = parts.upstreams.iter().map(|upstream| {
             let placed = chains.place(&format!("upstream/{}", upstream.name.value), &upstream.policies);
             chains.chain(&[&placed])
         });

@@ -3,8 +3,9 @@
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 
-use tollgate_config::{At, Config, Loaded, Problem, Problems, Readable, Source, from_text, load};
-use tollgate_plan::{Plan, check_matches, compile};
+use tollgate_config::{At, Config, Loaded, Parts, Problem, Problems, Readable, from_text, load};
+use tollgate_plan::{Plan, check_matches, compile, compile_parts};
+use tollgate_sources::Sources;
 
 use crate::files::{Files, ending};
 
@@ -37,7 +38,7 @@ pub fn read(file: &Path) -> (Option<Good>, Problems) {
     let mut problems = loaded.problems;
     let plan = plan(loaded.config.as_ref(), loaded.readable.as_ref(), &mut problems);
     let good = loaded.config.zip(plan).map(|(config, plan)| Good {
-        files: Files::new(&config, &plan),
+        files: Files::new(&config, &plan, config.sources()),
         anew: config.routes.len(),
         config,
         plan,
@@ -45,18 +46,24 @@ pub fn read(file: &Path) -> (Option<Good>, Problems) {
     (good, problems)
 }
 
-/// As [`read`], of a file that is read again and again: what has not changed is not read again. The config is without its
-/// routes, upstreams and texts.
-pub fn read_again(source: &mut Source) -> (Option<Good>, Problems) {
-    let mut reading = source.load();
-    let plan = plan(reading.config.as_deref(), reading.readable.as_ref(), &mut reading.problems);
-    let anew = reading.anew;
-    let good = reading.config.zip(plan);
-    let good = good.map(|(mut config, plan)| {
-        let files = Files::new(&config, &plan);
-        Good { config: config.settings(), plan, files, anew }
-    });
-    (good, reading.problems)
+/// What came of reading the sources again.
+pub type Reload = tollgate_sources::Reload<Plan>;
+
+/// As [`read`], of a file that is read again and again, and merged with what the store holds: what has not changed is not
+/// read again. The config is without its routes, upstreams and texts.
+pub fn read_again(sources: &mut Sources) -> Reload {
+    let compile = |parts: &Parts<'_>| {
+        let compiled = compile_parts(parts)?;
+        let told = [compiled.warnings, ending(parts.config, &compiled.plan)].concat();
+        Ok((compiled.plan, told))
+    };
+    sources.reload(compile, check_matches)
+}
+
+/// What came of the sources, if it is good. It is adopted by whoever puts it in force.
+pub fn good(reload: &mut Reload) -> Option<Good> {
+    let (config, plan) = reload.good.take()?;
+    Some(Good { files: Files::new(&config, &plan, reload.sources()), anew: reload.anew, config, plan })
 }
 
 /// The plan of a config, unless there is something wrong.

@@ -6,13 +6,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal as Sent, kill_process};
 use tokio::runtime::{LocalOptions, LocalRuntime};
+use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tollgate_net::Timers;
 use tollgate_observe::{Attempt, CostMeter, available_cores, process_cpu_time};
+use tollgate_sources::{Pending, Refusal};
 use tollgate_upstream::health::Health;
 
 use crate::gateway::Gateway;
-use crate::reload::{self, Reader};
+use crate::reload::{self, Outcome, Reader};
 use crate::run::Started;
 use crate::signals::Signals;
 use crate::stop::{hand_over, stop};
@@ -24,6 +26,9 @@ use crate::watch::Watch;
 const CORES: Duration = Duration::from_secs(30);
 /// How often the cost meter and the workers are looked at.
 const SAMPLE: Duration = Duration::from_secs(1);
+
+/// Changes that wait for the control thread; who comes then waits to be let to wait.
+const WAITING: usize = 256;
 
 /// Whether another process can take this one's place.
 #[derive(Clone, Debug)]
@@ -55,7 +60,7 @@ pub fn runtime() -> io::Result<LocalRuntime> {
 /// # Errors
 /// When a worker died, or the kernel gives no signals.
 pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
-    let Started { gateway, runtime, mut signals, source } = started;
+    let Started { mut gateway, runtime, mut signals, sources } = started;
     let shared = gateway.shared.clone();
     // Not within `watch`: endpoints are looked after during the drain too.
     let health = runtime.block_on(async {
@@ -66,10 +71,22 @@ pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
         gateway.guarding.start();
         Ok::<_, io::Error>(health)
     })?;
-    let reader = Reader::new(source);
+    let (asking, asked) = mpsc::channel(WAITING);
+    gateway.open_api(sources.view.clone(), asking);
+    let reader = Reader::new(sources);
     gateway.registry.update_status(|status| status.file = reader.file().display().to_string());
     let watch = Watch::new(gateway.files.watched.clone());
-    let mut control = Control { gateway, health, reader, watch, upgradable, upgrade: None, deferred: false };
+    let mut control = Control {
+        gateway,
+        health,
+        reader,
+        watch,
+        upgradable,
+        upgrade: None,
+        deferred: false,
+        asked,
+        due: false,
+    };
     let end = runtime.block_on(control.watch(&mut signals));
     control.call_off(&runtime);
     let Control { gateway, health: _health, .. } = control;
@@ -90,6 +107,10 @@ struct Control {
     upgrade: Option<Upgrade>,
     /// A reload was asked for while a new process came up: it may have read the file before.
     deferred: bool,
+    /// What the API asks for.
+    asked: mpsc::Receiver<Pending>,
+    /// An upgrade was asked for while the sources were read.
+    due: bool,
 }
 
 /// An upgrade that is under way.
@@ -127,16 +148,22 @@ impl Control {
                 () = self.watch.changed() => self.reload(),
                 _ = signals.reopen.recv() => self.gateway.log.reopen(),
                 _ = signals.upgrade.recv() => self.start_upgrade(),
-                reading = self.reader.done() => {
-                    let (gateway, file) = (&mut self.gateway, self.reader.file());
+                Some(pending) = self.asked.recv() => self.change(pending),
+                outcome = self.reader.done() => {
+                    let outcome = outcome?;
                     tokio::select! {
-                        () = reload::apply(reading?, gateway, &self.health, file) => {}
+                        () = self.apply(outcome) => {}
                         // It may wait for name servers.
                         () = signals.stop.requested() => return Ok(End::Stop),
                     }
-                    self.watch.follow(self.gateway.files.watched.clone());
-                    if self.reader.is_due() {
-                        self.reload();
+                    if std::mem::take(&mut self.due) {
+                        self.start_upgrade();
+                    }
+                    if self.upgrade.is_none() {
+                        if std::mem::take(&mut self.deferred) {
+                            self.reload();
+                        }
+                        self.reader.go_on(self.gateway.current(), &self.gateway.registry);
                     }
                 }
                 result = done(&mut self.upgrade) => {
@@ -168,11 +195,37 @@ impl Control {
     }
 
     fn reload(&mut self) {
-        if self.upgrade.is_some() {
+        if self.upgrade.is_some() || self.due {
             self.deferred = true;
             return;
         }
         self.reader.start(self.gateway.current(), &self.gateway.registry);
+    }
+
+    /// A change of the store. Those that come together are made together.
+    fn change(&mut self, pending: Pending) {
+        let mut next = Some(pending);
+        while let Some(pending) = next {
+            if self.upgrade.is_some() || self.due {
+                pending.answer(Err(Refusal::NotNow("another process is taking over: try again in a moment")));
+            } else {
+                self.reader.ask(pending);
+            }
+            next = self.asked.try_recv().ok();
+        }
+        self.reader.go_on(self.gateway.current(), &self.gateway.registry);
+    }
+
+    async fn apply(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::File(reading) => {
+                reload::apply(*reading, &mut self.gateway, &self.health, &mut self.reader).await;
+                self.watch.follow(self.gateway.files.watched.clone());
+            }
+            Outcome::Changes(changed) => {
+                reload::land(*changed, &mut self.gateway, &self.health, &mut self.reader).await;
+            }
+        }
     }
 
     /// Starts the new process, if there is to be one.
@@ -190,13 +243,22 @@ impl Control {
             }
             Upgradable::By(program) => program,
         };
+        if self.reader.is_busy() {
+            self.due = true;
+            return;
+        }
+        // The new process opens it.
+        self.reader.close_store();
         let called_off = CalledOff::default();
         match Handover::new(program, &self.gateway, called_off.clone()) {
             Ok(handover) => {
                 let task = spawn_blocking(move || handover.start());
                 self.upgrade = Some(Upgrade { asked, called_off, stage: Stage::Starting, task });
             }
-            Err(error) => self.upgrade_failed(asked, error.to_string()),
+            Err(error) => {
+                self.reader.reopen_store();
+                self.upgrade_failed(asked, error.to_string());
+            }
         }
     }
 
@@ -218,6 +280,7 @@ impl Control {
                 Ok(Some(successor))
             }
             Err(problem) => {
+                self.reader.reopen_store();
                 self.upgrade_failed(asked, problem);
                 self.gateway.serve_admin()?;
                 if std::mem::take(&mut self.deferred) {

@@ -18,9 +18,9 @@ pub struct Files {
 }
 
 impl Files {
-    /// Of a config and its plan.
-    pub fn new(config: &Config, plan: &Plan) -> Self {
-        let watched = if config.watch { config.sources() } else { Vec::new() };
+    /// Of a config and its plan; `sources` are the files that the config was read from.
+    pub fn new(config: &Config, plan: &Plan, sources: Vec<PathBuf>) -> Self {
+        let watched = if config.watch { sources } else { Vec::new() };
         let mut certificates: Vec<_> = certificates(config, plan)
             .map(|(file, not_after)| (file.shown.trim_matches('`').to_owned(), not_after))
             .collect();

@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::LocalRuntime;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tollgate_config::{Config, LogFormat, LogTarget};
 use tollgate_observe::{AccessLog, AdminState, LogConfig, Registry, available_cores};
 use tollgate_proxy::{Control, Receipt, Receipts, Rollout};
+use tollgate_sources::{Pending, View};
 use tollgate_upstream::{Discovery, Shared};
 
 use crate::admin::{self, Admin};
@@ -54,6 +55,7 @@ pub struct Gateway {
     current: Arc<Rollout>,
     /// The same, for whoever serves the admin listener.
     shown: watch::Sender<Arc<Rollout>>,
+    api: (Arc<View>, mpsc::Sender<Pending>),
     /// Plans of before, on which requests may still be under way: a worker is never the last to let go of one.
     retired: Vec<Arc<Rollout>>,
 }
@@ -117,6 +119,8 @@ impl Gateway {
             guarding,
             current,
             shown,
+            // Until the control thread takes changes.
+            api: (Arc::default(), mpsc::channel(1).0),
             retired,
         })
     }
@@ -137,7 +141,14 @@ impl Gateway {
     /// What the admin listener shows.
     pub fn surface(&self) -> Surface {
         let admin = AdminState { registry: self.registry.clone(), ready: self.ready.clone() };
-        Surface { admin, plan: self.shown.subscribe() }
+        let (view, asking) = self.api.clone();
+        let local = self.admin.address().is_none_or(|address| address.ip().is_loopback());
+        Surface { admin, plan: self.shown.subscribe(), view, asking, local }
+    }
+
+    /// What the API reads, and where it asks for changes.
+    pub fn open_api(&mut self, view: Arc<View>, asking: mpsc::Sender<Pending>) {
+        self.api = (view, asking);
     }
 
     /// Serves the admin listener, if it is not served yet. Needs a runtime.
@@ -200,8 +211,18 @@ impl Gateway {
         let told = told.and(self.serve_admin());
         // These hold as they were at the start, whatever the new file says.
         let (workers, metrics) = (self.config.workers, self.config.metrics);
-        self.config = Config { workers, metrics, ..config };
+        let store = self.config.store.take();
+        self.config = Config { workers, metrics, store, ..config };
         (receipts, told)
+    }
+
+    /// Gives every worker a new plan that changes nothing else. The receipts come back when all have taken it over.
+    pub fn take_over(&mut self, plan: Arc<Rollout>) -> Receipts {
+        let (receipt, receipts) = Receipt::new();
+        self.workers.tell(|_| Control::Plan(plan.clone(), Some(receipt.clone())));
+        self.shown.send_replace(plan.clone());
+        self.retired.push(std::mem::replace(&mut self.current, plan));
+        receipts
     }
 
     /// Drops plans that no request runs on any longer. With many routes that takes milliseconds, which no worker is to

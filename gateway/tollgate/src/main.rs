@@ -1,6 +1,7 @@
 //! The gateway's binary: command line, start, signals, reload, drain. The only place that wires the parts.
 
 mod admin;
+mod api;
 mod bench;
 mod check;
 mod cli;
@@ -23,6 +24,7 @@ mod stop;
 mod surface;
 mod systemd;
 mod takeover;
+mod time;
 mod upgrade;
 mod watch;
 mod workers;

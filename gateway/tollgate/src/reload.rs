@@ -1,4 +1,5 @@
-//! Reload: what has changed in the file is read, and all compiled, on a thread of its own; it takes effect if it is good.
+//! Reload: what has changed in the file, or is to change in the store, is read, and all compiled, on a thread of its own;
+//! it takes effect if it is good.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,9 +7,11 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use tokio::task::{JoinHandle, spawn_blocking};
-use tollgate_config::{Config, Source};
+use tollgate_config::Config;
 use tollgate_observe::{Attempt, Registry};
+use tollgate_plan::compile_parts;
 use tollgate_proxy::Rollout;
+use tollgate_sources::{Batch, Done, Landed, Pending, Refusal, Sources};
 use tollgate_upstream::health::Health;
 
 use crate::check::counted;
@@ -18,18 +21,29 @@ use crate::gateway::Gateway;
 use crate::lookups;
 use crate::systemd;
 
-/// Reads the file when asked to, one time after the other.
+/// Reads the sources when asked to, one job after the other.
 #[derive(Debug)]
 pub struct Reader {
     file: PathBuf,
-    /// What it held; away while it is read.
-    source: Option<Source>,
-    running: Option<JoinHandle<(Source, Reading)>>,
-    /// It was asked for while it was being read: what came of that may be old.
+    /// What they held; away while a job is under way.
+    sources: Option<Sources>,
+    running: Option<JoinHandle<(Sources, Outcome)>>,
+    /// The file was to be read while another job was under way.
     again: bool,
+    /// Changes that are asked for, for the next job.
+    queue: Vec<Pending>,
 }
 
-/// What came of a reading.
+/// What came of a job.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The file was read.
+    File(Box<Reading>),
+    /// The store was changed.
+    Changes(Box<Changed>),
+}
+
+/// What came of a reading of the file.
 #[derive(Debug)]
 pub struct Reading {
     asked: Instant,
@@ -37,39 +51,78 @@ pub struct Reading {
     good: Option<(Config, Arc<Rollout>, Files)>,
     /// How many routes were read.
     anew: usize,
+    /// To be adopted once it is in force.
+    reload: compiled::Reload,
+}
+
+/// What came of changes of the store: those that are to be answered when all workers run the plan.
+#[derive(Debug)]
+pub struct Changed {
+    rollout: Option<Arc<Rollout>>,
+    landed: Vec<Landed>,
+    again: Vec<Pending>,
 }
 
 impl Reader {
-    /// For a file that was read once.
-    pub fn new(source: Source) -> Self {
-        Self { file: source.path().to_owned(), source: Some(source), running: None, again: false }
+    /// For sources that were read once.
+    pub fn new(sources: Sources) -> Self {
+        let file = sources.file().to_owned();
+        Self { file, sources: Some(sources), running: None, again: false, queue: Vec::new() }
     }
 
-    /// Begins to read, at once or after the reading that is under way. `current` is the plan in force.
+    /// Begins to read the file, at once or after the job that is under way. `current` is the plan in force.
     pub fn start(&mut self, current: &Arc<Rollout>, registry: &Arc<Registry>) {
-        if self.running.is_some() {
+        let Some(mut sources) = self.sources.take() else {
             self.again = true;
             return;
-        }
+        };
+        self.again = false;
         systemd::reloading();
-        // A reading that panicked took it along.
-        let mut source = self.source.take().unwrap_or_else(|| Source::new(&self.file));
         let asked = Instant::now();
         let (current, registry) = (current.clone(), registry.clone());
         self.running = Some(spawn_blocking(move || {
-            let reading = read(&mut source, asked, &current, &registry);
-            (source, reading)
+            let reading = read(&mut sources, asked, &current, &registry);
+            (sources, Outcome::File(Box::new(reading)))
         }));
     }
 
-    /// What came of the reading that is under way; never, if there is none.
-    pub async fn done(&mut self) -> io::Result<Reading> {
+    /// Takes a change, for the next job.
+    pub fn ask(&mut self, pending: Pending) {
+        self.queue.push(pending);
+    }
+
+    /// Begins the next job, if one is due and none is under way.
+    pub fn go_on(&mut self, current: &Arc<Rollout>, registry: &Arc<Registry>) {
+        if self.again {
+            return self.start(current, registry);
+        }
+        if self.queue.is_empty() {
+            return;
+        }
+        let Some(mut sources) = self.sources.take() else { return };
+        let requests = std::mem::take(&mut self.queue);
+        let (current, registry) = (current.clone(), registry.clone());
+        self.running = Some(spawn_blocking(move || {
+            let batch = sources.change(requests, |parts| Ok(compile_parts(parts)?.plan));
+            let Batch { good, landed, again } = batch;
+            let rollout = good.map(|plan| current.next(plan, &registry));
+            (sources, Outcome::Changes(Box::new(Changed { rollout, landed, again })))
+        }));
+    }
+
+    /// What came of the job that is under way; never, if there is none.
+    pub async fn done(&mut self) -> io::Result<Outcome> {
         let Some(running) = &mut self.running else { return std::future::pending().await };
-        let reading = running.await;
+        let outcome = running.await;
         self.running = None;
-        let (source, reading) = reading.map_err(io::Error::other)?;
-        self.source = Some(source);
-        Ok(reading)
+        let (sources, outcome) = outcome.map_err(io::Error::other)?;
+        self.sources = Some(sources);
+        Ok(outcome)
+    }
+
+    /// Whether a job is under way.
+    pub fn is_busy(&self) -> bool {
+        self.running.is_some()
     }
 
     /// The file.
@@ -77,27 +130,85 @@ impl Reader {
         &self.file
     }
 
-    /// Whether it was asked for again meanwhile.
-    pub fn is_due(&mut self) -> bool {
-        std::mem::take(&mut self.again)
+    /// Lets go of the store, for a process that takes over.
+    pub fn close_store(&self) {
+        if let Some(store) = self.sources.as_ref().and_then(Sources::store) {
+            store.close();
+        }
+    }
+
+    /// Takes the store back: nobody has taken over.
+    pub fn reopen_store(&self) {
+        if let Some(store) = self.sources.as_ref().and_then(Sources::store)
+            && let Err(error) = store.reopen()
+        {
+            eprintln!("error: cannot open the store {} again: {error}", store.path().display());
+        }
     }
 }
 
 /// All that takes time: it runs beside the workers and beside the control thread, which goes on answering.
-fn read(source: &mut Source, asked: Instant, current: &Rollout, registry: &Registry) -> Reading {
-    let (good, problems) = compiled::read_again(source);
-    compiled::show(&problems);
+fn read(sources: &mut Sources, asked: Instant, current: &Rollout, registry: &Registry) -> Reading {
+    let mut reload = compiled::read_again(sources);
+    compiled::show(&reload.problems);
+    let good = compiled::good(&mut reload);
     let anew = good.as_ref().map_or(0, |good| good.anew);
     let good = good.map(|good| {
         let rollout = current.next(good.plan, registry);
         (good.config, rollout, good.files)
     });
-    Reading { asked, good, anew }
+    Reading { asked, good, anew, reload }
+}
+
+/// Puts changes in force: they are answered when all workers run the plan.
+pub async fn land(changed: Changed, gateway: &mut Gateway, health: &Health, reader: &mut Reader) {
+    let Changed { rollout, mut landed, again } = changed;
+    reader.queue.splice(..0, again);
+    for landed in &landed {
+        let who = &landed.pending.request.who;
+        if !landed.done.changes.is_empty() {
+            eprintln!("audit: version {} by {who}: {}", landed.done.version, landed.what);
+        }
+    }
+    let Some(rollout) = rollout else {
+        let generation = gateway.current().generation();
+        for Landed { pending, done, .. } in landed {
+            pending.answer(Ok(Done { generation, ..done }));
+        }
+        return;
+    };
+    let gone = lookups::change(&mut gateway.discovery, &rollout).await;
+    let receipts = gateway.take_over(rollout.clone());
+    health.change(rollout.change());
+    if let Some(sources) = &reader.sources {
+        sources.show(&landed);
+    }
+    let registry = gateway.registry.clone();
+    tokio::spawn(async move {
+        let done = receipts.all().await;
+        let (generation, routes) = (rollout.generation(), rollout.routes.len());
+        drop(rollout);
+        registry.update_status(|status| {
+            if generation > status.generation {
+                status.generation = generation;
+                status.routes = routes;
+                status.in_force_since = SystemTime::now();
+            }
+        });
+        for Landed { pending, done: what, .. } in landed.drain(..) {
+            pending.answer(match &done {
+                Ok(()) => Ok(Done { generation, ..what }),
+                Err(error) => Err(Refusal::Broken(error.to_string())),
+            });
+        }
+        gone.forget();
+    });
 }
 
 /// Takes over what was read, if it is good; else says that the old plan goes on.
-pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, file: &Path) {
-    let Reading { asked, good, anew } = reading;
+pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, reader: &mut Reader) {
+    let Reading { asked, good, anew, mut reload } = reading;
+    let file = reader.file.as_path();
     let Some((config, rollout, files)) = good else {
         let problem = "the file has errors: the standard error says which".to_owned();
         return refused(gateway, asked, file, problem);
@@ -118,6 +229,9 @@ pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, fil
     let (receipts, told) = gateway.change(rollout.clone(), config, prepared);
     gateway.registry.update_status(|status| status.certificates.clone_from(&files.certificates));
     gateway.files = files;
+    if let Some(sources) = &mut reader.sources {
+        sources.adopt(&mut reload);
+    }
     health.change(rollout.change());
     let registry = gateway.registry.clone();
     let file = file.to_owned();
@@ -168,6 +282,10 @@ fn in_force(
 
 /// What a reload cannot change, and the new file wants changed.
 fn unchangeable(old: &Config, new: &Config) -> Vec<&'static str> {
-    let checks = [("`workers`", old.workers != new.workers), ("`metrics`", old.metrics != new.metrics)];
+    let checks = [
+        ("`workers`", old.workers != new.workers),
+        ("`metrics`", old.metrics != new.metrics),
+        ("`store`", old.store != new.store),
+    ];
     checks.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
 }

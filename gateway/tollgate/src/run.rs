@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tokio::runtime::LocalRuntime;
-use tollgate_config::Source;
+use tollgate_sources::Sources;
 
 use crate::check::counted;
 use crate::compiled;
@@ -45,17 +45,18 @@ pub struct Started {
     pub runtime: LocalRuntime,
     /// The signals that came since it began to start.
     pub signals: Signals,
-    /// The file.
-    pub source: Source,
+    /// The file and the store.
+    pub sources: Sources,
 }
 
 /// Starts the gateway with a file and says so; says why, if that cannot be. Takes over from the process before, if
 /// there is one.
 pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predecessor>) -> Option<Started> {
-    let mut source = Source::new(file);
-    let (good, problems) = compiled::read_again(&mut source);
-    compiled::show(&problems);
-    let good = good?;
+    let mut sources = Sources::new(file);
+    let mut reload = compiled::read_again(&mut sources);
+    compiled::show(&reload.problems);
+    let good = compiled::good(&mut reload)?;
+    sources.adopt(&mut reload);
     raise_file_limit();
     let routes = counted(good.plan.routes.len(), "route");
     let told = |error: &io::Error| eprintln!("error: {error}");
@@ -80,7 +81,7 @@ pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predeces
     if let Some(predecessor) = predecessor {
         predecessor.serving(gateway.listeners.written());
     }
-    Some(Started { gateway, runtime, signals, source })
+    Some(Started { gateway, runtime, signals, sources })
 }
 
 /// The exit status for the way it ended.

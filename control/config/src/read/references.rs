@@ -11,6 +11,7 @@ use crate::tree::shown;
 const SUGGESTIONS: usize = 20;
 
 /// An upstream's name in a `to`.
+#[derive(Debug)]
 pub(crate) struct Reference {
     pub name: String,
     /// As it was written, when an environment variable was filled in: the name is then not to be shown.

@@ -107,6 +107,9 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
             config.overload = settings::overload(reader, field);
         }
         config.policies = policies::policies(reader, fields.get("policies"));
+        if let Some(field) = fields.get("store") {
+            config.store = settings::store(reader, field);
+        }
         if let Some(field) = fields.get("zone") {
             config.zone = reader.field(field, upstream::zone);
         }

@@ -1,13 +1,17 @@
 //! The sections of the whole gateway that are little more than their table.
 
+use std::path::PathBuf;
+
 use crate::model::{
-    Cidr, EncodedSlash, ErrorBodies, Forwarded, Limits, Overload, Paths, RequestId, Timeouts, Workers,
+    Cidr, EncodedSlash, ErrorBodies, Forwarded, Limits, Overload, Paths, RequestId, StoreSettings, Timeouts,
+    Workers,
 };
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::{Fault, cidr, field as header, quantity, template};
 use crate::spec::{
-    ERRORS, FORWARDED, LIMITS, OVERLOAD, OVERLOAD_MEMORY_MIN, PATHS, REQUEST_ID, SIZE_MAX, Shape, TIMEOUTS,
+    ERRORS, FORWARDED, LIMITS, OVERLOAD, OVERLOAD_MEMORY_MIN, PATHS, REQUEST_ID, SIZE_MAX, STORE, Shape,
+    TIMEOUTS,
 };
 use crate::tree::{Kind, Scalar, shown};
 
@@ -19,6 +23,21 @@ pub(super) fn workers(reader: &mut Reader, field: Field<'_>) -> Option<Workers> 
         let count = quantity::count(text, 1, 1024)?;
         u16::try_from(count).map(Workers::Count).map_err(|_| Fault::new("{} is too large"))
     })
+}
+
+pub(super) fn store(reader: &mut Reader, field: Field<'_>) -> Option<StoreSettings> {
+    let path = |text: &str| match text {
+        "" => Err(Fault::new("{} is no path")),
+        text => Ok(PathBuf::from(text)),
+    };
+    let mut history = 10_000;
+    if !matches!(field.node.kind, Kind::Map(_)) {
+        return reader.field(field, path).map(|path| StoreSettings { path, history });
+    }
+    let fields = reader.fields(field.node, &STORE)?;
+    reader.number_into(fields.get("history"), &mut history);
+    let path = reader.field(fields.get("path")?, path)?;
+    Some(StoreSettings { path, history })
 }
 
 pub(super) fn request_id(reader: &mut Reader, field: Field<'_>) -> RequestId {

@@ -6,7 +6,7 @@ use crate::problem::Problem;
 use crate::read::Draft;
 use crate::reader::{Field, Fields, Reader, misspelt};
 use crate::scalar::address;
-use crate::spec::{Shape, UPSTREAM};
+use crate::spec::{ROOT, Shape, UPSTREAM};
 use crate::tree::{Kind, Node, shown};
 
 mod balance;
@@ -56,6 +56,21 @@ pub(super) fn upstreams(reader: &mut Reader, field: Field<'_>, draft: &mut Draft
             draft.config.upstreams.push(upstream);
         }
     }
+}
+
+/// A document that is an upstream: what stands under its name in a file.
+pub(crate) fn document(reader: &mut Reader, name: &str, node: &Node, draft: &mut Draft) {
+    if let Err(fault) = address::upstream(name) {
+        let problem = Problem::error(node.at, fault.message.replacen("{}", &shown(name), 1));
+        reader.problems.push(match fault.help {
+            Some(help) => problem.help(help),
+            None => problem,
+        });
+    }
+    let Some(key) = ROOT.keys.iter().find(|key| key.name == "upstreams") else { return };
+    let name = Spanned { value: name.to_owned(), at: node.at };
+    let field = Field { key, at: node.at, node };
+    draft.config.upstreams.extend(upstream(reader, name, node, field, &mut draft.waits));
 }
 
 fn upstream(

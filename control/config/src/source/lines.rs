@@ -68,7 +68,8 @@ impl Lines {
     /// Brings a problem's places to where they are now.
     pub fn settle(&self, problem: &mut Problem) {
         let places = problem.related.iter_mut().map(|(at, _)| at).chain([&mut problem.at]);
-        for at in places {
+        // Other files, and documents, are read whole.
+        for at in places.filter(|at| at.file == 0) {
             at.line = self.now(at.line).unwrap_or_default();
         }
     }

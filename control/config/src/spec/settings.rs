@@ -41,6 +41,11 @@ static CIDR: Text = Text {
     loose: false,
 };
 pub(crate) static BODY: Text = Text { expected: "a text", pattern: None, loose: true };
+static STORE_PATH: Text = Text {
+    expected: "the path of a file such as `/var/lib/tollgate/store`",
+    pattern: Some("."),
+    loose: false,
+};
 static PATTERN: Text = Text {
     expected: "the path of a file, or a pattern such as `routes/*.yaml`",
     pattern: Some("."),
@@ -101,6 +106,12 @@ pub(crate) static ROOT: Section = Section {
         .also(&["overload_manager", "shedding", "guards"]),
         Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES))
             .also(&["policy", "plugins", "middlewares", "filters", "http_filters"]),
+        Key::new(
+            "store",
+            "The file in which the routes and upstreams are kept that the admin API writes.",
+            Shape::AnyOf(&[Shape::Text(&STORE_PATH), Shape::Section(&STORE)]),
+        )
+        .also(&["database", "db", "storage"]),
         Key::new(
             "zone",
             "The zone that this gateway is in; endpoints of the same zone are preferred.",
@@ -207,6 +218,25 @@ pub(crate) static ADMIN: Section = Section {
     )
     .or("127.0.0.1:9901")
     .also(&["address", "listen", "port"])],
+};
+
+pub(crate) static STORE: Section = Section {
+    name: "store",
+    noun: "`store`",
+    doc: "The embedded store of the admin API.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("path", "Its file, which is made if it is not there.", Shape::Text(&STORE_PATH))
+            .required()
+            .also(&["file", "to"]),
+        Key::new(
+            "history",
+            "How many versions its history keeps.",
+            Shape::Count { min: 1, max: 10_000_000, off: false },
+        )
+        .or("10000")
+        .also(&["versions", "keep"]),
+    ],
 };
 
 pub(crate) static ACCESS_LOG: Section = Section {

@@ -125,6 +125,7 @@ pub(crate) static STICKY: Section = Section {
              it who guesses an address can see that the guess was right.",
             Shape::Text(&SECRET),
         )
+        .secret()
         .also(&["key", "salt"]),
     ],
 };

@@ -1,0 +1,369 @@
+//! Resources that do not come from a file: documents, each with a kind and a name, which are read one by one.
+//!
+//! The API, the embedded store, and every other source beside the file emit documents. Each is read by the same readers
+//! as its like in the file, and kept as it was read, so that a change costs the reading of what changed. [`Parts`] is
+//! what the file and the documents are together.
+//!
+//! A document is JSON. Its problems have a place in it, which is told as a JSON pointer (RFC 6901).
+
+mod kinds;
+mod mask;
+mod parts;
+mod pointer;
+mod read;
+mod value;
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::load::read_pem_files;
+use crate::model::{At, Config, Route, SourceFile, Upstream};
+use crate::problem::{Problem, Problems, Severity};
+use crate::read::{Reference, unknown};
+use crate::tree::shown;
+
+pub use kinds::{KINDS, Kind, kind};
+pub use mask::{MASK, masked, unmasked};
+pub use parts::Parts;
+pub use value::{FileResource, file_resources, from_yaml, to_yaml};
+
+/// Documents have places of their own: numbers of files from here on are theirs.
+const FIRST: u32 = 1 << 24;
+
+/// The documents of one source.
+#[derive(Debug, Default)]
+pub struct Documents {
+    /// What the source is called in messages.
+    source: String,
+    /// What paths in documents are relative to.
+    folder: PathBuf,
+    by_kind: Vec<BTreeMap<String, Arc<Document>>>,
+    /// By the numbers under which they were read.
+    places: Vec<Option<Arc<Document>>>,
+    free: Vec<u32>,
+}
+
+/// One document, read.
+#[derive(Debug)]
+pub struct Document {
+    /// Its kind.
+    pub kind: &'static Kind,
+    /// Its name, unique among its kind over all sources.
+    pub name: String,
+    /// What it says; a route is without its name.
+    pub value: Value,
+    place: u32,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) upstreams: Vec<Upstream>,
+    references: Vec<Reference>,
+    warnings: Vec<Problem>,
+}
+
+/// A document that was taken in, and what was there before: to be put back if it is not good after all.
+#[derive(Debug)]
+#[must_use = "a change that is refused is to be undone"]
+pub struct Undo {
+    kind: &'static Kind,
+    name: String,
+    before: Option<Arc<Document>>,
+}
+
+impl Documents {
+    /// None yet. `source` is what messages call it, and `folder` what paths in documents are relative to.
+    #[must_use]
+    pub fn new(source: &str, folder: PathBuf) -> Self {
+        let by_kind = KINDS.iter().map(|_| BTreeMap::new()).collect();
+        Self { source: source.to_owned(), folder, by_kind, places: Vec::new(), free: Vec::new() }
+    }
+
+    /// The document of this name.
+    #[must_use]
+    pub fn get(&self, kind: &Kind, name: &str) -> Option<&Arc<Document>> {
+        self.by_kind[kind.index].get(name)
+    }
+
+    /// The documents of a kind, by name.
+    pub fn of(&self, kind: &Kind) -> impl Iterator<Item = &Arc<Document>> {
+        self.by_kind[kind.index].values()
+    }
+
+    /// The documents of a kind whose names come after this one.
+    pub fn after(&self, kind: &Kind, name: &str) -> impl Iterator<Item = &Arc<Document>> {
+        let after = (Bound::Excluded(name), Bound::Unbounded);
+        self.by_kind[kind.index].range::<str, _>(after).map(|(_, document)| document)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_kind.iter().map(BTreeMap::len).sum()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads a document and takes it in, in the place of the one of its name. `known` says whether another source has an
+    /// upstream of a name. Whether it goes together with everything else is for the plan's compiler to say.
+    ///
+    /// # Errors
+    /// What is wrong with it, with its warnings; nothing has changed then.
+    pub fn put(
+        &mut self,
+        kind: &'static Kind,
+        name: &str,
+        value: Value,
+    ) -> Result<Undo, Vec<DocumentProblem>> {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
+        });
+        let file = FIRST.saturating_add(place);
+        let read = read::document(kind, name, value, file, &self.folder);
+        match read {
+            Ok(document) => {
+                let document = Arc::new(document);
+                self.places[place as usize] = Some(document.clone());
+                let before = self.by_kind[kind.index].insert(name.to_owned(), document);
+                self.forget_place(before.as_ref());
+                Ok(Undo { kind, name: name.to_owned(), before })
+            }
+            Err(read::Refused { text, problems }) => {
+                self.free.push(place);
+                let source = self.title(kind, name);
+                let tell = |problem: &Problem| DocumentProblem::in_text(kind, name, &source, &text, problem);
+                Err(problems.iter().map(tell).collect())
+            }
+        }
+    }
+
+    /// Takes a document away; `None`: there is none.
+    pub fn remove(&mut self, kind: &'static Kind, name: &str) -> Option<Undo> {
+        let before = self.by_kind[kind.index].remove(name)?;
+        self.forget_place(Some(&before));
+        Some(Undo { kind, name: name.to_owned(), before: Some(before) })
+    }
+
+    /// Takes a change back. Those that came after it must have been taken back before.
+    pub fn undo(&mut self, undo: Undo) {
+        let Undo { kind, name, before } = undo;
+        let gone = match before {
+            None => self.by_kind[kind.index].remove(&name),
+            Some(document) => {
+                // Its number may be another one's by now.
+                let place = (document.place - FIRST) as usize;
+                if self.places[place].is_none() {
+                    self.free.retain(|free| *free as usize != place);
+                    self.places[place] = Some(document.clone());
+                    self.by_kind[kind.index].insert(name, document)
+                } else {
+                    let value = document.value.clone();
+                    // It was good before.
+                    let _ = self.put(kind, &name, value).map(|undo| drop(undo.before));
+                    None
+                }
+            }
+        };
+        self.forget_place(gone.as_ref());
+    }
+
+    fn forget_place(&mut self, document: Option<&Arc<Document>>) {
+        if let Some(document) = document {
+            let place = document.place - FIRST;
+            self.places[place as usize] = None;
+            self.free.push(place);
+        }
+    }
+
+    /// References of a document to upstreams that are not there: told with help, which the plan's compiler has not.
+    #[must_use]
+    pub fn unknown(&self, document: &Document, parts: &Parts<'_>) -> Vec<DocumentProblem> {
+        let has = |name: &str| parts.upstreams.iter().any(|upstream| upstream.name.value == name);
+        if document.references.iter().all(|reference| has(&reference.name)) {
+            return Vec::new();
+        }
+        let names: HashMap<String, At> =
+            parts.upstreams.iter().map(|upstream| (upstream.name.value.clone(), upstream.name.at)).collect();
+        unknown(&document.references, &names)
+            .iter()
+            .map(|problem| self.tell(problem, &Problems::default()))
+            .collect()
+    }
+
+    /// Warnings about a document.
+    #[must_use]
+    pub fn warnings(&self, document: &Document) -> Vec<DocumentProblem> {
+        document.warnings.iter().map(|problem| self.tell(problem, &Problems::default())).collect()
+    }
+
+    /// A problem of a [`Parts`], which may be about a file or about one of these documents, for whoever asked over the
+    /// API. `places` knows the files.
+    #[must_use]
+    pub fn tell(&self, problem: &Problem, places: &Problems) -> DocumentProblem {
+        match self.at(problem.at) {
+            Some(document) => {
+                let source = self.title(document.kind, &document.name);
+                let text = document.text();
+                DocumentProblem::in_text(document.kind, &document.name, &source, &text, problem)
+            }
+            None => {
+                let mut settled = problem.clone();
+                places.settle(&mut settled);
+                DocumentProblem::in_file(&settled, places.files())
+            }
+        }
+    }
+
+    fn at(&self, at: At) -> Option<&Arc<Document>> {
+        self.places.get(at.file.checked_sub(FIRST)? as usize)?.as_ref()
+    }
+
+    fn title(&self, kind: &Kind, name: &str) -> String {
+        format!("{}: {}/{name}", self.source, kind.name)
+    }
+
+    /// Adds the texts of the documents that some of the problems are about.
+    #[must_use]
+    pub fn collect(&self, mut problems: Problems) -> Problems {
+        problems.adopt(|file| {
+            let document = self.at(At { file, ..At::default() })?;
+            Some(SourceFile { name: self.title(document.kind, &document.name), text: document.text() })
+        });
+        problems.sort();
+        problems
+    }
+
+    /// What is wrong with these documents and a file together that neither says alone: names that both have.
+    #[must_use]
+    pub fn twice(&self, config: &Config) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let told = |noun: &str, name: &str, at: At, other: At| {
+            let problem = Problem::error(at, format!("two {noun}s are named {}", shown(name)));
+            problem.see(other, format!("the other one, in the {}", self.source))
+        };
+        for name in config.routes.iter().filter_map(|route| route.name.as_ref()) {
+            if let Some(other) = self.by_kind[kinds::ROUTES].get(&name.value) {
+                problems.push(told("route", &name.value, name.at, other.start()));
+            }
+        }
+        for upstream in &config.upstreams {
+            if let Some(other) = self.by_kind[kinds::UPSTREAMS].get(&upstream.name.value) {
+                problems.push(told("upstream", &upstream.name.value, upstream.name.at, other.start()));
+            }
+        }
+        problems.dedup();
+        problems
+    }
+}
+
+impl Config {
+    /// The names of a kind's resources, as metrics call them, and where each is written.
+    pub fn names(&self, kind: &Kind) -> Vec<(String, At)> {
+        match kind.index {
+            kinds::ROUTES => self.routes.iter().map(|route| (route.display_name(), route.at)).collect(),
+            kinds::UPSTREAMS => {
+                let names = self.upstreams.iter().map(|upstream| &upstream.name);
+                names.map(|name| (name.value.clone(), name.at)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Document {
+    /// The text in which the places of problems are.
+    fn text(&self) -> String {
+        read::text(&self.value)
+    }
+
+    fn start(&self) -> At {
+        At { file: self.place, line: 1, column: 1, length: 1 }
+    }
+
+    /// What the upstream's files of certificates hold now, or why they cannot be read.
+    pub(crate) fn read_files(upstreams: &mut [Upstream], problems: &mut Vec<Problem>) {
+        // The reader of files wants a configuration.
+        let mut config = Config { upstreams: upstreams.to_vec(), ..Config::default() };
+        read_pem_files(&mut config, problems);
+        upstreams.clone_from_slice(&config.upstreams);
+    }
+}
+
+/// A problem as the API tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentProblem {
+    /// How bad it is.
+    pub severity: Severity,
+    /// Which document, as `kind/name`, or which file.
+    pub place: String,
+    /// Where in the document (RFC 6901); in a file, line and column, as `12:5`.
+    pub pointer: String,
+    /// What is wrong.
+    pub message: String,
+    /// What would have been right.
+    pub expected: Option<String>,
+    /// What to do about it.
+    pub help: Vec<String>,
+    /// As `check` tells it, with the line and a caret.
+    pub text: String,
+}
+
+impl DocumentProblem {
+    fn in_text(kind: &Kind, name: &str, title: &str, text: &str, problem: &Problem) -> Self {
+        let pointer = pointer::find(text, problem.at);
+        let mut there = problem.clone();
+        // The other places are in other texts.
+        there.related = Vec::new();
+        there.at.file = 0;
+        let file = SourceFile { name: title.to_owned(), text: text.to_owned() };
+        Self::new(format!("{}/{name}", kind.name), pointer, problem, &[file], there)
+    }
+
+    /// A problem that no reader has found.
+    #[must_use]
+    pub fn plain(place: &str, pointer: &str, message: &str) -> Self {
+        Self {
+            severity: Severity::Error,
+            place: place.to_owned(),
+            pointer: pointer.to_owned(),
+            message: message.to_owned(),
+            expected: None,
+            help: Vec::new(),
+            text: format!("error: {message}\n --> {place}{pointer}\n\n"),
+        }
+    }
+
+    /// A problem of a file, or of a text that is no document yet.
+    #[must_use]
+    pub fn in_file(problem: &Problem, files: &[SourceFile]) -> Self {
+        let place = files.get(problem.at.file as usize).map(|file| file.name.clone()).unwrap_or_default();
+        let pointer = match problem.at.line {
+            0 => String::new(),
+            line => format!("{line}:{}", problem.at.column),
+        };
+        Self::new(place, pointer, problem, files, problem.clone())
+    }
+
+    fn new(place: String, pointer: String, problem: &Problem, files: &[SourceFile], there: Problem) -> Self {
+        let mut one = Problems::new(files.to_vec());
+        one.push(there);
+        Self {
+            severity: problem.severity,
+            place,
+            pointer,
+            message: problem.message.clone(),
+            expected: problem.expected.clone(),
+            help: problem.help.clone(),
+            text: one.render(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

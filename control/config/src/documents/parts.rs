@@ -1,0 +1,35 @@
+//! What all sources say together.
+
+use super::{Documents, kinds};
+use crate::model::{Config, Route, Upstream};
+
+/// A configuration whose routes and upstreams come from several sources. The file's come first, then the documents' by
+/// name: where two matches tie, the earlier one wins.
+#[derive(Clone, Debug)]
+pub struct Parts<'a> {
+    /// What holds for the whole gateway: the file's alone. Its routes and upstreams count only as far as they are below.
+    pub config: &'a Config,
+    /// All routes.
+    pub routes: Vec<&'a Route>,
+    /// All upstreams.
+    pub upstreams: Vec<&'a Upstream>,
+}
+
+impl<'a> Parts<'a> {
+    /// A configuration of one source.
+    #[must_use]
+    pub fn of(config: &'a Config) -> Self {
+        Self { config, routes: config.routes.iter().collect(), upstreams: config.upstreams.iter().collect() }
+    }
+
+    /// Adds what a source of documents says.
+    #[must_use]
+    pub fn with(mut self, documents: &'a Documents) -> Self {
+        for document in documents.by_kind.iter().flat_map(|documents| documents.values()) {
+            self.routes.extend(&document.routes);
+            self.upstreams.extend(&document.upstreams);
+        }
+        debug_assert_eq!(documents.by_kind.len(), kinds::KINDS.len());
+        self
+    }
+}

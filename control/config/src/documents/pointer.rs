@@ -1,0 +1,62 @@
+//! From a place in a document's text to a JSON pointer (RFC 6901).
+
+use crate::model::At;
+use crate::parse::parse;
+use crate::tree::{Kind, Node};
+
+/// The pointer to the value, or the key, that stands at a place; the whole document if none does.
+pub(super) fn find(text: &str, at: At) -> String {
+    let mut best = String::new();
+    if let Some(root) = parse(0, text).root {
+        walk(&root, &mut String::new(), (at.line, at.column), &mut best);
+    }
+    best
+}
+
+/// Goes through the tree in the order of the text: the last that begins at the place or before it is it.
+fn walk(node: &Node, path: &mut String, at: (u32, u32), best: &mut String) {
+    let begins = |place: At| (place.line, place.column) <= at;
+    if !begins(node.at) {
+        return;
+    }
+    best.clone_from(path);
+    let length = path.len();
+    match &node.kind {
+        Kind::Map(entries) => {
+            for entry in entries.iter().filter(|entry| begins(entry.at)) {
+                path.push('/');
+                path.push_str(&entry.key.replace('~', "~0").replace('/', "~1"));
+                best.clone_from(path);
+                walk(&entry.value, path, at, best);
+                path.truncate(length);
+            }
+        }
+        Kind::List(items) => {
+            for (index, item) in items.iter().enumerate() {
+                path.push_str(&format!("/{index}"));
+                walk(item, path, at, best);
+                path.truncate(length);
+            }
+        }
+        Kind::Scalar(_) | Kind::Invalid => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_values_and_parts_of_values_are_found() {
+        let text = "{\n  \"match\": \"/x\",\n  \"to\": [\n    \"a:1\",\n    {\n      \"a/b~c\": \"d\"\n    }\n  ]\n}\n";
+        let find = |line, column| find(text, At { file: 7, line, column, length: 1 });
+        assert_eq!(find(1, 1), "");
+        assert_eq!(find(2, 3), "/match");
+        assert_eq!(find(2, 12), "/match");
+        assert_eq!(find(2, 14), "/match", "within the text");
+        assert_eq!(find(3, 9), "/to");
+        assert_eq!(find(4, 5), "/to/0");
+        assert_eq!(find(6, 16), "/to/1/a~1b~0c");
+        assert_eq!(find(0, 0), "", "the document as a whole");
+    }
+}

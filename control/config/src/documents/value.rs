@@ -1,0 +1,219 @@
+//! Between the file's language and JSON.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Number, Value};
+
+use super::{DocumentProblem, KINDS, Kind, kinds};
+use crate::model::SourceFile;
+use crate::parse::parse;
+use crate::problem::{Problem, Severity};
+use crate::read::{self, Draft};
+use crate::reader::Reader;
+use crate::tree::{Kind as Tree, Node, Scalar};
+
+/// A resource of the file, as it is written there: variables stand for themselves.
+#[derive(Clone, Debug)]
+pub struct FileResource {
+    /// Its kind.
+    pub kind: &'static Kind,
+    /// Its name; a route without one is called by its match, as in metrics.
+    pub name: String,
+    /// What it says.
+    pub value: Value,
+    /// Where: `file:line`.
+    pub at: String,
+}
+
+/// What YAML says, as JSON.
+///
+/// # Errors
+/// Everything that is no YAML in it.
+pub fn from_yaml(text: &str) -> Result<Value, Vec<DocumentProblem>> {
+    let parsed = parse(0, text);
+    let file = SourceFile { name: "the request's body".to_owned(), text: text.to_owned() };
+    let errors: Vec<_> =
+        parsed.problems.iter().filter(|problem| problem.severity == Severity::Error).cloned().collect();
+    let empty = || vec![Problem::error(crate::model::At::default(), "the body holds nothing")];
+    match parsed.root {
+        Some(root) if errors.is_empty() => Ok(value_of(&root)),
+        _ => {
+            let errors = if errors.is_empty() { empty() } else { errors };
+            let files = [file];
+            Err(errors.iter().map(|problem| DocumentProblem::in_file(problem, &files)).collect())
+        }
+    }
+}
+
+fn value_of(node: &Node) -> Value {
+    match &node.kind {
+        Tree::Invalid => Value::Null,
+        Tree::Scalar(scalar) => of_scalar(scalar),
+        Tree::List(items) => Value::Array(items.iter().map(value_of).collect()),
+        Tree::Map(entries) => Value::Object(
+            entries.iter().map(|entry| (entry.key.clone(), value_of(&entry.value))).collect::<Map<_, _>>(),
+        ),
+    }
+}
+
+fn of_scalar(scalar: &Scalar) -> Value {
+    let text = &scalar.text;
+    if scalar.is_null() {
+        return Value::Null;
+    }
+    if scalar.quoted {
+        return Value::from(text.as_str());
+    }
+    match text.as_str() {
+        "true" => return Value::Bool(true),
+        "false" => return Value::Bool(false),
+        _ => {}
+    }
+    // Only what is a number in one way: `010` and `1e3` stay what was written.
+    let number = text.parse::<Number>().ok().filter(|number| number.to_string() == *text);
+    number.map_or_else(|| Value::from(text.as_str()), Value::Number)
+}
+
+/// JSON as YAML, in the file's manner: what needs no quotes has none.
+#[must_use]
+pub fn to_yaml(value: &Value) -> String {
+    let mut out = String::new();
+    block(&mut out, value, 0, false);
+    if !out.ends_with('\n') {
+        out.push('\n');
+    }
+    out
+}
+
+fn block(out: &mut String, value: &Value, indent: usize, inline: bool) {
+    match value {
+        Value::Object(entries) if !entries.is_empty() => {
+            for (number, (key, value)) in entries.iter().enumerate() {
+                if !(inline && number == 0) {
+                    out.push_str(&" ".repeat(indent));
+                }
+                out.push_str(&word(key));
+                out.push(':');
+                nested(out, value, indent);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for item in items {
+                let _ = write!(out, "{}- ", " ".repeat(indent));
+                match item {
+                    Value::Object(entries) if !entries.is_empty() => block(out, item, indent + 2, true),
+                    other => {
+                        out.push_str(&flow(other));
+                        out.push('\n');
+                    }
+                }
+            }
+        }
+        other => {
+            out.push_str(&flow(other));
+            out.push('\n');
+        }
+    }
+}
+
+fn nested(out: &mut String, value: &Value, indent: usize) {
+    let deep = match value {
+        Value::Object(entries) => !entries.is_empty(),
+        Value::Array(items) => items.iter().any(|item| item.is_object() || item.is_array()),
+        _ => false,
+    };
+    if deep {
+        out.push('\n');
+        block(out, value, indent + 2, false);
+    } else {
+        let _ = writeln!(out, " {}", flow(value));
+    }
+}
+
+fn flow(value: &Value) -> String {
+    match value {
+        Value::String(text) => word(text),
+        Value::Array(items) => format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", ")),
+        Value::Object(entries) => {
+            let entries = entries.iter().map(|(key, value)| format!("{}: {}", word(key), flow(value)));
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A text: bare if nothing in it could mean something else, else quoted as in JSON, which YAML reads too.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ' ');
+    let scalar = Scalar { text: text.to_owned(), quoted: false, written: None };
+    let bare = text.chars().all(plain)
+        && text.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '/'))
+        && text.trim() == text
+        && !scalar.is_null()
+        && scalar.switch().is_none();
+    if bare { text.to_owned() } else { Value::from(text).to_string() }
+}
+
+/// The resources that files hold, as they are written in these texts, which were read without an error.
+#[must_use]
+pub fn file_resources(files: &[SourceFile]) -> Vec<FileResource> {
+    let mut out = Vec::new();
+    for (number, file) in files.iter().enumerate() {
+        let index = u32::try_from(number).unwrap_or(u32::MAX);
+        let Some(root) = parse(index, &file.text).root else { continue };
+        let place = |node: &Node| format!("{}:{}", file.name, node.at.line);
+        if let Some(Tree::List(items)) = root.entry("routes").map(|entry| &entry.value.kind) {
+            for item in items {
+                let kind = &KINDS[kinds::ROUTES];
+                out.push(FileResource {
+                    kind,
+                    name: route_name(item),
+                    value: value_of(item),
+                    at: place(item),
+                });
+            }
+        }
+        if let Some(Tree::Map(entries)) = root.entry("upstreams").map(|entry| &entry.value.kind) {
+            for entry in entries {
+                let (kind, name) = (&KINDS[kinds::UPSTREAMS], entry.key.clone());
+                out.push(FileResource { kind, name, value: value_of(&entry.value), at: place(&entry.value) });
+            }
+        }
+    }
+    out
+}
+
+fn route_name(node: &Node) -> String {
+    if let Some(name) = node.entry("name").and_then(|entry| entry.value.scalar()) {
+        return name.text.clone();
+    }
+    let mut draft = Draft::default();
+    read::route(&mut Reader { problems: Vec::new(), complete: true }, node, &mut draft);
+    draft.config.routes.first().map(crate::Route::display_name).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn there_and_back() {
+        let value = json!({
+            "match": {"host": "*.example.com", "path": "/x", "headers": {"x": "on"}},
+            "to": [{"upstream": "a", "weight": 2}, "10.0.0.1:80"],
+            "empty": [], "none": {}, "text": "5", "number": 5, "odd": "- \"x\": #\n",
+            "deep": [[1, [2]], {"a": {"b": "c"}}], "no": "no", "nothing": null, "half": 1.5
+        });
+        let yaml = to_yaml(&value);
+        assert_eq!(from_yaml(&yaml).expect("YAML"), value, "{yaml}");
+        assert!(yaml.contains("  path: /x\n") && yaml.contains("host: \"*.example.com\""), "{yaml}");
+    }
+
+    #[test]
+    fn what_is_no_yaml_is_told() {
+        assert!(from_yaml("a: [").is_err());
+        assert!(from_yaml("").is_err());
+    }
+}

@@ -1,0 +1,211 @@
+//! Several requests become one plan, and one wait for the disk.
+
+use std::collections::HashSet;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tollgate_config::{DocumentProblem, Parts, Problem};
+
+use crate::request::{Done, Pending, Refusal};
+use crate::sources::Sources;
+use crate::stage::Staged;
+
+/// What came of a batch: what is to be rolled out, and who waits for that.
+#[derive(Debug)]
+pub struct Batch<T> {
+    /// What was compiled; nothing if nothing has changed.
+    pub good: Option<T>,
+    /// Requests that depend on what another one of the batch has changed: they are for the next one.
+    pub again: Vec<Pending>,
+    /// Requests that were done. They are to be answered when all workers run what was compiled.
+    pub landed: Vec<Landed>,
+}
+
+/// A request that was done, and is durable.
+#[derive(Debug)]
+pub struct Landed {
+    /// Who waits.
+    pub pending: Pending,
+    /// What was done.
+    pub done: Done,
+    /// In a few words.
+    pub what: String,
+}
+
+impl<T> Default for Batch<T> {
+    fn default() -> Self {
+        Self { good: None, again: Vec::new(), landed: Vec::new() }
+    }
+}
+
+type Compile<'c, T> = &'c mut dyn FnMut(&Parts<'_>) -> Result<T, Vec<Problem>>;
+
+impl Sources {
+    /// Does what is asked for, as far as it is good: each request whole or not at all. Refused ones and dry runs are
+    /// answered here. What has landed is on the disk.
+    pub fn change<T>(
+        &mut self,
+        requests: Vec<Pending>,
+        mut compile: impl FnMut(&Parts<'_>) -> Result<T, Vec<Problem>>,
+    ) -> Batch<T> {
+        let compile: Compile<'_, T> = &mut compile;
+        let mut staged: Vec<(Pending, Staged)> = Vec::new();
+        let (mut later, mut again) = (Vec::new(), Vec::new());
+        let mut touched: HashSet<(&str, String)> = HashSet::new();
+        for pending in requests {
+            if self.store.is_none() {
+                pending.answer(Err(Refusal::NoStore));
+            } else if pending.request.dry_run {
+                later.push(pending);
+            } else if pending.request.depends_on(&touched) {
+                again.push(pending);
+            } else {
+                match self.stage(&pending.request) {
+                    Ok(changes) => {
+                        let of = changes.differences.iter();
+                        touched.extend(of.map(|difference| (difference.kind.name, difference.name.clone())));
+                        staged.push((pending, changes));
+                    }
+                    Err(refusal) => pending.answer(Err(refusal)),
+                }
+            }
+        }
+        let batch = Batch { again, ..self.land(staged, compile) };
+        for pending in later {
+            let answer = self.rehearse(&pending, compile);
+            pending.answer(answer);
+        }
+        batch
+    }
+
+    /// All at once, or one after the other if they are not good together.
+    fn land<T>(&mut self, staged: Vec<(Pending, Staged)>, compile: Compile<'_, T>) -> Batch<T> {
+        if staged.iter().all(|(_, changes)| changes.is_empty()) {
+            return self.commit(None, staged);
+        }
+        match self.compiled(compile) {
+            Ok(good) => self.commit(Some(good), staged),
+            Err(problems) if staged.len() == 1 => {
+                for (pending, changes) in staged {
+                    let problems = self.told(&problems);
+                    self.take_back(changes);
+                    pending.answer(Err(Refusal::Invalid(problems)));
+                }
+                Batch::default()
+            }
+            Err(_) => self.one_by_one(staged, compile),
+        }
+    }
+
+    fn one_by_one<T>(&mut self, staged: Vec<(Pending, Staged)>, compile: Compile<'_, T>) -> Batch<T> {
+        let mut requests = Vec::new();
+        for (pending, changes) in staged.into_iter().rev() {
+            self.take_back(changes);
+            requests.push(pending);
+        }
+        let (mut last, mut good) = (None, Vec::new());
+        for pending in requests.into_iter().rev() {
+            let changes = match self.stage(&pending.request) {
+                Ok(changes) => changes,
+                Err(refusal) => {
+                    pending.answer(Err(refusal));
+                    continue;
+                }
+            };
+            match self.compiled(compile) {
+                Ok(compiled) => {
+                    last = Some(compiled);
+                    good.push((pending, changes));
+                }
+                Err(problems) => {
+                    let problems = self.told(&problems);
+                    self.take_back(changes);
+                    pending.answer(Err(Refusal::Invalid(problems)));
+                }
+            }
+        }
+        self.commit(last, good)
+    }
+
+    /// Writes what is good, and waits for the disk. If that fails nothing has changed.
+    fn commit<T>(&mut self, good: Option<T>, staged: Vec<(Pending, Staged)>) -> Batch<T> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let at = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let written = staged.iter().filter(|(_, changes)| !changes.is_empty());
+        let entries: Vec<_> =
+            written.map(|(pending, changes)| changes.entry(at, &pending.request.who)).collect();
+        let Some(store) = &self.store else { return Batch::default() };
+        let first = match entries.is_empty() {
+            true => Ok(self.version + 1),
+            false => store.commit(&entries),
+        };
+        let mut version = match first {
+            Ok(first) => first - 1,
+            Err(error) => {
+                for (pending, changes) in staged.into_iter().rev() {
+                    self.take_back(changes);
+                    pending.answer(Err(match &error {
+                        tollgate_store::Error::Closed => {
+                            Refusal::NotNow("another process is taking over: try again")
+                        }
+                        error => Refusal::Broken(error.to_string()),
+                    }));
+                }
+                return Batch::default();
+            }
+        };
+        let mut landed = Vec::new();
+        for (pending, changes) in staged {
+            if !changes.is_empty() {
+                version += 1;
+            }
+            let differences = changes.sorted();
+            for difference in &differences {
+                let key = (difference.kind.name, difference.name.clone());
+                match difference.after {
+                    Some(_) => drop(self.versions.insert(key, version)),
+                    None => drop(self.versions.remove(&key)),
+                }
+            }
+            let done = Done { version, changes: differences, warnings: changes.warnings, generation: 0 };
+            landed.push(Landed { pending, done, what: changes.what });
+        }
+        self.version = version;
+        Batch { good, landed, again: Vec::new() }
+    }
+
+    /// Says what would be.
+    fn rehearse<T>(&mut self, pending: &Pending, compile: Compile<'_, T>) -> crate::Answer {
+        let staged = self.stage(&pending.request)?;
+        let compiled = self.compiled(compile).map(drop).map_err(|problems| self.told(&problems));
+        let (changes, warnings) = (staged.sorted(), staged.warnings.clone());
+        self.take_back(staged);
+        compiled.map_err(Refusal::Invalid)?;
+        Ok(Done { version: self.version, changes, warnings, generation: 0 })
+    }
+
+    fn compiled<T>(&self, compile: Compile<'_, T>) -> Result<T, Vec<Problem>> {
+        let Some(base) = &self.base else { return Err(Vec::new()) };
+        compile(&Parts::of(&base.config).with(&self.documents))
+    }
+
+    fn told(&self, problems: &[Problem]) -> Vec<DocumentProblem> {
+        let Some(base) = &self.base else { return Vec::new() };
+        problems.iter().map(|problem| self.documents.tell(problem, &base.places)).collect()
+    }
+
+    /// What has landed is in force: those who read see it.
+    pub fn show(&self, landed: &[Landed]) {
+        self.view.update(|state| {
+            for landed in landed {
+                for difference in &landed.done.changes {
+                    let (kind, name) = (difference.kind, difference.name.as_str());
+                    let document = self.documents.get(kind, name).cloned();
+                    let version =
+                        self.versions.get(&(kind.name, name.to_owned())).copied().unwrap_or_default();
+                    state.set(kind, name, document.map(|document| (document, version)));
+                }
+            }
+            state.version = self.version;
+        });
+    }
+}

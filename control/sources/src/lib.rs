@@ -1,0 +1,22 @@
+//! Where configurations come from: the file, and the documents of the embedded store, merged into one.
+//!
+//! | Module | What it has |
+//! |---|---|
+//! | `sources` | both sources, and what they are together |
+//! | `request` | what is asked for over the API, and what comes of it |
+//! | `stage` | a request becomes changes of documents, which can be taken back |
+//! | `batch` | several requests become one plan and one wait for the disk |
+//! | `view` | what is in force, for whoever only reads |
+//!
+//! A source never sees a plan: whoever calls brings along what compiles the [`Parts`](tollgate_config::Parts).
+
+mod batch;
+mod request;
+mod sources;
+mod stage;
+mod view;
+
+pub use batch::{Batch, Landed};
+pub use request::{Answer, Change, Condition, Difference, Done, Intent, Pending, Refusal, Request, To};
+pub use sources::{Reload, Sources};
+pub use view::{Item, State, View};

@@ -1,0 +1,227 @@
+//! The file and the store, and what they say together.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tollgate_config::{
+    At, Config, Documents, KINDS, Kind, Parts, Problem, Problems, Readable, Source, SourceFile,
+    StoreSettings, kind,
+};
+use tollgate_store::Store;
+
+use crate::view::View;
+
+/// The sources of a gateway's configuration.
+#[derive(Debug)]
+pub struct Sources {
+    pub(crate) file: Source,
+    /// What the file says that is in force; nothing without a store: nobody else needs it then.
+    pub(crate) base: Option<Arc<Base>>,
+    pub(crate) documents: Documents,
+    pub(crate) store: Option<Arc<Store>>,
+    pub(crate) version: u64,
+    /// The version that changed each document last.
+    pub(crate) versions: HashMap<(&'static str, String), u64>,
+    /// Whether the file was read with success before: the store is opened once.
+    begun: bool,
+    /// What it is for those who read.
+    pub view: Arc<View>,
+}
+
+/// What the file says, and where.
+#[derive(Debug)]
+pub(crate) struct Base {
+    pub config: Config,
+    /// No problem, but the places that one could have.
+    pub places: Problems,
+    /// The names of its resources, by kind, and where each is.
+    names: HashMap<(&'static str, String), String>,
+}
+
+/// What came of reading the file.
+#[derive(Debug)]
+pub struct Reload<T> {
+    /// The configuration without its routes and upstreams, and what was compiled; nothing if one of the problems is an error.
+    pub good: Option<(Config, T)>,
+    /// What is wrong.
+    pub problems: Problems,
+    /// How many of the file's routes were read for it.
+    pub anew: usize,
+    base: Option<Arc<Base>>,
+    files: Arc<Vec<SourceFile>>,
+    read: Vec<PathBuf>,
+}
+
+impl<T> Reload<T> {
+    /// The files that were read for it.
+    #[must_use]
+    pub fn sources(&self) -> Vec<PathBuf> {
+        self.read.clone()
+    }
+}
+
+/// The store, and what it holds.
+struct Opened {
+    documents: Documents,
+    store: Arc<Store>,
+    version: u64,
+    versions: HashMap<(&'static str, String), u64>,
+}
+
+impl Opened {
+    /// Opens the store that the file names, and reads its documents; or says why it cannot be used.
+    fn new(settings: &StoreSettings, folder: PathBuf) -> Result<Self, String> {
+        let path = settings.path.display();
+        let cannot = |error: tollgate_store::Error| format!("cannot open the store {path}: {error}");
+        let store = Store::open(&settings.path, settings.history).map_err(cannot)?;
+        let contents = store.contents().map_err(cannot)?;
+        let mut documents = Documents::new("store", folder);
+        let mut versions = HashMap::new();
+        for document in contents.documents {
+            let name = document.name;
+            let wrong = |what: String| format!("the store {path}: {}/{name}: {what}", document.kind);
+            let Some(kind) = kind(&document.kind) else {
+                return Err(wrong("this program does not know this kind".to_owned()));
+            };
+            let value = serde_json::from_str(&document.text).map_err(|error| wrong(error.to_string()))?;
+            if let Err(problems) = documents.put(kind, &name, value) {
+                let told: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
+                return Err(wrong(format!("it is not good any more: {}", told.join("; "))));
+            }
+            versions.insert((kind.name, name), document.version);
+        }
+        Ok(Self { documents, store: Arc::new(store), version: contents.version, versions })
+    }
+
+    fn show(&self, view: &View) {
+        view.update(|state| {
+            state.version = self.version;
+            state.store = Some(self.store.clone());
+            for kind in &KINDS {
+                for document in self.documents.of(kind) {
+                    let key = (kind.name, document.name.clone());
+                    let version = self.versions.get(&key).copied().unwrap_or_default();
+                    state.set(kind, &document.name, Some((document.clone(), version)));
+                }
+            }
+        });
+    }
+}
+
+impl Sources {
+    /// The sources that a file names. Nothing is read yet.
+    #[must_use]
+    pub fn new(file: &Path) -> Self {
+        Self {
+            file: Source::new(file),
+            base: None,
+            documents: Documents::new("store", PathBuf::new()),
+            store: None,
+            version: 0,
+            versions: HashMap::new(),
+            begun: false,
+            view: Arc::default(),
+        }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// The store, if there is one.
+    #[must_use]
+    pub fn store(&self) -> Option<&Arc<Store>> {
+        self.store.as_ref()
+    }
+
+    /// Reads what has changed in the file, and compiles what it says together with the documents. `check` says what is
+    /// wrong with what could be read of a file that is not good.
+    pub fn reload<T>(
+        &mut self,
+        compile: impl FnOnce(&Parts<'_>) -> Result<(T, Vec<Problem>), Vec<Problem>>,
+        check: impl FnOnce(&Readable) -> Vec<Problem>,
+    ) -> Reload<T> {
+        let folder = self.file().parent().unwrap_or(Path::new("")).to_owned();
+        let mut reading = self.file.load();
+        let anew = reading.anew;
+        let Some(mut config) = reading.config else {
+            let told = reading.readable.as_ref().map(check).unwrap_or_default();
+            let mut problems = reading.problems;
+            problems.extend(told);
+            problems.sort();
+            return Reload {
+                good: None,
+                problems,
+                anew,
+                base: None,
+                files: Arc::default(),
+                read: Vec::new(),
+            };
+        };
+        let mut closed = None;
+        if let (false, Some(settings)) = (self.begun, &config.store) {
+            match Opened::new(settings, folder) {
+                Ok(opened) => {
+                    opened.show(&self.view);
+                    let Opened { documents, store, version, versions } = opened;
+                    (self.documents, self.store, self.versions) = (documents, Some(store), versions);
+                    self.version = version;
+                }
+                Err(why) => closed = Some(Problem::error(At::default(), why)),
+            }
+        }
+        self.begun = true;
+        let files = Arc::new(config.files.clone());
+        let mut told = self.documents.twice(&config);
+        told.extend(closed);
+        let compiled = match told.is_empty() {
+            true => compile(&Parts::of(&config).with(&self.documents)),
+            false => Err(std::mem::take(&mut told)),
+        };
+        let base = self.store.is_some().then(|| Arc::new(Base::new(config.clone(), &reading.problems)));
+        let read = config.sources();
+        let (good, told) = match compiled {
+            Ok((good, told)) => (Some(good), told),
+            Err(told) => (None, told),
+        };
+        let settings = config.settings();
+        reading.problems.extend(told);
+        let problems = self.documents.collect(reading.problems);
+        Reload { good: good.map(|good| (settings, good)), problems, anew, base, files, read }
+    }
+
+    /// What was read is in force: what changes from now on is merged with it.
+    pub fn adopt<T>(&mut self, reload: &mut Reload<T>) {
+        if let Some(base) = reload.base.take() {
+            self.base = Some(base);
+        }
+        let files = std::mem::take(&mut reload.files);
+        self.view.update(|state| state.files = files);
+    }
+}
+
+impl Base {
+    fn new(config: Config, problems: &Problems) -> Self {
+        let mut names = HashMap::new();
+        let mut places = problems.without();
+        for kind in &KINDS {
+            for (name, at) in config.names(kind) {
+                let mut problem = Problem::warning(at, "");
+                places.settle(&mut problem);
+                let file =
+                    config.files.get(at.file as usize).map(|file| file.name.as_str()).unwrap_or_default();
+                names.insert((kind.name, name), format!("{file}:{}", problem.at.line));
+            }
+        }
+        places = problems.without();
+        Self { config, places, names }
+    }
+
+    /// Where the file has a resource.
+    pub fn place(&self, kind: &Kind, name: &str) -> Option<&String> {
+        self.names.get(&(kind.name, name.to_owned()))
+    }
+}

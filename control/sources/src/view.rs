@@ -1,0 +1,126 @@
+//! What is in force, for whoever only reads: it waits for no change that is under way.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use serde_json::Value;
+use tollgate_config::{Document, FileResource, KINDS, Kind, SourceFile, file_resources};
+use tollgate_store::Store;
+
+/// What is in force. It is shared by the control thread, which changes it, and those who read.
+#[derive(Debug, Default)]
+pub struct View {
+    state: RwLock<State>,
+    /// The file's resources, read when first asked for: the texts that they are of, and they.
+    file: Mutex<Option<(Arc<Vec<SourceFile>>, Arc<Vec<FileResource>>)>>,
+}
+
+/// What is in force.
+#[derive(Debug, Default)]
+pub struct State {
+    /// The store's version; 0: nothing was ever changed.
+    pub version: u64,
+    /// The store, if there is one.
+    pub store: Option<Arc<Store>>,
+    /// The texts of the file and of those that it includes.
+    pub files: Arc<Vec<SourceFile>>,
+    documents: Vec<BTreeMap<String, (Arc<Document>, u64)>>,
+}
+
+/// A resource, wherever it comes from.
+#[derive(Clone, Debug)]
+pub struct Item {
+    /// Its kind.
+    pub kind: &'static Kind,
+    /// Its name.
+    pub name: String,
+    /// What it says, its secrets included.
+    pub value: Value,
+    /// The version that changed it last; none: it is the file's.
+    pub version: Option<u64>,
+    /// `store`, or where in the file it is.
+    pub source: String,
+}
+
+impl View {
+    /// Changes what is in force.
+    pub fn update(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Looks at it.
+    pub fn read<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        look(&self.state.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The file's resources. The first who asks after a reload waits until its texts are read.
+    pub fn file(&self) -> Arc<Vec<FileResource>> {
+        let files = self.read(|state| state.files.clone());
+        let mut known = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some((of, resources)) if Arc::ptr_eq(of, &files) => resources.clone(),
+            _ => {
+                let resources = Arc::new(file_resources(&files));
+                *known = Some((files, resources.clone()));
+                resources
+            }
+        }
+    }
+
+    /// A resource by its name.
+    pub fn get(&self, kind: &'static Kind, name: &str) -> Option<Item> {
+        let stored = self.read(|state| {
+            let (document, version) = state.of(kind)?.get(name)?;
+            Some(item(document, *version))
+        });
+        stored.or_else(|| {
+            let file = self.file();
+            file.iter().find(|resource| resource.kind == kind && resource.name == name).map(of_file)
+        })
+    }
+
+    /// All resources of a kind: the file's in its order, then the store's by name.
+    pub fn all(&self, kind: &'static Kind) -> Vec<Item> {
+        let mut all: Vec<Item> =
+            self.file().iter().filter(|resource| resource.kind == kind).map(of_file).collect();
+        self.read(|state| {
+            let stored = state.of(kind).into_iter().flatten();
+            all.extend(stored.map(|(_, (document, version))| item(document, *version)));
+        });
+        all
+    }
+}
+
+fn item(document: &Document, version: u64) -> Item {
+    let source = "store".to_owned();
+    Item {
+        kind: document.kind,
+        name: document.name.clone(),
+        value: document.value.clone(),
+        version: Some(version),
+        source,
+    }
+}
+
+fn of_file(resource: &FileResource) -> Item {
+    let FileResource { kind, name, value, at } = resource.clone();
+    Item { kind, name, value, version: None, source: at }
+}
+
+impl State {
+    fn of(&self, kind: &Kind) -> Option<&BTreeMap<String, (Arc<Document>, u64)>> {
+        let index = KINDS.iter().position(|other| other == kind)?;
+        self.documents.get(index)
+    }
+
+    /// Takes note of a document, or that it is gone.
+    pub(crate) fn set(&mut self, kind: &Kind, name: &str, document: Option<(Arc<Document>, u64)>) {
+        self.documents.resize_with(KINDS.len(), BTreeMap::new);
+        let index = KINDS.iter().position(|other| other == kind);
+        let Some(documents) = index.and_then(|index| self.documents.get_mut(index)) else { return };
+        match document {
+            Some(document) => drop(documents.insert(name.to_owned(), document)),
+            None => drop(documents.remove(name)),
+        }
+    }
+}

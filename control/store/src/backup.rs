@@ -1,0 +1,73 @@
+//! A copy of the store, while it is in use; and making the file small.
+
+use std::path::{Path, PathBuf};
+
+use redb::{ReadableDatabase, ReadableTable};
+
+use crate::store::{open, sync_folder};
+use crate::tables::{DOCUMENTS, HISTORY, META};
+use crate::{Error, Store};
+
+impl Store {
+    /// Writes all of it, as of one version, to another file, which is a store by itself and as small as can be. It
+    /// appears whole under its name, or not at all.
+    ///
+    /// # Errors
+    /// When there is a file of that name, or it cannot be written.
+    pub fn backup(&self, to: &Path) -> Result<(), Error> {
+        if to.try_exists()? {
+            let message = format!("{} is there already", to.display());
+            return Err(std::io::Error::new(std::io::ErrorKind::AlreadyExists, message).into());
+        }
+        let mut part = to.as_os_str().to_owned();
+        part.push(".part");
+        let part = PathBuf::from(part);
+        if part.try_exists()? {
+            std::fs::remove_file(&part)?;
+        }
+        let result = self.with(|database| {
+            let from = database.begin_read()?;
+            let copy = open(&part)?;
+            let write = copy.begin_write()?;
+            {
+                let mut meta = write.open_table(META)?;
+                for row in from.open_table(META)?.iter()? {
+                    let (key, value) = row?;
+                    meta.insert(key.value(), value.value())?;
+                }
+                let mut documents = write.open_table(DOCUMENTS)?;
+                for row in from.open_table(DOCUMENTS)?.iter()? {
+                    let (key, value) = row?;
+                    documents.insert(key.value(), value.value())?;
+                }
+                let mut history = write.open_table(HISTORY)?;
+                for row in from.open_table(HISTORY)?.iter()? {
+                    let (key, value) = row?;
+                    history.insert(key.value(), value.value())?;
+                }
+            }
+            write.commit()?;
+            Ok(())
+        });
+        if result.is_err() {
+            // What is left of it is of no use; that it cannot be removed is no news beside the error.
+            let _ = std::fs::remove_file(&part);
+            return result;
+        }
+        std::fs::rename(&part, to)?;
+        sync_folder(to)
+    }
+
+    /// Makes the file as small as can be. Whoever reads or writes waits meanwhile.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn compact(&self) -> Result<(), Error> {
+        let mut database = self.database.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        database.as_mut().ok_or(Error::Closed)?.compact()?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! The embedded store: documents by kind and name, in versions, with the history of their changes.
+//!
+//! What a document says is not known here: it is a text. A [commit](Store::commit) returns when what it wrote is on the
+//! disk, so what was told to be done survives the end of the process, or of the machine, at once after. The store is one
+//! file, which one process at a time has open.
+
+mod backup;
+mod entry;
+mod store;
+mod tables;
+
+use std::fmt;
+use std::io;
+
+pub use entry::{Change, Entry, NewEntry};
+pub use store::{Contents, Document, Store};
+
+/// Why the store did not do it.
+#[derive(Debug)]
+pub enum Error {
+    /// Another process has the file open.
+    InUse,
+    /// It is closed: another process is about to take it over.
+    Closed,
+    /// The history does not reach back so far; this is the oldest version that it can go back to.
+    Forgotten(u64),
+    /// There is no such version.
+    NoVersion(u64),
+    /// The file is none of this program, or of a later version of it.
+    Foreign(String),
+    /// The system says no: the disk is full, say.
+    Io(io::Error),
+    /// What the library says.
+    Database(redb::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse => f.write_str("another process has it open"),
+            Self::Closed => f.write_str("it is closed while another process takes over"),
+            Self::Forgotten(oldest) => write!(f, "the history goes back to version {oldest} only"),
+            Self::NoVersion(version) => write!(f, "there is no version {version}"),
+            Self::Foreign(what) => write!(f, "it is not a store of this program: {what}"),
+            Self::Io(error) => error.fmt(f),
+            Self::Database(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+macro_rules! from_redb {
+    ($($kind:ty),*) => {$(
+        impl From<$kind> for Error {
+            fn from(error: $kind) -> Self {
+                match redb::Error::from(error) {
+                    redb::Error::DatabaseAlreadyOpen => Self::InUse,
+                    redb::Error::Io(error) => Self::Io(error),
+                    error => Self::Database(error),
+                }
+            }
+        }
+    )*};
+}
+
+from_redb!(
+    redb::DatabaseError,
+    redb::TransactionError,
+    redb::TableError,
+    redb::StorageError,
+    redb::CommitError,
+    redb::CompactionError
+);

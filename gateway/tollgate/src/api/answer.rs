@@ -1,0 +1,124 @@
+//! Answers, in JSON or YAML.
+
+use axum::body::Body;
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, RETRY_AFTER};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use serde_json::{Value, json};
+use tollgate_config::{DocumentProblem, Severity, masked, to_yaml};
+use tollgate_sources::{Difference, Done, Refusal};
+
+const JSON: &str = "application/json";
+const YAML: &str = "application/yaml";
+
+/// Whether the client would rather have YAML.
+pub fn wants_yaml(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let first = accept.split(',').next().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    first.ends_with("/yaml") || first.ends_with("/x-yaml")
+}
+
+/// An answer with a body.
+pub fn body(status: StatusCode, yaml: bool, value: &Value) -> Response {
+    let (kind, text) = match yaml {
+        true => (YAML, to_yaml(value)),
+        false => (JSON, format!("{value:#}\n")),
+    };
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// An entity tag (RFC 9110, section 8.8.3): the version that changed it last.
+pub fn tagged(mut response: Response, version: u64) -> Response {
+    if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {
+        response.headers_mut().insert(ETAG, tag);
+    }
+    response
+}
+
+/// A problem that has no further parts.
+pub fn problem(status: StatusCode, error: &str, message: &str) -> Response {
+    body(status, false, &json!({ "error": error, "message": message }))
+}
+
+/// The path has other methods.
+pub async fn wrong_method() -> Response {
+    problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "this path has other methods: see Allow")
+}
+
+/// Why it was not done.
+pub fn refused(refusal: &Refusal) -> Response {
+    let (status, error) = match refusal {
+        Refusal::NoStore => (StatusCode::CONFLICT, "no_store"),
+        Refusal::NotNow(_) => (StatusCode::SERVICE_UNAVAILABLE, "not_now"),
+        Refusal::OfTheFile(..) => (StatusCode::CONFLICT, "of_the_file"),
+        Refusal::NotFound(_) => (StatusCode::NOT_FOUND, "not_found"),
+        Refusal::Condition(..) => (StatusCode::PRECONDITION_FAILED, "condition_failed"),
+        Refusal::Senseless(_) => (StatusCode::BAD_REQUEST, "bad_request"),
+        Refusal::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
+        Refusal::NoVersion(_) => (StatusCode::NOT_FOUND, "no_version"),
+        Refusal::Broken(_) => (StatusCode::INSUFFICIENT_STORAGE, "store"),
+    };
+    let mut value = json!({ "error": error, "message": refusal.to_string() });
+    if let Refusal::Invalid(problems) = refusal {
+        value["problems"] = problems.iter().map(of_problem).collect();
+    }
+    let mut response = body(status, false, &value);
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+/// A problem of a configuration.
+pub fn of_problem(problem: &DocumentProblem) -> Value {
+    let severity = match problem.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    };
+    json!({
+        "severity": severity,
+        "resource": problem.place,
+        "pointer": problem.pointer,
+        "message": problem.message,
+        "expected": problem.expected,
+        "help": problem.help,
+        "text": problem.text,
+    })
+}
+
+/// What was done, or would be.
+pub fn done(done: &Done, dry_run: bool) -> Value {
+    json!({
+        "version": done.version,
+        "generation": done.generation,
+        "dry_run": dry_run,
+        "changes": done.changes.iter().map(difference).collect::<Vec<_>>(),
+        "warnings": done.warnings.iter().map(of_problem).collect::<Vec<_>>(),
+    })
+}
+
+fn difference(difference: &Difference) -> Value {
+    let Difference { kind, name, before, after } = difference;
+    change(kind.name, name, before.as_ref(), after.as_ref())
+}
+
+/// A resource before and after, its secrets covered.
+pub fn change(kind: &str, name: &str, before: Option<&Value>, after: Option<&Value>) -> Value {
+    let what = match (before, after) {
+        (None, _) => "added",
+        (_, None) => "removed",
+        _ => "changed",
+    };
+    json!({
+        "kind": kind,
+        "name": name,
+        "change": what,
+        "before": before.map(masked),
+        "after": after.map(masked),
+    })
+}

@@ -1,0 +1,175 @@
+//! Changing resources.
+
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::Value;
+use tollgate_config::kind;
+use tollgate_sources::{Change, Condition, Intent, Refusal, To};
+
+use super::answer::{body, done, problem, refused, tagged, wants_yaml};
+use super::body::read;
+use super::resources::known;
+use super::{ask, guard::Asker};
+use crate::surface::Surface;
+
+/// How a change is to be made.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct How {
+    /// Only say what would be.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+type Named = Path<(String, String)>;
+
+/// `PUT /api/v1/{kind}/{name}`.
+pub async fn put(
+    State(surface): State<Surface>,
+    asker: Asker,
+    path: Named,
+    Query(how): Query<How>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    match read(&headers, body).await {
+        Ok(value) => single(&surface, asker, path, &how, &headers, To::Value(value)).await,
+        Err(response) => *response,
+    }
+}
+
+/// `PATCH /api/v1/{kind}/{name}` (RFC 7396).
+pub async fn patch(
+    State(surface): State<Surface>,
+    asker: Asker,
+    path: Named,
+    Query(how): Query<How>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    match read(&headers, body).await {
+        Ok(value) => single(&surface, asker, path, &how, &headers, To::Patch(value)).await,
+        Err(response) => *response,
+    }
+}
+
+/// `DELETE /api/v1/{kind}/{name}`.
+pub async fn delete(
+    State(surface): State<Surface>,
+    asker: Asker,
+    path: Named,
+    Query(how): Query<How>,
+    headers: HeaderMap,
+) -> Response {
+    single(&surface, asker, path, &how, &headers, To::Gone).await
+}
+
+async fn single(
+    surface: &Surface,
+    asker: Asker,
+    Path((kind, name)): Named,
+    how: &How,
+    headers: &HeaderMap,
+    to: To,
+) -> Response {
+    let kind = match known(&kind) {
+        Ok(kind) => kind,
+        Err(response) => return *response,
+    };
+    let condition = match condition(headers) {
+        Ok(condition) => condition,
+        Err(response) => return *response,
+    };
+    let gone = matches!(to, To::Gone);
+    let change = Change { kind, name, to, condition };
+    let answer = ask(surface, asker.0, Intent::Changes(vec![change]), how.dry_run).await;
+    match answer {
+        Err(refusal) => refused(&refusal),
+        Ok(what) => {
+            let new = what.changes.first().is_some_and(|change| change.before.is_none());
+            let status = if new && !how.dry_run { StatusCode::CREATED } else { StatusCode::OK };
+            let response = body(status, wants_yaml(headers), &done(&what, how.dry_run));
+            if gone || how.dry_run { response } else { tagged(response, what.version) }
+        }
+    }
+}
+
+/// What a request demands of the resource as it is (RFC 9110, section 13.1).
+fn condition(headers: &HeaderMap) -> Result<Condition, Box<Response>> {
+    let bad = |message: &str| Box::new(problem(StatusCode::BAD_REQUEST, "bad_request", message));
+    let text = |name| {
+        headers.get(name).map(|value: &axum::http::HeaderValue| value.to_str().unwrap_or_default().trim())
+    };
+    match (text(IF_MATCH), text(IF_NONE_MATCH)) {
+        (None, None) => Ok(Condition::None),
+        (Some("*"), None) => Ok(Condition::There),
+        (None, Some("*")) => Ok(Condition::NotThere),
+        (Some(tags), None) => {
+            let versions =
+                tags.split(',').map(|tag| tag.trim().strip_prefix('"')?.strip_suffix('"')?.parse().ok());
+            let versions: Option<Vec<u64>> = versions.collect();
+            versions.map(Condition::Version).ok_or_else(|| bad("`If-Match` holds no tag that this API gives"))
+        }
+        _ => Err(bad("of `If-None-Match` only `*` has a meaning here, and not together with `If-Match`")),
+    }
+}
+
+/// `POST /api/v1/transactions`: several changes, all or none.
+pub async fn transaction(
+    State(surface): State<Surface>,
+    asker: Asker,
+    Query(how): Query<How>,
+    headers: HeaderMap,
+    content: Body,
+) -> Response {
+    let value = match read(&headers, content).await {
+        Ok(value) => value,
+        Err(response) => return *response,
+    };
+    let changes = match changes(&value) {
+        Ok(changes) => changes,
+        Err(message) => return refused(&Refusal::Senseless(message)),
+    };
+    match ask(&surface, asker.0, Intent::Changes(changes), how.dry_run).await {
+        Ok(what) => body(StatusCode::OK, wants_yaml(&headers), &done(&what, how.dry_run)),
+        Err(refusal) => refused(&refusal),
+    }
+}
+
+fn changes(value: &Value) -> Result<Vec<Change>, String> {
+    let list = value.get("changes").and_then(Value::as_array).ok_or("`changes` is to be a list")?;
+    list.iter()
+        .enumerate()
+        .map(|(index, change)| one(change).map_err(|why| format!("/changes/{index}: {why}")))
+        .collect()
+}
+
+fn one(change: &Value) -> Result<Change, String> {
+    let entries = change.as_object().ok_or("a change is a mapping")?;
+    let known = ["op", "kind", "name", "value", "if_version"];
+    if let Some(key) = entries.keys().find(|key| !known.contains(&key.as_str())) {
+        return Err(format!("unknown key `{key}`; there are `{}`", known.join("`, `")));
+    }
+    let text = |key: &str| change[key].as_str().ok_or(format!("`{key}` is to be a text"));
+    let kind_name = text("kind")?;
+    let kind = kind(kind_name).ok_or(format!("there is no kind `{kind_name}`"))?;
+    let value = || entries.get("value").cloned().ok_or("`value` is missing");
+    let to = match text("op")? {
+        "put" => To::Value(value()?),
+        "patch" => To::Patch(value()?),
+        "delete" => To::Gone,
+        other => return Err(format!("there is no `op` `{other}`: it is `put`, `patch` or `delete`")),
+    };
+    let condition = match entries.get("if_version") {
+        None => Condition::None,
+        Some(Value::Null) => Condition::NotThere,
+        Some(version) => {
+            Condition::Version(vec![version.as_u64().ok_or("`if_version` is to be a version, or null")?])
+        }
+    };
+    Ok(Change { kind, name: text("name")?.to_owned(), to, condition })
+}

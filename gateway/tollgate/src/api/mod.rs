@@ -1,0 +1,52 @@
+//! `/api/v1`: what the gateway runs, and changing it while it runs.
+//!
+//! A change is sent to the control thread, which makes it durable and rolls it out; its answer comes when both is done.
+//! Reading waits for nobody: it looks at the [`View`](tollgate_sources::View).
+
+mod answer;
+mod body;
+mod changes;
+mod guard;
+mod history;
+mod openapi;
+mod resources;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{get, post};
+use tokio::sync::oneshot;
+use tollgate_sources::{Answer, Intent, Pending, Refusal, Request};
+
+use crate::surface::Surface;
+
+/// The API's paths. Everything merged into it stands behind its guard.
+pub fn router(surface: &Surface, others: Router) -> Router {
+    Router::new()
+        .route("/api/v1", get(resources::summary))
+        .route("/api/v1/openapi.json", get(openapi::document))
+        .route("/api/v1/config", get(resources::config))
+        .route("/api/v1/transactions", post(changes::transaction))
+        .route("/api/v1/history", get(history::list))
+        .route("/api/v1/history/{version}", get(history::one))
+        .route("/api/v1/rollback/{version}", post(history::rollback))
+        .route("/api/v1/store/backup", post(history::backup))
+        .route("/api/v1/store/compact", post(history::compact))
+        .route("/api/v1/{kind}", get(resources::list))
+        .route(
+            "/api/v1/{kind}/{*name}",
+            get(resources::one).put(changes::put).patch(changes::patch).delete(changes::delete),
+        )
+        .method_not_allowed_fallback(answer::wrong_method)
+        .with_state(surface.clone())
+        .merge(others)
+        .layer(from_fn_with_state(surface.clone(), guard::guard))
+}
+
+/// Has the control thread do it, and waits until it is done.
+async fn ask(surface: &Surface, who: String, intent: Intent, dry_run: bool) -> Answer {
+    let (answer, answered) = oneshot::channel();
+    let pending = Pending { request: Request { who, intent, dry_run }, answer };
+    let stops = || Refusal::NotNow("the gateway stops");
+    surface.asking.send(pending).await.map_err(|_| stops())?;
+    answered.await.unwrap_or_else(|_| Err(stops()))
+}

@@ -1,0 +1,156 @@
+//! Reading resources.
+
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tollgate_config::{KINDS, Kind, kind, masked};
+use tollgate_sources::Item;
+
+use super::answer::{body, problem, tagged, wants_yaml};
+use crate::surface::Surface;
+
+/// What of a list is wanted.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Filter {
+    /// Names that hold this.
+    name: Option<String>,
+    /// `file` or `store`.
+    source: Option<String>,
+    /// Resources that hold this text anywhere.
+    q: Option<String>,
+    /// Names after this one, in the order of the list.
+    after: Option<String>,
+    /// At most so many.
+    limit: Option<usize>,
+}
+
+/// The kind of this name, or a 404 that says which there are.
+pub fn known(name: &str) -> Result<&'static Kind, Box<Response>> {
+    kind(name).ok_or_else(|| {
+        let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+        let message = format!("there is no kind `{name}`; there are {}", names.join(", "));
+        Box::new(problem(StatusCode::NOT_FOUND, "not_found", &message))
+    })
+}
+
+/// `GET /api/v1`: what runs, and what can be asked for.
+pub async fn summary(State(surface): State<Surface>, headers: HeaderMap) -> Response {
+    let plan = surface.plan.borrow().clone();
+    let (version, stores) = surface.view.read(|state| (state.version, state.store.is_some()));
+    let value = json!({
+        "program": format!("tollgate {}", env!("CARGO_PKG_VERSION")),
+        "generation": plan.generation(),
+        "version": version,
+        "writable": stores,
+        "routes": plan.routes.len(),
+        "upstreams": plan.upstreams.len(),
+        "kinds": KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>(),
+        "description": "/api/v1/openapi.json",
+    });
+    body(StatusCode::OK, wants_yaml(&headers), &value)
+}
+
+/// `GET /api/v1/{kind}`.
+pub async fn list(
+    State(surface): State<Surface>,
+    Path(name): Path<String>,
+    Query(filter): Query<Filter>,
+    headers: HeaderMap,
+) -> Response {
+    let kind = match known(&name) {
+        Ok(kind) => kind,
+        Err(response) => return *response,
+    };
+    let wanted = move || {
+        let mut items = surface.view.all(kind);
+        let total = items.len();
+        if let Some(after) = &filter.after {
+            let place =
+                items.iter().position(|item| item.name == *after).map_or(items.len(), |place| place + 1);
+            items.drain(..place);
+        }
+        items.retain(|item| {
+            let source = if item.version.is_some() { "store" } else { "file" };
+            filter.name.as_ref().is_none_or(|name| item.name.contains(name.as_str()))
+                && filter.source.as_ref().is_none_or(|wanted| wanted == source)
+                && filter
+                    .q
+                    .as_ref()
+                    .is_none_or(|text| masked(&item.value).to_string().contains(text.as_str()))
+        });
+        let found = items.len();
+        items.truncate(filter.limit.unwrap_or(usize::MAX));
+        let items: Vec<Value> = items.iter().map(shown).collect();
+        json!({ "total": total, "found": found, "items": items })
+    };
+    match tokio::task::spawn_blocking(wanted).await {
+        Ok(value) => body(StatusCode::OK, wants_yaml(&headers), &value),
+        Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the list could not be made"),
+    }
+}
+
+fn shown(item: &Item) -> Value {
+    json!({
+        "name": item.name,
+        "source": item.source,
+        "version": item.version,
+        "value": masked(&item.value),
+    })
+}
+
+/// `GET /api/v1/{kind}/{name}`: the resource as it would be written, ready to be changed and written back.
+pub async fn one(
+    State(surface): State<Surface>,
+    Path((kind, name)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    let kind = match known(&kind) {
+        Ok(kind) => kind,
+        Err(response) => return *response,
+    };
+    let Some(item) = surface.view.get(kind, &name) else {
+        let message = format!("there is no {} of the name `{name}`", kind.noun);
+        return problem(StatusCode::NOT_FOUND, "not_found", &message);
+    };
+    let mut response = body(StatusCode::OK, wants_yaml(&headers), &masked(&item.value));
+    let source = HeaderValue::from_str(&item.source).unwrap_or(HeaderValue::from_static("file"));
+    response.headers_mut().insert("tollgate-source", source);
+    match item.version {
+        Some(version) => tagged(response, version),
+        None => response,
+    }
+}
+
+/// `GET /api/v1/config`: all resources, in the file's language; what `import` takes.
+pub async fn config(State(surface): State<Surface>, headers: HeaderMap) -> Response {
+    let made = tokio::task::spawn_blocking(move || {
+        let mut whole = Map::new();
+        for kind in &KINDS {
+            let items = surface.view.all(kind);
+            whole.insert(kind.name.to_owned(), together(kind, &items));
+        }
+        Value::Object(whole)
+    });
+    match made.await {
+        Ok(value) => body(StatusCode::OK, wants_yaml(&headers), &value),
+        Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the list could not be made"),
+    }
+}
+
+/// The resources of a kind as a file has them: a list with names, or a mapping of names.
+fn together(kind: &Kind, items: &[Item]) -> Value {
+    if !kind.is_list() {
+        return Value::Object(items.iter().map(|item| (item.name.clone(), masked(&item.value))).collect());
+    }
+    let named = items.iter().map(|item| {
+        let mut value = masked(&item.value);
+        if let (Value::Object(entries), Some(_)) = (&mut value, item.version) {
+            entries.shift_insert(0, "name".to_owned(), Value::from(item.name.as_str()));
+        }
+        value
+    });
+    named.collect()
+}

@@ -247,3 +247,19 @@ fn an_upgrade_takes_the_store_along() {
     eventually("changes again", || put(&gateway, "/routes/a", &respond("/a", "2")).status == 200);
     eventually("the new answer", || gateway.client().get("/a").text() == "2");
 }
+
+#[test]
+fn policies_of_what_the_store_holds_are_in_force() {
+    let origin = Origin::ok();
+    let gateway = stored();
+    let deny = json!({"ip": {"deny": "127.0.0.0/8"}});
+    let upstream = json!({"endpoints": [origin.address().to_string()], "policies": deny});
+    assert_eq!(put(&gateway, "/upstreams/closed", &upstream).status, 201);
+    assert_eq!(put(&gateway, "/routes/through", &json!({"match": "/through", "to": "closed"})).status, 201);
+    assert_eq!(gateway.client().get("/through").status, 403, "the upstream's");
+    let route = json!({"match": "/own", "to": origin.address().to_string(), "policies": deny});
+    assert_eq!(put(&gateway, "/routes/own", &route).status, 201);
+    assert_eq!(gateway.client().get("/own").status, 403, "the route's");
+    assert_eq!(call(&gateway, "PATCH", "/routes/own", JSON, r#"{"policies": null}"#).status, 200);
+    assert_eq!(gateway.client().get("/own").status, 200);
+}

@@ -12,8 +12,11 @@ use tollgate_store::Store;
 pub struct View {
     state: RwLock<State>,
     /// The file's resources, read when first asked for: the texts that they are of, and they.
-    file: Mutex<Option<(Arc<Vec<SourceFile>>, Arc<Vec<FileResource>>)>>,
+    file: Mutex<Option<OfFile>>,
 }
+
+/// The texts of a file, and its resources.
+type OfFile = (Arc<Vec<SourceFile>>, Arc<Vec<FileResource>>);
 
 /// What is in force.
 #[derive(Debug, Default)]

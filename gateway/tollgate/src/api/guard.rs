@@ -47,7 +47,7 @@ pub async fn guard(State(surface): State<Surface>, mut request: Request, next: N
     next.run(request).await
 }
 
-fn text<'h>(headers: &'h HeaderMap, name: impl axum::http::header::AsHeaderName) -> Option<&'h str> {
+fn text(headers: &HeaderMap, name: impl axum::http::header::AsHeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }
 

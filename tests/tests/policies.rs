@@ -1,7 +1,12 @@
 //! Policies: where they are attached, in which order a request meets them, and what each does.
 
+mod concurrency;
+mod fault;
 mod headers;
 mod ip;
+mod quota;
+mod rate_limit;
+mod shared_limits;
 
 use tollgate_tests::{Gateway, Origin, Signal, eventually, tollgate};
 

@@ -10,8 +10,14 @@ use tollgate_policy::Planned;
 
 use crate::{Action, Route};
 
+mod by;
+mod concurrency;
+mod fault;
 mod headers;
 mod ip;
+mod quota;
+mod rate_limit;
+mod redis;
 
 /// A policy at its place in the configuration.
 #[derive(Clone, Debug)]
@@ -162,6 +168,10 @@ impl Policing {
 fn planned(spec: &PolicySpec) -> Arc<dyn Planned> {
     match spec {
         PolicySpec::Ip(ip) => Arc::new(ip::ip(ip)),
+        PolicySpec::RateLimit(limits) => Arc::new(rate_limit::rate_limit(limits)),
+        PolicySpec::Quota(quotas) => Arc::new(quota::quota(quotas)),
+        PolicySpec::Concurrency(limits) => Arc::new(concurrency::concurrency(limits)),
+        PolicySpec::Fault(fault) => Arc::new(fault::fault(fault)),
         PolicySpec::Headers(headers) => Arc::new(headers::headers(headers)),
     }
 }

@@ -76,6 +76,14 @@ reasons! {
     NoRoute = "no_route", 404;
     /// The client's address is not one that may come (`policies.ip`).
     AddressDenied = "address_denied", 403;
+    /// More requests came than may (`policies.rate_limit`).
+    RateLimited = "rate_limited", 429;
+    /// As many requests came as the day or the month allows (`policies.quota`).
+    QuotaExceeded = "quota_exceeded", 429;
+    /// As many requests are under way as may be (`policies.concurrency`).
+    ConcurrencyLimited = "concurrency_limited", 429;
+    /// What counts for several gateways cannot be asked, and the limit refuses then (`on_failure: closed`).
+    LimitUnavailable = "limit_unavailable", 503;
     /// The upstream has no endpoint that takes requests.
     DestinationUnavailable = "destination_unavailable", 503;
     /// A connection cap of the upstream's is reached, and its queue is full.

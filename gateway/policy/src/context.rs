@@ -30,6 +30,8 @@ pub struct Context {
     pub consumer: Option<Arc<Consumer>>,
     /// The upstream that it is to go to, by name, of those that its route names; `None`: by their weights.
     pub upstream: Option<Arc<str>>,
+    /// Something about the request that the log is to tell (`detail`) though it goes on; never a secret.
+    pub note: Option<&'static str>,
     /// What is done with the response's head, the last policy's first.
     responses: Vec<OnResponse>,
     /// What is done when the exchange has ended.

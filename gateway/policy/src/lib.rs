@@ -11,19 +11,34 @@
 //!
 //! Whoever adds a policy of their own implements these two traits; `gateway/tollgate` hands it to the plan by name.
 
+mod by;
+mod concurrency;
 mod context;
+mod fault;
+mod hashed;
 mod headers;
 mod ip;
 mod policy;
+mod quota;
+mod rate_limit;
+mod redis;
 mod request;
 mod response;
 mod shared;
 mod side;
+#[cfg(test)]
+mod testing;
 
+pub use by::By;
+pub use concurrency::{Concurrency, ConcurrencyRules};
 pub use context::{Consumer, Context, Ended};
+pub use fault::FaultRules;
 pub use headers::{Change, HeaderRules};
 pub use ip::{Block, IpRules};
 pub use policy::{After, Answer, Planned, Policy, Refusal, Verdict, Waiting};
+pub use quota::{Period, Quota, QuotaRules};
+pub use rate_limit::{RateLimit, RateLimitRules, SharedRate};
+pub use redis::{OnFailure, RedisRule};
 pub use request::{Origin, Request};
 pub use response::{BodyKind, Response, Transform};
 pub use shared::Shared;

@@ -4,6 +4,7 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_observe::Reason;
 
@@ -40,6 +41,8 @@ pub enum Verdict {
     Answer(Answer),
     /// Somebody has to be asked first.
     Wait(Waiting),
+    /// It stands still for so long, and then this is done.
+    Sleep(Duration, After),
 }
 
 /// Why a request is refused.
@@ -89,6 +92,7 @@ impl Debug for Verdict {
             Verdict::Refuse(refusal) => f.debug_tuple("Refuse").field(refusal).finish(),
             Verdict::Answer(answer) => f.debug_tuple("Answer").field(answer).finish(),
             Verdict::Wait(_) => f.write_str("Wait"),
+            Verdict::Sleep(time, _) => f.debug_tuple("Sleep").field(time).finish(),
         }
     }
 }

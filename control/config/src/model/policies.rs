@@ -4,9 +4,21 @@ use std::sync::Arc;
 
 use super::{At, Cidr};
 
+mod by;
+mod concurrency;
+mod fault;
 mod headers;
+mod quota;
+mod rate_limit;
+mod redis;
 
+pub use by::*;
+pub use concurrency::*;
+pub use fault::*;
 pub use headers::*;
+pub use quota::*;
+pub use rate_limit::*;
+pub use redis::*;
 
 /// The policies that are attached to one thing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,19 +43,32 @@ pub struct Attached {
 pub enum PolicyKind {
     /// Which addresses may come.
     Ip,
+    /// How many requests may come in a time.
+    RateLimit,
+    /// How many requests may come in a day or a month.
+    Quota,
+    /// How many requests may be under way at once.
+    Concurrency,
+    /// Requests that are late or fail on purpose.
+    Fault,
     /// Fields that messages gain and lose.
     Headers,
 }
 
 impl PolicyKind {
     /// All kinds, in the order in which a request meets them.
-    pub const ALL: [Self; 2] = [Self::Ip, Self::Headers];
+    pub const ALL: [Self; 6] =
+        [Self::Ip, Self::RateLimit, Self::Quota, Self::Concurrency, Self::Fault, Self::Headers];
 
     /// Its key in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ip => "ip",
+            Self::RateLimit => "rate_limit",
+            Self::Quota => "quota",
+            Self::Concurrency => "concurrency",
+            Self::Fault => "fault",
             Self::Headers => "headers",
         }
     }
@@ -54,6 +79,14 @@ impl PolicyKind {
 pub enum PolicySpec {
     /// Which addresses may come.
     Ip(Ip),
+    /// How many requests may come in a time.
+    RateLimit(Vec<RateLimit>),
+    /// How many requests may come in a day or a month.
+    Quota(Vec<Quota>),
+    /// How many requests may be under way at once.
+    Concurrency(Vec<Concurrency>),
+    /// Requests that are late or fail on purpose.
+    Fault(Fault),
     /// Fields that messages gain and lose.
     Headers(Headers),
 }

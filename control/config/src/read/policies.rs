@@ -7,8 +7,14 @@ use crate::reader::{Field, Reader};
 use crate::spec::POLICIES;
 use crate::tree::Scalar;
 
+mod by;
+mod concurrency;
+mod fault;
 mod headers;
 mod ip;
+mod quota;
+mod rate_limit;
+mod redis;
 
 /// The policies of the gateway, a listener, a route or an upstream.
 pub(super) fn policies(reader: &mut Reader, field: Option<Field<'_>>) -> Policies {
@@ -32,6 +38,10 @@ pub(super) fn policies(reader: &mut Reader, field: Option<Field<'_>>) -> Policie
 fn policy(reader: &mut Reader, kind: PolicyKind, field: Field<'_>) -> Option<PolicySpec> {
     match kind {
         PolicyKind::Ip => ip::ip(reader, field).map(PolicySpec::Ip),
+        PolicyKind::RateLimit => rate_limit::rate_limit(reader, field).map(PolicySpec::RateLimit),
+        PolicyKind::Quota => quota::quota(reader, field).map(PolicySpec::Quota),
+        PolicyKind::Concurrency => concurrency::concurrency(reader, field).map(PolicySpec::Concurrency),
+        PolicyKind::Fault => fault::fault(reader, field).map(PolicySpec::Fault),
         PolicyKind::Headers => headers::headers(reader, field).map(PolicySpec::Headers),
     }
 }

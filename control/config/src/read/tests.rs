@@ -41,9 +41,13 @@ fn cover_section(node: &Node, section: &'static Section, seen: &mut HashSet<(&'s
 #[test]
 fn the_full_files_have_every_key() {
     let mut seen = HashSet::new();
-    for file in
-        ["tests/good/full.yaml", "tests/good/tls.yaml", "tests/good/grpc.yaml", "tests/good/policies.yaml"]
-    {
+    for file in [
+        "tests/good/full.yaml",
+        "tests/good/tls.yaml",
+        "tests/good/grpc.yaml",
+        "tests/good/policies.yaml",
+        "tests/good/limits.yaml",
+    ] {
         let text = std::fs::read_to_string(Path::new(file)).unwrap();
         cover_section(&parse(0, &text).root.unwrap(), &ROOT, &mut seen);
     }

@@ -13,11 +13,12 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use tollgate_net::Peek;
 use tollgate_observe::Reason;
 use tollgate_plan::{Action, Route};
-use tollgate_policy::{Context, Ended, Origin, Policy, Request, Verdict};
+use tollgate_policy::{After, Context, Ended, Origin, Policy, Request, Verdict, Waiting};
 
 use self::policed::Policed;
 pub(crate) use self::rehearse::{From as RehearsedFrom, Rehearsed, rehearse};
@@ -155,13 +156,16 @@ async fn meet(
             policy.request(&mut Request::new(request, path, origin, client.stream.context()))
         };
         loop {
+            let note = client.stream.context().note.take();
+            scratch.ledger.detail = note.or(scratch.ledger.detail);
             match verdict {
                 Verdict::Continue => break,
                 Verdict::Refuse(refusal) => {
-                    scratch.ledger.detail = refusal.detail;
+                    scratch.ledger.detail = refusal.detail.or(scratch.ledger.detail);
                     return Met::Refused(refusal.reason, refusal.lines);
                 }
                 Verdict::Answer(answer) => return Met::Answered(answer),
+                Verdict::Sleep(time, after) => verdict = Verdict::Wait(sleep(worker, time, after)),
                 Verdict::Wait(waiting) => {
                     let Some(after) = unless_gone(client, waiting).await else { return Met::Gone };
                     let origin = Origin { now: tollgate_net::now(), ..origin };
@@ -172,6 +176,16 @@ async fn meet(
         }
     }
     Met::Through
+}
+
+/// Stands still for so long, by the worker's own timers.
+fn sleep(worker: &Rc<Worker>, time: Duration, after: After) -> Waiting {
+    let deadline = worker.timers.deadline();
+    deadline.set(tollgate_net::now(), Some(time));
+    Box::pin(async move {
+        poll_fn(|cx| deadline.poll_passed(cx)).await;
+        after
+    })
 }
 
 /// Waits for something, unless the client goes meanwhile.

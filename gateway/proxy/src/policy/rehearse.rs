@@ -32,6 +32,8 @@ pub enum Said {
     Ends,
     /// Somebody would be asked; here it goes on.
     Asks,
+    /// It would stand still for some time, and then go on or not; here it goes on.
+    Waits,
     /// It does not come so far.
     NotReached,
 }
@@ -44,6 +46,7 @@ impl Said {
             Said::Continues => "continues",
             Said::Ends => "ends here",
             Said::Asks => "asks somebody else; here it continues",
+            Said::Waits => "waits; here it continues",
             Said::NotReached => "not reached",
         }
     }
@@ -117,6 +120,7 @@ fn meet(
             match live.request(&mut Request::new(request, path, origin, context)) {
                 Verdict::Continue => Said::Continues,
                 Verdict::Wait(_) => Said::Asks,
+                Verdict::Sleep(..) => Said::Waits,
                 Verdict::Refuse(refusal) => {
                     out.end = Some(refused(refusal.reason, refusal.detail));
                     Said::Ends

@@ -1,0 +1,91 @@
+//! `rate_limit`.
+
+use std::time::Duration;
+
+use super::by::by;
+use super::redis;
+use crate::model::{Rate, RateLimit};
+use crate::problem::Problem;
+use crate::reader::{Field, Fields, Reader, one_or_many};
+use crate::scalar::{Fault, quantity};
+use crate::spec::RATE_LIMIT;
+use crate::tree::Node;
+
+/// A bucket that takes longer to fill is a quota.
+const LONGEST: Duration = Duration::from_secs(366 * 86_400);
+
+pub(super) fn rate_limit(reader: &mut Reader, field: Field<'_>) -> Option<Vec<RateLimit>> {
+    if one_or_many(field.node).is_empty() {
+        reader.missing(field.at, "`rate_limit` is an empty list".to_owned(), &field.key.shape);
+    }
+    let limits = reader.few(field.node, "`rate_limit`").iter();
+    Some(limits.filter_map(|node| limit(reader, node)).collect())
+}
+
+fn limit(reader: &mut Reader, node: &Node) -> Option<RateLimit> {
+    let fields = reader.fields(node, &RATE_LIMIT)?;
+    let by = by(reader, &fields);
+    let mut out = RateLimit {
+        name: name(reader, &fields),
+        rate: Rate { count: 1, period: Duration::from_secs(1) },
+        burst: 0,
+        by,
+        keys: RateLimit::KEYS,
+        headers: false,
+        dry_run: false,
+        redis: redis::redis(reader, &fields),
+        lease: 1,
+    };
+    reader.number_into(fields.get("lease"), &mut out.lease);
+    if let (Some(field), None) = (fields.get("lease"), fields.get("redis")) {
+        let problem = Problem::error(field.at, "`lease` goes with `redis`");
+        reader.problems.push(problem.help("a limit that each gateway holds by itself needs none"));
+    }
+    reader.number_into(fields.get("keys"), &mut out.keys);
+    reader.number_into(fields.get("burst"), &mut out.burst);
+    reader.switch(fields.get("headers"), &mut out.headers);
+    reader.switch(fields.get("dry_run"), &mut out.dry_run);
+    out.rate = reader.field(fields.get("rate")?, rate)?;
+    if out.burst == 0 {
+        out.burst = out.rate.count;
+    }
+    let full = out.rate.period.as_secs_f64() * out.burst as f64 / out.rate.count as f64;
+    if let Some(field) = fields.get("burst").filter(|_| full > LONGEST.as_secs_f64()) {
+        let problem =
+            Problem::error(field.node.at, "at that rate the burst takes more than a year to come back");
+        reader.problems.push(problem.help("a smaller `burst`, or the policy `quota`"));
+    }
+    Some(out)
+}
+
+pub(super) fn name(reader: &mut Reader, fields: &Fields<'_>) -> Option<String> {
+    reader.field(fields.get("name")?, |text| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_. ".contains(&byte);
+        if text.is_empty() || text.len() > 64 || !text.bytes().all(fits) {
+            return Err(Fault::new("{} is not such a name"));
+        }
+        Ok(text.to_owned())
+    })
+}
+
+/// `1000/s`.
+fn rate(text: &str) -> Result<Rate, Fault> {
+    let Some((count, unit)) = text.split_once('/') else {
+        let number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let fault = Fault::new("{} is not a rate");
+        return Err(if number { fault.suggest(format!("write `{text}/s` for each second")) } else { fault });
+    };
+    let (count, unit) = (count.trim_end(), unit.trim_start());
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        "sec" | "second" | "minute" | "min" | "hour" | "day" => {
+            let letter = &unit[..1];
+            return Err(Fault::new("{} is not a rate").suggest(format!("write `{count}/{letter}`")));
+        }
+        _ => return Err(Fault::new("{} is not a rate").help("the times are `s`, `m`, `h` and `d`")),
+    };
+    Ok(Rate { count: quantity::count(count, 1, 10_000_000)?, period: Duration::from_secs(seconds) })
+}

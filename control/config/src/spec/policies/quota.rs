@@ -1,0 +1,56 @@
+//! `quota`.
+
+use crate::spec::{BY_ALSO, BY_SHAPE, Choice, Key, LIMIT_NAME, REDIS, Section, Shape};
+
+pub(crate) static QUOTA_SHAPE: Shape = Shape::Section(&QUOTA);
+
+pub(crate) static QUOTA: Section = Section {
+    name: "quota",
+    noun: "`quota`",
+    doc: "How many requests may come in a day or a month of the calendar, in UTC. Of several quotas each has to have room.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("limit", "How many.", Shape::Count { min: 1, max: 1_000_000_000_000, off: false })
+            .required()
+            .also(&["count", "requests", "max", "amount"]),
+        Key::new(
+            "per",
+            "From midnight to midnight, or from one first of the month to the next, UTC.",
+            Shape::Word(&["day", "month"]),
+        )
+        .required()
+        .also(&["period", "interval", "time_window", "window", "unit"]),
+        Key::new("by", "What requests are told apart by; those that lack it count as one.", BY_SHAPE)
+            .or("all")
+            .also(BY_ALSO),
+        Key::new(
+            "keys",
+            "How many keys are remembered at once; those past them count as one.",
+            Shape::Count { min: 64, max: 100_000_000, off: false },
+        )
+        .or("100000")
+        .also(&["max_keys", "size", "entries"]),
+        Key::new(
+            "headers",
+            "Whether every answer has the `RateLimit` fields, and not only the 429.",
+            Shape::Switch,
+        )
+        .or("off")
+        .also(&["rate_limit_headers", "fields"]),
+        Key::new(
+            "dry_run",
+            "Whether nothing is refused, and only the log told what would be.",
+            Shape::Switch,
+        )
+        .or("off")
+        .also(&["shadow", "shadow_mode", "enforce", "report_only"]),
+        Key::new(
+            "name",
+            "What clients are told that it is called; without it what it is `by`.",
+            Shape::Text(&LIMIT_NAME),
+        )
+        .also(&["id", "policy"]),
+        Key::new("redis", "The Redis or Valkey that counts for several gateways.", Shape::Section(&REDIS))
+            .also(&["shared", "store", "valkey", "backend", "storage"]),
+    ],
+};

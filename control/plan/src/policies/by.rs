@@ -1,0 +1,18 @@
+//! What requests are told apart by.
+
+use tollgate_config as config;
+use tollgate_policy::By;
+
+pub(super) fn by(by: &config::By) -> By {
+    let name = |name: &str| name.into();
+    match by {
+        config::By::All => By::All,
+        config::By::Consumer => By::Consumer,
+        config::By::Address => By::Address,
+        config::By::Route => By::Route,
+        config::By::Header(header) => By::Header(name(header)),
+        config::By::Claim(claim) => By::Claim(name(claim)),
+        config::By::Cookie(cookie) => By::Cookie(name(cookie)),
+        config::By::Query(query) => By::Query(name(query)),
+    }
+}

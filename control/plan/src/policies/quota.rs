@@ -1,0 +1,30 @@
+//! `quota`.
+
+use tollgate_config as config;
+use tollgate_policy::{Period, Quota, QuotaRules};
+
+use super::by::by;
+use super::rate_limit::unused;
+use super::redis::redis;
+
+pub(super) fn quota(quotas: &[config::Quota]) -> QuotaRules {
+    let mut out: Vec<Quota> = Vec::new();
+    for quota in quotas {
+        let by = by(&quota.by);
+        let taken = |name: &str| out.iter().any(|other| other.name == name);
+        out.push(Quota {
+            name: quota.name.clone().unwrap_or_else(|| unused(&by.to_string(), taken)),
+            limit: quota.limit,
+            per: match quota.per {
+                config::Period::Day => Period::Day,
+                config::Period::Month => Period::Month,
+            },
+            by,
+            keys: quota.keys,
+            headers: quota.headers,
+            dry_run: quota.dry_run,
+            redis: quota.redis.as_ref().map(redis),
+        });
+    }
+    QuotaRules { quotas: out }
+}

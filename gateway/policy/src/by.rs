@@ -1,0 +1,156 @@
+//! What requests are told apart by where something is counted for each.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+
+use tollgate_route::query_parameter;
+
+use crate::Request;
+
+/// What requests are told apart by. All that lack it count as one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum By {
+    /// They are not: all count together.
+    #[default]
+    All,
+    /// Who was told apart by an authentication policy.
+    Consumer,
+    /// The client's address, behind trusted proxies; of IPv6 its first 64 bits, since a client has all the others.
+    Address,
+    /// The route's name.
+    Route,
+    /// A header, by its name in lower case.
+    Header(Box<str>),
+    /// A claim of the token that was shown.
+    Claim(Box<str>),
+    /// A cookie.
+    Cookie(Box<str>),
+    /// A parameter of the query.
+    Query(Box<str>),
+}
+
+impl By {
+    /// What it is of a request. Nothing is as good as not there.
+    pub(crate) fn with<T>(&self, request: &Request<'_>, with: impl FnOnce(Option<&[u8]>) -> T) -> T {
+        let consumer = request.context.consumer.as_deref();
+        let value = match self {
+            By::All => None,
+            By::Consumer => consumer.map(|consumer| consumer.name.as_bytes()),
+            By::Address => {
+                return match request.origin.client.to_canonical() {
+                    IpAddr::V4(address) => with(Some(&address.octets())),
+                    IpAddr::V6(address) => with(Some(&address.octets()[..8])),
+                };
+            }
+            By::Route => Some(request.origin.route.as_bytes()),
+            By::Header(name) => request.header(name),
+            By::Claim(name) => consumer
+                .and_then(|consumer| consumer.claims.iter().find(|(claim, _)| **claim == **name))
+                .map(|(_, value)| value.as_bytes()),
+            By::Cookie(name) => request.cookie(name),
+            By::Query(name) => {
+                let mut with = Some(with);
+                let mut call = |value: &[u8]| with.take().map(|with| with(some(value)));
+                let found =
+                    request.query().and_then(|query| query_parameter(query, name.as_bytes(), &mut call));
+                // It was called if there is such a parameter, and only then.
+                return match (found.flatten(), with) {
+                    (Some(done), _) => done,
+                    (None, Some(with)) => with(None),
+                    (None, None) => unreachable!("called, or not"),
+                };
+            }
+        };
+        with(value.and_then(some))
+    }
+
+    /// A hash of it, which nobody outside can foresee. That two of a million keys have the same one is as likely as one in
+    /// forty million.
+    pub(crate) fn hash(&self, request: &Request<'_>, state: &RandomState) -> u64 {
+        self.with(request, |value| state.hash_one(value))
+    }
+}
+
+fn some(value: &[u8]) -> Option<&[u8]> {
+    (!value.is_empty()).then_some(value)
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            By::All => f.write_str("all"),
+            By::Consumer => f.write_str("consumer"),
+            By::Address => f.write_str("address"),
+            By::Route => f.write_str("route"),
+            By::Header(name) => write!(f, "header {name}"),
+            By::Claim(name) => write!(f, "claim {name}"),
+            By::Cookie(name) => write!(f, "cookie {name}"),
+            By::Query(name) => write!(f, "query {name}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::testing::Sent;
+    use crate::{Consumer, Context};
+
+    fn value(by: &By, line: &str, fields: &str, context: &mut Context) -> Option<String> {
+        let mut sent = Sent::with(line, fields);
+        by.with(&sent.request(context), |value| {
+            value.map(|value| String::from_utf8_lossy(value).into_owned())
+        })
+    }
+
+    #[test]
+    fn what_is_there_is_found() {
+        let plain = "GET / HTTP/1.1";
+        for (by, line, fields, found) in [
+            (By::All, plain, "", None),
+            (By::Route, plain, "", Some("r")),
+            (By::Header("x-a".into()), plain, "X-A: 1\r\nX-A: 2\r\n", Some("1")),
+            (By::Header("x-a".into()), plain, "X-A:\r\n", None),
+            (By::Cookie("id".into()), plain, "Cookie: a=b; id=7\r\n", Some("7")),
+            (By::Query("k".into()), "GET /?a=1&k=%41b HTTP/1.1", "", Some("Ab")),
+            (By::Query("k".into()), "GET /?k= HTTP/1.1", "", None),
+            (By::Query("k".into()), plain, "", None),
+            (By::Consumer, plain, "", None),
+        ] {
+            assert_eq!(value(&by, line, fields, &mut Context::default()).as_deref(), found, "{by}");
+        }
+    }
+
+    #[test]
+    fn consumers_and_claims() {
+        let consumer = Consumer {
+            name: "ann".to_owned(),
+            claims: vec![("tenant".to_owned(), "t1".to_owned())],
+            ..Consumer::default()
+        };
+        let mut context = Context::default();
+        context.consumer = Some(Arc::new(consumer));
+        let mut value = |by| value(&by, "GET / HTTP/1.1", "", &mut context);
+        assert_eq!(value(By::Consumer).as_deref(), Some("ann"));
+        assert_eq!(value(By::Claim("tenant".into())).as_deref(), Some("t1"));
+        assert_eq!(value(By::Claim("plan".into())), None);
+    }
+
+    #[test]
+    fn a_client_has_one_key_for_all_its_addresses_of_ipv6() {
+        let state = RandomState::new();
+        let hash = |address: &str| {
+            let (mut sent, mut context) = (Sent::new(""), Context::default());
+            let mut request = sent.request(&mut context);
+            request.origin.client = address.parse().expect("an address");
+            By::Address.hash(&request, &state)
+        };
+        assert_eq!(hash("2001:db8::1"), hash("2001:db8::ffff:1"));
+        assert_ne!(hash("2001:db8::1"), hash("2001:db8:0:1::1"));
+        assert_ne!(hash("192.0.2.1"), hash("192.0.2.2"));
+        assert_eq!(hash("192.0.2.1"), hash("::ffff:192.0.2.1"));
+    }
+}

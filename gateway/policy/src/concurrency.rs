@@ -1,0 +1,221 @@
+//! `concurrency`: how many requests may be under way at once.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tollgate_observe::Reason;
+
+use crate::hashed::Hashed;
+use crate::{By, Planned, Policy, Refusal, Request, Shared, Verdict};
+
+/// Parts of the table, each with a lock of its own.
+const PARTS: usize = 64;
+
+/// Limits of requests under way, each of which has to have room.
+#[derive(Clone, Debug, Default)]
+pub struct ConcurrencyRules {
+    /// In the order in which they are written.
+    pub limits: Vec<Concurrency>,
+}
+
+/// How many requests may be under way at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Concurrency {
+    /// So many.
+    pub limit: u64,
+    /// What requests are told apart by.
+    pub by: By,
+    /// Whether it refuses nothing, and only tells the log what it would have refused.
+    pub dry_run: bool,
+}
+
+impl Planned for ConcurrencyRules {
+    fn kind(&self) -> &'static str {
+        "concurrency"
+    }
+
+    fn summary(&self) -> String {
+        let one = |limit: &Concurrency| {
+            let by = if limit.by == By::All { String::new() } else { format!(" by {}", limit.by) };
+            format!("{} at once{by}{}", limit.limit, if limit.dry_run { ", dry run" } else { "" })
+        };
+        self.limits.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+        let one = |(number, limit): (usize, &Concurrency)| {
+            // The limit may change: what is under way stays that.
+            let fits = |counts: &Counts| counts.by == limit.by;
+            let counts = shared.state(&format!("{key}/{number}"), fits, || Counts::new(limit.by.clone()));
+            (limit.clone(), counts)
+        };
+        Arc::new(Live(self.limits.iter().enumerate().map(one).collect()))
+    }
+}
+
+#[derive(Debug)]
+struct Live(Box<[(Concurrency, Arc<Counts>)]>);
+
+/// How many are under way. Only keys that have some are kept, so there are never more than requests.
+#[derive(Debug)]
+struct Counts {
+    by: By,
+    hash: RandomState,
+    all: AtomicU64,
+    each: Box<[Mutex<Part>]>,
+}
+
+type Part = HashMap<u64, u64, BuildHasherDefault<Hashed>>;
+
+impl Counts {
+    fn new(by: By) -> Self {
+        let parts = if by == By::All { 0 } else { PARTS };
+        let each = (0..parts).map(|_| Mutex::default()).collect();
+        Self { by, hash: RandomState::new(), all: AtomicU64::new(0), each }
+    }
+
+    fn part(&self, key: u64) -> MutexGuard<'_, Part> {
+        self.each[(key >> 40) as usize % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One more, if there is room for it: below `limit`.
+    fn enter(self: &Arc<Self>, request: &Request<'_>, limit: u64) -> Option<Permit> {
+        if self.by == By::All {
+            let more = |count: u64| (count < limit).then_some(count + 1);
+            self.all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+            return Some(Permit { counts: self.clone(), key: 0 });
+        }
+        let key = self.by.hash(request, &self.hash);
+        let mut part = self.part(key);
+        let count = part.get(&key).copied().unwrap_or(0);
+        if count >= limit {
+            return None;
+        }
+        part.insert(key, count + 1);
+        Some(Permit { counts: self.clone(), key })
+    }
+}
+
+/// A request that is under way.
+#[derive(Debug)]
+struct Permit {
+    counts: Arc<Counts>,
+    key: u64,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        if self.counts.by == By::All {
+            self.counts.all.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        let mut part = self.counts.part(self.key);
+        match part.get_mut(&self.key) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => {
+                part.remove(&self.key);
+                // After a flood of keys the table's room goes too.
+                if part.capacity() > 1024 && part.len() < part.capacity() / 8 {
+                    part.shrink_to_fit();
+                }
+            }
+        }
+    }
+}
+
+impl Policy for Live {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        for (rule, counts) in &self.0 {
+            let limit = if rule.dry_run { u64::MAX } else { rule.limit };
+            let Some(permit) = counts.enter(request, limit) else {
+                // The permits of those before go with the context.
+                return Refusal::from(Reason::ConcurrencyLimited).into();
+            };
+            if rule.dry_run && permit.count() > rule.limit {
+                request.context.note = Some("a concurrency limit would refuse it (dry run)");
+            }
+            request.context.hold(permit);
+        }
+        Verdict::Continue
+    }
+}
+
+impl Permit {
+    /// How many of its key are under way.
+    fn count(&self) -> u64 {
+        match self.counts.by {
+            By::All => self.counts.all.load(Ordering::Relaxed),
+            _ => self.counts.part(self.key).get(&self.key).copied().unwrap_or(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Context;
+    use crate::testing::Sent;
+
+    fn live(limit: u64, by: By, dry_run: bool, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+        Arc::new(ConcurrencyRules { limits: vec![Concurrency { limit, by, dry_run }] }).live("r", shared)
+    }
+
+    /// The context of a request that is under way.
+    fn enter(policy: &Arc<dyn Policy>, fields: &str) -> Option<Context> {
+        let (mut sent, mut context) = (Sent::new(fields), Context::default());
+        let verdict = policy.request(&mut sent.request(&mut context));
+        matches!(verdict, Verdict::Continue).then_some(context)
+    }
+
+    #[test]
+    fn as_many_as_may_are_under_way() {
+        let shared = Arc::new(Shared::default());
+        for by in [By::All, By::Header("x-a".into())] {
+            let policy = live(2, by.clone(), false, &shared);
+            let (one, two) = (enter(&policy, "X-A: a\r\n"), enter(&policy, "X-A: a\r\n"));
+            assert!(one.is_some() && two.is_some());
+            assert!(enter(&policy, "X-A: a\r\n").is_none());
+            assert_eq!(enter(&policy, "X-A: b\r\n").is_some(), by != By::All);
+            let changed = live(3, by, false, &shared);
+            assert!(enter(&changed, "X-A: a\r\n").is_some(), "another limit, the same requests");
+            drop(one);
+            let three = enter(&policy, "X-A: a\r\n");
+            assert!(three.is_some() && enter(&policy, "X-A: a\r\n").is_none());
+        }
+    }
+
+    #[test]
+    fn threads_get_no_more_and_give_all_back() {
+        let shared = Arc::new(Shared::default());
+        for by in [By::All, By::Route] {
+            let policy = live(3, by, false, &shared);
+            let most = AtomicU64::new(0);
+            let under_way = AtomicU64::new(0);
+            std::thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| {
+                        for _ in 0..2000 {
+                            let Some(context) = enter(&policy, "") else { continue };
+                            most.fetch_max(under_way.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                            under_way.fetch_sub(1, Ordering::SeqCst);
+                            drop(context);
+                        }
+                    });
+                }
+            });
+            assert!((1..=3).contains(&most.into_inner()));
+            let held: Vec<_> = (0..3).map(|_| enter(&policy, "")).collect();
+            assert!(held.iter().all(Option::is_some), "all were given back");
+            assert!(enter(&policy, "").is_none());
+        }
+    }
+
+    #[test]
+    fn a_dry_run_refuses_nothing() {
+        let policy = live(1, By::Route, true, &Arc::new(Shared::default()));
+        let (one, two) = (enter(&policy, ""), enter(&policy, ""));
+        assert_eq!((one.expect("it goes on").note, two.expect("it too").note.is_some()), (None, true));
+    }
+}

@@ -1,0 +1,125 @@
+//! `fault`: requests that fail or are late on purpose, to see what becomes of who asks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{Answer, Planned, Policy, Request, Shared, Verdict};
+
+/// What is done to which requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FaultRules {
+    /// A status, and to how many of a hundred requests it is given.
+    pub abort: Option<(u16, u8)>,
+    /// A time, and how many of a hundred requests wait for it.
+    pub delay: Option<(Duration, u8)>,
+    /// Only requests that have this header, with this value if one is named.
+    pub header: Option<(String, Option<String>)>,
+}
+
+impl Planned for FaultRules {
+    fn kind(&self) -> &'static str {
+        "fault"
+    }
+
+    fn summary(&self) -> String {
+        let delay = self.delay.map(|(time, percent)| format!("{percent} % wait {time:?}"));
+        let abort = self.abort.map(|(status, percent)| format!("{percent} % get {status}"));
+        let header = self.header.as_ref().map(|(name, _)| format!("of those with {name}"));
+        [delay, abort, header].into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+        Arc::new(Live(self))
+    }
+}
+
+#[derive(Debug)]
+struct Live(Arc<FaultRules>);
+
+impl Policy for Live {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        if !self.0.concerns(request) {
+            return Verdict::Continue;
+        }
+        let Some((time, _)) = self.0.delay.filter(|(_, percent)| drawn(*percent)) else {
+            return self.0.abort(request);
+        };
+        request.context.note = Some("delayed on purpose");
+        let rules = self.0.clone();
+        Verdict::Sleep(time, Box::new(move |request| rules.abort(request)))
+    }
+}
+
+impl FaultRules {
+    fn concerns(&self, request: &Request<'_>) -> bool {
+        self.header.as_ref().is_none_or(|(name, wanted)| {
+            let value = request.header(name);
+            wanted.as_ref().map_or(value.is_some(), |wanted| value == Some(wanted.as_bytes()))
+        })
+    }
+
+    fn abort(&self, request: &mut Request<'_>) -> Verdict {
+        match self.abort.filter(|(_, percent)| drawn(*percent)) {
+            Some((status, _)) => {
+                request.context.note = Some("aborted on purpose");
+                Verdict::Answer(Answer { status, lines: Vec::new(), body: Vec::new() })
+            }
+            None => Verdict::Continue,
+        }
+    }
+}
+
+/// Whether a request is one of so many of a hundred.
+fn drawn(percent: u8) -> bool {
+    fastrand::u8(0..100) < percent
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Context;
+    use crate::testing::Sent;
+
+    fn verdict(rules: &FaultRules, fields: &str) -> Verdict {
+        let (mut sent, mut context) = (Sent::new(fields), Context::default());
+        Live(Arc::new(rules.clone())).request(&mut sent.request(&mut context))
+    }
+
+    #[test]
+    fn only_those_with_the_header_are_concerned() {
+        let header = |value: Option<&str>| Some(("x-fault".to_owned(), value.map(str::to_owned)));
+        for (header, fields, aborted) in [
+            (None, "", true),
+            (header(None), "", false),
+            (header(None), "X-Fault:\r\n", true),
+            (header(Some("yes")), "X-Fault: yes\r\n", true),
+            (header(Some("yes")), "X-Fault: no\r\n", false),
+        ] {
+            let rules = FaultRules { abort: Some((503, 100)), delay: None, header };
+            let answered = matches!(verdict(&rules, fields), Verdict::Answer(Answer { status: 503, .. }));
+            assert_eq!(answered, aborted, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn so_many_of_a_hundred() {
+        for (percent, range) in [(0, 0..=0), (30, 2600..=3400), (100, 10_000..=10_000)] {
+            let rules = FaultRules { abort: Some((500, percent)), ..FaultRules::default() };
+            let aborted = (0..10_000).filter(|_| matches!(verdict(&rules, ""), Verdict::Answer(_))).count();
+            assert!(range.contains(&aborted), "{aborted} at {percent} %");
+        }
+    }
+
+    #[test]
+    fn who_is_late_may_fail_too() {
+        let delay = Some((Duration::from_secs(5), 100));
+        let rules = FaultRules { delay, abort: Some((504, 100)), header: None };
+        let Verdict::Sleep(time, after) = verdict(&rules, "") else { panic!("it does not wait") };
+        assert_eq!(time, Duration::from_secs(5));
+        let (mut sent, mut context) = (Sent::new(""), Context::default());
+        assert!(matches!(
+            after(&mut sent.request(&mut context)),
+            Verdict::Answer(Answer { status: 504, .. })
+        ));
+    }
+}

@@ -1,0 +1,343 @@
+//! `quota`: how many requests may come in a day or a month of the calendar, in UTC.
+
+mod period;
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tollgate_observe::Reason;
+
+pub use self::period::Period;
+use self::period::Span;
+use crate::hashed::Hashed;
+use crate::rate_limit::fields::Told;
+use crate::redis::{OnFailure, Question, RedisRule, Store};
+use crate::{After, By, Planned, Policy, Refusal, Request, Shared, Verdict};
+
+/// Quotas, each of which has to have room.
+#[derive(Clone, Debug, Default)]
+pub struct QuotaRules {
+    /// In the order in which they are written.
+    pub quotas: Vec<Quota>,
+}
+
+/// How many requests may come in a day or a month.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// What clients are told that it is called.
+    pub name: String,
+    /// So many.
+    pub limit: u64,
+    /// In each of these.
+    pub per: Period,
+    /// What requests are told apart by.
+    pub by: By,
+    /// Keys that are remembered at once; those past them count as one.
+    pub keys: usize,
+    /// Whether every answer tells how the quota stands.
+    pub headers: bool,
+    /// Whether it refuses nothing, and only tells the log what it would have refused.
+    pub dry_run: bool,
+    /// The Redis that counts for several gateways.
+    pub redis: Option<RedisRule>,
+}
+
+impl Planned for QuotaRules {
+    fn kind(&self) -> &'static str {
+        "quota"
+    }
+
+    fn summary(&self) -> String {
+        let one = |quota: &Quota| {
+            let by = if quota.by == By::All { String::new() } else { format!(" by {}", quota.by) };
+            let shared = if quota.redis.is_some() { ", shared by Redis" } else { "" };
+            let dry_run = if quota.dry_run { ", dry run" } else { "" };
+            format!("{} a {}{by}{shared}{dry_run}", quota.limit, quota.per.as_str())
+        };
+        self.quotas.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+        let one = |(number, quota): (usize, &Quota)| Live::new(quota, format!("{key}/{number}"), shared);
+        Arc::new(Quotas(self.quotas.iter().enumerate().map(one).collect()))
+    }
+}
+
+#[derive(Debug)]
+struct Quotas(Arc<[Live]>);
+
+#[derive(Debug)]
+struct Live {
+    rule: Quota,
+    counts: Arc<Counts>,
+    remote: Option<Remote>,
+}
+
+/// The part of a quota that is not in this process.
+#[derive(Debug)]
+struct Remote {
+    store: Arc<Store>,
+    shared: Arc<Shared>,
+    on_failure: OnFailure,
+    name: String,
+}
+
+/// What is counted in this process. It survives a change of plan, of the limit too.
+#[derive(Debug)]
+struct Counts {
+    by: By,
+    per: Period,
+    keys: usize,
+    hash: RandomState,
+    came: Mutex<Came>,
+}
+
+#[derive(Debug, Default)]
+struct Came {
+    /// When the period began that is counted, in seconds since 1970.
+    begun: u64,
+    each: HashMap<u64, u64, BuildHasherDefault<Hashed>>,
+    /// Of all keys that there is no room for.
+    crowd: u64,
+}
+
+/// How a quota stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Standing {
+    passes: bool,
+    remaining: u64,
+}
+
+impl Live {
+    fn new(rule: &Quota, key: String, shared: &Arc<Shared>) -> Self {
+        let fits =
+            |counts: &Counts| counts.by == rule.by && counts.per == rule.per && counts.keys == rule.keys;
+        let (by, per, keys) = (rule.by.clone(), rule.per, rule.keys);
+        let make = || Counts { by, per, keys, hash: RandomState::new(), came: Mutex::default() };
+        let counts = shared.state(&key, fits, make);
+        let remote = rule.redis.as_ref().map(|redis| Remote {
+            store: Store::of(redis, shared),
+            shared: shared.clone(),
+            on_failure: redis.on_failure,
+            name: key,
+        });
+        Self { rule: rule.clone(), counts, remote }
+    }
+
+    /// What becomes of a request that the store cannot be asked for.
+    fn without(&self, request: &Request<'_>, span: Span) -> Result<Option<Standing>, Refusal> {
+        match self.remote.as_ref().map(|remote| remote.on_failure) {
+            None | Some(OnFailure::Local) => Ok(Some(self.counts.count(request, span, self.rule.limit))),
+            Some(OnFailure::Open) => Ok(None),
+            Some(OnFailure::Closed) if self.rule.dry_run => Ok(None),
+            Some(OnFailure::Closed) => Err(Reason::LimitUnavailable.into()),
+        }
+    }
+}
+
+impl Counts {
+    fn count(&self, request: &Request<'_>, span: Span, limit: u64) -> Standing {
+        let key = self.by.hash(request, &self.hash);
+        let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
+        // A clock that is set back begins no period again.
+        if span.begin > came.begun {
+            *came = Came { begun: span.begin, ..Came::default() };
+        }
+        let Came { each, crowd, .. } = &mut *came;
+        let count = if each.len() < self.keys || each.contains_key(&key) {
+            each.entry(key).or_insert(0)
+        } else {
+            crowd
+        };
+        if *count >= limit {
+            return Standing { passes: false, remaining: 0 };
+        }
+        *count += 1;
+        Standing { passes: true, remaining: limit - *count }
+    }
+
+    /// Takes one back.
+    fn undo(&self, request: &Request<'_>) {
+        let key = self.by.hash(request, &self.hash);
+        let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
+        let Came { each, crowd, .. } = &mut *came;
+        let count = each.get_mut(&key).unwrap_or(crowd);
+        *count = count.saturating_sub(1);
+    }
+}
+
+impl Policy for Quotas {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        walk(&self.0, 0, None, request)
+    }
+}
+
+/// Has a request find room in each quota, from this one on.
+fn walk(quotas: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut Request<'_>) -> Verdict {
+    let now = tollgate_net::wall_clock();
+    for (index, quota) in quotas.iter().enumerate().skip(from) {
+        let span = quota.rule.per.span(now);
+        let standing = match &quota.remote {
+            Some(remote) if !remote.store.is_lost() => return ask(quotas, index, told, span, request),
+            _ => quota.without(request, span),
+        };
+        if let Some(end) = settle(quotas, index, standing, span, &mut told, request) {
+            return end;
+        }
+    }
+    if let Some(told) = told {
+        request.context.on_response(move |response| told.respond(response));
+    }
+    Verdict::Continue
+}
+
+/// Asks the store of a quota, and goes on with the next one.
+fn ask(
+    quotas: &Arc<[Live]>,
+    index: usize,
+    mut told: Option<Told>,
+    span: Span,
+    request: &Request<'_>,
+) -> Verdict {
+    let Live { rule, remote, .. } = &quotas[index];
+    let Some(Remote { store, shared, name, .. }) = remote else { return Verdict::Continue };
+    let begin = span.begin.to_string();
+    let key = rule
+        .by
+        .with(request, |value| store.key(&[name.as_bytes(), begin.as_bytes(), value.unwrap_or_default()]));
+    let keep = u64::try_from(span.left.as_millis()).unwrap_or(u64::MAX).saturating_add(60_000);
+    let question = Question::Quota { key, limit: rule.limit, keep };
+    let (store, there, quotas) = (store.clone(), shared.clone(), quotas.clone());
+    let asked = shared.side().ask(async move { store.ask(there.side(), question).await });
+    Verdict::Wait(Box::pin(async move {
+        let answer = asked.await;
+        let after: After = Box::new(move |request| {
+            let quota = &quotas[index];
+            let standing = match answer {
+                Some(Ok((passes, came))) => {
+                    let remaining = quota.rule.limit.saturating_sub(u64::try_from(came).unwrap_or(0));
+                    Ok(Some(Standing { passes: passes == 1, remaining }))
+                }
+                Some(Err(_)) | None => quota.without(request, span),
+            };
+            match settle(&quotas, index, standing, span, &mut told, request) {
+                Some(end) => end,
+                None => walk(&quotas, index + 1, told, request),
+            }
+        });
+        after
+    }))
+}
+
+/// What comes of a count, if the request does not go on.
+fn settle(
+    quotas: &[Live],
+    index: usize,
+    standing: Result<Option<Standing>, Refusal>,
+    span: Span,
+    told: &mut Option<Told>,
+    request: &mut Request<'_>,
+) -> Option<Verdict> {
+    let Live { rule, .. } = &quotas[index];
+    let refusal = match standing {
+        Ok(None) => return None,
+        Ok(Some(standing)) => {
+            let window = span.length.as_secs();
+            let tell = |told: &mut Told| {
+                let policy = format!("\"{}\";q={};w={window}", rule.name, rule.limit);
+                told.add(&rule.name, &policy, standing.remaining, span.left);
+            };
+            if rule.headers {
+                tell(told.get_or_insert_with(Told::default));
+            }
+            if standing.passes {
+                return None;
+            }
+            if rule.dry_run {
+                request.context.note = Some("a quota would refuse it (dry run)");
+                return None;
+            }
+            let mut told = told.take().unwrap_or_default();
+            if !rule.headers {
+                tell(&mut told);
+            }
+            Refusal { lines: told.refusal(span.left), ..Reason::QuotaExceeded.into() }
+        }
+        Err(refusal) => refusal,
+    };
+    // What it took before it is given back, where that was taken here. A store keeps what it has counted.
+    let here = quotas[..index].iter().filter(|quota| quota.remote.is_none() && !quota.rule.dry_run);
+    here.for_each(|quota| quota.counts.undo(request));
+    Some(refusal.into())
+}
+
+fn seconds(now: SystemTime) -> u64 {
+    now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn left(now: SystemTime, end: u64) -> Duration {
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    Duration::from_secs(end).saturating_sub(since)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Context;
+    use crate::testing::Sent;
+
+    fn quota(limit: u64, by: By, keys: usize) -> Quota {
+        let name = "q".to_owned();
+        Quota { name, limit, per: Period::Month, by, keys, headers: false, dry_run: false, redis: None }
+    }
+
+    fn live(quotas: Vec<Quota>, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+        Arc::new(QuotaRules { quotas }).live("r", shared)
+    }
+
+    fn passes(policy: &Arc<dyn Policy>, fields: &str) -> bool {
+        let (mut sent, mut context) = (Sent::new(fields), Context::default());
+        match policy.request(&mut sent.request(&mut context)) {
+            Verdict::Continue => true,
+            Verdict::Refuse(refusal) => {
+                assert_eq!(refusal.reason, Reason::QuotaExceeded);
+                false
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn it_counts_and_survives_a_change_of_plan() {
+        let shared = Arc::new(Shared::default());
+        let by = By::Header("x-a".into());
+        let first = live(vec![quota(2, by.clone(), 100)], &shared);
+        let passed: Vec<_> =
+            ["a", "a", "a", "b"].iter().map(|a| passes(&first, &format!("X-A: {a}\r\n"))).collect();
+        assert_eq!(passed, [true, true, false, true]);
+        let second = live(vec![quota(3, by, 100)], &shared);
+        drop(first);
+        assert!(passes(&second, "X-A: a\r\n"), "one more by the new limit");
+        assert!(!passes(&second, "X-A: a\r\n"));
+    }
+
+    #[test]
+    fn keys_past_the_cap_count_as_one() {
+        let policy = live(vec![quota(2, By::Header("x-a".into()), 2)], &Arc::new(Shared::default()));
+        let passed = (0..100).filter(|n| passes(&policy, &format!("X-A: {n}\r\n"))).count();
+        assert_eq!(passed, 2 + 2);
+    }
+
+    #[test]
+    fn what_one_took_is_given_back_when_the_next_one_refuses() {
+        let quotas = vec![quota(3, By::All, 100), quota(1, By::Header("x-a".into()), 100)];
+        let policy = live(quotas, &Arc::new(Shared::default()));
+        let passed: Vec<_> = ["a", "a", "a", "b", "c", "d"]
+            .iter()
+            .map(|a| passes(&policy, &format!("X-A: {a}\r\n")))
+            .collect();
+        assert_eq!(passed, [true, false, false, true, true, false]);
+    }
+}

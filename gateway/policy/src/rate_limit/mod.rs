@@ -1,0 +1,326 @@
+//! `rate_limit`: how many requests may come in a time.
+//!
+//! A request has to find room in each limit of the list. What it took of those before the one that refuses it, it gives back.
+
+mod buckets;
+pub(crate) mod fields;
+pub(crate) mod gcra;
+mod shared;
+
+use std::hash::RandomState;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_observe::Reason;
+
+use self::buckets::Buckets;
+use self::fields::Told;
+use self::gcra::{Bucket, Clock, Decision, Gcra};
+pub use self::shared::SharedRate;
+use self::shared::{Remote, Step};
+use crate::redis::OnFailure;
+use crate::{After, By, Planned, Policy, Refusal, Request, Shared, Verdict};
+
+/// Limits that a request has to find room in, each in its turn.
+#[derive(Clone, Debug, Default)]
+pub struct RateLimitRules {
+    /// In the order in which they are written.
+    pub limits: Vec<RateLimit>,
+}
+
+/// How many requests may come in a time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RateLimit {
+    /// What clients are told that it is called: letters, digits, `-`, `_`, `.` and blanks.
+    pub name: String,
+    /// So many ...
+    pub count: u64,
+    /// ... in each of these, evenly.
+    pub period: Duration,
+    /// So many at once after a pause.
+    pub burst: u64,
+    /// What requests are told apart by.
+    pub by: By,
+    /// Keys that are remembered at once; those past them share buckets.
+    pub keys: usize,
+    /// Whether every answer tells how the limit stands, and not only one that refuses.
+    pub headers: bool,
+    /// Whether it refuses nothing, and only tells the log what it would have refused.
+    pub dry_run: bool,
+    /// How several gateways hold it together; nothing: each by itself.
+    pub shared: Option<SharedRate>,
+}
+
+impl Planned for RateLimitRules {
+    fn kind(&self) -> &'static str {
+        "rate_limit"
+    }
+
+    fn summary(&self) -> String {
+        let limits = self.limits.iter().map(RateLimit::summary);
+        limits.collect::<Vec<_>>().join(", ")
+    }
+
+    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+        let one = |(number, limit): (usize, &RateLimit)| Live::new(limit, &format!("{key}/{number}"), shared);
+        Arc::new(RateLimits(self.limits.iter().enumerate().map(one).collect()))
+    }
+}
+
+impl RateLimit {
+    fn summary(&self) -> String {
+        let Self { count, burst, by, .. } = self;
+        let unit = match self.period.as_secs() {
+            1 => "s".to_owned(),
+            60 => "m".to_owned(),
+            3600 => "h".to_owned(),
+            86_400 => "d".to_owned(),
+            _ => format!("{:?}", self.period),
+        };
+        let by = if *by == By::All { String::new() } else { format!(" by {by}") };
+        let dry_run = if self.dry_run { ", dry run" } else { "" };
+        let shared = if self.shared.is_some() { ", shared by Redis" } else { "" };
+        format!("{count}/{unit}{by}, burst {burst}{shared}{dry_run}")
+    }
+}
+
+/// The limits of a place, with their counts.
+#[derive(Debug)]
+struct RateLimits(Arc<[Live]>);
+
+/// A limit with its counts.
+#[derive(Debug)]
+struct Live {
+    rule: RateLimit,
+    /// Its item of `RateLimit-Policy`.
+    policy: String,
+    counts: Arc<Counts>,
+    /// Where it is counted, if that is not here.
+    remote: Option<Remote>,
+}
+
+/// What is counted in this process. It survives a change of plan that leaves the rate and the key alone.
+#[derive(Debug)]
+struct Counts {
+    gcra: Gcra,
+    by: By,
+    keys: usize,
+    clock: Clock,
+    hash: RandomState,
+    all: Bucket,
+    each: Buckets,
+}
+
+impl Live {
+    fn new(rule: &RateLimit, key: &str, shared: &Arc<Shared>) -> Self {
+        let gcra = Gcra::new(rule.count, rule.period, rule.burst);
+        let fits = |counts: &Counts| counts.gcra == gcra && counts.by == rule.by && counts.keys == rule.keys;
+        let counts = shared.state(key, fits, || Counts::new(gcra, rule.by.clone(), rule.keys));
+        let policy = fields::policy(&rule.name, rule.count, rule.period);
+        let name = || format!("{key}/{}-{}-{}", rule.count, rule.period.as_secs(), rule.burst);
+        let remote = rule.shared.as_ref().map(|rule| Remote::new(rule, name(), shared));
+        Self { rule: rule.clone(), policy, counts, remote }
+    }
+
+    /// Gives back what a request took, if that was taken here. A store keeps what it has counted.
+    fn undo(&self, request: &Request<'_>) {
+        if self.remote.is_none() && !self.rule.dry_run {
+            self.counts.undo(request);
+        }
+    }
+}
+
+impl Counts {
+    fn new(gcra: Gcra, by: By, keys: usize) -> Self {
+        let (clock, hash) = (Clock::start(), RandomState::new());
+        Self { gcra, by, keys, clock, hash, all: Bucket::default(), each: Buckets::new(keys) }
+    }
+
+    fn decide(&self, request: &Request<'_>) -> Decision {
+        // Not when the request began: who sends a head slowly would be counted where nobody counts any more.
+        let now = self.clock.now();
+        let (full, decided) = match self.by {
+            By::All => self.all.decide(&self.gcra, now),
+            _ => self.each.decide(self.by.hash(request, &self.hash), &self.gcra, now),
+        };
+        self.gcra.decision(full, now, decided)
+    }
+
+    fn undo(&self, request: &Request<'_>) {
+        match self.by {
+            By::All => self.all.undo(&self.gcra),
+            _ => self.each.undo(self.by.hash(request, &self.hash), &self.gcra),
+        }
+    }
+}
+
+impl Policy for RateLimits {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        walk(&self.0, 0, None, request)
+    }
+}
+
+/// Has a request find room in each limit, from this one on.
+fn walk(limits: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut Request<'_>) -> Verdict {
+    for (index, limit) in limits.iter().enumerate().skip(from) {
+        let Live { rule, counts, remote, .. } = limit;
+        let decision = match remote {
+            None => Some(counts.decide(request)),
+            Some(remote) => match remote.decide(request, &rule.by, counts.gcra, rule.keys) {
+                Step::Decided(decision) => Some(decision),
+                Step::Lost => match limit.without(remote, request) {
+                    Ok(decision) => decision,
+                    Err(refusal) => return refuse(limits, index, refusal, request),
+                },
+                Step::Ask(ask) => {
+                    let (asked, limits) = (ask.ask(), limits.clone());
+                    return Verdict::Wait(Box::pin(async move {
+                        let answer = asked.await;
+                        let after: After = Box::new(move |request| {
+                            let limit = &limits[index];
+                            let decision = match (answer, &limit.remote) {
+                                (Ok(decision), _) => Some(decision),
+                                (Err(_), None) => None,
+                                (Err(_), Some(remote)) => match limit.without(remote, request) {
+                                    Ok(decision) => decision,
+                                    Err(refusal) => return refuse(&limits, index, refusal, request),
+                                },
+                            };
+                            match settle(&limits, index, decision, &mut told, request) {
+                                Some(refusal) => refusal,
+                                None => walk(&limits, index + 1, told, request),
+                            }
+                        });
+                        after
+                    }));
+                }
+            },
+        };
+        if let Some(refusal) = settle(limits, index, decision, &mut told, request) {
+            return refusal;
+        }
+    }
+    if let Some(told) = told {
+        request.context.on_response(move |response| told.respond(response));
+    }
+    Verdict::Continue
+}
+
+/// What comes of a decision, if the request does not go on. None was made: it passes.
+#[inline]
+fn settle(
+    limits: &[Live],
+    index: usize,
+    decision: Option<Decision>,
+    told: &mut Option<Told>,
+    request: &mut Request<'_>,
+) -> Option<Verdict> {
+    let (Live { rule, policy, .. }, decision) = (&limits[index], decision?);
+    if rule.headers {
+        told.get_or_insert_with(Told::default).decision(&rule.name, policy, &decision);
+    }
+    if decision.passes {
+        return None;
+    }
+    if rule.dry_run {
+        request.context.note = Some("a rate limit would refuse it (dry run)");
+        return None;
+    }
+    let mut told = told.take().unwrap_or_default();
+    if !rule.headers {
+        told.decision(&rule.name, policy, &decision);
+    }
+    let refusal = Refusal { lines: told.refusal(decision.wait), ..Reason::RateLimited.into() };
+    Some(refuse(limits, index, refusal, request))
+}
+
+/// Refuses a request, and gives back what it took.
+fn refuse(limits: &[Live], index: usize, refusal: Refusal, request: &Request<'_>) -> Verdict {
+    limits[..index].iter().for_each(|limit| limit.undo(request));
+    refusal.into()
+}
+
+impl Live {
+    /// What becomes of a request that the store cannot be asked for.
+    fn without(&self, remote: &Remote, request: &Request<'_>) -> Result<Option<Decision>, Refusal> {
+        match remote.on_failure() {
+            OnFailure::Local => Ok(Some(self.counts.decide(request))),
+            OnFailure::Open => Ok(None),
+            OnFailure::Closed if self.rule.dry_run => Ok(None),
+            OnFailure::Closed => Err(Reason::LimitUnavailable.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Context;
+    use crate::testing::Sent;
+
+    fn limit(count: u64, by: By) -> RateLimit {
+        let (name, period) = (by.to_string(), Duration::from_secs(3600));
+        RateLimit {
+            name,
+            count,
+            period,
+            burst: count,
+            by,
+            keys: 1000,
+            headers: false,
+            dry_run: false,
+            shared: None,
+        }
+    }
+
+    fn live(limits: Vec<RateLimit>, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+        Arc::new(RateLimitRules { limits }).live("route/r/rate_limit", shared)
+    }
+
+    fn passes(policy: &Arc<dyn Policy>, fields: &str) -> bool {
+        let (mut sent, mut context) = (Sent::new(fields), Context::default());
+        match policy.request(&mut sent.request(&mut context)) {
+            Verdict::Continue => true,
+            Verdict::Refuse(refusal) => {
+                assert_eq!(refusal.reason, Reason::RateLimited);
+                false
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_a_limit_took_is_given_back_when_the_next_one_refuses() {
+        let policy =
+            live(vec![limit(3, By::All), limit(1, By::Header("x-a".into()))], &Arc::new(Shared::default()));
+        assert!(passes(&policy, "X-A: a\r\n"));
+        assert!(!passes(&policy, "X-A: a\r\n"));
+        assert!(!passes(&policy, "X-A: a\r\n"));
+        assert!(passes(&policy, "X-A: b\r\n"), "those that were refused took nothing");
+        assert!(passes(&policy, ""), "all without one are one");
+        assert!(!passes(&policy, "X-A: c\r\n"));
+    }
+
+    #[test]
+    fn counts_survive_a_change_of_plan() {
+        let shared = Arc::new(Shared::default());
+        let first = live(vec![limit(1, By::All)], &shared);
+        assert!(passes(&first, ""));
+        let mut told = limit(1, By::All);
+        told.headers = true;
+        let second = live(vec![told], &shared);
+        assert!(!passes(&second, ""));
+        assert!(passes(&live(vec![limit(2, By::All)], &shared), ""), "another rate is another limit");
+    }
+
+    #[test]
+    fn a_dry_run_refuses_nothing_and_tells() {
+        let mut dry = limit(1, By::All);
+        dry.dry_run = true;
+        let policy = live(vec![dry], &Arc::new(Shared::default()));
+        assert!(passes(&policy, ""));
+        let (mut sent, mut context) = (Sent::new(""), Context::default());
+        assert!(matches!(policy.request(&mut sent.request(&mut context)), Verdict::Continue));
+        assert!(context.note.is_some());
+    }
+}

@@ -1,0 +1,242 @@
+//! Redis or Valkey, where something is counted over several gateways: one atomic round trip a question.
+//!
+//! Questions are asked on the policies' thread over one connection, which carries them all at once. When it breaks, or three
+//! questions in a row get no answer in time, the store counts as **lost**: nobody asks it any more, so that it costs nobody
+//! time, until somebody beside the requests has reached it again.
+
+mod scripts;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, RedisResult};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+pub(crate) use self::scripts::Question;
+use crate::{Shared, Side};
+
+/// Questions in a row without an answer in time, from which on the store counts as lost.
+const MOST_FAILURES: u32 = 3;
+/// Between two attempts to reach it: from, and up to.
+const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// To connect, to log in, and to be asked whether it is there.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// Where a Redis is, and what happens when it is not.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RedisRule {
+    /// `redis://`, `rediss://` (TLS) or `unix://`, with user, password and database.
+    pub url: String,
+    /// The password, if it is not in the URL.
+    pub password: Option<String>,
+    /// How long a request waits for an answer.
+    pub timeout: Duration,
+    /// What becomes of requests without one.
+    pub on_failure: OnFailure,
+    /// What its keys begin with.
+    pub prefix: String,
+}
+
+/// What becomes of requests that a shared limit cannot be asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Each gateway holds the limit by itself.
+    #[default]
+    Local,
+    /// They pass.
+    Open,
+    /// They are refused.
+    Closed,
+}
+
+impl fmt::Debug for RedisRule {
+    /// Without what may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisRule")
+            .field("timeout", &self.timeout)
+            .field("on_failure", &self.on_failure)
+            .finish()
+    }
+}
+
+impl RedisRule {
+    fn client(&self) -> RedisResult<Client> {
+        let info = self.url.as_str().into_connection_info()?;
+        let settings = match &self.password {
+            Some(password) => info.redis_settings().clone().set_password(password),
+            None => info.redis_settings().clone(),
+        };
+        // Without it the library asks whichever provider is built in, and panics where that is not one.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        Client::open(info.set_redis_settings(settings.set_skip_set_lib_name()))
+    }
+
+    /// Why such a URL cannot be used; never a part of it.
+    ///
+    /// # Errors
+    /// What it lacks.
+    pub fn check(url: &str) -> Result<(), &'static str> {
+        match url.into_connection_info() {
+            Ok(_) => Ok(()),
+            Err(_) => Err("it is no URL of a Redis"),
+        }
+    }
+}
+
+/// It did not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unavailable;
+
+/// A Redis, and the connection to it.
+#[derive(Debug)]
+pub(crate) struct Store {
+    rule: RedisRule,
+    started: AtomicBool,
+    state: AtomicU8,
+    failures: AtomicU32,
+    connection: Mutex<Option<MultiplexedConnection>>,
+    /// It was reached, or it is known that it was not.
+    known: Notify,
+    lost: Notify,
+}
+
+/// Nobody has tried yet.
+const UNKNOWN: u8 = 0;
+const REACHED: u8 = 1;
+const LOST: u8 = 2;
+
+impl Store {
+    /// The store of this rule, which all policies share that have the same.
+    pub fn of(rule: &RedisRule, shared: &Shared) -> Arc<Self> {
+        let key = format!("redis/{}/{:?}/{}", rule.url, rule.timeout, rule.prefix);
+        let fits = |store: &Store| store.rule.password == rule.password;
+        shared.state(&key, fits, || Store {
+            rule: rule.clone(),
+            started: AtomicBool::new(false),
+            state: AtomicU8::new(UNKNOWN),
+            failures: AtomicU32::new(0),
+            connection: Mutex::new(None),
+            known: Notify::new(),
+            lost: Notify::new(),
+        })
+    }
+
+    /// Whether there is no use in asking.
+    pub fn is_lost(&self) -> bool {
+        self.state.load(Ordering::Acquire) == LOST
+    }
+
+    /// How long somebody waits for an answer.
+    pub fn timeout(&self) -> Duration {
+        self.rule.timeout
+    }
+
+    /// The whole name of a key.
+    pub fn key(&self, parts: &[&[u8]]) -> Vec<u8> {
+        let mut key = self.rule.prefix.clone().into_bytes();
+        for part in parts {
+            key.push(b':');
+            key.extend_from_slice(part);
+        }
+        key
+    }
+
+    /// Asks; on the policies' thread. Ends within the rule's time.
+    pub async fn ask(self: &Arc<Self>, side: &Side, question: Question) -> Result<(i64, i64), Unavailable> {
+        if !self.started.swap(true, Ordering::AcqRel) {
+            side.spawn(keep(Arc::downgrade(self)));
+        }
+        let asked = timeout(self.rule.timeout, async {
+            let mut connection = self.connected().await.ok_or(Unavailable)?;
+            let answer = question.ask(&mut connection).await;
+            if answer.as_ref().is_err_and(redis::RedisError::is_unrecoverable_error) {
+                self.lose();
+            }
+            answer.map_err(|_| Unavailable)
+        });
+        match asked.await {
+            Ok(Ok(answer)) => {
+                self.failures.store(0, Ordering::Relaxed);
+                Ok(answer)
+            }
+            Ok(Err(_)) | Err(_) => {
+                if self.failures.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_FAILURES {
+                    self.lose();
+                }
+                Err(Unavailable)
+            }
+        }
+    }
+
+    async fn connected(&self) -> Option<MultiplexedConnection> {
+        loop {
+            let known = self.known.notified();
+            match self.state.load(Ordering::Acquire) {
+                REACHED => return self.connection.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+                LOST => return None,
+                _ => known.await,
+            }
+        }
+    }
+
+    fn lose(&self) {
+        *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        if self.state.swap(LOST, Ordering::AcqRel) == REACHED {
+            self.lost.notify_one();
+        }
+        self.known.notify_waiters();
+    }
+
+    fn reach(&self, connection: MultiplexedConnection) {
+        *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
+        self.failures.store(0, Ordering::Relaxed);
+        self.state.store(REACHED, Ordering::Release);
+        self.known.notify_waiters();
+    }
+}
+
+/// Reaches the store, again and again, for as long as somebody has it.
+async fn keep(store: Weak<Store>) {
+    let mut pause = BACKOFF.0;
+    loop {
+        let Some(client) = store.upgrade().map(|store| store.rule.client()) else { return };
+        let reached = match client {
+            Ok(client) => timeout(CONNECT, connect(&client)).await.ok().flatten(),
+            Err(_) => None,
+        };
+        let Some(kept) = store.upgrade() else { return };
+        match reached {
+            Some(connection) => {
+                pause = BACKOFF.0;
+                kept.reach(connection);
+                drop(kept);
+                // Looked at now and then, so that this ends when nobody has the store any longer.
+                while let Some(kept) = store.upgrade() {
+                    let _ = timeout(Duration::from_secs(1), kept.lost.notified()).await;
+                    if kept.is_lost() {
+                        break;
+                    }
+                }
+            }
+            None => {
+                kept.lose();
+                drop(kept);
+                pause = (2 * pause).min(BACKOFF.1);
+            }
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// A connection on which it has answered.
+async fn connect(client: &Client) -> Option<MultiplexedConnection> {
+    // The times are those of whoever asks.
+    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+    let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.ok()?;
+    redis::cmd("PING").query_async::<String>(&mut connection).await.ok()?;
+    Some(connection)
+}

@@ -1,0 +1,58 @@
+//! `concurrency`: how many requests may be under way at once.
+
+use tollgate_tests::http2::request;
+use tollgate_tests::{Gate, Gateway, Origin, eventually};
+
+const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\n";
+
+/// An origin that answers while the gate is open.
+fn slow() -> (Gate, Origin) {
+    let gate = Gate::new();
+    let opened = gate.clone();
+    let origin = Origin::play(move |conn| {
+        while conn.request().is_some() {
+            opened.wait();
+            conn.ok("late");
+        }
+    });
+    (gate, origin)
+}
+
+#[test]
+fn as_many_as_may_are_under_way_over_all_workers_and_versions() {
+    let (gate, origin) = slow();
+    let policies = "workers: 4\npolicies: {concurrency: [{limit: 5}, {limit: 2, by: header X-A}]}";
+    let gateway = Gateway::with(&origin, policies);
+    let mut held: Vec<_> = ["a", "a", "b", "b", "c"].map(|a| (gateway.client(), a)).into();
+    for (client, a) in &mut held {
+        client.send(format!("{ASK}X-A: {a}\r\n\r\n"));
+    }
+    eventually("all to be under way", || origin.count() == 5);
+    let answer = gateway.client().ask(format!("{ASK}X-A: d\r\n\r\n"));
+    assert_eq!((answer.status, answer.headers.get("Tollgate-Reason")), (429, Some("concurrency_limited")));
+    assert_eq!(gateway.http2().get("/").status, 429);
+    // One goes without its answer: its place is free, and only its own.
+    let (gone, _) = held.remove(0);
+    gone.reset();
+    let mut client = gateway.http2();
+    let ask = |a| request("GET", "/", &[("x-a", a)]);
+    let mut refused = client.ask(ask("b")).status;
+    assert_eq!(refused, 429, "two of `b` are under way");
+    gate.open();
+    eventually("a place", || {
+        refused = client.ask(ask("b")).status;
+        refused == 200
+    });
+    for (client, _) in &mut held {
+        assert_eq!(client.response().status, 200);
+    }
+    // All places are free again.
+    gate.close();
+    let before = origin.count();
+    let mut again: Vec<_> = ["a", "a", "b", "b", "c"].map(|a| (gateway.client(), a)).into();
+    for (client, a) in &mut again {
+        client.send(format!("{ASK}X-A: {a}\r\n\r\n"));
+    }
+    eventually("all to be under way again", || origin.count() == before + 5);
+    gate.open();
+}

@@ -1,0 +1,93 @@
+//! Limits that several gateways share by a real Redis. Rates are so low that no test lasts until a further one may.
+
+use tollgate_tests::{Gateway, Origin, Redis, eventually};
+
+const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\n";
+
+/// A gateway with a policy that this Redis counts for. The connection to it is there.
+fn gateway(origin: &Origin, redis: &Redis, policy: &str, more: &str) -> Gateway {
+    let url = format!("redis://{}", redis.address());
+    let redis = format!("redis: {{url: \"{url}\", timeout: 5s{more}}}");
+    Gateway::with(origin, &format!("policies: {{{}}}", policy.replace("REDIS", &redis)))
+}
+
+fn statuses(gateway: &Gateway, count: usize) -> Vec<u16> {
+    let mut client = gateway.client();
+    (0..count).map(|_| client.ask(format!("{ASK}\r\n")).status).collect()
+}
+
+fn passed(statuses: &[u16]) -> usize {
+    assert!(statuses.iter().all(|status| matches!(status, 200 | 429)), "{statuses:?}");
+    statuses.iter().filter(|status| **status == 200).count()
+}
+
+#[test]
+fn two_gateways_hold_one_limit() {
+    let (origin, redis) = (Origin::ok(), Redis::start("not for eyes"));
+    let more = ", password: \"not for eyes\"";
+    for (limit, passes) in [
+        ("rate_limit: {rate: 7/h, REDIS}", 7),
+        ("rate_limit: {rate: 20/h, burst: 12, lease: 5, REDIS}", 12),
+        ("quota: {limit: 9, per: month, REDIS}", 9),
+    ] {
+        let gateways = [(); 2].map(|()| gateway(&origin, &redis, limit, more));
+        let mut got = Vec::new();
+        for _ in 0..10 {
+            gateways.iter().for_each(|gateway| got.extend(statuses(gateway, 1)));
+        }
+        assert_eq!(passed(&got), passes, "{limit}");
+        for gateway in &gateways {
+            let told = [gateway.stderr(), gateway.stdout()].concat();
+            assert!(!told.contains("not for eyes"), "{told}");
+        }
+    }
+}
+
+#[test]
+fn many_at_once_get_no_more() {
+    let (origin, redis) = (Origin::ok(), Redis::start(""));
+    for limit in ["rate_limit: {rate: 50/h, lease: 8, REDIS}", "rate_limit: {rate: 40/h, REDIS}"] {
+        let gateways = [(); 2].map(|()| gateway(&origin, &redis, limit, ""));
+        let passed: usize = std::thread::scope(|scope| {
+            let run = |gateway| move || passed(&statuses(gateway, 30));
+            let threads: Vec<_> = (0..6).map(|n| scope.spawn(run(&gateways[n % 2]))).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+        });
+        let most = if limit.contains("lease") { 50 } else { 40 };
+        assert!(passed <= most, "{passed}: {limit}");
+        // A lease that is not given out within a second is lost: on a busy machine some are.
+        assert!(passed >= most - 16, "{passed}: {limit}");
+    }
+}
+
+#[test]
+fn without_its_redis_a_limit_does_as_it_was_told_and_finds_it_again() {
+    let (origin, mut redis) = (Origin::ok(), Redis::start(""));
+    let of = |mode: &str, policy: &str| gateway(&origin, &redis, policy, &format!(", on_failure: {mode}"));
+    let rate = "rate_limit: {rate: 3/h, REDIS}";
+    let quota = "quota: {limit: 3, per: month, REDIS}";
+    let modes = ["closed", "open", "local"].map(|mode| (mode, of(mode, rate), of(mode, quota)));
+    for (_, rate, quota) in &modes {
+        // They have one name, so they share: whoever comes first gets some, and the connection is there.
+        statuses(rate, 1);
+        statuses(quota, 1);
+    }
+    redis.kill();
+    for (mode, rate, quota) in &modes {
+        for gateway in [rate, quota] {
+            // The first may meet the connection as it breaks.
+            let got = statuses(gateway, 5);
+            match *mode {
+                "closed" => assert_eq!(got, [503; 5], "{mode}"),
+                "open" => assert_eq!(got, [200; 5], "{mode}"),
+                _ => assert_eq!(got, [200, 200, 200, 429, 429], "{mode}"),
+            }
+        }
+    }
+    let answer = modes[0].1.client().ask(format!("{ASK}\r\n"));
+    assert_eq!(answer.headers.get("Tollgate-Reason"), Some("limit_unavailable"));
+    redis.restart();
+    for (_, rate, _) in &modes[..1] {
+        eventually("the Redis to be found again", || statuses(rate, 1) != [503]);
+    }
+}

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use tollgate_tests::Gateway;
+use tollgate_tests::{Authority, Gateway, tollgate};
 
 /// What may be answered when no endpoint is there.
 const ANSWERS: [&str; 4] =
@@ -79,4 +79,30 @@ fn the_examples_of_upstreams_run() {
     ] {
         run(&root(&format!("examples/{name}.yaml")));
     }
+}
+
+#[test]
+fn what_the_pages_on_policies_show_is_good() {
+    let folder = std::env::temp_dir().join(format!("tollgate-documented-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    // The files that examples name.
+    let authority = Authority::new();
+    let own = authority.issue(&["a.example"]);
+    fs::write(folder.join("server.pem"), own.chain + &own.key).expect("written");
+    fs::write(folder.join("clients-ca.pem"), authority.pem()).expect("written");
+    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/policies");
+    let mut seen = 0;
+    for page in fs::read_dir(pages).expect("the pages").map(|entry| entry.expect("a page").path()) {
+        let text = fs::read_to_string(&page).expect("a page");
+        let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+        for block in blocks.filter(|block| block.starts_with("listen:")) {
+            let file = folder.join("example.yaml");
+            fs::write(&file, block).expect("written");
+            let ran = tollgate(&["check", file.to_str().expect("text")]);
+            assert_eq!(ran.code, Some(0), "{}: {ran:?}", page.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 10, "{seen} examples");
+    fs::remove_dir_all(folder).expect("it is there");
 }

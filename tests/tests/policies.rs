@@ -1,9 +1,16 @@
 //! Policies: where they are attached, in which order a request meets them, and what each does.
 
+mod api_key;
+mod auth;
+mod basic;
+mod client_certificate;
 mod concurrency;
+mod ext_authz;
 mod fault;
+mod forward_auth;
 mod headers;
 mod ip;
+mod jwt;
 mod quota;
 mod rate_limit;
 mod shared_limits;

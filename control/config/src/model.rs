@@ -8,10 +8,12 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod consumers;
 mod policies;
 mod tls;
 mod upstream;
 
+pub use consumers::*;
 pub use policies::*;
 pub use tls::*;
 pub use upstream::*;
@@ -88,6 +90,8 @@ pub struct Config {
     pub policies: Policies,
     /// Where what the admin API changes is kept. Default nowhere: the API changes nothing then.
     pub store: Option<StoreSettings>,
+    /// Who is known, and by what.
+    pub consumers: Vec<ConsumerSpec>,
 }
 
 impl Default for Config {
@@ -112,6 +116,7 @@ impl Default for Config {
             overload: Overload::default(),
             policies: Policies::default(),
             store: None,
+            consumers: Vec::new(),
         }
     }
 }

@@ -3,6 +3,7 @@
 mod access_log;
 mod buffer;
 mod condition;
+mod consumers;
 mod grpc;
 mod listen;
 mod matching;

@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
+mod consumers;
 mod policies;
 mod routes;
 mod settings;
 mod tls;
 mod upstreams;
 
+pub(crate) use consumers::*;
 pub(crate) use policies::*;
 pub(crate) use routes::*;
 pub(crate) use settings::*;

@@ -140,6 +140,7 @@ fn summary(config: &Config) -> String {
     line("zone", &config.zone, &default.zone);
     line("watch", &config.watch, &default.watch);
     line("overload", &config.overload, &default.overload);
+    line("consumers", &config.consumers, &default.consumers);
     for upstream in &config.upstreams {
         line("upstream", &upstream.name.value, &());
         line("  endpoints", &upstream.endpoints, &());

@@ -62,6 +62,7 @@ pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
         })
         .collect();
     let Compiler { mut problems, upstreams, .. } = compiler;
+    problems.extend(policing.problems());
     let (policies, chains, upstream_chains) = policing.finish(upstreams.len());
     let listeners = tls::listeners(config, &mut problems);
     match router {

@@ -6,15 +6,23 @@ use std::sync::Arc;
 
 use tollgate_config as config;
 use tollgate_config::{PolicyKind, PolicySpec};
-use tollgate_policy::Planned;
+use tollgate_policy::{Consumers, Planned};
 
 use crate::{Action, Route};
 
+mod api_key;
+mod authorize;
+mod basic;
 mod by;
+mod client_certificate;
 mod concurrency;
+mod consumers;
+mod ext_authz;
 mod fault;
+mod forward_auth;
 mod headers;
 mod ip;
+mod jwt;
 mod quota;
 mod rate_limit;
 mod redis;
@@ -52,6 +60,8 @@ struct Chains {
     policies: Vec<Attached>,
     chains: Vec<Vec<u32>>,
     known: HashMap<Vec<u32>, u32>,
+    consumers: Arc<Consumers>,
+    problems: Vec<config::Problem>,
 }
 
 /// The policies of one place: of each kind that is spoken of, which one it is, or that there is to be none.
@@ -63,7 +73,8 @@ impl Chains {
         let mut one = |attached: &config::Attached| {
             let index = attached.spec.as_ref().map(|spec| {
                 let key = format!("{place}/{}", attached.kind.as_str());
-                self.policies.push(Attached { key, policy: planned(spec) });
+                self.policies
+                    .push(Attached { key, policy: planned(spec, &self.consumers, &mut self.problems) });
                 (self.policies.len() - 1) as u32
             });
             (attached.kind, index)
@@ -106,7 +117,9 @@ pub(crate) struct Policing {
 impl Policing {
     pub fn new(parts: &config::Parts<'_>) -> Self {
         let config = parts.config;
-        let mut chains = Chains::default();
+        let mut problems = Vec::new();
+        let consumers = Arc::new(consumers::consumers(&config.consumers, &mut problems));
+        let mut chains = Chains { consumers, problems, ..Chains::default() };
         let gateway = chains.place("gateway", &config.policies);
         let own = config.listen.iter().filter(|listener| !listener.policies.list.is_empty());
         let listeners = own.map(|listener| {
@@ -158,6 +171,11 @@ impl Policing {
         self.upstreams.get(index).copied().flatten()
     }
 
+    /// What is wrong with them, once.
+    pub fn problems(&mut self) -> Vec<config::Problem> {
+        std::mem::take(&mut self.chains.problems)
+    }
+
     /// The policies, the chains, and the chain of each upstream.
     pub fn finish(mut self, upstreams: usize) -> (Vec<Attached>, Vec<Vec<u32>>, Vec<Option<u32>>) {
         self.upstreams.resize(upstreams, None);
@@ -165,9 +183,22 @@ impl Policing {
     }
 }
 
-fn planned(spec: &PolicySpec) -> Arc<dyn Planned> {
+fn planned(
+    spec: &PolicySpec,
+    consumers: &Arc<Consumers>,
+    problems: &mut Vec<config::Problem>,
+) -> Arc<dyn Planned> {
     match spec {
         PolicySpec::Ip(ip) => Arc::new(ip::ip(ip)),
+        PolicySpec::ApiKey(spec) => Arc::new(api_key::api_key(spec, consumers)),
+        PolicySpec::ClientCertificate(spec) => {
+            Arc::new(client_certificate::client_certificate(spec, consumers))
+        }
+        PolicySpec::Basic(spec) => Arc::new(basic::basic(spec, consumers)),
+        PolicySpec::ExtAuthz(spec) => Arc::new(ext_authz::ext_authz(spec, problems)),
+        PolicySpec::ForwardAuth(spec) => Arc::new(forward_auth::forward_auth(spec, problems)),
+        PolicySpec::Jwt(spec) => Arc::new(jwt::jwt(spec, problems)),
+        PolicySpec::Authorize(spec) => Arc::new(authorize::authorize(spec)),
         PolicySpec::RateLimit(limits) => Arc::new(rate_limit::rate_limit(limits)),
         PolicySpec::Quota(quotas) => Arc::new(quota::quota(quotas)),
         PolicySpec::Concurrency(limits) => Arc::new(concurrency::concurrency(limits)),

@@ -29,6 +29,29 @@ impl RequestHead {
         }
     }
 
+    /// Takes out every field whose name `gone` has. A head without such a field costs one look at each name.
+    pub fn remove_where(&mut self, gone: impl Fn(&[u8]) -> bool) {
+        while let Some(at) = self.head.fields.iter().position(|field| gone(self.head.slice(field.name))) {
+            let field = self.head.fields.remove(at);
+            self.replace(Range { start: field.name.start, end: field.line_end }, b"");
+            self.head.index_anew();
+        }
+    }
+
+    /// Gives the target another query; an empty one takes the question mark with it. Says whether there was one. What would
+    /// not stay inside the target is for the caller to keep away: parts of the query that it has are safe.
+    pub fn set_query(&mut self, query: &[u8]) -> bool {
+        let Some(old) = self.query else { return false };
+        let start = if query.is_empty() { old.start - 1 } else { old.start };
+        let behind = old.end - start;
+        self.query = None;
+        self.replace(Range { start, end: old.end }, query);
+        let fields_start = &mut self.head.fields_start;
+        *fields_start = *fields_start - behind + query.len() as u32;
+        self.query = (!query.is_empty()).then(|| Range { start, end: start + query.len() as u32 });
+        true
+    }
+
     /// Adds a field behind the others, which no `Connection` of the client's can take away. Says whether it was added: a
     /// value that would end its line, or a name that is none, is not.
     pub fn append(&mut self, name: &[u8], value: &[u8]) -> bool {
@@ -146,6 +169,42 @@ mod tests {
         assert_eq!(parts, before.1);
         assert_eq!(lines, [&before.0[..1], &before.0[2..]].concat());
         assert!(!request.head.has(Name::ContentLength) && request.head.has(Name::ContentType));
+    }
+
+    #[test]
+    fn the_query_changes() {
+        let mut request = head();
+        let lines = |request: &RequestHead| -> Vec<Vec<u8>> {
+            let fields = request.head.fields().iter();
+            let parts =
+                |field: &crate::Field| [request.slice(field.name), request.slice(field.value)].concat();
+            fields.map(parts).collect()
+        };
+        let before = lines(&request);
+        for (query, target, start) in [
+            ("long=er&x=1", "/s/m?long=er&x=1", "POST /s/m?long=er&x=1 HTTP/1.1\r\n"),
+            ("", "/s/m", "POST /s/m HTTP/1.1\r\n"),
+        ] {
+            assert!(request.set_query(query.as_bytes()));
+            assert_eq!(request.slice(request.target), target.as_bytes());
+            assert_eq!(request.query.map(|query| request.slice(query)).unwrap_or_default(), query.as_bytes());
+            assert_eq!(lines(&request), before);
+            let mut out = Vec::new();
+            request.head.copy_lines(&mut out, true, |_| false);
+            assert!(out.starts_with(start.as_bytes()), "{}", String::from_utf8_lossy(&out));
+            assert_eq!(out, start.as_bytes());
+        }
+        assert!(!request.set_query(b"a=b"), "there is none any longer");
+    }
+
+    #[test]
+    fn fields_are_taken_out_by_their_names() {
+        let mut request = head();
+        request.remove_where(|name| name.starts_with(b"x-"));
+        assert!(
+            request.head.get_by_text(b"x-empty").is_none() && request.head.get_by_text(b"x-last").is_none()
+        );
+        assert!(request.head.has(Name::ContentType));
     }
 
     #[test]

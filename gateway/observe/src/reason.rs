@@ -76,6 +76,16 @@ reasons! {
     NoRoute = "no_route", 404;
     /// The client's address is not one that may come (`policies.ip`).
     AddressDenied = "address_denied", 403;
+    /// Nothing says who the client is, and the route wants to know.
+    CredentialsMissing = "credentials_missing", 401;
+    /// The client has shown no certificate, and the route wants one. No scheme of HTTP asks for it, so the status is not 401.
+    CertificateMissing = "certificate_missing", 403;
+    /// What the client shows is not good: a key that nobody has, a token that is not valid.
+    CredentialsRefused = "credentials_refused", 401;
+    /// Who says whether the client may could not be asked, or gave no answer.
+    AuthorizationUnavailable = "authorization_unavailable", 503;
+    /// It is known who the client is, and that it may not.
+    NotAuthorized = "not_authorized", 403;
     /// More requests came than may (`policies.rate_limit`).
     RateLimited = "rate_limited", 429;
     /// As many requests came as the day or the month allows (`policies.quota`).

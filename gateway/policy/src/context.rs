@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tollgate_observe::Reason;
 
-use crate::Response;
+use crate::{Reserved, Response};
 
 /// Somebody who was told apart from everybody else by an authentication policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct Context {
     pub consumer: Option<Arc<Consumer>>,
     /// The upstream that it is to go to, by name, of those that its route names; `None`: by their weights.
     pub upstream: Option<Arc<str>>,
+    /// Fields that are not the client's to send: not in its trailers either.
+    reserved: Vec<Reserved>,
     /// Something about the request that the log is to tell (`detail`) though it goes on; never a secret.
     pub note: Option<&'static str>,
     /// What is done with the response's head, the last policy's first.
@@ -58,6 +60,23 @@ impl Context {
     /// gateway. Who comes first sees it last.
     pub fn on_response(&mut self, act: impl FnOnce(&mut Response<'_>) + 'static) {
         self.responses.push(Box::new(act));
+    }
+
+    /// Keeps fields of these names out of what the client sends behind its body.
+    pub fn reserve(&mut self, names: &Reserved) {
+        self.reserved.push(names.clone());
+    }
+
+    /// Whether any names were reserved.
+    #[must_use]
+    pub fn reserves(&self) -> bool {
+        !self.reserved.is_empty()
+    }
+
+    /// Whether a field of this name is not the client's to send.
+    #[must_use]
+    pub fn is_reserved(&self, name: &[u8]) -> bool {
+        self.reserved.iter().any(|names| names.has(name))
     }
 
     /// Has this done when the exchange has ended in an orderly way, well or not. What must be done whatever happens goes into

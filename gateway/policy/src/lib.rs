@@ -11,14 +11,25 @@
 //!
 //! Whoever adds a policy of their own implements these two traits; `gateway/tollgate` hands it to the plan by name.
 
+mod api_key;
+mod authorize;
+mod basic;
 mod by;
+mod client;
+mod client_certificate;
 mod concurrency;
+mod consumers;
 mod context;
+mod ext_authz;
 mod fault;
+mod forward_auth;
 mod hashed;
 mod headers;
+mod identity;
 mod ip;
+mod jwt;
 mod policy;
+mod query;
 mod quota;
 mod rate_limit;
 mod redis;
@@ -29,12 +40,22 @@ mod side;
 #[cfg(test)]
 mod testing;
 
+pub use api_key::ApiKeyRules;
+pub use authorize::{AuthorizeRules, Rule};
+pub use basic::{BasicRules, is_password_hash};
 pub use by::By;
+pub use client::Trust;
+pub use client_certificate::{CertificateName, CertificateRules};
 pub use concurrency::{Concurrency, ConcurrencyRules};
+pub use consumers::{Consumers, Known};
 pub use context::{Consumer, Context, Ended};
+pub use ext_authz::ExtAuthzRules;
 pub use fault::FaultRules;
+pub use forward_auth::ForwardAuthRules;
 pub use headers::{Change, HeaderRules};
+pub use identity::{Identity, Reserved};
 pub use ip::{Block, IpRules};
+pub use jwt::{Algorithm, FixedKeys, JwtRules, RemoteKeys};
 pub use policy::{After, Answer, Planned, Policy, Refusal, Verdict, Waiting};
 pub use quota::{Period, Quota, QuotaRules};
 pub use rate_limit::{RateLimit, RateLimitRules, SharedRate};

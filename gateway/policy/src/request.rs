@@ -100,6 +100,14 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Takes out every field whose name one of these is, in any case, or looks like: endpoints that know no difference between
+    /// `-` and other punctuation (CGI, WSGI, Rack) would take it for one of these.
+    pub fn strip(&mut self, names: &crate::Reserved) {
+        if self.head.head.fields().iter().any(|field| names.has(self.head.slice(field.name))) {
+            self.head.remove_where(|name| names.has(name));
+        }
+    }
+
     /// Takes out every field of this name, in any case.
     pub fn remove(&mut self, name: &str) {
         if is_free(name) {

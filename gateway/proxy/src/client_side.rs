@@ -90,6 +90,11 @@ pub(crate) trait ClientStream: Duplex {
     /// A constant, so that HTTP/1 is compiled as if there were no gRPC.
     fn may_be_grpc(&self) -> bool;
 
+    /// What is known of the request, if it has met policies.
+    fn policed(&self) -> Option<&tollgate_policy::Context> {
+        None
+    }
+
     /// Which of its route's upstreams the request was found to go to by its policies, by number.
     fn share(&self) -> Option<usize> {
         None

@@ -4,18 +4,22 @@ use std::sync::Arc;
 
 use super::{At, Cidr};
 
+mod auth;
 mod by;
 mod concurrency;
 mod fault;
 mod headers;
+mod jwt;
 mod quota;
 mod rate_limit;
 mod redis;
 
+pub use auth::*;
 pub use by::*;
 pub use concurrency::*;
 pub use fault::*;
 pub use headers::*;
+pub use jwt::*;
 pub use quota::*;
 pub use rate_limit::*;
 pub use redis::*;
@@ -43,6 +47,20 @@ pub struct Attached {
 pub enum PolicyKind {
     /// Which addresses may come.
     Ip,
+    /// Who has shown a certificate may come.
+    ClientCertificate,
+    /// Who shows a key may come.
+    ApiKey,
+    /// Who shows a password may come.
+    Basic,
+    /// Who shows a signed token may come.
+    Jwt,
+    /// A service says who may come.
+    ForwardAuth,
+    /// A service says in gRPC who may come.
+    ExtAuthz,
+    /// Which of those who are known may come.
+    Authorize,
     /// How many requests may come in a time.
     RateLimit,
     /// How many requests may come in a day or a month.
@@ -57,14 +75,34 @@ pub enum PolicyKind {
 
 impl PolicyKind {
     /// All kinds, in the order in which a request meets them.
-    pub const ALL: [Self; 6] =
-        [Self::Ip, Self::RateLimit, Self::Quota, Self::Concurrency, Self::Fault, Self::Headers];
+    pub const ALL: [Self; 13] = [
+        Self::Ip,
+        Self::ClientCertificate,
+        Self::ApiKey,
+        Self::Basic,
+        Self::Jwt,
+        Self::ForwardAuth,
+        Self::ExtAuthz,
+        Self::Authorize,
+        Self::RateLimit,
+        Self::Quota,
+        Self::Concurrency,
+        Self::Fault,
+        Self::Headers,
+    ];
 
     /// Its key in the configuration.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ip => "ip",
+            Self::ClientCertificate => "client_certificate",
+            Self::ApiKey => "api_key",
+            Self::Basic => "basic",
+            Self::Jwt => "jwt",
+            Self::ForwardAuth => "forward_auth",
+            Self::ExtAuthz => "ext_authz",
+            Self::Authorize => "authorize",
             Self::RateLimit => "rate_limit",
             Self::Quota => "quota",
             Self::Concurrency => "concurrency",
@@ -79,6 +117,20 @@ impl PolicyKind {
 pub enum PolicySpec {
     /// Which addresses may come.
     Ip(Ip),
+    /// Who has shown a certificate may come.
+    ClientCertificate(ClientCertificate),
+    /// Who shows a key may come.
+    ApiKey(ApiKey),
+    /// Who shows a password may come.
+    Basic(Basic),
+    /// Who shows a signed token may come.
+    Jwt(Box<Jwt>),
+    /// A service says who may come.
+    ForwardAuth(Box<ForwardAuth>),
+    /// A service says in gRPC who may come.
+    ExtAuthz(Box<ExtAuthz>),
+    /// Which of those who are known may come.
+    Authorize(Authorize),
     /// How many requests may come in a time.
     RateLimit(Vec<RateLimit>),
     /// How many requests may come in a day or a month.

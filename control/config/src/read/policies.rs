@@ -2,16 +2,23 @@
 
 use std::sync::Arc;
 
-use crate::model::{Attached, Policies, PolicyKind, PolicySpec};
+use crate::model::{Attached, JwtKeys, PemFile, Policies, PolicyKind, PolicySpec};
 use crate::reader::{Field, Reader};
 use crate::spec::POLICIES;
 use crate::tree::Scalar;
 
+mod api_key;
+mod authorize;
+mod basic;
 mod by;
+mod client_certificate;
 mod concurrency;
+mod ext_authz;
 mod fault;
+mod forward_auth;
 mod headers;
 mod ip;
+mod jwt;
 mod quota;
 mod rate_limit;
 mod redis;
@@ -35,9 +42,51 @@ pub(super) fn policies(reader: &mut Reader, field: Option<Field<'_>>) -> Policie
     out
 }
 
+/// The files that policies name.
+pub(super) fn files(policies: &mut Policies) -> Vec<&mut PemFile> {
+    let specs = policies.list.iter_mut().filter_map(|attached| attached.spec.as_mut());
+    specs
+        .flat_map(|spec| if names_files(spec) { files_of(Arc::make_mut(spec)) } else { Vec::new() })
+        .collect()
+}
+
+/// Asked first: routes of one list share what is written, and part from each other when it is changed.
+fn names_files(spec: &PolicySpec) -> bool {
+    match spec {
+        PolicySpec::Jwt(jwt) => !matches!(jwt.keys, JwtKeys::Secret(_) | JwtKeys::Url { ca: None, .. }),
+        PolicySpec::ForwardAuth(spec) => spec.ca.is_some(),
+        PolicySpec::ExtAuthz(spec) => spec.ca.is_some(),
+        _ => false,
+    }
+}
+
+fn files_of(spec: &mut PolicySpec) -> Vec<&mut PemFile> {
+    match spec {
+        PolicySpec::Jwt(jwt) => match &mut jwt.keys {
+            JwtKeys::File(file) => vec![file],
+            JwtKeys::Url { ca, .. } => ca.iter_mut().collect(),
+            JwtKeys::Secret(_) => Vec::new(),
+        },
+        PolicySpec::ForwardAuth(spec) => spec.ca.iter_mut().collect(),
+        PolicySpec::ExtAuthz(spec) => spec.ca.iter_mut().collect(),
+        _ => Vec::new(),
+    }
+}
+
 fn policy(reader: &mut Reader, kind: PolicyKind, field: Field<'_>) -> Option<PolicySpec> {
     match kind {
         PolicyKind::Ip => ip::ip(reader, field).map(PolicySpec::Ip),
+        PolicyKind::ApiKey => api_key::api_key(reader, field).map(PolicySpec::ApiKey),
+        PolicyKind::ClientCertificate => {
+            client_certificate::client_certificate(reader, field).map(PolicySpec::ClientCertificate)
+        }
+        PolicyKind::Basic => basic::basic(reader, field).map(PolicySpec::Basic),
+        PolicyKind::ExtAuthz => ext_authz::ext_authz(reader, field).map(Box::new).map(PolicySpec::ExtAuthz),
+        PolicyKind::ForwardAuth => {
+            forward_auth::forward_auth(reader, field).map(Box::new).map(PolicySpec::ForwardAuth)
+        }
+        PolicyKind::Jwt => jwt::jwt(reader, field).map(Box::new).map(PolicySpec::Jwt),
+        PolicyKind::Authorize => authorize::authorize(reader, field).map(PolicySpec::Authorize),
         PolicyKind::RateLimit => rate_limit::rate_limit(reader, field).map(PolicySpec::RateLimit),
         PolicyKind::Quota => quota::quota(reader, field).map(PolicySpec::Quota),
         PolicyKind::Concurrency => concurrency::concurrency(reader, field).map(PolicySpec::Concurrency),

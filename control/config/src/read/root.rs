@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Reference, Wait, access_log, listen, policies, route, settings, upstream};
+use super::{Reference, Wait, access_log, consumers, listen, policies, route, settings, upstream};
 use crate::model::{At, Config};
 use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
@@ -106,6 +106,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         if let Some(field) = fields.get("overload") {
             config.overload = settings::overload(reader, field);
         }
+        config.consumers = consumers::consumers(reader, fields.get("consumers"));
         config.policies = policies::policies(reader, fields.get("policies"));
         if let Some(field) = fields.get("store") {
             config.store = settings::store(reader, field);

@@ -137,7 +137,7 @@ fn certificate(reader: &mut Reader, fields: &Fields<'_>) -> Option<Certificate> 
     Some(Certificate { key: key.unwrap_or_else(|| chain.clone()), chain })
 }
 
-fn pem(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
+pub(super) fn pem(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
     let shown = field.node.scalar().map(Scalar::shown).unwrap_or_default();
     let path = reader.field(field, |text| match text.is_empty() || text.chars().any(char::is_control) {
         true => Err(Fault::new("{} names no file")),
@@ -170,12 +170,20 @@ pub(super) fn agrees(reader: &mut Reader, upstream: &Upstream) {
 
 /// Every file of certificates or keys that a configuration names.
 pub(crate) fn files(config: &mut Config) -> impl Iterator<Item = &mut PemFile> {
-    let listen = config.listen.iter_mut().filter_map(|listener| listener.tls.as_mut()).flat_map(|tls| {
-        let client = tls.client.as_mut().map(|client| &mut client.ca);
-        tls.certificates.iter_mut().flat_map(both).chain(client)
-    });
-    let upstreams = config.upstreams.iter_mut().filter_map(|upstream| upstream.tls.as_mut());
-    listen.chain(upstreams.flat_map(|tls| tls.ca.iter_mut().chain(tls.certificate.iter_mut().flat_map(both))))
+    let mut out = super::policies::files(&mut config.policies);
+    for listener in &mut config.listen {
+        out.extend(super::policies::files(&mut listener.policies));
+        let Some(tls) = &mut listener.tls else { continue };
+        out.extend(tls.certificates.iter_mut().flat_map(both));
+        out.extend(tls.client.as_mut().map(|client| &mut client.ca));
+    }
+    out.extend(config.routes.iter_mut().flat_map(|route| super::policies::files(&mut route.policies)));
+    for upstream in &mut config.upstreams {
+        out.extend(super::policies::files(&mut upstream.policies));
+        let Some(tls) = &mut upstream.tls else { continue };
+        out.extend(tls.ca.iter_mut().chain(tls.certificate.iter_mut().flat_map(both)));
+    }
+    out.into_iter()
 }
 
 fn both(certificate: &mut Certificate) -> [&mut PemFile; 2] {

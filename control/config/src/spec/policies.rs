@@ -2,20 +2,34 @@
 
 use super::{Choice, Key, Section, Shape};
 
+mod api_key;
+mod authorize;
+mod basic;
 mod by;
+mod client_certificate;
 mod concurrency;
+mod ext_authz;
 mod fault;
+mod forward_auth;
 mod headers;
 mod ip;
+mod jwt;
 mod quota;
 mod rate_limit;
 mod redis;
 
+pub(crate) use api_key::*;
+pub(crate) use authorize::*;
+pub(crate) use basic::*;
 pub(crate) use by::*;
+pub(crate) use client_certificate::*;
 pub(crate) use concurrency::*;
+pub(crate) use ext_authz::*;
 pub(crate) use fault::*;
+pub(crate) use forward_auth::*;
 pub(crate) use headers::*;
 pub(crate) use ip::*;
+pub(crate) use jwt::*;
 pub(crate) use quota::*;
 pub(crate) use rate_limit::*;
 pub(crate) use redis::*;
@@ -35,6 +49,48 @@ pub(crate) static POLICIES: Section = Section {
             Shape::AnyOf(&[Shape::Off, Shape::Section(&IP_POLICY)]),
         )
         .also(&["ip_filter", "whitelist", "ipAllowList", "allow", "deny"]),
+        Key::new(
+            "client_certificate",
+            "Who has shown a certificate that was verified may come (403).",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&CLIENT_CERTIFICATE_POLICY)]),
+        )
+        .also(&["mtls", "mtls_auth", "mtls-auth", "certificate"]),
+        Key::new(
+            "api_key",
+            "Who shows a key of one of the `consumers` may come (401).",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&API_KEY_POLICY)]),
+        )
+        .also(&["key_auth", "key-auth", "api_keys", "apikey"]),
+        Key::new(
+            "basic",
+            "Who shows the name and password of one of the `consumers` may come (401).",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&BASIC_POLICY)]),
+        )
+        .also(&["basic_auth", "basic-auth", "basicAuth", "auth_basic", "password"]),
+        Key::new(
+            "jwt",
+            "Who shows a token that somebody trusted has signed may come (401).",
+            Shape::AnyOf(&[Shape::Off, Shape::Section(&JWT_POLICY)]),
+        )
+        .also(&["jwt_auth", "jwt-auth", "openid", "oidc", "bearer", "token", "jwt_authn"]),
+        Key::new(
+            "forward_auth",
+            "A service says whether a request may go on.",
+            Shape::AnyOf(&[Shape::Off, Shape::Section(&FORWARD_AUTH_POLICY)]),
+        )
+        .also(&["auth_request", "forwardAuth", "forward-auth", "external_auth"]),
+        Key::new(
+            "ext_authz",
+            "A service that speaks Envoy's gRPC protocol says whether a request may go on.",
+            Shape::AnyOf(&[Shape::Off, Shape::Section(&EXT_AUTHZ_POLICY)]),
+        )
+        .also(&["grpc_auth", "envoy.filters.http.ext_authz", "extAuth"]),
+        Key::new(
+            "authorize",
+            "Which of those who are known may come (403).",
+            Shape::AnyOf(&[Shape::Off, Shape::Section(&AUTHORIZE_POLICY)]),
+        )
+        .also(&["acl", "rbac", "authorization", "groups", "require"]),
         Key::new(
             "rate_limit",
             "How many requests may come in a time (429).",

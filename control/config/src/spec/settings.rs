@@ -1,6 +1,9 @@
 //! The keys of the whole gateway.
 
-use super::{Choice, Key, POLICIES, POLICIES_DOC, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE};
+use super::{
+    CONSUMER_VALUE, Choice, Key, POLICIES, POLICIES_DOC, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE,
+    ZONE,
+};
 
 /// Head sizes beyond this are an attack or a mistake, and a receive buffer has to hold one.
 const HEAD_MAX: u64 = 1 << 20;
@@ -104,6 +107,11 @@ pub(crate) static ROOT: Section = Section {
             Shape::Section(&OVERLOAD),
         )
         .also(&["overload_manager", "shedding", "guards"]),
+        Key::new("consumers", "Who is known, and by what.", Shape::MapOf(&CONSUMER_VALUE)).also(&[
+            "consumer",
+            "users",
+            "clients",
+        ]),
         Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES))
             .also(&["policy", "plugins", "middlewares", "filters", "http_filters"]),
         Key::new(

@@ -188,6 +188,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         if !reserved.is_empty() {
             self.request.retain_trailers(|name| !reserved.has(name));
         }
+        if let Some(context) = self.parties.client.stream.policed().filter(|context| context.reserves()) {
+            self.request.retain_trailers(|name| !context.is_reserved(name));
+        }
     }
 
     pub(super) fn deafened(&mut self, error: ErrorKind) {

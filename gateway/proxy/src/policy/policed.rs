@@ -148,6 +148,10 @@ impl ClientStream for Policed<'_> {
         self.client.local_address()
     }
 
+    fn policed(&self) -> Option<&Context> {
+        Some(self.context)
+    }
+
     fn share(&self) -> Option<usize> {
         self.share
     }

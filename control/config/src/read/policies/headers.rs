@@ -71,7 +71,7 @@ fn lines(reader: &mut Reader, field: Option<Field<'_>>, request: bool) -> Vec<(S
 }
 
 /// The name of a field that a policy may change.
-fn name(text: &str, request: bool) -> Result<String, Fault> {
+pub(super) fn name(text: &str, request: bool) -> Result<String, Fault> {
     let name = header::name(text)?;
     if header::is_framing(&name) {
         let fault = Fault::new("{} says where a message ends or belongs to one connection");

@@ -1,0 +1,22 @@
+//! `client_certificate`.
+
+use super::api_key::{identity, optional};
+use crate::model::ClientCertificate;
+use crate::problem::Problem;
+use crate::read::consumers::{certificate_name, texts};
+use crate::reader::{Field, Reader};
+use crate::spec::CLIENT_CERTIFICATE_POLICY;
+
+pub(super) fn client_certificate(reader: &mut Reader, field: Field<'_>) -> Option<ClientCertificate> {
+    let mut out = ClientCertificate::default();
+    let Some(fields) = optional(reader, field, &CLIENT_CERTIFICATE_POLICY)? else { return Some(out) };
+    out.allow = texts(reader, fields.get("allow"), certificate_name);
+    // Nobody allowed must not become everybody allowed.
+    if let Some(field) = fields.get("allow").filter(|_| out.allow.is_empty() && reader.complete) {
+        reader.problems.push(
+            Problem::error(field.at, "`allow` has no certificate").help("remove it to let in every one"),
+        );
+    }
+    out.identity = identity(reader, &fields);
+    Some(out)
+}

@@ -1,0 +1,62 @@
+//! `ext_authz`.
+
+use std::time::Duration;
+
+use super::api_key::own_header;
+use super::jwt::url;
+use crate::model::ExtAuthz;
+use crate::problem::Problem;
+use crate::read::consumers::texts;
+use crate::read::tls::pem;
+use crate::reader::{Field, Reader};
+use crate::scalar::{Fault, field as header};
+use crate::spec::{EXT_AUTHZ_POLICY, Shape};
+use crate::tree::{Kind, shown};
+
+pub(super) fn ext_authz(reader: &mut Reader, field: Field<'_>) -> Option<ExtAuthz> {
+    let fields = reader.fields(field.node, &EXT_AUTHZ_POLICY)?;
+    let url = reader.field(fields.get("url")?, base)?;
+    let mut name = |name| fields.get(name).and_then(|field| reader.field(field, header::name));
+    let (consumer, groups) = (name("consumer"), name("groups"));
+    let mut out = ExtAuthz {
+        url,
+        timeout: Duration::from_secs(1),
+        fail_open: false,
+        reserved: texts(reader, fields.get("reserved_headers"), own_header),
+        context: fields.get("context").map(|field| context(reader, field)).unwrap_or_default(),
+        consumer,
+        groups,
+        ca: fields.get("ca").and_then(|field| pem(reader, field)),
+    };
+    reader.time_into(fields.get("timeout"), &mut out.timeout);
+    reader.switch(fields.get("fail_open"), &mut out.fail_open);
+    if let Some(field) = fields.get("groups").filter(|_| out.consumer.is_none()) {
+        let problem = Problem::error(field.at, "`groups` has no `consumer` beside it");
+        reader.problems.push(problem.help("groups are those of a consumer"));
+    }
+    Some(out)
+}
+
+/// An URL to which the method's path is added.
+fn base(text: &str) -> Result<String, Fault> {
+    match text.contains('?') {
+        true => {
+            Err(Fault::new("{} has a query").help("the method's path is added to it: `http://host:port`"))
+        }
+        false => url(text),
+    }
+}
+
+fn context(reader: &mut Reader, field: Field<'_>) -> Vec<(String, String)> {
+    let Shape::MapOf(one) = field.key.shape else { return Vec::new() };
+    let Kind::Map(entries) = &field.node.kind else {
+        reader.mismatch(field.node, "`context`", field.key.shape.expected());
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    for entry in entries {
+        let value = reader.parsed(&entry.value, &shown(&entry.key), one, |text| Ok(text.to_owned()));
+        out.extend(value.map(|value| (entry.key.clone(), value)));
+    }
+    out
+}

@@ -1,0 +1,35 @@
+//! `forward_auth`.
+
+use std::time::Duration;
+
+use super::api_key::own_header;
+use super::jwt::url;
+use crate::model::ForwardAuth;
+use crate::problem::Problem;
+use crate::read::consumers::texts;
+use crate::read::tls::pem;
+use crate::reader::{Field, Reader};
+use crate::scalar::field as header;
+use crate::spec::FORWARD_AUTH_POLICY;
+
+pub(super) fn forward_auth(reader: &mut Reader, field: Field<'_>) -> Option<ForwardAuth> {
+    let fields = reader.fields(field.node, &FORWARD_AUTH_POLICY)?;
+    let url = reader.field(fields.get("url")?, url)?;
+    let mut name = |name| fields.get(name).and_then(|field| reader.field(field, header::name));
+    let (consumer, groups) = (name("consumer"), name("groups"));
+    let mut out = ForwardAuth {
+        url,
+        timeout: Duration::from_secs(1),
+        request_headers: fields.get("request_headers").map(|field| texts(reader, Some(field), header::name)),
+        response_headers: texts(reader, fields.get("response_headers"), own_header),
+        consumer,
+        groups,
+        ca: fields.get("ca").and_then(|field| pem(reader, field)),
+    };
+    reader.time_into(fields.get("timeout"), &mut out.timeout);
+    if let Some(field) = fields.get("groups").filter(|_| out.consumer.is_none()) {
+        let problem = Problem::error(field.at, "`groups` has no `consumer` beside it");
+        reader.problems.push(problem.help("groups are those of a consumer"));
+    }
+    Some(out)
+}

@@ -1,0 +1,170 @@
+//! `jwt`.
+
+use std::time::Duration;
+
+use super::api_key::{identity, own_header};
+use super::authorize::{claims, word};
+use crate::model::{IdentityHeaders, Jwt, JwtKeys, PemFile, Secret};
+use crate::problem::Problem;
+use crate::read::consumers::texts;
+use crate::read::tls::pem;
+use crate::reader::{Field, Fields, Reader};
+use crate::scalar::{Fault, field as header};
+use crate::spec::{JWT_ALGORITHMS, JWT_POLICY, Shape};
+use crate::suggest;
+use crate::tree::{Kind, Scalar, shown};
+
+pub(super) fn jwt(reader: &mut Reader, field: Field<'_>) -> Option<Jwt> {
+    let fields = reader.fields(field.node, &JWT_POLICY)?;
+    let keys = keys(reader, &fields)?;
+    let secret = matches!(keys, JwtKeys::Secret(_));
+    let mut out = Jwt {
+        keys,
+        algorithms: match secret {
+            true => vec!["HS256"],
+            false => JWT_ALGORITHMS.iter().filter(|name| !name.starts_with("HS")).copied().collect(),
+        },
+        issuers: texts(reader, fields.get("issuer"), word),
+        audiences: texts(reader, fields.get("audience"), word),
+        leeway: Duration::from_secs(30),
+        cookie: fields.get("cookie").and_then(|field| reader.field(field, cookie)),
+        forward: true,
+        claims: fields.get("claims").map(|field| claims(reader, field)).unwrap_or_default(),
+        headers: fields.get("claim_headers").map(|field| claim_headers(reader, field)).unwrap_or_default(),
+        consumer_claim: "sub".to_owned(),
+        groups_claim: "groups".to_owned(),
+        identity: IdentityHeaders::default(),
+        cache: 1000,
+    };
+    if let Some(field) = fields.get("algorithms") {
+        out.algorithms = texts(reader, Some(field), algorithm);
+        let shared = |name: &&&str| name.starts_with("HS");
+        let wrong = match (secret, &out.keys) {
+            (true, _) => out.algorithms.iter().find(|name| !shared(name)),
+            (false, JwtKeys::Url { .. }) => out.algorithms.iter().find(shared),
+            (false, _) => None,
+        };
+        if let Some(name) = wrong {
+            let of = if secret { "a shared secret" } else { "keys that everybody can fetch" };
+            let problem = Problem::error(field.at, format!("`{name}` does not go with {of}"));
+            reader
+                .problems
+                .push(problem.help("whoever could verify such a token could sign it, or nobody could"));
+        }
+    }
+    reader.time_into(fields.get("leeway"), &mut out.leeway);
+    reader.switch(fields.get("forward"), &mut out.forward);
+    for (name, claim) in
+        [("consumer_claim", &mut out.consumer_claim), ("groups_claim", &mut out.groups_claim)]
+    {
+        if let Some(text) = fields.get(name).and_then(|field| reader.field(field, word)) {
+            *claim = text;
+        }
+    }
+    out.identity = identity(reader, &fields);
+    match reader.number(fields.get("cache")) {
+        Some(Some(tokens)) => out.cache = usize::try_from(tokens).unwrap_or(out.cache),
+        Some(None) => out.cache = 0,
+        None => {}
+    }
+    Some(out)
+}
+
+fn keys(reader: &mut Reader, fields: &Fields<'_>) -> Option<JwtKeys> {
+    let Some(field) = fields.get("jwks") else {
+        let secret = reader.field(fields.get("secret")?, secret)?;
+        only_of_urls(reader, fields);
+        return Some(JwtKeys::Secret(secret));
+    };
+    let text = field.node.scalar().map(|scalar| scalar.text.as_str()).unwrap_or_default();
+    if !text.contains("://") {
+        let file: PemFile = pem(reader, field)?;
+        only_of_urls(reader, fields);
+        return Some(JwtKeys::File(file));
+    }
+    let url = reader.field(field, url)?;
+    let (mut refresh, mut cooldown, mut timeout) =
+        (Duration::from_secs(300), Duration::from_secs(5), Duration::from_secs(5));
+    reader.time_into(fields.get("refresh"), &mut refresh);
+    reader.time_into(fields.get("cooldown"), &mut cooldown);
+    reader.time_into(fields.get("timeout"), &mut timeout);
+    let ca = fields.get("ca").and_then(|field| pem(reader, field));
+    Some(JwtKeys::Url { url, ca, refresh, cooldown, timeout })
+}
+
+fn only_of_urls(reader: &mut Reader, fields: &Fields<'_>) {
+    for name in ["ca", "refresh", "cooldown", "timeout"] {
+        if let Some(field) = fields.get(name) {
+            let problem =
+                Problem::error(field.at, format!("`{name}` is for keys that are fetched from an URL"));
+            reader.problems.push(problem.help("remove it, or write an URL for `jwks`"));
+        }
+    }
+}
+
+/// An URL of a service.
+pub(super) fn url(text: &str) -> Result<String, Fault> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let Some(rest) = rest else {
+        return Err(Fault::new("{} is not an URL of `http` or `https`"));
+    };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let odd = |c: char| !c.is_ascii_graphic() || "\"<>\\^`{|}#".contains(c);
+    if authority.is_empty() || authority.contains('@') || text.chars().any(odd) {
+        return Err(Fault::new("{} is not an URL that can be asked for").help("`https://host:port/path`"));
+    }
+    // What asks for it wants a path.
+    Ok(if path.is_empty() { format!("{text}/") } else { text.to_owned() })
+}
+
+fn secret(text: &str) -> Result<Secret, Fault> {
+    // RFC 7518, 3.2: as long as the hash.
+    match text.len() < 32 {
+        true => {
+            Err(Fault::new("the secret is shorter than 32 bytes").help("`openssl rand -base64 48` makes one"))
+        }
+        false => Ok(Secret::from(text.to_owned())),
+    }
+}
+
+fn cookie(text: &str) -> Result<String, Fault> {
+    match header::is_token(text) {
+        true => Ok(text.to_owned()),
+        false => Err(Fault::new("{} is not the name of a cookie")),
+    }
+}
+
+fn algorithm(text: &str) -> Result<&'static str, Fault> {
+    JWT_ALGORITHMS.iter().find(|name| **name == text).copied().ok_or_else(|| {
+        let fault = Fault::new("{} is not an algorithm that is taken");
+        match suggest::nearest(text, JWT_ALGORITHMS.iter().copied()) {
+            Some(near) if text != "none" => fault.suggest(format!("did you mean `{near}`?")),
+            _ => fault,
+        }
+    })
+}
+
+/// Fields, each with the claim that it tells.
+fn claim_headers(reader: &mut Reader, field: Field<'_>) -> Vec<(String, String)> {
+    let Shape::MapOf(one) = field.key.shape else { return Vec::new() };
+    let Kind::Map(entries) = &field.node.kind else {
+        reader.mismatch(field.node, "`claim_headers`", field.key.shape.expected());
+        return Vec::new();
+    };
+    let mut out = Vec::new();
+    for entry in entries {
+        match own_header(&entry.key) {
+            Ok(name) => {
+                let claim = reader.parsed(&entry.value, &shown(&entry.key), one, word);
+                out.extend(claim.map(|claim| (name, claim)));
+            }
+            Err(fault) => {
+                let key = Scalar { text: entry.key.clone(), quoted: true, written: None };
+                let message = fault.message.replacen("{}", &key.shown(), 1);
+                reader.problems.push(Problem::error(entry.at, message));
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,54 @@
+//! `consumers`: who is known, and by what.
+
+use super::{Choice, Key, Section, Shape, Text};
+
+static GROUP: Text =
+    Text { expected: "the name of a group such as `admin`", pattern: Some(r"^[^\s,]+$"), loose: true };
+static API_KEY_HASH: Text = Text {
+    expected: "`sha256:` and the 64 hexadecimal digits of the key's SHA-256",
+    pattern: Some("^sha256:[0-9A-Fa-f]{64}$"),
+    loose: false,
+};
+static PASSWORD: Text = Text {
+    expected: "a hash of argon2 or bcrypt such as `$argon2id$v=19$m=19456,t=2,p=1$...` or `$2b$12$...`",
+    pattern: Some(r"^\$(argon2(id|i|d)|2[abxy])\$|[$][{]"),
+    loose: false,
+};
+static CERTIFICATE_NAME: Text = Text {
+    expected: "`subject:`, `DNS:`, `URI:`, `email:`, `IP:` or `sha256:` and what stands there, such as `DNS:a.example`",
+    pattern: Some("^(subject|DNS|URI|email|IP|sha256):."),
+    loose: false,
+};
+pub(crate) static CERTIFICATE_NAME_SHAPE: Shape = Shape::Text(&CERTIFICATE_NAME);
+static GROUP_SHAPE: Shape = Shape::Text(&GROUP);
+static API_KEY_HASH_SHAPE: Shape = Shape::Text(&API_KEY_HASH);
+pub(crate) static CONSUMER_VALUE: Shape = Shape::Section(&CONSUMER);
+
+pub(crate) static CONSUMER: Section = Section {
+    name: "consumer",
+    noun: "a consumer",
+    doc: "Somebody who is told apart from others by what only they have.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("groups", "The groups that it is in.", Shape::OneOrMany(&GROUP_SHAPE))
+            .also(&["group", "roles", "acls"]),
+        Key::new(
+            "api_keys",
+            "Its keys for `api_key`, hashed: `sha256:` and what `printf %s KEY | sha256sum` prints.",
+            Shape::OneOrMany(&API_KEY_HASH_SHAPE),
+        )
+        .also(&["api_key", "key", "keys", "keyauth_credentials"]),
+        Key::new(
+            "password",
+            "Its password for `basic`, hashed by argon2 or bcrypt: `htpasswd -nbBC 10 NAME PASSWORD` prints one.",
+            Shape::Text(&PASSWORD),
+        )
+        .also(&["password_hash", "basic", "basicauth_credentials"]),
+        Key::new(
+            "certificates",
+            "Its certificates for `client_certificate`, each by something that stands in it.",
+            Shape::OneOrMany(&CERTIFICATE_NAME_SHAPE),
+        )
+        .also(&["certificate", "subjects", "mtls"]),
+    ],
+};

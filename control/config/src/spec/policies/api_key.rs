@@ -1,0 +1,58 @@
+//! `api_key`, and what policies share that say who somebody is.
+
+use crate::spec::{Choice, HEADER_NAME, Key, Section, Shape, Text};
+
+pub(crate) static PARAMETER: Text = Text {
+    expected: "the name of a parameter such as `api_key`",
+    pattern: Some("^[A-Za-z0-9._~-]+$"),
+    loose: false,
+};
+
+static NAME_OR_OFF: [Shape; 2] = [Shape::Off, Shape::Text(&HEADER_NAME)];
+
+/// The field that tells a consumer's name upstream.
+pub(crate) const CONSUMER_HEADER: Key = Key::new(
+    "consumer_header",
+    "The field in which the consumer's name goes upstream; what a client sends there is taken out.",
+    Shape::AnyOf(&NAME_OR_OFF),
+)
+.or("X-Consumer-Name")
+.also(&["user_header", "name_header"]);
+
+/// The field that tells a consumer's groups upstream.
+pub(crate) const GROUPS_HEADER: Key = Key::new(
+    "groups_header",
+    "The field in which the consumer's groups go upstream, with commas; what a client sends there is taken out.",
+    Shape::AnyOf(&NAME_OR_OFF),
+)
+.or("X-Consumer-Groups");
+
+pub(crate) static API_KEY_POLICY: Section = Section {
+    name: "api_key_policy",
+    noun: "`api_key`",
+    doc: "Who shows a key of one of the `consumers` may come.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "header",
+            "The field that the key is in.",
+            Shape::AnyOf(&[Shape::Off, Shape::Text(&HEADER_NAME)]),
+        )
+        .or("X-Api-Key")
+        .also(&["name", "key_names", "in_header"]),
+        Key::new(
+            "query",
+            "The parameter of the query that the key may be in, too. Queries stand in logs: prefer a header.",
+            Shape::AnyOf(&[Shape::Off, Shape::Text(&PARAMETER)]),
+        )
+        .or("off")
+        .also(&["parameter", "in_query", "key_in_query"]),
+        Key::new("forward", "Whether the key goes upstream.", Shape::Switch).or("off").also(&[
+            "keep",
+            "hide_credentials",
+            "hide",
+        ]),
+        CONSUMER_HEADER,
+        GROUPS_HEADER,
+    ],
+};

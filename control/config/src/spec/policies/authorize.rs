@@ -1,0 +1,50 @@
+//! `authorize`.
+
+use crate::spec::{Choice, Key, Section, Shape, Text};
+
+static WORD: Text = Text { expected: "a name", pattern: Some("."), loose: true };
+static METHOD: Text = Text { expected: "a method such as `GET`", pattern: Some("^[!-~]+$"), loose: false };
+static WORD_SHAPE: Shape = Shape::Text(&WORD);
+static METHOD_SHAPE: Shape = Shape::Text(&METHOD);
+static CLAIM_SHAPE: Shape = Shape::OneOrMany(&WORD_SHAPE);
+static RULE_SHAPE: Shape = Shape::Section(&AUTHORIZE_RULE);
+
+pub(crate) static AUTHORIZE_POLICY: Section = Section {
+    name: "authorize_policy",
+    noun: "`authorize`",
+    doc: "Which of those who are known may come.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "allow",
+            "Who may: those whom one of the rules has; without it everybody who is known.",
+            Shape::OneOrMany(&RULE_SHAPE),
+        ),
+        Key::new(
+            "deny",
+            "Who may not, whatever `allow` says: those whom one of the rules has.",
+            Shape::OneOrMany(&RULE_SHAPE),
+        ),
+    ],
+};
+
+pub(crate) static AUTHORIZE_RULE: Section = Section {
+    name: "authorize_rule",
+    noun: "a rule",
+    doc: "Has those for whom all of it is true.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("consumers", "It is one of them.", Shape::OneOrMany(&WORD_SHAPE))
+            .also(&["consumer", "users", "user"]),
+        Key::new("groups", "It is in one of them.", Shape::OneOrMany(&WORD_SHAPE))
+            .also(&["group", "roles", "role"]),
+        Key::new(
+            "claims",
+            "Its token says so: each claim has one of these values. `a.b` is `b` in `a`.",
+            Shape::MapOf(&CLAIM_SHAPE),
+        )
+        .also(&["claim"]),
+        Key::new("methods", "The request has one of these methods.", Shape::OneOrMany(&METHOD_SHAPE))
+            .also(&["method"]),
+    ],
+};

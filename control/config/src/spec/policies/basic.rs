@@ -1,0 +1,29 @@
+//! `basic`.
+
+use std::time::Duration;
+
+use crate::spec::{CONSUMER_HEADER, Choice, GROUPS_HEADER, Key, Section, Shape, Text};
+
+static REALM: Text =
+    Text { expected: "a text such as `staff only`", pattern: Some("^[^\"\\\\]+$"), loose: true };
+
+pub(crate) static BASIC_POLICY: Section = Section {
+    name: "basic_policy",
+    noun: "`basic`",
+    doc: "Who shows the name and password of one of the `consumers` may come (RFC 7617).",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("realm", "What browsers say the password is for.", Shape::Text(&REALM)).or("restricted"),
+        Key::new("forward", "Whether the password goes upstream.", Shape::Switch)
+            .or("off")
+            .also(&["keep", "hide_credentials"]),
+        Key::new(
+            "cache",
+            "How long a password that was right is taken for right, without its being verified again.",
+            Shape::Time { min: Duration::from_secs(1), max: Duration::from_secs(3600), off: true },
+        )
+        .or("1m"),
+        CONSUMER_HEADER,
+        GROUPS_HEADER,
+    ],
+};

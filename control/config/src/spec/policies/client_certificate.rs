@@ -1,0 +1,20 @@
+//! `client_certificate`.
+
+use crate::spec::{CERTIFICATE_NAME_SHAPE, CONSUMER_HEADER, Choice, GROUPS_HEADER, Key, Section, Shape};
+
+pub(crate) static CLIENT_CERTIFICATE_POLICY: Section = Section {
+    name: "client_certificate_policy",
+    noun: "`client_certificate`",
+    doc: "Who has shown a certificate that the listener's `tls.client_certificates` has verified may come.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "allow",
+            "Which ones may, by what stands in them; without it every one that was verified.",
+            Shape::OneOrMany(&CERTIFICATE_NAME_SHAPE),
+        )
+        .also(&["subjects", "names", "fingerprints", "san", "require"]),
+        CONSUMER_HEADER,
+        GROUPS_HEADER,
+    ],
+};

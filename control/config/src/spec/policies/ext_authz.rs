@@ -1,0 +1,49 @@
+//! `ext_authz`.
+
+use std::time::Duration;
+
+use crate::spec::{Choice, HEADER_NAME, Key, PEM, Section, Shape, Text, URL};
+
+static VALUE: Text = Text { expected: "a text", pattern: None, loose: true };
+static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
+static NAME_SHAPE: Shape = Shape::Text(&HEADER_NAME);
+
+pub(crate) static EXT_AUTHZ_POLICY: Section = Section {
+    name: "ext_authz_policy",
+    noun: "`ext_authz`",
+    doc: "A service that speaks Envoy's gRPC protocol (`envoy.service.auth.v3.Authorization`) says whether a request may go on.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("url", "Where it is asked, without the method; `http://` is HTTP/2 in plain text.", Shape::Text(&URL))
+            .required()
+            .also(&["grpc_service", "uri", "address", "service", "target_uri", "endpoint"]),
+        Key::new(
+            "timeout",
+            "How long it may take.",
+            Shape::Time { min: Duration::from_millis(1), max: Duration::from_secs(60), off: false },
+        )
+        .or("1s"),
+        Key::new(
+            "fail_open",
+            "Whether requests go on when it gives no answer, or none in time.",
+            Shape::Switch,
+        )
+        .or("off")
+        .also(&["failure_mode_allow"]),
+        Key::new(
+            "reserved_headers",
+            "Fields that only the service writes; what a client sends there is taken out.",
+            Shape::OneOrMany(&NAME_SHAPE),
+        ),
+        Key::new("context", "What it is told beside the request.", Shape::MapOf(&VALUE_SHAPE))
+            .also(&["context_extensions"]),
+        Key::new("consumer", "The field of its answer that is the consumer's name.", Shape::Text(&HEADER_NAME)),
+        Key::new("groups", "The field of its answer that has the consumer's groups, with commas.", Shape::Text(&HEADER_NAME)),
+        Key::new(
+            "ca",
+            "A PEM file with the certificates of those who may have signed the service's; default: whom the system trusts.",
+            Shape::Text(&PEM),
+        )
+        .also(&["cas", "ca_file", "trust"]),
+    ],
+};

@@ -1,0 +1,113 @@
+//! `jwt`.
+
+use std::time::Duration;
+
+use crate::spec::{CONSUMER_HEADER, Choice, GROUPS_HEADER, Key, Section, Shape, Text};
+
+static KEYS: Text = Text {
+    expected: "the path of a file, or an URL such as `https://id.example/.well-known/jwks.json`",
+    pattern: Some("."),
+    loose: false,
+};
+static SECRET: Text = Text {
+    expected: "a text of at least 32 bytes, such as `${JWT_SECRET}`",
+    pattern: Some("^.{32,}$|[$][{]"),
+    loose: true,
+};
+pub(crate) static PEM: Text =
+    Text { expected: "the path of a file such as `/etc/tollgate/ca.pem`", pattern: Some("."), loose: false };
+static TEXT: Text = Text { expected: "a text", pattern: Some("."), loose: true };
+static COOKIE: Text = Text {
+    expected: "the name of a cookie such as `token`",
+    pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
+    loose: false,
+};
+static TEXT_SHAPE: Shape = Shape::Text(&TEXT);
+static CLAIM_SHAPE: Shape = Shape::OneOrMany(&TEXT_SHAPE);
+
+/// As tokens spell them.
+pub(crate) const JWT_ALGORITHMS: &[&str] = &[
+    "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384",
+    "ES512", "EdDSA",
+];
+static ALGORITHM_SHAPE: Shape = Shape::Word(JWT_ALGORITHMS);
+
+const SECOND: Duration = Duration::from_secs(1);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+const MINUTE: Duration = Duration::from_secs(60);
+
+pub(crate) static JWT_POLICY: Section = Section {
+    name: "jwt_policy",
+    noun: "`jwt`",
+    doc: "Who shows a token that somebody trusted has signed may come (RFC 7519).",
+    choice: Choice::ExactlyOne(&["jwks", "secret"]),
+    keys: &[
+        Key::new("jwks", "The keys: a file with a JWK set, or the URL of one.", Shape::Text(&KEYS)).also(&[
+            "jwks_uri", "jwks_url", "jwksUri", "keys", "key", "remote_jwks",
+        ]),
+        Key::new("secret", "A secret that the issuer shares with the gateway, for `HS256` and the like.", Shape::Text(&SECRET))
+            .also(&["key", "shared_secret"]),
+        Key::new(
+            "algorithms",
+            "Which algorithms are taken. Default: with `secret` `HS256`, else all but those with shared secrets.",
+            Shape::OneOrMany(&ALGORITHM_SHAPE),
+        )
+        .also(&["algorithm", "alg", "algs"]),
+        Key::new("issuer", "Who has to have issued the token (`iss`): one of these.", Shape::OneOrMany(&TEXT_SHAPE))
+            .also(&["iss", "issuers"]),
+        Key::new("audience", "For whom the token has to be (`aud`): one of these.", Shape::OneOrMany(&TEXT_SHAPE))
+            .also(&["aud", "audiences"]),
+        Key::new(
+            "leeway",
+            "By how much the issuer's clock may differ, for `exp` and `nbf`.",
+            Shape::Time { min: Duration::ZERO, max: Duration::from_secs(600), off: false },
+        )
+        .or("30s")
+        .also(&["clock_skew", "skew"]),
+        Key::new("cookie", "The cookie that the token may be in, where `Authorization` has none.", Shape::Text(&COOKIE)),
+        Key::new("forward", "Whether the token goes upstream.", Shape::Switch).or("on").also(&["keep"]),
+        Key::new("claims", "What the token has to say: each claim has one of these values. `a.b` is `b` in `a`.", Shape::MapOf(&CLAIM_SHAPE))
+            .also(&["claims_to_verify", "required_claims", "require"]),
+        Key::new(
+            "claim_headers",
+            "Fields in which claims go upstream, by name; what a client sends there is taken out.",
+            Shape::MapOf(&TEXT_SHAPE),
+        )
+        .also(&["claims_headers", "claim_to_headers", "headers"]),
+        Key::new("consumer_claim", "The claim that is the consumer's name.", Shape::Text(&TEXT)).or("sub"),
+        Key::new("groups_claim", "The claim that has the consumer's groups.", Shape::Text(&TEXT)).or("groups"),
+        CONSUMER_HEADER,
+        GROUPS_HEADER,
+        Key::new(
+            "refresh",
+            "How long keys from an URL hold before they are fetched again; the last good ones go on serving.",
+            Shape::Time { min: SECOND, max: DAY, off: false },
+        )
+        .or("5m")
+        .also(&["cache_duration", "interval"]),
+        Key::new(
+            "cooldown",
+            "The least time between two fetches, whatever tokens name.",
+            Shape::Time { min: Duration::from_millis(100), max: DAY, off: false },
+        )
+        .or("5s"),
+        Key::new(
+            "timeout",
+            "How long a fetch may take.",
+            Shape::Time { min: Duration::from_millis(1), max: MINUTE, off: false },
+        )
+        .or("5s"),
+        Key::new(
+            "ca",
+            "A PEM file with the certificates of those who may have signed the URL's; default: whom the system trusts.",
+            Shape::Text(&PEM),
+        )
+        .also(&["cas", "ca_file", "trust"]),
+        Key::new(
+            "cache",
+            "Tokens that are remembered as verified, for each worker.",
+            Shape::Count { min: 0, max: 1_000_000, off: true },
+        )
+        .or("1000"),
+    ],
+};

@@ -1,0 +1,18 @@
+//! `basic`.
+
+use std::sync::Arc;
+
+use tollgate_config as config;
+use tollgate_policy::{BasicRules, Consumers};
+
+use super::api_key::identity;
+
+pub(super) fn basic(spec: &config::Basic, consumers: &Arc<Consumers>) -> BasicRules {
+    BasicRules {
+        realm: spec.realm.clone(),
+        forward: spec.forward,
+        cache: spec.cache,
+        identity: identity(&spec.identity),
+        consumers: consumers.clone(),
+    }
+}

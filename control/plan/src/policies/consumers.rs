@@ -1,0 +1,31 @@
+//! `consumers`.
+
+use tollgate_config as config;
+use tollgate_config::Problem;
+use tollgate_policy::{Consumer, Consumers, Known, is_password_hash};
+
+use super::client_certificate::certificate_name;
+
+pub(super) fn consumers(written: &[config::ConsumerSpec], problems: &mut Vec<Problem>) -> Consumers {
+    let mut password = |written: &config::ConsumerSpec| {
+        let hash = written.password.as_ref()?;
+        if !is_password_hash(hash.value.reveal()) {
+            let problem = Problem::error(hash.at, "this is no hash that can be verified at a bearable price");
+            problems.push(problem.expected(
+                "argon2 (1 GiB and 20 passes at most) in the PHC format, or bcrypt (a cost of 15 at most)",
+            ));
+        }
+        Some(hash.value.reveal().to_owned())
+    };
+    let known = |written: &config::ConsumerSpec| Known {
+        consumer: Consumer {
+            name: written.name.value.clone(),
+            groups: written.groups.clone(),
+            claims: Vec::new(),
+        },
+        api_keys: written.api_keys.iter().map(|(digest, _)| digest.0).collect(),
+        password: password(written),
+        certificates: written.certificates.iter().map(certificate_name).collect(),
+    };
+    Consumers::new(written.iter().map(known).collect())
+}

@@ -1,0 +1,20 @@
+//! `ext_authz`.
+
+use tollgate_config as config;
+use tollgate_config::Problem;
+use tollgate_policy::ExtAuthzRules;
+
+use super::jwt::trust;
+
+pub(super) fn ext_authz(spec: &config::ExtAuthz, problems: &mut Vec<Problem>) -> ExtAuthzRules {
+    ExtAuthzRules {
+        url: spec.url.clone(),
+        trust: trust(&spec.url, spec.ca.as_ref(), problems),
+        timeout: spec.timeout,
+        fail_open: spec.fail_open,
+        reserved: spec.reserved.clone(),
+        context: spec.context.clone(),
+        consumer: spec.consumer.clone(),
+        groups: spec.groups.clone(),
+    }
+}

@@ -1,0 +1,19 @@
+//! `forward_auth`.
+
+use tollgate_config as config;
+use tollgate_config::Problem;
+use tollgate_policy::ForwardAuthRules;
+
+use super::jwt::trust;
+
+pub(super) fn forward_auth(spec: &config::ForwardAuth, problems: &mut Vec<Problem>) -> ForwardAuthRules {
+    ForwardAuthRules {
+        url: spec.url.clone(),
+        trust: trust(&spec.url, spec.ca.as_ref(), problems),
+        timeout: spec.timeout,
+        request_headers: spec.request_headers.clone(),
+        response_headers: spec.response_headers.clone(),
+        consumer: spec.consumer.clone(),
+        groups: spec.groups.clone(),
+    }
+}

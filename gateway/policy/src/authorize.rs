@@ -1,0 +1,125 @@
+//! `authorize`: which of those who are known may come.
+
+use std::sync::Arc;
+
+use tollgate_observe::Reason;
+
+use crate::{Consumer, Planned, Policy, Refusal, Request, Shared, Verdict};
+
+/// Has those for whom all of it is true.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// It is one of them; empty: whoever it is.
+    pub consumers: Vec<String>,
+    /// It is in one of them; empty: in whichever.
+    pub groups: Vec<String>,
+    /// Each claim has one of its values.
+    pub claims: Vec<(String, Vec<String>)>,
+    /// The request has one of these methods; empty: whichever.
+    pub methods: Vec<String>,
+}
+
+impl Rule {
+    fn has(&self, consumer: &Consumer, method: &[u8]) -> bool {
+        let Self { consumers, groups, claims, methods } = self;
+        (consumers.is_empty() || consumers.contains(&consumer.name))
+            && (groups.is_empty() || groups.iter().any(|group| consumer.groups.contains(group)))
+            && claims.iter().all(|(claim, values)| says(consumer, claim, values))
+            && (methods.is_empty() || methods.iter().any(|own| own.as_bytes() == method))
+    }
+}
+
+/// Whether a claim has one of these values. The words of `scope` are values of it (RFC 8693, 4.2).
+pub(crate) fn says(consumer: &Consumer, claim: &str, values: &[String]) -> bool {
+    let words = matches!(claim, "scope" | "scp");
+    consumer.claims.iter().filter(|(name, _)| name == claim).any(|(_, value)| {
+        values.contains(value) || words && value.split(' ').any(|word| values.iter().any(|own| own == word))
+    })
+}
+
+/// Which of those who are known may come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthorizeRules {
+    /// Who may; `None`: everybody who is known.
+    pub allow: Option<Vec<Rule>>,
+    /// Who may not, whatever `allow` says.
+    pub deny: Vec<Rule>,
+}
+
+impl AuthorizeRules {
+    /// Why it may not; `None`: it may.
+    fn refuses(&self, consumer: Option<&Consumer>, method: &[u8]) -> Option<&'static str> {
+        let Some(consumer) = consumer else { return Some("it is not known who asks") };
+        if self.deny.iter().any(|rule| rule.has(consumer, method)) {
+            return Some("a rule of `deny` has it");
+        }
+        let allow = self.allow.as_ref()?;
+        (!allow.iter().any(|rule| rule.has(consumer, method))).then_some("no rule of `allow` has it")
+    }
+}
+
+impl Planned for AuthorizeRules {
+    fn kind(&self) -> &'static str {
+        "authorize"
+    }
+
+    fn summary(&self) -> String {
+        let allow = self.allow.as_ref().map_or("all".to_owned(), |rules| rules.len().to_string());
+        format!("{allow} allowed, {} denied", self.deny.len())
+    }
+
+    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+        self
+    }
+}
+
+impl Policy for AuthorizeRules {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        match self.refuses(request.context.consumer.as_deref(), request.method()) {
+            None => Verdict::Continue,
+            detail => Refusal { detail, ..Reason::NotAuthorized.into() }.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(all: &[&str]) -> Vec<String> {
+        all.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn deny_wins_and_all_of_a_rule_has_to_hold() {
+        let alice = Consumer {
+            name: "alice".to_owned(),
+            groups: texts(&["admin", "dev"]),
+            claims: vec![("scope".to_owned(), "read write".to_owned()), ("org".to_owned(), "a b".to_owned())],
+        };
+        let rule = |groups: &[&str], methods: &[&str]| Rule {
+            groups: texts(groups),
+            methods: texts(methods),
+            ..Rule::default()
+        };
+        let may = |allow: Option<Vec<Rule>>, deny: Vec<Rule>| {
+            AuthorizeRules { allow, deny }.refuses(Some(&alice), b"GET").is_none()
+        };
+        assert!(may(None, vec![]));
+        assert!(!may(Some(vec![]), vec![]), "nobody is allowed");
+        assert!(may(Some(vec![rule(&["x"], &[]), rule(&["dev"], &["GET"])]), vec![]));
+        assert!(!may(Some(vec![rule(&["dev"], &["POST"])]), vec![]));
+        assert!(!may(Some(vec![rule(&["dev"], &[])]), vec![rule(&["admin"], &[])]));
+        let named = |name: &str| Rule { consumers: texts(&[name]), ..Rule::default() };
+        assert!(may(Some(vec![named("alice")]), vec![named("bob")]));
+        let claim = |name: &str, value: &str| Rule {
+            claims: vec![(name.to_owned(), texts(&[value]))],
+            ..Rule::default()
+        };
+        assert!(may(Some(vec![claim("scope", "write")]), vec![]));
+        assert!(!may(Some(vec![claim("org", "a")]), vec![]), "blanks part words of a scope alone");
+        assert!(may(Some(vec![claim("org", "a b")]), vec![]));
+        assert!(!may(Some(vec![claim("none", "")]), vec![]));
+        assert!(AuthorizeRules::default().refuses(None, b"GET").is_some(), "nobody is known");
+    }
+}

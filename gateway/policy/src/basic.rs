@@ -1,0 +1,333 @@
+//! `basic`: who shows the password of a consumer may come (RFC 7617).
+//!
+//! A password is short, so what is kept of it has to be slow to compute: argon2 or bcrypt, some tens of milliseconds. That is
+//! done on a few threads of their own, with a bound on how many wait; what was found right is remembered for a short time
+//! under a keyed hash, so that the password itself stands nowhere.
+
+use std::collections::HashMap;
+use std::fmt::{self, Debug};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use argon2::password_hash::PasswordVerifier;
+use argon2::password_hash::phc::PasswordHash;
+use aws_lc_rs::hmac;
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use tokio::sync::oneshot;
+use tollgate_http::Name;
+use tollgate_observe::Reason;
+
+use crate::{Consumer, Consumers, Identity, Planned, Policy, Refusal, Request, Shared, Verdict};
+
+/// Threads that verify passwords. Each computation takes a core, and argon2 tens of MiB.
+const THREADS: usize = 2;
+/// Passwords that wait to be verified; who comes then is refused.
+const WAITING: usize = 64;
+/// How long somebody waits for his turn.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest credentials that are looked at, in bytes. bcrypt takes 72 of a password.
+const LONGEST: usize = 1024;
+/// Passwords that are remembered.
+const REMEMBERED: usize = 10_000;
+
+/// Who shows the password of a consumer may come.
+#[derive(Debug)]
+pub struct BasicRules {
+    /// What clients are told to ask for: the realm.
+    pub realm: String,
+    /// Whether the password goes upstream.
+    pub forward: bool,
+    /// How long a password that was right is taken for right.
+    pub cache: Duration,
+    /// How the upstream is told who it is.
+    pub identity: Identity,
+    /// Who is known.
+    pub consumers: Arc<Consumers>,
+}
+
+impl Planned for BasicRules {
+    fn kind(&self) -> &'static str {
+        "basic"
+    }
+
+    fn summary(&self) -> String {
+        format!("{} passwords", self.consumers.passwords())
+    }
+
+    fn live(self: Arc<Self>, _: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+        let pool = shared.state("passwords", |_| true, Pool::default);
+        let known = Arc::new(Remembered::new(self.cache));
+        Arc::new(Live { rules: self, pool, known, shared: shared.clone() })
+    }
+}
+
+#[derive(Debug)]
+struct Live {
+    rules: Arc<BasicRules>,
+    pool: Arc<Pool>,
+    known: Arc<Remembered>,
+    shared: Arc<Shared>,
+}
+
+impl Policy for Live {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        let rules = &self.rules;
+        rules.identity.strip(request);
+        let (name, password) = match shown(request) {
+            Ok(Some(shown)) => shown,
+            Ok(None) => return rules.refusal(Reason::CredentialsMissing, None),
+            Err(detail) => return rules.refusal(Reason::CredentialsRefused, Some(detail)),
+        };
+        let found = rules.consumers.of_name(&name);
+        let key = self.known.key(&name, &password);
+        if let Some((consumer, hash)) = found
+            && self.known.has(&key, hash, request.origin.now)
+        {
+            return rules.admit(request, consumer);
+        }
+        // Who is not known takes as long as who is: the password is held against one that nobody has.
+        let (consumer, hash) = match found {
+            Some((consumer, hash)) => (Some(consumer.clone()), hash.clone()),
+            None => (None, rules.consumers.any_password()),
+        };
+        let Some(told) = self.pool.verify(hash.clone(), password) else {
+            return unavailable("too many passwords wait to be verified");
+        };
+        let asked = self
+            .shared
+            .side()
+            .ask(async move { tokio::time::timeout(PATIENCE, told).await.ok().and_then(Result::ok) });
+        let (rules, known) = (rules.clone(), self.known.clone());
+        Verdict::Wait(Box::pin(async move {
+            let told = asked.await.flatten();
+            let after = move |request: &mut Request<'_>| match (told, consumer) {
+                (None, _) => unavailable("the password was not verified in time"),
+                (Some(true), Some(consumer)) => {
+                    known.put(key, hash, request.origin.now);
+                    rules.admit(request, &consumer)
+                }
+                (Some(_), _) => {
+                    rules.refusal(Reason::CredentialsRefused, Some("no consumer has this name and password"))
+                }
+            };
+            Box::new(after) as crate::After
+        }))
+    }
+}
+
+impl BasicRules {
+    fn admit(&self, request: &mut Request<'_>, consumer: &Arc<Consumer>) -> Verdict {
+        if !self.forward {
+            request.remove("authorization");
+        }
+        self.identity.tell(request, consumer);
+        Verdict::Continue
+    }
+
+    fn refusal(&self, reason: Reason, detail: Option<&'static str>) -> Verdict {
+        let challenge = format!("WWW-Authenticate: Basic realm=\"{}\", charset=\"UTF-8\"\r\n", self.realm);
+        Refusal { reason, detail, lines: challenge.into_bytes() }.into()
+    }
+}
+
+fn unavailable(detail: &'static str) -> Verdict {
+    Refusal { detail: Some(detail), ..Reason::AuthorizationUnavailable.into() }.into()
+}
+
+/// The name and the password that a request shows.
+fn shown(request: &Request<'_>) -> Result<Option<(String, Vec<u8>)>, &'static str> {
+    let head = &request.head.head;
+    if head.is_repeated(Name::Authorization) {
+        return Err("more than one `Authorization`");
+    }
+    let Some(value) = head.get(Name::Authorization) else { return Ok(None) };
+    let (scheme, text) = value.split_at(value.len().min(6));
+    if !scheme.eq_ignore_ascii_case(b"Basic ") {
+        return Err("`Authorization` is not `Basic`");
+    }
+    if text.len() > LONGEST {
+        return Err("the credentials are longer than 1 KiB");
+    }
+    let decoded = BASE64_STANDARD.decode(text.trim_ascii()).map_err(|_| "the credentials are not base64")?;
+    let colon = decoded.iter().position(|byte| *byte == b':').ok_or("the credentials have no colon")?;
+    let name = std::str::from_utf8(&decoded[..colon]).map_err(|_| "the name is not UTF-8")?;
+    Ok(Some((name.to_owned(), decoded[colon + 1..].to_vec())))
+}
+
+/// Whether a password is the one of a hash.
+fn verify(hash: &str, password: &[u8]) -> bool {
+    if hash.starts_with("$2") {
+        // What bcrypt would cut off must not be as good as what it stands for.
+        return password.len() <= 72 && bcrypt::verify(password, hash).unwrap_or(false);
+    }
+    let Ok(hash) = PasswordHash::new(hash) else { return false };
+    argon2::Argon2::default().verify_password(password, &hash).is_ok()
+}
+
+/// Whether a text is the hash of a password that can be verified, at a price that a server can pay.
+#[must_use]
+pub fn is_password_hash(text: &str) -> bool {
+    if text.starts_with("$2") {
+        let cost = text.get(4..6).and_then(|cost| cost.parse::<u32>().ok());
+        return text.len() == 60 && cost.is_some_and(|cost| (4..=15).contains(&cost));
+    }
+    let Ok(hash) = PasswordHash::new(text) else { return false };
+    let known = ["argon2id", "argon2i", "argon2d"].contains(&hash.algorithm.as_str());
+    let memory = hash.params.get_decimal("m").unwrap_or(u32::MAX);
+    let passes = hash.params.get_decimal("t").unwrap_or(u32::MAX);
+    known && hash.hash.is_some() && memory <= 1 << 20 && passes <= 20
+}
+
+/// A password to be verified.
+struct Job {
+    hash: Arc<str>,
+    password: Vec<u8>,
+    tell: oneshot::Sender<bool>,
+}
+
+/// Threads that verify passwords, which are started when somebody needs them first.
+#[derive(Default)]
+struct Pool(Mutex<Option<SyncSender<Job>>>);
+
+impl Pool {
+    /// Has a password verified; nothing if too many wait.
+    fn verify(&self, hash: Arc<str>, password: Vec<u8>) -> Option<oneshot::Receiver<bool>> {
+        let (tell, told) = oneshot::channel();
+        let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let jobs = jobs.get_or_insert_with(start);
+        jobs.try_send(Job { hash, password, tell }).ok().map(|()| told)
+    }
+}
+
+fn start() -> SyncSender<Job> {
+    let (send, receive) = sync_channel(WAITING);
+    let receive = Arc::new(Mutex::new(receive));
+    for _ in 0..THREADS {
+        let receive = receive.clone();
+        // Without a thread the queue fills, and who comes is refused.
+        let _ = std::thread::Builder::new().name("passwords".to_owned()).spawn(move || work(&receive));
+    }
+    send
+}
+
+fn work(jobs: &Mutex<Receiver<Job>>) {
+    loop {
+        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Job { hash, password, tell }) = job else { return };
+        // Nobody waits any longer: the client has gone.
+        if !tell.is_closed() {
+            let _ = tell.send(verify(&hash, &password));
+        }
+    }
+}
+
+impl Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pool")
+    }
+}
+
+/// The hash of the password that was right, and until when that counts.
+type Right = (Arc<str>, Instant);
+
+/// Names with passwords that were right a short time ago, each as its HMAC under a key that nobody knows.
+struct Remembered {
+    key: hmac::Key,
+    right: Mutex<HashMap<[u8; 32], Right>>,
+    time: Duration,
+}
+
+impl Remembered {
+    fn new(time: Duration) -> Self {
+        let mut secret = [0; 32];
+        // Without randomness nothing is remembered.
+        let time = SystemRandom::new().fill(&mut secret).map_or(Duration::ZERO, |()| time);
+        Self { key: hmac::Key::new(hmac::HMAC_SHA256, &secret), right: Mutex::default(), time }
+    }
+
+    fn key(&self, name: &str, password: &[u8]) -> [u8; 32] {
+        // A name has no colon.
+        let text = [name.as_bytes(), b":", password].concat();
+        let mut out = [0; 32];
+        out.copy_from_slice(hmac::sign(&self.key, &text).as_ref());
+        out
+    }
+
+    /// Whether this was right a short time ago, by the hash that holds now.
+    fn has(&self, key: &[u8; 32], hash: &Arc<str>, now: Instant) -> bool {
+        let right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
+        right.get(key).is_some_and(|(own, until)| own == hash && now < *until)
+    }
+
+    fn put(&self, key: [u8; 32], hash: Arc<str>, now: Instant) {
+        if self.time.is_zero() {
+            return;
+        }
+        let mut right = self.right.lock().unwrap_or_else(PoisonError::into_inner);
+        if right.len() >= REMEMBERED {
+            right.retain(|_, (_, until)| now < *until);
+            if right.len() >= REMEMBERED {
+                right.clear();
+            }
+        }
+        right.insert(key, (hash, now + self.time));
+    }
+}
+
+impl Debug for Remembered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Remembered")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // `argon2id`, m=19456, t=2, p=1, and `bcrypt` with a cost of 4, of `correct horse`.
+    #[test]
+    fn passwords_are_verified() {
+        use argon2::password_hash::PasswordHasher;
+        let cheap = argon2::Params::new(64, 1, 1, None).expect("parameters");
+        let argon = argon2::Argon2::new(argon2::Algorithm::Argon2id, argon2::Version::V0x13, cheap);
+        let hash =
+            argon.hash_password_with_salt(b"correct horse", b"0123456789abcdef").expect("hashed").to_string();
+        let bcrypt = bcrypt::hash("correct horse", 4).expect("hashed");
+        for hash in [hash.as_str(), bcrypt.as_str()] {
+            assert!(is_password_hash(hash), "{hash}");
+            assert!(verify(hash, b"correct horse"), "{hash}");
+            assert!(!verify(hash, b"correct hors") && !verify(hash, b""), "{hash}");
+        }
+        let long = "x".repeat(72);
+        let hash = bcrypt::hash(&long, 4).expect("hashed");
+        assert!(verify(&hash, long.as_bytes()) && !verify(&hash, format!("{long}y").as_bytes()));
+        for text in [
+            "",
+            "secret",
+            "$2b$04$short",
+            "$2b$31$abcdefghijklmnopqrstuuabcdefghijklmnopqrstuvwxyzabcdefghijk",
+            "$argon2id$v=19$m=4294967295,t=1,p=1$YWJjZGVmZ2g$YWJjZGVmZ2hpamtsbW5vcA",
+            "$1$abc$def",
+        ] {
+            assert!(!is_password_hash(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_right_is_remembered_for_a_time() {
+        let (known, now) = (Remembered::new(Duration::from_secs(10)), Instant::now());
+        let (hash, other): (Arc<str>, Arc<str>) = ("$1".into(), "$2".into());
+        let key = known.key("a", b"b");
+        assert!(!known.has(&key, &hash, now));
+        known.put(key, hash.clone(), now);
+        assert!(known.has(&key, &hash, now));
+        assert!(
+            !known.has(&known.key("a", b"c"), &hash, now) && !known.has(&known.key("b", b"b"), &hash, now)
+        );
+        assert!(!known.has(&key, &other, now), "the password was changed");
+        assert!(!known.has(&key, &hash, now + Duration::from_secs(10)));
+    }
+}

@@ -1,0 +1,305 @@
+//! `ext_authz`: a service that speaks Envoy's gRPC protocol says whether a request may go on.
+//!
+//! One call, two messages: they are written out here, and sent by the same client of HTTP/2 that other services are asked
+//! with, in the frame that gRPC puts a message into.
+
+mod messages;
+
+use std::collections::HashMap;
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::Request as HttpRequest;
+use hyper::header::{CONTENT_TYPE, HeaderValue, TE};
+use prost::Message;
+use tollgate_http::{Name, Version};
+use tollgate_observe::Reason;
+
+use self::messages::{
+    Address, Allowed, AttributeContext, Attributes, CheckRequest, CheckResponse, Denied, HeaderOption, Peer,
+    SocketAddress,
+};
+use crate::client::{HttpClient, client};
+use crate::{
+    Answer, Consumer, Planned, Policy, Refusal, Request, Reserved, Response, Shared, Trust, Verdict,
+};
+
+/// The method of the service.
+const METHOD: &str = "envoy.service.auth.v3.Authorization/Check";
+/// The largest answer, in bytes.
+const LARGEST: usize = 1 << 20;
+
+/// A service says whether a request may go on.
+#[derive(Debug)]
+pub struct ExtAuthzRules {
+    /// Where it is asked, without the method.
+    pub url: String,
+    /// How it is spoken to.
+    pub trust: Trust,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// Whether requests go on when it gives no answer.
+    pub fail_open: bool,
+    /// Fields that only the service writes; what the client sends there is taken out.
+    pub reserved: Vec<String>,
+    /// What it is told beside the request (`context_extensions`).
+    pub context: Vec<(String, String)>,
+    /// The field of its answer that is the consumer's name.
+    pub consumer: Option<String>,
+    /// The field of its answer that has the consumer's groups, with commas.
+    pub groups: Option<String>,
+}
+
+impl Planned for ExtAuthzRules {
+    fn kind(&self) -> &'static str {
+        "ext_authz"
+    }
+
+    fn summary(&self) -> String {
+        format!("asks {}{}", self.url, if self.fail_open { ", goes on without an answer" } else { "" })
+    }
+
+    fn live(self: Arc<Self>, _: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+        let service = shared.state(
+            &format!("gRPC client of {}", self.url),
+            |service: &Service| service.trust == self.trust,
+            || Service { client: client(&self.trust, true), trust: self.trust.clone() },
+        );
+        let reserved = Reserved::new(self.reserved.iter().cloned());
+        let url = format!("{}/{METHOD}", self.url.trim_end_matches('/'));
+        Arc::new(Live { rules: self, service, reserved, url, shared: shared.clone() })
+    }
+}
+
+/// A client of the service, with its connections.
+struct Service {
+    trust: Trust,
+    client: Option<HttpClient<Full<Bytes>>>,
+}
+
+impl Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Service")
+    }
+}
+
+#[derive(Debug)]
+struct Live {
+    rules: Arc<ExtAuthzRules>,
+    service: Arc<Service>,
+    reserved: Reserved,
+    /// Of the method.
+    url: String,
+    shared: Arc<Shared>,
+}
+
+impl Policy for Live {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        let question = self.question(request);
+        let (service, url, timeout) = (self.service.clone(), self.url.clone(), self.rules.timeout);
+        let asked = self.shared.side().ask(async move {
+            let answer = ask(&service, &url, question);
+            tokio::time::timeout(timeout, answer)
+                .await
+                .unwrap_or(Err("the authorisation service was too slow"))
+        });
+        let (rules, reserved) = (self.rules.clone(), self.reserved.clone());
+        Verdict::Wait(Box::pin(async move {
+            let said = asked.await.unwrap_or(Err("the authorisation service could not be asked"));
+            let after = move |request: &mut Request<'_>| {
+                request.strip(&reserved);
+                request.context.reserve(&reserved);
+                match said {
+                    Ok(CheckResponse { status, denied, ok }) => {
+                        // google.rpc.Code: 0 is OK.
+                        if status.unwrap_or_default().code == 0 {
+                            rules.admit(request, ok.unwrap_or_default())
+                        } else {
+                            refuse(&denied.unwrap_or_default())
+                        }
+                    }
+                    Err(_) if rules.fail_open => Verdict::Continue,
+                    Err(detail) => unavailable(detail),
+                }
+            };
+            Box::new(after) as crate::After
+        }))
+    }
+}
+
+impl Live {
+    fn question(&self, request: &Request<'_>) -> CheckRequest {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let head = &request.head.head;
+        let mut headers: HashMap<String, String> = HashMap::new();
+        for field in head.fields() {
+            // Several fields of a name are told as one (RFC 9110, 5.2).
+            if matches!(field.id, Name::Alias) {
+                continue;
+            }
+            let value = text(head.slice(field.value));
+            let together = headers.entry(text(head.slice(field.name)).to_ascii_lowercase());
+            together.and_modify(|all| *all = format!("{all},{value}")).or_insert(value);
+        }
+        // The path that is told is the one that was matched and goes upstream.
+        let mut path = text(request.path());
+        if let Some(query) = request.query() {
+            path = format!("{path}?{}", text(query));
+        }
+        let host = text(request.head.slice(request.head.authority));
+        let scheme = if request.origin.secure { "https" } else { "http" };
+        let method = text(request.method());
+        for (name, value) in
+            [(":method", &method), (":path", &path), (":authority", &host), (":scheme", &scheme.to_owned())]
+        {
+            headers.insert(name.to_owned(), value.clone());
+        }
+        let protocol = match request.head.version {
+            Version::Http2 => "HTTP/2",
+            version => version.as_str(),
+        };
+        let port = (request.origin.peer.ip() == request.origin.client)
+            .then(|| u32::from(request.origin.peer.port()));
+        let address = SocketAddress { address: request.origin.client.to_string(), port_value: port };
+        let principal =
+            request.context.consumer.as_ref().map(|consumer| consumer.name.clone()).unwrap_or_default();
+        let http = messages::HttpRequest {
+            method,
+            headers,
+            path,
+            host,
+            scheme: scheme.to_owned(),
+            size: -1,
+            protocol: protocol.to_owned(),
+        };
+        CheckRequest {
+            attributes: Some(AttributeContext {
+                source: Some(Peer { address: Some(Address { socket_address: Some(address) }), principal }),
+                request: Some(Attributes { http: Some(http) }),
+                context_extensions: self.rules.context.iter().cloned().collect(),
+            }),
+        }
+    }
+}
+
+/// Calls the method.
+async fn ask(service: &Service, url: &str, question: CheckRequest) -> Result<CheckResponse, &'static str> {
+    let client = service.client.as_ref().ok_or("no TLS can be spoken")?;
+    let message = question.encode_to_vec();
+    // A message in gRPC: not compressed, its length, itself.
+    let length = u32::try_from(message.len()).map_err(|_| "the request cannot be told")?;
+    let framed = Bytes::from([&[0][..], &length.to_be_bytes(), &message].concat());
+    let request = || {
+        let mut request = HttpRequest::post(url).body(Full::new(framed.clone())).ok()?;
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+        Some(request)
+    };
+    let mut answer = client.request(request().ok_or("the URL is none")?).await;
+    // A kept connection may have been closed meanwhile; asking twice changes nothing.
+    if answer.as_ref().is_err_and(|error| !error.is_connect()) {
+        answer = client.request(request().ok_or("the URL is none")?).await;
+    }
+    let (parts, body) = answer.map_err(|_| "the authorisation service gave no answer")?.into_parts();
+    let status = |headers: Option<&hyper::HeaderMap>| {
+        headers.and_then(|headers| headers.get("grpc-status")).map(|status| status.as_bytes() == b"0")
+    };
+    if parts.status != hyper::StatusCode::OK || status(Some(&parts.headers)) == Some(false) {
+        return Err("the authorisation service answered with an error");
+    }
+    let body = Limited::new(body, LARGEST).collect().await;
+    let body = body.map_err(|_| "the authorisation service's answer broke off, or is too large")?;
+    if status(body.trailers()).or(status(Some(&parts.headers))) != Some(true) {
+        return Err("the authorisation service answered with an error");
+    }
+    let bytes = body.to_bytes();
+    let (frame, message) = bytes.split_at_checked(5).ok_or("the authorisation service's answer is none")?;
+    let length = u32::from_be_bytes([frame[1], frame[2], frame[3], frame[4]]);
+    if frame[0] != 0 || usize::try_from(length) != Ok(message.len()) {
+        return Err("the authorisation service's answer is not one message");
+    }
+    CheckResponse::decode(message).map_err(|_| "the authorisation service's answer is no CheckResponse")
+}
+
+impl ExtAuthzRules {
+    fn admit(&self, request: &mut Request<'_>, allowed: Allowed) -> Verdict {
+        let Allowed { headers, headers_to_remove, response_headers_to_add, .. } = &allowed;
+        if !allowed.query_parameters_to_set.is_empty() || !allowed.query_parameters_to_remove.is_empty() {
+            // What it wants gone must not stay because nobody looked.
+            return unavailable("the authorisation service wants the query changed, which is not done here");
+        }
+        headers_to_remove.iter().for_each(|name| request.remove(name));
+        for option in headers {
+            change(request, option);
+        }
+        let told = |name: &Option<String>| {
+            let name = name.as_ref()?;
+            let mut told = headers.iter().filter_map(|option| option.header.as_ref());
+            let told = told.find(|header| header.key.eq_ignore_ascii_case(name))?;
+            String::from_utf8(told.bytes().to_vec()).ok()
+        };
+        if let Some(name) = told(&self.consumer) {
+            let groups = told(&self.groups).unwrap_or_default();
+            let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
+            let groups = groups.map(str::to_owned).collect();
+            request.context.consumer = Some(Arc::new(Consumer { name, groups, claims: Vec::new() }));
+        }
+        if !response_headers_to_add.is_empty() {
+            let headers = response_headers_to_add.clone();
+            request.context.on_response(move |response: &mut Response<'_>| {
+                for header in headers.iter().filter_map(|option| option.header.as_ref()) {
+                    response.append(&header.key, header.bytes());
+                }
+            });
+        }
+        Verdict::Continue
+    }
+}
+
+/// Changes a field of the request as is asked for: it takes the place of those of its name, unless it is to come beside them.
+fn change(request: &mut Request<'_>, option: &HeaderOption) {
+    let Some(header) = &option.header else { return };
+    let (name, value) = (header.key.as_str(), header.bytes());
+    let there = request.header(name).is_some();
+    if option.append.as_ref().is_some_and(|append| append.value) {
+        return request.append(name, value);
+    }
+    match option.append_action {
+        // ADD_IF_ABSENT
+        1 if there => {}
+        // OVERWRITE_IF_EXISTS
+        3 if !there => {}
+        _ => {
+            // And what endpoints might take for it.
+            request.strip(&Reserved::new([name]));
+            request.append(name, value);
+        }
+    }
+}
+
+/// The service's answer, for the client.
+fn refuse(denied: &Denied) -> Verdict {
+    let code = denied.status.as_ref().map_or(0, |status| status.code);
+    let status = u16::try_from(code).ok().filter(|code| (200..600).contains(code)).unwrap_or(403);
+    let mut lines = Vec::new();
+    for header in denied.headers.iter().filter_map(|option| option.header.as_ref()) {
+        let id = Name::of(header.key.as_bytes());
+        let codecs = id.is_hop_by_hop() || matches!(id, Name::ContentLength | Name::Date);
+        let name = hyper::header::HeaderName::from_bytes(header.key.as_bytes());
+        let value = HeaderValue::from_bytes(header.bytes());
+        if let (false, Ok(name), Ok(value)) = (codecs, name, value) {
+            for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                lines.extend_from_slice(piece);
+            }
+        }
+    }
+    Verdict::Answer(Answer { status, lines, body: denied.body.clone().into_bytes() })
+}
+
+fn unavailable(detail: &'static str) -> Verdict {
+    Refusal { detail: Some(detail), ..Reason::AuthorizationUnavailable.into() }.into()
+}

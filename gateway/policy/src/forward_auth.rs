@@ -1,0 +1,237 @@
+//! `forward_auth`: a service of the operator's says whether a request may go on, as with nginx's `auth_request` and Traefik's
+//! ForwardAuth.
+//!
+//! It is asked by a GET with the request's fields, and told method and target in fields of their own; the body stays here. An
+//! answer of 2xx lets the request through, any other goes to the client as it is. No answer in time lets nobody through.
+
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, Request as HttpRequest, Uri};
+use tollgate_http::Name;
+use tollgate_observe::Reason;
+
+use crate::client::{HttpClient, client};
+use crate::{Answer, Consumer, Planned, Policy, Refusal, Request, Reserved, Shared, Trust, Verdict};
+
+/// The largest body of an answer that goes to the client, in bytes.
+const LARGEST: usize = 1 << 20;
+
+/// Fields that tell of the request; what the client sends there is not passed on.
+const TOLD: [&str; 8] = [
+    "x-forwarded-for",
+    "x-forwarded-proto",
+    "x-forwarded-host",
+    "x-forwarded-method",
+    "x-forwarded-uri",
+    "x-original-uri",
+    "x-original-method",
+    "x-original-url",
+];
+
+/// A service says whether a request may go on.
+#[derive(Debug)]
+pub struct ForwardAuthRules {
+    /// Where it is asked.
+    pub url: String,
+    /// How it is spoken to.
+    pub trust: Trust,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// Fields of the request that it gets; `None`: all of them.
+    pub request_headers: Option<Vec<String>>,
+    /// Fields of its answer that go upstream with the request; what the client sends there is taken out.
+    pub response_headers: Vec<String>,
+    /// The field of its answer that is the consumer's name.
+    pub consumer: Option<String>,
+    /// The field of its answer that has the consumer's groups, with commas.
+    pub groups: Option<String>,
+}
+
+impl Planned for ForwardAuthRules {
+    fn kind(&self) -> &'static str {
+        "forward_auth"
+    }
+
+    fn summary(&self) -> String {
+        format!("asks {}", self.url)
+    }
+
+    fn live(self: Arc<Self>, _: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+        let key = format!("client of {}", self.url);
+        let service = shared.state(
+            &key,
+            |service: &Service| service.trust == self.trust,
+            || Service { client: client(&self.trust, false), trust: self.trust.clone() },
+        );
+        let reserved = Reserved::new(self.response_headers.iter().cloned());
+        Arc::new(Live { service, reserved, told: Reserved::new(TOLD), rules: self, shared: shared.clone() })
+    }
+}
+
+/// A client of the service, with its connections.
+struct Service {
+    trust: Trust,
+    client: Option<HttpClient<Empty<Bytes>>>,
+}
+
+impl Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Service")
+    }
+}
+
+#[derive(Debug)]
+struct Live {
+    rules: Arc<ForwardAuthRules>,
+    service: Arc<Service>,
+    /// The fields of its answer that go upstream.
+    reserved: Reserved,
+    /// What tells it of the request.
+    told: Reserved,
+    shared: Arc<Shared>,
+}
+
+/// What the service says.
+struct Said {
+    status: u16,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Policy for Live {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        let Some(question) = self.question(request) else {
+            return unavailable("the request cannot be told");
+        };
+        let (service, timeout) = (self.service.clone(), self.rules.timeout);
+        let asked = self.shared.side().ask(async move {
+            let answer = ask(&service, question);
+            tokio::time::timeout(timeout, answer)
+                .await
+                .unwrap_or(Err("the authorisation service was too slow"))
+        });
+        let (rules, reserved) = (self.rules.clone(), self.reserved.clone());
+        Verdict::Wait(Box::pin(async move {
+            let said = asked.await.unwrap_or(Err("the authorisation service could not be asked"));
+            let after = move |request: &mut Request<'_>| match said {
+                Ok(said) if (200..300).contains(&said.status) => {
+                    rules.admit(request, &reserved, &said.headers)
+                }
+                Ok(said) if (300..600).contains(&said.status) => answer(&said),
+                Ok(_) => unavailable("the authorisation service's answer has no status that there is"),
+                Err(detail) => unavailable(detail),
+            };
+            Box::new(after) as crate::After
+        }))
+    }
+}
+
+impl Live {
+    /// The request to the service.
+    fn question(&self, request: &Request<'_>) -> Option<HttpRequest<Empty<Bytes>>> {
+        let head = &request.head.head;
+        let mut question = HttpRequest::new(Empty::new());
+        *question.method_mut() = Method::GET;
+        *question.uri_mut() = self.rules.url.parse::<Uri>().ok()?;
+        let headers = question.headers_mut();
+        for field in head.fields() {
+            let name = head.slice(field.name);
+            let concerns_us = field.id.is_hop_by_hop()
+                || field.nominated
+                || matches!(field.id, Name::Host | Name::ContentLength | Name::Expect | Name::Alias)
+                || self.told.has(name);
+            let wanted = self
+                .rules
+                .request_headers
+                .as_ref()
+                .is_none_or(|wanted| wanted.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(name)));
+            if !concerns_us && wanted {
+                headers.append(
+                    HeaderName::from_bytes(name).ok()?,
+                    HeaderValue::from_bytes(head.slice(field.value)).ok()?,
+                );
+            }
+        }
+        // The path that is told is the one that was matched and goes upstream.
+        let mut target = request.path().to_vec();
+        if let Some(query) = request.query() {
+            target.push(b'?');
+            target.extend_from_slice(query);
+        }
+        let host = request.head.slice(request.head.authority).to_vec();
+        let proto: &[u8] = if request.origin.secure { b"https" } else { b"http" };
+        let client = request.origin.client.to_string();
+        for (name, value) in [
+            ("x-forwarded-for", client.as_bytes()),
+            ("x-forwarded-proto", proto),
+            ("x-forwarded-host", &host),
+            ("x-forwarded-method", request.method()),
+            ("x-forwarded-uri", &target),
+            ("x-original-method", request.method()),
+            ("x-original-uri", &target),
+        ] {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_bytes(value).ok()?);
+        }
+        Some(question)
+    }
+}
+
+async fn ask(service: &Service, question: HttpRequest<Empty<Bytes>>) -> Result<Said, &'static str> {
+    let client = service.client.as_ref().ok_or("no TLS can be spoken")?;
+    let mut answer = client.request(question.clone()).await;
+    // A kept connection may have been closed meanwhile; asking twice changes nothing.
+    if answer.as_ref().is_err_and(|error| !error.is_connect()) {
+        answer = client.request(question).await;
+    }
+    let (parts, body) = answer.map_err(|_| "the authorisation service gave no answer")?.into_parts();
+    let body = Limited::new(body, LARGEST).collect().await;
+    let body = body.map_err(|_| "the authorisation service's answer broke off, or is too large")?.to_bytes();
+    Ok(Said { status: parts.status.as_u16(), headers: parts.headers, body })
+}
+
+impl ForwardAuthRules {
+    fn admit(&self, request: &mut Request<'_>, reserved: &Reserved, headers: &HeaderMap) -> Verdict {
+        request.strip(reserved);
+        request.context.reserve(reserved);
+        for name in &self.response_headers {
+            for value in headers.get_all(name.as_str()) {
+                request.append(name, value.as_bytes());
+            }
+        }
+        let text = |name: &Option<String>| {
+            let value = headers.get(name.as_ref()?.as_str())?;
+            value.to_str().ok().map(str::to_owned)
+        };
+        if let Some(name) = text(&self.consumer) {
+            let groups = text(&self.groups).unwrap_or_default();
+            let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
+            let groups = groups.map(str::to_owned).collect();
+            request.context.consumer = Some(Arc::new(Consumer { name, groups, claims: Vec::new() }));
+        }
+        Verdict::Continue
+    }
+}
+
+/// What the service says, for the client.
+fn answer(said: &Said) -> Verdict {
+    let mut lines = Vec::new();
+    for (name, value) in &said.headers {
+        let id = Name::of(name.as_str().as_bytes());
+        if id.is_hop_by_hop() || matches!(id, Name::ContentLength | Name::Date | Name::Server) {
+            continue;
+        }
+        for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            lines.extend_from_slice(piece);
+        }
+    }
+    Verdict::Answer(Answer { status: said.status, lines, body: said.body.to_vec() })
+}
+
+fn unavailable(detail: &'static str) -> Verdict {
+    Refusal { detail: Some(detail), ..Reason::AuthorizationUnavailable.into() }.into()
+}

@@ -1,0 +1,82 @@
+//! The fields that tell upstream who somebody is, and who else may not write them.
+
+use std::sync::Arc;
+
+use crate::{Consumer, Request};
+
+/// Names of fields that are not the client's to send.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reserved(Arc<[String]>);
+
+impl Reserved {
+    /// These names.
+    pub fn new<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
+        Self(names.into_iter().map(Into::into).collect())
+    }
+
+    /// Whether a name is one of them in any case, or one that endpoints which know no difference between `-` and other
+    /// punctuation (CGI, WSGI, Rack) would take for it.
+    #[must_use]
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.0.iter().any(|own| looks_like(own.as_bytes(), name))
+    }
+}
+
+fn looks_like(own: &[u8], name: &[u8]) -> bool {
+    own.len() == name.len()
+        && own.iter().zip(name).all(|(own, byte)| {
+            own.eq_ignore_ascii_case(byte) || !own.is_ascii_alphanumeric() && !byte.is_ascii_alphanumeric()
+        })
+}
+
+/// How the upstream is told who somebody is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The field with the name.
+    consumer: Option<String>,
+    /// The field with the groups, with commas.
+    groups: Option<String>,
+    reserved: Reserved,
+}
+
+impl Identity {
+    /// By these fields.
+    #[must_use]
+    pub fn new(consumer: Option<String>, groups: Option<String>) -> Self {
+        let reserved = Reserved::new(consumer.iter().chain(&groups).cloned());
+        Self { consumer, groups, reserved }
+    }
+
+    /// Takes out what the client says of itself.
+    pub fn strip(&self, request: &mut Request<'_>) {
+        request.strip(&self.reserved);
+        request.context.reserve(&self.reserved);
+    }
+
+    /// It is this one: tells the upstream, and the policies that follow. What the client says of itself was taken out.
+    pub fn tell(&self, request: &mut Request<'_>, consumer: &Arc<Consumer>) {
+        if let Some(name) = &self.consumer {
+            request.append(name, consumer.name.as_bytes());
+        }
+        if let Some(name) = self.groups.as_ref().filter(|_| !consumer.groups.is_empty()) {
+            request.append(name, consumer.groups.join(",").as_bytes());
+        }
+        request.context.consumer = Some(consumer.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn look_alikes_are_reserved_too() {
+        let names = Reserved::new(["X-Consumer-Name"]);
+        for name in ["X-Consumer-Name", "x-consumer-name", "X_Consumer_Name", "x.consumer~NAME"] {
+            assert!(names.has(name.as_bytes()), "{name}");
+        }
+        for name in ["X-Consumer-Nam", "X-Consumer-Names", "XaConsumer-Name", ""] {
+            assert!(!names.has(name.as_bytes()), "{name}");
+        }
+    }
+}

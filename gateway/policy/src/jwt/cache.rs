@@ -1,0 +1,119 @@
+//! Tokens that were verified before.
+
+use std::collections::HashMap;
+use std::fmt::{self, Debug};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use foldhash::fast::RandomState;
+
+use super::Verified;
+
+/// Workers by number share as many parts, so that hardly two ever meet at one.
+const PARTS: usize = 32;
+
+/// Tokens that were verified before, by the whole of each: what differs in one byte is another token. Only what was verified
+/// gets in, so a stranger can neither fill it nor choose what collides.
+pub(crate) struct Cache {
+    parts: [Mutex<Part>; PARTS],
+    /// Tokens of one generation of a part.
+    most: usize,
+}
+
+/// The younger generation takes what is new and what was used again; when it is full, it becomes the old one, and what is only
+/// in the one before is forgotten. So both bound and use cost one look-up.
+#[derive(Default)]
+struct Part {
+    young: Generation,
+    old: Generation,
+}
+
+type Generation = HashMap<Box<[u8]>, Arc<Verified>, RandomState>;
+
+impl Cache {
+    /// For so many tokens a worker.
+    pub fn new(tokens: usize) -> Self {
+        Self { parts: std::array::from_fn(|_| Mutex::default()), most: tokens.div_ceil(2) }
+    }
+
+    /// What was found out of a token, if that still holds: by the same `keys`, and before its end.
+    pub fn get(&self, worker: usize, token: &[u8], keys: u64, now: Instant) -> Option<Arc<Verified>> {
+        if self.most == 0 {
+            return None;
+        }
+        let mut part = self.part(worker);
+        let holds = |verified: &Arc<Verified>| verified.keys == keys && now < verified.until;
+        if let Some(verified) = part.young.get(token) {
+            return Some(verified.clone()).filter(holds);
+        }
+        let (token, verified) = part.old.remove_entry(token)?;
+        if !holds(&verified) {
+            return None;
+        }
+        part.put(token, verified.clone(), self.most);
+        Some(verified)
+    }
+
+    /// Remembers a token.
+    pub fn put(&self, worker: usize, token: &[u8], verified: Arc<Verified>) {
+        if self.most > 0 {
+            self.part(worker).put(token.into(), verified, self.most);
+        }
+    }
+
+    fn part(&self, worker: usize) -> std::sync::MutexGuard<'_, Part> {
+        self.parts[worker % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Part {
+    fn put(&mut self, token: Box<[u8]>, verified: Arc<Verified>, most: usize) {
+        if self.young.len() >= most {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(token, verified);
+    }
+}
+
+impl Debug for Cache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cache").field("most", &self.most).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn verified(until: Instant, keys: u64) -> Arc<Verified> {
+        Arc::new(Verified { until, keys, ..Verified::default() })
+    }
+
+    #[test]
+    fn it_is_bounded_and_forgets_what_ends() {
+        let (cache, now) = (Cache::new(10), Instant::now());
+        let end = now + Duration::from_secs(60);
+        for n in 0..1000_u32 {
+            cache.put(0, &n.to_be_bytes(), verified(end, 1));
+            assert!(cache.get(0, &0_u32.to_be_bytes(), 1, now).is_some(), "it is in use: {n}");
+        }
+        let part = cache.part(0);
+        assert!(part.young.len() <= 5 && part.old.len() <= 5);
+        drop(part);
+        let token = &999_u32.to_be_bytes();
+        assert!(cache.get(0, token, 1, now).is_some());
+        assert!(cache.get(0, token, 2, now).is_none(), "other keys");
+        assert!(cache.get(0, token, 1, end).is_none(), "its end");
+        assert!(cache.get(1, token, 1, now).is_none(), "another worker's");
+        assert!(cache.get(0, b"another", 1, now).is_none());
+    }
+
+    #[test]
+    fn of_no_size_it_keeps_nothing() {
+        let (cache, now) = (Cache::new(0), Instant::now());
+        cache.put(0, b"a", verified(now + Duration::from_secs(1), 0));
+        assert!(cache.get(0, b"a", 0, now).is_none());
+    }
+}

@@ -1,0 +1,158 @@
+//! Keys that verify tokens (RFC 7517, RFC 7518, RFC 8037).
+//!
+//! What a key can verify follows from what it is: an RSA key never verifies an HMAC, whatever a token says. If the key says
+//! its algorithm, it verifies that one alone.
+
+use std::fmt::{self, Debug};
+
+use aws_lc_rs::hmac;
+use aws_lc_rs::rsa::PublicKeyComponents;
+use aws_lc_rs::signature::{self, UnparsedPublicKey};
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde_json::{Map, Value};
+
+use super::Algorithm;
+
+/// The most keys of a set that are taken.
+const MOST: usize = 100;
+/// RFC 7518, 3.3 and 3.5: 2048 bits at least. A larger one than of 8192 bits would take long.
+const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1024;
+
+/// A key that verifies tokens.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Key {
+    /// Its name; without one it serves tokens that name none.
+    pub id: Option<String>,
+    /// What it verifies alone; nothing: whatever its kind can.
+    algorithm: Option<Algorithm>,
+    material: Material,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Material {
+    Secret(Vec<u8>),
+    Rsa { n: Vec<u8>, e: Vec<u8> },
+    P256(Vec<u8>),
+    P384(Vec<u8>),
+    P521(Vec<u8>),
+    Ed25519(Vec<u8>),
+}
+
+impl Key {
+    /// A shared secret.
+    pub fn secret(secret: &[u8]) -> Self {
+        Self { id: None, algorithm: None, material: Material::Secret(secret.to_vec()) }
+    }
+
+    /// Whether it may verify what an algorithm signed.
+    pub fn serves(&self, algorithm: Algorithm) -> bool {
+        use Algorithm as A;
+        let kind = match self.material {
+            Material::Secret(_) => matches!(algorithm, A::Hs256 | A::Hs384 | A::Hs512),
+            Material::Rsa { .. } => {
+                matches!(algorithm, A::Rs256 | A::Rs384 | A::Rs512 | A::Ps256 | A::Ps384 | A::Ps512)
+            }
+            Material::P256(_) => algorithm == A::Es256,
+            Material::P384(_) => algorithm == A::Es384,
+            Material::P521(_) => algorithm == A::Es512,
+            Material::Ed25519(_) => algorithm == A::EdDsa,
+        };
+        kind && self.algorithm.is_none_or(|own| own == algorithm)
+    }
+
+    /// Whether this is the signature of the message.
+    pub fn verifies(&self, algorithm: Algorithm, message: &[u8], tag: &[u8]) -> bool {
+        if !self.serves(algorithm) {
+            return false;
+        }
+        let public =
+            |algorithm, key: &[u8]| UnparsedPublicKey::new(algorithm, key).verify(message, tag).is_ok();
+        match &self.material {
+            Material::Secret(secret) => {
+                let algorithm = match algorithm {
+                    Algorithm::Hs384 => hmac::HMAC_SHA384,
+                    Algorithm::Hs512 => hmac::HMAC_SHA512,
+                    _ => hmac::HMAC_SHA256,
+                };
+                hmac::verify(&hmac::Key::new(algorithm, secret), message, tag).is_ok()
+            }
+            Material::Rsa { n, e } => {
+                let parameters = match algorithm {
+                    Algorithm::Rs384 => &signature::RSA_PKCS1_2048_8192_SHA384,
+                    Algorithm::Rs512 => &signature::RSA_PKCS1_2048_8192_SHA512,
+                    Algorithm::Ps256 => &signature::RSA_PSS_2048_8192_SHA256,
+                    Algorithm::Ps384 => &signature::RSA_PSS_2048_8192_SHA384,
+                    Algorithm::Ps512 => &signature::RSA_PSS_2048_8192_SHA512,
+                    _ => &signature::RSA_PKCS1_2048_8192_SHA256,
+                };
+                PublicKeyComponents { n, e }.verify(parameters, message, tag).is_ok()
+            }
+            Material::P256(key) => public(&signature::ECDSA_P256_SHA256_FIXED, key),
+            Material::P384(key) => public(&signature::ECDSA_P384_SHA384_FIXED, key),
+            Material::P521(key) => public(&signature::ECDSA_P521_SHA512_FIXED, key),
+            Material::Ed25519(key) => {
+                UnparsedPublicKey::new(&signature::ED25519, key).verify(message, tag).is_ok()
+            }
+        }
+    }
+
+    /// From a JWK; nothing if it is not for signatures, or of a kind that is not known. `public`: from a place where no secret
+    /// belongs, so that one there is no key.
+    fn of_jwk(jwk: &Map<String, Value>, public: bool) -> Option<Self> {
+        let text = |name: &str| jwk.get(name).and_then(Value::as_str);
+        let bytes = |name: &str| BASE64_URL_SAFE_NO_PAD.decode(text(name)?).ok();
+        let verifies = |ops: &Vec<Value>| ops.iter().any(|op| op == "verify");
+        if text("use").is_some_and(|usage| usage != "sig")
+            || jwk.get("key_ops").and_then(Value::as_array).is_some_and(|ops| !verifies(ops))
+        {
+            return None;
+        }
+        let algorithm = match text("alg") {
+            Some(name) => Some(Algorithm::of(name)?),
+            None => None,
+        };
+        let point = |length: usize| {
+            let (x, y) = (bytes("x")?, bytes("y")?);
+            (x.len() == length && y.len() == length).then(|| [&[4][..], &x, &y].concat())
+        };
+        let material = match (text("kty")?, text("crv")) {
+            ("oct", _) if !public => Material::Secret(bytes("k").filter(|key| key.len() >= 32)?),
+            ("RSA", _) => {
+                let mut n = bytes("n")?;
+                let zeros = n.iter().take_while(|byte| **byte == 0).count();
+                n.drain(..zeros);
+                Material::Rsa { n: Some(n).filter(|n| RSA_BYTES.contains(&n.len()))?, e: bytes("e")? }
+            }
+            ("EC", Some("P-256")) => Material::P256(point(32)?),
+            ("EC", Some("P-384")) => Material::P384(point(48)?),
+            ("EC", Some("P-521")) => Material::P521(point(66)?),
+            ("OKP", Some("Ed25519")) => Material::Ed25519(bytes("x").filter(|x| x.len() == 32)?),
+            _ => return None,
+        };
+        let key = Self { id: text("kid").map(str::to_owned), algorithm, material };
+        // One whose algorithm is another kind's verifies nothing.
+        Algorithm::ALL.into_iter().any(|algorithm| key.serves(algorithm)).then_some(key)
+    }
+}
+
+/// The keys of a set (RFC 7517, 5) that can verify tokens.
+///
+/// # Errors
+/// When it is not a set, or has no such key.
+pub(crate) fn keys_of_jwks(text: &[u8], public: bool) -> Result<Vec<Key>, &'static str> {
+    let set: Value = serde_json::from_slice(text).map_err(|_| "it is not JSON")?;
+    let keys = set.get("keys").and_then(Value::as_array).ok_or("it has no list `keys`")?;
+    let keys = keys.iter().take(MOST).filter_map(Value::as_object);
+    let keys: Vec<Key> = keys.filter_map(|jwk| Key::of_jwk(jwk, public)).collect();
+    if keys.is_empty() {
+        return Err("it has no key that verifies signatures");
+    }
+    Ok(keys)
+}
+
+impl Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Key").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,120 @@
+//! `basic`: names and passwords.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use tollgate_tests::{Gateway, Origin};
+
+use super::auth::{both, passed, refused};
+
+/// Of `correct horse`: by bcrypt with a cost of 4, and argon2id.
+const BCRYPT: &str = "$2b$04$YUDH4LPhF5SiQuEneCdn9.ltTxgeJ.A7tkKykgt8kADTseU/KH3b.";
+const ARGON: &str =
+    "$argon2id$v=19$m=64,t=1,p=1$XXAMTRxD4ghA4c5whva2Uw$0pRUqObJcMhxER33T8IcCrFzIYICukVkzJf7YQ0MC/o";
+
+/// `alice` and `bob`, whose password is `correct horse`.
+pub fn consumers() -> String {
+    format!(
+        "consumers: {{alice: {{groups: admin, password: \"{BCRYPT}\"}}, bob: {{groups: dev, password: \"{ARGON}\"}}}}\n"
+    )
+}
+
+/// What somebody sends.
+pub fn shown(name: &str, password: &str) -> String {
+    format!("Basic {}", BASE64_STANDARD.encode(format!("{name}:{password}")))
+}
+
+fn gateway(origin: &Origin, policies: &str) -> Gateway {
+    Gateway::start(&format!(
+        "{}policies: {{{policies}}}\nroutes: [{{to: \"{}\"}}]\n",
+        consumers(),
+        origin.address()
+    ))
+}
+
+#[test]
+fn names_with_their_passwords_get_in() {
+    let origin = Origin::ok();
+    let gateway = gateway(&origin, "basic: {realm: staff}");
+    // The second time the password is remembered.
+    for name in ["alice", "bob", "alice", "bob"] {
+        for got in passed(
+            &gateway,
+            &origin,
+            &[("Authorization", &shown(name, "correct horse")), ("X-Consumer-Name", "root")],
+        ) {
+            assert_eq!(got.headers.all("X-Consumer-Name"), [name]);
+            assert!(!got.headers.has("Authorization"), "{got:?}");
+        }
+    }
+    for (name, password) in [
+        ("alice", "correct"),
+        ("alice", ""),
+        ("eve", "correct horse"),
+        ("", ""),
+        ("alice", "correct horse\0"),
+        ("ALICE", "correct horse"),
+    ] {
+        refused(&gateway, &origin, &[("Authorization", &shown(name, password))], 401, "credentials_refused");
+    }
+    for odd in ["Basic", "Basic !!!", "Basic YWxpY2U=", "Bearer x"] {
+        refused(&gateway, &origin, &[("Authorization", odd)], 401, "credentials_refused");
+    }
+    let answer = &both(&gateway, "/", &[])[0];
+    assert_eq!(answer.headers.get("WWW-Authenticate"), Some("Basic realm=\"staff\", charset=\"UTF-8\""));
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn a_password_that_is_changed_holds_no_longer() {
+    let origin = Origin::ok();
+    let gateway = gateway(&origin, "basic: {cache: 1h, forward: on}");
+    let header = shown("alice", "correct horse");
+    for got in passed(&gateway, &origin, &[("Authorization", &header)]) {
+        assert_eq!(got.headers.all("Authorization"), [header.as_str()]);
+    }
+    gateway.write_config(&format!(
+        "listen: $LISTEN\nadmin: $ADMIN\nconsumers: {{alice: {{password: \"{}\"}}}}\npolicies: {{basic: on}}\nroutes: [{{to: \"{}\"}}]\n",
+        BCRYPT.replace("$04$", "$05$"),
+        origin.address()
+    ));
+    gateway.signal(tollgate_tests::Signal::HUP);
+    tollgate_tests::eventually("the new password holds", || {
+        both(&gateway, "/", &[("Authorization", &header)]).iter().all(|answer| answer.status == 401)
+    });
+}
+
+#[test]
+fn what_is_slow_to_verify_holds_nobody_else_up() {
+    let origin = Origin::ok();
+    // Sixteen times as slow as elsewhere in these tests.
+    let config = consumers().replace("$04$", "$08$");
+    let gateway = Gateway::start(&format!(
+        "workers: 1\n{config}routes:\n- {{match: /slow, to: \"{0}\", policies: {{basic: on}}}}\n- {{to: \"{0}\"}}\n",
+        origin.address()
+    ));
+    let mut clients: Vec<_> = (0..4).map(|_| gateway.client()).collect();
+    for (n, client) in clients.iter_mut().enumerate() {
+        let header = shown("alice", &format!("guess {n}"));
+        client.send(format!("GET /slow HTTP/1.1\r\nHost: a\r\nAuthorization: {header}\r\n\r\n"));
+    }
+    // The only worker serves others meanwhile, and who goes is let go.
+    assert_eq!(gateway.client().get("/").status, 200);
+    clients.pop().expect("a client").reset();
+    for mut client in clients {
+        assert_eq!(client.response().status, 401);
+    }
+}
+
+#[test]
+fn a_hash_that_costs_too_much_is_refused_at_the_start() {
+    let hash = BCRYPT.replace("$04$", "$31$");
+    let file = std::env::temp_dir().join(format!("tollgate-basic-{}.yaml", std::process::id()));
+    std::fs::write(
+        &file,
+        format!("listen: :80\nconsumers: {{a: {{password: \"{hash}\"}}}}\nroutes: [{{to: a:80}}]\n"),
+    )
+    .expect("written");
+    let ran = tollgate_tests::tollgate(&["check", file.to_str().expect("text")]);
+    assert!(ran.err.contains("bearable price"), "{ran:?}");
+    std::fs::remove_file(file).expect("it is there");
+}

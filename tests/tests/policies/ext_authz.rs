@@ -1,0 +1,302 @@
+//! `ext_authz`: a service that speaks Envoy's gRPC protocol says whether a request may go on. The messages are written and read
+//! here by their bytes, so that a mistake in the gateway's cannot hide behind itself.
+
+use std::collections::BTreeMap;
+
+use tollgate_tests::{Gate, Gateway, Http2Origin, Origin, OriginStream, eventually, http2};
+
+use super::auth::{both, passed, refused};
+
+/// A field of a message: its number, and bytes.
+fn bytes(number: u8, bytes: &[u8]) -> Vec<u8> {
+    assert!(bytes.len() < 1 << 14);
+    let length = match bytes.len() {
+        short @ 0..128 => vec![short as u8],
+        long => vec![(long & 0x7f) as u8 | 0x80, (long >> 7) as u8],
+    };
+    [&[number << 3 | 2][..], &length, bytes].concat()
+}
+
+/// A field of a message: its number, and a small number.
+fn number(field: u8, value: u16) -> Vec<u8> {
+    let low = (value & 0x7f) as u8;
+    if value < 128 { vec![field << 3, low] } else { vec![field << 3, low | 0x80, (value >> 7) as u8] }
+}
+
+/// `HeaderValueOption`.
+fn header(name: &str, value: &str) -> Vec<u8> {
+    bytes(1, &[bytes(1, name.as_bytes()), bytes(2, value.as_bytes())].concat())
+}
+
+/// `CheckResponse` that lets a request through.
+fn ok(parts: &[Vec<u8>]) -> Vec<u8> {
+    [bytes(1, b""), bytes(3, &parts.concat())].concat()
+}
+
+/// `CheckResponse` that does not: PERMISSION_DENIED is 7.
+fn denied(parts: &[Vec<u8>]) -> Vec<u8> {
+    [bytes(1, &number(1, 7)), bytes(2, &parts.concat())].concat()
+}
+
+/// The fields of a message, by number.
+fn fields(mut message: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    fn varint(message: &mut &[u8]) -> u64 {
+        let mut out = 0;
+        for shift in (0..).step_by(7) {
+            let (byte, rest) = message.split_first().expect("a number");
+            *message = rest;
+            out |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        out
+    }
+    let mut out = Vec::new();
+    while !message.is_empty() {
+        let tag = varint(&mut message);
+        let value = varint(&mut message);
+        match tag & 7 {
+            0 => out.push((tag >> 3, value.to_string().into_bytes())),
+            2 => {
+                let (value, rest) = message.split_at(value as usize);
+                message = rest;
+                out.push((tag >> 3, value.to_vec()));
+            }
+            kind => panic!("kind {kind}"),
+        }
+    }
+    out
+}
+
+fn field(message: &[u8], path: &[u64]) -> Vec<u8> {
+    path.iter().fold(message.to_vec(), |message, number| {
+        let found = fields(&message).into_iter().find(|(own, _)| own == number);
+        found.unwrap_or_else(|| panic!("no field {number} of {path:?}")).1
+    })
+}
+
+/// The fields of the HTTP request that a `CheckRequest` tells of.
+fn told(message: &[u8]) -> BTreeMap<String, String> {
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    let http = field(message, &[1, 4, 2]);
+    let entries = fields(&http).into_iter().filter(|(number, _)| *number == 3);
+    entries
+        .map(|(_, entry)| {
+            (
+                text(field(&entry, &[1])),
+                fields(&entry)
+                    .into_iter()
+                    .find(|(number, _)| *number == 2)
+                    .map(|(_, value)| text(value))
+                    .unwrap_or_default(),
+            )
+        })
+        .collect()
+}
+
+fn frame(message: &[u8]) -> Vec<u8> {
+    [&[0][..], &(message.len() as u32).to_be_bytes(), message].concat()
+}
+
+fn say(stream: &mut OriginStream, message: &[u8]) {
+    stream.head(200, &[("content-type", "application/grpc")], false);
+    stream.send(frame(message), false);
+    stream.trailers(&[("grpc-status", "0")]);
+}
+
+/// A service that lets in who brings `x-pass: yes`.
+fn service() -> Http2Origin {
+    Http2Origin::play(|stream| {
+        assert!(stream.body());
+        let request = stream.request.clone();
+        assert_eq!(request.target, "/envoy.service.auth.v3.Authorization/Check");
+        let pass = told(&request.body[5..]).get("x-pass").cloned();
+        match pass.as_deref() {
+            Some("yes") => say(
+                stream,
+                &ok(&[
+                    bytes(2, &header("x-consumer-name", "alice")),
+                    bytes(2, &header("x-groups", "admin,dev")),
+                    bytes(5, b"x-pass"),
+                    bytes(5, b"host"),
+                    bytes(6, &header("x-told", "1")),
+                ]),
+            ),
+            Some("query") => say(stream, &ok(&[bytes(8, b"token")])),
+            Some("bare") => say(stream, &ok(&[])),
+            Some("error") => {
+                stream.head(200, &[("content-type", "application/grpc"), ("grpc-status", "14")], true);
+            }
+            Some("cut") => {
+                stream.head(200, &[("content-type", "application/grpc")], false);
+                stream.send(frame(&ok(&[]))[..6].to_vec(), true);
+            }
+            Some("500") => stream.head(500, &[], true),
+            Some("noise") => say(stream, b"\xff\xff\xff"),
+            Some("plain") => say(stream, &denied(&[])),
+            _ => say(
+                stream,
+                &denied(&[
+                    bytes(1, &number(1, 401)),
+                    bytes(2, &header("www-authenticate", "Pass")),
+                    bytes(2, &header("content-length", "99")),
+                    bytes(3, b"show your pass"),
+                ]),
+            ),
+        }
+    })
+}
+
+fn gateway(origin: &Origin, address: &str, more: &str) -> Gateway {
+    Gateway::start(&format!(
+        "policies: {{ext_authz: {{url: \"http://{address}\", timeout: 10s, reserved_headers: X-Consumer-Name{more}}}}}\nroutes: [{{to: \"{}\"}}]\n",
+        origin.address()
+    ))
+}
+
+#[test]
+fn the_service_is_told_of_the_request_and_changes_it() {
+    let (origin, service) = (Origin::ok(), service());
+    let gateway = gateway(&origin, &service.address().to_string(), ", context: {place: here}");
+    let spoofed = [
+        ("X-Pass", "yes"),
+        ("X-Consumer-Name", "root"),
+        ("X_Consumer_Name", "root"),
+        ("X-Groups", "all"),
+        ("x.groups", "all"),
+    ];
+    for path in ["/a/../admin/%78?q=1", "/admin/x?q=1"] {
+        for answer in both(&gateway, path, &spoofed) {
+            assert_eq!((answer.status, answer.headers.get("X-Told")), (200, Some("1")));
+        }
+    }
+    for got in origin.requests() {
+        assert_eq!((got.target.as_str(), got.headers.get("Host")), ("/admin/x?q=1", Some("a.example")));
+        assert_eq!(
+            (got.headers.all("X-Consumer-Name"), got.headers.all("X-Groups")),
+            (vec!["alice"], vec!["admin,dev"])
+        );
+        for gone in ["X_Consumer_Name", "x.groups", "X-Pass"] {
+            assert!(!got.headers.has(gone), "{got:?}");
+        }
+    }
+    for asked in service.requests() {
+        let message = &asked.body[5..];
+        let told = told(message);
+        for (name, value) in [
+            (":path", "/admin/x?q=1"),
+            (":method", "GET"),
+            (":authority", "a.example"),
+            (":scheme", "http"),
+            ("x-groups", "all"),
+        ] {
+            assert_eq!(told.get(name).map(String::as_str), Some(value), "{name}");
+        }
+        assert_eq!(field(message, &[1, 4, 2, 4]), b"/admin/x?q=1");
+        assert_eq!(field(message, &[1, 1, 1, 1, 2]), b"127.0.0.1");
+        assert_eq!(
+            (field(message, &[1, 10, 1]), field(message, &[1, 10, 2])),
+            (b"place".to_vec(), b"here".to_vec())
+        );
+    }
+    assert_eq!(service.connections().0, 1, "the connection is kept");
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn a_denial_goes_to_the_client() {
+    let (origin, service) = (Origin::ok(), service());
+    let gateway = gateway(&origin, &service.address().to_string(), "");
+    for answer in both(&gateway, "/", &[]) {
+        assert_eq!((answer.status, answer.text().as_str()), (401, "show your pass"));
+        assert_eq!(answer.headers.all("WWW-Authenticate"), ["Pass"]);
+    }
+    for answer in both(&gateway, "/", &[("X-Pass", "plain")]) {
+        assert_eq!(answer.status, 403);
+    }
+    assert_eq!(origin.count(), 0);
+}
+
+#[test]
+fn what_the_service_does_not_write_is_not_the_clients_to_write() {
+    let (origin, service) = (Origin::ok(), service());
+    let gateway = gateway(&origin, &service.address().to_string(), "");
+    for got in passed(
+        &gateway,
+        &origin,
+        &[("X-Pass", "bare"), ("X-Consumer-Name", "root"), ("x_consumer_name", "root")],
+    ) {
+        assert!(!got.headers.has("X-Consumer-Name") && !got.headers.has("x_consumer_name"), "{got:?}");
+    }
+}
+
+#[test]
+fn no_answer_lets_nobody_in_unless_that_is_wanted() {
+    let (origin, service) = (Origin::ok(), service());
+    let (alive, dead) = (service.address().to_string(), tollgate_tests::refused_address().to_string());
+    let odd = ["error", "cut", "500", "noise", "query"];
+    let gateway = gateway(&origin, &alive, "");
+    for pass in odd {
+        refused(&gateway, &origin, &[("X-Pass", pass)], 503, "authorization_unavailable");
+    }
+    refused(
+        &super::ext_authz::gateway(&origin, &dead, ""),
+        &origin,
+        &[("X-Pass", "yes")],
+        503,
+        "authorization_unavailable",
+    );
+    let open = super::ext_authz::gateway(&origin, &dead, ", fail_open: on");
+    for got in passed(&open, &origin, &[("X-Pass", "yes"), ("X-Consumer-Name", "root")]) {
+        assert!(!got.headers.has("X-Consumer-Name"), "{got:?}");
+    }
+}
+
+#[test]
+fn one_that_is_too_slow_and_clients_that_go() {
+    let origin = Origin::ok();
+    let gate = Gate::new();
+    let wait = gate.clone();
+    let service = Http2Origin::play(move |stream| {
+        assert!(stream.body());
+        wait.wait();
+        say(stream, &ok(&[]));
+    });
+    let slow = Gateway::start(&format!(
+        "policies: {{ext_authz: {{url: \"http://{}\", timeout: 50ms}}}}\nroutes: [{{to: \"{}\"}}]\n",
+        service.address(),
+        origin.address()
+    ));
+    refused(&slow, &origin, &[], 503, "authorization_unavailable");
+    let gateway = gateway(&origin, &service.address().to_string(), "");
+    let before = service.count();
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut http2 = gateway.http2();
+    let stream = http2.begin(http2::request("GET", "/", &[]), true).expect("begun");
+    eventually("the service is asked", || service.count() == before + 2);
+    client.reset();
+    stream.reset();
+    for record in gateway.wait_records(2) {
+        assert_eq!(record["reason"], "client_closed", "{record}");
+    }
+    gate.open();
+    passed(&gateway, &origin, &[]);
+}
+
+#[test]
+fn who_it_says_decides_what_follows() {
+    let (origin, service) = (Origin::ok(), service());
+    for (group, status) in [("dev", 200), ("ops", 403)] {
+        let gateway = Gateway::start(&format!(
+            "policies: {{ext_authz: {{url: \"http://{}\", timeout: 10s, consumer: X-Consumer-Name, groups: X-Groups}}, \
+             authorize: {{allow: {{groups: {group}}}}}}}\nroutes: [{{to: \"{}\"}}]\n",
+            service.address(),
+            origin.address()
+        ));
+        for answer in both(&gateway, "/", &[("X-Pass", "yes")]) {
+            assert_eq!(answer.status, status, "{group}");
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! `forward_auth`: a service says whether a request may go on.
+
+use tollgate_tests::{Gate, Gateway, Origin, eventually, http2};
+
+use super::auth::{both, passed, refused};
+
+/// A service that lets in who brings `X-Pass: yes`, and says who it is.
+pub fn service() -> Origin {
+    Origin::play(|conn| {
+        while let Some(request) = conn.request() {
+            let said = match request.headers.get("X-Pass") {
+                None => {
+                    "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Pass\r\nSet-Cookie: a=b\r\nSet-Cookie: c=d\r\nContent-Length: 5\r\n\r\nlogin"
+                }
+                Some("yes") => {
+                    "HTTP/1.1 204 No Content\r\nX-Consumer-Name: alice\r\nX-Groups: admin, dev\r\nX-Other: x\r\n\r\n"
+                }
+                Some("move") => {
+                    "HTTP/1.1 302 Found\r\nLocation: https://login.example/\r\nContent-Length: 0\r\n\r\n"
+                }
+                Some("huge") => "HTTP/1.1 403 Forbidden\r\nContent-Length: 9000000\r\n\r\n",
+                Some("odd") => "HTTP/1.1 204 Fine\r\nX-Consumer-Name: al\r\n ice\r\n\r\n",
+                Some(_) => {
+                    "HTTP/1.1 403 Forbidden\r\nConnection: X-Gone\r\nX-Gone: 1\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nshut\r\n0\r\n\r\n"
+                }
+            };
+            conn.send(said);
+            if request.headers.get("X-Pass") == Some("huge") {
+                return;
+            }
+        }
+    })
+}
+
+fn gateway(origin: &Origin, url: &str, more: &str) -> Gateway {
+    Gateway::start(&format!(
+        "policies: {{forward_auth: {{url: \"{url}\", timeout: 10s, response_headers: X-Consumer-Name{more}}}}}\nroutes: [{{to: \"{}\"}}]\n",
+        origin.address()
+    ))
+}
+
+#[test]
+fn the_service_is_told_of_the_request_and_says_who_it_is() {
+    let (origin, service) = (Origin::ok(), service());
+    let gateway = gateway(&origin, &format!("http://{}/check?a=b", service.address()), "");
+    let spoofed = [
+        ("X-Pass", "yes"),
+        ("X-Consumer-Name", "root"),
+        ("X_Consumer_Name", "root"),
+        ("X-Forwarded-Uri", "/open"),
+        ("X-Forwarded-For", "6.6.6.6"),
+        ("X_Original_Uri", "/open"),
+    ];
+    for path in ["/a/../admin/%78?q=1", "/admin/x?q=1"] {
+        for answer in both(&gateway, path, &spoofed) {
+            assert_eq!(answer.status, 200);
+        }
+    }
+    for got in origin.requests() {
+        assert_eq!(got.target, "/admin/x?q=1");
+        assert_eq!(got.headers.all("X-Consumer-Name"), ["alice"]);
+        assert!(!got.headers.has("X_Consumer_Name") && !got.headers.has("X-Other"), "{got:?}");
+    }
+    for asked in service.requests() {
+        assert_eq!((asked.method.as_str(), asked.target.as_str()), ("GET", "/check?a=b"));
+        for (name, value) in [
+            ("X-Forwarded-Uri", "/admin/x?q=1"),
+            ("X-Original-Uri", "/admin/x?q=1"),
+            ("X-Forwarded-Method", "GET"),
+            ("X-Forwarded-Host", "a.example"),
+            ("X-Forwarded-Proto", "http"),
+            ("X-Forwarded-For", "127.0.0.1"),
+            ("Host", &service.address().to_string()),
+        ] {
+            assert_eq!(asked.headers.all(name), [value], "{name}: {asked:?}");
+        }
+        assert!(!asked.headers.has("X_Original_Uri"), "{asked:?}");
+    }
+    assert!(service.connections() < 4, "connections are kept");
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn what_it_says_otherwise_goes_to_the_client() {
+    let (origin, service) = (Origin::ok(), service());
+    let gateway = gateway(&origin, &format!("http://{}", service.address()), "");
+    for answer in both(&gateway, "/", &[]) {
+        assert_eq!((answer.status, answer.text().as_str()), (401, "login"));
+        assert_eq!(answer.headers.all("Set-Cookie"), ["a=b", "c=d"]);
+        assert_eq!(answer.headers.get("WWW-Authenticate"), Some("Pass"));
+    }
+    for answer in both(&gateway, "/", &[("X-Pass", "move")]) {
+        assert_eq!((answer.status, answer.headers.get("Location")), (302, Some("https://login.example/")));
+    }
+    for answer in both(&gateway, "/", &[("X-Pass", "no")]) {
+        assert_eq!((answer.status, answer.text().as_str()), (403, "shut"));
+    }
+    assert_eq!(origin.count(), 0);
+}
+
+#[test]
+fn the_body_stays_here_and_goes_upstream_whole() {
+    let (origin, service) = (Origin::ok(), service());
+    let gateway = gateway(&origin, &format!("http://{}", service.address()), "");
+    let body = "b".repeat(200_000);
+    let mut client = gateway.client();
+    for _ in 0..2 {
+        let answer = client.ask(format!(
+            "POST /p HTTP/1.1\r\nHost: a\r\nX-Pass: yes\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ));
+        assert_eq!(answer.status, 200);
+    }
+    let mut http2 = gateway.http2();
+    let mut stream = http2.begin(http2::request("POST", "/p", &[("x-pass", "yes")]), false).expect("begun");
+    stream.send(body.clone(), true).expect("sent");
+    assert_eq!(stream.response().expect("an answer").status, 200);
+    assert!(origin.requests().iter().all(|got| got.body == body.as_bytes()) && origin.count() == 3);
+    for asked in service.requests() {
+        assert!(
+            asked.body.is_empty() && asked.headers.get("Content-Length").is_none_or(|length| length == "0"),
+            "{asked:?}"
+        );
+        assert_eq!(asked.headers.get("X-Forwarded-Method"), Some("POST"));
+    }
+}
+
+#[test]
+fn no_answer_lets_nobody_in() {
+    let origin = Origin::ok();
+    let dead = tollgate_tests::refused_address();
+    refused(
+        &gateway(&origin, &format!("http://{dead}"), ""),
+        &origin,
+        &[("X-Pass", "yes")],
+        503,
+        "authorization_unavailable",
+    );
+    let service = service();
+    let address = service.address();
+    let gateway = gateway(&origin, &format!("http://{address}"), "");
+    for odd in ["huge", "odd"] {
+        refused(&gateway, &origin, &[("X-Pass", odd)], 503, "authorization_unavailable");
+    }
+    passed(&gateway, &origin, &[("X-Pass", "yes")]);
+    drop(service);
+    refused(&gateway, &origin, &[("X-Pass", "yes")], 503, "authorization_unavailable");
+}
+
+#[test]
+fn one_that_is_too_slow_lets_nobody_in() {
+    let origin = Origin::ok();
+    let gate = Gate::new();
+    let wait = gate.clone();
+    let service = Origin::play(move |conn| {
+        while conn.request().is_some() {
+            wait.wait();
+            conn.send("HTTP/1.1 204 No Content\r\n\r\n");
+        }
+    });
+    let gateway = Gateway::start(&format!(
+        "policies: {{forward_auth: {{url: \"http://{}\", timeout: 50ms}}}}\nroutes: [{{to: \"{}\"}}]\n",
+        service.address(),
+        origin.address()
+    ));
+    refused(&gateway, &origin, &[], 503, "authorization_unavailable");
+    gate.open();
+}
+
+#[test]
+fn a_client_that_goes_while_the_service_is_asked_is_let_go() {
+    let origin = Origin::ok();
+    let gate = Gate::new();
+    let wait = gate.clone();
+    let service = Origin::play(move |conn| {
+        while conn.request().is_some() {
+            wait.wait();
+            conn.send("HTTP/1.1 204 No Content\r\n\r\n");
+        }
+    });
+    let gateway = gateway(&origin, &format!("http://{}", service.address()), "");
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut http2 = gateway.http2();
+    let stream = http2.begin(http2::request("GET", "/", &[]), true).expect("begun");
+    eventually("the service is asked", || service.count() == 2);
+    client.reset();
+    stream.reset();
+    for record in gateway.wait_records(2) {
+        assert_eq!(record["reason"], "client_closed", "{record}");
+    }
+    gate.open();
+    passed(&gateway, &origin, &[]);
+    assert_eq!(origin.count(), 2);
+}
+
+#[test]
+fn who_it_says_decides_what_follows() {
+    let (origin, service) = (Origin::ok(), service());
+    for (group, status) in [("admin", 200), ("ops", 403)] {
+        let gateway = Gateway::start(&format!(
+            "policies: {{forward_auth: {{url: \"http://{}\", timeout: 10s, consumer: X-Consumer-Name, groups: X-Groups, request_headers: X-Pass}}, \
+             authorize: {{allow: {{groups: {group}}}}}}}\nroutes: [{{to: \"{}\"}}]\n",
+            service.address(),
+            origin.address()
+        ));
+        for answer in both(&gateway, "/", &[("X-Pass", "yes"), ("Cookie", "secret")]) {
+            assert_eq!(answer.status, status, "{group}");
+        }
+    }
+    assert!(service.requests().iter().all(|asked| !asked.headers.has("Cookie")));
+}

@@ -1,0 +1,458 @@
+//! `jwt`: tokens that somebody trusted has signed.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::hmac;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair,
+    RSA_PKCS1_SHA256, RSA_PSS_SHA512, RsaKeyPair,
+};
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
+use tollgate_tests::{Gateway, Origin, eventually};
+
+use super::auth::{both, passed, refused};
+
+/// What the gateway and the tests share.
+pub const SECRET: &str = "a-secret-of-the-tests-with-32-bytes-or-more";
+/// What alice's token says, less its end.
+pub const ALICE: &str =
+    r#""sub":"alice","groups":["admin","dev"],"role":"chief","scope":"read write","org":{"unit":"x"}"#;
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
+}
+
+/// Signs a token.
+fn token(header: &str, claims: &str, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> String {
+    let message = format!("{}.{}", BASE64.encode(header), BASE64.encode(claims));
+    let tag = sign(message.as_bytes());
+    format!("{message}.{}", BASE64.encode(tag))
+}
+
+fn hmac_of(secret: &[u8]) -> impl Fn(&[u8]) -> Vec<u8> {
+    move |message| hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), message).as_ref().to_vec()
+}
+
+/// A token with these claims, which lasts an hour.
+pub fn hs256(claims: &str) -> String {
+    let claims = format!("{{{claims},\"exp\":{}}}", now() + 3600);
+    token(r#"{"alg":"HS256","typ":"JWT"}"#, &claims, hmac_of(SECRET.as_bytes()))
+}
+
+fn gateway(origin: &Origin, jwt: &str) -> Gateway {
+    Gateway::with(origin, &format!("policies: {{jwt: {{{jwt}}}}}"))
+}
+
+fn bearer(token: &str) -> String {
+    format!("Bearer {token}")
+}
+
+fn is_refused(gateway: &Gateway, origin: &Origin, token: &str) {
+    refused(gateway, origin, &[("Authorization", &bearer(token))], 401, "credentials_refused");
+}
+
+#[test]
+fn claims_go_upstream_and_decide() {
+    let origin = Origin::ok();
+    let gateway = gateway(
+        &origin,
+        &format!(
+            "secret: {SECRET}, issuer: [me, you], audience: api, claims: {{scope: [admin, write], org.unit: x}}, \
+             claim_headers: {{X-Role: role, X-Unit: org.unit, X-None: none}}"
+        ),
+    );
+    let good = format!("{ALICE},\"iss\":\"you\",\"aud\":[\"web\",\"api\"]");
+    // The second and third time the token is known.
+    for _ in 0..3 {
+        let header = bearer(&hs256(&good));
+        for got in
+            passed(&gateway, &origin, &[("authorization", &header), ("X-None", "x"), ("X_Role", "root")])
+        {
+            assert_eq!(got.headers.all("X-Consumer-Name"), ["alice"]);
+            assert_eq!(got.headers.all("X-Consumer-Groups"), ["admin,dev"]);
+            assert_eq!((got.headers.all("X-Role"), got.headers.all("X-Unit")), (vec!["chief"], vec!["x"]));
+            assert!(!got.headers.has("X-None") && !got.headers.has("X_Role"), "{got:?}");
+            assert_eq!(got.headers.all("Authorization"), [header.as_str()]);
+        }
+    }
+    for bad in [
+        format!("{ALICE},\"iss\":\"you\",\"aud\":\"web\""),
+        format!("{ALICE},\"iss\":\"you\""),
+        format!("{ALICE},\"iss\":\"they\",\"aud\":\"api\""),
+        format!("{ALICE},\"aud\":\"api\""),
+        good.replace("read write", "read writer"),
+        good.replace("\"unit\":\"x\"", "\"unit\":\"y\""),
+        good.replace("\"iss\":\"you\"", "\"iss\":[\"you\"]"),
+    ] {
+        is_refused(&gateway, &origin, &hs256(&bad));
+    }
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn the_time_of_a_token_counts() {
+    let origin = Origin::ok();
+    let gateway = gateway(&origin, &format!("secret: {SECRET}, leeway: 60s"));
+    let at = |more: &str| {
+        token(r#"{"alg":"HS256"}"#, &format!("{{\"sub\":\"a\"{more}}}"), hmac_of(SECRET.as_bytes()))
+    };
+    let (now, hour) = (now(), 3600);
+    for good in [
+        format!(",\"exp\":{}", now + hour),
+        format!(",\"exp\":{}.5", now - 20),
+        format!(",\"exp\":{},\"nbf\":{}", now + hour, now + 40),
+    ] {
+        passed(&gateway, &origin, &[("Authorization", &bearer(&at(&good)))]);
+    }
+    for bad in [
+        String::new(),
+        format!(",\"exp\":{}", now - 61),
+        format!(",\"exp\":\"{}\"", now + hour),
+        format!(",\"exp\":{},\"nbf\":{}", now + hour, now + hour),
+        ",\"exp\":1e400".to_owned(),
+        ",\"exp\":null".to_owned(),
+    ] {
+        is_refused(&gateway, &origin, &at(&bad));
+    }
+}
+
+#[test]
+fn a_token_that_was_known_ends() {
+    let origin = Origin::ok();
+    let gateway = gateway(&origin, &format!("secret: {SECRET}, leeway: 0s"));
+    let short = token(
+        r#"{"alg":"HS256"}"#,
+        &format!("{{\"sub\":\"a\",\"exp\":{}}}", now() + 3),
+        hmac_of(SECRET.as_bytes()),
+    );
+    let header = bearer(&short);
+    let status = || both(&gateway, "/", &[("Authorization", &header)]).map(|answer| answer.status);
+    assert_eq!(status(), [200, 200]);
+    eventually("its end", || status() == [401, 401]);
+}
+
+#[test]
+fn what_is_not_signed_as_it_has_to_be() {
+    let origin = Origin::ok();
+    let gateway = gateway(&origin, &format!("secret: {SECRET}"));
+    let claims = format!("{{{ALICE},\"exp\":{}}}", now() + 3600);
+    let sign = hmac_of(SECRET.as_bytes());
+    for alg in ["none", "None", "NONE", "nOnE", "", "HS384", "hs256", "RS256"] {
+        let header = format!("{{\"alg\":\"{alg}\"}}");
+        is_refused(&gateway, &origin, &token(&header, &claims, |_| Vec::new()));
+        is_refused(&gateway, &origin, &token(&header, &claims, &sign));
+    }
+    for header in [
+        "{}",
+        "[]",
+        "null",
+        "",
+        "{\"alg\":null}",
+        "{\"alg\":[\"HS256\"]}",
+        r#"{"alg":"HS256","alg":"none"}"#,
+        r#"{"alg":"HS256","crit":["exp"]}"#,
+        "{\"alg\":\"HS256\"}x",
+    ] {
+        is_refused(&gateway, &origin, &token(header, &claims, &sign));
+    }
+    let good = token(r#"{"alg":"HS256"}"#, &claims, &sign);
+    passed(&gateway, &origin, &[("Authorization", &bearer(&good))]);
+    let parts: Vec<_> = good.split('.').collect();
+    let other = BASE64.encode(claims.replace("alice", "admin"));
+    for bad in [
+        format!("{}.{other}.{}", parts[0], parts[2]),
+        format!("{}.{}.", parts[0], parts[1]),
+        format!("{}.{}", parts[0], parts[1]),
+        format!("{good}.{}", parts[2]),
+        format!("{good}="),
+        format!(".{good}"),
+        "..".to_owned(),
+        good[..good.len() - 4].to_owned(),
+    ] {
+        is_refused(&gateway, &origin, &bad);
+    }
+    for scheme in ["Basic", "Bearer,", "bear"] {
+        refused(
+            &gateway,
+            &origin,
+            &[("Authorization", &format!("{scheme} {good}"))],
+            401,
+            "credentials_refused",
+        );
+    }
+    // Nothing of what a token says of keys counts: no name, however long, and no place to get one.
+    let long = "k".repeat(4000);
+    let header =
+        format!(r#"{{"alg":"HS256","kid":"{long}","jku":"http://127.0.0.1:1/","jwk":{{"kty":"oct"}}}}"#);
+    is_refused(&gateway, &origin, &token(&header, &claims, hmac_of(b"the attacker's own")));
+    let huge = format!("{}.{}.{}", parts[0], "A".repeat(20_000), parts[2]);
+    let statuses = both(&gateway, "/", &[("Authorization", &bearer(&huge))]).map(|answer| answer.status);
+    assert!(statuses.iter().all(|status| matches!(status, 401 | 431)), "{statuses:?}");
+}
+
+#[test]
+fn a_cookie_serves_and_two_tokens_do_not() {
+    let origin = Origin::ok();
+    let gateway = gateway(&origin, &format!("secret: {SECRET}, cookie: session, forward: off"));
+    let good = hs256(ALICE);
+    for got in passed(&gateway, &origin, &[("Cookie", &format!("a=b; session={good}; c=d"))]) {
+        assert_eq!(got.headers.all("Cookie"), ["a=b; c=d"]);
+        assert_eq!(got.headers.all("X-Consumer-Name"), ["alice"]);
+    }
+    for got in passed(&gateway, &origin, &[("Authorization", &bearer(&good))]) {
+        assert!(!got.headers.has("Authorization"), "{got:?}");
+    }
+    let cookie = format!("session={good}");
+    refused(
+        &gateway,
+        &origin,
+        &[("Cookie", &cookie), ("Authorization", &bearer(&good))],
+        401,
+        "credentials_refused",
+    );
+    refused(&gateway, &origin, &[("Cookie", &format!("{cookie}; session=x"))], 401, "credentials_refused");
+}
+
+/// Keys of an issuer's, each with its name.
+enum Own {
+    Rsa(RsaKeyPair),
+    Ec(EcdsaKeyPair),
+    Ed(Ed25519KeyPair),
+}
+
+impl Own {
+    fn ec() -> Self {
+        Self::Ec(EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key"))
+    }
+
+    fn jwk(&self, kid: &str) -> String {
+        let encoded = |bytes: &[u8]| BASE64.encode(bytes);
+        match self {
+            Self::Rsa(key) => {
+                // PKCS #1: a sequence of two numbers, of which the first has 2048 bits and a zero before it.
+                let der = key.public_key().as_ref();
+                let (n, e) = (encoded(&der[9..9 + 256]), encoded(&[1, 0, 1]));
+                format!(r#"{{"kty":"RSA","use":"sig","kid":"{kid}","n":"{n}","e":"{e}"}}"#)
+            }
+            Self::Ec(key) => {
+                let (x, y) =
+                    key.public_key().as_ref()[1..].split_at((key.public_key().as_ref().len() - 1) / 2);
+                let curve = if x.len() == 32 { "P-256" } else { "P-384" };
+                format!(
+                    r#"{{"kty":"EC","crv":"{curve}","kid":"{kid}","x":"{}","y":"{}"}}"#,
+                    encoded(x),
+                    encoded(y)
+                )
+            }
+            Self::Ed(key) => {
+                format!(
+                    r#"{{"kty":"OKP","crv":"Ed25519","alg":"EdDSA","kid":"{kid}","x":"{}"}}"#,
+                    encoded(key.public_key().as_ref())
+                )
+            }
+        }
+    }
+
+    fn token(&self, alg: &str, kid: &str) -> String {
+        let random = SystemRandom::new();
+        let claims = format!("{{{ALICE},\"exp\":{}}}", now() + 3600);
+        token(&format!(r#"{{"alg":"{alg}","kid":"{kid}"}}"#), &claims, |message| match self {
+            Self::Rsa(key) => {
+                let mut tag = vec![0; key.public_modulus_len()];
+                let how: &dyn aws_lc_rs::signature::RsaEncoding =
+                    if alg == "PS512" { &RSA_PSS_SHA512 } else { &RSA_PKCS1_SHA256 };
+                key.sign(how, &random, message, &mut tag).expect("signed");
+                tag
+            }
+            Self::Ec(key) => key.sign(&random, message).expect("signed").as_ref().to_vec(),
+            Self::Ed(key) => key.sign(message).as_ref().to_vec(),
+        })
+    }
+}
+
+fn set(keys: &[String]) -> String {
+    format!("{{\"keys\":[{}]}}", keys.join(","))
+}
+
+#[test]
+fn each_kind_of_key_verifies_its_own_algorithms_alone() {
+    let origin = Origin::ok();
+    let rsa = Own::Rsa(RsaKeyPair::generate(KeySize::Rsa2048).expect("a key"));
+    let (p256, p384) =
+        (Own::ec(), Own::Ec(EcdsaKeyPair::generate(&ECDSA_P384_SHA384_FIXED_SIGNING).expect("a key")));
+    let ed = Own::Ed(Ed25519KeyPair::generate().expect("a key"));
+    let jwks = set(&[rsa.jwk("r"), p256.jwk("e"), p384.jwk("f"), ed.jwk("d"), r#"{"kty":"odd"}"#.to_owned()]);
+    let file = std::env::temp_dir().join(format!("tollgate-jwks-{}.json", std::process::id()));
+    std::fs::write(&file, &jwks).expect("written");
+    let gateway = gateway(&origin, &format!("jwks: \"{}\"", file.display()));
+    for (key, alg, kid) in [
+        (&rsa, "RS256", "r"),
+        (&rsa, "PS512", "r"),
+        (&p256, "ES256", "e"),
+        (&p384, "ES384", "f"),
+        (&ed, "EdDSA", "d"),
+    ] {
+        passed(&gateway, &origin, &[("Authorization", &bearer(&key.token(alg, kid)))]);
+        is_refused(&gateway, &origin, &key.token(alg, "other"));
+    }
+    is_refused(&gateway, &origin, &p256.token("ES384", "e"));
+    is_refused(&gateway, &origin, &Own::ec().token("ES256", "e"));
+    is_refused(&gateway, &origin, &rsa.token("RS512", "r"));
+    // What everybody knows of the key is no secret: RSA's public part taken for an HMAC's.
+    let public: Vec<u8> = BASE64
+        .decode(jwks.split("\"n\":\"").nth(1).and_then(|rest| rest.split('"').next()).expect("n"))
+        .expect("base64");
+    for secret in [public.as_slice(), jwks.as_bytes(), rsa.jwk("r").as_bytes()] {
+        let claims = format!("{{{ALICE},\"exp\":{}}}", now() + 3600);
+        is_refused(&gateway, &origin, &token(r#"{"alg":"HS256","kid":"r"}"#, &claims, hmac_of(secret)));
+    }
+    drop(std::fs::remove_file(&file));
+}
+
+/// An issuer that publishes whatever keys it has just now.
+struct Issuer {
+    keys: Arc<Mutex<String>>,
+    server: Origin,
+}
+
+impl Issuer {
+    fn new(keys: &str) -> Self {
+        let keys = Arc::new(Mutex::new(keys.to_owned()));
+        let said = keys.clone();
+        let server = Origin::play(move |conn| {
+            while conn.request().is_some() {
+                let body = said.lock().expect("not poisoned").clone();
+                conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()));
+            }
+        });
+        Self { keys, server }
+    }
+
+    fn says(&self, keys: &str) {
+        *self.keys.lock().expect("not poisoned") = keys.to_owned();
+    }
+}
+
+#[test]
+fn an_issuer_rotates_its_keys_talks_nonsense_and_dies() {
+    let origin = Origin::ok();
+    let (first, second) = (Own::ec(), Own::ec());
+    let issuer = Issuer::new(&set(&[first.jwk("1")]));
+    let gateway = gateway(
+        &origin,
+        &format!(
+            "jwks: \"http://{}/keys\", cooldown: 100ms, refresh: 1s, timeout: 10s",
+            issuer.server.address()
+        ),
+    );
+    let status = |key: &Own, kid: &str| {
+        let header = bearer(&key.token("ES256", kid));
+        both(&gateway, "/", &[("Authorization", &header)]).map(|answer| answer.status)
+    };
+    assert_eq!(status(&first, "1"), [200, 200]);
+    assert_eq!(status(&second, "2")[0], 401);
+    issuer.says(&set(&[first.jwk("1"), second.jwk("2")]));
+    eventually("the new key is fetched when a token names it", || status(&second, "2") == [200, 200]);
+    assert_eq!(status(&first, "1"), [200, 200]);
+    // A token that was let in, by a key that is withdrawn.
+    let known = bearer(&first.token("ES256", "1"));
+    let known = || both(&gateway, "/", &[("Authorization", &known)]).map(|answer| answer.status);
+    assert_eq!(known(), [200, 200]);
+    issuer.says(&set(&[second.jwk("2")]));
+    eventually("the key is withdrawn", || known() == [401, 401]);
+    // What is no set of keys changes nothing, nor does an issuer that is not there.
+    issuer.says("<html>maintenance</html>");
+    let asked = issuer.server.count();
+    eventually("it was asked again", || {
+        assert_eq!(status(&second, "2"), [200, 200]);
+        issuer.server.count() > asked + 1
+    });
+    drop(issuer);
+    let end = std::time::Instant::now() + Duration::from_secs(3);
+    while std::time::Instant::now() < end {
+        assert_eq!(status(&second, "2"), [200, 200]);
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(status(&first, "1"), [401, 401]);
+}
+
+#[test]
+fn strangers_do_not_make_the_gateway_ask_for_each_token() {
+    let origin = Origin::ok();
+    let own = Own::ec();
+    let issuer = Issuer::new(&set(&[own.jwk("1")]));
+    let gateway =
+        gateway(&origin, &format!("jwks: \"http://{}/keys\", cooldown: 1h", issuer.server.address()));
+    for n in 0..20 {
+        is_refused(&gateway, &origin, &own.token("ES256", &format!("unknown-{n}")));
+    }
+    passed(&gateway, &origin, &[("Authorization", &bearer(&own.token("ES256", "1")))]);
+    assert_eq!(issuer.server.count(), 1);
+}
+
+#[test]
+fn without_any_keys_nobody_gets_in() {
+    let origin = Origin::ok();
+    let dead = tollgate_tests::refused_address();
+    let gateway = gateway(&origin, &format!("jwks: \"http://{dead}/keys\", timeout: 2s"));
+    let header = bearer(&Own::ec().token("ES256", "1"));
+    refused(&gateway, &origin, &[("Authorization", &header)], 503, "authorization_unavailable");
+    refused(&gateway, &origin, &[], 401, "credentials_missing");
+}
+
+#[test]
+fn secrets_that_are_published_are_none() {
+    let origin = Origin::ok();
+    let secret = BASE64.encode(SECRET);
+    let own = Own::ec();
+    let issuer = Issuer::new(&set(&[own.jwk("1"), format!(r#"{{"kty":"oct","kid":"s","k":"{secret}"}}"#)]));
+    let gateway = gateway(&origin, &format!("jwks: \"http://{}/keys\"", issuer.server.address()));
+    let claims = format!("{{{ALICE},\"exp\":{}}}", now() + 3600);
+    is_refused(
+        &gateway,
+        &origin,
+        &token(r#"{"alg":"HS256","kid":"s"}"#, &claims, hmac_of(SECRET.as_bytes())),
+    );
+    passed(&gateway, &origin, &[("Authorization", &bearer(&own.token("ES256", "1")))]);
+}
+
+#[test]
+fn a_client_that_goes_while_keys_are_fetched_leaves_nothing_behind() {
+    let origin = Origin::ok();
+    let gate = Arc::new(Mutex::new(()));
+    let held = gate.lock().expect("not poisoned");
+    let own = Own::ec();
+    let (said, wait) = (set(&[own.jwk("1")]), gate.clone());
+    let issuer = Origin::play(move |conn| {
+        while conn.request().is_some() {
+            drop(wait.lock());
+            conn.send(format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{said}", said.len()));
+        }
+    });
+    let gateway = gateway(
+        &origin,
+        &format!("jwks: \"http://{}/keys\", timeout: 60s, cooldown: 100ms", issuer.address()),
+    );
+    let header = bearer(&own.token("ES256", "1"));
+    let mut client = gateway.client();
+    client.send(format!("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: {header}\r\n\r\n"));
+    let mut http2 = gateway.http2();
+    let stream = http2.begin(tollgate_tests::http2::request("GET", "/", &[("authorization", &header)]), true);
+    eventually("the issuer is asked", || issuer.count() == 1);
+    client.reset();
+    stream.expect("begun").reset();
+    for record in gateway.wait_records(2) {
+        assert_eq!(record["reason"], "client_closed", "{record}");
+    }
+    drop(held);
+    eventually("the others get in", || {
+        both(&gateway, "/", &[("Authorization", &header)]).iter().all(|answer| answer.status == 200)
+    });
+    for got in origin.requests() {
+        assert_eq!(got.headers.all("X-Consumer-Name"), ["alice"]);
+    }
+}

@@ -1,6 +1,6 @@
 //! A message head: one owned buffer and a table of ranges into it.
 
-use crate::Name;
+use crate::{Name, Names};
 
 /// A part of a head's buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +85,12 @@ impl Head {
         self.known & name.bit() != 0
     }
 
+    /// Whether there is a field of any of these names.
+    #[must_use]
+    pub const fn has_any(&self, names: Names) -> bool {
+        self.known & names.0 != 0
+    }
+
     /// Whether there are several field lines of this name. For [`Name::Other`] and [`Name::Alias`]: of any such names.
     #[must_use]
     pub const fn is_repeated(&self, name: Name) -> bool {
@@ -167,6 +173,15 @@ impl Head {
     /// Takes over the bytes before `end` that it has not yet.
     pub(crate) fn take(&mut self, received: &[u8], end: usize) {
         self.bytes.extend_from_slice(&received[self.bytes.len()..end]);
+    }
+
+    /// All field lines as they were written, behind the start line if that is wanted too: what
+    /// [`copy_lines`](Self::copy_lines) copies when each is kept.
+    #[must_use]
+    pub fn lines(&self, start_line: bool) -> &[u8] {
+        let start = if start_line { 0 } else { self.fields_start };
+        let end = self.fields.last().map_or(self.fields_start, |field| field.line_end);
+        Range { start, end }.of(&self.bytes)
     }
 
     /// Appends the field lines that `keep` wants, as they were written.

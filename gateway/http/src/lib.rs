@@ -19,7 +19,7 @@ pub mod websocket;
 
 pub use error::{HeadError, HeadLimits};
 pub use head::{Field, Head, Range};
-pub use name::Name;
+pub use name::{Name, Names};
 pub use request::{Method, RequestHead, TargetForm, Version};
 pub use response::ResponseHead;
 pub use status::title;

@@ -153,11 +153,7 @@ impl Name {
     /// The name that these bytes spell, in any case.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
-        Self::look_up(bytes, || {
-            let mut padded = [0; MAX_LENGTH];
-            padded[..bytes.len()].copy_from_slice(bytes);
-            in_words(&padded)
-        })
+        Self::look_up(bytes, || alone_in_words(bytes))
     }
 
     /// The name that so many first bytes of the text spell. Reads whole words where what follows the name lets it.
@@ -223,9 +219,44 @@ impl Name {
     }
 }
 
+/// A set of names, to be asked of a head at once: see [`Head::has_any`](crate::Head::has_any).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Names(pub(crate) u64);
+
+impl Names {
+    /// These.
+    #[must_use]
+    pub const fn of(names: &[Name]) -> Self {
+        let (mut set, mut at) = (0, 0);
+        while at < names.len() {
+            set |= names[at].bit();
+            at += 1;
+        }
+        Self(set)
+    }
+}
+
 fn in_words(bytes: &[u8; MAX_LENGTH]) -> Words {
     let (words, _) = bytes.as_chunks::<8>();
     std::array::from_fn(|at| u64::from_le_bytes(words[at]))
+}
+
+/// The same of up to so many bytes behind which nothing may be read: the last whole word holds what is left of them at
+/// its end.
+#[inline]
+fn alone_in_words(bytes: &[u8]) -> Words {
+    let first = |at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    let last = || bytes.last_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    match bytes.len() {
+        length @ 17.. => [first(0), first(8), last() >> ((MAX_LENGTH - length) * 8)],
+        length @ 9.. => [first(0), last() >> ((16 - length) * 8), 0],
+        8 => [first(0), 0, 0],
+        length @ 4.. => {
+            let half = |part: Option<&[u8; 4]>| part.map_or(0, |half| u64::from(u32::from_le_bytes(*half)));
+            [half(bytes.first_chunk()) | half(bytes.last_chunk()) << ((length - 4) * 8), 0, 0]
+        }
+        _ => [bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)), 0, 0],
+    }
 }
 
 /// Whether a name of the same length spells the name with other punctuation for `-`.
@@ -290,6 +321,7 @@ mod tests {
                     assert_eq!(found == *name, other.eq_ignore_ascii_case(text.as_bytes()), "{other:?}");
                     let line = [&other, &b": value, and what is behind it"[..]].concat();
                     assert_eq!(Name::of_first(&line, other.len()), found, "{other:?}");
+                    assert_eq!(Name::of_first(&line[..other.len() + 2], other.len()), found, "{other:?}");
                     assert!(matches!(found, Name::Other | Name::Alias) || found == *name, "{other:?}");
                 }
             }

@@ -142,9 +142,32 @@ pub struct RequestHead {
 impl RequestHead {
     /// Makes it empty and keeps its buffers.
     pub fn clear(&mut self) {
-        let mut head = std::mem::take(&mut self.head);
+        let Self {
+            head,
+            method,
+            method_text,
+            version,
+            target,
+            form,
+            path,
+            query,
+            authority,
+            host,
+            length,
+            keep_alive,
+            upgrade,
+            extended,
+            expect_continue,
+            wants_trailers,
+            nominates,
+        } = self;
         head.clear();
-        *self = Self { head, ..Self::default() };
+        // Where each is, without a new head that is copied over the old one.
+        (*method, *method_text, *version) = Default::default();
+        (*target, *form, *path, *query) = Default::default();
+        (*authority, *host, *length) = Default::default();
+        (*keep_alive, *upgrade, *extended) = Default::default();
+        (*expect_continue, *wants_trailers, *nominates) = Default::default();
     }
 
     /// The bytes of a part.

@@ -25,9 +25,10 @@ pub struct ResponseHead {
 impl ResponseHead {
     /// Makes it empty and keeps its buffers.
     pub fn clear(&mut self) {
-        let mut head = std::mem::take(&mut self.head);
+        let Self { head, version, status, status_line, length, keep_alive, nominates } = self;
         head.clear();
-        *self = Self { head, ..Self::default() };
+        (*version, *status, *status_line) = Default::default();
+        (*length, *keep_alive, *nominates) = Default::default();
     }
 
     /// Whether a final response follows this one (RFC 9110, 15.2). 101 is final.

@@ -55,10 +55,19 @@ impl Ledger {
     #[inline]
     pub fn open(&mut self, worker: &Worker, started: Instant, client: SocketAddr, tls: Option<&Rc<Secured>>) {
         worker.stats.request_started();
-        let mut request_id = std::mem::take(&mut self.request_id);
-        request_id.clear();
-        *self =
-            Self { open: Some(Open { started, client }), request_id, tls: tls.cloned(), ..Self::default() };
+        // What it held of the request before, `close` has let go. Field by field: a new one would be made beside the old
+        // one, copied over it, and all that could be in that looked at to be dropped.
+        debug_assert!(self.route.is_none() && self.upstream.is_none() && self.endpoint.is_none());
+        self.open = Some(Open { started, client });
+        self.reason = Reason::default();
+        self.detail = None;
+        self.status = 0;
+        self.grpc_status = None;
+        (self.bytes_in, self.bytes_out) = (0, 0);
+        (self.attempts, self.reused) = (0, false);
+        (self.connect, self.headed, self.ended) = (None, None, None);
+        self.request_id.clear();
+        self.tls = tls.cloned();
     }
 
     /// It was no request after all.

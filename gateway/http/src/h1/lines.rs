@@ -158,10 +158,11 @@ pub(super) fn field(bytes: &[u8], start: usize, end: usize) -> Result<Field, Hea
 fn field_at(bytes: &[u8], id: Name, start: usize, colon: usize, end: usize) -> Field {
     let line = &bytes[..end];
     // Space and tab are the only bytes up to the space that a value has.
-    let mut value_start = colon + 1;
-    while line.get(value_start).is_some_and(|byte| *byte <= b' ') {
-        value_start += 1;
-    }
+    let value_start = match &line[colon + 1..] {
+        // Nearly always.
+        [b' ', next, ..] if *next > b' ' => colon + 2,
+        text => colon + 1 + text.iter().take_while(|byte| **byte <= b' ').count(),
+    };
     let mut value_end = end;
     while value_end > value_start && line[value_end - 1] <= b' ' {
         value_end -= 1;

@@ -1,6 +1,6 @@
 //! The response head as it goes to the client.
 
-use tollgate_http::{Name, ResponseHead, Version};
+use tollgate_http::{Name, Names, ResponseHead, Version};
 use tollgate_plan::Settings;
 
 use crate::forwarded::write_via;
@@ -39,6 +39,18 @@ impl Framing<'_> {
     }
 }
 
+/// Names that need a look before they go on; where a head has none of them, its lines go in one piece. Without
+/// `Connection`, none is nominated.
+const LOOKED_AT: Names = Names::of(&[
+    Name::Connection,
+    Name::KeepAlive,
+    Name::ProxyConnection,
+    Name::Te,
+    Name::TransferEncoding,
+    Name::Upgrade,
+    Name::Via,
+]);
+
 /// Appends the head. Fields go as the origin wrote them and in its order, less those that concern its connection only.
 pub(super) fn write(
     out: &mut Vec<u8>,
@@ -56,19 +68,25 @@ pub(super) fn write(
         out.extend_from_slice(b"\r\n");
     }
     let via = settings.forwarded.via.as_deref();
-    // A second line of it is not one that a client could be meant to choose from.
-    let mut upgrades = 0;
-    head.copy_lines(out, as_is, |line| match line.id {
-        Name::Other => !response.is_nominated(line),
-        Name::ContentLength => !framing.drop_length && !framing.chunked,
-        Name::Upgrade => {
-            upgrades += 1;
-            framing.switched && upgrades == 1
-        }
-        Name::Alias => true,
-        Name::Via => via.is_none(),
-        name => !name.is_hop_by_hop(),
-    });
+    let drop_length = framing.drop_length || framing.chunked;
+    let all_go = !head.has_any(LOOKED_AT) && (!drop_length || !head.has(Name::ContentLength));
+    if all_go {
+        out.extend_from_slice(head.lines(as_is));
+    } else {
+        // A second line of it is not one that a client could be meant to choose from.
+        let mut upgrades = 0;
+        head.copy_lines(out, as_is, |line| match line.id {
+            Name::Other => !response.is_nominated(line),
+            Name::ContentLength => !drop_length,
+            Name::Upgrade => {
+                upgrades += 1;
+                framing.switched && upgrades == 1
+            }
+            Name::Alias => true,
+            Name::Via => via.is_none(),
+            name => !name.is_hop_by_hop(),
+        });
+    }
     // RFC 9110, 6.6.1: whoever passes a response on that has none adds the time that it came.
     if response.status >= 200 && !head.has(Name::Date) {
         out.extend_from_slice(b"Date: ");

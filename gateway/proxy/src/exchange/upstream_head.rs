@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use tollgate_http::h1::{Length, write_decimal};
-use tollgate_http::{Name, TargetForm, Version};
+use tollgate_http::{Name, Names, TargetForm, Version};
 use tollgate_plan::{HostRewrite, Route, Settings};
 
 use crate::decide::normal_path;
@@ -26,6 +26,28 @@ pub(crate) struct Outgoing<'a> {
     pub upgrade: bool,
     pub collected: Option<u64>,
 }
+
+/// Names that need a look before they go on; where a head has none of them, its lines go in one piece. Without
+/// `Connection`, none is nominated.
+const LOOKED_AT: Names = Names::of(&[
+    Name::Alias,
+    Name::Connection,
+    Name::KeepAlive,
+    Name::ProxyConnection,
+    Name::Te,
+    Name::TransferEncoding,
+    Name::Upgrade,
+    Name::Expect,
+    Name::Via,
+    Name::Forwarded,
+    Name::XForwardedFor,
+    Name::XForwardedHost,
+    Name::XForwardedProto,
+    Name::XForwardedPort,
+    Name::XRealIp,
+    Name::ClientCert,
+    Name::ClientCertChain,
+]);
 
 /// Appends the head. Fields go as the client wrote them and in its order, less those that concern its connection
 /// only and those that the gateway says itself, which follow.
@@ -54,16 +76,21 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
     let id = &settings.request_id;
     let reserved = Reserved::new(settings, trusted);
     let guarded = !reserved.is_empty();
-    request.head.copy_lines(out, as_is, |line| {
-        let keep = match line.id {
-            Name::Other | Name::XRequestId => !request.is_nominated(line),
-            Name::Host => own_host.is_none(),
-            Name::ContentLength => outgoing.collected.is_none(),
-            Name::Expect => request.expect_continue && outgoing.collected.is_none(),
-            name => !name.is_hop_by_hop() && forwarded::keeps(forwarded, trusted, name),
-        };
-        keep && !(guarded && reserved.has(request.slice(line.name)))
-    });
+    let may_change = own_host.is_some() || outgoing.collected.is_some() || guarded;
+    if !may_change && !request.head.has_any(LOOKED_AT) {
+        out.extend_from_slice(request.head.lines(as_is));
+    } else {
+        request.head.copy_lines(out, as_is, |line| {
+            let keep = match line.id {
+                Name::Other | Name::XRequestId => !request.is_nominated(line),
+                Name::Host => own_host.is_none(),
+                Name::ContentLength => outgoing.collected.is_none(),
+                Name::Expect => request.expect_continue && outgoing.collected.is_none(),
+                name => !name.is_hop_by_hop() && forwarded::keeps(forwarded, trusted, name),
+            };
+            keep && !(guarded && reserved.has(request.slice(line.name)))
+        });
+    }
 
     match outgoing.collected {
         Some(length) => {

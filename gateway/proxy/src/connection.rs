@@ -169,7 +169,7 @@ pub(crate) async fn serve<F>(
     }
     client.deadline.set(tollgate_net::now(), client.worker().idle_timeout());
     while wait_for_request(&mut client).await {
-        match pool.run(client, &exchanges).await {
+        match RoutinePool::run(&*pool, client, |seat| Box::pin(exchanges(seat))).await {
             Then::Idle(back) => client = back,
             Then::Closed => return,
             // A task of its own: this one is small, for the many connections that are idle.

@@ -43,6 +43,7 @@ mod rollout;
 mod routine;
 mod scratch;
 mod secured;
+mod shelf;
 mod split;
 mod spool;
 mod total;

@@ -1,14 +1,14 @@
 //! Routines in boxes that are run again and again.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
+use std::ops::Deref;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Boxes kept for the next run.
-const KEEP: usize = 64;
+use crate::shelf::Shelf;
 
 /// Where a routine finds what it is to work on next, and leaves what came of it.
 pub(crate) struct Seat<I, O> {
@@ -32,36 +32,49 @@ impl<I, O> Seat<I, O> {
 /// an idle connection would hold on to an exchange's several kilobytes. So the exchanges are a future of their own,
 /// lent to a connection for as long as its requests follow each other. It never ends: to put a new one into the box
 /// would be to copy all of it, 250 instructions of a plain request's 10,000 (callgrind).
-pub(crate) struct RoutinePool<I, O, F>(RefCell<Vec<Routine<I, O, F>>>);
+pub(crate) struct RoutinePool<I, O, F: ?Sized>(Shelf<Routine<I, O, F>>);
 
-struct Routine<I, O, F> {
+struct Routine<I, O, F: ?Sized> {
     seat: Rc<Seat<I, O>>,
     future: Pin<Box<F>>,
 }
 
-impl<I, O, F: Future<Output = Infallible>> RoutinePool<I, O, F> {
+impl<I, O, F: Future<Output = Infallible> + ?Sized> RoutinePool<I, O, F> {
     pub fn new() -> Self {
-        Self(RefCell::new(Vec::new()))
+        Self(Shelf::default())
     }
 
     /// Has a routine do one piece of work; `start` makes one where none is free.
-    pub fn run(&self, input: I, start: impl Fn(Rc<Seat<I, O>>) -> F) -> Running<'_, I, O, F> {
-        let routine = self.0.borrow_mut().pop().unwrap_or_else(|| {
+    pub fn run<P: Deref<Target = Self>>(
+        this: P,
+        input: I,
+        start: impl Fn(Rc<Seat<I, O>>) -> Pin<Box<F>>,
+    ) -> Running<P, I, O, F> {
+        let routine = this.0.take().unwrap_or_else(|| {
             let seat = Rc::new(Seat { input: Cell::new(None), output: Cell::new(None) });
-            Routine { future: Box::pin(start(seat.clone())), seat }
+            Routine { future: start(seat.clone()), seat }
         });
         routine.seat.input.set(Some(input));
-        Running { pool: self, routine: Some(routine) }
+        Running { pool: this, routine: Some(routine) }
+    }
+
+    /// Drops some of those that are free: see [`Shelf::tidy`].
+    pub fn tidy(&self) -> bool {
+        self.0.tidy()
     }
 }
 
 /// A routine at work. Dropped before it is done, by a panic say, it takes its routine with it.
-pub(crate) struct Running<'a, I, O, F> {
-    pool: &'a RoutinePool<I, O, F>,
+pub(crate) struct Running<P, I, O, F: ?Sized> {
+    pool: P,
     routine: Option<Routine<I, O, F>>,
 }
 
-impl<I, O, F: Future<Output = Infallible>> Future for Running<'_, I, O, F> {
+impl<P, I, O, F> Future for Running<P, I, O, F>
+where
+    P: Deref<Target = RoutinePool<I, O, F>> + Unpin,
+    F: Future<Output = Infallible> + ?Sized,
+{
     type Output = O;
 
     #[inline]
@@ -73,9 +86,9 @@ impl<I, O, F: Future<Output = Infallible>> Future for Running<'_, I, O, F> {
             Poll::Pending => {}
         }
         let Some(output) = routine.seat.output.take() else { return Poll::Pending };
-        let mut kept = this.pool.0.borrow_mut();
-        if kept.len() < KEEP {
-            kept.extend(this.routine.take());
+        if let Some(routine) = this.routine.take() {
+            // Whoever tidies up does so because of the scratches: each exchange takes one of both.
+            let _ = this.pool.0.put(routine);
         }
         Poll::Ready(output)
     }
@@ -101,16 +114,17 @@ mod tests {
     #[test]
     fn a_routine_is_used_again_and_one_that_was_left_at_work_is_not() {
         let pool = RoutinePool::new();
+        let start = |seat| Box::pin(increment(seat));
         let mut cx = Context::from_waker(Waker::noop());
-        let (mut first, mut second) = (pool.run(1, increment), pool.run(10, increment));
+        let (mut first, mut second) = (RoutinePool::run(&pool, 1, start), RoutinePool::run(&pool, 10, start));
         assert!(Pin::new(&mut first).poll(&mut cx).is_pending());
         assert!(Pin::new(&mut second).poll(&mut cx).is_pending());
         assert_eq!(Pin::new(&mut first).poll(&mut cx), Poll::Ready(2));
-        assert_eq!(pool.0.borrow().len(), 1);
+        assert_eq!(pool.0.len(), 1);
         drop(second);
-        assert_eq!(pool.0.borrow().len(), 1);
-        let mut third = pool.run(5, increment);
-        assert!(pool.0.borrow().is_empty());
+        assert_eq!(pool.0.len(), 1);
+        let mut third = RoutinePool::run(&pool, 5, start);
+        assert_eq!(pool.0.len(), 0);
         assert!(Pin::new(&mut third).poll(&mut cx).is_pending());
         assert_eq!(Pin::new(&mut third).poll(&mut cx), Poll::Ready(6));
     }

@@ -11,8 +11,6 @@ use crate::ledger::Ledger;
 use crate::websocket::Frames;
 use crate::worker::Worker;
 
-/// Scratches kept for the next exchange.
-const KEEP: usize = 64;
 /// A buffer that grew past this is given back.
 const KEEP_BYTES: usize = 16 * 1024;
 
@@ -66,7 +64,7 @@ pub(crate) struct Loan {
 
 impl Loan {
     pub fn new(worker: &Rc<Worker>) -> Self {
-        let kept = worker.scratches.borrow_mut().pop();
+        let kept = worker.scratches.take();
         Self { worker: worker.clone(), scratch: Some(kept.unwrap_or_default()) }
     }
 }
@@ -94,9 +92,8 @@ impl Drop for Loan {
         for buffer in [&mut scratch.inbox, &mut scratch.partial, &mut scratch.path, &mut scratch.rewritten] {
             buffer.shrink_to(KEEP_BYTES);
         }
-        let mut kept = self.worker.scratches.borrow_mut();
-        if kept.len() < KEEP && !std::thread::panicking() {
-            kept.push(scratch);
+        if !std::thread::panicking() && self.worker.scratches.put(scratch) {
+            self.worker.tidy_later();
         }
     }
 }

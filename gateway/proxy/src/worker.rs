@@ -1,8 +1,9 @@
 //! A worker: one thread, its runtime, and everything that its connections share.
 
 use std::cell::{Cell, RefCell};
+use std::convert::Infallible;
 use std::fmt::Write;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -26,6 +27,7 @@ use crate::request::exchanges;
 use crate::rollout::{Receipt, Rollout};
 use crate::routine::RoutinePool;
 use crate::scratch::Scratch;
+use crate::shelf::Shelf;
 use crate::split::Splits;
 
 /// The receive buffer that all connections of a worker share: room for a 64 KiB body with its head in one read.
@@ -134,8 +136,10 @@ pub(crate) struct Worker {
     pub log: RefCell<LogSink>,
     /// When the log's lines go to its writer.
     pub log_due: Deadline,
-    #[expect(clippy::vec_box, reason = "lent to exchanges: a pointer moves, not the scratch")]
-    pub scratches: RefCell<Vec<Box<Scratch>>>,
+    /// In boxes: lent to exchanges, only a pointer moves.
+    pub scratches: Shelf<Box<Scratch>>,
+    /// When what a burst left on the shelves is looked at.
+    tidy_due: Deadline,
     pub request_ids: RefCell<RequestIds>,
     /// HTTP/2 streams that live, of all connections.
     pub http2_streams: Cell<usize>,
@@ -183,8 +187,9 @@ impl Worker {
             stats,
             log: RefCell::new(log),
             log_due: timers.deadline(),
+            tidy_due: timers.deadline(),
             timers,
-            scratches: RefCell::default(),
+            scratches: Shelf::default(),
             request_ids: RefCell::new(RequestIds::new(tollgate_net::secret()?)),
             http2_streams: Cell::new(0),
             // Of no second that there is.
@@ -221,6 +226,12 @@ impl Worker {
         let splits = self.active.borrow().splits();
         let active = ActivePlan::new(plan, self.upstreams.clone(), splits);
         *self.active.borrow_mut() = Rc::new(active);
+    }
+
+    /// Has the shelves tidied up some time: they have grown.
+    #[cold]
+    pub fn tidy_later(&self) {
+        self.tidy_due.set(tollgate_net::now(), Some(TIDY));
     }
 
     pub fn connection_opened(&self) {
@@ -359,14 +370,18 @@ pub async fn work(mut setup: WorkerSetup, running: impl FnOnce()) -> io::Result<
     let control = std::mem::replace(&mut setup.control, unbounded_channel().1);
     let worker = Worker::new(setup)?;
     let pool = Rc::new(RoutinePool::new());
-    let start = move |client: Box<Client>| tollgate_net::spawn(serve(client, exchanges, pool.clone()));
+    let routines = pool.clone();
+    let start = move |client: Box<Client>| tollgate_net::spawn(serve(client, exchanges, routines.clone()));
     tollgate_net::spawn(flush_log(worker.clone()));
+    tollgate_net::spawn(tidy_up(worker.clone(), pool.clone()));
     running();
     obey(&worker, control, &start).await;
     worker.log.borrow_mut().flush();
     Ok(())
 }
 
+/// How long what was needed is kept: half of it goes each time.
+const TIDY: Duration = Duration::from_secs(1);
 /// How long before the end of a drain WebSockets are told: enough for a far client to answer.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -462,6 +477,19 @@ fn listen<F: Fn(Box<Client>) + Clone + 'static>(
         tollgate_net::spawn(accept(worker.clone(), worker.doors.open(door, bind), listener, serve.clone()));
     }
     Ok(())
+}
+
+/// Drops, little by little, what a burst left on the shelves.
+async fn tidy_up<I, O, F: Future<Output = Infallible>>(worker: Rc<Worker>, pool: Rc<RoutinePool<I, O, F>>) {
+    poll_fn(|cx| {
+        if worker.tidy_due.poll_passed(cx).is_ready() {
+            let more = worker.scratches.tidy() | pool.tidy();
+            worker.tidy_due.set(tollgate_net::now(), more.then_some(TIDY));
+            let _ = worker.tidy_due.poll_passed(cx);
+        }
+        Poll::<()>::Pending
+    })
+    .await;
 }
 
 /// Hands the log's lines to its writer some time after the first of them.

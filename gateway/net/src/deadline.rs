@@ -124,6 +124,11 @@ impl Deadline {
         }
     }
 
+    /// There is nothing to wait for: as [`set`](Self::set) with no bound, without a look at the clock.
+    pub fn clear(&self) {
+        let _ = self.timers.wheel.borrow_mut().set(self.entry, NEVER);
+    }
+
     /// Whether it has passed; if not, the task is woken when it does.
     pub fn poll_passed(&self, cx: &mut Context<'_>) -> Poll<()> {
         match self.timers.wheel.borrow_mut().expired(self.entry, cx.waker()) {

@@ -23,6 +23,7 @@ use crate::accept::{TURN, accept, admit};
 use crate::active::ActivePlan;
 use crate::connection::{Client, serve};
 use crate::door::{DoorId, Doors, Waiting};
+use crate::http2::StreamRoutines;
 use crate::request::exchanges;
 use crate::rollout::{Receipt, Rollout};
 use crate::routine::RoutinePool;
@@ -138,6 +139,7 @@ pub(crate) struct Worker {
     pub log_due: Deadline,
     /// In boxes: lent to exchanges, only a pointer moves.
     pub scratches: Shelf<Box<Scratch>>,
+    pub stream_routines: Rc<StreamRoutines>,
     /// When what a burst left on the shelves is looked at.
     tidy_due: Deadline,
     pub request_ids: RefCell<RequestIds>,
@@ -190,6 +192,7 @@ impl Worker {
             tidy_due: timers.deadline(),
             timers,
             scratches: Shelf::default(),
+            stream_routines: Rc::new(StreamRoutines::new()),
             request_ids: RefCell::new(RequestIds::new(tollgate_net::secret()?)),
             http2_streams: Cell::new(0),
             // Of no second that there is.
@@ -483,7 +486,7 @@ fn listen<F: Fn(Box<Client>) + Clone + 'static>(
 async fn tidy_up<I, O, F: Future<Output = Infallible>>(worker: Rc<Worker>, pool: Rc<RoutinePool<I, O, F>>) {
     poll_fn(|cx| {
         if worker.tidy_due.poll_passed(cx).is_ready() {
-            let more = worker.scratches.tidy() | pool.tidy();
+            let more = worker.scratches.tidy() | pool.tidy() | worker.stream_routines.tidy();
             worker.tidy_due.set(tollgate_net::now(), more.then_some(TIDY));
             let _ = worker.tidy_due.poll_passed(cx);
         }

@@ -193,7 +193,7 @@ impl Serving {
         let (head, body) = request.into_parts();
         let stream = Http2Stream::new(body, respond, self.shared.clone());
         let client = Client::of_stream(&self.shared.link, stream, self.peer, self.requests);
-        tollgate_net::spawn(request::serve(client, head));
+        request::start(client, head);
     }
 
     /// Whether the client is to be told to send no more requests.
@@ -218,7 +218,10 @@ impl Serving {
             Some((true, Phase::Open)) => worker.idle_timeout(),
             Some((true, _)) => [worker.grace.get(), worker.idle_timeout()].into_iter().flatten().min(),
         };
-        self.deadline.set(tollgate_net::now(), bound);
+        match bound {
+            Some(_) => self.deadline.set(tollgate_net::now(), bound),
+            None => self.deadline.clear(),
+        }
     }
 
     fn end(&mut self, reason: Reason) {

@@ -104,7 +104,8 @@ fn target(bytes: &[u8]) -> io::Result<PathAndQuery> {
 /// # Errors
 /// As [`response`].
 pub(super) fn map(lines: &[u8]) -> io::Result<HeaderMap> {
-    let mut map = HeaderMap::with_capacity(16);
+    // Of the size that it will have: a map that is larger is dearer to make, and one that grows is made again.
+    let mut map = HeaderMap::with_capacity(lines.iter().filter(|byte| **byte == b'\n').count());
     // One buffer for all values, each a part of it.
     let values = Bytes::copy_from_slice(lines);
     for (name, value) in fields(&values) {

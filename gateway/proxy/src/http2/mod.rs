@@ -23,6 +23,7 @@ mod stream;
 use crate::connection::Client;
 
 pub(crate) use self::endpoint::EndpointStream;
+pub(crate) use self::request::StreamRoutines;
 
 /// What an HTTP/2 connection begins with, up to where an HTTP/1 request line would end (RFC 9113, 3.4).
 pub(crate) const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";

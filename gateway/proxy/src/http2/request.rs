@@ -1,6 +1,8 @@
 //! One stream: its head becomes a request, and that is seen through.
 
-use std::future::poll_fn;
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::rc::Rc;
 use std::task::Poll;
 
 use http::request::Parts;
@@ -15,11 +17,32 @@ use crate::ledger;
 use crate::receive;
 use crate::request::{Next, request};
 use crate::respond;
+use crate::routine::{RoutinePool, Seat};
 use crate::scratch::{Loan, Scratch};
 use crate::worker::Worker;
 
-/// Sees one request through.
-pub(super) async fn serve(mut client: Client<Http2Stream>, head: Parts) {
+/// What a stream begins with: it, and its head.
+pub(crate) type Begun = (Client<Http2Stream>, Parts);
+
+/// What sees the requests of streams through. A task that held all that an exchange needs would have its kilobytes made
+/// and copied for each stream; so a stream's task borrows them, as a connection of HTTP/1 does.
+pub(crate) type StreamRoutines = RoutinePool<Begun, (), dyn Future<Output = Infallible>>;
+
+/// Sees one request through, in a task of its own.
+pub(super) fn start(client: Client<Http2Stream>, head: Parts) {
+    let routines = client.worker().stream_routines.clone();
+    tollgate_net::spawn(RoutinePool::run(routines, (client, head), |seat| Box::pin(streams(seat))));
+}
+
+async fn streams(seat: Rc<Seat<Begun, ()>>) -> Infallible {
+    loop {
+        let (client, head) = seat.next().await;
+        serve(client, head).await;
+        seat.done(());
+    }
+}
+
+async fn serve(mut client: Client<Http2Stream>, head: Parts) {
     let worker = client.worker().clone();
     let mut loan = Loan::new(&worker);
     let active = worker.active();

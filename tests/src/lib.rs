@@ -13,10 +13,12 @@
 //! - [`TlsClient`] and [`TlsOrigin`] speak TLS, with certificates of an [`Authority`] of the test's own.
 //! - [`Established`] counts connections in the kernel's own table.
 //! - [`Dns`] is a name server whose answers a test changes.
+//! - [`Browser`] is a real one, for pages.
 //! - [`Gateway::reconcile`] holds the books together: requests seen by origins against attempts logged, answers
 //!   got by clients against requests logged.
 
 mod address;
+mod browser;
 mod client;
 mod dns;
 mod established;
@@ -36,6 +38,7 @@ mod tls;
 mod wire;
 
 pub use address::{free_address, full_backlog, refused_address};
+pub use browser::Browser;
 pub use client::Client;
 pub use dns::{Dns, DnsError, DnsSays};
 pub use established::{Established, Most};

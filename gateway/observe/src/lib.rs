@@ -6,6 +6,7 @@
 //! | `log/` | the access log: formats, a worker's sink, the writer thread |
 //! | `cost/` | CPU time a request and the headroom left; the cores this process may use |
 //! | `guard/` | how much is used of the process's memory and file descriptors |
+//! | `live/` | what goes on at this moment, as one document, and the last minutes |
 //! | `admin/` | the admin listener's HTTP server |
 //! | `upstreams.rs` | the state of upstreams, as it is shown |
 //!
@@ -16,6 +17,7 @@ mod admin;
 mod control_group;
 mod cost;
 mod guard;
+pub mod live;
 mod log;
 mod reason;
 mod record;

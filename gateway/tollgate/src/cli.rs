@@ -54,6 +54,12 @@ pub enum Command {
     /// Everything listens on this machine only, and is gone when it ends.
     #[command(after_long_help = DEMO)]
     Demo(Addresses),
+    /// Show what a running gateway does, once a second: requests, errors, latency, toll, routes, endpoints.
+    ///
+    /// It asks the admin listener. `q` quits, tab changes between routes and endpoints, `s` sorts by the next column,
+    /// space stands still. Where the output is no terminal, it prints one page and ends.
+    #[command(after_long_help = TOP_LIVE)]
+    Top(Watched),
     /// Measure the toll of this and other gateways, side by side.
     ///
     /// The laboratory is a program of its own, `tollgate-lab`, looked for beside this one and on PATH.
@@ -104,6 +110,17 @@ pub struct Question {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// The gateway to watch.
+#[derive(Clone, Debug, Args)]
+pub struct Watched {
+    /// Its admin listener: `host:port` or `unix:/path`.
+    #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_ADMIN", default_value = "127.0.0.1:9901")]
+    pub admin: String,
+    /// Print one page and end.
+    #[arg(long)]
+    pub once: bool,
 }
 
 /// Where the demo listens.
@@ -174,6 +191,20 @@ Examples:
   tollgate explain tollgate.yaml GET http://shop.example.com/ -H 'X-Canary: always'
   tollgate explain tollgate.yaml POST api.example.com/v1/orders --json
   tollgate explain tollgate.yaml GET /v1/users -H 'X-Forwarded-For: 203.0.113.7' --from 10.0.0.1";
+
+const TOP_LIVE: &str = "\
+Environment:
+  TOLLGATE_TOKEN    sent as a bearer token, if the admin listener wants one
+  TOLLGATE_ADMIN    the address, where no option says it
+
+Exit status:
+  0  it was shown
+  1  nobody answers
+
+Examples:
+  tollgate top
+  tollgate top --admin 10.0.0.7:9901
+  tollgate top --once | head -20";
 
 const DEMO: &str = "\
 Examples:

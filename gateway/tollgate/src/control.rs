@@ -178,6 +178,7 @@ impl Control {
                     }
                     meter.sample(Instant::now(), process_cpu_time(), registry.requests(), cores);
                     registry.set_cost(meter.reading());
+                    registry.remember(SystemTime::now());
                     let now = self.gateway.log.problem();
                     if now != problem {
                         if let Some(text) = &now {

@@ -5,6 +5,7 @@ mod api;
 mod bench;
 mod check;
 mod cli;
+mod client;
 mod compiled;
 mod control;
 mod demo;
@@ -13,6 +14,7 @@ mod files;
 mod gateway;
 mod guards;
 mod listeners;
+mod live;
 mod lookups;
 mod pages;
 mod print;
@@ -25,6 +27,7 @@ mod surface;
 mod systemd;
 mod takeover;
 mod time;
+mod top;
 mod upgrade;
 mod watch;
 mod workers;
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Check { files } => check::check(&files),
         Command::Explain(question) => explain::explain(&question),
         Command::Demo(addresses) => demo::demo(&addresses),
+        Command::Top(watched) => top::top(&watched),
         Command::Bench { arguments } => bench::bench(&arguments),
         Command::Schema => pages::schema(),
         Command::Reference => pages::reference(),

@@ -76,7 +76,7 @@ pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predeces
         eprintln!("tollgate {} listens on {address}: {routes}, {workers}", env!("CARGO_PKG_VERSION"));
     }
     if let Some(address) = gateway.admin.address() {
-        eprintln!("metrics, cost and health on http://{address}/");
+        eprintln!("dashboard, metrics, cost and health on http://{address}/");
     }
     if let Some(predecessor) = predecessor {
         predecessor.serving(gateway.listeners.written());

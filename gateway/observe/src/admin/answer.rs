@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
@@ -24,6 +24,8 @@ const JSON: &str = "application/json";
 const INDEX: &str = "\
 Tollgate, admin listener
 
+/dashboard/   the dashboard, for a browser
+/api/v1/live  what goes on now, for programs (JSON)
 /metrics   metrics, as Prometheus text or OpenMetrics
 /cost      CPU time a request and the headroom left (JSON; text with Accept: text/plain)
 /status    the configuration in force, the last reload and upgrade (JSON)
@@ -35,7 +37,7 @@ Tollgate, admin listener
 /// The pages, for whoever puts the admin listener together. It brings the answer to paths that nobody has, too.
 pub fn pages(state: AdminState) -> Router {
     Router::new()
-        .route("/", get(async || respond(StatusCode::OK, TEXT, INDEX)))
+        .route("/", get(async |headers: HeaderMap| index(accept(&headers))))
         .route("/metrics", get(async |State(state), headers: HeaderMap| metrics(accept(&headers), &state)))
         .route("/cost", get(async |State(state), headers: HeaderMap| cost(accept(&headers), &state)))
         .route("/status", get(status))
@@ -54,6 +56,17 @@ pub fn pages(state: AdminState) -> Router {
 
 fn accept(headers: &HeaderMap) -> &str {
     headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// A browser is shown the dashboard.
+fn index(accept: &str) -> Response {
+    if !prefers(accept, "text/html", "text/plain") {
+        return respond(StatusCode::OK, TEXT, INDEX);
+    }
+    let mut response = respond(StatusCode::SEE_OTHER, TEXT, "");
+    // Relative, so that it also holds under a prefix.
+    response.headers_mut().insert(LOCATION, HeaderValue::from_static("dashboard/"));
+    response
 }
 
 async fn status(State(state): State<AdminState>) -> Response {

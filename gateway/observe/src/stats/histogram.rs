@@ -53,6 +53,14 @@ pub struct HistogramSnapshot {
 }
 
 impl HistogramSnapshot {
+    /// Adds the counts of another one.
+    pub(crate) fn add(&mut self, other: &HistogramSnapshot) {
+        for (sum, count) in self.counts.iter_mut().zip(other.counts) {
+            *sum += count;
+        }
+        self.nanos = self.nanos.wrapping_add(other.nanos);
+    }
+
     /// How many durations there are.
     #[must_use]
     pub fn count(&self) -> u64 {

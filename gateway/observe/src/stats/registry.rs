@@ -1,6 +1,7 @@
 //! The one place that knows every worker's counts.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::SystemTime;
 
 use super::endpoints::EndpointsSnapshot;
 use super::exposition::{self, Exposition};
@@ -9,6 +10,7 @@ use super::shedding::ShedSnapshot;
 use super::slots::{Slot, Slots};
 use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
 use super::worker::WorkerStats;
+use crate::live::{Columns, History, Totals, Worker};
 use crate::log::LogCounts;
 use crate::{AccessLog, CostReading, Protocol, Reason, Status, UpstreamSource, UpstreamStatus};
 
@@ -28,6 +30,7 @@ pub struct Registry {
     /// Of every log that there was: what they counted goes on.
     logs: Mutex<Vec<Arc<LogCounts>>>,
     source: OnceLock<Arc<dyn UpstreamSource>>,
+    history: Mutex<History>,
 }
 
 impl Registry {
@@ -43,6 +46,7 @@ impl Registry {
             status: Mutex::default(),
             logs: Mutex::default(),
             source: OnceLock::new(),
+            history: Mutex::default(),
         })
     }
 
@@ -121,6 +125,26 @@ impl Registry {
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         lock(&self.workers).iter().map(|worker| worker.in_flight()).sum()
+    }
+
+    /// Adds a second to the history of [`live`](Self::live): once a second is meant, after [`set_cost`](Self::set_cost).
+    pub fn remember(&self, now: SystemTime) {
+        let mut totals = Totals::default();
+        for worker in lock(&self.workers).iter() {
+            worker.add_to_totals(&mut totals);
+        }
+        let cost = self.cost();
+        lock(&self.history).add(now, &cost, totals);
+    }
+
+    /// The seconds of the history after this time.
+    pub(crate) fn history(&self, after: f64) -> Columns {
+        lock(&self.history).columns(after)
+    }
+
+    /// What each worker has counted.
+    pub(crate) fn worker_counts(&self) -> Vec<Worker> {
+        lock(&self.workers).iter().map(|worker| worker.counts()).collect()
     }
 
     /// All counts now.

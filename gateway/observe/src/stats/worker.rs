@@ -11,6 +11,7 @@ use super::resilience::Resilience;
 use super::shedding::Shedding;
 use super::slots::{SLOTS, Slot};
 use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
+use crate::live::{Totals, Worker};
 use crate::{Protocol, Reason, Tally};
 
 /// How many classes of status there are: none, 1xx, ... 5xx.
@@ -252,6 +253,25 @@ impl WorkerStats {
     #[inline]
     fn upstream(&self, slot: Slot) -> &UpstreamCounts {
         self.upstreams[slot.index()].get_or_init(Box::default)
+    }
+
+    /// What it has counted of its own.
+    pub(super) fn counts(&self) -> Worker {
+        let closed = self.clients_closed.get();
+        let clients = self.clients_opened.get().saturating_sub(closed);
+        Worker { requests: self.ended.get(), in_flight: self.in_flight(), clients }
+    }
+
+    /// Adds what the history has of this worker.
+    pub(super) fn add_to_totals(&self, sum: &mut Totals) {
+        sum.requests += self.ended.get();
+        sum.in_flight += self.in_flight();
+        for route in self.routes.iter().filter_map(|route| route.get()) {
+            for (total, count) in sum.codes.iter_mut().zip(&route.codes) {
+                *total += count.get();
+            }
+            route.duration.add_to(&mut sum.latency);
+        }
     }
 
     /// Adds this worker's counts to a snapshot whose lists are indexed by slot.

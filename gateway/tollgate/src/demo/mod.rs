@@ -82,6 +82,7 @@ fn what_to_try(gateway: &Gateway, file: &Path) -> String {
         (format!("curl -i http://{listen}/old/page"), "a redirect"),
         (format!("curl -i http://{listen}/status"), "the gateway answers itself"),
         (format!("curl -i http://{listen}/nowhere"), "no route"),
+        (format!("{program} top --admin {admin}"), "what goes on, live"),
         (format!("curl http://{admin}/metrics"), "counters and histograms"),
         (format!("curl http://{admin}/cost"), "CPU time a request, and the headroom left"),
     ];
@@ -90,6 +91,8 @@ fn what_to_try(gateway: &Gateway, file: &Path) -> String {
         tries.iter().map(|(command, shows)| format!("  {command:width$}  {shows}\n")).collect();
     format!(
         "
+The dashboard is http://{admin}/dashboard/: open it in a browser, and send requests.
+
 Try in another terminal, or open http://{listen}/ in a browser:
 
 {tries}

@@ -7,7 +7,7 @@ use tollgate_proxy::MetPolicy;
 use super::report::{Act, Forward, Place, Reachable, Report};
 
 /// The report as one JSON document. Keys are always there; what does not apply is `null`.
-pub fn json(report: &Report) -> String {
+pub fn json(report: &Report) -> Value {
     let (mut forward, mut redirect, mut respond) = (Value::Null, Value::Null, Value::Null);
     match &report.action {
         None => {}
@@ -30,7 +30,7 @@ pub fn json(report: &Report) -> String {
     let policies = report.policies.iter().map(|MetPolicy { kind, place, summary, said }| {
         json!({ "kind": kind, "place": place, "summary": summary, "verdict": said.as_str() })
     });
-    let document = json!({
+    json!({
         "request": { "method": report.method, "host": report.host, "target": report.target },
         "path": report.path.as_ref().map(|(sent, normal)| json!({ "sent": sent, "normal": normal })),
         "refused": report.refused.as_ref().map(|refused| {
@@ -43,16 +43,16 @@ pub fn json(report: &Report) -> String {
         "forward": forward,
         "redirect": redirect,
         "respond": respond,
-    });
-    format!("{document:#}\n")
+    })
 }
 
 fn place(place: &Place) -> Map<String, Value> {
     let Place { name, file, line } = place;
     Map::from_iter([
         ("name".to_owned(), name.as_str().into()),
-        ("file".to_owned(), file.as_str().into()),
-        ("line".to_owned(), (*line).into()),
+        // Line 0: it is not known where.
+        ("file".to_owned(), (*line > 0).then_some(file.as_str()).into()),
+        ("line".to_owned(), (*line > 0).then_some(*line).into()),
     ])
 }
 

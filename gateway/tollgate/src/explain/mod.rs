@@ -1,4 +1,4 @@
-//! `tollgate explain FILE METHOD URL`: which route takes a request, and what becomes of it.
+//! `tollgate explain FILE METHOD URL`, and `POST /api/v1/explain`: which route takes a request, and what becomes of it.
 //!
 //! `question` turns the arguments into the bytes of a request head, [`tollgate_proxy::rehearse`] takes them through
 //! the worker's own code, `report` collects what there is to say (with `changes`, `nearest` and `rules`), and `text`
@@ -12,11 +12,17 @@ mod report;
 mod rules;
 mod text;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
+use serde::Deserialize;
+use serde_json::Value;
+use tollgate_config::Config;
+use tollgate_plan::Plan;
 use tollgate_proxy::rehearse;
 
+pub use self::question::Wrong;
+use self::report::Report;
 use crate::cli::Question;
 use crate::compiled;
 use crate::print::print;
@@ -27,6 +33,29 @@ const NEAREST: usize = 10;
 /// The command line or the file is not good.
 const BAD_USAGE: u8 = 2;
 
+/// The request to explain.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    /// The method.
+    pub method: String,
+    /// `/path?query`, `host/path` or `http://host:port/path`. Without a host it is the first `listen` address.
+    pub url: String,
+    /// Header fields, each as `Name: value`.
+    #[serde(default)]
+    pub headers: Vec<String>,
+    /// The client's address.
+    #[serde(default = "loopback")]
+    pub from: IpAddr,
+    /// Every route that does not win, not only the nearest.
+    #[serde(default)]
+    pub all: bool,
+}
+
+fn loopback() -> IpAddr {
+    IpAddr::V4(Ipv4Addr::LOCALHOST)
+}
+
 /// Explains one request. The exit status says whether a route takes it.
 pub fn explain(question: &Question) -> ExitCode {
     let (good, problems) = compiled::read(&question.file);
@@ -34,21 +63,31 @@ pub fn explain(question: &Question) -> ExitCode {
         compiled::show(&problems);
         return ExitCode::from(BAD_USAGE);
     };
-    let sent = match question::sent(question, &good.config) {
-        Ok(sent) => sent,
-        Err(message) => {
-            eprintln!("error: {message}");
+    let Question { method, url, headers, from, all, .. } = question.clone();
+    let asked = Asked { method, url, headers, from, all };
+    let report = match answer(&asked, Some(&good.config), &good.plan) {
+        Ok(report) => report,
+        Err(wrong) => {
+            eprintln!("error: {}", wrong.message);
             return ExitCode::from(BAD_USAGE);
         }
     };
-    let rehearsal = rehearse(
-        &good.plan,
-        sent.as_bytes(),
-        SocketAddr::new(question.from, 0),
-        question::is_secure(question, &good.config),
-    );
-    let shown = if question.all { usize::MAX } else { NEAREST };
-    let report = report::report(&good, &sent, rehearsal, shown);
-    let text = if question.json { json::json(&report) } else { text::text(&report) };
+    let text = if question.json { format!("{:#}\n", json::json(&report)) } else { text::text(&report) };
     print(&text, if report.refused.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The same for a program, by the plan in force, which does not tell where routes were written.
+///
+/// # Errors
+/// When what is asked is no request.
+pub fn running(asked: &Asked, plan: &Plan) -> Result<Value, Wrong> {
+    answer(asked, None, plan).map(|report| json::json(&report))
+}
+
+fn answer(asked: &Asked, config: Option<&Config>, plan: &Plan) -> Result<Report, Wrong> {
+    let sent = question::sent(asked, plan)?;
+    let secure = question::is_secure(asked, plan);
+    let rehearsal = rehearse(plan, sent.as_bytes(), SocketAddr::new(asked.from, 0), secure);
+    let shown = if asked.all { usize::MAX } else { NEAREST };
+    Ok(report::report(config, plan, &sent, rehearsal, shown))
 }

@@ -2,26 +2,37 @@
 
 use std::net::SocketAddr;
 
-use tollgate_config::Config;
+use tollgate_plan::Plan;
 
-use crate::cli::Question;
+use super::Asked;
+
+/// What is wrong with what was asked.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Wrong {
+    /// Where, as a JSON pointer (RFC 6901) into [`Asked`].
+    pub pointer: String,
+    /// What, for people.
+    pub message: String,
+}
 
 /// The head as a client would send it.
 ///
 /// # Errors
-/// A message, when the arguments do not say what to send.
-pub fn sent(question: &Question, config: &Config) -> Result<String, String> {
-    let method = &question.method;
+/// When the arguments do not say what to send.
+pub fn sent(asked: &Asked, plan: &Plan) -> Result<String, Wrong> {
+    let wrong = |pointer: &str, message| Wrong { pointer: pointer.to_owned(), message };
+    let method = &asked.method;
     if method.is_empty() || method.contains(|c: char| c.is_whitespace() || c.is_control()) {
-        return Err(format!("`{method}` is not a method: write `GET`, for example"));
+        let message = format!("`{method}` is not a method: write `GET`, for example");
+        return Err(wrong("/method", message));
     }
-    let Target { authority, target } = split(&question.url)?;
-    let authority = authority.map_or_else(|| own_authority(config), str::to_owned);
+    let Target { authority, target } = split(&asked.url).map_err(|message| wrong("/url", message))?;
+    let authority = authority.map_or_else(|| own_authority(plan), str::to_owned);
     let target = if method == "CONNECT" { authority.clone() } else { target };
     let mut fields = String::new();
     let mut host = format!("Host: {authority}\r\n");
-    for header in &question.headers {
-        let (name, value) = field(header)?;
+    for (index, header) in asked.headers.iter().enumerate() {
+        let (name, value) = field(header).map_err(|message| wrong(&format!("/headers/{index}"), message))?;
         if name.eq_ignore_ascii_case("host") {
             host.clear();
         }
@@ -31,10 +42,10 @@ pub fn sent(question: &Question, config: &Config) -> Result<String, String> {
 }
 
 /// Whether the request would come by TLS: the URL says so, or leaves it to the first listener.
-pub fn is_secure(question: &Question, config: &Config) -> bool {
-    match question.url.split_once("://") {
+pub fn is_secure(asked: &Asked, plan: &Plan) -> bool {
+    match asked.url.split_once("://") {
         Some((scheme, _)) if !scheme.contains(['/', '?', '#']) => scheme.eq_ignore_ascii_case("https"),
-        _ => config.listen.first().is_some_and(|listener| listener.tls.is_some()),
+        _ => plan.listeners.first().is_some_and(|listener| listener.tls.is_some()),
     }
 }
 
@@ -86,8 +97,8 @@ fn split(url: &str) -> Result<Target<'_>, String> {
 }
 
 /// What a client on this machine would write to reach the first listener.
-fn own_authority(config: &Config) -> String {
-    let address = config.listen.first().map(|listener| listener.bind.value);
+fn own_authority(plan: &Plan) -> String {
+    let address = plan.listeners.first().map(|listener| listener.bind);
     let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 80)));
     if address.ip().is_unspecified() { format!("localhost:{}", address.port()) } else { address.to_string() }
 }

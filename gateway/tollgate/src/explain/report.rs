@@ -9,7 +9,6 @@ use tollgate_route::Why;
 
 use super::changes::{Change, changes, fields};
 use super::{nearest, rules};
-use crate::compiled::Good;
 
 /// What there is to say about a request.
 #[derive(Debug)]
@@ -126,15 +125,23 @@ pub struct Reachable {
     pub share: Option<f64>,
 }
 
-/// Collects what there is to say. At most `shown` of the other routes are kept.
-pub fn report(good: &Good, sent: &str, rehearsal: Rehearsal, shown: usize) -> Report {
-    let Good { config, plan, .. } = good;
+/// Collects what there is to say. Of the config comes where routes were written, if it is there. At most `shown` of the
+/// other routes are kept.
+pub fn report(
+    config: Option<&Config>,
+    plan: &Plan,
+    sent: &str,
+    rehearsal: Rehearsal,
+    shown: usize,
+) -> Report {
     let Rehearsal { sent_path, path, explanation, policies, outcome } = rehearsal;
     let (sent_path, path) = (lossy(&sent_path), lossy(&path));
-    let place = |route: u32| place(config, plan, route);
+    let place =
+        |route: u32| config.map_or_else(|| unplaced(plan, route), |config| place(config, plan, route));
     let winner = explanation.as_ref().and_then(|explanation| explanation.winner);
     let mut others = explanation.map_or_else(Vec::new, |explanation| explanation.others);
-    let matches: Vec<_> = config.routes.iter().map(|route| &route.matches).collect();
+    let written = config.map_or(&[][..], |config| &config.routes);
+    let matches: Vec<_> = written.iter().map(|route| &route.matches).collect();
     nearest::sort(&mut others, &matches, &path);
     let left_out = others.len().saturating_sub(shown);
     let mut words = sent.split(' ');
@@ -160,6 +167,11 @@ pub fn report(good: &Good, sent: &str, rehearsal: Rehearsal, shown: usize) -> Re
         refused,
         action,
     }
+}
+
+/// A route of which it is not known where it was written.
+fn unplaced(plan: &Plan, route: u32) -> Place {
+    Place { name: plan.routes[route as usize].name.clone(), file: String::new(), line: 0 }
 }
 
 fn place(config: &Config, plan: &Plan, route: u32) -> Place {

@@ -1,0 +1,145 @@
+// The page: its frame, which view is shown, language and colours.
+
+import { render } from './vendor/preact.mjs';
+import { giveToken, noToken } from './api.js';
+import { age, moment } from './format.js';
+import { follow } from './live.js';
+import { Alert, Component, Dialog, html, Pill } from './parts.js';
+import { drawnBy, kept, set, state } from './store.js';
+import { preferred, t } from './text.js';
+import { languages } from './words.js';
+import { Explain } from './views/explain.js';
+import { Overview } from './views/overview.js';
+import { Routes } from './views/routes.js';
+import { Upstreams } from './views/upstreams.js';
+
+const views = { overview: Overview, routes: Routes, upstreams: Upstreams, explain: Explain };
+const themes = ['auto', 'light', 'dark'];
+const system = matchMedia('(prefers-color-scheme: dark)');
+
+/// Which view the address names, and what of it.
+function place() {
+  const [view, detail] = location.hash.slice(1).split('/').map(decodeURIComponent);
+  set({ view: view in views ? view : 'overview', detail: detail ?? null });
+}
+
+function colours(theme) {
+  const dark = theme === 'dark' || (theme === 'auto' && system.matches);
+  document.documentElement.dataset.theme = dark ? 'dark' : 'light';
+  kept.set('theme', theme);
+  set({ theme, dark });
+}
+
+function speak(language) {
+  document.documentElement.lang = language === 'zh' ? 'zh-CN' : language;
+  kept.set('language', language);
+  set({ language });
+}
+
+function Brand() {
+  return html`<a class="brand" href="#overview"><img src="icon.svg" alt="" width="26" height="26" />Tollgate</a>`;
+}
+
+function Where({ live, lost }) {
+  if (lost) return html`<${Pill} kind="bad">${t('state.lost')}<//>`;
+  if (!live) return null;
+  const at = moment(live.in_force_since);
+  return html`<${Pill} kind=${live.state === 'running' ? 'good' : 'warn'}>${t(`state.${live.state}`)}<//>
+    <span class="quiet nowrap" title=${t('generation.hint', { at })}>${t('generation', { n: live.generation })}</span>
+    <span class="quiet nowrap optional">${t('up', { age: age(live.uptime) })}</span>
+    <span class="quiet nowrap optional">${live.version}</span>`;
+}
+
+function Switches() {
+  return html`<label class="switch"><span class="hidden">${t('language')}</span>
+      <select onChange=${(event) => speak(event.currentTarget.value)} value=${state.language}>
+        ${Object.entries(languages).map(([key, name]) => html`<option value=${key} lang=${key} selected=${key === state.language}>${name}</option>`)}</select></label>
+    <label class="switch"><span class="hidden">${t('theme')}</span>
+      <select onChange=${(event) => colours(event.currentTarget.value)} value=${state.theme}>
+        ${themes.map((key) => html`<option value=${key} selected=${key === state.theme}>${t(`theme.${key}`)}</option>`)}</select></label>`;
+}
+
+function Nav() {
+  return html`<nav aria-label=${t('nav')}><ul>${Object.keys(views).map((key) => html`<li>
+    <a href=${`#${key}`} aria-current=${key === state.view ? 'page' : undefined}>${t(`view.${key}`)}</a></li>`)}</ul></nav>`;
+}
+
+/// What concerns the whole page, in the order of its weight.
+function Notices({ live, lost }) {
+  return html`
+    ${lost && live && html`<${Alert}>${t('lost', { why: lost.why, at: moment(live.time) })}<//>`}
+    ${live?.state === 'draining' && html`<${Alert} kind="warn">${t('draining')}<//>`}
+    ${live && live.resources.shed.length > 0 && html`<${Alert}>${t('shed', { list: live.resources.shed.join(', ') })}<//>`}
+    ${live?.last_change?.problem && html`<${Alert} kind="warn">${t('change.failed', { why: live.last_change.problem })}<//>`}
+    ${live && !live.metrics && html`<${Alert} kind="warn">${t('metrics.off')}<//>`}`;
+}
+
+function Token({ wrong }) {
+  const go = (event) => {
+    event.preventDefault();
+    giveToken(new FormData(event.currentTarget).get('token').trim());
+  };
+  return html`<${Dialog} id="token-title" title=${t('token.title')} onClose=${noToken}>
+    <p class="lead">${t('token.lead')}</p>
+    <form onSubmit=${go}>
+      <label>${t('token.label')}<input name="token" type="password" required autocomplete="off" spellcheck=${false}
+        aria-invalid=${wrong ? 'true' : undefined} aria-describedby=${wrong ? 'token-problem' : undefined} /></label>
+      ${wrong && html`<p class="field-problem" id="token-problem" role="alert">${t('token.wrong')}</p>`}
+      <div class="buttons"><button class="primary">${t('token.go')}</button></div>
+    </form><//>`;
+}
+
+/// A defect in one view leaves the others.
+class Page extends Component {
+  constructor() {
+    super();
+    this.state = { problem: null };
+  }
+
+  static getDerivedStateFromError(problem) {
+    return { problem };
+  }
+
+  componentDidUpdate(before) {
+    if (this.state.problem && before.view !== this.props.view) this.setState({ problem: null });
+  }
+
+  render({ view }, { problem }) {
+    if (problem) {
+      console.error(problem);
+      return html`<${Alert}>${t('failed', { why: problem.message })}<//>`;
+    }
+    return html`<${views[view]} key=${view} detail=${state.detail} />`;
+  }
+}
+
+function App() {
+  const { live, lost, token, view } = state;
+  return html`
+    <a class="skip" href="#content" onClick=${(event) => { event.preventDefault(); document.getElementById('content').focus(); }}>${t('skip')}</a>
+    <header class="top"><${Brand} /><${Nav} />
+      <div class="where" role="status"><${Where} live=${live} lost=${lost} /></div>
+      <div class="switches"><${Switches} /></div></header>
+    <main id="content" tabindex="-1">
+      <h1 class="hidden">${t(`view.${view}`)}</h1>
+      <${Notices} live=${live} lost=${lost} />
+      ${live ? html`<${Page} view=${view} />` : html`<p class="empty">${lost ? t('lost', { why: lost.why, at: '–' }) : t('loading')}</p>`}
+    </main>
+    ${token.asked && html`<${Token} wrong=${token.wrong} />`}`;
+}
+
+function draw() {
+  document.title = `${t(`view.${state.view}`)} · Tollgate`;
+  render(html`<${App} />`, document.getElementById('app'));
+}
+
+const language = kept.get('language');
+speak(language in languages ? language : preferred(navigator.languages));
+const theme = kept.get('theme');
+colours(themes.includes(theme) ? theme : 'auto');
+system.addEventListener('change', () => colours(state.theme));
+addEventListener('hashchange', place);
+place();
+drawnBy(draw);
+draw();
+follow();

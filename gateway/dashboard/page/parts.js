@@ -1,0 +1,75 @@
+// Pieces that several views are made of.
+
+import { h, Component } from './vendor/preact.mjs';
+import htm from './vendor/htm.module.js';
+import { t } from './text.js';
+
+export { Component };
+export const html = htm.bind(h);
+
+/// A section with a heading.
+export function Card({ title, id, more, children, wide }) {
+  return html`<section class=${`card${wide ? ' wide' : ''}`} aria-labelledby=${id}>
+    <header class="card-head"><h2 id=${id}>${title}</h2>${more}</header>
+    ${children}
+  </section>`;
+}
+
+/// A table that can be scrolled sideways, by keyboard too. `columns`: `{ label, number, key }`; `rows` are `<tr>`.
+export function Table({ label, columns, children, className = '' }) {
+  return html`<div class="scroll" role="region" tabindex="0" aria-label=${label}>
+    <table class=${className}>
+      <thead><tr>${columns.map((column) => html`
+        <th scope="col" class=${column.number ? 'number' : ''} aria-sort=${column.sort}>${column.button ?? column.label}</th>`)}
+      </tr></thead>
+      <tbody>${children}</tbody>
+    </table>
+  </div>`;
+}
+
+/// A state in a word and a colour; the word is always there.
+export function Pill({ kind, children }) {
+  return html`<span class=${`pill ${kind}`}><span class="dot" aria-hidden="true"></span>${children}</span>`;
+}
+
+/// What is there when there is nothing.
+export function Empty({ title, children }) {
+  return html`<div class="empty"><p class="empty-title">${title}</p>${children}</div>`;
+}
+
+/// A part of a whole, as a bar behind the figure that says the same.
+export function Bar({ part, kind = '' }) {
+  const width = `${Math.max(0, Math.min(1, part)) * 100}%`;
+  return html`<span class=${`bar ${kind}`} aria-hidden="true"><span style=${{ width }}></span></span>`;
+}
+
+/// A message that interrupts.
+export function Alert({ kind = 'bad', children }) {
+  return html`<p class=${`alert ${kind}`} role="alert">${children}</p>`;
+}
+
+/// A window over the page: the browser keeps the focus in it, and Escape closes it.
+export class Dialog extends Component {
+  componentDidMount() {
+    this.before = document.activeElement;
+    this.element.showModal();
+  }
+
+  componentWillUnmount() {
+    this.element.close();
+    this.before?.focus?.();
+  }
+
+  render({ title, id, onClose, children, wide }) {
+    const cancel = (event) => {
+      event.preventDefault();
+      onClose();
+    };
+    return html`<dialog ref=${(element) => { if (element) this.element = element; }} class=${wide ? 'wide' : ''}
+        aria-labelledby=${id} onCancel=${cancel}>
+      <header class="card-head"><h2 id=${id}>${title}</h2>
+        <button type="button" class="icon" aria-label=${t('close')} onClick=${onClose}>✕</button></header>
+      <div class="dialog-body">${children}</div>
+    </dialog>`;
+  }
+}

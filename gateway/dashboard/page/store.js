@@ -1,0 +1,46 @@
+// The page's state, in one place. Whoever changes it says what is new; the page is drawn again once for all that changed.
+
+export const state = {
+  view: 'overview',
+  language: 'en',
+  theme: 'auto',
+  live: null,
+  history: null,
+  lost: null,
+  notice: null,
+  token: { asked: false, wrong: false },
+};
+
+let draw = () => {};
+let due = false;
+
+/// What is called to draw the page.
+export function drawnBy(render) {
+  draw = render;
+}
+
+/// Changes some of the state.
+export function set(changes) {
+  Object.assign(state, changes);
+  if (due) return;
+  due = true;
+  queueMicrotask(() => {
+    due = false;
+    draw();
+  });
+}
+
+/// Draws again after something inside the state was changed in place.
+export function changed() {
+  set({});
+}
+
+/// What is kept over visits; a browser may refuse to keep anything.
+export const kept = {
+  get(name) {
+    try { return localStorage.getItem(`tollgate.${name}`); } catch { return null; }
+  },
+  set(name, value) {
+    try { localStorage.setItem(`tollgate.${name}`, value); } catch { /* for this visit, then */ }
+  },
+};

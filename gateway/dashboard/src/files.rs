@@ -1,0 +1,121 @@
+//! The files of the page.
+
+/// One file.
+#[derive(Debug)]
+pub(crate) struct File {
+    /// Its path under `/dashboard/`.
+    pub(crate) name: &'static str,
+    pub(crate) content_type: &'static str,
+    pub(crate) content: &'static str,
+}
+
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const SVG: &str = "image/svg+xml";
+
+macro_rules! files {
+    ($($folder:literal: $($name:literal $content_type:ident),+;)+) => {
+        &[$($(File {
+            name: page_name(concat!($folder, $name)),
+            content_type: $content_type,
+            content: include_str!(concat!("../", $folder, $name)),
+        },)+)+]
+    };
+}
+
+/// Files of `page/` are at the top, those of `vendor/` under that name.
+const fn page_name(path: &'static str) -> &'static str {
+    match path.as_bytes() {
+        [b'p', b'a', b'g', b'e', b'/', ..] => path.split_at("page/".len()).1,
+        _ => path,
+    }
+}
+
+/// All that there is.
+pub(crate) const FILES: &[File] = files! {
+    "page/":
+        "index.html" HTML, "style.css" CSS, "icon.svg" SVG,
+        "api.js" SCRIPT, "app.js" SCRIPT, "chart.js" SCRIPT, "format.js" SCRIPT, "live.js" SCRIPT,
+        "parts.js" SCRIPT, "store.js" SCRIPT, "text.js" SCRIPT, "words.js" SCRIPT,
+        "views/explain.js" SCRIPT, "views/overview.js" SCRIPT, "views/routes.js" SCRIPT,
+        "views/upstreams.js" SCRIPT;
+    "vendor/":
+        "uPlot.iife.min.js" SCRIPT, "uPlot.min.css" CSS, "preact.mjs" SCRIPT, "htm.module.js" SCRIPT;
+};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use aws_lc_rs::digest::{SHA256, digest};
+
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+    }
+
+    /// The names of the files under a folder, with those of its folders.
+    fn names(of: &Path, prefix: &str) -> BTreeSet<String> {
+        let mut all = BTreeSet::new();
+        for entry in fs::read_dir(of).unwrap().map(Result::unwrap) {
+            let name = format!("{prefix}{}", entry.file_name().to_str().unwrap());
+            match entry.file_type().unwrap().is_dir() {
+                true => all.extend(names(&entry.path(), &format!("{name}/"))),
+                false => drop(all.insert(name)),
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn every_file_of_the_page_is_served() {
+        let served = FILES.iter().map(|file| file.name.to_owned());
+        let (vendor, page): (BTreeSet<_>, BTreeSet<_>) = served.partition(|name| name.starts_with("vendor/"));
+        assert_eq!(page, names(&folder("page"), ""));
+        let there = names(&folder("vendor"), "vendor/");
+        let others = |name: &&String| name.ends_with(".LICENSE") || name.ends_with("README.md");
+        assert_eq!(vendor, there.iter().filter(|name| !others(name)).cloned().collect());
+    }
+
+    #[test]
+    fn what_a_module_imports_is_there() {
+        for file in FILES.iter().filter(|file| file.name.ends_with("js") && !file.name.contains("vendor")) {
+            for line in file.content.lines().filter(|line| line.starts_with("import")) {
+                let path = line.split('\'').nth(1).expect("a path in quotes");
+                let above = file.name.contains('/');
+                let name = match path.strip_prefix("../") {
+                    Some(name) if above => name.to_owned(),
+                    _ if above => format!("views/{}", path.trim_start_matches("./")),
+                    _ => path.trim_start_matches("./").to_owned(),
+                };
+                assert!(FILES.iter().any(|other| other.name == name), "{}: {line}", file.name);
+            }
+        }
+    }
+
+    #[test]
+    fn libraries_are_as_their_authors_released_them() {
+        let readme = fs::read_to_string(folder("vendor/README.md")).unwrap();
+        let rows: Vec<(&str, &str)> = readme
+            .lines()
+            .filter(|line| line.starts_with("| `"))
+            .map(|line| {
+                let cells: Vec<&str> = line.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
+                (cells[1], cells[cells.len() - 2])
+            })
+            .collect();
+        let described: BTreeSet<String> = rows.iter().map(|(name, _)| (*name).to_owned()).collect();
+        let mut there = names(&folder("vendor"), "");
+        there.remove("README.md");
+        assert_eq!(described, there);
+        for (name, expected) in rows {
+            let sum = digest(&SHA256, &fs::read(folder("vendor").join(name)).unwrap());
+            let sum: String = sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(sum, expected, "{name} is not the file that README.md names");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The dashboard: one page under `/dashboard/` of the admin listener.
+//!
+//! The page is plain modules and one style sheet in `page/`, and three libraries as their authors released them in
+//! `vendor/`; there is no build step. All of it is in the binary, and the page asks nobody but the listener that it came
+//! from: its Content-Security-Policy lets a browser do nothing else.
+
+mod files;
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LOCATION,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use axum::routing::get;
+
+use files::{FILES, File};
+
+/// What the page may do: load scripts, styles and pictures from where it came from, and ask there. No inline script, no
+/// frame around it, no form that is sent.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The page and its files.
+pub fn router() -> Router {
+    Router::new()
+        // Relative, so that it also holds under a prefix.
+        .route("/dashboard", get(async || moved("dashboard/")))
+        .route("/dashboard/", get(async |headers: HeaderMap| answer("index.html", &headers)))
+        .route(
+            "/dashboard/{*file}",
+            get(async |Path(file): Path<String>, headers: HeaderMap| answer(&file, &headers)),
+        )
+}
+
+fn answer(name: &str, headers: &HeaderMap) -> Response {
+    let Some(File { content_type, content, .. }) = FILES.iter().find(|file| file.name == name) else {
+        return with(
+            StatusCode::NOT_FOUND,
+            "the dashboard has no such file\n",
+            &[(CONTENT_TYPE, "text/plain; charset=utf-8")],
+        );
+    };
+    let tag = tag(content);
+    let known = headers.get(IF_NONE_MATCH).is_some_and(|value| value.as_bytes() == tag.as_bytes());
+    let (status, body) = if known { (StatusCode::NOT_MODIFIED, "") } else { (StatusCode::OK, *content) };
+    let mut response = with(
+        status,
+        body,
+        &[
+            (CONTENT_TYPE, content_type),
+            (CONTENT_SECURITY_POLICY, POLICY),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (REFERRER_POLICY, "no-referrer"),
+            // Asked for again each time, sent again only after an upgrade.
+            (CACHE_CONTROL, "no-cache"),
+        ],
+    );
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        response.headers_mut().insert(ETAG, tag);
+    }
+    response
+}
+
+fn moved(to: &'static str) -> Response {
+    with(StatusCode::SEE_OTHER, "", &[(LOCATION, to)])
+}
+
+fn with(status: StatusCode, body: &'static str, headers: &[(HeaderName, &'static str)]) -> Response {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    for (name, value) in headers {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Differs where the content does.
+fn tag(content: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    content.hash(&mut hasher);
+    format!("\"{:016x}\"", hasher.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_comes_with_its_policy_and_only_once() {
+        let response = answer("app.js", &HeaderMap::new());
+        assert_eq!(response.status(), StatusCode::OK);
+        let headers = response.headers();
+        assert_eq!(headers[CONTENT_TYPE], "text/javascript; charset=utf-8");
+        assert!(headers[CONTENT_SECURITY_POLICY].to_str().unwrap().starts_with("default-src 'none'"));
+        let again = HeaderMap::from_iter([(IF_NONE_MATCH, headers[ETAG].clone())]);
+        assert_eq!(answer("app.js", &again).status(), StatusCode::NOT_MODIFIED);
+        assert_eq!(answer("style.css", &again).status(), StatusCode::OK);
+        assert_eq!(answer("../Cargo.toml", &again).status(), StatusCode::NOT_FOUND);
+    }
+}

@@ -1,0 +1,48 @@
+//! `tollgate top`: the live document of a running gateway, in a terminal.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use tollgate_observe::live::Live;
+use tollgate_top::{Recent, run, text};
+
+use crate::cli::Watched;
+use crate::client::Client;
+use crate::print::print;
+
+/// Between the two questions of a single page: one alone tells no rate.
+const BETWEEN: Duration = Duration::from_secs(1);
+
+/// Shows what goes on, until somebody quits; once, where nobody could.
+pub fn top(watched: &Watched) -> ExitCode {
+    match shown(watched) {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn shown(watched: &Watched) -> Result<ExitCode, String> {
+    let token = std::env::var("TOLLGATE_TOKEN").ok().filter(|token| !token.is_empty());
+    let client = Client::new(&watched.admin, token)?;
+    let address = client.address().to_owned();
+    let ask = move |after: f64| -> Result<Live, String> {
+        let body = client.get(&format!("/api/v1/live?after={after}"))?;
+        serde_json::from_slice(&body).map_err(|error| format!("the answer is of another version: {error}"))
+    };
+    // Whoever cannot be asked is told of before the screen is taken.
+    let mut recent = Recent::default();
+    recent.take(ask(0.0)?);
+    let interactive = !watched.once && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
+    if interactive {
+        run(&address, recent, ask).map_err(|error| error.to_string())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    thread::sleep(BETWEEN);
+    recent.take(ask(recent.after())?);
+    Ok(print(&text(&recent), ExitCode::SUCCESS))
+}

@@ -1,0 +1,181 @@
+//! What happened in the last seconds: the difference of two live documents.
+
+use std::collections::{HashMap, VecDeque};
+
+use tollgate_observe::live::{Columns, EndpointLive, Latency, Live, RouteLive, UpstreamLive};
+
+/// Seconds over which rates are taken: one alone is restless.
+const OVER: f64 = 5.0;
+
+/// Points of the history that are kept.
+const POINTS: usize = 300;
+
+/// The documents of the last seconds.
+#[derive(Debug, Default)]
+pub struct Recent {
+    documents: VecDeque<Live>,
+    /// Requests in each of the last seconds.
+    requests: VecDeque<f64>,
+    /// The last point of the history that came.
+    after: f64,
+}
+
+/// What something did in the last seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// Requests a second.
+    pub rate: f64,
+    /// The part of them that failed.
+    pub errors: f64,
+    /// Half took at most so long, in seconds.
+    pub p50: Option<f64>,
+    /// 99 of 100 did.
+    pub p99: Option<f64>,
+}
+
+impl Recent {
+    /// Takes a document that was asked for with [`after`](Self::after).
+    pub fn take(&mut self, mut live: Live) {
+        let started = |live: &Live| live.time - live.uptime;
+        // Another process: what was counted before belongs to the old one.
+        if self.documents.back().is_some_and(|last| started(&live) > started(last) + 5.0) {
+            *self = Self::default();
+        }
+        let Columns { time, requests, .. } = &live.history;
+        self.after = time.last().copied().unwrap_or(self.after);
+        self.requests.extend(requests);
+        while self.requests.len() > POINTS {
+            self.requests.pop_front();
+        }
+        // What is needed of it is the last point.
+        let Columns { requests, client_errors, server_errors, .. } = &mut live.history;
+        for column in [requests, client_errors, server_errors] {
+            column.drain(..column.len().saturating_sub(1));
+        }
+        while self.documents.get(1).is_some_and(|second| live.time - second.time >= OVER) {
+            self.documents.pop_front();
+        }
+        self.documents.push_back(live);
+    }
+
+    /// The time of the last point that is here: only later ones are to be asked for.
+    #[must_use]
+    pub fn after(&self) -> f64 {
+        self.after
+    }
+
+    /// The last document.
+    #[must_use]
+    pub fn now(&self) -> Option<&Live> {
+        self.documents.back()
+    }
+
+    /// Requests in each of the last seconds.
+    pub fn requests(&self) -> impl DoubleEndedIterator<Item = f64> + ExactSizeIterator {
+        self.requests.iter().copied()
+    }
+
+    /// What all requests did.
+    pub fn all(&self) -> Rates {
+        let counts =
+            |live: &Live| (live.requests.total, live.requests.codes[5], live.requests.latency.clone());
+        let then = self.documents.front().map(counts);
+        self.now().map_or_else(Rates::default, |live| self.between(counts(live), then))
+    }
+
+    /// What each route did, in the order of the document.
+    pub fn routes(&self) -> Vec<(&RouteLive, Rates)> {
+        let (Some(now), Some(then)) = (self.now(), self.documents.front()) else { return Vec::new() };
+        let counts = |route: &RouteLive| (route.requests, route.codes[5], route.latency.clone());
+        let before: HashMap<&str, &RouteLive> =
+            then.routes.iter().map(|route| (route.name.as_str(), route)).collect();
+        let mut all = Vec::with_capacity(now.routes.len());
+        for route in &now.routes {
+            let earlier = before.get(route.name.as_str()).map(|route| counts(route));
+            all.push((route, self.between(counts(route), earlier)));
+        }
+        all
+    }
+
+    /// What each endpoint did, in the order of the document, with its upstream.
+    pub fn endpoints(&self) -> Vec<(&UpstreamLive, &EndpointLive, Rates)> {
+        let (Some(now), Some(then)) = (self.now(), self.documents.front()) else { return Vec::new() };
+        let counts = |endpoint: &EndpointLive| (endpoint.requests, endpoint.failures, Latency::default());
+        let mut before: HashMap<(&str, &str), &EndpointLive> = HashMap::new();
+        for upstream in &then.upstreams {
+            for endpoint in &upstream.endpoints {
+                before.insert((&upstream.name, &endpoint.address), endpoint);
+            }
+        }
+        let mut all = Vec::new();
+        for upstream in &now.upstreams {
+            for endpoint in &upstream.endpoints {
+                let key = (upstream.name.as_str(), endpoint.address.as_str());
+                let earlier = before.get(&key).map(|endpoint| counts(endpoint));
+                all.push((upstream, endpoint, self.between(counts(endpoint), earlier)));
+            }
+        }
+        all
+    }
+
+    /// Requests, failures and latency of now and then.
+    fn between(&self, now: (u64, u64, Latency), then: Option<(u64, u64, Latency)>) -> Rates {
+        let (Some(last), Some(first)) = (self.documents.back(), self.documents.front()) else {
+            return Rates::default();
+        };
+        let passed = last.time - first.time;
+        if passed <= 0.0 {
+            return Rates::default();
+        }
+        let then = then.unwrap_or_default();
+        let requests = now.0.saturating_sub(then.0);
+        let errors = now.1.saturating_sub(then.1);
+        let latency = now.2.since(&then.2);
+        Rates {
+            rate: requests as f64 / passed,
+            errors: if requests > 0 { errors as f64 / requests as f64 } else { 0.0 },
+            p50: latency.p50,
+            p99: latency.p99,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::live;
+
+    #[test]
+    fn rates_are_what_happened_between_two_documents() {
+        let mut recent = Recent::default();
+        recent.take(live(1_000.0, 100));
+        assert_eq!(recent.all().rate, 0.0, "one document tells no rate");
+        recent.take(live(1_002.0, 300));
+        assert_eq!(recent.all().rate, 100.0);
+        let routes = recent.routes();
+        assert_eq!((routes[0].0.name.as_str(), routes[0].1.rate), ("items", 75.0));
+        assert!(routes[0].1.p99.is_some());
+        let endpoints = recent.endpoints();
+        assert_eq!((endpoints[0].1.address.as_str(), endpoints[0].2.rate), ("10.0.0.1:8080", 50.0));
+    }
+
+    #[test]
+    fn only_the_last_seconds_count() {
+        let mut recent = Recent::default();
+        for second in 0..60_u32 {
+            let time = 1_000.0 + f64::from(second);
+            recent.take(live(time, u64::from(second) * if second < 50 { 1 } else { 100 }));
+        }
+        assert!(recent.documents.len() <= 6 && recent.all().rate > 90.0, "{:?}", recent.all());
+        assert_eq!((recent.after(), recent.requests().len()), (1_059.0, 60));
+    }
+
+    #[test]
+    fn another_process_begins_anew() {
+        let mut recent = Recent::default();
+        recent.take(live(1_000.0, 5_000));
+        recent.take(Live { uptime: 1.0, ..live(1_010.0, 3) });
+        recent.take(Live { uptime: 2.0, ..live(1_011.0, 13) });
+        assert_eq!(recent.all().rate, 10.0);
+    }
+}

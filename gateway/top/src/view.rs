@@ -1,0 +1,262 @@
+//! The screen.
+
+use ratatui::Frame;
+use ratatui::layout::{Alignment, Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, Wrap};
+use tollgate_observe::live::Live;
+
+use crate::figures::{age, amount, bytes, known, percent, time};
+use crate::recent::Recent;
+use crate::rows::{Mood, rows};
+use crate::screen::{Screen, Tab};
+
+/// The keys, at the foot.
+const KEYS: &str = " q quit  tab routes/endpoints  s sort  arrows scroll  space pause ";
+
+/// Rows of the table of figures.
+const FIGURES: u16 = 7;
+
+/// Rows that the line of requests takes, with its frame.
+const SPARK: u16 = 5;
+
+/// What runs, in a line.
+pub fn head(live: &Live) -> String {
+    let Live { version, state, generation, uptime, .. } = live;
+    format!("tollgate {version}, {state}, generation {generation}, up {}", age(*uptime))
+}
+
+/// The figures: name and value.
+pub fn summary(recent: &Recent, live: &Live) -> Vec<(&'static str, String)> {
+    let all = recent.all();
+    let (cost, requests) = (&live.cost, &live.requests);
+    let point = |column: &[f64]| column.last().copied().unwrap_or_default();
+    let (rate, refused) = (point(&live.history.requests), point(&live.history.client_errors));
+    let refused = if rate > 0.0 { refused / rate } else { 0.0 };
+    let memory = match live.resources.memory_bound {
+        Some(bound) => format!("{} of {}", bytes(live.resources.memory), bytes(Some(bound))),
+        None => bytes(live.resources.memory),
+    };
+    let cores = (cost.cores_used.map_or_else(|| "-".to_owned(), |used| format!("{used:.2}")), cost.cores);
+    let toll = match cost.cpu_microseconds_per_request {
+        Some(toll) => format!("{toll:.1} us of CPU a request, {} of {} cores", cores.0, cores.1),
+        None => format!("too few requests to tell, {} of {} cores", cores.0, cores.1),
+    };
+    let mut lines = vec![
+        (
+            "requests",
+            format!(
+                "{}/s, {} since the start, {} in flight",
+                amount(all.rate),
+                requests.total,
+                requests.in_flight
+            ),
+        ),
+        ("errors", format!("{} 5xx, {} 4xx", percent(all.errors), percent(refused))),
+        ("latency", format!("p50 {}, p99 {}", time(all.p50), time(all.p99))),
+        ("toll", toll),
+        ("headroom", format!("{} more requests/s", known(cost.headroom.map(f64::floor), 0))),
+        ("clients", format!("{} connections, {} workers", live.clients.open, live.workers.len())),
+        ("memory", memory),
+    ];
+    if !live.resources.shed.is_empty() {
+        lines.push(("overload", format!("turning away priority {}", live.resources.shed.join(", "))));
+    }
+    lines
+}
+
+/// Draws it all. `problem`: why the last question was not answered. Returns how many rows the table has.
+pub fn draw(
+    frame: &mut Frame<'_>,
+    recent: &Recent,
+    screen: Screen,
+    address: &str,
+    problem: Option<&str>,
+) -> usize {
+    let [top, rest, foot] =
+        Layout::vertical([Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)])
+            .areas(frame.area());
+    frame.render_widget(Paragraph::new(KEYS).style(dim()), foot);
+    let Some(live) = recent.now() else {
+        let text = problem.map_or_else(|| format!("asking {address} ..."), str::to_owned);
+        frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: false }), rest);
+        return 0;
+    };
+    title(frame, top, live, address, screen, problem);
+    let figures = summary(recent, live);
+    // On a low screen the table is what counts.
+    let room = if rest.height < FIGURES + SPARK + 4 { 0 } else { SPARK };
+    let height = (figures.len() as u16).min(rest.height / 2);
+    let [above, spark, table] =
+        Layout::vertical([Constraint::Length(height), Constraint::Length(room), Constraint::Min(0)])
+            .areas(rest);
+    let lines = figures
+        .into_iter()
+        .map(|(name, value)| Line::from(vec![Span::styled(format!(" {name:<9} "), dim()), Span::raw(value)]));
+    frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), above);
+    if room > 0 {
+        sparkline(frame, spark, recent);
+    }
+    rows_of(frame, table, recent, screen)
+}
+
+fn title(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    live: &Live,
+    address: &str,
+    screen: Screen,
+    problem: Option<&str>,
+) {
+    let state = match (problem, screen.paused) {
+        (Some(problem), _) => Span::styled(format!(" no contact: {problem} "), Style::new().fg(Color::Red)),
+        (None, true) => Span::styled(" paused ", Style::new().fg(Color::Yellow)),
+        (None, false) => Span::raw(""),
+    };
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let line = Line::from(vec![Span::styled(format!(" {}", head(live)), bold), state]);
+    frame.render_widget(Paragraph::new(line), area);
+    let width = address.len() as u16 + 1;
+    if problem.is_none() && area.width > 60 + width {
+        let right = Paragraph::new(format!("{address} ")).style(dim()).alignment(Alignment::Right);
+        frame.render_widget(right, Rect { x: area.right() - width, width, ..area });
+    }
+}
+
+fn sparkline(frame: &mut Frame<'_>, area: Rect, recent: &Recent) {
+    let block = Block::bordered().border_style(dim()).title("requests/s");
+    let width = usize::from(block.inner(area).width);
+    let points: Vec<u64> = recent.requests().rev().take(width).map(|rate| rate.round() as u64).collect();
+    let most = points.iter().copied().max().unwrap_or_default();
+    // The present is at the right edge, also while there is little to show.
+    let mut data = vec![0; width.saturating_sub(points.len())];
+    data.extend(points.into_iter().rev());
+    let block = block.title(Line::from(format!("most {most}")).right_aligned());
+    let spark = Sparkline::default().data(data).block(block).style(Style::new().fg(Color::Cyan));
+    frame.render_widget(spark, area);
+}
+
+fn rows_of(frame: &mut Frame<'_>, area: Rect, recent: &Recent, screen: Screen) -> usize {
+    let table = rows(recent, screen.tab, screen.order);
+    let count = table.rows.len();
+    let head = table.columns.iter().enumerate().map(|(index, name)| {
+        let mark = if index == table.sorted { "v" } else { "" };
+        let line = Line::from(format!("{name}{mark}"));
+        Cell::from(if index < table.texts { line } else { line.right_aligned() })
+    });
+    let body = table.rows.iter().skip(screen.scrolled).map(|row| {
+        let cells = row.cells.iter().enumerate().map(|(index, cell)| {
+            let line = Line::from(cell.as_str());
+            Cell::from(if index < table.texts { line } else { line.right_aligned() })
+        });
+        Row::new(cells.collect::<Vec<_>>()).style(style(row.mood))
+    });
+    let texts = |index: usize| match (screen.tab, index) {
+        (Tab::Routes, _) => Constraint::Fill(1),
+        (Tab::Endpoints, 0) => Constraint::Fill(2),
+        (Tab::Endpoints, _) => Constraint::Fill(3),
+    };
+    let widths = (0..table.columns.len())
+        .map(|index| if index < table.texts { texts(index) } else { Constraint::Length(9) });
+    let name = if screen.tab == Tab::Routes { "routes" } else { "endpoints" };
+    let block = Block::bordered().border_style(dim()).title(name);
+    let block = block.title(Line::from(format!("{count} rows")).right_aligned());
+    let drawn = Table::new(body.collect::<Vec<_>>(), widths.collect::<Vec<_>>())
+        .header(Row::new(head.collect::<Vec<_>>()).style(Style::new().add_modifier(Modifier::BOLD)))
+        .block(block);
+    frame.render_widget(drawn, area);
+    count
+}
+
+fn dim() -> Style {
+    Style::new().add_modifier(Modifier::DIM)
+}
+
+fn style(mood: Mood) -> Style {
+    match mood {
+        Mood::Well => Style::new(),
+        Mood::Doubtful => Style::new().fg(Color::Yellow),
+        Mood::Bad => Style::new().fg(Color::Red),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+    use crate::sample::live;
+    use crate::screen::{Key, Order};
+
+    fn drawn(width: u16, height: u16, recent: &Recent, screen: Screen, problem: Option<&str>) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+        terminal
+            .draw(|frame| {
+                draw(frame, recent, screen, "127.0.0.1:9901", problem);
+            })
+            .expect("it draws");
+        terminal.backend().to_string()
+    }
+
+    fn busy() -> Recent {
+        let mut recent = Recent::default();
+        recent.take(live(1_000.0, 0));
+        recent.take(live(1_002.0, 400));
+        recent
+    }
+
+    #[test]
+    fn routes_with_their_figures() {
+        let screen = drawn(100, 30, &busy(), Screen::default(), None);
+        for text in [
+            "generation 3",
+            "200/s",
+            "12.3 us of CPU",
+            "150000 more",
+            "items",
+            "cart",
+            "req/sv",
+            "127.0.0.1:9901",
+        ] {
+            assert!(screen.contains(text), "{text} in\n{screen}");
+        }
+        assert!(!screen.contains("10.0.0.1"), "endpoints are on the other table\n{screen}");
+    }
+
+    #[test]
+    fn endpoints_and_order() {
+        let mut state = Screen::default();
+        state.press(Key::Tab, 2);
+        state.order = Order::Name;
+        let screen = drawn(120, 30, &busy(), state, None);
+        assert!(screen.contains("10.0.0.2:8080") && screen.contains("unhealthy"), "{screen}");
+        assert!(screen.contains("upstreamv"), "{screen}");
+    }
+
+    #[test]
+    fn any_size_holds() {
+        for (width, height) in [(1, 1), (10, 3), (40, 8), (79, 12), (300, 100)] {
+            for tab in [Tab::Routes, Tab::Endpoints] {
+                drawn(width, height, &busy(), Screen { tab, scrolled: 99, ..Screen::default() }, None);
+                drawn(
+                    width,
+                    height,
+                    &Recent::default(),
+                    Screen { tab, ..Screen::default() },
+                    Some("refused"),
+                );
+            }
+        }
+        let low = drawn(80, 12, &busy(), Screen::default(), None);
+        assert!(low.contains("items"), "the table is there on a low screen\n{low}");
+    }
+
+    #[test]
+    fn nobody_answers() {
+        assert!(drawn(60, 5, &Recent::default(), Screen::default(), None).contains("asking 127.0.0.1:9901"));
+        let screen = drawn(100, 20, &busy(), Screen::default(), Some("connection refused"));
+        assert!(screen.contains("no contact: connection refused") && screen.contains("items"), "{screen}");
+    }
+}

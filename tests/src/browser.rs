@@ -1,0 +1,269 @@
+//! A real browser: Chromium without a window, driven by its own ChromeDriver over WebDriver (W3C).
+//!
+//! WebDriver is JSON over HTTP, so a client of it is a page of code; Debian builds the driver from the browser's source,
+//! so the two always fit.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// How long the browser may take for a step: on a busy machine its start alone takes many seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The key under which WebDriver names an element (section 12.1).
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+
+/// A browser with one page, an empty profile of its own, and no way to resolve a name.
+#[derive(Debug)]
+pub struct Browser {
+    driver: Child,
+    address: SocketAddr,
+    session: String,
+    profile: PathBuf,
+}
+
+impl Browser {
+    /// Starts it. `language` is what the browser says that it prefers: `en-US`, `zh-CN`.
+    ///
+    /// # Panics
+    /// When it is not installed, or does not start.
+    #[must_use]
+    pub fn start(language: &str) -> Self {
+        let driver =
+            Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut driver = driver
+            .expect("this test needs Chromium and its driver; to install them: scripts/install-test-tools");
+        let mut lines = BufReader::new(driver.stdout.take().expect("piped"));
+        let port: u16 = loop {
+            let mut line = String::new();
+            assert!(lines.read_line(&mut line).expect("text") > 0, "the driver does not start");
+            if let Some((_, port)) = line.trim_end().trim_end_matches('.').split_once("successfully on port ")
+            {
+                break port.parse().expect("a port");
+            }
+        };
+        // It may say more, and must find a reader.
+        thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        let profile = std::env::temp_dir().join(format!("tollgate-browser-{}-{port}", std::process::id()));
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let mut browser = Self { driver, address, session: String::new(), profile };
+        let arguments = [
+            "--headless=new".to_owned(),
+            "--disable-gpu".to_owned(),
+            "--hide-scrollbars".to_owned(),
+            "--no-first-run".to_owned(),
+            "--disable-background-networking".to_owned(),
+            "--disable-component-update".to_owned(),
+            "--disable-dev-shm-usage".to_owned(),
+            // The tests run as root in containers, where Chromium's own sandbox cannot start; the page is ours.
+            "--no-sandbox".to_owned(),
+            "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.*".to_owned(),
+            "--window-size=1280,900".to_owned(),
+            format!("--accept-lang={language}"),
+            format!("--user-data-dir={}", browser.profile.display()),
+        ];
+        let wanted = json!({ "capabilities": { "alwaysMatch": {
+            "goog:chromeOptions": { "args": arguments },
+            "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
+        } } });
+        let session = browser.command("POST", "/session", &wanted);
+        browser.session = format!("/session/{}", session["sessionId"].as_str().expect("an id"));
+        browser
+    }
+
+    /// Opens a page.
+    pub fn open(&self, url: &str) {
+        self.post("/url", &json!({ "url": url }));
+    }
+
+    /// What a function with this body returns in the page.
+    #[must_use]
+    pub fn script(&self, body: &str) -> Value {
+        self.post("/execute/sync", &json!({ "script": body, "args": [] }))
+    }
+
+    /// Waits until an expression is true in the page.
+    ///
+    /// # Panics
+    /// When it is not in time; shows the page's text and what it complained of.
+    pub fn wait(&self, expression: &str) {
+        let begun = Instant::now();
+        while !self.holds(expression) {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "waited in vain for {expression}\n\n{}\n\n{:?}",
+                self.script("return document.body.innerText").as_str().unwrap_or_default(),
+                self.complaints()
+            );
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Whether an expression is true in the page; one that throws is not.
+    #[must_use]
+    pub fn holds(&self, expression: &str) -> bool {
+        self.script(&format!("try {{ return !!({expression}) }} catch {{ return false }}")) == json!(true)
+    }
+
+    /// Waits until the page's text holds this.
+    pub fn wait_text(&self, text: &str) {
+        self.wait(&format!("document.body.innerText.includes({})", json!(text)));
+    }
+
+    /// The text of the first element that a CSS selector finds; blanks that do not break are blanks.
+    #[must_use]
+    pub fn text(&self, selector: &str) -> String {
+        let text = self.script(&format!("return document.querySelector({})?.innerText", json!(selector)));
+        text.as_str().unwrap_or_else(|| panic!("nothing is `{selector}`")).replace('\u{a0}', " ")
+    }
+
+    /// Clicks it, as a person would: it must be there, be seen and not be covered.
+    pub fn click(&self, selector: &str) {
+        self.wait(&format!("document.querySelector({})", json!(selector)));
+        self.post(&format!("/element/{}/click", self.element(selector)), &json!({}));
+    }
+
+    /// Empties a field and types into it.
+    pub fn fill(&self, selector: &str, text: &str) {
+        self.wait(&format!("document.querySelector({})", json!(selector)));
+        let element = self.element(selector);
+        self.post(&format!("/element/{element}/clear"), &json!({}));
+        self.keys(selector, text);
+    }
+
+    /// Types into what a selector finds; keys without a character as WebDriver has them (`\u{E004}` is Tab).
+    pub fn keys(&self, selector: &str, text: &str) {
+        self.post(&format!("/element/{}/value", self.element(selector)), &json!({ "text": text }));
+    }
+
+    /// Chooses an option of a list by its value.
+    pub fn choose(&self, selector: &str, value: &str) {
+        self.click(&format!("{selector} option[value={}]", json!(value)));
+    }
+
+    /// What the system is said to prefer: dark, or light.
+    pub fn dark(&self, dark: bool) {
+        let value = if dark { "dark" } else { "light" };
+        let features = json!([{ "name": "prefers-color-scheme", "value": value }]);
+        self.cdp("Emulation.setEmulatedMedia", &json!({ "features": features }));
+    }
+
+    /// How large the page is seen, in pixels.
+    pub fn size(&self, width: u32, height: u32) {
+        let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.cdp("Emulation.setDeviceMetricsOverride", &size);
+    }
+
+    /// Errors and warnings on the console since this was asked last.
+    #[must_use]
+    pub fn complaints(&self) -> Vec<String> {
+        let entries = self.post("/se/log", &json!({ "type": "browser" }));
+        let entries = entries.as_array().cloned().unwrap_or_default();
+        let bad =
+            entries.iter().filter(|entry| matches!(entry["level"].as_str(), Some("SEVERE" | "WARNING")));
+        bad.map(|entry| entry["message"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// The addresses that pages asked for since this was asked last.
+    #[must_use]
+    pub fn asked(&self) -> Vec<String> {
+        let entries = self.post("/se/log", &json!({ "type": "performance" }));
+        let entries = entries.as_array().cloned().unwrap_or_default();
+        let events = entries.iter().filter_map(|entry| entry["message"].as_str());
+        let events = events.filter_map(|text| serde_json::from_str::<Value>(text).ok());
+        let sent = events.filter(|event| event["message"]["method"] == "Network.requestWillBeSent");
+        sent.filter_map(|event| Some(event["message"]["params"]["request"]["url"].as_str()?.to_owned()))
+            .collect()
+    }
+
+    /// Keeps a picture of what is seen.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn picture(&self, file: &Path) {
+        let text = self.command("GET", &format!("{}/screenshot", self.session), &Value::Null);
+        let text = text.as_str().expect("base64");
+        std::fs::write(file, base64(text)).expect("written");
+    }
+
+    fn element(&self, selector: &str) -> String {
+        let wanted = json!({ "using": "css selector", "value": selector });
+        let found = self.post("/element", &wanted);
+        found[ELEMENT].as_str().unwrap_or_else(|| panic!("nothing is `{selector}`")).to_owned()
+    }
+
+    fn cdp(&self, method: &str, parameters: &Value) {
+        self.post("/goog/cdp/execute", &json!({ "cmd": method, "params": parameters }));
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        self.command("POST", &format!("{}{path}", self.session), body)
+    }
+
+    /// One command (section 6 of WebDriver). Gives its value.
+    fn command(&self, method: &str, path: &str, body: &Value) -> Value {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let head =
+            format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n", body.len());
+        let mut stream = TcpStream::connect(self.address).expect("the driver listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        write!(stream, "{head}Connection: close\r\n\r\n{body}").expect("the driver takes it");
+        let mut answer = BufReader::new(stream);
+        let (mut length, mut line) = (0, String::new());
+        while line != "\r\n" {
+            line.clear();
+            let read =
+                answer.read_line(&mut line).unwrap_or_else(|error| panic!("{method} {path} {body}: {error}"));
+            assert!(read > 0, "{method} {path} {body}: the driver has gone");
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().expect("a number");
+            }
+        }
+        let mut text = vec![0; length];
+        answer.read_exact(&mut text).expect("the whole answer");
+        let answer: Value = serde_json::from_slice(&text).expect("JSON");
+        let value = answer["value"].clone();
+        let error = value.get("error").and_then(Value::as_str);
+        assert!(error.is_none(), "{method} {path} {body}: {:.1000}", value.to_string());
+        value
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if !self.session.is_empty() && !thread::panicking() {
+            self.command("DELETE", &self.session, &Value::Null);
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+        let _ = std::fs::remove_dir_all(&self.profile);
+    }
+}
+
+/// Base64 (RFC 4648, section 4) of a driver that can be trusted.
+fn base64(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut bits, mut held) = (0_u32, 0);
+    for byte in text.bytes() {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => continue,
+        };
+        bits = bits << 6 | u32::from(value);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held) as u8);
+        }
+    }
+    out
+}

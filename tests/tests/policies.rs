@@ -3,16 +3,23 @@
 mod api_key;
 mod auth;
 mod basic;
+mod canary;
 mod client_certificate;
+mod compression;
 mod concurrency;
+mod cookies;
+mod cors;
 mod ext_authz;
 mod fault;
 mod forward_auth;
 mod headers;
 mod ip;
 mod jwt;
+mod mirror;
+mod query;
 mod quota;
 mod rate_limit;
+mod security_headers;
 mod shared_limits;
 
 use tollgate_tests::{Gateway, Origin, Signal, eventually, tollgate};

@@ -38,5 +38,6 @@ pub use model::*;
 pub use problem::{Problem, Problems, Severity};
 pub use reference::reference;
 pub use scalar::template::{ACCESS_LOG_FIELDS, Piece, access_log_template};
+pub use scalar::value_template::{REQUEST_FIELDS, ValuePiece, value_template};
 pub use schema::schema;
 pub use source::{Held, Reading, Source};

@@ -9,6 +9,7 @@ pub(crate) mod pattern;
 pub(crate) mod quantity;
 pub(crate) mod status;
 pub(crate) mod template;
+pub(crate) mod value_template;
 
 /// Why a text is not such a value.
 ///

@@ -1,11 +1,11 @@
 //! Policies: which ones a request meets, and in which order. One file a policy makes what runs of what was written.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_config::{PolicyKind, PolicySpec};
+use tollgate_config::{PolicyKind, PolicySpec, Problem, Spanned};
 use tollgate_policy::{Consumers, Planned};
 
 use crate::{Action, Route};
@@ -14,18 +14,26 @@ mod api_key;
 mod authorize;
 mod basic;
 mod by;
+mod canary;
 mod client_certificate;
+mod compression;
 mod concurrency;
 mod consumers;
+mod cookies;
+mod cors;
 mod ext_authz;
 mod fault;
 mod forward_auth;
 mod headers;
 mod ip;
 mod jwt;
+mod mirror;
+mod query;
 mod quota;
 mod rate_limit;
 mod redis;
+mod security_headers;
+mod template;
 
 /// A policy at its place in the configuration.
 #[derive(Clone, Debug)]
@@ -108,6 +116,8 @@ pub(crate) struct Policing {
     listeners: Vec<(SocketAddr, Placed)>,
     /// What is written of named upstreams, which come first in the plan too.
     upstreams: Vec<Option<u32>>,
+    /// What is wrong with names of upstreams.
+    problems: Vec<Problem>,
     /// Of routes that have none of their own.
     usual: RouteChains,
     /// The route that was looked at last, and its policies: a list of matches is as many routes that share them.
@@ -133,7 +143,8 @@ impl Policing {
         });
         let upstreams = upstreams.collect();
         let none = RouteChains { usual: None, listeners: Arc::default() };
-        let mut policing = Self { chains, gateway, listeners, upstreams, usual: none, last: None };
+        let problems = unknown_upstreams(config);
+        let mut policing = Self { chains, gateway, listeners, upstreams, problems, usual: none, last: None };
         policing.usual = policing.over_all(&Placed::new());
         policing
     }
@@ -147,12 +158,18 @@ impl Policing {
     }
 
     /// The chains of a route; nothing if it meets none.
-    pub fn route(&mut self, written: &config::Route, planned: &Route) -> Option<RouteChains> {
+    pub fn route(
+        &mut self,
+        config: &config::Config,
+        written: &config::Route,
+        planned: &Route,
+    ) -> Option<RouteChains> {
         let chains = if written.policies.list.is_empty() {
             self.usual.clone()
         } else if let Some((_, same)) = self.last.as_ref().filter(|(at, _)| *at == written.at) {
             same.clone()
         } else {
+            self.problems.extend(off_route(config, written, planned));
             let placed = self.chains.place(&format!("route/{}", planned.name), &written.policies);
             let chains = self.over_all(&placed);
             self.last = Some((written.at, chains.clone()));
@@ -173,7 +190,9 @@ impl Policing {
 
     /// What is wrong with them, once.
     pub fn problems(&mut self) -> Vec<config::Problem> {
-        std::mem::take(&mut self.chains.problems)
+        let mut problems = std::mem::take(&mut self.chains.problems);
+        problems.append(&mut self.problems);
+        problems
     }
 
     /// The policies, the chains, and the chain of each upstream.
@@ -203,6 +222,60 @@ fn planned(
         PolicySpec::Quota(quotas) => Arc::new(quota::quota(quotas)),
         PolicySpec::Concurrency(limits) => Arc::new(concurrency::concurrency(limits)),
         PolicySpec::Fault(fault) => Arc::new(fault::fault(fault)),
+        PolicySpec::Canary(canary) => Arc::new(canary::canary(canary)),
+        PolicySpec::Cors(cors) => Arc::new(cors::cors(cors)),
+        PolicySpec::Mirror(mirror) => Arc::new(mirror::mirror(mirror)),
+        PolicySpec::SecurityHeaders(headers) => Arc::new(security_headers::security_headers(headers)),
+        PolicySpec::Compression(compression) => Arc::new(compression::compression(compression)),
+        PolicySpec::Query(query) => Arc::new(query::query(query)),
+        PolicySpec::Cookies(cookies) => Arc::new(cookies::cookies(cookies)),
         PolicySpec::Headers(headers) => Arc::new(headers::headers(headers)),
     }
+}
+
+/// The upstreams that a policy names.
+fn named(spec: &PolicySpec) -> Vec<&Spanned<String>> {
+    match spec {
+        PolicySpec::Canary(canary) => canary.rules.iter().map(|rule| &rule.to).collect(),
+        PolicySpec::Mirror(mirror) => vec![&mirror.to],
+        _ => Vec::new(),
+    }
+}
+
+/// A problem for each name of an upstream that there is not, in any policy.
+fn unknown_upstreams(config: &config::Config) -> Vec<Problem> {
+    let names: HashSet<&str> = config.upstreams.iter().map(|upstream| upstream.name.value.as_str()).collect();
+    let listeners = config.listen.iter().map(|listener| &listener.policies);
+    let upstreams = config.upstreams.iter().map(|upstream| &upstream.policies);
+    let routes = config.routes.iter().map(|route| &route.policies);
+    let all = std::iter::once(&config.policies).chain(listeners).chain(upstreams).chain(routes);
+    let specs = all.flat_map(|policies| &policies.list).filter_map(|attached| attached.spec.as_deref());
+    let missing = specs.flat_map(named).filter(|name| !names.contains(name.value.as_str()));
+    let mut told = HashSet::new();
+    let problem = |name: &Spanned<String>| {
+        let message = format!("there is no upstream `{}`", name.value);
+        Problem::error(name.at, message).expected("a name under `upstreams`")
+    };
+    // A list of matches is as many routes with the same policies.
+    missing.filter(|name| told.insert(name.at)).map(problem).collect()
+}
+
+/// A problem for each upstream that a route's `canary` names and its `to` does not.
+fn off_route(config: &config::Config, written: &config::Route, planned: &Route) -> Vec<Problem> {
+    let canary = written.policies.list.iter().find(|attached| attached.kind == PolicyKind::Canary);
+    let Some(spec) = canary.and_then(|attached| attached.spec.as_deref()) else { return Vec::new() };
+    let shares = if let Action::Forward(shares) = &planned.action { shares.as_slice() } else { &[] };
+    let is = |index: usize, name: &str| {
+        config.upstreams.get(index).is_some_and(|upstream| upstream.name.value == name)
+    };
+    let known = |name: &str| config.upstreams.iter().any(|upstream| upstream.name.value == name);
+    let off = named(spec)
+        .into_iter()
+        .filter(|name| known(&name.value) && !shares.iter().any(|share| is(share.upstream, &name.value)));
+    let problem = |name: &Spanned<String>| {
+        let message = format!("`{}` is none of the upstreams of this route", name.value);
+        let help = "name it in `to` as well, with `weight: 0` if nobody else is to come to it";
+        Problem::error(name.at, message).help(help)
+    };
+    off.map(problem).collect()
 }

@@ -13,6 +13,18 @@ impl RequestHead {
         true
     }
 
+    /// Has the request be for another host. Says whether it has a `Host` that could be changed.
+    pub fn set_host(&mut self, host: &[u8]) -> bool {
+        if !is_value(host) || !self.set_value(b"host", host) {
+            return false;
+        }
+        if let Some(at) = self.head.position(b"host") {
+            self.authority = self.head.fields[at].value;
+            self.host = self.authority;
+        }
+        true
+    }
+
     /// Takes out the first field of this name, in any case.
     pub fn remove(&mut self, name: &[u8]) {
         if let Some(at) = self.head.position(name) {
@@ -36,20 +48,6 @@ impl RequestHead {
             self.replace(Range { start: field.name.start, end: field.line_end }, b"");
             self.head.index_anew();
         }
-    }
-
-    /// Gives the target another query; an empty one takes the question mark with it. Says whether there was one. What would
-    /// not stay inside the target is for the caller to keep away: parts of the query that it has are safe.
-    pub fn set_query(&mut self, query: &[u8]) -> bool {
-        let Some(old) = self.query else { return false };
-        let start = if query.is_empty() { old.start - 1 } else { old.start };
-        let behind = old.end - start;
-        self.query = None;
-        self.replace(Range { start, end: old.end }, query);
-        let fields_start = &mut self.head.fields_start;
-        *fields_start = *fields_start - behind + query.len() as u32;
-        self.query = (!query.is_empty()).then(|| Range { start, end: start + query.len() as u32 });
-        true
     }
 
     /// Adds a field behind the others, which no `Connection` of the client's can take away. Says whether it was added: a
@@ -77,6 +75,31 @@ impl RequestHead {
         true
     }
 
+    /// Puts another query into the target; nothing: it has none. A target without a path stays as it is.
+    pub fn set_query(&mut self, query: Option<&[u8]>) {
+        let target_byte = |byte: &u8| byte.is_ascii_graphic() && *byte != b'#';
+        if !query.is_none_or(|query| query.iter().all(target_byte)) {
+            return;
+        }
+        match (self.query, query) {
+            (Some(old), Some(new)) => {
+                self.replace(old, new);
+                self.query = Some(Range { start: old.start, end: old.start + new.len() as u32 });
+            }
+            (Some(old), None) => {
+                self.query = None;
+                self.replace(Range { start: old.start - 1, end: old.end }, b"");
+            }
+            (None, Some(new)) if self.path.start < self.path.end => {
+                let path = self.path;
+                self.replace(Range { start: path.end, end: path.end }, &[b"?", new].concat());
+                self.path = path;
+                self.query = Some(Range { start: path.end + 1, end: path.end + 1 + new.len() as u32 });
+            }
+            (None, _) => {}
+        }
+    }
+
     /// Puts other bytes into a part of the head, and moves what is behind it.
     fn replace(&mut self, part: Range, bytes: &[u8]) {
         self.head.bytes.splice(part.start as usize..part.end as usize, bytes.iter().copied());
@@ -90,6 +113,7 @@ impl RequestHead {
             moved(&mut range.start);
             moved(&mut range.end);
         };
+        moved(&mut self.head.fields_start);
         for field in &mut self.head.fields {
             both(&mut field.name);
             both(&mut field.value);
@@ -185,7 +209,7 @@ mod tests {
             ("long=er&x=1", "/s/m?long=er&x=1", "POST /s/m?long=er&x=1 HTTP/1.1\r\n"),
             ("", "/s/m", "POST /s/m HTTP/1.1\r\n"),
         ] {
-            assert!(request.set_query(query.as_bytes()));
+            request.set_query(Some(query.as_bytes()).filter(|query| !query.is_empty()));
             assert_eq!(request.slice(request.target), target.as_bytes());
             assert_eq!(request.query.map(|query| request.slice(query)).unwrap_or_default(), query.as_bytes());
             assert_eq!(lines(&request), before);
@@ -194,7 +218,11 @@ mod tests {
             assert!(out.starts_with(start.as_bytes()), "{}", String::from_utf8_lossy(&out));
             assert_eq!(out, start.as_bytes());
         }
-        assert!(!request.set_query(b"a=b"), "there is none any longer");
+        request.set_query(Some(b"a=b"));
+        assert_eq!(request.slice(request.target), b"/s/m?a=b", "one comes where there was none");
+        assert_eq!(lines(&request), before);
+        request.set_query(Some(b"a b"));
+        assert_eq!(request.slice(request.target), b"/s/m?a=b", "what would end the target stays away");
     }
 
     #[test]

@@ -123,6 +123,12 @@ impl Head {
         }
     }
 
+    /// The values of all fields of any name, in any case.
+    pub fn all_by_text<'h>(&'h self, name: &'h [u8]) -> impl Iterator<Item = &'h [u8]> {
+        let named = move |field: &&Field| self.slice(field.name).eq_ignore_ascii_case(name);
+        self.fields.iter().filter(named).map(|field| self.slice(field.value))
+    }
+
     /// The value of the first cookie of a name (RFC 6265, 5.4: the one with the longest path comes first).
     #[must_use]
     pub fn cookie(&self, name: &[u8]) -> Option<&[u8]> {

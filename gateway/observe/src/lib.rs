@@ -35,9 +35,9 @@ pub use record::{Protocol, Record, Tally, TlsRecord};
 pub use request_id::RequestIds;
 pub use stats::{
     BUCKETS, BreakerTurn, EndpointsSnapshot, Exposition, GrpcSnapshot, HANDSHAKE_FAILURES,
-    HandshakesSnapshot, HistogramSnapshot, LookupCounts, ProxyHeaderResult, QueueingSnapshot, Registry,
-    ResilienceSnapshot, RouteSnapshot, ShedSnapshot, Slot, Snapshot, UpstreamEndpoints, UpstreamSnapshot,
-    WorkerStats,
+    HandshakesSnapshot, HistogramSnapshot, LookupCounts, PolicyEvents, PolicyEventsSnapshot,
+    ProxyHeaderResult, QueueingSnapshot, Registry, ResilienceSnapshot, RouteSnapshot, ShedSnapshot, Slot,
+    Snapshot, UpstreamEndpoints, UpstreamSnapshot, WorkerStats,
 };
 pub use status::{Attempt, Status};
 pub use upstreams::{

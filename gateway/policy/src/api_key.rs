@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tollgate_observe::Reason;
 
-use crate::query::{self, Pairs};
+use crate::query_pairs::{self as query, Pairs};
 use crate::{Consumers, Identity, Planned, Policy, Refusal, Request, Reserved, Shared, Verdict};
 
 /// The longest key that is looked at, in bytes: hashing costs time.

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tollgate_observe::Reason;
 
-use crate::{Reserved, Response};
+use crate::{Reserved, Response, Shadow};
 
 /// Somebody who was told apart from everybody else by an authentication policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub struct Context {
     responses: Vec<OnResponse>,
     /// What is done when the exchange has ended.
     ends: Vec<OnEnd>,
+    /// Copies that are to be sent elsewhere.
+    shadows: Vec<Shadow>,
     /// What is kept until the exchange has ended, whatever way it ends.
     held: Vec<Box<dyn Any>>,
 }
@@ -93,6 +95,16 @@ impl Context {
     /// Keeps this until the exchange has ended: a permit that is given back when it is dropped.
     pub fn hold(&mut self, guard: impl Any) {
         self.held.push(Box::new(guard));
+    }
+
+    /// Has a copy of the request sent elsewhere, as it is when it has met all of its policies.
+    pub fn shadow(&mut self, shadow: Shadow) {
+        self.shadows.push(shadow);
+    }
+
+    /// The copies that are to be sent.
+    pub fn take_shadows(&mut self) -> Vec<Shadow> {
+        std::mem::take(&mut self.shadows)
     }
 
     /// Does with a response what is to be done.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Planned, Policy, Request, Response, Shared, Verdict};
+use crate::{Planned, Policy, Request, Response, Shared, Template, Verdict};
 
 /// What changes in the fields of a message: first some go, then others come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,9 +10,9 @@ pub struct Change {
     /// Fields that go.
     pub remove: Vec<String>,
     /// Fields that take the place of those of their name.
-    pub set: Vec<(String, String)>,
+    pub set: Vec<(String, Template)>,
     /// Fields that come beside those of their name.
-    pub add: Vec<(String, String)>,
+    pub add: Vec<(String, Template)>,
 }
 
 impl Change {
@@ -22,6 +22,41 @@ impl Change {
 
     fn count(&self) -> usize {
         self.remove.len() + self.set.len() + self.add.len()
+    }
+
+    /// Whether it is the same for every request.
+    fn is_fixed(&self) -> bool {
+        self.set.iter().chain(&self.add).all(|(_, value)| value.fixed().is_some())
+    }
+
+    /// What it is for a request. What comes out empty does not come, and what it would have taken the place of goes.
+    fn filled(&self, request: &Request<'_>) -> Self {
+        let mut out = Self { remove: self.remove.clone(), ..Self::default() };
+        for (name, value) in &self.set {
+            match value.fixed().map_or_else(|| value.fill(request), <[u8]>::to_vec) {
+                filled if filled.is_empty() && value.fixed().is_none() => out.remove.push(name.clone()),
+                filled => out.set.push((name.clone(), filled.as_slice().into())),
+            }
+        }
+        for (name, value) in &self.add {
+            let filled = value.fixed().map_or_else(|| value.fill(request), <[u8]>::to_vec);
+            if !filled.is_empty() || value.fixed().is_some() {
+                out.add.push((name.clone(), filled.as_slice().into()));
+            }
+        }
+        out
+    }
+
+    fn of_request(&self, request: &mut Request<'_>) {
+        self.remove.iter().for_each(|name| request.remove(name));
+        self.set.iter().for_each(|(name, value)| request.set(name, value.fixed().unwrap_or_default()));
+        self.add.iter().for_each(|(name, value)| request.append(name, value.fixed().unwrap_or_default()));
+    }
+
+    fn of_response(&self, response: &mut Response<'_>) {
+        self.remove.iter().for_each(|name| response.remove(name));
+        self.set.iter().for_each(|(name, value)| response.set(name, value.fixed().unwrap_or_default()));
+        self.add.iter().for_each(|(name, value)| response.append(name, value.fixed().unwrap_or_default()));
     }
 }
 
@@ -44,27 +79,71 @@ impl Planned for HeaderRules {
     }
 
     fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
-        self
+        let (fills_request, fills_response) = (!self.request.is_fixed(), !self.response.is_fixed());
+        Arc::new(Headers { rules: self, fills_request, fills_response })
     }
 }
 
-impl Policy for HeaderRules {
+#[derive(Debug)]
+struct Headers {
+    rules: Arc<HeaderRules>,
+    /// Whether parts of a request are filled in.
+    fills_request: bool,
+    fills_response: bool,
+}
+
+impl Policy for Headers {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        let Change { remove, set, add } = &self.request;
-        remove.iter().for_each(|name| request.remove(name));
-        set.iter().for_each(|(name, value)| request.set(name, value.as_bytes()));
-        add.iter().for_each(|(name, value)| request.append(name, value.as_bytes()));
-        if !self.response.is_empty() {
-            let change = self.response.clone();
-            request.context.on_response(move |response| apply(&change, response));
+        let HeaderRules { request: change, response } = &*self.rules;
+        // All of it is filled in before anything changes: a field can be given another name.
+        let of_response = match response {
+            response if response.is_empty() => None,
+            response if self.fills_response => Some(Arc::new(response.filled(request))),
+            response => Some(response.clone()),
+        };
+        if self.fills_request {
+            change.filled(request).of_request(request);
+        } else {
+            change.of_request(request);
+        }
+        if let Some(change) = of_response {
+            request.context.on_response(move |response| change.of_response(response));
         }
         Verdict::Continue
     }
 }
 
-fn apply(change: &Change, response: &mut Response<'_>) {
-    let Change { remove, set, add } = change;
-    remove.iter().for_each(|name| response.remove(name));
-    set.iter().for_each(|(name, value)| response.set(name, value.as_bytes()));
-    add.iter().for_each(|(name, value)| response.append(name, value.as_bytes()));
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sent::Sent;
+    use crate::template::Part;
+    use crate::{BodyKind, Context};
+
+    #[test]
+    fn a_field_can_be_given_another_name_and_none_begins_a_line() {
+        let old = Template::from(vec![Part::Header("x-old".into())]);
+        let change = Change {
+            remove: vec!["X-Old".to_owned()],
+            set: vec![
+                ("X-New".to_owned(), old.clone()),
+                ("X-Gone".to_owned(), Template::from(vec![Part::Consumer])),
+            ],
+            add: vec![("X-More".to_owned(), Template::from(vec![Part::Consumer]))],
+        };
+        let response = Change { set: vec![("X-Back".to_owned(), old)], ..Change::default() };
+        let policy = Arc::new(HeaderRules { request: change, response: Arc::new(response) });
+        let policy = policy.live("k", &Arc::default());
+        let (mut sent, mut context) =
+            (Sent::new("X-Old: a b\r\nX-New: c\r\nX-Gone: d\r\n"), Context::default());
+        assert!(matches!(policy.request(&mut sent.request(&mut context)), Verdict::Continue));
+        let head = &sent.head.head;
+        assert_eq!(head.get_by_text(b"x-new"), Some(&b"a b"[..]));
+        for gone in ["x-old", "x-gone", "x-more"] {
+            assert_eq!(head.get_by_text(gone.as_bytes()), None, "{gone}");
+        }
+        let mut bytes = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
+        context.respond(&mut Response::new(&mut bytes, BodyKind::Fixed));
+        assert_eq!(bytes, b"HTTP/1.1 200 OK\r\nX-Back: a b\r\n\r\n");
+    }
 }

@@ -1,101 +1,140 @@
-//! The parameters of a query, as endpoints read them.
+//! `query`: parameters that requests gain and lose on their way upstream.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
-use tollgate_http::RequestHead;
+use crate::{Planned, Policy, Request, Shared, Template, Verdict};
 
-/// The pairs of a query.
-pub(crate) struct Pairs<'q>(Option<&'q [u8]>);
+/// Parameters that requests gain and lose.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct QueryRules {
+    /// Parameters that go, by name as they are written in a query once decoded.
+    pub remove: Vec<String>,
+    /// Parameters that take the place of those of their name.
+    pub set: Vec<(String, Template)>,
+    /// Parameters that come beside those of their name.
+    pub add: Vec<(String, Template)>,
+}
 
-/// A name and its value, as written.
-#[derive(Clone, Copy)]
-pub(crate) struct Pair<'q>(&'q [u8]);
+impl Planned for QueryRules {
+    fn kind(&self) -> &'static str {
+        "query"
+    }
 
-impl<'q> Pairs<'q> {
-    pub fn of(query: &'q [u8]) -> Self {
-        Self((!query.is_empty()).then_some(query))
+    fn summary(&self) -> String {
+        format!("{} removed, {} set, {} added", self.remove.len(), self.set.len(), self.add.len())
+    }
+
+    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+        self
     }
 }
 
-impl<'q> Iterator for Pairs<'q> {
-    type Item = Pair<'q>;
-
-    fn next(&mut self) -> Option<Pair<'q>> {
-        let query = self.0?;
-        // Some endpoints part at `;` too (HTML 4.01, B.2.2): a key behind one must not be missed.
-        let end = query.iter().position(|byte| matches!(byte, b'&' | b';'));
-        let (pair, rest) = match end {
-            Some(end) => (&query[..end], Some(&query[end + 1..])),
-            None => (query, None),
+impl Policy for QueryRules {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        let goes = |parameter: &[u8]| {
+            let name = parameter.split(|byte| *byte == b'=').next().unwrap_or_default();
+            let name = decoded(name);
+            let is = |own: &String| own.as_bytes() == name;
+            self.remove.iter().any(is) || self.set.iter().any(|(own, _)| is(own))
         };
-        self.0 = rest;
-        Some(Pair(pair))
-    }
-}
-
-impl<'q> Pair<'q> {
-    /// Its value, decoded, if it has this name.
-    pub fn value_of(self, name: &[u8]) -> Option<Vec<u8>> {
-        let (own, value) = match self.0.iter().position(|byte| *byte == b'=') {
-            Some(at) => (&self.0[..at], &self.0[at + 1..]),
-            None => (self.0, &b""[..]),
-        };
-        (*decoded(own) == *name).then(|| decoded(value).into_owned())
-    }
-}
-
-/// Takes every pair of this name out of a request's query.
-pub(crate) fn remove(request: &mut RequestHead, name: &[u8]) {
-    let Some(query) = request.query else { return };
-    let query = request.slice(query);
-    if !Pairs::of(query).any(|pair| pair.value_of(name).is_some()) {
-        return;
-    }
-    let kept: Vec<&[u8]> =
-        Pairs::of(query).filter(|pair| pair.value_of(name).is_none()).map(|pair| pair.0).collect();
-    let query = kept.join(&b'&');
-    request.set_query(&query);
-}
-
-/// With `%XX` decoded; what is no such sequence stays.
-fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
-    if !text.contains(&b'%') {
-        return Cow::Borrowed(text);
-    }
-    let digit =
-        |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16)).map(|digit| digit as u8);
-    let mut out = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(byte) = text.get(at) {
-        match (byte, digit(text.get(at + 1)), digit(text.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => {
-                out.push(high << 4 | low);
-                at += 3;
-            }
-            _ => {
-                out.push(*byte);
-                at += 1;
+        let mut query = Vec::new();
+        let before = request.query().unwrap_or_default();
+        let kept =
+            before.split(|byte| *byte == b'&').filter(|parameter| !parameter.is_empty() && !goes(parameter));
+        for parameter in kept {
+            next(&mut query).extend_from_slice(parameter);
+        }
+        for (name, value) in self.set.iter().chain(&self.add) {
+            let query = next(&mut query);
+            encode(name.as_bytes(), query);
+            query.push(b'=');
+            match value.fixed() {
+                Some(fixed) => encode(fixed, query),
+                None => encode(&value.fill(request), query),
             }
         }
+        request.head.set_query(Some(query.as_slice()).filter(|query| !query.is_empty()));
+        Verdict::Continue
     }
-    Cow::Owned(out)
+}
+
+/// Room for one more.
+fn next(query: &mut Vec<u8>) -> &mut Vec<u8> {
+    if !query.is_empty() {
+        query.push(b'&');
+    }
+    query
+}
+
+/// Everything but what never means anything in a query is encoded (RFC 3986, 2.3): a value cannot begin another parameter.
+fn encode(text: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for byte in text {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(*byte);
+        } else {
+            out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+    }
+}
+
+/// A name as a form's reader would take it: `%41` is A, and `+` a blank.
+fn decoded(text: &[u8]) -> Vec<u8> {
+    let digit =
+        |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16)).map(|digit| digit as u8);
+    let (mut out, mut at) = (Vec::with_capacity(text.len()), 0);
+    while let Some(byte) = text.get(at) {
+        let (value, used) = match (byte, digit(text.get(at + 1)), digit(text.get(at + 2))) {
+            (b'%', Some(high), Some(low)) => (high << 4 | low, 3),
+            (b'+', ..) => (b' ', 1),
+            _ => (*byte, 1),
+        };
+        out.push(value);
+        at += used;
+    }
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Context;
+    use crate::sent::Sent;
+    use crate::template::Part;
 
-    fn values(query: &str) -> Vec<String> {
-        let values = Pairs::of(query.as_bytes()).filter_map(|pair| pair.value_of(b"key"));
-        values.map(|value| String::from_utf8_lossy(&value).into_owned()).collect()
+    fn changed(query: &str, rules: QueryRules) -> String {
+        let mut sent = Sent::with(&format!("GET /a{query} HTTP/1.1"), "X-A: 1&b=2#?\r\n");
+        let mut context = Context::default();
+        assert!(matches!(rules.request(&mut sent.request(&mut context)), Verdict::Continue));
+        let head = &sent.head;
+        assert_eq!((head.slice(head.path), head.slice(head.host)), (&b"/a"[..], &b"a.example"[..]));
+        String::from_utf8_lossy(head.slice(head.target)).into_owned()
     }
 
     #[test]
-    fn every_pair_of_the_name_is_found() {
-        assert_eq!(values("key=a&b=c&key=d"), ["a", "d"]);
-        assert_eq!(values("b=c;key=a"), ["a"]);
-        assert_eq!(values("%6bey=%61%2"), ["a%2"]);
-        assert_eq!(values("key"), [""]);
-        assert!(values("").is_empty() && values("keys=a&xkey=b&=key").is_empty());
+    fn parameters_come_and_go() {
+        let value = |text: &str| Template::from(text.as_bytes());
+        let rules = || QueryRules {
+            remove: vec!["x".to_owned(), "a b".to_owned()],
+            set: vec![("s".to_owned(), value("1"))],
+            add: vec![("t".to_owned(), value("ü="))],
+        };
+        for (query, becomes) in [
+            ("", "/a?s=1&t=%C3%BC%3D"),
+            ("?", "/a?s=1&t=%C3%BC%3D"),
+            ("?y=1&x=2&%78=3&x&a+b=4&a%20b", "/a?y=1&s=1&t=%C3%BC%3D"),
+            ("?s=7&t=8&s", "/a?t=8&s=1&t=%C3%BC%3D"),
+        ] {
+            assert_eq!(changed(query, rules()), becomes, "{query}");
+        }
+        let remove = QueryRules { remove: vec!["x".to_owned()], ..QueryRules::default() };
+        assert_eq!(changed("?x=1&x=2", remove.clone()), "/a");
+        assert_eq!(changed("?xx=1&%", remove), "/a?xx=1&%");
+    }
+
+    #[test]
+    fn a_value_of_the_clients_cannot_begin_another_parameter() {
+        let set = vec![("s".to_owned(), Template::from(vec![Part::Header("x-a".into())]))];
+        assert_eq!(changed("", QueryRules { set, ..QueryRules::default() }), "/a?s=1%26b%3D2%23%3F");
     }
 }

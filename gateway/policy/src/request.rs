@@ -38,6 +38,8 @@ pub struct Request<'a> {
     pub origin: Origin<'a>,
     /// What policies before this one have found, and what is to be done later.
     pub context: &'a mut Context,
+    /// Its id; empty: none.
+    pub request_id: &'a [u8],
 }
 
 impl<'a> Request<'a> {
@@ -48,7 +50,13 @@ impl<'a> Request<'a> {
         origin: Origin<'a>,
         context: &'a mut Context,
     ) -> Self {
-        Self { head, changed, origin, context }
+        Self { head, changed, origin, context, request_id: b"" }
+    }
+
+    /// With its id.
+    #[must_use]
+    pub fn with_id(self, request_id: &'a [u8]) -> Self {
+        Self { request_id, ..self }
     }
 
     /// The path in normal form, which was matched and goes upstream; without the query.

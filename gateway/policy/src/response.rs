@@ -81,6 +81,17 @@ impl<'a> Response<'a> {
         self.append(name, value);
     }
 
+    /// Has caches know that the response depends on this field of the request (RFC 9110, 12.5.5).
+    pub fn vary(&mut self, name: &str) {
+        let says = |value: &[u8]| {
+            let mut names = value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+            names.any(|own| own == b"*" || own.eq_ignore_ascii_case(name.as_bytes()))
+        };
+        if !self.all("vary").any(says) {
+            self.append("Vary", name.as_bytes());
+        }
+    }
+
     /// Has the body become another one, if it may ([`BodyKind::Free`]). Whoever calls this changes `Content-Encoding` and the
     /// like; the length is seen to.
     pub fn transform(&mut self, transform: Box<dyn Transform>) {

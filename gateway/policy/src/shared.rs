@@ -4,6 +4,8 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use tollgate_observe::PolicyEvents;
+
 use crate::Side;
 
 /// Below this many entries none is swept.
@@ -15,6 +17,7 @@ const SMALL: usize = 8;
 pub struct Shared {
     known: Mutex<Known>,
     side: Side,
+    events: Arc<PolicyEvents>,
 }
 
 #[derive(Debug, Default)]
@@ -25,6 +28,18 @@ struct Known {
 }
 
 impl Shared {
+    /// Nothing yet; what policies count goes there.
+    #[must_use]
+    pub fn new(events: Arc<PolicyEvents>) -> Self {
+        Self { events, ..Self::default() }
+    }
+
+    /// What policies count, for the metrics.
+    #[must_use]
+    pub fn events(&self) -> &PolicyEvents {
+        &self.events
+    }
+
     /// The state under a key: that of the plan before if it is of this type and `fits`, else what `make` makes.
     pub fn state<T: Any + Send + Sync>(
         &self,

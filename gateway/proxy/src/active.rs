@@ -74,6 +74,12 @@ impl ActivePlan {
         shares.get(number).map(|share| self.get(share))
     }
 
+    /// The upstream of a name, whether a route goes there or not.
+    pub fn by_name(&self, name: &str) -> Option<&Rc<Upstream>> {
+        let index = self.plan.upstream_by_name(name)?;
+        Some(self.upstreams[index].get_or_init(|| self.make(index)))
+    }
+
     fn get(&self, share: &UpstreamShare) -> &Rc<Upstream> {
         self.upstreams[share.upstream].get_or_init(|| self.make(share.upstream))
     }

@@ -1,8 +1,9 @@
 //! A plan on its way to the workers, with all that can be found out once for all of them.
 
+use std::collections::HashMap;
 use std::io;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tollgate_observe::{Registry, Slot};
@@ -24,6 +25,8 @@ pub struct Rollout {
     /// What requests meet: see [`Plan::chains`].
     chains: Vec<Chain>,
     policies: Arc<tollgate_policy::Shared>,
+    /// Upstreams by name, made when a policy asks for one first.
+    by_name: OnceLock<HashMap<String, usize>>,
 }
 
 /// Policies in the order in which a request meets them.
@@ -34,7 +37,8 @@ impl Rollout {
     #[must_use]
     pub fn first(plan: Plan, registry: &Registry) -> Arc<Self> {
         let change = UpstreamChange { added: plan.upstreams.clone(), ..UpstreamChange::default() };
-        Self::new(plan, 1, change, registry, Arc::default())
+        let policies = tollgate_policy::Shared::new(registry.policy_events());
+        Self::new(plan, 1, change, registry, Arc::new(policies))
     }
 
     /// The plan that follows this one.
@@ -56,7 +60,16 @@ impl Rollout {
         let live: Vec<_> = plan.policies.iter().map(live).collect();
         let chain = |chain: &Vec<u32>| chain.iter().map(|index| live[*index as usize].clone()).collect();
         let chains = plan.chains.iter().map(chain).collect();
-        Arc::new(Self { plan, generation, slots, change, chains, policies })
+        Arc::new(Self { plan, generation, slots, change, chains, policies, by_name: OnceLock::new() })
+    }
+
+    /// Which of the plan's upstreams has this name, of those that policies name.
+    pub(crate) fn upstream_by_name(&self, name: &str) -> Option<usize> {
+        let index = self.by_name.get_or_init(|| {
+            let names = self.plan.upstreams.iter().enumerate();
+            names.map(|(index, upstream)| (upstream.name.clone(), index)).collect()
+        });
+        index.get(name).copied()
     }
 
     /// The policies of a chain.

@@ -6,6 +6,7 @@ mod floods;
 mod killed_gateway;
 mod killed_origin;
 mod load;
+mod mirror;
 mod relay;
 mod reloads;
 mod rolling_restart;

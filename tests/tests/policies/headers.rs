@@ -55,3 +55,22 @@ fn over_http2_too() {
     assert_eq!((answer.status, answer.headers.get("x-frame-options")), (200, Some("DENY")));
     assert_eq!(origin.request().headers.all("X-Env"), ["prod"]);
 }
+
+#[test]
+fn values_have_parts_of_the_request_in_them() {
+    let origin = Origin::ok();
+    let gateway = Gateway::start(&format!(
+        "policies:\n  headers:\n    request: {{remove: X-Old, set: {{X-New: \"{{header.X-Old}}\", X-From: \"{{client}} {{method}} \
+         {{path}} {{scheme}} {{route}} {{{{}}}}\", X-Nobody: \"{{consumer}}\"}}}}\n    response: {{set: {{X-Said: \
+         \"{{header.X-Old}}\", X-Id: \"{{request_id}}\"}}}}\nroutes: [{{name: r, to: \"{}\"}}]\n",
+        origin.address()
+    ));
+    let ask = "GET /a/./b HTTP/1.1\r\nHost: a\r\nX-Old: v 1\r\nX-Nobody: me\r\n\r\n";
+    let answer = gateway.client().ask(ask);
+    let request = origin.request();
+    assert_eq!(request.headers.all("X-New"), ["v 1"]);
+    assert_eq!(request.headers.all("X-From"), ["127.0.0.1 GET /a/b http r {}"]);
+    assert!(!request.headers.has("X-Old") && !request.headers.has("X-Nobody"), "{request:?}");
+    assert_eq!(answer.headers.get("X-Said"), Some("v 1"));
+    assert_eq!(answer.headers.get("X-Id"), request.headers.get("X-Request-Id"));
+}

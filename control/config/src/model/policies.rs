@@ -6,23 +6,37 @@ use super::{At, Cidr};
 
 mod auth;
 mod by;
+mod canary;
+mod compression;
 mod concurrency;
+mod cookies;
+mod cors;
 mod fault;
 mod headers;
 mod jwt;
+mod mirror;
+mod query;
 mod quota;
 mod rate_limit;
 mod redis;
+mod security_headers;
 
 pub use auth::*;
 pub use by::*;
+pub use canary::*;
+pub use compression::*;
 pub use concurrency::*;
+pub use cookies::*;
+pub use cors::*;
 pub use fault::*;
 pub use headers::*;
 pub use jwt::*;
+pub use mirror::*;
+pub use query::*;
 pub use quota::*;
 pub use rate_limit::*;
 pub use redis::*;
+pub use security_headers::*;
 
 /// The policies that are attached to one thing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -69,14 +83,29 @@ pub enum PolicyKind {
     Concurrency,
     /// Requests that are late or fail on purpose.
     Fault,
+    /// Which web pages may read the answers.
+    Cors,
+    /// Which of its route's upstreams a request goes to.
+    Canary,
+    /// Copies of requests for another upstream.
+    Mirror,
     /// Fields that messages gain and lose.
     Headers,
+    /// Parameters that requests gain and lose.
+    Query,
+    /// What changes in the cookies that responses set.
+    Cookies,
+    /// Fields by which browsers are told to be careful.
+    SecurityHeaders,
+    /// Bodies of responses become smaller.
+    Compression,
 }
 
 impl PolicyKind {
     /// All kinds, in the order in which a request meets them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 20] = [
         Self::Ip,
+        Self::Cors,
         Self::ClientCertificate,
         Self::ApiKey,
         Self::Basic,
@@ -88,7 +117,13 @@ impl PolicyKind {
         Self::Quota,
         Self::Concurrency,
         Self::Fault,
+        Self::Canary,
+        Self::Mirror,
         Self::Headers,
+        Self::Query,
+        Self::Cookies,
+        Self::SecurityHeaders,
+        Self::Compression,
     ];
 
     /// Its key in the configuration.
@@ -107,7 +142,14 @@ impl PolicyKind {
             Self::Quota => "quota",
             Self::Concurrency => "concurrency",
             Self::Fault => "fault",
+            Self::Cors => "cors",
+            Self::Canary => "canary",
+            Self::Mirror => "mirror",
             Self::Headers => "headers",
+            Self::Query => "query",
+            Self::Cookies => "cookies",
+            Self::SecurityHeaders => "security_headers",
+            Self::Compression => "compression",
         }
     }
 }
@@ -139,8 +181,22 @@ pub enum PolicySpec {
     Concurrency(Vec<Concurrency>),
     /// Requests that are late or fail on purpose.
     Fault(Fault),
+    /// Which of its route's upstreams a request goes to.
+    Canary(Canary),
+    /// Which web pages may read the answers.
+    Cors(Cors),
+    /// Copies of requests for another upstream.
+    Mirror(Mirror),
     /// Fields that messages gain and lose.
     Headers(Headers),
+    /// Fields by which browsers are told to be careful.
+    SecurityHeaders(SecurityHeaders),
+    /// Bodies of responses become smaller.
+    Compression(Compression),
+    /// Parameters that requests gain and lose.
+    Query(Query),
+    /// What changes in the cookies that responses set.
+    Cookies(Cookies),
 }
 
 /// `ip`: which addresses may come.

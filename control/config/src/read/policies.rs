@@ -11,17 +11,24 @@ mod api_key;
 mod authorize;
 mod basic;
 mod by;
+mod canary;
 mod client_certificate;
+mod compression;
 mod concurrency;
+mod cookies;
+mod cors;
 mod ext_authz;
 mod fault;
 mod forward_auth;
 mod headers;
 mod ip;
 mod jwt;
+mod mirror;
+mod query;
 mod quota;
 mod rate_limit;
 mod redis;
+mod security_headers;
 
 /// The policies of the gateway, a listener, a route or an upstream.
 pub(super) fn policies(reader: &mut Reader, field: Option<Field<'_>>) -> Policies {
@@ -91,6 +98,15 @@ fn policy(reader: &mut Reader, kind: PolicyKind, field: Field<'_>) -> Option<Pol
         PolicyKind::Quota => quota::quota(reader, field).map(PolicySpec::Quota),
         PolicyKind::Concurrency => concurrency::concurrency(reader, field).map(PolicySpec::Concurrency),
         PolicyKind::Fault => fault::fault(reader, field).map(PolicySpec::Fault),
+        PolicyKind::Canary => canary::canary(reader, field).map(PolicySpec::Canary),
+        PolicyKind::Cors => cors::cors(reader, field).map(PolicySpec::Cors),
+        PolicyKind::Mirror => mirror::mirror(reader, field).map(PolicySpec::Mirror),
+        PolicyKind::SecurityHeaders => {
+            security_headers::security_headers(reader, field).map(PolicySpec::SecurityHeaders)
+        }
+        PolicyKind::Compression => compression::compression(reader, field).map(PolicySpec::Compression),
+        PolicyKind::Query => query::query(reader, field).map(PolicySpec::Query),
+        PolicyKind::Cookies => cookies::cookies(reader, field).map(PolicySpec::Cookies),
         PolicyKind::Headers => headers::headers(reader, field).map(PolicySpec::Headers),
     }
 }

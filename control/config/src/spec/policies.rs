@@ -6,33 +6,47 @@ mod api_key;
 mod authorize;
 mod basic;
 mod by;
+mod canary;
 mod client_certificate;
+mod compression;
 mod concurrency;
+mod cookies;
+mod cors;
 mod ext_authz;
 mod fault;
 mod forward_auth;
 mod headers;
 mod ip;
 mod jwt;
+mod mirror;
+mod query;
 mod quota;
 mod rate_limit;
 mod redis;
+mod security_headers;
 
 pub(crate) use api_key::*;
 pub(crate) use authorize::*;
 pub(crate) use basic::*;
 pub(crate) use by::*;
+pub(crate) use canary::*;
 pub(crate) use client_certificate::*;
+pub(crate) use compression::*;
 pub(crate) use concurrency::*;
+pub(crate) use cookies::*;
+pub(crate) use cors::*;
 pub(crate) use ext_authz::*;
 pub(crate) use fault::*;
 pub(crate) use forward_auth::*;
 pub(crate) use headers::*;
 pub(crate) use ip::*;
 pub(crate) use jwt::*;
+pub(crate) use mirror::*;
+pub(crate) use query::*;
 pub(crate) use quota::*;
 pub(crate) use rate_limit::*;
 pub(crate) use redis::*;
+pub(crate) use security_headers::*;
 
 pub(crate) const POLICIES_DOC: &str = "What requests meet on their way. The policy of a kind that is written closest holds; `off` keeps one away.";
 
@@ -49,6 +63,12 @@ pub(crate) static POLICIES: Section = Section {
             Shape::AnyOf(&[Shape::Off, Shape::Section(&IP_POLICY)]),
         )
         .also(&["ip_filter", "whitelist", "ipAllowList", "allow", "deny"]),
+        Key::new(
+            "cors",
+            "Which web pages may read the answers.",
+            Shape::AnyOf(&[Shape::Off, Shape::Section(&CORS_POLICY)]),
+        )
+        .also(&["cross_origin"]),
         Key::new(
             "client_certificate",
             "Who has shown a certificate that was verified may come (403).",
@@ -130,10 +150,46 @@ pub(crate) static POLICIES: Section = Section {
         )
         .also(&["fault_injection", "fault-injection", "faults", "chaos"]),
         Key::new(
+            "canary",
+            "Which of the route's upstreams a request goes to, whatever their weights are.",
+            Shape::AnyOf(&[Shape::Off, Shape::Section(&CANARY_POLICY), Shape::ListOf(&CANARY_RULE)]),
+        )
+        .also(&["traffic_split", "split", "blue_green", "gray", "experiment"]),
+        Key::new(
+            "mirror",
+            "Copies of requests for another upstream.",
+            Shape::AnyOf(&[Shape::Off, Shape::Section(&MIRROR_POLICY)]),
+        )
+        .also(&["shadow", "mirroring", "request_mirror_policies", "tee"]),
+        Key::new(
             "headers",
             "Fields that requests and responses gain and lose.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&HEADERS_POLICY)]),
         )
         .also(&["header", "add_header", "proxy_set_header", "request_headers", "response_headers"]),
+        Key::new(
+            "query",
+            "Parameters that requests gain and lose on their way upstream.",
+            Shape::AnyOf(&[Shape::Off, Shape::Section(&QUERY_POLICY)]),
+        )
+        .also(&["args", "parameters", "query_parameters"]),
+        Key::new(
+            "cookies",
+            "What changes in the cookies that responses set.",
+            Shape::AnyOf(&[Shape::Off, Shape::Section(&COOKIES_POLICY)]),
+        )
+        .also(&["cookie", "set_cookie", "proxy_cookie_flags"]),
+        Key::new(
+            "security_headers",
+            "Fields of responses by which browsers are told to be careful.",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&SECURITY_HEADERS_POLICY)]),
+        )
+        .also(&["secure_headers", "helmet"]),
+        Key::new(
+            "compression",
+            "Bodies of responses become smaller for clients that take it.",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&COMPRESSION_POLICY)]),
+        )
+        .also(&["compress", "gzip", "brotli", "compressor", "encode"]),
     ],
 };

@@ -24,7 +24,7 @@ static TARGET_TEXT: Text = Text {
     pattern: Some(r"^\S+$"),
     loose: false,
 };
-static UPSTREAM_NAME: Text = Text {
+pub(crate) static UPSTREAM_NAME: Text = Text {
     expected: "the name of an entry under `upstreams`",
     pattern: Some(r"^[A-Za-z0-9_.-]+$"),
     loose: false,

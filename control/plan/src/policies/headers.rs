@@ -5,11 +5,13 @@ use std::sync::Arc;
 use tollgate_config as config;
 use tollgate_policy::{Change, HeaderRules};
 
+use super::template::templates;
+
 pub(super) fn headers(headers: &config::Headers) -> HeaderRules {
     let change = |change: &config::HeaderChange| Change {
         remove: change.remove.clone(),
-        set: change.set.clone(),
-        add: change.add.clone(),
+        set: templates(&change.set),
+        add: templates(&change.add),
     };
     HeaderRules { request: change(&headers.request), response: Arc::new(change(&headers.response)) }
 }

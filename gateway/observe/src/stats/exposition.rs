@@ -12,6 +12,7 @@ use super::endpoints::EndpointsSnapshot;
 use super::grpc;
 use super::handshakes;
 use super::histogram::HistogramSnapshot;
+use super::policies;
 use super::process::Process;
 use super::queueing;
 use super::resilience;
@@ -71,6 +72,7 @@ impl Collector for Scrape {
         self.endpoints(&mut page)?;
         resilience::encode(&self.snapshot.upstreams, &mut page)?;
         shedding::encode(&self.snapshot, &mut page)?;
+        policies::encode(&self.snapshot.policies, &mut page)?;
         self.toll(&mut page)?;
         self.config(&mut page)?;
         self.process(&mut page)

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use super::endpoints::EndpointsSnapshot;
 use super::exposition::{self, Exposition};
 use super::handshakes::HandshakesSnapshot;
+use super::policies::PolicyEvents;
 use super::shedding::ShedSnapshot;
 use super::slots::{Slot, Slots};
 use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
@@ -31,6 +32,7 @@ pub struct Registry {
     logs: Mutex<Vec<Arc<LogCounts>>>,
     source: OnceLock<Arc<dyn UpstreamSource>>,
     history: Mutex<History>,
+    policies: Arc<PolicyEvents>,
 }
 
 impl Registry {
@@ -47,6 +49,7 @@ impl Registry {
             logs: Mutex::default(),
             source: OnceLock::new(),
             history: Mutex::default(),
+            policies: Arc::default(),
         })
     }
 
@@ -91,6 +94,12 @@ impl Registry {
     #[must_use]
     pub fn upstreams(&self) -> Vec<UpstreamStatus> {
         self.source.get().map_or_else(Vec::new, |source| source.upstreams())
+    }
+
+    /// What policies count.
+    #[must_use]
+    pub fn policy_events(&self) -> Arc<PolicyEvents> {
+        self.policies.clone()
     }
 
     /// Publishes what the cost meter reads, for [`snapshot`](Self::snapshot) and the admin listener.
@@ -162,6 +171,7 @@ impl Registry {
             client_connections_handed_over: 0,
             messages: 0,
             shed: ShedSnapshot::default(),
+            policies: self.policies.snapshot(),
             handshakes: HandshakesSnapshot::default(),
             protocols: [0; Protocol::ALL.len()],
             reasons: [0; Reason::ALL.len()],

@@ -6,6 +6,7 @@ use super::endpoints::EndpointsSnapshot;
 use super::grpc::GrpcSnapshot;
 use super::handshakes::HandshakesSnapshot;
 use super::histogram::HistogramSnapshot;
+use super::policies::PolicyEventsSnapshot;
 use super::queueing::QueueingSnapshot;
 use super::resilience::ResilienceSnapshot;
 use super::shedding::ShedSnapshot;
@@ -36,6 +37,8 @@ pub struct Snapshot {
     pub messages: u64,
     /// Requests turned away because the process is short of something, by priority, the lowest first.
     pub shed: ShedSnapshot,
+    /// What policies did: kind, place and event, with the count.
+    pub policies: PolicyEventsSnapshot,
     /// How client connections begin.
     pub handshakes: HandshakesSnapshot,
     /// Requests ended, by protocol, in the order of [`Protocol::ALL`].

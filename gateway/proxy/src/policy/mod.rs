@@ -4,8 +4,11 @@
 //! neither the exchange nor what answers for the gateway knows of policies, and a request that meets none is carried by code
 //! that has no question about them but one.
 
+mod call;
 mod policed;
 mod rehearse;
+mod shadows;
+mod tee;
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -61,7 +64,10 @@ async fn carry(
     let mut client = Client::of_stream(link, policed, peer, requests);
     let route = active.route(index);
     let next = match meet_all(&mut client, worker, scratch, active, (index, route)).await {
-        Met::Through => request(&mut client, worker, scratch, active).await,
+        Met::Through => {
+            shadows::start(&mut client, worker, scratch, active, index);
+            request(&mut client, worker, scratch, active).await
+        }
         Met::Refused(reason, lines) => {
             let close = !pass_over_body(scratch) || close;
             let settings = &active.plan.settings;
@@ -152,8 +158,9 @@ async fn meet(
     };
     for policy in chain {
         let mut verdict = {
-            let Scratch { request, path, .. } = &mut *scratch;
-            policy.request(&mut Request::new(request, path, origin, client.stream.context()))
+            let Scratch { request, path, ledger, .. } = &mut *scratch;
+            let request = Request::new(request, path, origin, client.stream.context());
+            policy.request(&mut request.with_id(&ledger.request_id))
         };
         loop {
             let note = client.stream.context().note.take();

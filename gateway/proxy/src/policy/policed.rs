@@ -9,6 +9,7 @@ use tollgate_http::{Method, RequestHead, Version};
 use tollgate_net::{Negotiated, Peek};
 use tollgate_policy::{BodyKind, Context, Response, Transform};
 
+use super::shadows::Copying;
 use crate::backlog::{Backlog, Sink};
 use crate::client_side::{ClientSide, ClientStream, Duplex};
 
@@ -24,12 +25,23 @@ pub(crate) struct Policed<'a> {
     transform: Option<Box<dyn Transform>>,
     /// A part of the response as the client gets it.
     out: Vec<u8>,
+    /// Copies of the request that wait for its body.
+    copies: Vec<Copying>,
 }
 
 impl<'a> Policed<'a> {
     pub fn new(client: &'a mut dyn ClientStream, context: &'a mut Context, request: &RequestHead) -> Self {
         let (version, bodied) = (request.version, request.method != Method::Head);
-        Self { client, context, version, bodied, share: None, transform: None, out: Vec::new() }
+        Self {
+            client,
+            context,
+            version,
+            bodied,
+            share: None,
+            transform: None,
+            out: Vec::new(),
+            copies: Vec::new(),
+        }
     }
 
     /// What is known of the request.
@@ -40,6 +52,11 @@ impl<'a> Policed<'a> {
     /// Which of its route's upstreams it goes to.
     pub fn goes_to(&mut self, share: Option<usize>) {
         self.share = share;
+    }
+
+    /// A copy of the request waits for its body.
+    pub fn copy(&mut self, copy: Option<Copying>) {
+        self.copies.extend(copy);
     }
 
     /// Does with the head of a response what policies want done.
@@ -66,7 +83,14 @@ impl Sink for Policed<'_> {
 
 impl Duplex for Policed<'_> {
     fn poll_read(&mut self, cx: &mut Task<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.client.poll_read(cx, buffer)
+        let polled = self.client.poll_read(cx, buffer);
+        if !self.copies.is_empty()
+            && let Poll::Ready(Ok(count)) = &polled
+        {
+            let copies = std::mem::take(&mut self.copies);
+            self.copies = copies.into_iter().filter_map(|copy| copy.take(&buffer[..*count])).collect();
+        }
+        polled
     }
 
     fn poll_shutdown(&mut self, cx: &mut Task<'_>) -> Poll<io::Result<()>> {

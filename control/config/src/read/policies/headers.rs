@@ -3,7 +3,7 @@
 use crate::model::{HeaderChange, Headers};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
-use crate::scalar::{Fault, field as header};
+use crate::scalar::{Fault, field as header, value_template};
 use crate::spec::{HEADER_CHANGE, HEADERS_POLICY, Shape};
 use crate::tree::{Kind, shown};
 
@@ -54,7 +54,8 @@ fn lines(reader: &mut Reader, field: Option<Field<'_>>, request: bool) -> Vec<(S
     for entry in entries {
         match name(&entry.key, request) {
             Ok(name) => {
-                let value = reader.parsed(&entry.value, &shown(&entry.key), one, header::value);
+                let value =
+                    reader.parsed(&entry.value, &shown(&entry.key), one, value_template::header_value);
                 out.extend(value.map(|value| (name, value)));
             }
             Err(fault) => {

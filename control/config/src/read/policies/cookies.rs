@@ -1,0 +1,68 @@
+//! `cookies`.
+
+use super::canary::cookie;
+use crate::model::Cookies;
+use crate::problem::Problem;
+use crate::reader::{Field, Fields, Reader};
+use crate::scalar::{Fault, field as header};
+use crate::spec::{COOKIES_POLICY, Shape};
+use crate::tree::Scalar;
+
+pub(super) fn cookies(reader: &mut Reader, field: Field<'_>) -> Option<Cookies> {
+    let fields = reader.fields(field.node, &COOKIES_POLICY)?;
+    let same_site = reader.word(fields.get("same_site")).map(|word| match word {
+        "strict" => Some("Strict".to_owned()),
+        "lax" => Some("Lax".to_owned()),
+        "none" => Some("None".to_owned()),
+        _ => None,
+    });
+    let out = Cookies {
+        names: names(reader, &fields, "names"),
+        remove: names(reader, &fields, "remove"),
+        secure: switch(reader, &fields, "secure"),
+        http_only: switch(reader, &fields, "http_only"),
+        same_site,
+        domain: text(reader, &fields, "domain"),
+        path: text(reader, &fields, "path"),
+    };
+    if out == (Cookies { names: out.names.clone(), ..Cookies::default() }) {
+        let problem = Problem::error(field.at, "`cookies` changes nothing");
+        reader.problems.push(problem.help("write `cookies: {secure: on, same_site: lax}`"));
+    }
+    // Browsers refuse it (RFC 6265bis, 5.7).
+    if out.same_site == Some(Some("None".to_owned()))
+        && out.secure != Some(true)
+        && let Some(field) = fields.get("same_site")
+    {
+        let problem = Problem::error(field.at, "browsers refuse `same_site: none` without `secure: on`");
+        reader.problems.push(problem.help("write `secure: on` beside it"));
+    }
+    Some(out)
+}
+
+fn names(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Vec<String> {
+    let Some(field) = fields.get(name) else { return Vec::new() };
+    let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
+    let items = reader.few(field.node, &format!("`{name}`"));
+    items.iter().filter_map(|item| reader.parsed(item, "a cookie", one, cookie)).collect()
+}
+
+fn switch(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<bool> {
+    let field = fields.get(name)?;
+    let mut on = false;
+    reader.switch(Some(field), &mut on);
+    Some(on)
+}
+
+/// An attribute; `Some(None)`: `off`.
+fn text(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<Option<String>> {
+    let field = fields.get(name)?;
+    if field.node.scalar().is_some_and(Scalar::is_off) {
+        return Some(None);
+    }
+    let value = |text: &str| match header::value(text)? {
+        value if value.contains(';') => Err(Fault::new("{} has a `;`, which would begin another attribute")),
+        value => Ok(value),
+    };
+    reader.field(field, value).map(Some)
+}

@@ -1,0 +1,76 @@
+//! `cors`.
+
+use crate::model::Cors;
+use crate::problem::Problem;
+use crate::reader::{Field, Fields, Reader};
+use crate::scalar::{Fault, field as header, pattern};
+use crate::spec::{CORS_POLICY, Shape};
+
+pub(super) fn cors(reader: &mut Reader, field: Field<'_>) -> Option<Cors> {
+    let fields = reader.fields(field.node, &CORS_POLICY)?;
+    let mut out = Cors {
+        origins: list(reader, &fields, "origins", origin),
+        regexes: list(reader, &fields, "regex", |text| pattern::regex(text, true).map(|_| text.to_owned())),
+        methods: list(reader, &fields, "methods", method),
+        headers: list(reader, &fields, "headers", header::name),
+        expose: list(reader, &fields, "expose", header::name),
+        ..Cors::default()
+    };
+    if fields.get("origins").is_none() && fields.get("regex").is_none() {
+        let problem = Problem::error(
+            field.at,
+            "`cors` has neither `origins` nor `regex`: it lets no page read anything",
+        );
+        reader.problems.push(problem.help("write `cors: {origins: https://app.example.com}`"));
+    }
+    if fields.get("methods").is_none() {
+        out.methods = ["GET", "HEAD", "POST"].map(str::to_owned).to_vec();
+    }
+    reader.switch(fields.get("credentials"), &mut out.credentials);
+    reader.duration_into(fields.get("max_age"), &mut out.max_age);
+    out.any = out.origins.iter().any(|origin| origin == "*");
+    if out.any
+        && out.credentials
+        && let Some(field) = fields.get("credentials")
+    {
+        let message = "`credentials` for every origin would let any web page act as its visitor";
+        reader.problems.push(Problem::error(field.at, message).help("list the origins that may"));
+    }
+    Some(out)
+}
+
+fn list(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    name: &str,
+    parse: impl Fn(&str) -> Result<String, Fault>,
+) -> Vec<String> {
+    let Some(field) = fields.get(name) else { return Vec::new() };
+    let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
+    let what = format!("an entry of `{name}`");
+    let items = reader.few(field.node, &format!("`{name}`"));
+    items.iter().filter_map(|item| reader.parsed(item, &what, one, &parse)).collect()
+}
+
+/// An origin as a browser writes it (RFC 6454, 6.2), or one with `*.` before its host.
+fn origin(text: &str) -> Result<String, Fault> {
+    if matches!(text, "*" | "null") {
+        return Ok(text.to_owned());
+    }
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return Err(
+            Fault::new("{} is no origin: it has no scheme").suggest(format!("write `https://{text}`"))
+        );
+    };
+    let host = rest.strip_prefix("*.").unwrap_or(rest);
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | ':' | '[' | ']' | '_');
+    if scheme.is_empty() || host.is_empty() || !host.chars().all(known) {
+        let fault = Fault::new("{} is no origin");
+        return Err(fault.help("an origin is a scheme, a host and perhaps a port, and nothing behind that"));
+    }
+    Ok(text.to_ascii_lowercase())
+}
+
+fn method(text: &str) -> Result<String, Fault> {
+    if header::is_token(text) { Ok(text.to_owned()) } else { Err(Fault::new("{} is not a method")) }
+}

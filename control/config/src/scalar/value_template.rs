@@ -1,0 +1,109 @@
+//! Texts in which parts of a request are filled in: values of headers and of queries.
+
+use super::{Fault, field};
+use crate::suggest;
+
+/// What can be filled in, beside `header.NAME` and `cookie.NAME`.
+pub const REQUEST_FIELDS: [&str; 9] =
+    ["client", "host", "method", "path", "query", "scheme", "request_id", "route", "consumer"];
+
+/// One piece of a text in which parts of a request are filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ValuePiece {
+    /// Text as it stands.
+    Text(String),
+    /// One of [`REQUEST_FIELDS`].
+    Field(&'static str),
+    /// The first header of this name.
+    Header(String),
+    /// The first cookie of this name.
+    Cookie(String),
+}
+
+const BRACES: &str = "`{client}` and the like are filled in; a brace itself is written twice";
+
+/// Splits such a text. `{{` and `}}` are braces.
+///
+/// # Errors
+/// The first unknown part or brace that does not pair, in words.
+pub fn value_template(text: &str) -> Result<Vec<ValuePiece>, String> {
+    pieces(text).map_err(|fault| fault.message.replacen("{}", "the template", 1))
+}
+
+/// The same text, if it is one that can be a value of a header.
+pub(crate) fn header_value(text: &str) -> Result<String, Fault> {
+    let value = field::value(text)?;
+    pieces(&value).map(|_| value)
+}
+
+pub(crate) fn pieces(text: &str) -> Result<Vec<ValuePiece>, Fault> {
+    let mut pieces = Vec::new();
+    let mut plain = String::new();
+    let mut chars = text.chars().enumerate().peekable();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '{' | '}' if chars.peek().is_some_and(|(_, next)| *next == c) => {
+                chars.next();
+                plain.push(c);
+            }
+            '{' => {
+                let rest: String = text.chars().skip(at + 1).collect();
+                let Some((name, _)) = rest.split_once('}') else {
+                    return Err(Fault::new("{} has a `{` that is not closed").part(at, 1).help(BRACES));
+                };
+                let length = name.chars().count() + 2;
+                chars.nth(length - 2);
+                let piece = piece(name).map_err(|fault| fault.part(at, length))?;
+                if !plain.is_empty() {
+                    pieces.push(ValuePiece::Text(std::mem::take(&mut plain)));
+                }
+                pieces.push(piece);
+            }
+            '}' => return Err(Fault::new("{} has a `}` that closes nothing").part(at, 1).help(BRACES)),
+            c => plain.push(c),
+        }
+    }
+    if !plain.is_empty() {
+        pieces.push(ValuePiece::Text(plain));
+    }
+    Ok(pieces)
+}
+
+fn piece(name: &str) -> Result<ValuePiece, Fault> {
+    if let Some(header) = name.strip_prefix("header.").filter(|name| field::is_token(name)) {
+        return Ok(ValuePiece::Header(header.to_ascii_lowercase()));
+    }
+    if let Some(cookie) = name.strip_prefix("cookie.").filter(|name| field::is_token(name)) {
+        return Ok(ValuePiece::Cookie(cookie.to_owned()));
+    }
+    if let Some(field) = REQUEST_FIELDS.iter().find(|field| **field == name) {
+        return Ok(ValuePiece::Field(field));
+    }
+    let fault = Fault::new("{} names something that is not known");
+    Err(match suggest::nearest(name, REQUEST_FIELDS.into_iter()) {
+        Some(near) => fault.suggest(format!("did you mean `{{{near}}}`?")),
+        None => fault.help(BRACES),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_split() {
+        let got = value_template("{client} {{x}} {header.X-A}/{cookie.b}").unwrap();
+        let text = |t: &str| ValuePiece::Text(t.into());
+        let (header, cookie) = (ValuePiece::Header("x-a".into()), ValuePiece::Cookie("b".into()));
+        assert_eq!(got, [ValuePiece::Field("client"), text(" {x} "), header, text("/"), cookie]);
+        assert_eq!(value_template("plain"), Ok(vec![text("plain")]));
+        for bad in ["{", "}", "{nope}", "{}", "{client", "{header.}", "{header.a b}", "a } b"] {
+            assert!(value_template(bad).is_err(), "{bad}");
+        }
+        let fault = pieces("a {cleint}").unwrap_err();
+        assert_eq!(
+            (fault.part, fault.suggestion.as_deref()),
+            (Some((2, 8)), Some("did you mean `{client}`?"))
+        );
+    }
+}

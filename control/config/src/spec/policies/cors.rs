@@ -1,0 +1,66 @@
+//! `cors`.
+
+use std::time::Duration;
+
+use crate::spec::{Choice, HEADER_NAME, Key, Section, Shape, Text};
+
+static ORIGIN: Text = Text {
+    expected: "an origin such as `https://app.example.com` or `https://*.example.com`, `null`, or `*`",
+    pattern: Some(r"^(\*|null|[A-Za-z][A-Za-z0-9+.-]*://\S+)$"),
+    loose: true,
+};
+static ORIGIN_SHAPE: Shape = Shape::Text(&ORIGIN);
+static REGEX: Text = Text {
+    expected: "a regular expression such as `https://pr-[0-9]+\\.example\\.com`",
+    pattern: Some("."),
+    loose: true,
+};
+static REGEX_SHAPE: Shape = Shape::Text(&REGEX);
+static METHOD: Text = Text {
+    expected: "a method such as `PUT`",
+    pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
+    loose: false,
+};
+static METHOD_SHAPE: Shape = Shape::Text(&METHOD);
+static NAME_SHAPE: Shape = Shape::Text(&HEADER_NAME);
+
+pub(crate) static CORS_POLICY: Section = Section {
+    name: "cors_policy",
+    noun: "`cors`",
+    doc: "Which web pages may read the answers of these requests.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("origins", "Origins that may; `*`: all.", Shape::OneOrMany(&ORIGIN_SHAPE)).also(&[
+            "origin",
+            "allow_origins",
+            "allowed_origins",
+            "accessControlAllowOriginList",
+        ]),
+        Key::new(
+            "regex",
+            "Expressions, each for the whole of an origin that may.",
+            Shape::OneOrMany(&REGEX_SHAPE),
+        )
+        .also(&["origin_regex", "accessControlAllowOriginListRegex"]),
+        Key::new("methods", "Methods that may be used.", Shape::OneOrMany(&METHOD_SHAPE))
+            .or("[GET, HEAD, POST]")
+            .also(&["allow_methods", "allowed_methods"]),
+        Key::new(
+            "headers",
+            "Fields of a request that a page may set; `*`: any.",
+            Shape::OneOrMany(&NAME_SHAPE),
+        )
+        .also(&["allow_headers", "allowed_headers"]),
+        Key::new("expose", "Fields of an answer that a page may read.", Shape::OneOrMany(&NAME_SHAPE))
+            .also(&["expose_headers", "exposed_headers"]),
+        Key::new("credentials", "Whether cookies and the like may be sent along.", Shape::Switch)
+            .or("off")
+            .also(&["allow_credentials"]),
+        Key::new(
+            "max_age",
+            "How long a browser may keep the answer to a preflight.",
+            Shape::Time { min: Duration::ZERO, max: Duration::from_secs(86_400), off: true },
+        )
+        .or("off"),
+    ],
+};

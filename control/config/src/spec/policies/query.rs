@@ -1,0 +1,22 @@
+//! `query`.
+
+use crate::spec::{Choice, Key, Section, Shape, Text};
+
+static NAME: Text = Text { expected: "the name of a parameter", pattern: Some("."), loose: true };
+static NAME_SHAPE: Shape = Shape::Text(&NAME);
+static VALUE: Text = Text { expected: "a value", pattern: None, loose: true };
+static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
+
+pub(crate) static QUERY_POLICY: Section = Section {
+    name: "query_policy",
+    noun: "`query`",
+    doc: "Parameters that requests gain and lose on their way upstream: first `remove`, then `set`, then `add`.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("remove", "Parameters that go.", Shape::OneOrMany(&NAME_SHAPE)).also(&["delete"]),
+        Key::new("set", "Parameters that take the place of those of their name.", Shape::MapOf(&VALUE_SHAPE))
+            .also(&["replace"]),
+        Key::new("add", "Parameters that come beside those of their name.", Shape::MapOf(&VALUE_SHAPE))
+            .also(&["append"]),
+    ],
+};

@@ -1,0 +1,24 @@
+//! `canary`.
+
+use tollgate_config as config;
+use tollgate_policy::{CanaryBy, CanaryRule, CanaryRules};
+
+pub(super) fn canary(canary: &config::Canary) -> CanaryRules {
+    let values = |values: &[(String, Option<String>)]| {
+        values.iter().map(|(name, value)| (name.as_str().into(), value.as_deref().map(Into::into))).collect()
+    };
+    let rule = |rule: &config::CanaryRule| CanaryRule {
+        to: rule.to.value.as_str().into(),
+        headers: values(&rule.headers),
+        cookies: values(&rule.cookies),
+        percent: rule.percent,
+        by: match &rule.by {
+            config::CanaryBy::Random => CanaryBy::Random,
+            config::CanaryBy::Consumer => CanaryBy::Consumer,
+            config::CanaryBy::Address => CanaryBy::Address,
+            config::CanaryBy::Header(name) => CanaryBy::Header(name.as_str().into()),
+            config::CanaryBy::Cookie(name) => CanaryBy::Cookie(name.as_str().into()),
+        },
+    };
+    CanaryRules { rules: canary.rules.iter().map(rule).collect() }
+}

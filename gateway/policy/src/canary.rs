@@ -1,0 +1,201 @@
+//! `canary`: which of its route's upstreams a request goes to, whatever their weights are.
+
+use std::hash::Hasher;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use siphasher::sip::SipHasher13;
+
+use crate::{Planned, Policy, Request, Shared, Verdict};
+
+/// How finely a percentage is told: a hash has more than a hundred sides, so that no percent is larger than another.
+const FINE: u64 = 1 << 32;
+
+/// Which upstream a request goes to: the one of the first rule that it fits; else by the weights of the route.
+#[derive(Clone, Debug, Default)]
+pub struct CanaryRules {
+    /// In the order in which they are tried.
+    pub rules: Box<[CanaryRule]>,
+}
+
+/// Requests that go to one upstream: those that fit everything.
+#[derive(Clone, Debug)]
+pub struct CanaryRule {
+    /// The upstream, by name.
+    pub to: Arc<str>,
+    /// Headers that a request must have, with their values; `None`: any.
+    pub headers: Box<[Wanted]>,
+    /// Cookies that a request must have, with their values; `None`: any.
+    pub cookies: Box<[Wanted]>,
+    /// How many of a hundred.
+    pub percent: u8,
+    /// What decides which ones.
+    pub by: CanaryBy,
+}
+
+/// A name, and its value; `None`: any.
+pub type Wanted = (Box<str>, Option<Box<str>>);
+
+/// What decides whether a request is one of the hundred.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CanaryBy {
+    /// A lot for each request.
+    Random,
+    /// Who was told apart; else the address.
+    Consumer,
+    /// The client's address.
+    Address,
+    /// A header, by its name in lower case; where it is missing or empty the address.
+    Header(Box<str>),
+    /// A cookie; where it is missing or empty the address.
+    Cookie(Box<str>),
+}
+
+impl Planned for CanaryRules {
+    fn kind(&self) -> &'static str {
+        "canary"
+    }
+
+    fn summary(&self) -> String {
+        let rules: Vec<_> =
+            self.rules.iter().map(|rule| format!("{} % to {}", rule.percent, rule.to)).collect();
+        rules.join(", ")
+    }
+
+    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+        self
+    }
+}
+
+impl Policy for CanaryRules {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        if let Some(rule) = self.rules.iter().find(|rule| rule.takes(request)) {
+            request.context.upstream = Some(rule.to.clone());
+        }
+        Verdict::Continue
+    }
+}
+
+impl CanaryRule {
+    fn takes(&self, request: &Request<'_>) -> bool {
+        let fits = |value: Option<&[u8]>, wanted: &Option<Box<str>>| match (value, wanted) {
+            (Some(value), Some(wanted)) => value == wanted.as_bytes(),
+            (value, None) => value.is_some(),
+            (None, Some(_)) => false,
+        };
+        self.headers.iter().all(|(name, wanted)| fits(request.header(name), wanted))
+            && self.cookies.iter().all(|(name, wanted)| fits(request.cookie(name), wanted))
+            && self.is_one(request)
+    }
+
+    /// Whether it is one of so many of a hundred. Who is one stays one when they become more.
+    fn is_one(&self, request: &Request<'_>) -> bool {
+        if self.percent >= 100 {
+            return true;
+        }
+        let text =
+            |value: Option<&[u8]>| value.filter(|value| !value.is_empty()).map(|value| self.hash(value));
+        let hash = match &self.by {
+            CanaryBy::Random => Some(u64::from(fastrand::u32(..))),
+            CanaryBy::Consumer => {
+                text(request.context.consumer.as_ref().map(|consumer| consumer.name.as_bytes()))
+            }
+            CanaryBy::Address => None,
+            CanaryBy::Header(name) => text(request.header(name)),
+            CanaryBy::Cookie(name) => text(request.cookie(name)),
+        };
+        let hash = hash.unwrap_or_else(|| match request.origin.client {
+            IpAddr::V4(address) => self.hash(&address.octets()),
+            IpAddr::V6(address) => self.hash(&address.octets()),
+        });
+        hash % FINE < FINE * u64::from(self.percent) / 100
+    }
+
+    /// The same on every worker, every gateway and after every restart. The upstream's name is in it, so that one canary's
+    /// clients are not also the next one's.
+    fn hash(&self, value: &[u8]) -> u64 {
+        let mut hasher = SipHasher13::new();
+        hasher.write(self.to.as_bytes());
+        hasher.write_u8(0);
+        hasher.write(value);
+        hasher.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sent::Sent;
+    use crate::{Consumer, Context};
+
+    fn rule(percent: u8, by: CanaryBy) -> CanaryRule {
+        CanaryRule { to: "v2".into(), headers: [].into(), cookies: [].into(), percent, by }
+    }
+
+    fn upstream(rules: &[CanaryRule], fields: &str, context: &mut Context) -> Option<String> {
+        let rules = CanaryRules { rules: rules.into() };
+        let mut sent = Sent::new(fields);
+        assert!(matches!(rules.request(&mut sent.request(context)), Verdict::Continue));
+        context.upstream.take().map(|name| name.to_string())
+    }
+
+    #[test]
+    fn headers_and_cookies_choose() {
+        let mut by_header = rule(100, CanaryBy::Random);
+        by_header.headers = [("x-canary".into(), Some("always".into()))].into();
+        let mut by_cookie = rule(100, CanaryBy::Random);
+        (by_cookie.to, by_cookie.cookies) = ("v3".into(), [("beta".into(), None)].into());
+        let rules = [by_header, by_cookie];
+        for (fields, chosen) in [
+            ("", None),
+            ("X-Canary: always\r\n", Some("v2")),
+            ("X-Canary: Always\r\n", None),
+            ("X-Canary: always\r\nCookie: beta=1\r\n", Some("v2")),
+            ("Cookie: a=1; beta=\r\n", Some("v3")),
+            ("Cookie: betas=1\r\n", None),
+        ] {
+            assert_eq!(upstream(&rules, fields, &mut Context::default()).as_deref(), chosen, "{fields}");
+        }
+    }
+
+    #[test]
+    fn a_percentage_is_kept_and_grows_without_moving_anybody() {
+        let chosen = |percent| -> Vec<bool> {
+            let rules = [rule(percent, CanaryBy::Cookie("id".into()))];
+            let one = |n| upstream(&rules, &format!("Cookie: id={n}\r\n"), &mut Context::default()).is_some();
+            (0..2_000).map(one).collect()
+        };
+        let (ten, twenty) = (chosen(10), chosen(20));
+        let count = |chosen: &[bool]| chosen.iter().filter(|one| **one).count();
+        assert!((140..260).contains(&count(&ten)), "{}", count(&ten));
+        assert!((320..480).contains(&count(&twenty)), "{}", count(&twenty));
+        assert!(ten.iter().zip(&twenty).all(|(ten, twenty)| !ten | twenty));
+        assert_eq!((count(&chosen(0)), count(&chosen(100))), (0, 2_000));
+        assert_eq!(ten, chosen(10), "everybody stays where they are");
+    }
+
+    #[test]
+    fn the_consumer_counts_and_else_the_address() {
+        let rules = [rule(50, CanaryBy::Consumer)];
+        let mut sides = [0; 2];
+        for n in 0..200 {
+            let consumer = Consumer { name: format!("c{n}"), ..Consumer::default() };
+            let mut context = Context::default();
+            context.consumer = Some(Arc::new(consumer));
+            sides[usize::from(upstream(&rules, "", &mut context).is_some())] += 1;
+        }
+        assert!(sides[0] > 60 && sides[1] > 60, "{sides:?}");
+        let one = upstream(&rules, "", &mut Context::default());
+        assert!(
+            (0..20).all(|_| upstream(&rules, "", &mut Context::default()) == one),
+            "one address, one side"
+        );
+    }
+
+    #[test]
+    fn lots_are_drawn_for_each_request() {
+        let rules = [rule(50, CanaryBy::Random)];
+        let canary = (0..400).filter(|_| upstream(&rules, "", &mut Context::default()).is_some()).count();
+        assert!((120..280).contains(&canary), "{canary}");
+    }
+}

@@ -1,0 +1,204 @@
+//! `cors`: which web pages may read the answers (Fetch, 3.2: the CORS protocol).
+
+use std::sync::Arc;
+
+use regex::Regex;
+
+use crate::{Answer, Planned, Policy, Request, Response, Shared, Verdict};
+
+/// Which web pages may read the answers.
+#[derive(Clone, Debug, Default)]
+pub struct CorsRules {
+    /// Whether all origins may.
+    pub any: bool,
+    /// Origins that may.
+    pub origins: Vec<OriginPattern>,
+    /// Methods that may be used, as the field says them.
+    pub methods: String,
+    /// Whether a page may set any field of a request.
+    pub any_header: bool,
+    /// Fields of a request that a page may set, as the field says them.
+    pub headers: String,
+    /// Fields of an answer that a page may read, as the field says them.
+    pub expose: String,
+    /// Whether cookies and the like may be sent along.
+    pub credentials: bool,
+    /// Seconds for which a browser may keep the answer to a preflight.
+    pub max_age: Option<u64>,
+}
+
+/// Origins that may. Browsers write them in lower case.
+#[derive(Clone, Debug)]
+pub enum OriginPattern {
+    /// This one.
+    Exactly(Box<str>),
+    /// Those of hosts below one: what stands before the label and what stands behind it.
+    Below(Box<str>, Box<str>),
+    /// Those that an expression takes, which is anchored at both ends.
+    Matching(Regex),
+}
+
+impl OriginPattern {
+    fn takes(&self, origin: &str) -> bool {
+        match self {
+            Self::Exactly(own) => **own == *origin,
+            Self::Below(scheme, host) => {
+                let labels = origin.strip_prefix(&**scheme).and_then(|rest| rest.strip_suffix(&**host));
+                // Nothing but labels: no port, user or path can hide what the host is.
+                let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+                labels.is_some_and(|labels| !labels.is_empty() && labels.bytes().all(known))
+            }
+            Self::Matching(regex) => regex.is_match(origin),
+        }
+    }
+}
+
+impl Planned for CorsRules {
+    fn kind(&self) -> &'static str {
+        "cors"
+    }
+
+    fn summary(&self) -> String {
+        let whom =
+            if self.any { "all origins".to_owned() } else { format!("{} origins", self.origins.len()) };
+        format!("{whom}, {}", self.methods)
+    }
+
+    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+        Arc::new(Cors(self))
+    }
+}
+
+#[derive(Debug)]
+struct Cors(Arc<CorsRules>);
+
+impl Policy for Cors {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        let rules = &self.0;
+        let origin = request.header("origin");
+        let allowed = origin.and_then(|origin| rules.allows(origin)).map(<[u8]>::to_vec);
+        let wanted = request.header("access-control-request-method");
+        if request.method() == b"OPTIONS" && origin.is_some() && wanted.is_some() {
+            let asked = request.header("access-control-request-headers");
+            return Verdict::Answer(rules.preflight(allowed.as_deref(), asked));
+        }
+        let rules = rules.clone();
+        request.context.on_response(move |response| rules.annotate(allowed.as_deref(), response));
+        Verdict::Continue
+    }
+}
+
+impl CorsRules {
+    /// What `Access-Control-Allow-Origin` says to this origin; `None`: it may not.
+    fn allows<'o>(&self, origin: &'o [u8]) -> Option<&'o [u8]> {
+        if self.any {
+            return Some(b"*");
+        }
+        let text = std::str::from_utf8(origin).ok()?;
+        self.origins.iter().any(|pattern| pattern.takes(text)).then_some(origin)
+    }
+
+    /// The answer to a preflight. To an origin that may not it says nothing, and the browser refuses.
+    fn preflight(&self, allowed: Option<&[u8]>, asked: Option<&[u8]>) -> Answer {
+        let mut lines = Vec::new();
+        let mut line = |name: &str, value: &[u8]| {
+            if !value.is_empty() && !value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+                lines.extend_from_slice(name.as_bytes());
+                lines.extend_from_slice(b": ");
+                lines.extend_from_slice(value);
+                lines.extend_from_slice(b"\r\n");
+            }
+        };
+        if let Some(origin) = allowed {
+            line("Access-Control-Allow-Origin", origin);
+            line("Access-Control-Allow-Methods", self.methods.as_bytes());
+            // With credentials `*` is the name of a field.
+            let headers = if self.any_header { asked.unwrap_or(b"") } else { self.headers.as_bytes() };
+            line("Access-Control-Allow-Headers", headers);
+            if self.credentials {
+                line("Access-Control-Allow-Credentials", b"true");
+            }
+            if let Some(age) = self.max_age {
+                line("Access-Control-Max-Age", age.to_string().as_bytes());
+            }
+        }
+        line("Vary", b"Origin, Access-Control-Request-Method, Access-Control-Request-Headers");
+        Answer { status: 204, lines, body: Vec::new() }
+    }
+
+    /// Says in a response who may read it, and nothing that an upstream says of it.
+    fn annotate(&self, allowed: Option<&[u8]>, response: &mut Response<'_>) {
+        const OWN: [&str; 6] = [
+            "Access-Control-Allow-Origin",
+            "Access-Control-Allow-Credentials",
+            "Access-Control-Expose-Headers",
+            "Access-Control-Allow-Methods",
+            "Access-Control-Allow-Headers",
+            "Access-Control-Max-Age",
+        ];
+        OWN.iter().for_each(|name| response.remove(name));
+        if let Some(origin) = allowed {
+            response.append("Access-Control-Allow-Origin", origin);
+            if self.credentials {
+                response.append("Access-Control-Allow-Credentials", b"true");
+            }
+            if !self.expose.is_empty() {
+                response.append("Access-Control-Expose-Headers", self.expose.as_bytes());
+            }
+        }
+        if !self.any {
+            response.vary("Origin");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_that_may() {
+        let below = OriginPattern::Below("https://".into(), ".example.com".into());
+        let exactly = OriginPattern::Exactly("https://a.example".into());
+        let matching =
+            OriginPattern::Matching(Regex::new(r"^(?:https://pr-[0-9]+\.example\.org)$").expect("a regex"));
+        let rules = CorsRules { origins: vec![below, exactly, matching], ..CorsRules::default() };
+        for origin in [
+            "https://a.example",
+            "https://x.example.com",
+            "https://x.y.example.com",
+            "https://pr-7.example.org",
+        ] {
+            assert_eq!(rules.allows(origin.as_bytes()), Some(origin.as_bytes()), "{origin}");
+        }
+        for origin in [
+            "https://example.com",
+            "https://.example.com",
+            "http://x.example.com",
+            "https://evil.com/.example.com",
+            "https://evil.com#.example.com",
+            "https://user@x:1.example.com",
+            "https://xexample.com",
+            "https://x.example.com.evil.com",
+            "https://a.example.evil",
+            "https://a.example:8443",
+            "https://pr-7.example.org.evil",
+            "https://pr-7xexample.org",
+            "null",
+            "*",
+            "",
+        ] {
+            assert_eq!(rules.allows(origin.as_bytes()), None, "{origin}");
+        }
+        assert_eq!(CorsRules { any: true, ..CorsRules::default() }.allows(b"https://b"), Some(&b"*"[..]));
+    }
+
+    #[test]
+    fn an_origin_that_may_not_is_told_nothing() {
+        let rules = CorsRules { methods: "GET".into(), headers: "X-A".into(), ..CorsRules::default() };
+        let answer = rules.preflight(None, Some(b"X-A"));
+        assert_eq!(answer.status, 204);
+        let lines = String::from_utf8(answer.lines).expect("text");
+        assert!(lines.starts_with("Vary: ") && !lines.contains("Access-Control-Allow"), "{lines}");
+    }
+}

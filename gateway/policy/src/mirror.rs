@@ -1,0 +1,197 @@
+//! `mirror`: copies of requests go to another upstream, and nobody waits for what comes of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::shadow::{Marks, Shadow, ShadowEnd, Watch};
+use crate::{Planned, Policy, Request, Shared, Verdict};
+
+/// Copies of requests for another upstream.
+#[derive(Clone, Debug)]
+pub struct MirrorRules {
+    /// The upstream, by name.
+    pub to: Arc<str>,
+    /// How many of a hundred requests are copied.
+    pub percent: u8,
+    /// Bytes of a body; a request with more is not copied.
+    pub body: usize,
+    /// Copies under way at a time, over all workers; a request beyond them is not copied.
+    pub in_flight: usize,
+    /// How long a copy may take.
+    pub timeout: Duration,
+    /// By what a copy is told from a request.
+    pub marks: Arc<Marks>,
+}
+
+impl Planned for MirrorRules {
+    fn kind(&self) -> &'static str {
+        "mirror"
+    }
+
+    fn summary(&self) -> String {
+        format!("{} % to {}", self.percent, self.to)
+    }
+
+    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+        let place = key.strip_suffix("/mirror").unwrap_or(key);
+        let count = |event| shared.events().counter("mirror", place, event);
+        let counts = || Counts {
+            in_flight: AtomicUsize::new(0),
+            sent: count("sent"),
+            dropped: count("dropped"),
+            given_up: count("given_up"),
+            failed: count("failed"),
+            same: count("same_status"),
+            differs: count("other_status"),
+        };
+        let counts = shared.state(key, |_| true, counts);
+        Arc::new(Mirror { rules: self, counts })
+    }
+}
+
+#[derive(Debug)]
+struct Mirror {
+    rules: Arc<MirrorRules>,
+    counts: Arc<Counts>,
+}
+
+/// What came of the copies.
+#[derive(Debug)]
+struct Counts {
+    in_flight: AtomicUsize,
+    /// Sent, whatever came of it.
+    sent: Arc<AtomicU64>,
+    /// Not made: there were too many.
+    dropped: Arc<AtomicU64>,
+    /// Not sent: the body was too long, or did not come whole.
+    given_up: Arc<AtomicU64>,
+    /// Sent, and not answered by the upstream.
+    failed: Arc<AtomicU64>,
+    /// Answered with the status that the client got.
+    same: Arc<AtomicU64>,
+    /// Answered with another one.
+    differs: Arc<AtomicU64>,
+}
+
+impl Policy for Mirror {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        let rules = &self.rules;
+        let taken = rules.percent >= 100 || fastrand::u8(..100) < rules.percent;
+        // A protocol that is switched to cannot be answered twice.
+        if !taken || request.head.upgrade.is_some() || request.head.extended {
+            return Verdict::Continue;
+        }
+        let Some(place) = Place::take(&self.counts, rules.in_flight) else {
+            add(&self.counts.dropped);
+            return Verdict::Continue;
+        };
+        let counts = self.counts.clone();
+        let watch = Watch::new(move |end, status| counts.heard(end, status));
+        let main = watch.clone();
+        request.context.on_end(move |ended| main.main(ended.status));
+        request.context.shadow(Shadow {
+            upstream: rules.to.clone(),
+            marks: rules.marks.clone(),
+            body: rules.body,
+            timeout: rules.timeout,
+            watch,
+            place: Box::new(place),
+        });
+        Verdict::Continue
+    }
+}
+
+/// A place among the copies under way.
+struct Place(Arc<Counts>);
+
+impl Place {
+    fn take(counts: &Arc<Counts>, most: usize) -> Option<Self> {
+        let more = |now: usize| (now < most).then_some(now + 1);
+        let taken = counts.in_flight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.is_ok().then(|| Self(counts.clone()))
+    }
+}
+
+impl Counts {
+    fn heard(&self, end: ShadowEnd, status: Option<u16>) {
+        let counts = self;
+        match (end, status) {
+            (ShadowEnd::GivenUp, _) => return add(&counts.given_up),
+            (ShadowEnd::Failed(_), _) => add(&counts.failed),
+            (ShadowEnd::Answered(shadow), Some(main)) if shadow == main => add(&counts.same),
+            (ShadowEnd::Answered(_), Some(_)) => add(&counts.differs),
+            // The client has gone meanwhile.
+            (ShadowEnd::Answered(_), None) => {}
+        }
+        add(&counts.sent);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn add(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sent::Sent;
+    use crate::{Context, Ended};
+
+    fn mirror(percent: u8, in_flight: usize) -> Arc<dyn Policy> {
+        let rules = MirrorRules {
+            to: "shadow".into(),
+            percent,
+            body: 100,
+            in_flight,
+            timeout: Duration::from_secs(1),
+            marks: Arc::new(Marks { header: Some(("X-Shadow".into(), "1".into())), host: None }),
+        };
+        Arc::new(rules).live("route/r/mirror", &Arc::default())
+    }
+
+    fn shadows(policy: &Arc<dyn Policy>, fields: &str) -> Vec<Shadow> {
+        let mut context = Context::default();
+        let mut sent = Sent::new(fields);
+        assert!(matches!(policy.request(&mut sent.request(&mut context)), Verdict::Continue));
+        let shadows = context.take_shadows();
+        let now = std::time::Instant::now();
+        context.end(&Ended { status: 200, reason: tollgate_observe::Reason::None, bytes_out: 0, now });
+        shadows
+    }
+
+    #[test]
+    fn so_many_of_a_hundred() {
+        assert!(shadows(&mirror(0, 10), "").is_empty());
+        assert_eq!(shadows(&mirror(100, 10), "").len(), 1);
+        let half = mirror(50, 10);
+        let count: usize = (0..400).map(|_| shadows(&half, "").len()).sum();
+        assert!((120..280).contains(&count), "{count}");
+        assert!(shadows(&mirror(100, 10), "Connection: upgrade\r\nUpgrade: websocket\r\n").is_empty());
+    }
+
+    #[test]
+    fn no_more_than_so_many_at_a_time() {
+        let policy = mirror(100, 2);
+        let under_way: Vec<_> = (0..5).flat_map(|_| shadows(&policy, "")).collect();
+        assert_eq!(under_way.len(), 2);
+        drop(under_way);
+        assert_eq!(shadows(&policy, "").len(), 1, "their places are free again");
+    }
+
+    #[test]
+    fn a_client_cannot_mark_its_requests_as_copies_twice() {
+        let mut sent = Sent::new("x-shadow: me\r\n");
+        let marks = Marks { header: Some(("X-Shadow".into(), "1".into())), host: Some("b.example".into()) };
+        marks.apply(&mut sent.head);
+        assert_eq!(sent.head.head.get_by_text(b"host"), Some(&b"b.example"[..]));
+        let all: Vec<_> = sent.head.head.get_by_text(b"x-shadow").into_iter().collect();
+        assert_eq!(all, [b"1"]);
+    }
+}

@@ -1,0 +1,72 @@
+//! `security_headers`: fields of responses by which browsers are told to be careful.
+
+use std::sync::Arc;
+
+use crate::{Planned, Policy, Request, Response, Shared, Verdict};
+
+/// Fields of responses by which browsers are told to be careful.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SecurityHeaders {
+    /// The fields with their values.
+    pub fields: Vec<(&'static str, String)>,
+    /// Whether they take the place of what an upstream says; else it alone counts where it says something.
+    pub overwrite: bool,
+}
+
+impl Planned for SecurityHeaders {
+    fn kind(&self) -> &'static str {
+        "security_headers"
+    }
+
+    fn summary(&self) -> String {
+        let names: Vec<_> = self.fields.iter().map(|(name, _)| *name).collect();
+        names.join(", ")
+    }
+
+    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+        Arc::new(Live(self))
+    }
+}
+
+#[derive(Debug)]
+struct Live(Arc<SecurityHeaders>);
+
+impl Policy for Live {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        let headers = self.0.clone();
+        request.context.on_response(move |response| headers.apply(response));
+        Verdict::Continue
+    }
+}
+
+impl SecurityHeaders {
+    fn apply(&self, response: &mut Response<'_>) {
+        for (name, value) in &self.fields {
+            if self.overwrite {
+                response.set(name, value.as_bytes());
+            } else if response.get(name).is_none() {
+                response.append(name, value.as_bytes());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BodyKind;
+
+    #[test]
+    fn what_an_upstream_says_counts_unless_it_is_overwritten() {
+        let head = b"HTTP/1.1 200 OK\r\nx-frame-options: SAMEORIGIN\r\n\r\n";
+        for (overwrite, frame) in [(false, "SAMEORIGIN"), (true, "DENY")] {
+            let fields =
+                vec![("X-Frame-Options", "DENY".to_owned()), ("Referrer-Policy", "no-referrer".to_owned())];
+            let mut bytes = head.to_vec();
+            let mut response = Response::new(&mut bytes, BodyKind::Fixed);
+            SecurityHeaders { fields, overwrite }.apply(&mut response);
+            assert_eq!(response.all("X-Frame-Options").collect::<Vec<_>>(), [frame.as_bytes()]);
+            assert_eq!(response.get("Referrer-Policy"), Some(&b"no-referrer"[..]));
+        }
+    }
+}

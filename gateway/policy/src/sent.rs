@@ -1,0 +1,47 @@
+//! Requests for the tests of policies.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Instant;
+
+use tollgate_http::h1::{Progress, RequestParser};
+use tollgate_http::{HeadLimits, RequestHead};
+
+use crate::{Context, Origin, Request};
+
+/// A request as it was received.
+pub(crate) struct Sent {
+    pub head: RequestHead,
+}
+
+impl Sent {
+    /// A GET with these fields, each with its CRLF.
+    pub fn new(fields: &str) -> Self {
+        Self::with("GET /a?b=c HTTP/1.1", fields)
+    }
+
+    /// With this request line.
+    pub fn with(line: &str, fields: &str) -> Self {
+        let bytes = format!("{line}\r\nHost: a.example\r\n{fields}\r\n");
+        let mut head = RequestHead::default();
+        let limits = HeadLimits { line: 8192, head: 65_536, fields: 100 };
+        match RequestParser::default().advance(bytes.as_bytes(), &mut head, &limits) {
+            Ok(Progress::Complete { .. }) => Self { head },
+            other => panic!("{bytes}: {other:?}"),
+        }
+    }
+
+    /// As policies see it, from 192.0.2.1 by the route `r`.
+    pub fn request<'a>(&'a mut self, context: &'a mut Context) -> Request<'a> {
+        let client = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+        let origin = Origin {
+            peer: SocketAddr::new(client, 4711),
+            client,
+            secure: false,
+            certificate: None,
+            route: "r",
+            worker: 0,
+            now: Instant::now(),
+        };
+        Request::new(&mut self.head, &[], origin, context)
+    }
+}

@@ -1,0 +1,131 @@
+//! Texts in which parts of a request are filled in.
+
+use std::io::Write;
+
+use crate::Request;
+
+/// A piece of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// As it stands.
+    Text(Box<[u8]>),
+    /// The client's address.
+    Client,
+    /// The host, without its port.
+    Host,
+    /// The method.
+    Method,
+    /// The path in normal form.
+    Path,
+    /// The query.
+    Query,
+    /// `http` or `https`.
+    Scheme,
+    /// The request's id.
+    RequestId,
+    /// The route's name.
+    Route,
+    /// Who was told apart.
+    Consumer,
+    /// The first header of this name.
+    Header(Box<str>),
+    /// The first cookie of this name.
+    Cookie(Box<str>),
+}
+
+/// A text in which parts of a request are filled in. What is not there is nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Template(Box<[Part]>);
+
+impl From<Vec<Part>> for Template {
+    fn from(parts: Vec<Part>) -> Self {
+        Self(parts.into())
+    }
+}
+
+impl From<&[u8]> for Template {
+    fn from(text: &[u8]) -> Self {
+        Self([Part::Text(text.into())].into())
+    }
+}
+
+impl Template {
+    /// The text, if nothing is filled in.
+    #[must_use]
+    pub fn fixed(&self) -> Option<&[u8]> {
+        match &*self.0 {
+            [] => Some(b""),
+            [Part::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The text for a request.
+    #[must_use]
+    pub fn fill(&self, request: &Request<'_>) -> Vec<u8> {
+        let mut out = Vec::new();
+        for part in &self.0 {
+            let value: &[u8] = match part {
+                Part::Text(text) => text,
+                Part::Client => {
+                    // Writing to memory does not fail.
+                    let _ = write!(out, "{}", request.origin.client);
+                    continue;
+                }
+                Part::Host => request.host(),
+                Part::Method => request.method(),
+                Part::Path => request.path(),
+                Part::Query => request.query().unwrap_or_default(),
+                Part::Scheme if request.origin.secure => b"https",
+                Part::Scheme => b"http",
+                Part::RequestId => request.request_id,
+                Part::Route => request.origin.route.as_bytes(),
+                Part::Consumer => request
+                    .context
+                    .consumer
+                    .as_ref()
+                    .map(|consumer| consumer.name.as_bytes())
+                    .unwrap_or_default(),
+                Part::Header(name) => request.header(name).unwrap_or_default(),
+                Part::Cookie(name) => request.cookie(name).unwrap_or_default(),
+            };
+            out.extend_from_slice(value);
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::sent::Sent;
+    use crate::{Consumer, Context};
+
+    #[test]
+    fn parts_of_a_request_are_filled_in() {
+        let consumer = Consumer { name: "ann".to_owned(), ..Consumer::default() };
+        let mut context = Context::default();
+        context.consumer = Some(Arc::new(consumer));
+        let mut sent = Sent::new("X-A: 1\r\nCookie: b=2\r\n");
+        let request = sent.request(&mut context);
+        for (part, filled) in [
+            (Part::Text(b"text".as_slice().into()), "text"),
+            (Part::Client, "192.0.2.1"),
+            (Part::Host, "a.example"),
+            (Part::Method, "GET"),
+            (Part::Path, "/a"),
+            (Part::Query, "b=c"),
+            (Part::Scheme, "http"),
+            (Part::Route, "r"),
+            (Part::Consumer, "ann"),
+            (Part::Header("x-a".into()), "1"),
+            (Part::Header("x-b".into()), ""),
+            (Part::Cookie("b".into()), "2"),
+        ] {
+            let template = Template::from(vec![part.clone(), Part::Text(b"!".as_slice().into())]);
+            assert_eq!(String::from_utf8_lossy(&template.fill(&request)), format!("{filled}!"), "{part:?}");
+        }
+    }
+}

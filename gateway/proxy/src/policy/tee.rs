@@ -1,0 +1,85 @@
+//! The body of a request, copied while the exchange reads it.
+
+use tollgate_http::h1::{BodyReader, Length};
+
+/// The body of a request, copied while the exchange reads it, within a bound.
+#[derive(Debug)]
+pub(super) struct Tee {
+    /// Where the body ends, in the client's version of HTTP.
+    reader: BodyReader,
+    /// What has come of it.
+    data: Vec<u8>,
+    most: usize,
+    /// Where framing is taken out of what was read.
+    scratch: Vec<u8>,
+}
+
+/// What became of a piece.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Teed {
+    /// More is to come.
+    More,
+    /// This is all of it.
+    Whole(Vec<u8>),
+    /// It is too long, or broken.
+    GivenUp,
+}
+
+impl Tee {
+    /// For a body of this length; up to `most` bytes of it are kept.
+    pub fn new(length: Length, most: usize) -> Self {
+        Self { reader: BodyReader::new(length), data: Vec::new(), most, scratch: Vec::new() }
+    }
+
+    /// Takes what was read; nothing: the client has ended its direction.
+    pub fn take(&mut self, read: &[u8]) -> Teed {
+        if read.is_empty() {
+            if !self.reader.end_of_stream() {
+                return Teed::GivenUp;
+            }
+        } else {
+            self.scratch.clear();
+            self.scratch.extend_from_slice(read);
+            let Ok(step) = self.reader.read(&mut self.scratch) else { return Teed::GivenUp };
+            if self.data.len() + step.data.len() > self.most {
+                return Teed::GivenUp;
+            }
+            self.data.extend_from_slice(&self.scratch[step.data]);
+        }
+        if self.reader.is_done() { Teed::Whole(std::mem::take(&mut self.data)) } else { Teed::More }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn teed(length: Length, most: usize, pieces: &[&str]) -> Teed {
+        let mut tee = Tee::new(length, most);
+        let mut last = Teed::More;
+        for piece in pieces {
+            assert_eq!(last, Teed::More);
+            last = tee.take(piece.as_bytes());
+        }
+        last
+    }
+
+    #[test]
+    fn a_body_is_whole_at_its_end_and_not_before() {
+        let whole = |text: &str| Teed::Whole(text.into());
+        assert_eq!(teed(Length::Exactly(5), 5, &["ab", "cd"]), Teed::More);
+        assert_eq!(teed(Length::Exactly(5), 5, &["ab", "cdeGET /"]), whole("abcde"));
+        assert_eq!(
+            teed(Length::Chunked, 9, &["3\r\nab", "c\r\n2\r\nde\r\n", "0\r\n\r\nGET"]),
+            whole("abcde")
+        );
+        assert_eq!(teed(Length::UntilClose, 9, &["abc", ""]), whole("abc"));
+    }
+
+    #[test]
+    fn what_is_too_long_or_cut_is_given_up() {
+        assert_eq!(teed(Length::Exactly(5), 4, &["abcde"]), Teed::GivenUp);
+        assert_eq!(teed(Length::Exactly(5), 5, &["ab", ""]), Teed::GivenUp);
+        assert_eq!(teed(Length::Chunked, 9, &["x"]), Teed::GivenUp);
+    }
+}

@@ -1,0 +1,95 @@
+//! `canary`: which of a route's upstreams a request goes to.
+
+use tollgate_tests::{Gateway, Origin, Signal, eventually, http2};
+
+/// A route to `stable` and, by the policy alone, `next`.
+fn gateway(stable: &Origin, next: &Origin, canary: &str) -> Gateway {
+    Gateway::start(&config(stable, next, canary))
+}
+
+fn config(stable: &Origin, next: &Origin, canary: &str) -> String {
+    format!(
+        "routes: [{{to: [stable, {{upstream: next, weight: 0}}], policies: {{canary: {canary}}}}}]\n\
+         upstreams: {{stable: \"{}\", next: \"{}\"}}\n",
+        stable.address(),
+        next.address()
+    )
+}
+
+fn ask(fields: &str) -> String {
+    format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n")
+}
+
+#[test]
+fn a_header_or_a_cookie_chooses_and_everybody_else_goes_by_weight() {
+    let (stable, next) = (Origin::named("stable"), Origin::named("next"));
+    let rules = "[{to: next, headers: {X-Canary: always}}, {to: next, cookies: {beta: \"*\"}}]";
+    let gateway = gateway(&stable, &next, rules);
+    let mut client = gateway.client();
+    for (fields, name) in [
+        ("", "stable"),
+        ("x-canary: always\r\n", "next"),
+        ("X-Canary: never\r\n", "stable"),
+        ("Cookie: a=1; beta=yes\r\n", "next"),
+        ("Cookie: alphabeta=1\r\n", "stable"),
+    ] {
+        assert_eq!(client.ask(ask(fields)).text(), name, "{fields}");
+    }
+    let mut client = gateway.http2();
+    assert_eq!(client.get("/").text(), "stable");
+    assert_eq!(client.ask(http2::request("GET", "/", &[("x-canary", "always")])).text(), "next");
+    assert_eq!(
+        client.ask(http2::request("GET", "/", &[("cookie", "a=1"), ("cookie", "beta=2")])).text(),
+        "next"
+    );
+    gateway.reconcile(&[&stable, &next]);
+}
+
+#[test]
+fn a_percentage_by_cookie_is_kept_and_grows_by_a_reload() {
+    let (stable, next) = (Origin::named("stable"), Origin::named("next"));
+    let rules = |percent: u32| format!("{{to: next, percent: {percent}, by: cookie id}}");
+    let gateway = gateway(&stable, &next, &rules(30));
+    let mut client = gateway.client();
+    let mut sides = |range: std::ops::Range<u32>| -> Vec<String> {
+        range.map(|n| client.ask(ask(&format!("Cookie: id={n}\r\n"))).text()).collect()
+    };
+    let before = sides(0..200);
+    let canary = before.iter().filter(|name| *name == "next").count();
+    assert!((30..90).contains(&canary), "{canary}");
+    assert_eq!(before, sides(0..200), "everybody stays");
+    let all = config(&stable, &next, &rules(60));
+    gateway.write_config(&format!("listen: $LISTEN\nadmin: $ADMIN\n{all}"));
+    gateway.signal(Signal::HUP);
+    eventually("more of them go there", || sides(0..200).iter().filter(|name| *name == "next").count() > 90);
+    let after = sides(0..200);
+    assert!(before.iter().zip(&after).all(|(before, after)| before == "stable" || after == "next"));
+}
+
+#[test]
+fn blue_becomes_green_by_a_reload() {
+    let (blue, green) = (Origin::named("blue"), Origin::named("green"));
+    let gateway = gateway(&blue, &green, "{to: stable}");
+    let mut client = gateway.client();
+    assert_eq!(client.get("/").text(), "blue");
+    let all = config(&blue, &green, "{to: next}");
+    gateway.write_config(&format!("listen: $LISTEN\nadmin: $ADMIN\n{all}"));
+    gateway.signal(Signal::HUP);
+    eventually("green", || client.get("/").text() == "green");
+}
+
+#[test]
+fn a_gateways_canary_leaves_routes_alone_that_do_not_go_there() {
+    let (stable, next) = (Origin::named("stable"), Origin::named("next"));
+    let gateway = Gateway::start(&format!(
+        "policies: {{canary: {{to: next}}}}\nroutes: [{{match: /both, to: [stable, {{upstream: next, weight: 0}}]}}, {{to: stable}}]\n\
+         upstreams: {{stable: \"{}\", next: \"{}\"}}\n",
+        stable.address(),
+        next.address()
+    ));
+    let mut client = gateway.client();
+    assert_eq!(
+        (client.get("/both").text(), client.get("/").text()),
+        ("next".to_owned(), "stable".to_owned())
+    );
+}

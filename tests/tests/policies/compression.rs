@@ -1,0 +1,156 @@
+//! `compression`: bodies of responses become smaller for clients that take it.
+
+use std::io::Read;
+
+use tollgate_tests::{Gateway, Origin, Response, eventually, http2};
+
+const ON: &str = "policies: {compression: {encodings: gzip, min_length: 20}}";
+
+fn text() -> String {
+    "a line of text\n".repeat(1_000)
+}
+
+fn origin(fields: &str) -> Origin {
+    let text = text();
+    Origin::fixed(format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: {}\r\n\r\n{text}", text.len()))
+}
+
+fn ask(accepts: &str) -> String {
+    format!("GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: {accepts}\r\n\r\n")
+}
+
+/// Decoded by what the test has of its own.
+fn plain(answer: &Response) -> String {
+    let mut out = String::new();
+    flate2::read::GzDecoder::new(answer.body.as_slice()).read_to_string(&mut out).expect("gzip");
+    out
+}
+
+#[test]
+fn a_client_that_takes_it_gets_it() {
+    let origin = origin("Content-Type: text/plain\r\nETag: \"a\"\r\nAccept-Ranges: bytes\r\n");
+    let gateway = Gateway::with(&origin, ON);
+    let mut client = gateway.client();
+    for _ in 0..2 {
+        let answer = client.ask(ask("br, gzip;q=0.5"));
+        assert_eq!((answer.status, answer.headers.get("Content-Encoding")), (200, Some("gzip")));
+        assert_eq!(
+            (answer.headers.get("ETag"), answer.headers.get("Vary")),
+            (Some("W/\"a\""), Some("Accept-Encoding"))
+        );
+        assert!(!answer.headers.has("Content-Length") && !answer.headers.has("Accept-Ranges"), "{answer:?}");
+        assert!(answer.body.len() < 1_000 && plain(&answer) == text());
+    }
+    for accepts in ["identity", "gzip;q=0", "", "zstd"] {
+        let answer = client.ask(ask(accepts));
+        assert!(!answer.headers.has("Content-Encoding"), "{accepts}");
+        assert_eq!((answer.text(), answer.headers.get("Vary")), (text(), Some("Accept-Encoding")));
+        assert_eq!(answer.headers.get("ETag"), Some("\"a\""));
+    }
+    let mut client = gateway.http2();
+    let answer = client.ask(http2::request("GET", "/", &[("accept-encoding", "gzip")]));
+    assert!(answer.headers.get("content-encoding") == Some("gzip") && plain(&answer) == text());
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn all_encodings_by_the_clients_liking() {
+    let origin = origin("Content-Type: application/json\r\n");
+    let gateway = Gateway::with(&origin, "policies: {compression: on}");
+    let mut client = gateway.client();
+    for (accepts, encoding) in
+        [("gzip, deflate, br, zstd", "zstd"), ("gzip, deflate, br", "br"), ("zstd;q=0.1, gzip", "gzip")]
+    {
+        let answer = client.ask(ask(accepts));
+        assert_eq!(answer.headers.get("Content-Encoding"), Some(encoding));
+        assert!(answer.body.len() < 1_000, "{encoding}: {}", answer.body.len());
+    }
+}
+
+#[test]
+fn what_must_stay_as_it_is_stays() {
+    for fields in [
+        "Content-Type: image/png\r\n",
+        "Content-Type: text/plain\r\nContent-Encoding: br\r\n",
+        "Content-Type: text/plain\r\nCache-Control: no-transform\r\n",
+    ] {
+        let origin = origin(fields);
+        let answer = Gateway::with(&origin, ON).client().ask(ask("gzip"));
+        assert!(
+            answer.text() == text() && answer.headers.get("Content-Encoding") != Some("gzip"),
+            "{fields}"
+        );
+        assert_eq!(answer.headers.get("Content-Length"), Some("15000"));
+    }
+    let origin = origin("Content-Type: text/plain\r\n");
+    let gateway = Gateway::with(&origin, ON);
+    let mut client = gateway.client();
+    client.send("HEAD / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+    let head = client.response_to("HEAD");
+    assert!(
+        !head.headers.has("Content-Encoding") && head.headers.get("Content-Length") == Some("15000"),
+        "{head:?}"
+    );
+    for status in [
+        "204 No Content\r\nContent-Type: text/plain\r\n\r\n",
+        "304 Not Modified\r\nContent-Type: text/plain\r\nETag: \"a\"\r\n\r\n",
+    ] {
+        let origin = Origin::fixed(format!("HTTP/1.1 {status}"));
+        let answer = Gateway::with(&origin, ON).client().ask(ask("gzip"));
+        assert!(answer.body.is_empty() && !answer.headers.has("Content-Encoding"), "{answer:?}");
+    }
+    let partial = "HTTP/1.1 206 Partial\r\nContent-Type: text/plain\r\nContent-Range: bytes 0-29/90\r\nContent-Length: 30\r\n\r\n";
+    let origin = Origin::fixed(format!("{partial}{}", "x".repeat(30)));
+    let answer = Gateway::with(&origin, ON).client().ask(ask("gzip"));
+    assert!(
+        answer.body == "x".repeat(30).as_bytes() && !answer.headers.has("Content-Encoding"),
+        "{answer:?}"
+    );
+}
+
+#[test]
+fn an_old_client_and_a_body_of_unknown_length() {
+    let origin = Origin::fixed(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n",
+    );
+    let gateway = Gateway::with(&origin, ON);
+    let answer = gateway.client().ask(ask("gzip"));
+    assert_eq!(plain(&answer), "hello world");
+    let old = gateway.client().ask("GET / HTTP/1.0\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+    assert_eq!(old.text(), "hello world");
+}
+
+#[test]
+fn a_stream_does_not_wait() {
+    let gate = tollgate_tests::Gate::new();
+    let held = gate.clone();
+    let origin = Origin::play(move |connection| {
+        while connection.request().is_some() {
+            connection.send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n9\r\ndata: 1\n\n\r\n");
+            held.wait();
+            connection.send("9\r\ndata: 2\n\n\r\n0\r\n\r\n");
+        }
+    });
+    let gateway = Gateway::with(&origin, ON);
+    let mut client = gateway.http2();
+    let mut stream =
+        client.begin(http2::request("GET", "/", &[("accept-encoding", "gzip")]), true).expect("a stream");
+    stream.head().expect("a head");
+    let mut got = Vec::new();
+    let mut first = String::new();
+    eventually("the first event, decoded, while the second is held back", || {
+        got.extend_from_slice(&stream.data().expect("no cut").expect("not the end"));
+        let mut buffer = [0; 64];
+        let count = flate2::read::GzDecoder::new(got.as_slice()).read(&mut buffer).unwrap_or(0);
+        first = String::from_utf8_lossy(&buffer[..count]).into_owned();
+        count > 0
+    });
+    assert_eq!(first, "data: 1\n\n");
+    gate.open();
+    while let Some(data) = stream.data().expect("no cut") {
+        got.extend_from_slice(&data);
+    }
+    let mut all = String::new();
+    flate2::read::GzDecoder::new(got.as_slice()).read_to_string(&mut all).expect("gzip");
+    assert_eq!(all, "data: 1\n\ndata: 2\n\n");
+}

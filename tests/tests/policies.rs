@@ -21,6 +21,7 @@ mod quota;
 mod rate_limit;
 mod security_headers;
 mod shared_limits;
+mod trace;
 
 use tollgate_tests::{Gateway, Origin, Signal, eventually, tollgate};
 

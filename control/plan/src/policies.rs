@@ -34,6 +34,7 @@ mod rate_limit;
 mod redis;
 mod security_headers;
 mod template;
+mod trace;
 
 /// A policy at its place in the configuration.
 #[derive(Clone, Debug)]
@@ -208,6 +209,7 @@ fn planned(
     problems: &mut Vec<config::Problem>,
 ) -> Arc<dyn Planned> {
     match spec {
+        PolicySpec::Trace(spec) => Arc::new(trace::trace(spec, problems)),
         PolicySpec::Ip(ip) => Arc::new(ip::ip(ip)),
         PolicySpec::ApiKey(spec) => Arc::new(api_key::api_key(spec, consumers)),
         PolicySpec::ClientCertificate(spec) => {

@@ -50,6 +50,7 @@ mod side;
 mod template;
 #[cfg(test)]
 mod testing;
+mod trace;
 
 pub use api_key::ApiKeyRules;
 pub use authorize::{AuthorizeRules, Rule};
@@ -84,3 +85,4 @@ pub use shadow::{Marks, Shadow, ShadowEnd, Watch};
 pub use shared::Shared;
 pub use side::{Asked, Side};
 pub use template::{Part, Template};
+pub use trace::{Propagation, TraceRules};

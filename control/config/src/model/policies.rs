@@ -20,6 +20,7 @@ mod quota;
 mod rate_limit;
 mod redis;
 mod security_headers;
+mod trace;
 
 pub use auth::*;
 pub use by::*;
@@ -37,6 +38,7 @@ pub use quota::*;
 pub use rate_limit::*;
 pub use redis::*;
 pub use security_headers::*;
+pub use trace::*;
 
 /// The policies that are attached to one thing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -59,6 +61,8 @@ pub struct Attached {
 /// The kinds of policies, in the order in which a request meets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PolicyKind {
+    /// Spans of requests, for a collector.
+    Trace,
     /// Which addresses may come.
     Ip,
     /// Who has shown a certificate may come.
@@ -103,7 +107,8 @@ pub enum PolicyKind {
 
 impl PolicyKind {
     /// All kinds, in the order in which a request meets them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
+        Self::Trace,
         Self::Ip,
         Self::Cors,
         Self::ClientCertificate,
@@ -130,6 +135,7 @@ impl PolicyKind {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Trace => "trace",
             Self::Ip => "ip",
             Self::ClientCertificate => "client_certificate",
             Self::ApiKey => "api_key",
@@ -157,6 +163,8 @@ impl PolicyKind {
 /// What a policy says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PolicySpec {
+    /// Spans of requests, for a collector.
+    Trace(Box<Trace>),
     /// Which addresses may come.
     Ip(Ip),
     /// Who has shown a certificate may come.

@@ -29,6 +29,7 @@ mod quota;
 mod rate_limit;
 mod redis;
 mod security_headers;
+mod trace;
 
 /// The policies of the gateway, a listener, a route or an upstream.
 pub(super) fn policies(reader: &mut Reader, field: Option<Field<'_>>) -> Policies {
@@ -63,6 +64,7 @@ fn names_files(spec: &PolicySpec) -> bool {
         PolicySpec::Jwt(jwt) => !matches!(jwt.keys, JwtKeys::Secret(_) | JwtKeys::Url { ca: None, .. }),
         PolicySpec::ForwardAuth(spec) => spec.ca.is_some(),
         PolicySpec::ExtAuthz(spec) => spec.ca.is_some(),
+        PolicySpec::Trace(spec) => spec.ca.is_some(),
         _ => false,
     }
 }
@@ -76,12 +78,14 @@ fn files_of(spec: &mut PolicySpec) -> Vec<&mut PemFile> {
         },
         PolicySpec::ForwardAuth(spec) => spec.ca.iter_mut().collect(),
         PolicySpec::ExtAuthz(spec) => spec.ca.iter_mut().collect(),
+        PolicySpec::Trace(spec) => spec.ca.iter_mut().collect(),
         _ => Vec::new(),
     }
 }
 
 fn policy(reader: &mut Reader, kind: PolicyKind, field: Field<'_>) -> Option<PolicySpec> {
     match kind {
+        PolicyKind::Trace => trace::trace(reader, field).map(Box::new).map(PolicySpec::Trace),
         PolicyKind::Ip => ip::ip(reader, field).map(PolicySpec::Ip),
         PolicyKind::ApiKey => api_key::api_key(reader, field).map(PolicySpec::ApiKey),
         PolicyKind::ClientCertificate => {

@@ -24,6 +24,7 @@ mod quota;
 mod rate_limit;
 mod redis;
 mod security_headers;
+mod trace;
 
 pub(crate) use api_key::*;
 pub(crate) use authorize::*;
@@ -47,6 +48,7 @@ pub(crate) use quota::*;
 pub(crate) use rate_limit::*;
 pub(crate) use redis::*;
 pub(crate) use security_headers::*;
+pub(crate) use trace::*;
 
 pub(crate) const POLICIES_DOC: &str = "What requests meet on their way. The policy of a kind that is written closest holds; `off` keeps one away.";
 
@@ -57,6 +59,12 @@ pub(crate) static POLICIES: Section = Section {
     doc: "Policies of the gateway, a listener, a route or an upstream.",
     choice: Choice::Free,
     keys: &[
+        Key::new(
+            "trace",
+            "Spans of requests, told to an OpenTelemetry collector.",
+            Shape::AnyOf(&[Shape::Off, Shape::Section(&TRACE_POLICY)]),
+        )
+        .also(&["tracing", "opentelemetry", "otel", "otlp", "zipkin", "jaeger"]),
         Key::new(
             "ip",
             "Which addresses may come (403).",

@@ -1,0 +1,51 @@
+//! `trace`.
+
+use super::forward_auth::URL;
+use crate::spec::{Choice, Key, PEM, Section, Shape, Text};
+
+static VALUE: Text = Text { expected: "a value", pattern: None, loose: true };
+static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
+static SERVICE: Text = Text { expected: "a name such as `front-door`", pattern: Some("."), loose: true };
+static FORM: Shape = Shape::Word(&["w3c", "b3", "b3_multi"]);
+
+pub(crate) static TRACE_POLICY: Section = Section {
+    name: "trace_policy",
+    noun: "`trace`",
+    doc: "Spans of requests, told to an OpenTelemetry collector, and the trace's context passed on.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "otlp",
+            "Where spans go: the collector's URL for traces over OTLP/HTTP, such as `http://127.0.0.1:4318/v1/traces`.",
+            Shape::Text(&URL),
+        )
+        .required()
+        .also(&["url", "endpoint", "collector", "exporter"]),
+        Key::new(
+            "sample",
+            "The share of new traces that is sampled. A trace that began elsewhere is sampled if it was there.",
+            Shape::Percent { min: 0, max: 100, off: false },
+        )
+        .or("100%")
+        .also(&["sampling", "sampler", "ratio", "percentage"]),
+        Key::new(
+            "propagation",
+            "The forms in which a context is understood and passed on; of several that a request has, the first here counts.",
+            Shape::OneOrMany(&FORM),
+        )
+        .or("w3c")
+        .also(&["context", "propagators", "format"]),
+        Key::new("continue", "Whether a trace that a request says it belongs to goes on.", Shape::Switch)
+            .or("on")
+            .also(&["trust", "trust_incoming"]),
+        Key::new("service", "`service.name` of the spans.", Shape::Text(&SERVICE))
+            .or("tollgate")
+            .also(&["service_name", "name"]),
+        Key::new("headers", "Fields that the collector gets with them.", Shape::MapOf(&VALUE_SHAPE)),
+        Key::new(
+            "ca",
+            "A PEM file with the certificates of those who may have signed the collector's; default: whom the system trusts.",
+            Shape::Text(&PEM),
+        ),
+    ],
+};

@@ -1,0 +1,82 @@
+//! `trace`: spans of requests, told to a collector by OTLP, and the trace's context passed on.
+//!
+//! A request gets one span, of kind `SERVER`, from when its policies are met to its end. The context that goes upstream names
+//! it as the parent, so that what services behind report hangs below it. Whether a trace is sampled says whoever began it; of
+//! those that begin here, a share is.
+
+mod export;
+mod propagation;
+mod span;
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use self::export::Exporter;
+use self::propagation::Ids;
+pub use self::propagation::Propagation;
+use self::span::Span;
+use crate::{Planned, Policy, Request, Shared, Trust, Verdict};
+
+/// Which requests are traced, and where their spans go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceRules {
+    /// Where spans go: a collector's URL for traces over OTLP/HTTP.
+    pub url: String,
+    /// Whom that has to show itself to be, if it is spoken to by `https`.
+    pub trust: Trust,
+    /// Fields that it gets with them.
+    pub headers: Vec<(String, String)>,
+    /// The share of traces that begin here that is sampled, from 0 to 1.
+    pub sample: f64,
+    /// The forms in which a context is understood and passed on; the first that a request has counts.
+    pub propagation: Vec<Propagation>,
+    /// Whether a context that comes with a request is believed. If not, a trace begins with each.
+    pub continues: bool,
+    /// `service.name`.
+    pub service: String,
+}
+
+impl Planned for TraceRules {
+    fn kind(&self) -> &'static str {
+        "trace"
+    }
+
+    fn summary(&self) -> String {
+        format!("{} % of new traces, to {}", self.sample * 100.0, self.url)
+    }
+
+    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+        let same = |exporter: &Exporter| exporter.is_for(&self);
+        let exporter = shared.state(key, same, || Exporter::new(&self, shared.clone()));
+        Arc::new(Trace { rules: self, exporter })
+    }
+}
+
+#[derive(Debug)]
+struct Trace {
+    rules: Arc<TraceRules>,
+    exporter: Arc<Exporter>,
+}
+
+impl Policy for Trace {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        let rules = &self.rules;
+        let parent = rules.propagation.iter().find_map(|form| form.read(request)).filter(|_| rules.continues);
+        let sampled = match &parent {
+            Some(parent) => parent.sampled,
+            None => fastrand::f64() < rules.sample,
+        };
+        let ids = Ids::new(parent.as_ref());
+        // In every form alone: what a client says goes no further beside it.
+        for form in Propagation::ALL {
+            form.remove(request, rules.continues && parent.is_some());
+        }
+        rules.propagation.iter().for_each(|form| form.write(request, &ids, sampled));
+        if sampled {
+            let span = Span::begin(request, ids, parent.map(|parent| parent.span), SystemTime::now());
+            let exporter = self.exporter.clone();
+            request.context.on_end(move |ended| exporter.take(span.end(ended)));
+        }
+        Verdict::Continue
+    }
+}

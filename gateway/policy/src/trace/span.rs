@@ -1,0 +1,123 @@
+//! A request's span, and how it is written for a collector: OTLP 1.x in JSON, with the names of OpenTelemetry's semantic
+//! conventions for HTTP servers (1.23).
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use tollgate_http::Version;
+use tollgate_observe::Reason;
+
+use super::propagation::Ids;
+use crate::{Ended, Request};
+
+/// `SPAN_KIND_SERVER`, `STATUS_CODE_ERROR`.
+const SERVER: u8 = 2;
+const ERROR: u8 = 2;
+/// Characters of a path or an agent's name that are told.
+const LONGEST: usize = 1024;
+
+/// A request's span.
+#[derive(Clone, Debug)]
+pub(super) struct Span {
+    ids: Ids,
+    parent: Option<u64>,
+    began: SystemTime,
+    since: Instant,
+    name: String,
+    facts: Vec<(&'static str, Value)>,
+}
+
+/// One that has ended, as the collector gets it.
+#[derive(Clone, Debug)]
+pub(super) struct Told(pub Value);
+
+impl Span {
+    /// It begins.
+    pub fn begin(request: &Request<'_>, ids: Ids, parent: Option<u64>, now: SystemTime) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]).into_owned();
+        let origin = &request.origin;
+        let method = text(request.method());
+        let name = format!("{method} {}", origin.route);
+        let mut facts = vec![
+            ("http.request.method", method.into()),
+            ("url.path", text(request.path()).into()),
+            ("url.scheme", if origin.secure { "https" } else { "http" }.into()),
+            ("http.route", origin.route.into()),
+            ("client.address", origin.client.to_string().into()),
+            ("network.peer.address", origin.peer.ip().to_string().into()),
+            ("server.address", text(request.host()).into()),
+            (
+                "network.protocol.version",
+                match request.head.version {
+                    Version::Http10 => "1.0",
+                    Version::Http11 => "1.1",
+                    Version::Http2 => "2",
+                }
+                .into(),
+            ),
+        ];
+        if let Some(agent) = request.header("user-agent") {
+            facts.push(("user_agent.original", text(agent).into()));
+        }
+        Self { ids, parent, began: now, since: origin.now, name, facts }
+    }
+
+    /// It has ended.
+    pub fn end(mut self, ended: &Ended) -> Told {
+        let took = ended.now.saturating_duration_since(self.since);
+        let failed = ended.reason != Reason::None || ended.status >= 500;
+        self.facts.push(("http.response.status_code", ended.status.into()));
+        self.facts.push(("http.response.body.size", ended.bytes_out.into()));
+        if failed {
+            let kind = match ended.reason {
+                Reason::None => ended.status.to_string(),
+                reason => reason.as_str().to_owned(),
+            };
+            self.facts.push(("error.type", kind.into()));
+        }
+        let attributes: Vec<Value> =
+            self.facts.into_iter().map(|(key, value)| json!({ "key": key, "value": any(value) })).collect();
+        let mut span = json!({
+            "traceId": format!("{:032x}", self.ids.trace),
+            "spanId": format!("{:016x}", self.ids.span),
+            "name": self.name,
+            "kind": SERVER,
+            "startTimeUnixNano": nanos(self.began),
+            "endTimeUnixNano": nanos(self.began + took),
+            "attributes": attributes,
+        });
+        if let Some(parent) = self.parent {
+            span["parentSpanId"] = format!("{parent:016x}").into();
+        }
+        // What a client did wrong is not an error of the server's span.
+        if ended.status >= 500 || ended.status == 0 {
+            span["status"] = json!({ "code": ERROR });
+        }
+        Told(span)
+    }
+}
+
+/// A request to a collector with these spans.
+pub(super) fn document(service: &str, spans: Vec<Told>) -> Value {
+    let spans: Vec<Value> = spans.into_iter().map(|span| span.0).collect();
+    let service = json!({ "key": "service.name", "value": { "stringValue": service } });
+    let scope = json!({ "name": "tollgate", "version": env!("CARGO_PKG_VERSION") });
+    json!({
+        "resourceSpans": [{
+            "resource": { "attributes": [service] },
+            "scopeSpans": [{ "scope": scope, "spans": spans }],
+        }],
+    })
+}
+
+/// `AnyValue`: 64-bit integers are texts in JSON.
+fn any(value: Value) -> Value {
+    match value {
+        Value::Number(number) => json!({ "intValue": number.to_string() }),
+        text => json!({ "stringValue": text }),
+    }
+}
+
+fn nanos(time: SystemTime) -> String {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos()).to_string()
+}

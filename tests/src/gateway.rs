@@ -330,6 +330,16 @@ impl Gateway {
         self.out.lock().expect("output").clone()
     }
 
+    /// The most memory that the process has had, in KiB, less its program's code: of an unoptimised build there are tens of
+    /// MiB, which say nothing of what the gateway keeps.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    #[must_use]
+    pub fn peak_kib(&self) -> u64 {
+        self.memory_kib("VmHWM").saturating_sub(self.memory_kib("RssFile"))
+    }
+
     /// A figure of `/proc/PID/status` in KiB: `VmHWM` (peak resident memory), `VmRSS`.
     ///
     /// # Panics

@@ -109,9 +109,11 @@ async fn meet_all(
     active: &ActivePlan,
     (index, route): (u32, &Route),
 ) -> Met {
-    // Who is turned away anyway costs nobody anything.
+    // Who is turned away anyway costs nobody anything. Said here and now: a moment later there may be room again, and the
+    // request would go on without having met anybody.
     if matches!(route.action, Action::Forward(_)) && worker.sheds(route.priority) {
-        return Met::Through;
+        worker.stats.shed(route.priority as usize);
+        return Met::Refused(Reason::Overload, Vec::new());
     }
     let bind = client.link.listener.bind;
     let chain = route.policies.as_ref().and_then(|chains| chains.at(bind));
@@ -129,9 +131,10 @@ async fn meet_all(
         let asker = Asker::new(scratch, &active.plan.settings, &client.peer);
         active.next_share(index, &asker)
     });
+    // Else it would be chosen once more, and could go where nobody has asked that upstream's policies.
+    let Some(share) = share else { return Met::Refused(Reason::DestinationUnavailable, Vec::new()) };
     client.stream.goes_to(share);
-    let chain = share.and_then(|share| active.plan.upstream_chains[shares[share].upstream]);
-    match chain {
+    match active.plan.upstream_chains[shares[share].upstream] {
         Some(chain) => meet(client, worker, scratch, active, (route, active.plan.chain(chain))).await,
         None => Met::Through,
     }

@@ -50,8 +50,8 @@ impl<'a> Policed<'a> {
     }
 
     /// Which of its route's upstreams it goes to.
-    pub fn goes_to(&mut self, share: Option<usize>) {
-        self.share = share;
+    pub fn goes_to(&mut self, share: usize) {
+        self.share = Some(share);
     }
 
     /// A copy of the request waits for its body.

@@ -153,7 +153,8 @@ fn without_a_descriptor_left_the_others_go_on_and_who_waits_is_served_later() {
     }
     assert!(!served.is_empty() && waiting.len() >= 15, "{} served", served.len());
     for _ in 0..20 {
-        assert_eq!(first.get("/").status, 200, "over the kept connections");
+        // One that waits may have been taken in late, and have the connection to the origin for a moment.
+        eventually("an answer over the kept connections", || first.get("/").status == 200);
     }
     drop((served, first));
     limit_files(gateway.pid(), 1024);

@@ -303,7 +303,12 @@ fn a_reload_turns_it_on_and_off() {
         gateway.write_config(&config(&[&origin], version, "", ""));
         gateway.signal(Signal::HUP);
         eventually(answers, || client.get("/").text() == answers);
-        client.get("/").text()
+        // A connection that was opened while the reload went on may count as one from before: then the next is kept.
+        let mut again = client.get("/").text();
+        if version == "off" && again == answers {
+            again = client.get("/").text();
+        }
+        again
     };
     // Whatever is kept from before is for nobody, and afterwards nothing is.
     assert_eq!(reload("v1", &own), own);

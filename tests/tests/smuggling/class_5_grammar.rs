@@ -207,7 +207,7 @@ fn chunk_extensions_and_trailers_without_end() {
     client.send(many + "0\r\n\r\n");
     let response = client.response();
     assert!([200, 400, 413].contains(&response.status), "{response:?}");
-    assert!(gateway.memory_kib("VmHWM") < 32 << 10);
+    assert!(gateway.peak_kib() < 32 << 10);
 }
 
 #[test]

@@ -35,6 +35,7 @@ mod reconcile;
 mod redis;
 mod service;
 mod tls;
+mod websocket;
 mod wire;
 
 pub use address::{free_address, full_backlog, refused_address};
@@ -53,6 +54,7 @@ pub use redis::Redis;
 pub use rustix::process::Signal;
 pub use service::Service;
 pub use tls::{Authority, Issued, TlsClient, TlsOrigin, TlsPeer};
+pub use websocket::websocket_accept;
 pub use wire::{ReadError, Wire};
 
 use std::time::{Duration, Instant};

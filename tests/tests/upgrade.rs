@@ -8,7 +8,9 @@ use tollgate_tests::{Client, Gate, Gateway, Origin, ReadError, Signal, TlsPeer, 
 
 use crate::tls;
 
-const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
+/// With the answer to the sample key of RFC 6455, 1.3.
+const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                      Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
 
 fn ask(target: &str) -> String {
     format!(
@@ -408,4 +410,24 @@ fn both_directions_run_exactly_over_tls() {
     }
     client.end();
     eventually("all of it to arrive", || origin.bytes(0).ends_with(&b"spoken between".repeat(sent / 14)));
+}
+
+#[test]
+fn an_endpoint_that_does_not_answer_the_key_has_not_understood() {
+    for accept in ["", "Sec-WebSocket-Accept: \r\n", "Sec-WebSocket-Accept: s3pplmbitxaq9kygzzhzrbk+xoo=\r\n"]
+    {
+        let origin = Origin::play(move |conn| {
+            if conn.request().is_some() {
+                conn.send(format!(
+                    "HTTP/1.1 101 Switching Protocols\r\nUpgrade: WebSocket\r\nConnection: Upgrade\r\n{accept}\r\n"
+                ));
+                conn.wait_close();
+            }
+        });
+        let gateway = Gateway::to(&origin);
+        let response = gateway.client().ask(ask("/ws"));
+        assert_eq!((response.status, response.reason()), (502, "http_upgrade_failed"), "{accept:?}");
+        eventually("the origin to be let go", || origin.open() == 0);
+        gateway.reconcile(&[&origin]);
+    }
 }

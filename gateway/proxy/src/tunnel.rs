@@ -55,7 +55,7 @@ pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
 }
 
 /// Whether the endpoint has switched to the WebSocket protocol (RFC 6455, 4.2.2).
-fn is_websocket(response: &ResponseHead) -> bool {
+pub(crate) fn is_websocket(response: &ResponseHead) -> bool {
     response.head.get(Name::Upgrade).is_some_and(|protocol| protocol.eq_ignore_ascii_case(b"websocket"))
 }
 

@@ -218,3 +218,17 @@ fn a_slow_reader_holds_the_origin_back() {
     client.reset();
     eventually("the origin to be let go", || origin.open() == 0);
 }
+
+#[test]
+fn trailers_of_the_connection_stay_on_it() {
+    let origin = Origin::fixed(
+        "HTTP/1.1 200 OK\r\nConnection: X-Hop, x-other\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\
+         X-Kept: 1\r\nx-hop: 2\r\nX-Other: 3\r\nKeep-Alive: 4\r\nX-Hopper: 5\r\n\r\n",
+    );
+    let gateway = Gateway::to(&origin);
+    for _ in 0..2 {
+        let response =
+            gateway.client().ask("GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\n\r\n");
+        assert_eq!((response.text().as_str(), response.trailers.names()), ("ok", vec!["X-Kept", "X-Hopper"]));
+    }
+}

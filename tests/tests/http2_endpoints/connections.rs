@@ -210,3 +210,32 @@ fn a_reload_keeps_connections_and_another_protocol_ends_them() {
     eventually("the connection to close", || origin.connections().1 == 0);
     reconcile(&gateway, &origin);
 }
+
+#[test]
+fn a_connection_on_which_much_was_cancelled_gets_no_more() {
+    let origin = Http2Origin::play(|stream| match stream.request.target.as_str() {
+        "/slow" => {
+            stream.wait_reset();
+        }
+        _ => stream.echo(),
+    });
+    let gateway = to(&origin);
+    // Several clients, each of whom cancels less than the gateway minds.
+    let mut cancelled = 0;
+    for _ in 0..5 {
+        let mut client = gateway.http2();
+        for _ in 0..50 {
+            let slow = client.begin(get("/slow"), true).expect("begun");
+            eventually("the request", || origin.count() == cancelled + 1);
+            slow.reset();
+            cancelled += 1;
+            // The one that is too much ends its connection, as nothing else is on it.
+            let ended = usize::from(cancelled >= 200);
+            eventually("the reset", || origin.resets().len() + ended >= cancelled);
+        }
+    }
+    // 200 on the first, and the rest on the second.
+    eventually("the first to be closed", || origin.connections() == (2, 1));
+    assert_eq!(gateway.client().get("/").status, 200);
+    assert_eq!(origin.connections(), (2, 1));
+}

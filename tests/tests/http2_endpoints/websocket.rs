@@ -4,7 +4,9 @@ use h2::Reason;
 use h2::ext::Protocol;
 use http::Request;
 use tollgate_tests::http2::{Cut, Http2, Stream};
-use tollgate_tests::{Gateway, Http2Origin, Http2Settings, Origin, OriginStream, eventually};
+use tollgate_tests::{
+    Gateway, Http2Origin, Http2Settings, Origin, OriginStream, eventually, websocket_accept,
+};
 
 use super::to;
 
@@ -17,10 +19,12 @@ fn http_1() -> Origin {
         while let Some(request) = conn.request() {
             match request.target.as_str() {
                 "/ws" => {
-                    conn.send(
+                    let accept =
+                        websocket_accept(request.headers.get("sec-websocket-key").unwrap_or_default());
+                    conn.send(format!(
                         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                         Sec-WebSocket-Accept: any\r\nSec-WebSocket-Protocol: chat\r\n\r\n",
-                    );
+                         Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: chat\r\n\r\n"
+                    ));
                     return conn.echo_bytes();
                 }
                 "/no" => {
@@ -213,4 +217,22 @@ fn resets_go_both_ways() {
     assert!(matches!(broken.data(), Err(Cut::Reset(_))));
     let _ = gateway.wait_records(2);
     assert_eq!(origin.connections().0, 1);
+}
+
+#[test]
+fn an_endpoint_of_http_1_has_to_prove_that_it_understands() {
+    let origin = Origin::play(|conn| {
+        while conn.request().is_some() {
+            conn.send(
+                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                 Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
+            );
+            conn.wait_close();
+        }
+    });
+    let gateway = Gateway::to(&origin);
+    // The right answer to another key.
+    let mut client = gateway.http2();
+    let failed = client.begin(connect("/ws"), false).expect("begun").response().expect("an answer");
+    assert_eq!((failed.status, failed.reason()), (502, "http_upgrade_failed"));
 }

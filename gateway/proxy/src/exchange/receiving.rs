@@ -4,7 +4,7 @@ use std::task::{Context, Poll, ready};
 
 use tollgate_http::grpc::Code;
 use tollgate_http::h1::{BodyReader, Length, Progress, Step};
-use tollgate_http::{HeadError, Version};
+use tollgate_http::{HeadError, Name, ResponseHead, Version, websocket};
 use tollgate_observe::Reason;
 
 use super::client_head::{self, Framing};
@@ -13,6 +13,7 @@ use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
 use crate::forward::Again;
 use crate::scratch::Scratch;
+use crate::tunnel::is_websocket;
 use crate::upstream_side::{NoHead, UpstreamSide};
 use crate::websocket::Frames;
 
@@ -192,6 +193,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         if S::EXTENDED && !switched && self.parties.scratch.request.extended && (200..300).contains(&status) {
             return Err(self.failed(Reason::UpgradeFailed));
         }
+        if switched && !self.is_proved() {
+            return Err(self.failed(Reason::UpgradeFailed));
+        }
         let call = self.call_ended();
         self.parties.attempts.answered(call.map_or(status, Code::as_http), self.now);
         if self.parties.attempts.minds(status) && self.holds_back()
@@ -244,6 +248,15 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         self.pass_on(rest, true)
     }
 
+    /// Whether an endpoint that has switched to WebSocket has understood the client's key (RFC 6455, 4.2.2). A client of
+    /// HTTP/2 has sent none and could not see it: the gateway has asked with one of its own.
+    fn is_proved(&self) -> bool {
+        let Scratch { request, response, .. } = &*self.parties.scratch;
+        let Some(key) = request.head.get_by_text(b"sec-websocket-key") else { return true };
+        !is_websocket(response)
+            || response.head.get_by_text(b"sec-websocket-accept") == Some(websocket::accept(key).as_bytes())
+    }
+
     /// How a gRPC call has ended whose answer is a head alone.
     #[inline]
     fn call_ended(&mut self) -> Option<Code> {
@@ -292,6 +305,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         self.extra = used < input.len();
         let parties = &mut self.parties;
         let scratch = &mut *parties.scratch;
+        sift_trailers(reader, &scratch.response);
         scratch.ledger.bytes_out += data.len() as u64;
         let (stream, backlog) = (&mut parties.client.stream, &mut scratch.to_client);
         let out = &mut *parties.worker.output.borrow_mut();
@@ -323,6 +337,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             return self.broken();
         }
         let scratch = &mut *parties.scratch;
+        sift_trailers(reader, &scratch.response);
         let (stream, backlog) = (&mut parties.client.stream, &mut scratch.to_client);
         if stream.may_be_grpc() && scratch.grpc.is_some() && scratch.ledger.grpc_status.is_none() {
             scratch.ledger.grpc_status = Code::of_lines(reader.trailers());
@@ -335,5 +350,16 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
 
     fn broken(&self) -> End {
         if self.begun { self.failed(Reason::HttpResponseIncomplete) } else { self.terminated() }
+    }
+}
+
+/// What an origin has named in `Connection` is for this connection alone, behind the body as in the head (RFC 9110, 7.6.1).
+/// Names that always are were left out when the trailers were read.
+#[inline]
+fn sift_trailers(reader: &mut BodyReader, response: &ResponseHead) {
+    if !reader.trailers().is_empty() && response.nominates {
+        reader.retain_trailers(|name| {
+            !response.head.list(Name::Connection).any(|member| member.eq_ignore_ascii_case(name))
+        });
     }
 }

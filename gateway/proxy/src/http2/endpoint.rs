@@ -324,3 +324,13 @@ impl Duplex for EndpointStream {
         Poll::Ready(Ok(()))
     }
 }
+
+impl Drop for EndpointStream {
+    fn drop(&mut self) {
+        let answered = self.body.as_ref().is_some_and(RecvStream::is_end_stream);
+        // What has not ended the library resets.
+        if self.outlet.is_some() && !(answered && matches!(self.end, End::Sent)) {
+            self.place.given_up();
+        }
+    }
+}

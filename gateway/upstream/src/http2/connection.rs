@@ -14,8 +14,8 @@ use tollgate_http::h2::{Chunk, Gate};
 use tollgate_net::Deadline;
 use tollgate_plan::Pool as PoolSettings;
 
-use super::STREAMS;
 use super::io::Io;
+use super::{RESETS, STREAMS};
 use crate::connection::InUse;
 use crate::{Permit, Pool};
 
@@ -33,6 +33,8 @@ pub(crate) struct Http2Connection {
     /// Requests that it carries, and has carried.
     streams: Cell<usize>,
     requests: Cell<u64>,
+    /// Requests that were given up on it.
+    given_up: Cell<u32>,
     /// It takes no further request.
     leaving: Cell<bool>,
     /// Passes when it has carried no request for too long.
@@ -68,6 +70,7 @@ impl Http2Connection {
             since: Cell::new(now),
             streams: Cell::new(0),
             requests: Cell::new(0),
+            given_up: Cell::new(0),
             leaving: Cell::new(false),
             idle: pool.set().timers.deadline(),
             task: RefCell::default(),
@@ -257,6 +260,16 @@ impl Place {
         ended: bool,
     ) -> Result<(ResponseFuture, SendStream<Chunk>), h2::Error> {
         self.connection.sender.clone().send_request(request, ended)
+    }
+
+    /// The request is given up before its end, and its stream reset. After so many the connection gets no further one:
+    /// clients that cancel are not to make the gateway look like one who attacks.
+    pub fn given_up(&self) {
+        let connection = &self.connection;
+        connection.given_up.set(connection.given_up.get() + 1);
+        if connection.given_up.get() >= RESETS {
+            connection.leave();
+        }
     }
 
     /// Nothing came for this request in time. If nothing at all has come since it was sent, the connection may be dead

@@ -21,6 +21,9 @@ pub(crate) use opening::start;
 /// Requests that one connection carries at once, if its endpoint allows as many. RFC 9113, 6.5.2 recommends that a peer
 /// allows no fewer than 100; more of them on one connection wait for each other's bytes.
 pub(crate) const STREAMS: usize = 100;
+/// Streams that are reset on one connection, in all. Servers hold resets against who sends them: Envoy ends a connection on
+/// which more than half of 500 streams were reset, nghttp2 one with 1,000 at once.
+const RESETS: u32 = 200;
 /// Bytes of a response that an endpoint may send before the client has taken them.
 const WINDOW: u32 = 64 * 1024;
 /// Those of all responses of a connection: so many that streams whose clients take nothing leave room for the others.

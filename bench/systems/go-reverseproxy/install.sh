@@ -1,8 +1,8 @@
-#!/usr/bin/env bash
+#!/bin/sh
 # Builds the reverse proxy of Go's standard library. It has no dependency beyond the toolchain.
-set -euo pipefail
+set -eu
 
-source="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+source="$(cd "$(dirname "$0")" && pwd)"
 home="${TOLLGATE_LAB_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/tollgate/lab}/go-reverseproxy"
 
 command -v go >/dev/null || {
@@ -13,4 +13,5 @@ command -v go >/dev/null || {
 mkdir -p "$home/bin"
 cd "$source"
 CGO_ENABLED=0 go build -trimpath -o "$home/bin/go-reverseproxy" .
-go version "$home/bin/go-reverseproxy" | tee "$home/version"
+go version "$home/bin/go-reverseproxy" >"$home/version"
+cat "$home/version"

@@ -1,8 +1,8 @@
-#!/usr/bin/env bash
+#!/bin/sh
 # Builds our gateway on Pingora with the versions of its own lock file. About 6 minutes on 2 cores.
-set -euo pipefail
+set -eu
 
-source="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+source="$(cd "$(dirname "$0")" && pwd)"
 home="${TOLLGATE_LAB_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/tollgate/lab}/pingora"
 
 command -v cargo >/dev/null || {

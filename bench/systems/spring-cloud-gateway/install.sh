@@ -1,8 +1,8 @@
-#!/usr/bin/env bash
+#!/bin/sh
 # Builds our gateway on Spring Cloud Gateway with Maven. Under a minute.
-set -euo pipefail
+set -eu
 
-source="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+source="$(cd "$(dirname "$0")" && pwd)"
 home="${TOLLGATE_LAB_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/tollgate/lab}/spring-cloud-gateway"
 
 for tool in mvn java jar; do
@@ -20,5 +20,6 @@ cp -r "$source/pom.xml" "$source/src" "$build/"
 mvn --batch-mode --quiet --no-transfer-progress --file "$build/pom.xml" package
 mv "$build/target/gateway.jar" "$home/gateway.jar"
 # Says which versions it runs with.
-jar --list --file "$home/gateway.jar" | sed -n 's|^BOOT-INF/lib/\(.*\.jar\)$|\1|p' >"$home/libraries.txt"
+jar --list --file "$home/gateway.jar" >"$build/names"
+sed -n 's|^BOOT-INF/lib/\(.*\.jar\)$|\1|p' "$build/names" >"$home/libraries.txt"
 echo "installed $home/gateway.jar"

@@ -1,8 +1,8 @@
-#!/usr/bin/env bash
+#!/bin/sh
 # Builds our gateway on Undertow with Maven. Under a minute.
-set -euo pipefail
+set -eu
 
-source="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+source="$(cd "$(dirname "$0")" && pwd)"
 home="${TOLLGATE_LAB_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/tollgate/lab}/undertow"
 
 for tool in mvn java; do

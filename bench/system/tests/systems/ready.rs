@@ -344,6 +344,23 @@ fn every_system_is_told_how_many_workers_it_has() {
     }
 }
 
+/// `sh` runs them whatever their first line says, and on many machines `sh` is not bash.
+#[test]
+fn every_installation_is_written_for_sh() {
+    let mut scripts = 0;
+    for system in catalogue().systems() {
+        let Ok(script) = fs::read_to_string(system.folder().join("install.sh")) else { continue };
+        assert_eq!(script.lines().next(), Some("#!/bin/sh"), "{}", system.name());
+        assert!(
+            !script.contains("pipefail") && !script.contains("BASH"),
+            "{}: what bash alone has",
+            system.name()
+        );
+        scripts += 1;
+    }
+    assert!(scripts > 0);
+}
+
 #[test]
 fn the_table_names_every_system_once() {
     let catalogue = catalogue();

@@ -9,6 +9,7 @@ mod compression;
 mod concurrency;
 mod cookies;
 mod cors;
+mod early_answers;
 mod ext_authz;
 mod fault;
 mod forward_auth;

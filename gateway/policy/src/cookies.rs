@@ -39,9 +39,13 @@ struct Cookies(Arc<CookieRules>);
 
 impl Policy for Cookies {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
+        self.passed_over(request);
+        Verdict::Continue
+    }
+
+    fn passed_over(&self, request: &mut Request<'_>) {
         let rules = self.0.clone();
         request.context.on_response(move |response| rules.apply(response));
-        Verdict::Continue
     }
 }
 

@@ -82,9 +82,13 @@ impl Policy for Cors {
             let asked = request.header("access-control-request-headers");
             return Verdict::Answer(rules.preflight(allowed.as_deref(), asked));
         }
-        let rules = rules.clone();
-        request.context.on_response(move |response| rules.annotate(allowed.as_deref(), response));
+        rules.clone().annotates(allowed, request);
         Verdict::Continue
+    }
+
+    fn passed_over(&self, request: &mut Request<'_>) {
+        let allowed = request.header("origin").and_then(|origin| self.0.allows(origin)).map(<[u8]>::to_vec);
+        self.0.clone().annotates(allowed, request);
     }
 }
 
@@ -96,6 +100,11 @@ impl CorsRules {
         }
         let text = std::str::from_utf8(origin).ok()?;
         self.origins.iter().any(|pattern| pattern.takes(text)).then_some(origin)
+    }
+
+    /// Has the response say who may read it.
+    fn annotates(self: Arc<Self>, allowed: Option<Vec<u8>>, request: &mut Request<'_>) {
+        request.context.on_response(move |response| self.annotate(allowed.as_deref(), response));
     }
 
     /// The answer to a preflight. To an origin that may not it says nothing, and the browser refuses.

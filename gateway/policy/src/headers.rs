@@ -94,22 +94,22 @@ struct Headers {
 
 impl Policy for Headers {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        let HeaderRules { request: change, response } = &*self.rules;
+        let change = &self.rules.request;
         // All of it is filled in before anything changes: a field can be given another name.
-        let of_response = match response {
-            response if response.is_empty() => None,
-            response if self.fills_response => Some(Arc::new(response.filled(request))),
-            response => Some(response.clone()),
-        };
-        if self.fills_request {
-            change.filled(request).of_request(request);
-        } else {
-            change.of_request(request);
-        }
-        if let Some(change) = of_response {
-            request.context.on_response(move |response| change.of_response(response));
-        }
+        let filled = self.fills_request.then(|| change.filled(request));
+        self.passed_over(request);
+        filled.as_ref().unwrap_or(change).of_request(request);
         Verdict::Continue
+    }
+
+    /// The response's part.
+    fn passed_over(&self, request: &mut Request<'_>) {
+        let change = match &self.rules.response {
+            response if response.is_empty() => return,
+            response if self.fills_response => Arc::new(response.filled(request)),
+            response => response.clone(),
+        };
+        request.context.on_response(move |response| change.of_response(response));
     }
 }
 

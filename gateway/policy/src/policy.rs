@@ -29,6 +29,11 @@ pub trait Policy: Debug + Send + Sync {
     /// Sees a request before it goes anywhere. Must neither block nor take long: whoever has to ask somebody gives a
     /// [`Verdict::Wait`].
     fn request(&self, request: &mut Request<'_>) -> Verdict;
+
+    /// Sees a request instead that a policy before this one has refused or answered: for those who have something to say in
+    /// every response. Like [`request`](Self::request) it must neither block nor take long; nobody else sees what it changes
+    /// in the request.
+    fn passed_over(&self, _: &mut Request<'_>) {}
 }
 
 /// What becomes of a request.

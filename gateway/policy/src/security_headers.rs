@@ -33,9 +33,13 @@ struct Live(Arc<SecurityHeaders>);
 
 impl Policy for Live {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
+        self.passed_over(request);
+        Verdict::Continue
+    }
+
+    fn passed_over(&self, request: &mut Request<'_>) {
         let headers = self.0.clone();
         request.context.on_response(move |response| headers.apply(response));
-        Verdict::Continue
     }
 }
 

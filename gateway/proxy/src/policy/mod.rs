@@ -159,12 +159,10 @@ async fn meet(
         worker: worker.id,
         now: scratch.ledger.started().unwrap_or_else(tollgate_net::now),
     };
-    for policy in chain {
-        let mut verdict = {
-            let Scratch { request, path, ledger, .. } = &mut *scratch;
-            let request = Request::new(request, path, origin, client.stream.context());
-            policy.request(&mut request.with_id(&ledger.request_id))
-        };
+    let mut rest = chain.iter();
+    let met = 'chain: loop {
+        let Some(policy) = rest.next() else { return Met::Through };
+        let mut verdict = policy.request(&mut seen(scratch, origin, client.stream.context()));
         loop {
             let note = client.stream.context().note.take();
             scratch.ledger.detail = note.or(scratch.ledger.detail);
@@ -172,20 +170,26 @@ async fn meet(
                 Verdict::Continue => break,
                 Verdict::Refuse(refusal) => {
                     scratch.ledger.detail = refusal.detail.or(scratch.ledger.detail);
-                    return Met::Refused(refusal.reason, refusal.lines);
+                    break 'chain Met::Refused(refusal.reason, refusal.lines);
                 }
-                Verdict::Answer(answer) => return Met::Answered(answer),
+                Verdict::Answer(answer) => break 'chain Met::Answered(answer),
                 Verdict::Sleep(time, after) => verdict = Verdict::Wait(sleep(worker, time, after)),
                 Verdict::Wait(waiting) => {
                     let Some(after) = unless_gone(client, waiting).await else { return Met::Gone };
                     let origin = Origin { now: tollgate_net::now(), ..origin };
-                    let Scratch { request, path, .. } = &mut *scratch;
-                    verdict = after(&mut Request::new(request, path, origin, client.stream.context()));
+                    verdict = after(&mut seen(scratch, origin, client.stream.context()));
                 }
             }
         }
-    }
-    Met::Through
+    };
+    rest.for_each(|policy| policy.passed_over(&mut seen(scratch, origin, client.stream.context())));
+    met
+}
+
+/// The request as a policy sees it.
+fn seen<'a>(scratch: &'a mut Scratch, origin: Origin<'a>, context: &'a mut Context) -> Request<'a> {
+    let Scratch { request, path, ledger, .. } = scratch;
+    Request::new(request, path, origin, context).with_id(&ledger.request_id)
 }
 
 /// Stands still for so long, by the worker's own timers.

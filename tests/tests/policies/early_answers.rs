@@ -1,0 +1,65 @@
+//! What policies add to every response stands in answers too that a policy before them gives.
+
+use tollgate_tests::{Gateway, Origin, Response};
+
+const ADDED: &str = "security_headers: on, headers: {response: {set: {X-Route: \"{route}\"}}}, \
+    cookies: {http_only: on}, cors: {origins: \"https://app.example\"}";
+
+fn is_complete(answer: &Response) -> bool {
+    answer.headers.all("X-Frame-Options") == ["DENY"] && answer.headers.all("X-Route") == ["r"]
+}
+
+/// A gateway with a route that has these policies beside.
+fn gateway(origin: &Origin, policies: &str) -> Gateway {
+    let to = origin.address();
+    Gateway::start(&format!(
+        "routes:\n  - name: r\n    match: /*\n    to: {to}\n    \
+         policies: {{{policies}, {ADDED}}}\n"
+    ))
+}
+
+fn ask(line: &str, fields: &str) -> String {
+    format!("{line} HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example\r\n{fields}\r\n")
+}
+
+#[test]
+fn a_refusal_has_them() {
+    let origin = Origin::ok();
+    for (policies, status) in
+        [("api_key: on", 401), ("ip: {deny: 127.0.0.0/8}", 403), ("fault: {abort: {status: 503}}", 503)]
+    {
+        let gateway = gateway(&origin, policies);
+        for answer in [gateway.client().ask(ask("GET /", "")), gateway.http2().get("/")] {
+            assert!(answer.status == status && is_complete(&answer), "{policies}: {answer:?}");
+        }
+        let answer = gateway.client().ask(ask("GET /", ""));
+        assert_eq!(
+            answer.headers.all("Access-Control-Allow-Origin"),
+            ["https://app.example"],
+            "a page can read why: {policies}"
+        );
+    }
+    assert_eq!(origin.count(), 0);
+}
+
+#[test]
+fn a_preflight_has_them() {
+    let origin = Origin::ok();
+    let gateway = gateway(&origin, "api_key: on");
+    let answer = gateway.client().ask(ask("OPTIONS /", "Access-Control-Request-Method: GET\r\n"));
+    assert!(answer.status == 204 && is_complete(&answer), "{answer:?}");
+    assert_eq!(answer.headers.all("Access-Control-Allow-Origin"), ["https://app.example"], "once");
+}
+
+#[test]
+fn what_a_service_answers_has_them_after_the_wait() {
+    let origin = Origin::ok();
+    let service = Origin::fixed(
+        "HTTP/1.1 302 Found\r\nLocation: /login\r\nSet-Cookie: a=1\r\nX-Route: theirs\r\nContent-Length: 0\r\n\r\n",
+    );
+    let gateway = gateway(&origin, &format!("forward_auth: {{url: \"http://{}/\"}}", service.address()));
+    let answer = gateway.client().ask(ask("GET /", ""));
+    assert!(answer.status == 302 && is_complete(&answer), "{answer:?}");
+    assert_eq!(answer.headers.all("Set-Cookie"), ["a=1; HttpOnly"]);
+    assert_eq!(origin.count(), 0);
+}

@@ -10,6 +10,7 @@ mod concurrency;
 mod cookies;
 mod cors;
 mod early_answers;
+mod explained;
 mod ext_authz;
 mod fault;
 mod forward_auth;

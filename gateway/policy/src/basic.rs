@@ -93,23 +93,22 @@ impl Policy for Live {
             Some((consumer, hash)) => (Some(consumer.clone()), hash.clone()),
             None => (None, rules.consumers.any_password()),
         };
-        let Some(told) = self.pool.verify(hash.clone(), password) else {
-            return unavailable("too many passwords wait to be verified");
-        };
-        let asked = self
-            .shared
-            .side()
-            .ask(async move { tokio::time::timeout(PATIENCE, told).await.ok().and_then(Result::ok) });
-        let (rules, known) = (rules.clone(), self.known.clone());
+        let (pool, against) = (self.pool.clone(), hash.clone());
+        let asked = self.shared.side().ask(async move {
+            let told = pool.verify(against, password).ok_or("too many passwords wait to be verified")?;
+            let told = tokio::time::timeout(PATIENCE, told).await.ok().and_then(Result::ok);
+            told.ok_or("the password was not verified in time")
+        });
+        let (rules, known) = (self.rules.clone(), self.known.clone());
         Verdict::Wait(Box::pin(async move {
-            let told = asked.await.flatten();
+            let told = asked.await.unwrap_or(Err("the password could not be verified"));
             let after = move |request: &mut Request<'_>| match (told, consumer) {
-                (None, _) => unavailable("the password was not verified in time"),
-                (Some(true), Some(consumer)) => {
+                (Err(detail), _) => unavailable(detail),
+                (Ok(true), Some(consumer)) => {
                     known.put(key, hash, request.origin.now);
                     rules.admit(request, &consumer)
                 }
-                (Some(_), _) => {
+                (Ok(_), _) => {
                     rules.refusal(Reason::CredentialsRefused, Some("no consumer has this name and password"))
                 }
             };

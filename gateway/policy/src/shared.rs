@@ -34,6 +34,12 @@ impl Shared {
         Self { events, ..Self::default() }
     }
 
+    /// Nothing yet, and nobody is ever asked: for a request that is only thought of.
+    #[must_use]
+    pub fn silent() -> Self {
+        Self { side: Side::silent(), ..Self::default() }
+    }
+
     /// What policies count, for the metrics.
     #[must_use]
     pub fn events(&self) -> &PolicyEvents {

@@ -2,7 +2,7 @@
 //!
 //! Workers have a runtime without timers of its own and a seam to sockets that can be simulated. Clients of other systems
 //! come from libraries, which want an ordinary runtime; so they run beside the workers, on one thread, which is started when
-//! somebody needs it first.
+//! somebody needs it first and ends with what it belongs to.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,15 +10,29 @@ use std::sync::OnceLock;
 use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-/// The thread on which others are asked.
+/// The thread on which others are asked. It ends when this is dropped, with whatever still runs there.
 #[derive(Debug, Default)]
 pub struct Side {
-    runtime: OnceLock<Option<Handle>>,
+    thread: OnceLock<Option<Thread>>,
+}
+
+/// A thread that runs for as long as somebody has this.
+#[derive(Debug)]
+struct Thread {
+    runtime: Handle,
+    /// Dropped, the thread ends.
+    _runs: oneshot::Sender<()>,
 }
 
 impl Side {
+    /// Without a thread: what is to be asked is not, and what is to run does not.
+    pub(crate) fn silent() -> Self {
+        Self { thread: OnceLock::from(None) }
+    }
+
     /// Runs this on the thread. What is given back tells a worker what came of it; dropped, it is called off.
     pub fn ask<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Asked<T> {
         Asked(self.handle().map(|handle| handle.spawn(future)))
@@ -33,16 +47,18 @@ impl Side {
 
     /// Nothing if the kernel gives no thread or no poller.
     fn handle(&self) -> Option<&Handle> {
-        self.runtime.get_or_init(start).as_ref()
+        self.thread.get_or_init(start).as_ref().map(|thread| &thread.runtime)
     }
 }
 
-fn start() -> Option<Handle> {
+fn start() -> Option<Thread> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     let handle = runtime.handle().clone();
-    let run = move || runtime.block_on(std::future::pending::<()>());
+    let (runs, ended) = oneshot::channel::<()>();
+    // Nothing is ever sent: it ends when the other end is dropped.
+    let run = move || drop(runtime.block_on(ended));
     std::thread::Builder::new().name("policies".to_owned()).spawn(run).ok()?;
-    Some(handle)
+    Some(Thread { runtime: handle, _runs: runs })
 }
 
 /// What comes of a question.
@@ -89,5 +105,35 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         assert_eq!(runtime.block_on(side.ask(async { 7 })), Some(7));
         assert_eq!(runtime.block_on(side.ask(async { panic!("asked in vain") })), None::<()>);
+    }
+
+    #[test]
+    fn the_thread_ends_when_nobody_has_it() {
+        struct Tells(mpsc::Sender<()>);
+        impl Drop for Tells {
+            fn drop(&mut self) {
+                let _ = self.0.send(());
+            }
+        }
+        let side = Side::default();
+        let (send, receive) = mpsc::channel();
+        let tells = Tells(send);
+        side.spawn(async move {
+            std::future::pending::<()>().await;
+            drop(tells);
+        });
+        drop(side);
+        assert_eq!(receive.recv_timeout(Duration::from_secs(60)), Ok(()), "what ran there was dropped");
+    }
+
+    #[test]
+    fn a_silent_one_asks_nobody() {
+        let side = Side::silent();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        assert_eq!(runtime.block_on(side.ask(async { 7 })), None);
+        let (send, receive) = mpsc::channel();
+        side.spawn(async move { send.send(()).expect("nobody runs this") });
+        assert!(receive.recv().is_err(), "it was dropped");
+        assert!(side.handle().is_none());
     }
 }

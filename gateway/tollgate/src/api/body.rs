@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -30,22 +30,66 @@ pub async fn read(headers: &HeaderMap, body: Body) -> Result<Value, Box<Response
         }
     };
     let bad = |message: &str| Box::new(problem(StatusCode::BAD_REQUEST, "bad_request", message));
-    let bytes = match tokio::time::timeout(PATIENCE, to_bytes(body, LARGEST)).await {
-        Err(_) => {
-            return Err(Box::new(problem(StatusCode::REQUEST_TIMEOUT, "timeout", "the body does not come")));
-        }
-        Ok(Err(_)) => {
-            return Err(Box::new(problem(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "too_large",
-                "the body is larger than 64 MiB, or was cut",
-            )));
-        }
-        Ok(Ok(bytes)) => bytes,
-    };
+    let bytes = whole(body, LARGEST).await?;
     let text = std::str::from_utf8(&bytes).map_err(|_| bad("the body is not UTF-8"))?;
     if yaml {
         return from_yaml(text).map_err(|problems| Box::new(refused(&Refusal::Invalid(problems))));
     }
     serde_json::from_str(text).map_err(|error| bad(&format!("the body is no JSON: {error}")))
+}
+
+/// All of a body, if it comes in time and has so many bytes at most.
+pub async fn whole(body: Body, most: usize) -> Result<Bytes, Box<Response>> {
+    within(body, most, PATIENCE).await
+}
+
+async fn within(body: Body, most: usize, patience: Duration) -> Result<Bytes, Box<Response>> {
+    let (status, code, message) = match tokio::time::timeout(patience, to_bytes(body, most)).await {
+        Ok(Ok(bytes)) => return Ok(bytes),
+        Ok(Err(_)) => {
+            let message = format!("the body is larger than {} MiB, or was cut", most >> 20);
+            (StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+        }
+        Err(_) => (StatusCode::REQUEST_TIMEOUT, "timeout", "the body does not come".to_owned()),
+    };
+    Err(Box::new(problem(status, code, &message)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use hyper::body::Frame;
+
+    use super::*;
+
+    /// A body that is announced and does not come.
+    struct Silent;
+
+    impl hyper::body::Body for Silent {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Pending
+        }
+    }
+
+    #[test]
+    fn a_body_has_a_bound_in_time_and_in_bytes() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let status = |body: Body, patience: Duration| {
+            let read = runtime.block_on(within(body, 1 << 20, patience));
+            read.map(|bytes| bytes.len()).map_err(|response| response.status().as_u16())
+        };
+        let (short, long) = (Duration::from_millis(1), Duration::from_secs(60));
+        assert_eq!(status(Body::new(Silent), short), Err(408));
+        assert_eq!(status(Body::from(vec![b' '; (1 << 20) + 1]), long), Err(413));
+        assert_eq!(status(Body::from(vec![b' '; 1 << 20]), long), Ok(1 << 20));
+    }
 }

@@ -28,11 +28,10 @@ impl<S: Sync> FromRequestParts<S> for Asker {
 pub async fn guard(State(surface): State<Surface>, mut request: Request, next: Next) -> Response {
     let forbidden = |message: &str| problem(StatusCode::FORBIDDEN, "forbidden", message);
     let headers = request.headers();
-    // What is asked for in a body is still only a question.
-    let asks =
-        matches!(*request.method(), Method::GET | Method::HEAD) || request.uri().path() == "/api/v1/explain";
-    let writes = !asks;
-    if writes && is_foreign(headers) {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    // What is asked for in a body is still only a question; but no page of others is to have it worked out.
+    let writes = !reads && request.uri().path() != "/api/v1/explain";
+    if !reads && is_foreign(headers) {
         return forbidden("a page of another origin asks for this");
     }
     if !is_local_host(headers) {

@@ -4,7 +4,7 @@
 //! Reading waits for nobody: it looks at the [`View`](tollgate_sources::View).
 
 mod answer;
-mod body;
+pub(crate) mod body;
 mod changes;
 mod guard;
 mod history;

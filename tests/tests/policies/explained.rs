@@ -1,0 +1,72 @@
+//! What `POST /api/v1/explain` does with policies: it asks nobody, and starts nothing.
+
+use std::fs;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tollgate_tests::{Client, Gateway, Origin};
+
+/// The verdicts of the policies by kind, for a request to this URL.
+fn explain(gateway: &Gateway, url: &str) -> Vec<(String, String)> {
+    let body = json!({ "method": "GET", "url": url, "headers": ["Authorization: Basic YTpi"] }).to_string();
+    let answer = post(gateway, "", &body);
+    let answer: Value = serde_json::from_str(&answer.text()).expect("JSON");
+    let policies = answer["policies"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    policies.iter().map(|policy| (text(&policy["kind"]), text(&policy["verdict"]))).collect()
+}
+
+fn post(gateway: &Gateway, fields: &str, body: &str) -> tollgate_tests::Response {
+    let mut client = Client::connect(gateway.admin_address(), Arc::default());
+    let length = body.len();
+    client.send(format!(
+        "POST /api/v1/explain HTTP/1.1\r\nHost: localhost\r\n{fields}Content-Length: {length}\r\n\r\n{body}"
+    ));
+    client.response_to("POST")
+}
+
+/// Threads of the gateway that have such a name.
+fn threads(gateway: &Gateway, name: &str) -> usize {
+    let tasks = fs::read_dir(format!("/proc/{}/task", gateway.pid())).expect("the gateway runs");
+    let named = |task: std::io::Result<fs::DirEntry>| {
+        let comm = fs::read_to_string(task.expect("an entry").path().join("comm"));
+        comm.is_ok_and(|comm| comm.trim() == name)
+    };
+    tasks.map(named).filter(|named| *named).count()
+}
+
+#[test]
+fn nobody_is_asked_and_no_thread_is_left() {
+    let (origin, service) = (Origin::ok(), Origin::ok());
+    let url = service.address();
+    let gateway = Gateway::with(
+        &origin,
+        &format!(
+            "consumers: {{a: {{password: $2b$04$YUDH4LPhF5SiQuEneCdn9.ltTxgeJ.A7tkKykgt8kADTseU/KH3b.}}}}\n\
+             policies:\n  trace: {{otlp: \"http://{url}/v1/traces\"}}\n  basic: on\n  \
+             forward_auth: {{url: \"http://{url}/\"}}\n  ext_authz: {{url: \"http://{url}\"}}\n  \
+             rate_limit: {{rate: 1/s, redis: {{url: \"redis://{url}\"}}}}\n  \
+             quota: {{limit: 1, per: day, redis: {{url: \"redis://{url}\"}}}}"
+        ),
+    );
+    let before = (threads(&gateway, "policies"), threads(&gateway, "passwords"));
+    for _ in 0..20 {
+        let verdicts = explain(&gateway, "/x");
+        for kind in ["basic", "forward_auth", "ext_authz", "rate_limit", "quota"] {
+            let (_, verdict) = verdicts.iter().find(|(other, _)| other == kind).expect("it is met");
+            assert!(verdict.starts_with("asks"), "{kind}: {verdict}");
+        }
+    }
+    assert_eq!((threads(&gateway, "policies"), threads(&gateway, "passwords")), before);
+    assert_eq!((service.connections(), service.count()), (0, 0));
+}
+
+#[test]
+fn no_page_of_others_has_a_request_explained() {
+    let origin = Origin::ok();
+    let gateway = Gateway::to(&origin);
+    let body = r#"{"method": "GET", "url": "/x"}"#;
+    let foreign = "Origin: http://evil.example\r\nContent-Type: text/plain\r\n";
+    assert_eq!(post(&gateway, foreign, body).status, 403);
+    assert_eq!(post(&gateway, "", body).status, 200);
+}

@@ -49,6 +49,7 @@ faults: toolchain ## the release binary under load while things die, change and 
 	$(CARGO) build --release -p tollgate
 	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
 		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 faults::
+	$(CARGO) test -p tollgate-etcd --test fleet -- --ignored --nocapture
 
 lint: toolchain check-docs check-dependencies ## formatting, clippy, documentation, licences and advisories
 	cargo fmt --all --check

@@ -29,6 +29,13 @@ impl Client {
         Self { wire: Wire::new(stream, None), answers }
     }
 
+    /// Connects, if somebody accepts.
+    #[must_use]
+    pub fn try_connect(address: SocketAddr) -> Option<Self> {
+        let stream = TcpStream::connect(address).ok()?;
+        Some(Self { wire: Wire::new(stream, None), answers: Arc::default() })
+    }
+
     /// Connects with a receive buffer of about `bytes`, so that a client that does not read is soon felt.
     ///
     /// # Panics

@@ -299,8 +299,24 @@ impl Gateway {
     /// # Panics
     /// When it does not come up again.
     pub fn kill_and_restart(&mut self) {
+        self.kill();
+        self.restart();
+    }
+
+    /// Kills the process (SIGKILL).
+    ///
+    /// # Panics
+    /// When it has gone.
+    pub fn kill(&mut self) {
         self.child.kill().expect("the child is ours");
         self.child.wait().expect("the child is ours");
+    }
+
+    /// Starts it again where it was, after [`kill`](Self::kill).
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub fn restart(&mut self) {
         let mut command = Command::new(binary());
         command.arg("run").arg(self.config());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

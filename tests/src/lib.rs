@@ -12,6 +12,7 @@
 //! - [`Client`] sends raw bytes and reads answers; [`http2`] does so in HTTP/2, [`frames`] by the frame.
 //! - [`TlsClient`] and [`TlsOrigin`] speak TLS, with certificates of an [`Authority`] of the test's own.
 //! - [`Established`] counts connections in the kernel's own table.
+//! - [`Etcd`] is a real one, of as many members as are wanted.
 //! - [`Dns`] is a name server whose answers a test changes.
 //! - [`Browser`] is a real one, for pages.
 //! - [`Gateway::reconcile`] holds the books together: requests seen by origins against attempts logged, answers
@@ -22,6 +23,7 @@ mod browser;
 mod client;
 mod dns;
 mod established;
+mod etcd;
 pub mod frames;
 mod gate;
 mod gateway;
@@ -43,6 +45,7 @@ pub use browser::Browser;
 pub use client::Client;
 pub use dns::{Dns, DnsError, DnsSays};
 pub use established::{Established, Most};
+pub use etcd::Etcd;
 pub use gate::Gate;
 pub use gateway::Gateway;
 pub use http2_origin::{Http2Origin, Http2Settings, OriginStream};

@@ -13,6 +13,7 @@ mod dashboard;
 mod discovery;
 mod documented;
 mod errors;
+mod etcd;
 mod faults;
 mod forwarded;
 mod grpc;

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 
-use tollgate_tests::{Gate, Gateway, Origin, eventually};
+use tollgate_tests::{Gate, Gateway, Origin, Signal, eventually};
 
 /// The bodies of `n` answers, joined.
 fn sequence(gateway: &Gateway, n: usize) -> String {
@@ -230,4 +230,39 @@ fn a_slow_endpoint_does_not_hold_up_the_others() {
     gate.open();
     assert_eq!(waiting.response().text(), "slow");
     gateway.reconcile(&[&slow, &fast]);
+}
+
+#[test]
+fn an_endpoint_is_taken_out_and_put_back_while_requests_come() {
+    let origins = [Origin::ok(), Origin::ok()];
+    let config = |drain: &str| {
+        format!(
+            "routes: [{{match: \"/*\", to: shop}}]\nupstreams: {{shop: [{{address: \"{}\", drain: {drain}}}, \"{}\"]}}",
+            origins[0].address(),
+            origins[1].address()
+        )
+    };
+    let gateway = Gateway::start(&config("off"));
+    let endpoint = |of: &str| {
+        let shown: serde_json::Value =
+            serde_json::from_str(&gateway.admin("/upstreams").text()).expect("JSON");
+        shown["upstreams"][0]["endpoints"][0][of].clone()
+    };
+    let mut client = gateway.client();
+    let mut ask = |times: usize| (0..times).for_each(|_| assert_eq!(client.get("/").status, 200));
+    ask(6);
+    assert!(origins[0].count() >= 2, "both take requests");
+    assert_eq!((endpoint("state"), endpoint("connections")), ("available".into(), 1.into()));
+    gateway.write_config(&config("on"));
+    gateway.signal(Signal::HUP);
+    // The idle connection does not wait for its time.
+    eventually("the drain", || endpoint("state") == "draining" && endpoint("connections") == 0);
+    let before = origins[0].count();
+    ask(6);
+    assert_eq!(origins[0].count(), before, "nothing new comes");
+    gateway.write_config(&config("off"));
+    gateway.signal(Signal::HUP);
+    eventually("it to be back", || endpoint("state") == "available");
+    ask(6);
+    assert!(origins[0].count() > before, "it takes requests again");
 }

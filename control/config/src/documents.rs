@@ -220,6 +220,12 @@ impl Documents {
         }
     }
 
+    /// The documents that a problem is about: the one in which it is first, then those that it refers to.
+    pub fn about(&self, problem: &Problem) -> impl Iterator<Item = &Arc<Document>> {
+        let related = problem.related.iter().map(|(at, _)| *at);
+        std::iter::once(problem.at).chain(related).filter_map(|at| self.at(at))
+    }
+
     fn at(&self, at: At) -> Option<&Arc<Document>> {
         self.places.get(at.file.checked_sub(FIRST)? as usize)?.as_ref()
     }

@@ -227,6 +227,11 @@ impl<'a> Loader<'a> {
             let folder = Path::new(&main.name).parent().unwrap_or(Path::new(""));
             store.path = folder.join(&store.path);
         }
+        if let (Some(cache), Some(main)) =
+            (draft.config.etcd.as_mut().and_then(|etcd| etcd.cache.as_mut()), self.files.first())
+        {
+            *cache = Path::new(&main.name).parent().unwrap_or(Path::new("")).join(&*cache);
+        }
         draft.config.files = self.files;
         if !problems.has_errors() {
             let counted = |mut layout: Layout| layout.count(&draft.config.routes).map(|()| layout);

@@ -9,11 +9,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 mod consumers;
+mod etcd;
 mod policies;
 mod tls;
 mod upstream;
 
 pub use consumers::*;
+pub use etcd::*;
 pub use policies::*;
 pub use tls::*;
 pub use upstream::*;
@@ -90,6 +92,8 @@ pub struct Config {
     pub policies: Policies,
     /// Where what the admin API changes is kept. Default nowhere: the API changes nothing then.
     pub store: Option<StoreSettings>,
+    /// The etcd that several gateways share their routes and upstreams in, in place of a store. Default none.
+    pub etcd: Option<EtcdSettings>,
     /// Who is known, and by what.
     pub consumers: Vec<ConsumerSpec>,
 }
@@ -116,6 +120,7 @@ impl Default for Config {
             overload: Overload::default(),
             policies: Policies::default(),
             store: None,
+            etcd: None,
             consumers: Vec::new(),
         }
     }

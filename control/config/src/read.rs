@@ -4,6 +4,7 @@ mod access_log;
 mod buffer;
 mod condition;
 mod consumers;
+mod etcd;
 mod grpc;
 mod listen;
 mod matching;

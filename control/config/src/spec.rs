@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 mod consumers;
+mod etcd;
 mod policies;
 mod routes;
 mod settings;
@@ -13,6 +14,7 @@ mod tls;
 mod upstreams;
 
 pub(crate) use consumers::*;
+pub(crate) use etcd::*;
 pub(crate) use policies::*;
 pub(crate) use routes::*;
 pub(crate) use settings::*;

@@ -65,6 +65,7 @@ pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
     problems.extend(policing.problems());
     let (policies, chains, upstream_chains) = policing.finish(upstreams.len());
     let listeners = tls::listeners(config, &mut problems);
+    tls::etcd(config, &mut problems);
     match router {
         Some(router) if problems.is_empty() => Ok(Compiled {
             plan: Plan {
@@ -334,7 +335,7 @@ impl<'a> Compiler<'a> {
 pub(crate) fn endpoint(endpoint: &config::Endpoint) -> Endpoint {
     Endpoint {
         address: address(&endpoint.address.value),
-        weight: endpoint.weight,
+        weight: endpoint.share(),
         priority: endpoint.priority,
         zone: endpoint.zone.clone(),
     }

@@ -113,6 +113,15 @@ impl Clients {
     }
 }
 
+/// That what etcd's members are spoken to with can be used; whoever asks them makes it of the same files.
+pub(crate) fn etcd(config: &config::Config, problems: &mut Vec<Problem>) {
+    let Some(etcd) = &config.etcd else { return };
+    let secure = etcd.endpoints.iter().find(|endpoint| endpoint.value.scheme == config::Scheme::Https);
+    if let Some(endpoint) = secure {
+        Clients::default().get(etcd.tls.as_ref(), false, endpoint.at, problems);
+    }
+}
+
 impl Tls {
     /// Where only addresses are known of the endpoints, they are called by the name that was looked up.
     pub(crate) fn named(mut self, discover: Option<&config::Discover>) -> Self {

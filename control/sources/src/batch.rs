@@ -1,10 +1,11 @@
 //! Several requests become one plan, and one wait for the disk.
 
 use std::collections::HashSet;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tollgate_config::{DocumentProblem, Parts, Problem};
 
+use crate::etcd::Written;
 use crate::request::{Done, Pending, Refusal};
 use crate::sources::Sources;
 use crate::stage::Staged;
@@ -39,6 +40,17 @@ impl<T> Default for Batch<T> {
 
 type Compile<'c, T> = &'c mut dyn FnMut(&Parts<'_>) -> Result<T, Vec<Problem>>;
 
+/// How long a change may be overtaken by others before it is refused.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How long one that was overtaken waits at least.
+const MOMENT: Duration = Duration::from_millis(5);
+
+/// Milliseconds since 1970.
+fn now() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl Sources {
     /// Does what is asked for, as far as it is good: each request whole or not at all. Refused ones and dry runs are
     /// answered here. What has landed is on the disk.
@@ -52,7 +64,7 @@ impl Sources {
         let (mut later, mut again) = (Vec::new(), Vec::new());
         let mut touched: HashSet<(&str, String)> = HashSet::new();
         for pending in requests {
-            if self.store.is_none() {
+            if !self.is_writable() {
                 pending.answer(Err(Refusal::NoStore));
             } else if pending.request.dry_run {
                 later.push(pending);
@@ -69,7 +81,8 @@ impl Sources {
                 }
             }
         }
-        let batch = Batch { again, ..self.land(staged, compile) };
+        let mut batch = self.land(staged, compile);
+        batch.again.extend(again);
         for pending in later {
             let answer = self.rehearse(&pending, compile);
             pending.answer(answer);
@@ -80,10 +93,10 @@ impl Sources {
     /// All at once, or one after the other if they are not good together.
     fn land<T>(&mut self, staged: Vec<(Pending, Staged)>, compile: Compile<'_, T>) -> Batch<T> {
         if staged.iter().all(|(_, changes)| changes.is_empty()) {
-            return self.commit(None, staged);
+            return self.commit(None, staged, compile);
         }
         match self.compiled(compile) {
-            Ok(good) => self.commit(Some(good), staged),
+            Ok(good) => self.commit(Some(good), staged, compile),
             Err(problems) if staged.len() == 1 => {
                 for (pending, changes) in staged {
                     let problems = self.told(&problems);
@@ -123,13 +136,20 @@ impl Sources {
                 }
             }
         }
-        self.commit(last, good)
+        self.commit(last, good, compile)
     }
 
     /// Writes what is good, and waits for the disk. If that fails nothing has changed.
-    fn commit<T>(&mut self, good: Option<T>, staged: Vec<(Pending, Staged)>) -> Batch<T> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let at = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+    fn commit<T>(
+        &mut self,
+        good: Option<T>,
+        staged: Vec<(Pending, Staged)>,
+        compile: Compile<'_, T>,
+    ) -> Batch<T> {
+        if self.shared.is_some() {
+            return self.commit_in_etcd(good, staged, compile);
+        }
+        let at = now();
         let written = staged.iter().filter(|(_, changes)| !changes.is_empty());
         let entries: Vec<_> =
             written.map(|(pending, changes)| changes.entry(at, &pending.request.who)).collect();
@@ -158,19 +178,83 @@ impl Sources {
             if !changes.is_empty() {
                 version += 1;
             }
-            let differences = changes.sorted();
-            for difference in &differences {
-                let key = (difference.kind.name, difference.name.clone());
-                match difference.after {
-                    Some(_) => drop(self.versions.insert(key, version)),
-                    None => drop(self.versions.remove(&key)),
-                }
-            }
-            let done = Done { version, changes: differences, warnings: changes.warnings, generation: 0 };
-            landed.push(Landed { pending, done, what: changes.what });
+            landed.push(self.landed(pending, changes, version));
         }
         self.version = version;
         Batch { good, landed, again: Vec::new() }
+    }
+
+    fn landed(&mut self, pending: Pending, changes: Staged, version: u64) -> Landed {
+        let differences = changes.sorted();
+        for difference in &differences {
+            let key = (difference.kind.name, difference.name.clone());
+            match difference.after {
+                Some(_) => drop(self.versions.insert(key, version)),
+                None => drop(self.versions.remove(&key)),
+            }
+        }
+        let done = Done { version, changes: differences, warnings: changes.warnings, generation: 0 };
+        Landed { pending, done, what: changes.what }
+    }
+
+    /// Has etcd make the changes, one request after the other. What others have overtaken is for a later batch, when it is
+    /// known what they did.
+    fn commit_in_etcd<T>(
+        &mut self,
+        mut good: Option<T>,
+        staged: Vec<(Pending, Staged)>,
+        compile: Compile<'_, T>,
+    ) -> Batch<T> {
+        let (mut landed, mut out, mut overtaken) = (Vec::new(), Vec::new(), false);
+        for (pending, changes) in staged {
+            if changes.is_empty() {
+                let version = self.version;
+                landed.push(self.landed(pending, changes, version));
+                continue;
+            }
+            let Some(shared) = self.shared.as_mut().filter(|_| !overtaken) else {
+                out.push((pending, changes, None));
+                continue;
+            };
+            match shared.write(&changes.entry(now(), &pending.request.who)) {
+                Ok(Written::As(version)) => {
+                    self.version = version;
+                    landed.push(self.landed(pending, changes, version));
+                }
+                Ok(Written::Overtaken) => {
+                    overtaken = true;
+                    out.push((pending, changes, None));
+                }
+                Err(refusal) => {
+                    // The others were tried together with it.
+                    overtaken = true;
+                    out.push((pending, changes, Some(refusal)));
+                }
+            }
+        }
+        let mut again = Vec::new();
+        if !out.is_empty() {
+            for (pending, changes, refusal) in out.into_iter().rev() {
+                self.take_back(changes);
+                match refusal {
+                    Some(refusal) => pending.answer(Err(refusal)),
+                    None if pending.since.elapsed() > PATIENCE => pending.answer(Err(Refusal::Away(
+                        "others change etcd all the time, or what they changed is not told: try again"
+                            .to_owned(),
+                    ))),
+                    None => again.push(pending),
+                }
+            }
+            again.reverse();
+            let changed = landed.iter().any(|landed: &Landed| !landed.done.changes.is_empty());
+            good = if changed { self.compiled(compile).ok() } else { None };
+            if !again.is_empty() {
+                // The watch tells in a moment what has changed.
+                std::thread::sleep(MOMENT);
+            }
+        }
+        self.remember();
+        Batch { good, landed, again }
     }
 
     /// Says what would be.
@@ -205,7 +289,7 @@ impl Sources {
                     state.set(kind, name, document.map(|document| (document, version)));
                 }
             }
-            state.version = self.version;
+            self.show_etcd(state);
         });
     }
 }

@@ -125,13 +125,16 @@ pub enum Refusal {
     NoVersion(String),
     /// The store cannot be written.
     Broken(String),
+    /// etcd does not take it now.
+    Away(String),
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoStore => f.write_str(
-                "the configuration file names no store, so nothing can be changed here: add `store: PATH` to it and restart",
+                "the configuration file names no store, so nothing can be changed here: add `store: PATH` to it (or `etcd`) and \
+                 restart",
             ),
             Self::NotNow(why) => f.write_str(why),
             Self::OfTheFile(what, at) => {
@@ -140,7 +143,7 @@ impl fmt::Display for Refusal {
             Self::NotFound(what) => write!(f, "there is no {what}"),
             Self::Condition(what, Some(version)) => write!(f, "{what} is there, as of version {version}"),
             Self::Condition(what, None) => write!(f, "{what} is not there"),
-            Self::Senseless(why) | Self::NoVersion(why) => f.write_str(why),
+            Self::Senseless(why) | Self::NoVersion(why) | Self::Away(why) => f.write_str(why),
             Self::Invalid(problems) => {
                 let errors = problems.iter().filter(|problem| problem.severity == tollgate_config::Severity::Error);
                 let first = errors.clone().next().map(|problem| problem.message.as_str()).unwrap_or_default();
@@ -162,6 +165,8 @@ pub type Answer = Result<Done, Refusal>;
 pub struct Pending {
     /// The request.
     pub request: Request,
+    /// Since when it waits.
+    pub since: std::time::Instant,
     /// Where the answer goes.
     pub answer: oneshot::Sender<Answer>,
 }

@@ -10,6 +10,7 @@ use tollgate_config::{
 };
 use tollgate_store::Store;
 
+use crate::etcd::Shared;
 use crate::view::View;
 
 /// The sources of a gateway's configuration.
@@ -20,6 +21,8 @@ pub struct Sources {
     pub(crate) base: Option<Arc<Base>>,
     pub(crate) documents: Documents,
     pub(crate) store: Option<Arc<Store>>,
+    /// etcd, in place of a store.
+    pub(crate) shared: Option<Shared>,
     pub(crate) version: u64,
     /// The version that changed each document last.
     pub(crate) versions: HashMap<(&'static str, String), u64>,
@@ -118,6 +121,7 @@ impl Sources {
             base: None,
             documents: Documents::new("store", PathBuf::new()),
             store: None,
+            shared: None,
             version: 0,
             versions: HashMap::new(),
             begun: false,
@@ -135,6 +139,11 @@ impl Sources {
     #[must_use]
     pub fn store(&self) -> Option<&Arc<Store>> {
         self.store.as_ref()
+    }
+
+    /// Whether what the API asks for can be done.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.store.is_some() || self.shared.is_some()
     }
 
     /// Reads what has changed in the file, and compiles what it says together with the documents. `check` says what is
@@ -162,6 +171,9 @@ impl Sources {
             };
         };
         let mut closed = None;
+        if let (false, Some(_)) = (self.begun, &config.etcd) {
+            self.documents = Documents::new("etcd", folder.clone());
+        }
         if let (false, Some(settings)) = (self.begun, &config.store) {
             match Opened::new(settings, folder) {
                 Ok(opened) => {
@@ -181,7 +193,8 @@ impl Sources {
             true => compile(&Parts::of(&config).with(&self.documents)),
             false => Err(std::mem::take(&mut told)),
         };
-        let base = self.store.is_some().then(|| Arc::new(Base::new(config.clone(), &reading.problems)));
+        let changes = self.store.is_some() || config.etcd.is_some();
+        let base = changes.then(|| Arc::new(Base::new(config.clone(), &reading.problems)));
         let read = config.sources();
         let (good, told) = match compiled {
             Ok((good, told)) => (Some(good), told),

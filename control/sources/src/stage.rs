@@ -16,6 +16,8 @@ pub(crate) struct Staged {
     pub differences: Vec<Difference>,
     pub warnings: Vec<DocumentProblem>,
     pub what: String,
+    /// Keys of etcd that are written whatever they are in force as: what stands there was refused.
+    pub forced: Vec<String>,
 }
 
 /// Changes of one request.
@@ -32,7 +34,13 @@ impl Sources {
             return Err(Refusal::Senseless(format!("more than {MOST} changes at once")));
         }
         let what = describe(&request.intent, &changes);
-        let mut staged = Staged { undo: Vec::new(), differences: Vec::new(), warnings: Vec::new(), what };
+        let mut staged = Staged {
+            undo: Vec::new(),
+            differences: Vec::new(),
+            warnings: Vec::new(),
+            what,
+            forced: Vec::new(),
+        };
         let mut problems = Vec::new();
         for change in changes {
             match self.one(change, &mut staged) {
@@ -86,6 +94,10 @@ impl Sources {
         if !holds {
             return Err(Refusal::Condition(shown(), version));
         }
+        let refused = self.is_refused(&shown());
+        if refused {
+            staged.forced.push(shown());
+        }
         let value = match to {
             To::Value(value) => Some(value),
             To::Patch(patch) => {
@@ -93,7 +105,7 @@ impl Sources {
                 merge(&mut value, patch);
                 Some(value)
             }
-            To::Gone if before.is_none() => return Err(Refusal::NotFound(shown())),
+            To::Gone if before.is_none() && !refused => return Err(Refusal::NotFound(shown())),
             To::Gone => None,
         };
         let undo = match value {
@@ -115,6 +127,9 @@ impl Sources {
 
     /// The changes that lead back to a version.
     fn back_to(&self, version: u64) -> Result<Vec<Change>, Refusal> {
+        if self.shared.is_some() {
+            return self.back_in_etcd(version);
+        }
         let store = self.store.as_ref().ok_or(Refusal::NoStore)?;
         let entries = store.since(version).map_err(|error| match error {
             tollgate_store::Error::Forgotten(_) | tollgate_store::Error::NoVersion(_) => {
@@ -147,13 +162,18 @@ impl Sources {
 impl Staged {
     /// Whether anything is different at all.
     pub fn is_empty(&self) -> bool {
-        self.differences.iter().all(|difference| difference.before == difference.after)
+        self.differences.iter().all(|difference| !self.is_changed(difference))
+    }
+
+    fn is_changed(&self, difference: &Difference) -> bool {
+        difference.before != difference.after
+            || self.forced.iter().any(|key| *key == format!("{}/{}", difference.kind.name, difference.name))
     }
 
     /// As the store keeps it.
     pub fn entry(&self, at: u64, who: &str) -> NewEntry {
         let text = |value: &Option<Value>| value.as_ref().map(Value::to_string);
-        let changed = self.differences.iter().filter(|difference| difference.before != difference.after);
+        let changed = self.differences.iter().filter(|difference| self.is_changed(difference));
         let changes = changed.map(|difference| Stored {
             kind: difference.kind.name.to_owned(),
             name: difference.name.clone(),

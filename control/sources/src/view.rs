@@ -27,6 +27,8 @@ pub struct State {
     pub store: Option<Arc<Store>>,
     /// The texts of the file and of those that it includes.
     pub files: Arc<Vec<SourceFile>>,
+    /// etcd, if it is there in place of a store.
+    pub etcd: Option<crate::EtcdState>,
     documents: Vec<BTreeMap<String, (Arc<Document>, u64)>>,
 }
 
@@ -41,7 +43,7 @@ pub struct Item {
     pub value: Value,
     /// The version that changed it last; none: it is the file's.
     pub version: Option<u64>,
-    /// `store`, or where in the file it is.
+    /// `store` or `etcd`, or where in the file it is.
     pub source: String,
 }
 
@@ -74,7 +76,7 @@ impl View {
     pub fn get(&self, kind: &'static Kind, name: &str) -> Option<Item> {
         let stored = self.read(|state| {
             let (document, version) = state.of(kind)?.get(name)?;
-            Some(item(document, *version))
+            Some(item(document, *version, state.beside()))
         });
         stored.or_else(|| {
             let file = self.file();
@@ -88,14 +90,14 @@ impl View {
             self.file().iter().filter(|resource| resource.kind == kind).map(of_file).collect();
         self.read(|state| {
             let stored = state.of(kind).into_iter().flatten();
-            all.extend(stored.map(|(_, (document, version))| item(document, *version)));
+            all.extend(stored.map(|(_, (document, version))| item(document, *version, state.beside())));
         });
         all
     }
 }
 
-fn item(document: &Document, version: u64) -> Item {
-    let source = "store".to_owned();
+fn item(document: &Document, version: u64, source: &str) -> Item {
+    let source = source.to_owned();
     Item {
         kind: document.kind,
         name: document.name.clone(),
@@ -111,6 +113,17 @@ fn of_file(resource: &FileResource) -> Item {
 }
 
 impl State {
+    /// Whether anything can be changed.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.store.is_some() || self.etcd.is_some()
+    }
+
+    /// What the source beside the file is called.
+    fn beside(&self) -> &'static str {
+        if self.etcd.is_some() { "etcd" } else { "store" }
+    }
+
     fn of(&self, kind: &Kind) -> Option<&BTreeMap<String, (Arc<Document>, u64)>> {
         let index = KINDS.iter().position(|other| other == kind)?;
         self.documents.get(index)

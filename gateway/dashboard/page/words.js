@@ -107,6 +107,7 @@ export const words = {
   'endpoint.available': ['available', '可用'],
   'endpoint.unhealthy': ['unhealthy', '不健康'],
   'endpoint.ejected': ['ejected', '已剔除'],
+  'endpoint.draining': ['draining', '排空中'],
   'endpoint.ejected.for': ['ejected for {age} more ({cause})', '剔除中，剩余 {age}（{cause}）'],
   'endpoint.priority': ['priority {n}', '优先级 {n}'],
   'upstream.active': ['in use', '使用中'],

@@ -39,7 +39,7 @@ pub use stats::{
     ProxyHeaderResult, QueueingSnapshot, Registry, ResilienceSnapshot, RouteSnapshot, ShedSnapshot, Slot,
     Snapshot, UpstreamEndpoints, UpstreamSnapshot, WorkerStats,
 };
-pub use status::{Attempt, Status};
+pub use status::{Attempt, EtcdStatus, Status};
 pub use upstreams::{
     AdaptiveStatus, EndpointHealth, EndpointState, EndpointStatus, LookupStatus, ProbeStatus, UpstreamSource,
     UpstreamStatus,

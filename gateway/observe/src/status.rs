@@ -35,6 +35,21 @@ pub struct Status {
     pub guards: GuardReading,
     /// The listeners' certificates, by file, each once, and when they end, in seconds since 1970.
     pub certificates: Vec<(String, i64)>,
+    /// etcd, if it is a source.
+    pub etcd: Option<EtcdStatus>,
+}
+
+/// How etcd is, as a source of the configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EtcdStatus {
+    /// Whether a member answers.
+    pub connected: bool,
+    /// How often none did any more.
+    pub losses: u64,
+    /// The revision up to which all is known.
+    pub revision: u64,
+    /// Entries that are refused.
+    pub refused: usize,
 }
 
 /// Something that was asked for, and how it went.
@@ -64,6 +79,7 @@ impl Default for Status {
             last_upgrade: None,
             guards: GuardReading::default(),
             certificates: Vec::new(),
+            etcd: None,
         }
     }
 }
@@ -93,6 +109,12 @@ impl Status {
             },
             "last_failed_upgrade": self.last_upgrade.as_ref().map(Attempt::json),
             "overload": self.guards.json(),
+            "etcd": self.etcd.map(|etcd| json!({
+                "connected": etcd.connected,
+                "losses": etcd.losses,
+                "revision": etcd.revision,
+                "refused": etcd.refused,
+            })),
         });
         format!("{value:#}\n")
     }

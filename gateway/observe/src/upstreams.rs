@@ -131,12 +131,14 @@ pub enum EndpointState {
     Unhealthy,
     /// It is well as far as probes tell, but ejected.
     Ejected,
+    /// It is taken out: it has no share of the requests.
+    Draining,
 }
 
 impl EndpointState {
     /// Every state, in the order of the metrics.
-    pub const ALL: [EndpointState; 3] =
-        [EndpointState::Available, EndpointState::Unhealthy, EndpointState::Ejected];
+    pub const ALL: [EndpointState; 4] =
+        [EndpointState::Available, EndpointState::Unhealthy, EndpointState::Ejected, EndpointState::Draining];
 
     /// The spelling on the admin listener and in metrics.
     #[must_use]
@@ -145,6 +147,7 @@ impl EndpointState {
             EndpointState::Available => "available",
             EndpointState::Unhealthy => "unhealthy",
             EndpointState::Ejected => "ejected",
+            EndpointState::Draining => "draining",
         }
     }
 }
@@ -156,6 +159,7 @@ impl EndpointStatus {
         match (self.health, self.ejected_for) {
             (EndpointHealth::Unhealthy, _) => EndpointState::Unhealthy,
             (_, Some(_)) => EndpointState::Ejected,
+            (_, None) if self.weight == 0 => EndpointState::Draining,
             (_, None) => EndpointState::Available,
         }
     }

@@ -10,9 +10,10 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tollgate_net::Timers;
 use tollgate_observe::{Attempt, CostMeter, available_cores, process_cpu_time};
-use tollgate_sources::{Pending, Refusal};
+use tollgate_sources::{News, Pending, Refusal, heard};
 use tollgate_upstream::health::Health;
 
+use crate::etcd;
 use crate::gateway::Gateway;
 use crate::reload::{self, Outcome, Reader};
 use crate::run::Started;
@@ -60,7 +61,7 @@ pub fn runtime() -> io::Result<LocalRuntime> {
 /// # Errors
 /// When a worker died, or the kernel gives no signals.
 pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
-    let Started { mut gateway, runtime, mut signals, sources } = started;
+    let Started { mut gateway, runtime, mut signals, sources, news } = started;
     let shared = gateway.shared.clone();
     // Not within `watch`: endpoints are looked after during the drain too.
     let health = runtime.block_on(async {
@@ -72,7 +73,8 @@ pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
         Ok::<_, io::Error>(health)
     })?;
     let (asking, asked) = mpsc::channel(WAITING);
-    gateway.open_api(sources.view.clone(), asking);
+    let view = sources.view.clone();
+    gateway.open_api(view.clone(), asking);
     let reader = Reader::new(sources);
     gateway.registry.update_status(|status| status.file = reader.file().display().to_string());
     let watch = Watch::new(gateway.files.watched.clone());
@@ -86,7 +88,9 @@ pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
         deferred: false,
         asked,
         due: false,
+        news,
     };
+    control.gateway.registry.update_status(|status| status.etcd = etcd::status(&view));
     let end = runtime.block_on(control.watch(&mut signals));
     control.call_off(&runtime);
     let Control { gateway, health: _health, .. } = control;
@@ -111,6 +115,8 @@ struct Control {
     asked: mpsc::Receiver<Pending>,
     /// An upgrade was asked for while the sources were read.
     due: bool,
+    /// What etcd tells, if it is a source.
+    news: Option<mpsc::Receiver<News>>,
 }
 
 /// An upgrade that is under way.
@@ -149,6 +155,7 @@ impl Control {
                 _ = signals.reopen.recv() => self.gateway.log.reopen(),
                 _ = signals.upgrade.recv() => self.start_upgrade(),
                 Some(pending) = self.asked.recv() => self.change(pending),
+                Some(news) = next(&mut self.news) => self.hear(news),
                 outcome = self.reader.done() => {
                     let outcome = outcome?;
                     tokio::select! {
@@ -217,15 +224,49 @@ impl Control {
         self.reader.go_on(self.gateway.current(), &self.gateway.registry);
     }
 
+    /// What etcd tells. What comes together is taken in together.
+    fn hear(&mut self, news: News) {
+        let mut next = Some(news);
+        while let Some(news) = next {
+            if let Some(told) = heard(&self.gateway.surface().view, &news) {
+                eprintln!("{told}");
+            }
+            if matches!(news, News::All { .. } | News::Changes { .. }) {
+                self.reader.hear(Some(news));
+            }
+            next = self.news.as_mut().and_then(|news| news.try_recv().ok());
+        }
+        self.show_etcd();
+        if self.upgrade.is_none() && !self.due {
+            self.reader.go_on(self.gateway.current(), &self.gateway.registry);
+        }
+    }
+
+    fn show_etcd(&self) {
+        let status = etcd::status(&self.gateway.surface().view);
+        self.gateway.registry.update_status(|of| of.etcd = status);
+    }
+
     async fn apply(&mut self, outcome: Outcome) {
         match outcome {
+            Outcome::Brought(rollout, brought) => {
+                reload::bring(rollout, &brought, &mut self.gateway, &self.health, &self.reader).await;
+            }
             Outcome::File(reading) => {
                 reload::apply(*reading, &mut self.gateway, &self.health, &mut self.reader).await;
+                if self.news.is_some() {
+                    // What was refused because of the file may go with it now.
+                    self.reader.hear(None);
+                }
                 self.watch.follow(self.gateway.files.watched.clone());
             }
             Outcome::Changes(changed) => {
                 reload::land(*changed, &mut self.gateway, &self.health, &mut self.reader).await;
             }
+        }
+        if self.news.is_some() {
+            self.show_etcd();
+            self.reader.say(self.gateway.current().generation());
         }
     }
 
@@ -307,6 +348,14 @@ impl Control {
                 tell(&successor, Sent::TERM);
             }
         }
+    }
+}
+
+/// What etcd tells next; never, if it is no source.
+async fn next(news: &mut Option<mpsc::Receiver<News>>) -> Option<News> {
+    match news {
+        Some(open) => open.recv().await,
+        None => std::future::pending().await,
     }
 }
 

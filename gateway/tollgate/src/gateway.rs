@@ -211,8 +211,8 @@ impl Gateway {
         let told = told.and(self.serve_admin());
         // These hold as they were at the start, whatever the new file says.
         let (workers, metrics) = (self.config.workers, self.config.metrics);
-        let store = self.config.store.take();
-        self.config = Config { workers, metrics, store, ..config };
+        let (store, etcd) = (self.config.store.take(), self.config.etcd.take());
+        self.config = Config { workers, metrics, store, etcd, ..config };
         (receipts, told)
     }
 

@@ -9,6 +9,7 @@ mod client;
 mod compiled;
 mod control;
 mod demo;
+mod etcd;
 mod explain;
 mod files;
 mod gateway;

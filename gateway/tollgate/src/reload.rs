@@ -11,7 +11,7 @@ use tollgate_config::Config;
 use tollgate_observe::{Attempt, Registry};
 use tollgate_plan::compile_parts;
 use tollgate_proxy::Rollout;
-use tollgate_sources::{Batch, Done, Landed, Pending, Refusal, Sources};
+use tollgate_sources::{Batch, Brought, Done, Landed, News, Pending, Refusal, Sources};
 use tollgate_upstream::health::Health;
 
 use crate::check::counted;
@@ -32,6 +32,8 @@ pub struct Reader {
     again: bool,
     /// Changes that are asked for, for the next job.
     queue: Vec<Pending>,
+    /// What etcd told, for the next job.
+    news: Vec<News>,
 }
 
 /// What came of a job.
@@ -41,6 +43,8 @@ pub enum Outcome {
     File(Box<Reading>),
     /// The store was changed.
     Changes(Box<Changed>),
+    /// etcd has told something: what is to be rolled out, and what came of it.
+    Brought(Option<Arc<Rollout>>, Box<Brought<()>>),
 }
 
 /// What came of a reading of the file.
@@ -67,7 +71,14 @@ impl Reader {
     /// For sources that were read once.
     pub fn new(sources: Sources) -> Self {
         let file = sources.file().to_owned();
-        Self { file, sources: Some(sources), running: None, again: false, queue: Vec::new() }
+        Self {
+            file,
+            sources: Some(sources),
+            running: None,
+            again: false,
+            queue: Vec::new(),
+            news: Vec::new(),
+        }
     }
 
     /// Begins to read the file, at once or after the job that is under way. `current` is the plan in force.
@@ -91,15 +102,38 @@ impl Reader {
         self.queue.push(pending);
     }
 
+    /// Takes what etcd told, for the next job. None: what was refused because of others is only tried again.
+    pub fn hear(&mut self, news: Option<News>) {
+        self.news.push(news.unwrap_or(News::Changes { revision: 0, entries: Vec::new() }));
+    }
+
+    /// Has this gateway's key in etcd tell what it runs.
+    pub fn say(&self, generation: u64) {
+        if let Some(sources) = &self.sources {
+            sources.say(generation);
+        }
+    }
+
     /// Begins the next job, if one is due and none is under way.
     pub fn go_on(&mut self, current: &Arc<Rollout>, registry: &Arc<Registry>) {
         if self.again {
             return self.start(current, registry);
         }
-        if self.queue.is_empty() {
+        if self.queue.is_empty() && self.news.is_empty() {
             return;
         }
         let Some(mut sources) = self.sources.take() else { return };
+        // First what others did: what is asked for here may depend on it.
+        if !self.news.is_empty() {
+            let news = std::mem::take(&mut self.news);
+            let (current, registry) = (current.clone(), registry.clone());
+            self.running = Some(spawn_blocking(move || {
+                let (plan, brought) = sources.bring(news, |parts| Ok(compile_parts(parts)?.plan)).split();
+                let rollout = plan.map(|plan| current.next(plan, &registry));
+                (sources, Outcome::Brought(rollout, Box::new(brought)))
+            }));
+            return;
+        }
         let requests = std::mem::take(&mut self.queue);
         let (current, registry) = (current.clone(), registry.clone());
         self.running = Some(spawn_blocking(move || {
@@ -186,15 +220,9 @@ pub async fn land(changed: Changed, gateway: &mut Gateway, health: &Health, read
     let registry = gateway.registry.clone();
     tokio::spawn(async move {
         let done = receipts.all().await;
-        let (generation, routes) = (rollout.generation(), rollout.routes.len());
+        let generation = rollout.generation();
+        serving(&rollout, &registry);
         drop(rollout);
-        registry.update_status(|status| {
-            if generation > status.generation {
-                status.generation = generation;
-                status.routes = routes;
-                status.in_force_since = SystemTime::now();
-            }
-        });
         for Landed { pending, done: what, .. } in landed.drain(..) {
             pending.answer(match &done {
                 Ok(()) => Ok(Done { generation, ..what }),
@@ -202,6 +230,44 @@ pub async fn land(changed: Changed, gateway: &mut Gateway, health: &Health, read
             });
         }
         gone.forget();
+    });
+}
+
+/// Puts in force what etcd has told.
+pub async fn bring(
+    rollout: Option<Arc<Rollout>>,
+    brought: &Brought<()>,
+    gateway: &mut Gateway,
+    health: &Health,
+    reader: &Reader,
+) {
+    brought.told.iter().for_each(|line| eprintln!("{line}"));
+    if let Some(sources) = &reader.sources {
+        sources.show_brought(brought);
+    }
+    let Some(rollout) = rollout else { return };
+    let gone = lookups::change(&mut gateway.discovery, &rollout).await;
+    let receipts = gateway.take_over(rollout.clone());
+    health.change(rollout.change());
+    let registry = gateway.registry.clone();
+    tokio::spawn(async move {
+        if receipts.all().await.is_ok() {
+            serving(&rollout, &registry);
+        }
+        drop(rollout);
+        gone.forget();
+    });
+}
+
+/// Every worker runs the plan.
+fn serving(rollout: &Rollout, registry: &Registry) {
+    let (generation, routes) = (rollout.generation(), rollout.routes.len());
+    registry.update_status(|status| {
+        if generation > status.generation {
+            status.generation = generation;
+            status.routes = routes;
+            status.in_force_since = SystemTime::now();
+        }
     });
 }
 
@@ -286,6 +352,7 @@ fn unchangeable(old: &Config, new: &Config) -> Vec<&'static str> {
         ("`workers`", old.workers != new.workers),
         ("`metrics`", old.metrics != new.metrics),
         ("`store`", old.store != new.store),
+        ("`etcd`", old.etcd != new.etcd),
     ];
     checks.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name).collect()
 }

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tokio::runtime::LocalRuntime;
-use tollgate_sources::Sources;
+use tokio::sync::mpsc;
+use tollgate_sources::{News, Sources};
 
 use crate::check::counted;
 use crate::compiled;
 use crate::control::{self, Upgradable, control};
+use crate::etcd;
 use crate::gateway::Gateway;
 use crate::listeners::Inherited;
 use crate::signals::Signals;
@@ -45,8 +47,10 @@ pub struct Started {
     pub runtime: LocalRuntime,
     /// The signals that came since it began to start.
     pub signals: Signals,
-    /// The file and the store.
+    /// The file and the store, or etcd.
     pub sources: Sources,
+    /// What etcd tells, if it is a source.
+    pub news: Option<mpsc::Receiver<News>>,
 }
 
 /// Starts the gateway with a file and says so; says why, if that cannot be. Takes over from the process before, if
@@ -55,8 +59,15 @@ pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predeces
     let mut sources = Sources::new(file);
     let mut reload = compiled::read_again(&mut sources);
     compiled::show(&reload.problems);
-    let good = compiled::good(&mut reload)?;
+    let mut good = compiled::good(&mut reload)?;
     sources.adopt(&mut reload);
+    let news = match etcd::join(&mut sources, &mut good) {
+        Ok(news) => news,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return None;
+        }
+    };
     raise_file_limit();
     let routes = counted(good.plan.routes.len(), "route");
     let told = |error: &io::Error| eprintln!("error: {error}");
@@ -81,7 +92,7 @@ pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predeces
     if let Some(predecessor) = predecessor {
         predecessor.serving(gateway.listeners.written());
     }
-    Some(Started { gateway, runtime, signals, sources })
+    Some(Started { gateway, runtime, signals, sources, news })
 }
 
 /// The exit status for the way it ended.

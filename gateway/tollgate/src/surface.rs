@@ -8,7 +8,7 @@ use tollgate_observe::{AdminState, pages};
 use tollgate_proxy::Rollout;
 use tollgate_sources::{Pending, View};
 
-use crate::{api, live};
+use crate::{api, etcd, live};
 
 /// What the pages and the API are made from. It is cheap to clone, and each handler has one.
 #[derive(Clone, Debug)]
@@ -29,6 +29,6 @@ pub struct Surface {
 /// All that the admin listener answers. A part with pages of its own is merged here.
 pub fn router(surface: &Surface) -> Router {
     // Parts of the API that stand behind its guard, and are not about resources.
-    let others = live::routes().with_state(surface.clone());
+    let others = live::routes().merge(etcd::routes()).with_state(surface.clone());
     pages(surface.admin.clone()).merge(api::router(surface, others)).merge(tollgate_dashboard::router())
 }

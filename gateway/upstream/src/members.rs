@@ -196,6 +196,14 @@ impl Members {
             pools.push(pool.clone());
         }
         before.pools.values().for_each(|(pool, _)| pool.retire());
+        // Nobody will ask for a connection to what has no share: idle ones need not wait for their time.
+        for (pool, standing) in pools.iter().zip(&standings) {
+            match (standing.weight, pool.is_retired()) {
+                (0, false) => pool.retire(),
+                (1.., true) => pool.unretire(),
+                _ => {}
+            }
+        }
         if !pools.is_empty() {
             set.shared.settle();
         }

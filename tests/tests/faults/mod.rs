@@ -2,16 +2,20 @@
 //! unless `make faults` asks for them. Each prints its figures.
 
 mod cap;
+mod changes;
+mod etcd;
 mod floods;
 mod killed_gateway;
 mod killed_origin;
 mod load;
 mod mirror;
+mod network;
 mod relay;
 mod reloads;
 mod rolling_restart;
 mod slow_clients;
 mod stalled_gateway;
+mod store;
 mod storm;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

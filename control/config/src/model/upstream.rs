@@ -81,10 +81,20 @@ pub struct Endpoint {
     pub address: Spanned<EndpointAddress>,
     /// Share of the requests. Default 1; 0 takes none.
     pub weight: u32,
+    /// Whether it is taken out: new requests go elsewhere. Default false.
+    pub drain: bool,
     /// 0 is used first; a higher one when too few of the lower ones are healthy. Default 0.
     pub priority: u8,
     /// The zone that it is in; those in the gateway's own zone (`zone`) are preferred. Default none.
     pub zone: Option<String>,
+}
+
+impl Endpoint {
+    /// Its share of the requests: none while it is taken out.
+    #[must_use]
+    pub fn share(&self) -> u32 {
+        if self.drain { 0 } else { self.weight }
+    }
 }
 
 /// Connections to the endpoints of an upstream.

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Reference, Wait, access_log, consumers, listen, policies, route, settings, upstream};
+use super::{Reference, Wait, access_log, consumers, etcd, listen, policies, route, settings, upstream};
 use crate::model::{At, Config};
 use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
@@ -110,6 +110,14 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         config.policies = policies::policies(reader, fields.get("policies"));
         if let Some(field) = fields.get("store") {
             config.store = settings::store(reader, field);
+        }
+        if let Some(field) = fields.get("etcd") {
+            config.etcd = etcd::etcd(reader, field);
+            if fields.get("store").is_some() {
+                let problem = Problem::error(field.at, "`etcd` and `store` are both there");
+                let help = "what the admin API changes is kept in one place: take one of them away";
+                reader.problems.push(problem.help(help));
+            }
         }
         if let Some(field) = fields.get("zone") {
             config.zone = reader.field(field, upstream::zone);

@@ -47,6 +47,7 @@ fn the_full_files_have_every_key() {
         "tests/good/grpc.yaml",
         "tests/good/policies.yaml",
         "tests/good/limits.yaml",
+        "tests/good/etcd.yaml",
     ] {
         let text = std::fs::read_to_string(Path::new(file)).unwrap();
         cover_section(&parse(0, &text).root.unwrap(), &ROOT, &mut seen);

@@ -183,6 +183,9 @@ pub(crate) fn files(config: &mut Config) -> impl Iterator<Item = &mut PemFile> {
         let Some(tls) = &mut upstream.tls else { continue };
         out.extend(tls.ca.iter_mut().chain(tls.certificate.iter_mut().flat_map(both)));
     }
+    if let Some(tls) = config.etcd.as_mut().and_then(|etcd| etcd.tls.as_mut()) {
+        out.extend(tls.ca.iter_mut().chain(tls.certificate.iter_mut().flat_map(both)));
+    }
     out.into_iter()
 }
 

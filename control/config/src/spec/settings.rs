@@ -1,8 +1,8 @@
 //! The keys of the whole gateway.
 
 use super::{
-    CONSUMER_VALUE, Choice, Key, POLICIES, POLICIES_DOC, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE,
-    ZONE,
+    CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT, ETCD_ENDPOINT_SHAPE, Key, POLICIES, POLICIES_DOC, ROUTE,
+    Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
 };
 
 /// Head sizes beyond this are an attack or a mistake, and a receive buffer has to hold one.
@@ -120,6 +120,12 @@ pub(crate) static ROOT: Section = Section {
             Shape::AnyOf(&[Shape::Text(&STORE_PATH), Shape::Section(&STORE)]),
         )
         .also(&["database", "db", "storage"]),
+        Key::new(
+            "etcd",
+            "The etcd in which several gateways share the routes and upstreams that the admin API writes, in place of \
+             `store`.",
+            Shape::AnyOf(&[Shape::Section(&ETCD), Shape::Text(&ETCD_ENDPOINT), Shape::ListOf(&ETCD_ENDPOINT_SHAPE)]),
+        ),
         Key::new(
             "zone",
             "The zone that this gateway is in; endpoints of the same zone are preferred.",

@@ -70,6 +70,13 @@ pub(crate) static ENDPOINT: Section = Section {
             .also(&["endpoint", "host", "url", "to"]),
         Key::new("weight", "Share of the requests; 0 takes none.", WEIGHT).or("1"),
         Key::new(
+            "drain",
+            "Whether it is taken out: new requests go elsewhere, what is under way ends.",
+            Shape::Switch,
+        )
+        .or("off")
+        .also(&["maintenance", "down", "disabled", "draining"]),
+        Key::new(
             "priority",
             "0 is used first; a higher one when too few of the lower ones are healthy.",
             Shape::Count { min: 0, max: 255, off: false },

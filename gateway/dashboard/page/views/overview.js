@@ -96,7 +96,7 @@ function busiest(live) {
 
 /// An endpoint's state as a pill.
 export function Health({ endpoint }) {
-  const kind = { available: 'good', unhealthy: 'bad', ejected: 'warn' }[endpoint.state];
+  const kind = { available: 'good', unhealthy: 'bad', ejected: 'warn', draining: 'warn' }[endpoint.state];
   const text = endpoint.state === 'ejected'
     ? t('endpoint.ejected.for', { age: age(endpoint.ejected_for ?? 0), cause: endpoint.ejection_cause ?? '' })
     : t(`endpoint.${endpoint.state}`);

@@ -124,7 +124,7 @@ mod tests {
         let all = vec![shop(), shop(), shop()];
         let snapshot = EndpointsSnapshot::new(all, |_| "other".into());
         assert_eq!(snapshot.upstreams.len(), 1);
-        assert_eq!(snapshot.upstreams[0].states, [3, 3, 3]);
+        assert_eq!(snapshot.upstreams[0].states, [3, 3, 3, 0]);
         assert_eq!(snapshot.upstreams[0].probes[2], ("connection_refused", 54));
         assert_eq!((snapshot.upstreams[0].refused, snapshot.up.len()), (6, 0));
         let age = Some(Duration::from_secs(15));
@@ -135,8 +135,11 @@ mod tests {
 
     #[test]
     fn endpoints_past_the_bound_are_only_counted() {
-        let endpoint =
-            |index| EndpointStatus { address: format!("10.0.0.1:{index}"), ..EndpointStatus::default() };
+        let endpoint = |index| EndpointStatus {
+            address: format!("10.0.0.1:{index}"),
+            weight: 1,
+            ..EndpointStatus::default()
+        };
         let endpoints = (0..NAMED + 500).map(endpoint).collect();
         let all = vec![UpstreamStatus { name: "big".to_owned(), endpoints, ..UpstreamStatus::default() }];
         let snapshot = EndpointsSnapshot::new(all, |name| name.into());

@@ -278,7 +278,25 @@ impl Scrape {
             "tollgate_config_last_reload_success_timestamp_seconds",
             "When the configuration that is in force came into force.",
         )?
-        .set(crate::status::seconds(status.in_force_since))
+        .set(crate::status::seconds(status.in_force_since))?;
+        let Some(etcd) = status.etcd else { return Ok(()) };
+        page.gauge(
+            "tollgate_etcd_connected",
+            "Whether a member of etcd answers, as a source of the configuration.",
+        )?
+        .set(u64::from(etcd.connected))?;
+        page.counter("tollgate_etcd_losses_total", "How often no member answered any more.")?
+            .set(etcd.losses)?;
+        page.gauge(
+            "tollgate_etcd_revision",
+            "The revision of etcd up to which all is in force, or refused.",
+        )?
+        .set(etcd.revision)?;
+        page.gauge(
+            "tollgate_etcd_refused_entries",
+            "Entries that are not good, in whose place the last good ones stay.",
+        )?
+        .set(etcd.refused as u64)
     }
 
     fn process(&self, page: &mut Page<'_>) -> fmt::Result {

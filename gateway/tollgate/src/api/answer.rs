@@ -61,6 +61,7 @@ pub fn refused(refusal: &Refusal) -> Response {
         Refusal::Senseless(_) => (StatusCode::BAD_REQUEST, "bad_request"),
         Refusal::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
         Refusal::NoVersion(_) => (StatusCode::NOT_FOUND, "no_version"),
+        Refusal::Away(_) => (StatusCode::SERVICE_UNAVAILABLE, "etcd"),
         Refusal::Broken(_) => (StatusCode::INSUFFICIENT_STORAGE, "store"),
     };
     let mut value = json!({ "error": error, "message": refusal.to_string() });

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate_sources::{Intent, Refusal};
+use tollgate_sources::{Handle, Intent, Refusal, versions};
 use tollgate_store::{Entry, Error, Store};
 
 use super::answer::{body, change, done, problem, refused, wants_yaml};
@@ -54,10 +54,30 @@ async fn with<T: Send + 'static>(
     })
 }
 
+/// etcd, if it is there in place of a store.
+fn shared(surface: &Surface) -> Option<Handle> {
+    surface.view.read(|state| state.etcd.as_ref().map(|etcd| etcd.handle.clone()))
+}
+
+fn away(error: &impl ToString) -> Box<Response> {
+    Box::new(refused(&Refusal::Away(error.to_string())))
+}
+
+/// One version, as etcd keeps it.
+async fn in_etcd(etcd: &Handle, version: u64) -> Result<Entry, Box<Response>> {
+    let found = versions(etcd, version.checked_add(1), 1).await.map_err(|error| away(&error))?;
+    let none = || format!("etcd's history does not tell of version {version}");
+    let entry = found.into_iter().find(|entry| entry.version == version);
+    entry.ok_or_else(|| Box::new(refused(&Refusal::NoVersion(none()))))
+}
+
 /// `GET /api/v1/history`: the newest first.
 pub async fn list(State(surface): State<Surface>, Query(part): Query<Part>, headers: HeaderMap) -> Response {
     let limit = part.limit.unwrap_or(USUAL).min(MOST);
-    let entries = with(&surface, move |store| store.history(part.before, limit)).await;
+    let entries = match shared(&surface) {
+        Some(etcd) => versions(&etcd, part.before, limit).await.map_err(|error| away(&error)),
+        None => with(&surface, move |store| store.history(part.before, limit)).await,
+    };
     match entries {
         Ok(entries) => {
             let versions: Vec<Value> = entries.iter().map(brief).collect();
@@ -82,7 +102,11 @@ fn brief(entry: &Entry) -> Value {
 
 /// `GET /api/v1/history/{version}`: with what it changed.
 pub async fn one(State(surface): State<Surface>, Path(version): Path<u64>, headers: HeaderMap) -> Response {
-    match with(&surface, move |store| store.version(version)).await {
+    let entry = match shared(&surface) {
+        Some(etcd) => in_etcd(&etcd, version).await,
+        None => with(&surface, move |store| store.version(version)).await,
+    };
+    match entry {
         Ok(entry) => {
             let mut value = brief(&entry);
             let read = |text: &Option<String>| text.as_ref().and_then(|text| serde_json::from_str(text).ok());

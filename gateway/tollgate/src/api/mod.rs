@@ -19,6 +19,8 @@ use tollgate_sources::{Answer, Intent, Pending, Refusal, Request};
 
 use crate::surface::Surface;
 
+pub use answer::of_problem;
+
 /// The API's paths. Everything merged into it stands behind its guard.
 pub fn router(surface: &Surface, others: Router) -> Router {
     Router::new()
@@ -45,7 +47,8 @@ pub fn router(surface: &Surface, others: Router) -> Router {
 /// Has the control thread do it, and waits until it is done.
 async fn ask(surface: &Surface, who: String, intent: Intent, dry_run: bool) -> Answer {
     let (answer, answered) = oneshot::channel();
-    let pending = Pending { request: Request { who, intent, dry_run }, answer };
+    let pending =
+        Pending { request: Request { who, intent, dry_run }, since: std::time::Instant::now(), answer };
     let stops = || Refusal::NotNow("the gateway stops");
     surface.asking.send(pending).await.map_err(|_| stops())?;
     answered.await.unwrap_or_else(|_| Err(stops()))

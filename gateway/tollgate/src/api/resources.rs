@@ -17,7 +17,7 @@ use crate::surface::Surface;
 pub struct Filter {
     /// Names that hold this.
     name: Option<String>,
-    /// `file` or `store`.
+    /// `file`, `store` or `etcd`.
     source: Option<String>,
     /// Resources that hold this text anywhere.
     q: Option<String>,
@@ -39,7 +39,7 @@ pub fn known(name: &str) -> Result<&'static Kind, Box<Response>> {
 /// `GET /api/v1`: what runs, and what can be asked for.
 pub async fn summary(State(surface): State<Surface>, headers: HeaderMap) -> Response {
     let plan = surface.plan.borrow().clone();
-    let (version, stores) = surface.view.read(|state| (state.version, state.store.is_some()));
+    let (version, stores) = surface.view.read(|state| (state.version, state.is_writable()));
     let value = json!({
         "program": format!("tollgate {}", env!("CARGO_PKG_VERSION")),
         "generation": plan.generation(),
@@ -73,7 +73,7 @@ pub async fn list(
             items.drain(..place);
         }
         items.retain(|item| {
-            let source = if item.version.is_some() { "store" } else { "file" };
+            let source = if item.version.is_some() { item.source.as_str() } else { "file" };
             filter.name.as_ref().is_none_or(|name| item.name.contains(name.as_str()))
                 && filter.source.as_ref().is_none_or(|wanted| wanted == source)
                 && filter

@@ -51,7 +51,7 @@ pub(crate) fn endpoints(reader: &mut Reader, node: &Node, needed: bool) -> Vec<E
     }
     let endpoints: Vec<Endpoint> = items.iter().filter_map(|item| endpoint(reader, item)).collect();
     if endpoints.len() == items.len() {
-        weights(reader, node, endpoints.iter().map(|endpoint| endpoint.weight), "endpoint");
+        weights(reader, node, endpoints.iter().map(Endpoint::share), "endpoint");
     }
     for (i, endpoint) in endpoints.iter().enumerate().take(1000) {
         let same = |other: &&Endpoint| other.address.value == endpoint.address.value;
@@ -73,6 +73,7 @@ fn endpoint(reader: &mut Reader, node: &Node) -> Option<Endpoint> {
         return Some(Endpoint {
             address: Spanned { value, at: node.at },
             weight: 1,
+            drain: false,
             priority: 0,
             zone: None,
         });
@@ -81,9 +82,11 @@ fn endpoint(reader: &mut Reader, node: &Node) -> Option<Endpoint> {
     let (mut weight, mut priority) = (1, 0);
     reader.number_into(fields.get("weight"), &mut weight);
     reader.number_into(fields.get("priority"), &mut priority);
+    let mut drain = false;
+    reader.switch(fields.get("drain"), &mut drain);
     let zone = fields.get("zone").and_then(|field| reader.field(field, zone));
     let address = reader.spanned(fields.get("address")?, address::endpoint)?;
-    Some(Endpoint { address, weight, priority, zone })
+    Some(Endpoint { address, weight, drain, priority, zone })
 }
 
 /// The name of a zone: of an endpoint, or the gateway's own.

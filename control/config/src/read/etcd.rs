@@ -1,0 +1,109 @@
+//! `etcd`.
+
+use std::path::PathBuf;
+
+use super::tls;
+use crate::model::{Address, EndpointAddress, EtcdSettings, Scheme, Spanned};
+use crate::problem::Problem;
+use crate::reader::{Field, Reader, one_or_many};
+use crate::scalar::{Fault, address};
+use crate::spec::{ETCD, ETCD_ENDPOINT_SHAPE};
+use crate::tree::{Kind, Node};
+
+/// Where etcd is, and who asks.
+pub(super) fn etcd(reader: &mut Reader, field: Field<'_>) -> Option<EtcdSettings> {
+    let mut out = EtcdSettings {
+        endpoints: Vec::new(),
+        prefix: "/tollgate".to_owned(),
+        cache: None,
+        name: None,
+        user: None,
+        tls: None,
+    };
+    if !matches!(field.node.kind, Kind::Map(_)) {
+        out.endpoints = endpoints(reader, field.node);
+        return (!out.endpoints.is_empty()).then_some(out);
+    }
+    let fields = reader.fields(field.node, &ETCD)?;
+    if let Some(field) = fields.get("endpoints") {
+        out.endpoints = endpoints(reader, field.node);
+    }
+    if let Some(prefix) = fields.get("prefix").and_then(|field| reader.field(field, prefix)) {
+        out.prefix = prefix;
+    }
+    out.cache = fields.get("cache").and_then(|field| {
+        reader.field(field, |text| match text {
+            "" => Err(Fault::new("{} is no path")),
+            text => Ok(PathBuf::from(text)),
+        })
+    });
+    out.name = fields.get("name").and_then(|field| {
+        reader.field(field, |text| {
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
+            let good = (1..=200).contains(&text.len()) && text.bytes().all(fits);
+            if good { Ok(text.to_owned()) } else { Err(Fault::new("{} is no such name")) }
+        })
+    });
+    let user = fields.get("user").and_then(|field| {
+        reader.field(field, |text| match text {
+            "" => Err(Fault::new("{} is no name of a user")),
+            text => Ok(text.to_owned()),
+        })
+    });
+    // No message repeats it, not even where it stands in the file.
+    let password = fields.get("password").and_then(|field| {
+        reader.field(field, |text| match text.len() {
+            0 => Err(Fault::new("the password is empty")),
+            1..=1024 => Ok(text.to_owned()),
+            _ => Err(Fault::new("this password is too long")),
+        })
+    });
+    match (fields.get("user"), fields.get("password")) {
+        (Some(alone), None) => {
+            reader.problems.push(Problem::error(alone.at, "`user` has no `password` beside it"));
+        }
+        (None, Some(alone)) => {
+            reader.problems.push(Problem::error(alone.at, "`password` has no `user` beside it"));
+        }
+        _ => out.user = user.zip(password.map(Into::into)),
+    }
+    if let Some(field) = fields.get("tls") {
+        out.tls = tls::upstream(reader, field);
+        let secure = |endpoint: &Spanned<EndpointAddress>| endpoint.value.scheme == Scheme::Https;
+        if !out.endpoints.is_empty() && !out.endpoints.iter().any(secure) {
+            let problem = Problem::error(field.at, "`tls` is for members that are written with `https://`");
+            reader.problems.push(problem);
+        }
+    }
+    (!out.endpoints.is_empty()).then_some(out)
+}
+
+fn endpoints(reader: &mut Reader, node: &Node) -> Vec<Spanned<EndpointAddress>> {
+    let items = one_or_many(node);
+    if items.is_empty() {
+        reader.missing(node.at, "the list of members is empty".to_owned(), &ETCD_ENDPOINT_SHAPE);
+    }
+    let read = |node: &Node| {
+        let value = reader.parsed(node, "a member of etcd", &ETCD_ENDPOINT_SHAPE, |text| {
+            let endpoint = address::endpoint(text)?;
+            match (&endpoint.address, endpoint.scheme) {
+                (Address::Unix(_), _) => Err(Fault::new("{} is no address of TCP")),
+                (_, Scheme::H2c) => Err(Fault::new("{} is to begin with `http://` or `https://`")),
+                _ => Ok(endpoint),
+            }
+        })?;
+        Some(Spanned { value, at: node.at })
+    };
+    items.iter().filter_map(read).collect()
+}
+
+fn prefix(text: &str) -> Result<String, Fault> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"/_.-".contains(&byte);
+    match text {
+        text if text.len() > 200 || !text.bytes().all(fits) => Err(Fault::new("{} is no such text")),
+        text if text.is_empty() || text.ends_with('/') || text.contains("//") => {
+            Err(Fault::new("{} has an empty part"))
+        }
+        text => Ok(text.to_owned()),
+    }
+}

@@ -1,0 +1,56 @@
+//! The keys of `etcd`.
+
+use super::{Choice, Key, Section, Shape, Text, UPSTREAM_TLS};
+
+pub(crate) static ETCD_ENDPOINT: Text = Text {
+    expected: "an address such as `10.0.0.1:2379` or `https://etcd.internal:2379`",
+    pattern: Some(r"^(https?://)?([A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?$"),
+    loose: false,
+};
+pub(crate) static ETCD_ENDPOINT_SHAPE: Shape = Shape::Text(&ETCD_ENDPOINT);
+static PREFIX: Text = Text {
+    expected: "a text such as `/tollgate`, of letters, digits, `/`, `-`, `_` and `.`",
+    pattern: Some(r"^/?[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$"),
+    loose: false,
+};
+static CACHE: Text = Text {
+    expected: "the path of a file such as `/var/lib/tollgate/etcd.json`",
+    pattern: Some("."),
+    loose: false,
+};
+static NAME: Text =
+    Text { expected: "a name such as `gateway-1`", pattern: Some(r"^[A-Za-z0-9_.:-]+$"), loose: true };
+static USER: Text = Text { expected: "the name of a user of etcd", pattern: Some("."), loose: true };
+static PASSWORD: Text = Text { expected: "a password, best as `${VARIABLE}`", pattern: None, loose: true };
+
+pub(crate) static ETCD: Section = Section {
+    name: "etcd",
+    noun: "`etcd`",
+    doc: "The etcd in which several gateways share routes and upstreams.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("endpoints", "Its members.", Shape::OneOrMany(&ETCD_ENDPOINT_SHAPE))
+            .required()
+            .also(&["endpoint", "host", "hosts", "members", "address", "url", "urls"]),
+        Key::new("prefix", "What its keys begin with.", Shape::Text(&PREFIX)).or("/tollgate").also(&[
+            "root",
+            "namespace",
+            "path",
+        ]),
+        Key::new(
+            "cache",
+            "A file for the last good state, so that the gateway starts without etcd; relative to the main file.",
+            Shape::Text(&CACHE),
+        )
+        .also(&["last_good", "backup", "file", "state"]),
+        Key::new(
+            "name",
+            "What this gateway calls itself there; default: the host's name and the process's number.",
+            Shape::Text(&NAME),
+        )
+        .also(&["id", "node", "instance"]),
+        Key::new("user", "The user, where etcd wants one.", Shape::Text(&USER)).also(&["username"]),
+        Key::new("password", "The user's password.", Shape::Text(&PASSWORD)).secret().also(&["secret"]),
+        Key::new("tls", "TLS towards members that are written with `https://`.", Shape::Section(&UPSTREAM_TLS)),
+    ],
+};

@@ -1,0 +1,219 @@
+//! The messages of etcd's JSON gateway: bytes are base64, numbers of 64 bits are texts, and what is zero is left away.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Value, json};
+
+/// Bytes on the wire.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bytes(pub Vec<u8>);
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(from)?;
+        STANDARD.decode(text.as_bytes()).map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&STANDARD.encode(&self.0))
+    }
+}
+
+/// A number of 64 bits: a text, or a number.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let value = Value::deserialize(from)?;
+    let number = value.as_str().map_or_else(|| value.as_u64(), |text| text.parse().ok());
+    number.ok_or_else(|| serde::de::Error::custom("no number"))
+}
+
+/// Bytes as they are sent.
+pub(crate) fn encoded(bytes: &[u8]) -> Value {
+    Value::from(STANDARD.encode(bytes))
+}
+
+/// The first key after all that begin with this.
+pub(crate) fn end_of(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while let Some(last) = end.pop() {
+        if last < 0xFF {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    // Every key there is.
+    vec![0]
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Header {
+    #[serde(default, deserialize_with = "number")]
+    pub cluster_id: u64,
+    #[serde(default, deserialize_with = "number")]
+    pub revision: u64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct KeyValue {
+    #[serde(default)]
+    pub key: Bytes,
+    #[serde(default)]
+    pub value: Bytes,
+    #[serde(default, deserialize_with = "number")]
+    pub mod_revision: u64,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct RangeResponse {
+    #[serde(default)]
+    pub header: Header,
+    #[serde(default)]
+    pub kvs: Vec<KeyValue>,
+    #[serde(default)]
+    pub more: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct TxnResponse {
+    #[serde(default)]
+    pub header: Header,
+    #[serde(default)]
+    pub succeeded: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct LeaseResponse {
+    #[serde(default, rename = "ID", deserialize_with = "number")]
+    pub id: u64,
+    #[serde(default, rename = "TTL", deserialize_with = "number")]
+    pub ttl: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct TokenResponse {
+    pub token: String,
+}
+
+/// A message of a stream: what it brings, or why it ends.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Streamed<T> {
+    pub result: Option<T>,
+    pub error: Option<Failure>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct WatchResponse {
+    #[serde(default)]
+    pub header: Header,
+    #[serde(default)]
+    pub canceled: bool,
+    #[serde(default, deserialize_with = "number")]
+    pub compact_revision: u64,
+    #[serde(default)]
+    pub cancel_reason: String,
+    #[serde(default)]
+    pub events: Vec<Event>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Event {
+    /// `DELETE`; a put has none.
+    #[serde(default, rename = "type")]
+    pub kind: String,
+    #[serde(default)]
+    pub kv: KeyValue,
+}
+
+/// An error, as the gateway tells it: of a request, or of a stream.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct Failure {
+    #[serde(default, alias = "grpc_code")]
+    pub code: u32,
+    #[serde(default)]
+    pub message: String,
+}
+
+/// In which order a range is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// By key, the first one first.
+    Key,
+    /// By the revision that changed it last, the newest first.
+    Newest,
+}
+
+/// Which keys, as of when.
+#[derive(Clone, Debug)]
+pub struct RangeRequest {
+    /// The first key.
+    pub key: Vec<u8>,
+    /// The first key that is not meant any more; empty: this one alone.
+    pub end: Vec<u8>,
+    /// As of this revision; 0: now.
+    pub revision: u64,
+    /// At most so many; 0: all.
+    pub limit: usize,
+    /// In which order.
+    pub order: Order,
+    /// Only what was changed last by this revision or before; 0: all.
+    pub until: u64,
+}
+
+impl RangeRequest {
+    /// All keys that begin with this, as of now.
+    #[must_use]
+    pub fn under(prefix: &str) -> Self {
+        let key = prefix.as_bytes().to_vec();
+        let end = end_of(&key);
+        Self { key, end, revision: 0, limit: 0, order: Order::Key, until: 0 }
+    }
+
+    /// One key.
+    #[must_use]
+    pub fn one(key: &str) -> Self {
+        Self { end: Vec::new(), ..Self::under(key) }
+    }
+
+    pub(crate) fn body(&self) -> Value {
+        let mut body = json!({
+            "key": encoded(&self.key),
+            "range_end": encoded(&self.end),
+            "revision": self.revision.to_string(),
+            "limit": self.limit.to_string(),
+            "max_mod_revision": self.until.to_string(),
+        });
+        if self.order == Order::Newest {
+            body["sort_order"] = "DESCEND".into();
+            body["sort_target"] = "MOD".into();
+        }
+        body
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_etcd_leaves_away_is_zero() {
+        let text = r#"{"result":{"header":{"revision":"7"},"events":[{"kv":{"key":"YQ==","value":"Yg==","mod_revision":"7"}},
+            {"type":"DELETE","kv":{"key":"YQ==","mod_revision":8}}]}}"#;
+        let message: Streamed<WatchResponse> = serde_json::from_str(text).expect("a message");
+        let response = message.result.expect("a result");
+        assert_eq!((response.header.revision, response.canceled, response.compact_revision), (7, false, 0));
+        assert_eq!(response.events[0].kv.value.0, b"b");
+        assert_eq!((response.events[1].kind.as_str(), response.events[1].kv.mod_revision), ("DELETE", 8));
+        let empty: RangeResponse = serde_json::from_str("{}").expect("a message");
+        assert!(empty.kvs.is_empty() && !empty.more);
+        assert!(serde_json::from_str::<RangeResponse>(r#"{"kvs":[{"key":"*"}]}"#).is_err());
+    }
+
+    #[test]
+    fn the_end_of_a_prefix() {
+        assert_eq!(end_of(b"/t/"), b"/t0");
+        assert_eq!(end_of(&[b'a', 0xFF]), b"b");
+        assert_eq!(end_of(&[0xFF]), [0]);
+    }
+}

@@ -1,0 +1,182 @@
+//! The source halves of a hundred gateways, in one process, on one real etcd.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc as threads;
+use std::time::{Duration, Instant};
+
+use tollgate_etcd::{Client, Etcd, News, Operation, RangeRequest, Settings, Transaction};
+
+/// An etcd of the test's own.
+struct Server {
+    child: Child,
+    directory: PathBuf,
+    endpoint: String,
+}
+
+impl Server {
+    fn start(name: &str) -> Self {
+        let free = || TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
+        let (client, peer) = (format!("http://{}", free()), format!("http://{}", free()));
+        let directory = std::env::temp_dir().join(format!("tollgate-fleet-{}-{name}", std::process::id()));
+        let mut command = Command::new("etcd");
+        command.arg("--data-dir").arg(&directory);
+        command.args(["--listen-client-urls", &client, "--advertise-client-urls", &client]);
+        command.args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer]);
+        command.args(["--initial-cluster", &format!("default={peer}")]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Self { child: child.expect("etcd: see scripts/install-test-tools"), directory, endpoint: client }
+    }
+
+    fn settings(&self, name: String) -> Settings {
+        Settings {
+            endpoints: vec![self.endpoint.clone()],
+            prefix: "/fleet".to_owned(),
+            user: None,
+            tls: None,
+            server_name: None,
+            name,
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill().and_then(|()| self.child.wait());
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn run<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(work)
+}
+
+/// Writes so many keys, a hundred at once.
+async fn fill(client: &Client, count: usize) {
+    let keys: Vec<usize> = (0..count).collect();
+    for part in keys.chunks(100) {
+        let put =
+            |number: &usize| Operation::Put(format!("/fleet/config/routes/r{number:05}"), b"{}".to_vec());
+        let transaction = Transaction { compare: Vec::new(), operations: part.iter().map(put).collect() };
+        let begun = Instant::now();
+        while client.transact(&transaction).await.is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(20), "etcd does not take writes");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+fn next(news: &mut tokio::sync::mpsc::Receiver<News>) -> News {
+    loop {
+        match news.blocking_recv().expect("the thread goes on") {
+            News::Connected { .. } | News::Lost { .. } => {}
+            news => return news,
+        }
+    }
+}
+
+#[test]
+fn a_list_comes_whole_however_many_pages_it_has() {
+    let server = Server::start("pages");
+    let client = Client::new(server.settings("writer".to_owned())).expect("a client");
+    run(fill(&client, 2500));
+    let (etcd, mut news) = Etcd::start(server.settings("one".to_owned()), "{}".to_owned()).expect("a thread");
+    let News::All { revision, entries } = next(&mut news) else { panic!("all comes first") };
+    assert_eq!(entries.len(), 2500);
+    assert!(entries.windows(2).all(|two| two[0].key < two[1].key), "each once, by key");
+    assert_eq!(entries[0].key, "routes/r00000");
+    // What follows is what changed since.
+    let deleted = Transaction {
+        compare: Vec::new(),
+        operations: vec![Operation::Delete("/fleet/config/routes/r00007".to_owned(), String::new())],
+    };
+    let client = Client::new(server.settings("writer".to_owned())).expect("a client");
+    let made = run(async { client.transact(&deleted).await }).expect("made").expect("it demands nothing");
+    let News::Changes { revision: last, entries } = next(&mut news) else { panic!("a change") };
+    assert_eq!((last, entries.len(), entries[0].value.as_deref()), (made, 1, None));
+    assert!(made > revision);
+    // Its key is there as long as it is.
+    let there = || {
+        let client = Client::new(server.settings("writer".to_owned())).expect("a client");
+        run(async { client.list(&RangeRequest::under("/fleet/gateways/")).await })
+            .expect("listed")
+            .entries
+            .len()
+    };
+    let wait = |wanted: usize| {
+        let begun = Instant::now();
+        while there() != wanted {
+            assert!(begun.elapsed() < Duration::from_secs(20), "not {wanted} gateways");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    wait(1);
+    drop(etcd);
+    wait(0);
+}
+
+#[test]
+#[ignore = "a fault test: `make faults`"]
+fn a_change_reaches_a_hundred_gateways() {
+    const GATEWAYS: usize = 100;
+    const CHANGES: usize = 50;
+    let server = Server::start("hundred");
+    let client = Client::new(server.settings("writer".to_owned())).expect("a client");
+    run(fill(&client, 1000));
+    let (heard, hearing) = threads::channel::<(Instant, u64)>();
+    let gateways: Vec<Etcd> = (0..GATEWAYS)
+        .map(|number| {
+            let settings = server.settings(format!("gateway-{number}"));
+            let (etcd, mut news) = Etcd::start(settings, "{}".to_owned()).expect("a thread");
+            let heard = heard.clone();
+            std::thread::spawn(move || {
+                while let Some(news) = news.blocking_recv() {
+                    if let News::All { revision, .. } | News::Changes { revision, .. } = news
+                        && heard.send((Instant::now(), revision)).is_err()
+                    {
+                        return;
+                    }
+                }
+            });
+            etcd
+        })
+        .collect();
+    let all = |what: &str, from: u64| -> Instant {
+        let mut last = Instant::now();
+        for _ in 0..GATEWAYS {
+            let told = hearing
+                .recv_timeout(Duration::from_secs(20))
+                .unwrap_or_else(|_| panic!("{what}: not all hear of it"));
+            assert!(told.1 >= from, "{what}: {} is before {from}", told.1);
+            last = last.max(told.0);
+        }
+        last
+    };
+    all("the list", 0);
+    let client = Client::new(server.settings("writer".to_owned())).expect("a client");
+    let mut took: Vec<Duration> = run(async {
+        let mut took = Vec::new();
+        for number in 0..CHANGES {
+            let operations = vec![Operation::Put(
+                "/fleet/config/routes/r00001".to_owned(),
+                number.to_string().into_bytes(),
+            )];
+            let begun = Instant::now();
+            let made = client.transact(&Transaction { compare: Vec::new(), operations }).await;
+            let made = made.expect("made").expect("it demands nothing");
+            took.push(all("a change", made).saturating_duration_since(begun));
+        }
+        took
+    });
+    took.sort();
+    eprintln!(
+        "a change reaches {GATEWAYS} gateways on one etcd, from when it is sent to when the last one has it: median {:?}, \
+         longest of {CHANGES} {:?}",
+        took[CHANGES / 2],
+        took[CHANGES - 1]
+    );
+    drop(gateways);
+    assert!(took[CHANGES - 1] < Duration::from_secs(1), "{:?}", took[CHANGES - 1]);
+}

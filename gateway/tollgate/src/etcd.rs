@@ -1,0 +1,94 @@
+//! etcd as a source: joining it at the start, and what is told of it.
+
+use axum::Json;
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::get;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tollgate_observe::EtcdStatus;
+use tollgate_plan::compile_parts;
+use tollgate_sources::{EtcdState, Joined, News, RefusedEntry, Sources, View, gateways};
+
+use crate::api::of_problem;
+use crate::compiled::Good;
+use crate::surface::Surface;
+
+/// Joins the etcd that the file names, if it names one: its plan takes the place of the file's.
+///
+/// # Errors
+/// A message: there is neither an etcd that answers nor a last good state.
+pub fn join(sources: &mut Sources, good: &mut Good) -> Result<Option<mpsc::Receiver<News>>, String> {
+    let Some(settings) = &good.config.etcd else { return Ok(None) };
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = if host.trim().is_empty() { "gateway" } else { host.trim() };
+    let who = Joined {
+        program: format!("tollgate {}", env!("CARGO_PKG_VERSION")),
+        name: format!("{host}-{}", std::process::id()),
+    };
+    let (brought, news) = sources.join(settings, who, |parts| Ok(compile_parts(parts)?.plan))?;
+    brought.told.iter().for_each(|line| eprintln!("{line}"));
+    if let Some(plan) = brought.good {
+        good.plan = plan;
+    }
+    // As the first plan.
+    sources.say(1);
+    Ok(Some(news))
+}
+
+/// What the metrics and the status tell of it.
+pub fn status(view: &View) -> Option<EtcdStatus> {
+    view.read(|state| {
+        let etcd = state.etcd.as_ref()?;
+        Some(EtcdStatus {
+            connected: etcd.member.is_some(),
+            losses: etcd.losses,
+            revision: etcd.revision,
+            refused: etcd.refused.len(),
+        })
+    })
+}
+
+/// The part of the admin API; it only reads.
+pub fn routes() -> Router<Surface> {
+    Router::new().route("/api/v1/etcd", get(shown))
+}
+
+/// `GET /api/v1/etcd`: whether it answers, what it was refused, and which gateways are there.
+async fn shown(State(surface): State<Surface>) -> (StatusCode, Json<Value>) {
+    let Some(etcd): Option<EtcdState> = surface.view.read(|state| state.etcd.clone()) else {
+        let message = "etcd is no source of this gateway: the configuration file does not name it";
+        return (StatusCode::NOT_FOUND, Json(json!({ "error": "not_found", "message": message })));
+    };
+    let since = etcd.since.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis();
+    let refused: Vec<Value> = etcd.refused.iter().map(of_refused).collect();
+    let there = match etcd.member {
+        Some(_) => gateways(&etcd.handle).await.ok(),
+        None => None,
+    };
+    let value = json!({
+        "connected": etcd.member.is_some(),
+        "member": etcd.member,
+        "problem": etcd.lost,
+        "since": crate::time::rfc3339(u64::try_from(since).unwrap_or_default()),
+        "losses": etcd.losses,
+        "cached": etcd.cached,
+        "prefix": etcd.handle.settings().prefix,
+        "name": etcd.handle.settings().name,
+        "revision": etcd.revision,
+        "refused": refused,
+        "gateways": there,
+    });
+    (StatusCode::OK, Json(value))
+}
+
+fn of_refused(entry: &RefusedEntry) -> Value {
+    json!({
+        "resource": entry.key,
+        "revision": entry.revision,
+        "removal": entry.removal,
+        "in_force": entry.in_force,
+        "problems": entry.problems.iter().map(of_problem).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,227 @@
+//! Gateways that share their routes and upstreams in a real etcd.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+use tollgate_tests::{Client, Etcd, Gateway, Response, eventually};
+
+/// A request to the admin listener.
+fn call(gateway: &Gateway, method: &str, path: &str, lines: &str, body: &str) -> Response {
+    let mut client = Client::connect(gateway.admin_address(), Arc::default());
+    let length = body.len();
+    client.ask(format!(
+        "{method} /api/v1{path} HTTP/1.1\r\nHost: localhost\r\n{lines}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    ))
+}
+
+const JSON: &str = "Content-Type: application/json\r\n";
+
+fn put(gateway: &Gateway, path: &str, value: &Value) -> Response {
+    call(gateway, "PUT", path, JSON, &value.to_string())
+}
+
+fn json_of(response: &Response) -> Value {
+    serde_json::from_str(&response.text()).expect("JSON")
+}
+
+fn told(gateway: &Gateway) -> Value {
+    json_of(&call(gateway, "GET", "/etcd", "", ""))
+}
+
+fn config(etcd: &Etcd) -> String {
+    format!(
+        "etcd: {{endpoints: {}, cache: $DIR/last-good.json}}\nroutes: [{{name: fixed, match: /fixed, respond: file}}]",
+        etcd.endpoints()
+    )
+}
+
+fn serves(gateway: &Gateway, path: &str, text: &str) -> bool {
+    let response = gateway.client().get(path);
+    response.status == 200 && response.text() == text
+}
+
+fn respond(path: &str, text: &str) -> String {
+    json!({ "match": path, "respond": text }).to_string()
+}
+
+#[test]
+fn what_one_gateway_is_told_all_serve() {
+    let etcd = Etcd::start(1);
+    etcd.put("routes/early", &respond("/early", "here"));
+    let gateways = [Gateway::start(&config(&etcd)), Gateway::start(&config(&etcd))];
+    for gateway in &gateways {
+        assert!(serves(gateway, "/early", "here") && serves(gateway, "/fixed", "file"));
+    }
+    // By etcd itself, in the file's language too.
+    etcd.put("upstreams/nowhere", "[\"127.0.0.1:1\"]");
+    etcd.put("routes/yaml", "match: /yaml\nrespond: from YAML\n");
+    for gateway in &gateways {
+        eventually("the route of etcd", || serves(gateway, "/yaml", "from YAML"));
+    }
+    // By the API of one: it serves when the answer is here.
+    let answer = put(&gateways[0], "/routes/api", &json!({"match": "/api", "respond": "1"}));
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let first = json_of(&answer)["version"].as_u64().expect("a version");
+    assert!(serves(&gateways[0], "/api", "1"));
+    eventually("the route of the API", || serves(&gateways[1], "/api", "1"));
+    let one = call(&gateways[1], "GET", "/routes/api", "", "");
+    assert_eq!(one.headers.get("etag"), Some(format!("\"{first}\"").as_str()), "{one:?}");
+    assert_eq!(one.headers.get("tollgate-source"), Some("etcd"));
+    // Only if nobody else has changed it, whichever gateway is asked.
+    let guarded = |gateway: &Gateway, tag: u64, text: &str| {
+        let lines = format!("{JSON}If-Match: \"{tag}\"\r\n");
+        call(gateway, "PATCH", "/routes/api", &lines, &json!({ "respond": text }).to_string())
+    };
+    let second = guarded(&gateways[1], first, "2");
+    assert_eq!(second.status, 200, "{second:?}");
+    eventually("the change", || serves(&gateways[0], "/api", "2"));
+    assert_eq!(guarded(&gateways[0], first, "3").status, 412);
+    // The history, and back.
+    let versions = json_of(&call(&gateways[0], "GET", "/history", "", ""));
+    assert_eq!(versions["versions"][0]["what"], "patch routes/api", "{versions}");
+    assert_eq!(versions["versions"][1]["version"], first, "{versions}");
+    let change = json_of(&call(&gateways[0], "GET", &format!("/history/{first}"), "", ""));
+    assert_eq!(change["changes"][0]["after"]["respond"], "1", "{change}");
+    let back = call(&gateways[1], "POST", &format!("/rollback/{first}"), "", "");
+    assert_eq!(back.status, 200, "{back:?}");
+    assert!(serves(&gateways[1], "/api", "1"));
+    eventually("the change taken back", || serves(&gateways[0], "/api", "1"));
+    assert_eq!(call(&gateways[0], "POST", "/rollback/999999", "", "").status, 404);
+    assert_eq!(call(&gateways[0], "DELETE", "/routes/api", "", "").status, 200);
+    eventually("the route gone", || gateways[1].client().get("/api").status == 404);
+    // Who is there.
+    eventually("both to be known", || {
+        told(&gateways[0])["gateways"].as_object().is_some_and(|there| there.len() == 2)
+    });
+}
+
+#[test]
+fn an_entry_that_is_not_good_is_refused_and_the_last_good_one_stays() {
+    let etcd = Etcd::start(1);
+    etcd.put("routes/a", &respond("/a", "good"));
+    etcd.put("upstreams/u", "[\"127.0.0.1:1\"]");
+    etcd.put("routes/b", &json!({"match": "/b", "to": "u"}).to_string());
+    let gateway = Gateway::start(&config(&etcd));
+    let refused = || told(&gateway)["refused"].as_array().cloned().unwrap_or_default();
+    let of = |resource: &str| refused().into_iter().find(|entry| entry["resource"] == resource);
+    for poison in ["{\"match\": \"/a\", \"respnd\": \"x\"}", "{", "\u{1}", "- ["] {
+        etcd.put("routes/a", poison);
+        eventually("a refusal", || of("routes/a").is_some());
+        assert!(serves(&gateway, "/a", "good"), "{poison}");
+        etcd.put("routes/a", &respond("/a", "good"));
+        eventually("the good one", || of("routes/a").is_none());
+    }
+    etcd.put("routes/a", "{\"match\": \"/a\", \"respnd\": \"x\"}");
+    eventually("a refusal", || of("routes/a").is_some());
+    let entry = of("routes/a").expect("refused");
+    assert_eq!(entry["problems"][0]["pointer"], "/respnd", "{entry}");
+    assert_eq!(entry["problems"][0]["help"], json!(["did you mean `respond`?"]), "{entry}");
+    assert!(entry["in_force"].is_u64(), "{entry}");
+    assert!(gateway.stderr().contains("etcd: routes/a: revision"), "{}", gateway.stderr());
+    assert!(gateway.stderr().contains("unknown key `respnd`"), "{}", gateway.stderr());
+    eventually("the metric", || gateway.metrics().sum("tollgate_etcd_refused_entries", "") == Some(1.0));
+    // What only all together can tell: a name that is nobody's, an upstream that is still needed, a match that is there.
+    etcd.put("routes/c", &json!({"match": "/c", "to": "v"}).to_string());
+    etcd.delete("upstreams/u");
+    etcd.put("routes/d", &respond("/fixed", "taken"));
+    etcd.put("routes/fixed", &respond("/e", "of the file"));
+    etcd.put("colours/red", "1");
+    for resource in ["routes/c", "upstreams/u", "routes/d", "routes/fixed", "colours/red"] {
+        eventually(resource, || of(resource).is_some());
+    }
+    assert_eq!(of("upstreams/u").map(|entry| entry["removal"].clone()), Some(json!(true)));
+    assert_eq!(gateway.client().get("/b").status, 502);
+    // Others go on.
+    etcd.put("routes/z", &respond("/z", "fine"));
+    eventually("another route", || serves(&gateway, "/z", "fine"));
+    assert!(serves(&gateway, "/fixed", "file"));
+    // What was missing comes.
+    etcd.put("upstreams/v", "[\"127.0.0.1:1\"]");
+    etcd.delete("routes/b");
+    eventually("what was refused", || of("routes/c").is_none() && of("upstreams/u").is_none());
+    assert_eq!(gateway.client().get("/c").status, 502);
+    // Over the API: what is refused can be taken away, or written anew.
+    assert_eq!(call(&gateway, "DELETE", "/routes/d", "", "").status, 200);
+    assert_eq!(put(&gateway, "/routes/a", &json!({"match": "/a", "respond": "good"})).status, 200);
+    assert!(of("routes/d").is_none() && of("routes/a").is_none(), "{:?}", refused());
+    assert_eq!(etcd.ctl(&["get", "/tollgate/config/routes/d"]), "");
+    let answer = put(&gateway, "/routes/bad", &json!({"match": "/bad", "to": "w"}));
+    assert_eq!(answer.status, 422, "{answer:?}");
+}
+
+#[test]
+fn a_transaction_is_taken_whole_or_not_at_all() {
+    let etcd = Etcd::start(1);
+    etcd.put("routes/a", &respond("/a", "1"));
+    let gateway = Gateway::start(&config(&etcd));
+    let body = json!({"changes": [
+        {"op": "put", "kind": "routes", "name": "a", "value": {"match": "/a", "respond": "2"}},
+        {"op": "put", "kind": "upstreams", "name": "u", "value": ["127.0.0.1:1"]},
+        {"op": "put", "kind": "routes", "name": "b", "value": {"match": "/b", "to": "u"}},
+    ]});
+    let answer = call(&gateway, "POST", "/transactions", JSON, &body.to_string());
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(serves(&gateway, "/a", "2"));
+    let run = |value: &str| {
+        let operation = |key: &str, value: &str| {
+            let key = STANDARD.encode(format!("/tollgate/config/routes/{key}"));
+            json!({"request_put": {"key": key, "value": STANDARD.encode(value)}})
+        };
+        let body =
+            json!({"success": [operation("a", &respond("/a", "3")), operation("b", value)]}).to_string();
+        let mut client = Client::connect(etcd.address(0), Arc::default());
+        let length = body.len();
+        let head = format!("POST /v3/kv/txn HTTP/1.1\r\nHost: etcd\r\nContent-Length: {length}\r\n\r\n");
+        let answer = client.ask(format!("{head}{body}"));
+        assert_eq!(answer.status, 200, "{answer:?}");
+    };
+    run("{}");
+    eventually("a refusal", || {
+        told(&gateway)["refused"].as_array().is_some_and(|refused| refused.len() == 2)
+    });
+    assert!(serves(&gateway, "/a", "2"));
+    run(&respond("/b", "3"));
+    eventually("both", || serves(&gateway, "/a", "3") && serves(&gateway, "/b", "3"));
+}
+
+#[test]
+fn etcd_may_go_and_come_back() {
+    let mut etcd = Etcd::start(1);
+    etcd.put("routes/a", &respond("/a", "1"));
+    let mut gateway = Gateway::start(&config(&etcd));
+    assert!(serves(&gateway, "/a", "1"));
+    // Changed, and compacted, while the gateway does not hear of it.
+    etcd.kill(0);
+    eventually("the loss to be known", || told(&gateway)["connected"] == false);
+    assert!(serves(&gateway, "/a", "1"));
+    let answer = put(&gateway, "/routes/b", &json!({"match": "/b", "respond": "x"}));
+    assert_eq!((answer.status, &json_of(&answer)["error"]), (503, &json!("etcd")), "{answer:?}");
+    etcd.restart(0);
+    eventually("etcd to answer", || told(&gateway)["connected"] == true);
+    etcd.put("routes/a", &respond("/a", "2"));
+    eventually("the change", || serves(&gateway, "/a", "2"));
+    // It hangs: what is asked for is not answered with success, and nobody who is served waits.
+    etcd.hang(0);
+    eventually("the loss to be known", || told(&gateway)["connected"] == false);
+    assert!(serves(&gateway, "/a", "2"));
+    etcd.go_on(0);
+    eventually("etcd to answer", || told(&gateway)["connected"] == true);
+    // Without etcd a gateway starts with what it knew last.
+    etcd.put("routes/a", &respond("/a", "3"));
+    eventually("the change", || serves(&gateway, "/a", "3"));
+    let kept = gateway.directory().join("last-good.json");
+    eventually("the last good state", || {
+        std::fs::read_to_string(&kept).is_ok_and(|text| text.contains("\"3\""))
+    });
+    etcd.kill(0);
+    gateway.kill_and_restart();
+    assert!(serves(&gateway, "/a", "3") && serves(&gateway, "/fixed", "file"));
+    assert_eq!(told(&gateway)["cached"], true);
+    etcd.restart(0);
+    etcd.put("routes/a", &respond("/a", "4"));
+    etcd.delete("routes/none");
+    eventually("the change", || serves(&gateway, "/a", "4"));
+    assert_eq!(told(&gateway)["cached"], false);
+}

@@ -5,6 +5,7 @@ mod cap;
 mod changes;
 mod etcd;
 mod floods;
+mod http2;
 mod killed_gateway;
 mod killed_origin;
 mod load;

@@ -1,0 +1,343 @@
+//! A thousand hostile HTTP/2 connections at once, of each kind (class 10 of the attacks that a gateway must survive): good
+//! clients are served meanwhile, and memory stays bounded. Each hostile one is opened anew a moment after it was ended.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, setpriority_process};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tollgate_tests::frames::{END_HEADERS, END_STREAM, PREFACE, fields, frame, kind, pseudo};
+use tollgate_tests::{Gateway, http2};
+
+use super::load::{Answers, Load};
+use super::{allow_files, is_optimised};
+
+/// Hostile connections at once.
+const CONNECTIONS: usize = 1000;
+/// From the end of one to the begin of the next in its place.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Memory that the gateway may take at most, in KiB.
+const MEMORY: u64 = 256 * 1024;
+/// How many times as long good clients may wait as without an attack, 99 of 100 times.
+const SLOWER: f64 = 2.0;
+/// What that is held against at least: below it, how the kernel shares out two cores decides.
+const USUAL: Duration = Duration::from_millis(5);
+
+const QUIET: Duration = Duration::from_secs(2);
+const ATTACK: Duration = Duration::from_secs(4);
+
+/// What a hostile client does.
+struct Attack {
+    name: &'static str,
+    /// Behind the preface.
+    settings: &'static [(u16, u32)],
+    /// Once, before all else.
+    first: Vec<u8>,
+    /// Again and again, as long as the gateway takes it.
+    next: fn(u32) -> Vec<u8>,
+    rounds: u32,
+    /// Whether it takes what the gateway sends.
+    reads: bool,
+}
+
+const WINDOW: u16 = 4;
+const CANCEL: [u8; 4] = [0, 0, 0, 8];
+
+fn ask(stream: u32) -> Vec<u8> {
+    frame(kind::HEADERS, END_STREAM | END_HEADERS, stream, &fields(&pseudo("/")))
+}
+
+fn attacks() -> Vec<Attack> {
+    let flood =
+        |name, next| Attack { name, settings: &[], first: Vec::new(), next, rounds: 20_000, reads: true };
+    let begun = |name, first, next| Attack { first, ..flood(name, next) };
+    let post = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a.example")];
+    let mut bomb = fields(&pseudo("/"));
+    // One large field in the table, then a byte for each time that it is named (RFC 7541, 6.1).
+    bomb.extend_from_slice(&[0x40, 1, b'x', 127, 0x80 | 64, 29]);
+    bomb.extend_from_slice(&vec![b'v'; 127 + 64 + (29 << 7)]);
+    bomb.extend_from_slice(&[0x80 | 62; 8000]);
+    vec![
+        flood("rapid reset", |n| [ask(1 + 2 * n), frame(kind::RST_STREAM, 0, 1 + 2 * n, &CANCEL)].concat()),
+        flood("MadeYouReset: window of nothing", |n| {
+            [ask(1 + 2 * n), frame(kind::WINDOW_UPDATE, 0, 1 + 2 * n, &[0; 4])].concat()
+        }),
+        flood("MadeYouReset: window too large", |n| {
+            [ask(1 + 2 * n), frame(kind::WINDOW_UPDATE, 0, 1 + 2 * n, &0x7fff_ffff_u32.to_be_bytes())]
+                .concat()
+        }),
+        flood("MadeYouReset: data after the end", |n| {
+            [ask(1 + 2 * n), frame(kind::DATA, 0, 1 + 2 * n, b"x")].concat()
+        }),
+        begun("CONTINUATION", frame(kind::HEADERS, END_STREAM, 1, &fields(&pseudo("/"))), |_| {
+            frame(kind::CONTINUATION, 0, 1, &fields(&[("x", &"v".repeat(2000))]))
+        }),
+        begun(
+            "CONTINUATION without a byte",
+            frame(kind::HEADERS, END_STREAM, 1, &fields(&pseudo("/"))),
+            |_| frame(kind::CONTINUATION, 0, 1, &[]).repeat(20),
+        ),
+        Attack {
+            rounds: 1,
+            ..begun("header bomb", frame(kind::HEADERS, END_STREAM | END_HEADERS, 1, &bomb), |_| Vec::new())
+        },
+        flood("large heads", |n| {
+            let mut head = pseudo("/").to_vec();
+            let value = "v".repeat(900);
+            head.extend([("x", value.as_str()); 16]);
+            frame(kind::HEADERS, END_STREAM | END_HEADERS, 1 + 2 * n, &fields(&head))
+        }),
+        begun("empty DATA", frame(kind::HEADERS, END_HEADERS, 1, &fields(&post)), |_| {
+            frame(kind::DATA, 0, 1, &[]).repeat(20)
+        }),
+        Attack { settings: &[(WINDOW, 0)], rounds: 100, ..flood("windows shut", |n| ask(1 + 2 * n)) },
+        Attack {
+            settings: &[(WINDOW, 0x7fff_ffff)],
+            first: frame(kind::WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes()),
+            rounds: 5000,
+            reads: false,
+            ..flood("windows open, nothing read", |n| ask(1 + 2 * n))
+        },
+        flood("SETTINGS", |_| frame(kind::SETTINGS, 0, 0, &[]).repeat(20)),
+        Attack {
+            first: (0..100)
+                .flat_map(|n| {
+                    frame(
+                        kind::HEADERS,
+                        END_HEADERS,
+                        1 + 2 * n,
+                        &fields(&[
+                            (":method", "POST"),
+                            (":scheme", "http"),
+                            (":path", "/"),
+                            (":authority", "a.example"),
+                        ]),
+                    )
+                })
+                .collect(),
+            ..flood("SETTINGS that move 100 windows", |n| {
+                frame(kind::SETTINGS, 0, 0, &[0, 4, 0, 0, (n % 100) as u8, 0]).repeat(20)
+            })
+        },
+        flood("PING", |_| frame(kind::PING, 0, 0, &[0; 8]).repeat(20)),
+        flood("PRIORITY", |_| frame(kind::PRIORITY, 0, 1, &[0, 0, 0, 0, 1]).repeat(20)),
+        flood("WINDOW_UPDATE", |_| frame(kind::WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]).repeat(20)),
+        flood("unknown frames", |_| frame(99, 0, 0, &[]).repeat(20)),
+    ]
+}
+
+/// What the hostile ones came to.
+#[derive(Default)]
+struct Done {
+    stop: AtomicBool,
+    connections: AtomicU64,
+    ended: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// Plays an attack on all its connections, in one thread that leaves the cores to whoever else wants them: what is measured
+/// is the gateway, not the machine.
+fn play(address: SocketAddr, attack: Arc<Attack>, done: &Arc<Done>) {
+    let own = i32::try_from(rustix::thread::gettid().as_raw_nonzero().get()).ok().and_then(Pid::from_raw);
+    let _ = setpriority_process(own, 10);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let all: Vec<_> = (0..CONNECTIONS)
+            .map(|n| tokio::spawn(hostile(n, address, attack.clone(), done.clone())))
+            .collect();
+        for one in all {
+            one.await.expect("no panic");
+        }
+    });
+}
+
+async fn hostile(n: usize, address: SocketAddr, attack: Arc<Attack>, done: Arc<Done>) {
+    // Not all in the same moment, which a kernel's queue would not take.
+    tokio::time::sleep(PAUSE * n as u32 / CONNECTIONS as u32).await;
+    while !done.stop.load(Ordering::SeqCst) {
+        if let Ok(stream) = TcpStream::connect(address).await {
+            done.connections.fetch_add(1, Ordering::SeqCst);
+            // Until the gateway ends it, or the time is up.
+            tokio::select! {
+                () = one(stream, &attack, &done) => { done.ended.fetch_add(1, Ordering::SeqCst); }
+                () = until(&done.stop) => return,
+            }
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn one(stream: TcpStream, attack: &Attack, done: &Done) {
+    let (mut read, mut write) = stream.into_split();
+    let writing = async {
+        let mut settings = Vec::new();
+        for (name, value) in attack.settings {
+            settings.extend_from_slice(&name.to_be_bytes());
+            settings.extend_from_slice(&value.to_be_bytes());
+        }
+        let begin = [PREFACE, &frame(kind::SETTINGS, 0, 0, &settings), &attack.first].concat();
+        let mut gone = write.write_all(&begin).await.is_err();
+        for round in 0..attack.rounds {
+            let bytes = (attack.next)(round);
+            gone = gone || write.write_all(&bytes).await.is_err();
+            if gone {
+                return;
+            }
+            done.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        }
+        std::future::pending().await
+    };
+    let reading = async {
+        let mut buffer = [0; 4096];
+        match attack.reads {
+            true => while matches!(read.read(&mut buffer).await, Ok(1..)) {},
+            false => std::future::pending().await,
+        }
+    };
+    tokio::select! { () = writing => {}, () = reading => {} }
+}
+
+async fn until(stop: &AtomicBool) {
+    while !stop.load(Ordering::SeqCst) {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Answers every request with 20,000 bytes, on as many connections as it gets.
+fn origin() -> SocketAddr {
+    let (say, hear) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+            say.send(listener.local_addr().expect("bound")).expect("heard");
+            let answer: Arc<[u8]> =
+                [b"HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n".as_slice(), &[b'x'; 20_000]]
+                    .concat()
+                    .into();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let answer = answer.clone();
+                tokio::spawn(async move {
+                    let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
+                    while let Ok(count @ 1..) = stream.read(&mut buffer).await {
+                        seen.extend_from_slice(&buffer[..count]);
+                        if seen.ends_with(b"\r\n\r\n") {
+                            seen.clear();
+                            if stream.write_all(&answer).await.is_err() {
+                                return;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+    });
+    hear.recv().expect("an address")
+}
+
+/// Good clients in HTTP/2, each on a connection of its own.
+struct Good {
+    stop: Arc<AtomicBool>,
+    clients: Vec<thread::JoinHandle<Answers>>,
+}
+
+impl Good {
+    fn start(gateway: &Gateway) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let clients = (0..4).map(|_| {
+            let (mut client, stop) = (gateway.http2(), stop.clone());
+            thread::spawn(move || {
+                let mut answers = Answers::default();
+                while !stop.load(Ordering::SeqCst) {
+                    let begun = Instant::now();
+                    match client.try_ask(http2::get("/")) {
+                        Ok(answer) if answer.status == 200 => answers.times.push(begun.elapsed()),
+                        Ok(answer) => answers.failures.push(answer.status.to_string()),
+                        Err(cut) => answers.failures.push(format!("{cut:?}")),
+                    }
+                    if answers.failures.len() > 100 {
+                        break;
+                    }
+                    thread::sleep(Duration::from_millis(5));
+                }
+                answers
+            })
+        });
+        let clients = clients.collect();
+        Self { stop, clients }
+    }
+
+    fn end(self) -> Answers {
+        self.stop.store(true, Ordering::SeqCst);
+        let mut all = Answers::default();
+        for client in self.clients {
+            let answers = client.join().expect("a client does not panic");
+            all.times.extend(answers.times);
+            all.failures.extend(answers.failures);
+        }
+        all
+    }
+}
+
+/// What good clients get for so long: in HTTP/1 and in HTTP/2.
+fn good(gateway: &Gateway, time: Duration) -> [Answers; 2] {
+    let load = Load::start(gateway.address(), 4, Duration::from_millis(5));
+    let good = Good::start(gateway);
+    thread::sleep(time);
+    [load.end(), good.end()]
+}
+
+#[test]
+#[ignore = "a fault test: `make faults`"]
+fn a_thousand_hostile_connections_of_each_kind() {
+    allow_files(16_384);
+    let only = std::env::var("ATTACK").unwrap_or_default();
+    let mut bad = Vec::new();
+    for attack in attacks().into_iter().filter(|attack| attack.name.contains(&only)) {
+        let origin = origin();
+        let gateway = Gateway::start(&format!(
+            "workers: 2\naccess_log: off\nroutes: [{{match: \"/*\", to: [\"{origin}\"]}}]\n"
+        ));
+        let quiet = good(&gateway, QUIET);
+        let (name, done) = (attack.name, Arc::new(Done::default()));
+        let hostile = {
+            let (address, attack, done) = (gateway.address(), Arc::new(attack), done.clone());
+            thread::spawn(move || play(address, attack, &done))
+        };
+        let pressed = good(&gateway, ATTACK);
+        let memory = gateway.memory_kib("VmHWM");
+        done.stop.store(true, Ordering::SeqCst);
+        hostile.join().expect("no panic");
+        let failures: Vec<_> = pressed.iter().flat_map(|answers| answers.failures.clone()).collect();
+        let times = [0, 1].map(|of| (quiet[of].percentile(0.99), pressed[of].percentile(0.99)));
+        eprintln!(
+            "{name}: {} connections, {} ended, {} MiB; good clients: p99 of HTTP/1 {:?} (without {:?}), of HTTP/2 {:?} \
+             ({:?}), {} answers, {} failed; memory {} MiB",
+            done.connections.load(Ordering::SeqCst),
+            done.ended.load(Ordering::SeqCst),
+            done.bytes.load(Ordering::SeqCst) >> 20,
+            times[0].1,
+            times[0].0,
+            times[1].1,
+            times[1].0,
+            pressed[0].times.len() + pressed[1].times.len(),
+            failures.len(),
+            memory / 1024,
+        );
+        if !failures.is_empty() || pressed.iter().any(|answers| answers.times.is_empty()) {
+            bad.push(format!("{name}: good clients failed: {:?}", &failures[..failures.len().min(3)]));
+        }
+        if memory > MEMORY {
+            bad.push(format!("{name}: {} MiB", memory / 1024));
+        }
+        let slow = |(quiet, pressed): (Duration, Duration)| pressed > quiet.max(USUAL).mul_f64(SLOWER);
+        if is_optimised() && times.into_iter().any(slow) {
+            bad.push(format!("{name}: good clients wait: {times:?}"));
+        }
+    }
+    assert!(bad.is_empty(), "{}", bad.join("\n"));
+}

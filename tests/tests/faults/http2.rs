@@ -51,6 +51,12 @@ fn ask(stream: u32) -> Vec<u8> {
     frame(kind::HEADERS, END_STREAM | END_HEADERS, stream, &fields(&pseudo("/")))
 }
 
+/// A request with more fields, well formed or not.
+fn ask_with(round: u32, more: &[(&str, &str)]) -> Vec<u8> {
+    let head = [&pseudo("/")[..], more].concat();
+    frame(kind::HEADERS, END_STREAM | END_HEADERS, 1 + 2 * round, &fields(&head))
+}
+
 fn attacks() -> Vec<Attack> {
     let flood =
         |name, next| Attack { name, settings: &[], first: Vec::new(), next, rounds: 20_000, reads: true };
@@ -102,6 +108,14 @@ fn attacks() -> Vec<Attack> {
             reads: false,
             ..flood("windows open, nothing read", |n| ask(1 + 2 * n))
         },
+        flood("line ends in values", |n| ask_with(n, &[("x", "a\r\nb: c"), ("y", "a\0b"), ("z", "a\nb")])),
+        flood("two authorities", |n| ask_with(n, &[(":authority", "b.example")])),
+        flood("an authority of tricks", |n| {
+            let head =
+                [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a@b.example/c")];
+            frame(kind::HEADERS, END_STREAM | END_HEADERS, 1 + 2 * n, &fields(&head))
+        }),
+        flood("an end that is not where the length says", |n| ask_with(n, &[("content-length", "5")])),
         flood("SETTINGS", |_| frame(kind::SETTINGS, 0, 0, &[]).repeat(20)),
         Attack {
             first: (0..100)
@@ -142,7 +156,7 @@ struct Done {
 /// Plays an attack on all its connections, in one thread that leaves the cores to whoever else wants them: what is measured
 /// is the gateway, not the machine.
 fn play(address: SocketAddr, attack: Arc<Attack>, done: &Arc<Done>) {
-    let own = i32::try_from(rustix::thread::gettid().as_raw_nonzero().get()).ok().and_then(Pid::from_raw);
+    let own = Pid::from_raw(rustix::thread::gettid().as_raw_nonzero().get());
     let _ = setpriority_process(own, 10);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -189,7 +203,7 @@ async fn one(stream: TcpStream, attack: &Attack, done: &Done) {
             }
             done.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     let reading = async {
         let mut buffer = [0; 4096];

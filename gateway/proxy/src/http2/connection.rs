@@ -28,9 +28,12 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const LARGEST_WINDOW: u32 = (1 << 31) - 1;
 /// Bytes that the library may keep of one response; `Gate` bounds those of all.
 const SEND_BUFFER: usize = 128 * 1024;
-/// Streams of all connections of a worker, past which a connection has no more of them than its `SHARE`.
-const CROWD: usize = 4096;
-const SHARE: usize = 8;
+/// Streams of all connections of a worker, past which a connection has no more of them than its `SHARE`, and as many as it
+/// has taken whole responses: who opens windows of nothing takes none.
+const CROWD: usize = 2048;
+const SHARE: usize = 4;
+/// Streams of a connection that may be gone before they are looked at, beside as many as were begun.
+const STILLBORN: u64 = 100;
 
 /// What the streams of a connection have in common.
 #[derive(Debug)]
@@ -43,6 +46,8 @@ pub(crate) struct Shared {
     link: Link,
     /// Streams that live.
     streams: Cell<usize>,
+    /// Responses that have gone whole.
+    answered: Cell<usize>,
     /// The connection's task, to look again when the last stream has ended.
     task: RefCell<Option<Waker>>,
 }
@@ -54,7 +59,9 @@ impl Shared {
         all.set(all.get() + 1);
     }
 
-    pub fn stream_ended(&self) {
+    /// `whole`: with all of its response.
+    pub fn stream_ended(&self, whole: bool) {
+        self.answered.set(self.answered.get() + usize::from(whole));
         self.streams.set(self.streams.get() - 1);
         let all = &self.link.worker().http2_streams;
         all.set(all.get() - 1);
@@ -67,7 +74,7 @@ impl Shared {
 
     /// Whether the worker has so many streams that this connection is to have no more.
     fn is_crowded(&self) -> bool {
-        self.streams.get() >= SHARE && self.link.worker().http2_streams.get() >= CROWD
+        self.link.worker().http2_streams.get() >= CROWD && self.streams.get() >= SHARE + self.answered.get()
     }
 }
 
@@ -86,6 +93,7 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
         local_address,
         link,
         streams: Cell::new(0),
+        answered: Cell::new(0),
         task: RefCell::default(),
     });
     let mut serving = Serving {
@@ -95,6 +103,7 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
         deadline,
         exhausted,
         requests: 0,
+        stillborn: 0,
         phase: Phase::Open,
         idle: None,
     };
@@ -147,6 +156,8 @@ struct Serving {
     deadline: Deadline,
     exhausted: Rc<Cell<bool>>,
     requests: u64,
+    /// Streams that were gone before they were looked at.
+    stillborn: u64,
     phase: Phase,
     /// For what the deadline is set: whether there were streams, and whether the connection was leaving.
     idle: Option<(bool, Phase)>,
@@ -185,6 +196,15 @@ impl Serving {
 
     /// A request has come.
     fn begin(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Chunk>) {
+        if respond.poll_reset(&mut Context::from_waker(Waker::noop())).is_ready() {
+            // Reset by the client, or by the library for a frame that breaks the protocol, in the bytes that brought the
+            // request: nobody waits for an answer, and who does so again and again wants none.
+            self.stillborn += 1;
+            if self.stillborn > STILLBORN + self.requests {
+                self.exhausted.set(true);
+            }
+            return;
+        }
         if self.shared.is_crowded() {
             // Nothing was done for it: the client may send it again, here or elsewhere (RFC 9113, 8.7).
             return respond.send_reset(Reason::REFUSED_STREAM);

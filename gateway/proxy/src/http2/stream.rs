@@ -93,8 +93,14 @@ impl Http2Stream {
                 // A stream that is gone needs no end.
                 let _ = sender.end(trailers);
             }
-            (_, Some(sender)) => sender.reset(Reason::INTERNAL_ERROR),
-            (_, None) => self.respond.send_reset(Reason::INTERNAL_ERROR),
+            (end, Some(sender)) => {
+                self.end = end;
+                sender.reset(Reason::INTERNAL_ERROR);
+            }
+            (end, None) => {
+                self.end = end;
+                self.respond.send_reset(Reason::INTERNAL_ERROR);
+            }
         }
     }
 
@@ -270,6 +276,6 @@ impl ClientStream for Http2Stream {
 
 impl Drop for Http2Stream {
     fn drop(&mut self) {
-        self.shared.stream_ended();
+        self.shared.stream_ended(matches!(self.end, End::Sent));
     }
 }

@@ -1,5 +1,6 @@
 //! End-to-end tests through the real binary. One module a theme; its first lines say what it holds.
 
+mod admin;
 mod api;
 mod autobahn;
 mod balance;

@@ -232,6 +232,11 @@ impl<'a> Loader<'a> {
         {
             *cache = Path::new(&main.name).parent().unwrap_or(Path::new("")).join(&*cache);
         }
+        let audit_log = draft.config.admin.as_mut().and_then(|admin| admin.audit_log.as_mut());
+        if let (Some(path), Some(main)) = (audit_log, self.files.first()) {
+            let folder = Path::new(&main.name).parent().unwrap_or(Path::new(""));
+            *path = folder.join(&*path);
+        }
         draft.config.files = self.files;
         if !problems.has_errors() {
             let counted = |mut layout: Layout| layout.count(&draft.config.routes).map(|()| layout);

@@ -8,12 +8,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+mod admin;
 mod consumers;
 mod etcd;
 mod policies;
 mod tls;
 mod upstream;
 
+pub use admin::*;
 pub use consumers::*;
 pub use etcd::*;
 pub use policies::*;
@@ -61,7 +63,7 @@ pub struct Config {
     /// Worker threads.
     pub workers: Workers,
     /// The admin listener (`None`: off). Default 127.0.0.1:9901.
-    pub admin: Option<Spanned<SocketAddr>>,
+    pub admin: Option<AdminSettings>,
     /// The access log.
     pub access_log: AccessLog,
     /// Request ids: off by default.
@@ -104,7 +106,7 @@ impl Default for Config {
             files: Vec::new(),
             listen: Vec::new(),
             workers: Workers::default(),
-            admin: Some(Spanned { value: SocketAddr::from(([127, 0, 0, 1], 9901)), at: At::default() }),
+            admin: Some(AdminSettings::default()),
             access_log: AccessLog::default(),
             request_id: RequestId::default(),
             metrics: true,

@@ -1,6 +1,7 @@
 //! One reader a section.
 
 mod access_log;
+mod admin;
 mod buffer;
 mod condition;
 mod consumers;

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+mod admin;
 mod consumers;
 mod etcd;
 mod policies;
@@ -13,6 +14,7 @@ mod settings;
 mod tls;
 mod upstreams;
 
+pub(crate) use admin::*;
 pub(crate) use consumers::*;
 pub(crate) use etcd::*;
 pub(crate) use policies::*;

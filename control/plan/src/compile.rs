@@ -66,6 +66,7 @@ pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
     let (policies, chains, upstream_chains) = policing.finish(upstreams.len());
     let listeners = tls::listeners(config, &mut problems);
     tls::etcd(config, &mut problems);
+    let admin = tls::admin(config, &mut problems);
     match router {
         Some(router) if problems.is_empty() => Ok(Compiled {
             plan: Plan {
@@ -74,6 +75,7 @@ pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
                 routes,
                 upstreams,
                 listeners,
+                admin,
                 policies,
                 chains,
                 upstream_chains,

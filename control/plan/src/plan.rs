@@ -25,6 +25,8 @@ pub struct Plan {
     pub upstreams: Vec<Arc<Upstream>>,
     /// Where connections come in.
     pub listeners: Vec<Arc<Listener>>,
+    /// TLS of the admin listener; `None`: plain text.
+    pub admin: Option<tollgate_tls::Server>,
     /// Policies, each at its place.
     pub policies: Vec<Attached>,
     /// What requests meet of them, in that order, by index.

@@ -53,6 +53,12 @@ pub(crate) fn listeners(config: &config::Config, problems: &mut Vec<Problem>) ->
     listeners
 }
 
+/// The TLS of the admin listener, which speaks HTTP/1 alone.
+pub(crate) fn admin(config: &config::Config, problems: &mut Vec<Problem>) -> Option<Server> {
+    let tls = config.admin.as_ref()?.tls.as_ref()?;
+    server(tls, Http2::Off, problems)
+}
+
 /// The field's line (RFC 6797, 6.1).
 fn strict_transport_security(told: &StrictTransportSecurity) -> Vec<u8> {
     let mut line = format!("Strict-Transport-Security: max-age={}", told.max_age.as_secs());

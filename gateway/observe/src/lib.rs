@@ -26,7 +26,7 @@ mod stats;
 mod status;
 mod upstreams;
 
-pub use admin::{AdminListener, AdminState, pages, serve};
+pub use admin::{AdminListener, AdminState, AdminTls, Peer, PeerAddress, pages, serve};
 pub use cost::{Cores, CostMeter, CostReading, CostWindow, available_cores, process_cpu_time};
 pub use guard::{GuardReading, Guarded, Guards};
 pub use log::{AccessLog, Field, LogConfig, LogFormat, LogSink, LogTarget, Template, TemplateError};

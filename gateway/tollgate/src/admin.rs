@@ -1,33 +1,48 @@
 //! The admin listener: its socket, and the task that serves it.
 
+mod socket;
+
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use axum::Router;
+use rustls::ServerConfig;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tollgate_config::Config;
-use tollgate_observe::{AdminListener, serve};
+use tollgate_config::{AdminAddress, Config};
+use tollgate_observe::serve;
 
 use crate::listeners::Inherited;
-use crate::startup::cannot_listen;
+use socket::Socket;
 
 /// The admin listener, if there is one.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Admin {
     open: Option<Open>,
     serving: Option<JoinHandle<()>>,
+    /// What handshakes are configured with; connections that are open keep what they began with.
+    tls: watch::Sender<Option<Arc<ServerConfig>>>,
 }
 
 #[derive(Debug)]
 struct Open {
     /// As it is written in the file; its port can be 0.
-    written: SocketAddr,
-    socket: TcpListener,
+    written: AdminAddress,
+    socket: Socket,
 }
 
 /// What a new file changes: nothing, or the listener, which is open and not served yet.
 #[derive(Debug)]
 pub struct Change(Option<Option<Open>>);
+
+impl Default for Admin {
+    fn default() -> Self {
+        Self { open: None, serving: None, tls: watch::Sender::new(None) }
+    }
+}
 
 impl Admin {
     /// What is to change: opens the address if it is another one.
@@ -35,25 +50,29 @@ impl Admin {
     /// # Errors
     /// When it cannot be opened; nothing has changed then.
     pub fn prepare(&self, config: &Config, inherited: &mut Inherited) -> io::Result<Change> {
-        let wanted = config.admin.as_ref().map(|admin| admin.value);
-        if wanted == self.written() {
+        let wanted = config.admin.as_ref().map(|admin| &admin.bind.value);
+        if wanted == self.open.as_ref().map(|open| &open.written) {
             return Ok(Change(None));
         }
         let Some(written) = wanted else { return Ok(Change(Some(None))) };
-        let inherited = inherited.admin.take().filter(|(other, _)| *other == written);
+        let inherited = inherited.admin.take().filter(|(other, _)| *other == written.to_string());
         let socket = match inherited {
-            Some((_, socket)) => socket,
-            None => TcpListener::bind(written).map_err(|error| cannot_listen("admin", written, &error))?,
+            Some((_, socket)) => Socket::adopt(written, socket)?,
+            None => Socket::open(written)?,
         };
-        socket.set_nonblocking(true)?;
-        Ok(Change(Some(Some(Open { written, socket }))))
+        Ok(Change(Some(Some(Open { written: written.clone(), socket }))))
     }
 
     /// Takes over a change that was prepared. A listener that is gone loses its connections.
-    pub fn change(&mut self, change: Change) {
+    pub fn change(&mut self, change: Change, tls: Option<Arc<ServerConfig>>) {
+        self.tls.send_replace(tls);
         if let Some(open) = change.0 {
             self.stop();
+            let before = self.file().map(Path::to_owned);
             self.open = open;
+            if let Some(file) = before.filter(|file| self.file() != Some(file)) {
+                socket::remove(&file);
+            }
         }
     }
 
@@ -63,8 +82,8 @@ impl Admin {
     /// When there are no descriptors left.
     pub fn serve(&mut self, router: impl FnOnce() -> Router) -> io::Result<()> {
         if let (Some(open), None) = (&self.open, &self.serving) {
-            let listener = tokio::net::TcpListener::from_std(open.socket.try_clone()?)?;
-            self.serving = Some(tokio::spawn(serve(AdminListener::Tcp(listener), router())));
+            let listener = open.socket.listener()?;
+            self.serving = Some(tokio::spawn(serve(listener, self.tls.subscribe(), router())));
         }
         Ok(())
     }
@@ -76,17 +95,38 @@ impl Admin {
         }
     }
 
-    /// The address, with its real port.
+    /// The address, with its real port; none where it is a Unix socket.
     pub fn address(&self) -> Option<SocketAddr> {
-        self.open.as_ref().and_then(|open| open.socket.local_addr().ok())
+        self.open.as_ref().and_then(|open| open.socket.address())
+    }
+
+    /// Where it is, for people: what a browser opens, or the socket's file.
+    pub fn shown(&self) -> Option<String> {
+        let open = self.open.as_ref()?;
+        let scheme = if self.tls.borrow().is_some() { "https" } else { "http" };
+        Some(match open.socket.address() {
+            Some(address) => format!("{scheme}://{address}/"),
+            None => open.written.to_string(),
+        })
+    }
+
+    /// The file of the Unix socket.
+    pub fn file(&self) -> Option<&Path> {
+        match &self.open.as_ref()?.written {
+            AdminAddress::Unix(socket) => Some(&socket.path),
+            AdminAddress::Tcp(_) => None,
+        }
     }
 
     /// The socket, and its address as it is written in the file: for the process that takes this one's place.
-    pub fn socket(&self) -> Option<(SocketAddr, &TcpListener)> {
-        self.open.as_ref().map(|open| (open.written, &open.socket))
+    pub fn socket(&self) -> Option<(String, BorrowedFd<'_>)> {
+        self.open.as_ref().map(|open| (open.written.to_string(), open.socket.descriptor()))
     }
+}
 
-    fn written(&self) -> Option<SocketAddr> {
-        self.open.as_ref().map(|open| open.written)
+/// Removes the file of a Unix socket that nobody serves any longer.
+pub fn forget(file: Option<PathBuf>) {
+    if let Some(file) = file {
+        socket::remove(&file);
     }
 }

@@ -1,6 +1,7 @@
 //! The running gateway: its sockets, its workers, its log, its plan.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,10 +10,12 @@ use tokio::runtime::LocalRuntime;
 use tokio::sync::{mpsc, watch};
 use tollgate_config::{Config, LogFormat, LogTarget};
 use tollgate_observe::{AccessLog, AdminState, LogConfig, Registry, available_cores};
+use tollgate_plan::Plan;
 use tollgate_proxy::{Control, Receipt, Receipts, Rollout};
 use tollgate_sources::{Pending, View};
 use tollgate_upstream::{Discovery, Shared};
 
+use crate::access::{Access, check_audit_log};
 use crate::admin::{self, Admin};
 use crate::compiled::Good;
 use crate::files::Files;
@@ -56,6 +59,8 @@ pub struct Gateway {
     /// The same, for whoever serves the admin listener.
     shown: watch::Sender<Arc<Rollout>>,
     api: (Arc<View>, mpsc::Sender<Pending>),
+    /// Who may do what over the admin listener.
+    access: watch::Sender<Arc<Access>>,
     /// Plans of before, on which requests may still be under way: a worker is never the last to let go of one.
     retired: Vec<Arc<Rollout>>,
 }
@@ -83,7 +88,9 @@ impl Gateway {
         let mut listeners = Listeners::default();
         let opened = listeners.prepare(&listeners::wanted(&config), count, inherited)?;
         let mut admin = Admin::default();
-        admin.change(admin.prepare(&config, inherited)?);
+        admin.change(admin.prepare(&config, inherited)?, admin_tls(&plan));
+        check_audit_log(audit_log(&config))?;
+        let access = watch::Sender::new(Arc::new(Access::new(config.admin.as_ref())));
         let log = AccessLog::start(log_config(&config)).map_err(|error| cannot_log(&config, &error))?;
         let registry = Registry::new(config.metrics);
         registry.watch_log(&log);
@@ -121,6 +128,7 @@ impl Gateway {
             shown,
             // Until the control thread takes changes.
             api: (Arc::default(), mpsc::channel(1).0),
+            access,
             retired,
         })
     }
@@ -142,8 +150,7 @@ impl Gateway {
     pub fn surface(&self) -> Surface {
         let admin = AdminState { registry: self.registry.clone(), ready: self.ready.clone() };
         let (view, asking) = self.api.clone();
-        let local = self.admin.address().is_none_or(|address| address.ip().is_loopback());
-        Surface { admin, plan: self.shown.subscribe(), view, asking, local }
+        Surface { admin, plan: self.shown.subscribe(), view, asking, access: self.access.subscribe() }
     }
 
     /// What the API reads, and where it asks for changes.
@@ -174,6 +181,7 @@ impl Gateway {
         let addresses = listeners::wanted(config);
         let listeners = self.listeners.prepare(&addresses, self.workers.count(), none)?;
         let admin = self.admin.prepare(config, none)?;
+        check_audit_log(audit_log(config))?;
         let (old, new) = (log_config(&self.config), log_config(config));
         let log = (old != new).then(|| AccessLog::start(new)).transpose();
         let log = log.map_err(|error| cannot_log(config, &error))?;
@@ -207,7 +215,9 @@ impl Gateway {
         self.retired.push(std::mem::replace(&mut self.current, plan));
         self.listeners.change(listeners, &self.workers);
         let told = self.listeners.tell(&self.workers, &receipt);
-        self.admin.change(admin);
+        // Who may not any longer may not from now on; the listener comes after who may.
+        self.access.send_replace(Arc::new(Access::new(config.admin.as_ref())));
+        self.admin.change(admin, admin_tls(&self.current));
         let told = told.and(self.serve_admin());
         // These hold as they were at the start, whatever the new file says.
         let (workers, metrics) = (self.config.workers, self.config.metrics);
@@ -256,6 +266,15 @@ impl Gateway {
         self.log.close(LOG_CLOSE);
         result
     }
+}
+
+/// What handshakes of the admin listener are configured with.
+fn admin_tls(plan: &Plan) -> Option<Arc<rustls::ServerConfig>> {
+    plan.admin.as_ref().map(tollgate_tls::Server::config)
+}
+
+fn audit_log(config: &Config) -> Option<&Path> {
+    config.admin.as_ref().and_then(|admin| admin.audit_log.as_deref())
 }
 
 fn log_config(config: &Config) -> LogConfig {

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 
 use tollgate_config::Config;
 use tollgate_listen::{bind, bind_beside};
@@ -36,7 +37,7 @@ pub struct Inherited {
     /// Those of `listen`.
     pub listen: Vec<(SocketAddr, TcpListener)>,
     /// That of `admin`.
-    pub admin: Option<(SocketAddr, TcpListener)>,
+    pub admin: Option<(String, OwnedFd)>,
 }
 
 /// What a new file changes. The sockets that it adds are open; nobody accepts from them yet.

@@ -1,5 +1,6 @@
 //! The gateway's binary: command line, start, signals, reload, drain. The only place that wires the parts.
 
+mod access;
 mod admin;
 mod api;
 mod bench;

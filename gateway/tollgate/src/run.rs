@@ -86,8 +86,8 @@ pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predeces
     for address in gateway.listeners.addresses() {
         eprintln!("tollgate {} listens on {address}: {routes}, {workers}", env!("CARGO_PKG_VERSION"));
     }
-    if let Some(address) = gateway.admin.address() {
-        eprintln!("dashboard, metrics, cost and health on http://{address}/");
+    if let Some(address) = gateway.admin.shown() {
+        eprintln!("dashboard, metrics, cost and health on {address}");
     }
     if let Some(predecessor) = predecessor {
         predecessor.serving(gateway.listeners.written());

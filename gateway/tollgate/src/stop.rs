@@ -1,12 +1,14 @@
 //! The end: the way out without losing anything.
 
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use tokio::runtime::LocalRuntime;
 
 use tollgate_observe::Registry;
 
+use crate::admin::forget;
 use crate::check::counted;
 use crate::gateway::Gateway;
 use crate::signals::Stop;
@@ -42,7 +44,10 @@ pub fn stop(runtime: &LocalRuntime, gateway: Gateway, stop: &mut Stop) -> io::Re
             bound = Some(Duration::ZERO);
         }
     }
-    drain(runtime, gateway, bound, stop)
+    let file = gateway.admin.file().map(Path::to_owned);
+    let drained = drain(runtime, gateway, bound, stop);
+    forget(file);
+    drained
 }
 
 /// Leaves the place to a process that serves already. There is no hurry: idle connections stay until their clients ask

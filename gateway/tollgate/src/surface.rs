@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::middleware::from_fn_with_state;
 use tokio::sync::{mpsc, watch};
 use tollgate_observe::{AdminState, pages};
 use tollgate_proxy::Rollout;
 use tollgate_sources::{Pending, View};
 
+use crate::access::{Access, guard};
 use crate::{api, etcd, live};
 
 /// What the pages and the API are made from. It is cheap to clone, and each handler has one.
@@ -22,13 +24,15 @@ pub struct Surface {
     pub view: Arc<View>,
     /// Where changes are asked for.
     pub asking: mpsc::Sender<Pending>,
-    /// Whether only this machine reaches the admin listener.
-    pub local: bool,
+    /// Who may do what; it changes with the file.
+    pub access: watch::Receiver<Arc<Access>>,
 }
 
-/// All that the admin listener answers. A part with pages of its own is merged here.
+/// All that the admin listener answers, behind its guard. A part with pages of its own is merged here.
 pub fn router(surface: &Surface) -> Router {
-    // Parts of the API that stand behind its guard, and are not about resources.
-    let others = live::routes().merge(etcd::routes()).with_state(surface.clone());
-    pages(surface.admin.clone()).merge(api::router(surface, others)).merge(tollgate_dashboard::router())
+    pages(surface.admin.clone())
+        .merge(api::router(surface))
+        .merge(live::routes().merge(etcd::routes()).with_state(surface.clone()))
+        .merge(tollgate_dashboard::router())
+        .layer(from_fn_with_state(surface.clone(), guard))
 }

@@ -35,8 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct Offer {
     /// For each socket of `listen` its address, as it is written in the file.
     pub listen: Vec<SocketAddr>,
-    /// The address of the admin listener.
-    pub admin: Option<SocketAddr>,
+    /// The address of the admin listener, as it is written in the file.
+    pub admin: Option<String>,
 }
 
 /// The process before.
@@ -47,8 +47,7 @@ impl Offer {
     /// As it is said.
     pub fn text(&self) -> String {
         let listen: Vec<_> = self.listen.iter().map(SocketAddr::to_string).collect();
-        let admin = self.admin.map(|address| address.to_string());
-        json!({ "version": VERSION, "listen": listen, "admin": admin }).to_string()
+        json!({ "version": VERSION, "listen": listen, "admin": self.admin }).to_string()
     }
 
     /// Understands it.
@@ -63,7 +62,8 @@ impl Offer {
         let address = |value: &Value| value.as_str().and_then(|text| text.parse().ok());
         let listen = value["listen"].as_array().ok_or_else(|| wrong("no addresses"))?;
         let listen = listen.iter().map(|value| address(value).ok_or_else(|| wrong("no address")));
-        Ok(Self { listen: listen.collect::<io::Result<_>>()?, admin: address(&value["admin"]) })
+        let admin = value["admin"].as_str().map(str::to_owned);
+        Ok(Self { listen: listen.collect::<io::Result<_>>()?, admin })
     }
 
     /// How many sockets belong to it.
@@ -89,9 +89,10 @@ impl Predecessor {
         while sockets.len() < offer.sockets() {
             sockets.extend(channel.receive(PATIENCE)?.sockets);
         }
-        let mut sockets = sockets.into_iter().map(TcpListener::from);
+        let mut sockets = sockets.into_iter();
         let mut inherited = Inherited::default();
-        inherited.listen.extend(offer.listen.iter().copied().zip(&mut sockets));
+        let listeners = sockets.by_ref().map(TcpListener::from);
+        inherited.listen.extend(offer.listen.iter().copied().zip(listeners));
         inherited.admin = offer.admin.zip(sockets.next());
         Ok(Some((Self(channel), inherited)))
     }
@@ -128,7 +129,7 @@ mod tests {
         let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
         let offer = Offer {
             listen: vec![address("127.0.0.1:0"), address("[::]:8080"), address("[::]:8080")],
-            admin: Some(address("127.0.0.1:9901")),
+            admin: Some("unix:/run/tollgate.sock".to_owned()),
         };
         assert_eq!(Offer::read(&offer.text()).expect("an offer"), offer);
         assert_eq!(offer.sockets(), 4);

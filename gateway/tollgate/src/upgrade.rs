@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -70,7 +70,7 @@ impl Program {
 pub struct Handover {
     program: Program,
     offer: Offer,
-    sockets: Vec<TcpListener>,
+    sockets: Vec<OwnedFd>,
     called_off: CalledOff,
     /// How long the new process may take until its workers run.
     within: Option<Duration>,
@@ -99,11 +99,11 @@ impl Handover {
         let mut sockets = Vec::new();
         for (address, socket) in gateway.listeners.sockets() {
             offer.listen.push(address);
-            sockets.push(socket.try_clone()?);
+            sockets.push(socket.try_clone()?.into());
         }
         if let Some((address, socket)) = gateway.admin.socket() {
             offer.admin = Some(address);
-            sockets.push(socket.try_clone()?);
+            sockets.push(socket.try_clone_to_owned()?);
         }
         let within = gateway.config.timeouts.takeover;
         Ok(Self { program: program.clone(), offer, sockets, called_off, within })

@@ -16,26 +16,52 @@ static SECRET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     keys.filter(|key| key.secret).map(|key| key.name).collect()
 });
 
+/// Fields of a request that say who sends it (RFC 9110, sections 11.6.2 and 11.7.2; RFC 6265): where one is given a value,
+/// that is a secret as well.
+const CREDENTIALS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
+
+/// Whether a secret can stand under this key of a mapping that stands under `within`.
+fn is_secret_key(key: &str, within: &str) -> bool {
+    let named = SECRET.contains(key) || CREDENTIALS.iter().any(|name| key.eq_ignore_ascii_case(name));
+    named || (key == "url" && within == "redis")
+}
+
+fn is_secret(key: &str, value: &Value, within: &str) -> bool {
+    if !is_secret_key(key, within) {
+        return false;
+    }
+    match value {
+        // A URL is a secret if there is a password in it.
+        Value::String(text) => !is_variable(text) && (key != "url" || text.contains('@')),
+        Value::Number(_) => true,
+        _ => false,
+    }
+}
+
 /// The value with its secrets covered. What names a variable of the environment tells nothing and stays.
 #[must_use]
 pub fn masked(value: &Value) -> Value {
+    covered(value, "")
+}
+
+fn covered(value: &Value, within: &str) -> Value {
     match value {
         Value::Object(entries) => Value::Object(
             entries
                 .iter()
                 .map(|(key, value)| {
-                    let secret = SECRET.contains(key.as_str()) && !is_variable(value);
-                    (key.clone(), if secret { Value::from(MASK) } else { masked(value) })
+                    let secret = is_secret(key, value, within);
+                    (key.clone(), if secret { Value::from(MASK) } else { covered(value, key) })
                 })
                 .collect(),
         ),
-        Value::Array(items) => Value::Array(items.iter().map(masked).collect()),
+        Value::Array(items) => Value::Array(items.iter().map(|item| covered(item, within)).collect()),
         other => other.clone(),
     }
 }
 
-fn is_variable(value: &Value) -> bool {
-    value.as_str().is_some_and(|text| text.starts_with("${") && text.ends_with('}'))
+fn is_variable(text: &str) -> bool {
+    text.starts_with("${") && text.ends_with('}')
 }
 
 /// The value with what stands behind its masks: who writes back what was read does not change the secrets. Gives the
@@ -44,22 +70,26 @@ fn is_variable(value: &Value) -> bool {
 /// # Errors
 /// The pointer.
 pub fn unmasked(value: &mut Value, before: Option<&Value>) -> Result<(), String> {
+    uncovered(value, before, "")
+}
+
+fn uncovered(value: &mut Value, before: Option<&Value>, within: &str) -> Result<(), String> {
     match value {
         Value::Object(entries) => {
             for (key, value) in entries {
                 let before = before.and_then(|before| before.get(key));
                 let path = || format!("/{}", key.replace('~', "~0").replace('/', "~1"));
-                if SECRET.contains(key.as_str()) && value.as_str() == Some(MASK) {
+                if is_secret_key(key, within) && value.as_str() == Some(MASK) {
                     *value = before.cloned().ok_or_else(path)?;
                 } else {
-                    unmasked(value, before).map_err(|rest| path() + &rest)?;
+                    uncovered(value, before, key).map_err(|rest| path() + &rest)?;
                 }
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
                 let before = before.and_then(|before| before.get(index));
-                unmasked(item, before).map_err(|rest| format!("/{index}{rest}"))?;
+                uncovered(item, before, within).map_err(|rest| format!("/{index}{rest}"))?;
             }
         }
         _ => {}
@@ -84,6 +114,25 @@ mod tests {
         assert_eq!(written, value);
         let mut written = shown;
         assert_eq!(unmasked(&mut written, None), Err("/balance/sticky/secret".to_owned()));
+        let value = json!({"policies": {
+            "headers": {"request": {"set": {"Authorization": "Basic Zm9v", "X-Plain": "p"}}},
+            "rate_limit": {"redis": {"url": "redis://u:p@h", "password": "p"}},
+            "jwt": {"secret": "x", "url": "https://u@h"},
+        }});
+        let shown = masked(&value);
+        let covered = [
+            "/policies/headers/request/set/Authorization",
+            "/policies/rate_limit/redis/url",
+            "/policies/rate_limit/redis/password",
+            "/policies/jwt/secret",
+        ];
+        for pointer in covered {
+            assert_eq!(shown.pointer(pointer), Some(&json!(MASK)), "{pointer}");
+        }
+        assert_eq!(shown["policies"]["headers"]["request"]["set"]["X-Plain"], "p");
+        assert_eq!(shown["policies"]["jwt"]["url"], "https://u@h");
+        let mut written = shown;
+        assert_eq!((unmasked(&mut written, Some(&value)), &written), (Ok(()), &value));
         let variable = json!({"secret": "${STICKY}"});
         assert_eq!(masked(&variable), variable);
     }

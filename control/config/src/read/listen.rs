@@ -1,14 +1,14 @@
-//! `listen` and `admin`.
+//! `listen`.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use super::{policies, settings, tls};
 use crate::model::{Config, Http2, Listener, Policies, RedirectToHttps, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, Setting};
 use crate::scalar::address;
-use crate::spec::{ADMIN, LISTENER, REDIRECT_TO_HTTPS, Shape};
-use crate::tree::{Kind, Node, Scalar};
+use crate::spec::{LISTENER, REDIRECT_TO_HTTPS, Shape};
+use crate::tree::{Kind, Node};
 
 pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> {
     let mut listeners: Vec<Listener> = Vec::new();
@@ -104,26 +104,11 @@ fn redirect_to_https(reader: &mut Reader, field: Field<'_>) -> Option<RedirectTo
     setting.on().then_some(out)
 }
 
-/// The admin listener. A port alone stays on the loopback address: statistics are not for everybody.
-pub(super) fn admin(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<SocketAddr>> {
-    let mut field = field;
-    if matches!(field.node.kind, Kind::Map(_)) {
-        let fields = reader.fields(field.node, &ADMIN)?;
-        match fields.get("bind") {
-            Some(bind) => field = bind,
-            None => return Config::default().admin,
-        }
-    }
-    if field.node.scalar().is_some_and(Scalar::is_off) {
-        return None;
-    }
-    reader.spanned(field, |text| address::bind(text, IpAddr::V4(Ipv4Addr::LOCALHOST)))
-}
-
 /// With `SO_REUSEPORT` two listeners can share an address, and would share its connections at random.
 pub(super) fn apart(reader: &mut Reader, config: &Config) {
-    let Some(admin) = &config.admin else { return };
-    let Some(twin) = config.listen.iter().find(|listener| overlap(listener.bind.value, admin.value)) else {
+    let Some(admin) = config.admin.as_ref().map(|admin| &admin.bind) else { return };
+    let Some(address) = admin.value.tcp() else { return };
+    let Some(twin) = config.listen.iter().find(|listener| overlap(listener.bind.value, address)) else {
         return;
     };
     let message = "this address is the admin listener's too";

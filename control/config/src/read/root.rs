@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Reference, Wait, access_log, consumers, etcd, listen, policies, route, settings, upstream};
+use super::{
+    Reference, Wait, access_log, admin, consumers, etcd, listen, policies, route, settings, upstream,
+};
 use crate::model::{At, Config};
 use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
@@ -74,7 +76,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
             config.workers = settings::workers(reader, field).unwrap_or_default();
         }
         if let Some(field) = fields.get("admin") {
-            config.admin = listen::admin(reader, field);
+            config.admin = admin::admin(reader, field);
         }
         listen::apart(reader, config);
         if let Some(field) = fields.get("access_log") {

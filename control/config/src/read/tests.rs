@@ -89,7 +89,7 @@ fn the_defaults_of_the_table_are_those_of_the_types() {
     text.push_str(&format!("upstreams: {{a: {{endpoints: 'a:80', pool: {}}}}}\n", defaults(&POOL)));
     let (config, default) = (read(&text), Config::default());
     assert_eq!(config.workers, default.workers);
-    assert_eq!(config.admin.map(|admin| admin.value), default.admin.map(|admin| admin.value));
+    assert_eq!(config.admin.map(|admin| admin.bind.value), default.admin.map(|admin| admin.bind.value));
     assert_eq!(config.access_log.to, default.access_log.to);
     assert_eq!(config.request_id, default.request_id);
     assert_eq!(config.metrics, default.metrics);

@@ -173,10 +173,9 @@ pub(crate) fn files(config: &mut Config) -> impl Iterator<Item = &mut PemFile> {
     let mut out = super::policies::files(&mut config.policies);
     for listener in &mut config.listen {
         out.extend(super::policies::files(&mut listener.policies));
-        let Some(tls) = &mut listener.tls else { continue };
-        out.extend(tls.certificates.iter_mut().flat_map(both));
-        out.extend(tls.client.as_mut().map(|client| &mut client.ca));
+        out.extend(listener.tls.as_mut().into_iter().flat_map(of_listener));
     }
+    out.extend(config.admin.iter_mut().filter_map(|admin| admin.tls.as_mut()).flat_map(of_listener));
     out.extend(config.routes.iter_mut().flat_map(|route| super::policies::files(&mut route.policies)));
     for upstream in &mut config.upstreams {
         out.extend(super::policies::files(&mut upstream.policies));
@@ -187,6 +186,11 @@ pub(crate) fn files(config: &mut Config) -> impl Iterator<Item = &mut PemFile> {
         out.extend(tls.ca.iter_mut().chain(tls.certificate.iter_mut().flat_map(both)));
     }
     out.into_iter()
+}
+
+fn of_listener(tls: &mut ListenTls) -> impl Iterator<Item = &mut PemFile> {
+    let authorities = tls.client.as_mut().map(|client| &mut client.ca);
+    tls.certificates.iter_mut().flat_map(both).chain(authorities)
 }
 
 fn both(certificate: &mut Certificate) -> [&mut PemFile; 2] {

@@ -1,8 +1,8 @@
 //! The keys of the whole gateway.
 
 use super::{
-    CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT, ETCD_ENDPOINT_SHAPE, Key, POLICIES, POLICIES_DOC, ROUTE,
-    Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
+    ADMIN, ADMIN_ADDRESS, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT, ETCD_ENDPOINT_SHAPE, Key, POLICIES,
+    POLICIES_DOC, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
 };
 
 /// Head sizes beyond this are an attack or a mistake, and a receive buffer has to hold one.
@@ -77,8 +77,8 @@ pub(crate) static ROOT: Section = Section {
         .also(&["worker_processes", "threads", "concurrency"]),
         Key::new(
             "admin",
-            "Where metrics, health and cost are served. A bare port means the loopback address.",
-            Shape::AnyOf(&[Shape::Off, Shape::Text(&ADDRESS), Shape::Port, Shape::Section(&ADMIN)]),
+            "Where the dashboard, metrics, health and the admin API are. A bare port means the loopback address.",
+            Shape::AnyOf(&[Shape::Off, Shape::Text(&ADMIN_ADDRESS), Shape::Port, Shape::Section(&ADMIN)]),
         )
         .or("127.0.0.1:9901"),
         Key::new(
@@ -218,20 +218,6 @@ pub(crate) static REDIRECT_TO_HTTPS: Section = Section {
         .also(&["code"]),
         Key::new("port", "The port of `https`.", Shape::Count { min: 1, max: 65535, off: false }).or("443"),
     ],
-};
-
-pub(crate) static ADMIN: Section = Section {
-    name: "admin",
-    noun: "`admin`",
-    doc: "The admin listener.",
-    choice: Choice::Free,
-    keys: &[Key::new(
-        "bind",
-        "The address, or `off`.",
-        Shape::AnyOf(&[Shape::Off, Shape::Text(&ADDRESS), Shape::Port]),
-    )
-    .or("127.0.0.1:9901")
-    .also(&["address", "listen", "port"])],
 };
 
 pub(crate) static STORE: Section = Section {

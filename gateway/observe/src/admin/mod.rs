@@ -4,6 +4,7 @@
 
 mod accept;
 mod answer;
+mod peer;
 mod upstreams;
 
 use std::io;
@@ -14,23 +15,30 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_io_timeout::TimeoutStream;
+use tokio_rustls::TlsAcceptor;
 
 use crate::Registry;
 
 pub use answer::pages;
+pub use peer::{Peer, PeerAddress};
 
 /// Connections at once; more wait in the kernel's queue.
 const CONNECTIONS: usize = 64;
 
 /// For a whole request head. Runs while a kept-alive connection is idle, too.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// For a handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a client may take no byte of its answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -64,20 +72,31 @@ trait Stream: AsyncRead + AsyncWrite + Send {}
 impl<S: AsyncRead + AsyncWrite + Send> Stream for S {}
 
 impl AdminListener {
-    async fn accept(&self) -> io::Result<Pin<Box<dyn Stream>>> {
+    async fn accept(&self) -> io::Result<(Pin<Box<dyn Stream>>, PeerAddress)> {
         Ok(match self {
-            Self::Tcp(listener) => Box::pin(listener.accept().await?.0),
-            Self::Unix(listener) => Box::pin(listener.accept().await?.0),
+            Self::Tcp(listener) => {
+                let (stream, address) = listener.accept().await?;
+                (Box::pin(stream), PeerAddress::Tcp(address))
+            }
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let user = stream.peer_cred().ok().map(|credentials| credentials.uid());
+                (Box::pin(stream), PeerAddress::Unix(user))
+            }
         })
     }
 }
 
-/// Serves what the router has until the future is dropped, which ends its connections too.
+/// What TLS handshakes are configured with: looked at for each connection; `None`: plain text.
+pub type AdminTls = watch::Receiver<Option<Arc<ServerConfig>>>;
+
+/// Serves what the router has until the future is dropped, which ends its connections too. Each request has its
+/// [`Peer`] among its extensions.
 ///
 /// Needs a tokio runtime with I/O and time. A client that stalls loses its connection after 30 s without a
 /// whole request head, or 10 s without taking a byte. For a request's body, who reads it sets the bound.
-pub async fn serve(listener: AdminListener, router: Router) {
-    serve_within(listener, router, Limits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT }).await;
+pub async fn serve(listener: AdminListener, tls: AdminTls, router: Router) {
+    serve_within(listener, tls, router, Limits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT }).await;
 }
 
 #[derive(Clone, Copy)]
@@ -86,7 +105,7 @@ struct Limits {
     write: Duration,
 }
 
-async fn serve_within(listener: AdminListener, router: Router, limits: Limits) {
+async fn serve_within(listener: AdminListener, tls: AdminTls, router: Router, limits: Limits) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
@@ -94,10 +113,14 @@ async fn serve_within(listener: AdminListener, router: Router, limits: Limits) {
         // What has ended is taken out, or the set would grow.
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
-            Ok(stream) => {
-                let router = router.clone();
+            Ok((stream, address)) => {
+                let (router, config) = (router.clone(), tls.borrow().clone());
                 connections.spawn(async move {
-                    connection(stream, router, limits).await;
+                    let stream = limited(stream, limits);
+                    match config {
+                        None => connection(stream, Peer { address, certificate: None }, router, limits).await,
+                        Some(config) => encrypted(stream, address, config, router, limits).await,
+                    }
                     drop(permit);
                 });
             }
@@ -106,15 +129,46 @@ async fn serve_within(listener: AdminListener, router: Router, limits: Limits) {
     }
 }
 
-async fn connection(stream: Pin<Box<dyn Stream>>, router: Router, limits: Limits) {
+type Limited = Pin<Box<TimeoutStream<Pin<Box<dyn Stream>>>>>;
+
+fn limited(stream: Pin<Box<dyn Stream>>, limits: Limits) -> Limited {
     let mut stream = Box::pin(TimeoutStream::new(stream));
     stream.as_mut().set_write_timeout_pinned(Some(limits.write));
+    stream
+}
+
+/// A connection that begins with a handshake. A client that fails in it concerns nobody else.
+async fn encrypted(
+    stream: Limited,
+    address: PeerAddress,
+    config: Arc<ServerConfig>,
+    router: Router,
+    limits: Limits,
+) {
+    let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await;
+    let Ok(Ok(stream)) = shaken else { return };
+    let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let certificate = shown.map(|certificate| Arc::new(certificate.clone().into_owned()));
+    connection(stream, Peer { address, certificate }, router, limits).await;
+}
+
+async fn connection(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send,
+    peer: Peer,
+    router: Router,
+    limits: Limits,
+) {
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request| {
+        request.extensions_mut().insert(peer.clone());
+        router.call(request)
+    });
     // An error is the client's doing and concerns nobody else.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
         .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .serve_connection(TokioIo::new(stream), service)
         .await;
 }
 
@@ -143,7 +197,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let state = AdminState { registry: Registry::new(enabled), ready: Arc::default() };
         let mut task = JoinSet::new();
-        task.spawn(serve_within(AdminListener::Tcp(listener), pages(state.clone()), limits));
+        let plain = watch::channel(None).1;
+        task.spawn(serve_within(AdminListener::Tcp(listener), plain, pages(state.clone()), limits));
         Server { address, state, _task: task }
     }
 

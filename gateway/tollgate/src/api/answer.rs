@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use tollgate_config::{DocumentProblem, Severity, masked, to_yaml};
 use tollgate_sources::{Difference, Done, Refusal};
 
+use crate::access::{Changed, Problem};
+
 const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 
@@ -42,7 +44,13 @@ pub fn tagged(mut response: Response, version: u64) -> Response {
 
 /// A problem that has no further parts.
 pub fn problem(status: StatusCode, error: &str, message: &str) -> Response {
-    body(status, false, &json!({ "error": error, "message": message }))
+    with_problem(status, error, &json!({ "error": error, "message": message }))
+}
+
+fn with_problem(status: StatusCode, error: &str, value: &Value) -> Response {
+    let mut response = body(status, false, value);
+    response.extensions_mut().insert(Problem(error.to_owned()));
+    response
 }
 
 /// The path has other methods.
@@ -68,7 +76,7 @@ pub fn refused(refusal: &Refusal) -> Response {
     if let Refusal::Invalid(problems) = refusal {
         value["problems"] = problems.iter().map(of_problem).collect();
     }
-    let mut response = body(status, false, &value);
+    let mut response = with_problem(status, error, &value);
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
@@ -92,8 +100,19 @@ pub fn of_problem(problem: &DocumentProblem) -> Value {
     })
 }
 
+/// What was done, or would be, for who asked and for the audit log.
+pub fn answered(status: StatusCode, headers: &HeaderMap, what: &Done, dry_run: bool) -> Response {
+    let mut response = body(status, wants_yaml(headers), &done(what, dry_run));
+    let resources = what.changes.iter().map(|it| format!("{}/{}", it.kind.name, it.name)).collect::<Vec<_>>();
+    // Each request that changes something is a version of its own.
+    let made = u64::from(!dry_run && !resources.is_empty());
+    let (before, after) = (what.version - made.min(what.version), what.version);
+    response.extensions_mut().insert(Changed { before, after, dry_run, resources });
+    response
+}
+
 /// What was done, or would be.
-pub fn done(done: &Done, dry_run: bool) -> Value {
+fn done(done: &Done, dry_run: bool) -> Value {
     json!({
         "version": done.version,
         "generation": done.generation,

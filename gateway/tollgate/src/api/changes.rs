@@ -10,10 +10,11 @@ use serde_json::Value;
 use tollgate_config::kind;
 use tollgate_sources::{Change, Condition, Intent, Refusal, To};
 
-use super::answer::{body, done, problem, refused, tagged, wants_yaml};
+use super::answer::{answered, problem, refused, tagged};
+use super::ask;
 use super::body::read;
 use super::resources::known;
-use super::{ask, guard::Asker};
+use crate::access::Asker;
 use crate::surface::Surface;
 
 /// How a change is to be made.
@@ -92,7 +93,7 @@ async fn single(
         Ok(what) => {
             let new = what.changes.first().is_some_and(|change| change.before.is_none());
             let status = if new && !how.dry_run { StatusCode::CREATED } else { StatusCode::OK };
-            let response = body(status, wants_yaml(headers), &done(&what, how.dry_run));
+            let response = answered(status, headers, &what, how.dry_run);
             if gone || how.dry_run { response } else { tagged(response, what.version) }
         }
     }
@@ -135,7 +136,7 @@ pub async fn transaction(
         Err(message) => return refused(&Refusal::Senseless(message)),
     };
     match ask(&surface, asker.0, Intent::Changes(changes), how.dry_run).await {
-        Ok(what) => body(StatusCode::OK, wants_yaml(&headers), &done(&what, how.dry_run)),
+        Ok(what) => answered(StatusCode::OK, &headers, &what, how.dry_run),
         Err(refusal) => refused(&refusal),
     }
 }

@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 use tollgate_sources::{Handle, Intent, Refusal, versions};
 use tollgate_store::{Entry, Error, Store};
 
-use super::answer::{body, change, done, problem, refused, wants_yaml};
+use super::answer::{answered, body, change, problem, refused, wants_yaml};
+use super::ask;
 use super::body::read;
 use super::changes::How;
-use super::{ask, guard::Asker};
+use crate::access::Asker;
 use crate::surface::Surface;
 
 /// Versions that are told at once where nobody says how many.
@@ -130,7 +131,7 @@ pub async fn rollback(
     headers: HeaderMap,
 ) -> Response {
     match ask(&surface, asker.0, Intent::Rollback(version), how.dry_run).await {
-        Ok(what) => body(StatusCode::OK, wants_yaml(&headers), &done(&what, how.dry_run)),
+        Ok(what) => answered(StatusCode::OK, &headers, &what, how.dry_run),
         Err(refusal) => refused(&refusal),
     }
 }

@@ -6,23 +6,21 @@
 mod answer;
 pub(crate) mod body;
 mod changes;
-mod guard;
 mod history;
 mod openapi;
 mod resources;
 
+pub use answer::{of_problem, problem};
+
 use axum::Router;
-use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use tokio::sync::oneshot;
 use tollgate_sources::{Answer, Intent, Pending, Refusal, Request};
 
 use crate::surface::Surface;
 
-pub use answer::of_problem;
-
-/// The API's paths. Everything merged into it stands behind its guard.
-pub fn router(surface: &Surface, others: Router) -> Router {
+/// The API's paths; who may ask for them is for the [guard](crate::access::guard) to say.
+pub fn router(surface: &Surface) -> Router {
     Router::new()
         .route("/api/v1", get(resources::summary))
         .route("/api/v1/openapi.json", get(openapi::document))
@@ -40,8 +38,6 @@ pub fn router(surface: &Surface, others: Router) -> Router {
         )
         .method_not_allowed_fallback(answer::wrong_method)
         .with_state(surface.clone())
-        .merge(others)
-        .layer(from_fn_with_state(surface.clone(), guard::guard))
 }
 
 /// Has the control thread do it, and waits until it is done.

@@ -8,12 +8,14 @@ use crate::cli::Addresses;
 pub fn text(addresses: &Addresses, services: [SocketAddr; 2]) -> String {
     let Addresses { listen, admin } = addresses;
     let [one, two] = services;
+    // Whoever names an address that others reach wants them to look.
+    let open = if admin.ip().is_loopback() { "off" } else { "on" };
     format!(
         "\
 # The configuration of `tollgate demo`. It is deleted when the demo ends.
 
 listen: \"{listen}\"
-admin: \"{admin}\"
+admin: {{ bind: \"{admin}\", open: {open} }}
 access_log: stdout
 # Every request gets an id, which the services and the log see too.
 request_id: on

@@ -46,6 +46,7 @@ pub(crate) static JWT_POLICY: Section = Section {
             "jwks_uri", "jwks_url", "jwksUri", "keys", "key", "remote_jwks",
         ]),
         Key::new("secret", "A secret that the issuer shares with the gateway, for `HS256` and the like.", Shape::Text(&SECRET))
+            .secret()
             .also(&["key", "shared_secret"]),
         Key::new(
             "algorithms",

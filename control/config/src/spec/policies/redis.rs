@@ -26,6 +26,7 @@ pub(crate) static REDIS: Section = Section {
             .required()
             .also(&["address", "host", "uri", "endpoint", "server"]),
         Key::new("password", "The password, if it is not in the URL.", Shape::Text(&PASSWORD))
+            .secret()
             .also(&["auth", "secret"]),
         Key::new(
             "timeout",

@@ -1,0 +1,200 @@
+//! `admin`.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use super::{consumers, tls};
+use crate::model::{AdminAddress, AdminSettings, AdminSocket, AdminToken, Owner, Role, Spanned, TokenSecret};
+use crate::problem::Problem;
+use crate::reader::{Field, Fields, Reader};
+use crate::scalar::{Fault, address};
+use crate::spec::{ADMIN, ADMIN_TOKEN};
+use crate::tree::{Kind, Scalar, shown};
+
+/// A token that is shorter can be guessed.
+const SHORTEST: usize = 16;
+/// The header of a request has to hold it.
+const LONGEST: usize = 1024;
+/// The longest path of a socket: `sun_path` has 108 bytes, one of them the final NUL (unix(7)), and it is made beside its
+/// place first, as `PATH.new`.
+const PATH: usize = 103;
+
+/// The admin listener. A port alone stays on the loopback address: statistics are not for everybody.
+pub(super) fn admin(reader: &mut Reader, field: Field<'_>) -> Option<AdminSettings> {
+    let mut out = AdminSettings::default();
+    if !matches!(field.node.kind, Kind::Map(_)) {
+        if is_off(field) {
+            return None;
+        }
+        out.bind = reader.spanned(field, bind)?;
+        is_safe(reader, &out);
+        return Some(out);
+    }
+    let fields = reader.fields(field.node, &ADMIN)?;
+    let mut is_known = true;
+    if let Some(field) = fields.get("bind") {
+        if is_off(field) {
+            return None;
+        }
+        match reader.spanned(field, bind) {
+            Some(bind) => out.bind = bind,
+            // What else is wrong is told too.
+            None => is_known = false,
+        }
+    }
+    socket(reader, &fields, &mut out.bind.value, is_known);
+    reader.switch(fields.get("open"), &mut out.open);
+    out.tls = fields.get("tls").and_then(|field| tls::listen(reader, field));
+    if let Some(field) = fields.get("audit_log") {
+        out.audit_log = reader.field(field, |text| match text {
+            "" => Err(Fault::new("{} is no path")),
+            text => Ok(PathBuf::from(text)),
+        });
+    }
+    let start = reader.problems.len();
+    if let Some(field) = fields.get("tokens") {
+        out.tokens = tokens(reader, field);
+    }
+    // Tokens that cannot be read are still meant to be there.
+    if !reader.erred_since(start) {
+        is_safe(reader, &out);
+    }
+    Some(out)
+}
+
+fn is_off(field: Field<'_>) -> bool {
+    field.node.scalar().is_some_and(Scalar::is_off)
+}
+
+fn bind(text: &str) -> Result<AdminAddress, Fault> {
+    let Some(path) = text.strip_prefix("unix:") else {
+        return address::bind(text, IpAddr::V4(Ipv4Addr::LOCALHOST)).map(AdminAddress::Tcp);
+    };
+    let path = path.strip_prefix("//").unwrap_or(path);
+    if !path.starts_with('/') || path.len() > PATH || path.chars().any(char::is_control) {
+        return Err(Fault::new("{} is not the path of a socket").help(
+            "write `unix:` and an absolute path of at most 103 bytes: `unix:/run/tollgate/admin.sock`",
+        ));
+    }
+    Ok(AdminAddress::Unix(AdminSocket { path: PathBuf::from(path), mode: 0o600, owner: None }))
+}
+
+/// Whose the socket is.
+fn socket(reader: &mut Reader, fields: &Fields<'_>, bind: &mut AdminAddress, is_known: bool) {
+    let mode = fields.get("mode").map(|field| (field, reader.field(field, mode)));
+    let owner = fields.get("owner").map(|field| (field, reader.field(field, owner)));
+    match bind {
+        AdminAddress::Unix(socket) => {
+            socket.mode = mode.and_then(|(_, mode)| mode).unwrap_or(socket.mode);
+            socket.owner = owner.and_then(|(_, owner)| owner);
+        }
+        AdminAddress::Tcp(_) if !is_known => {}
+        AdminAddress::Tcp(_) => {
+            for field in mode.map(|(field, _)| field).into_iter().chain(owner.map(|(field, _)| field)) {
+                let message = format!("`{}` is of a socket's file, and `bind` is an address", field.key.name);
+                reader.problems.push(
+                    Problem::error(field.at, message).help("write `bind: unix:/run/tollgate/admin.sock`"),
+                );
+            }
+        }
+    }
+}
+
+fn mode(text: &str) -> Result<u32, Fault> {
+    let digits = text.strip_prefix("0o").unwrap_or(text);
+    let fits = matches!(digits.len(), 3 | 4) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    match u32::from_str_radix(digits, 8) {
+        Ok(mode @ 0..=0o777) if fits => Ok(mode),
+        _ => Err(Fault::new("{} is not the mode of a file")),
+    }
+}
+
+fn owner(text: &str) -> Result<Owner, Fault> {
+    let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
+    let odd = |name: &str| name.chars().any(|c| c.is_whitespace() || c.is_control() || c == ':');
+    if text.is_empty() || odd(user) || group.is_some_and(|group| group.is_empty() || odd(group)) {
+        return Err(Fault::new("{} names no owner"));
+    }
+    Ok(Owner {
+        user: Some(user).filter(|user| !user.is_empty()).map(str::to_owned),
+        group: group.map(str::to_owned),
+    })
+}
+
+fn tokens(reader: &mut Reader, field: Field<'_>) -> Vec<AdminToken> {
+    let Kind::Map(entries) = &field.node.kind else {
+        reader.mismatch(field.node, "`tokens`", field.key.shape.expected());
+        return Vec::new();
+    };
+    let mut out: Vec<AdminToken> = Vec::new();
+    for entry in entries {
+        // It goes into logs, and is read there by people and programs.
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.@".contains(&byte);
+        if !(1..=64).contains(&entry.key.len()) || !entry.key.bytes().all(known) {
+            let message = format!("{} cannot be the name of a token", shown(&entry.key));
+            let expected = "up to 64 letters, digits, `_`, `-`, `.` and `@`";
+            reader.problems.push(Problem::error(entry.at, message).expected(expected));
+            continue;
+        }
+        let Some(fields) = reader.fields(&entry.value, &ADMIN_TOKEN) else { continue };
+        let role = match reader.word(fields.get("role")) {
+            Some("admin") => Role::Admin,
+            Some("write") => Role::Write,
+            _ => Role::Read,
+        };
+        let Some(Spanned { value: token, at }) =
+            fields.get("token").and_then(|field| reader.spanned(field, token))
+        else {
+            continue;
+        };
+        if let Some(twin) = out.iter().find(|other| other.token == token) {
+            let problem = Problem::error(at, "two tokens are the same: who asks could not be told");
+            reader.problems.push(problem.see(twin.at, "the other"));
+            continue;
+        }
+        out.push(AdminToken { name: entry.key.clone(), at: entry.at, role, token });
+    }
+    if entries.is_empty() {
+        // Whoever writes the key wants to be asked for tokens.
+        reader.missing(field.node.at, "`tokens` is empty".to_owned(), &field.key.shape);
+    }
+    out
+}
+
+/// No message repeats it.
+fn token(text: &str) -> Result<TokenSecret, Fault> {
+    if let Some(digits) = text.strip_prefix("sha256:") {
+        let digest = consumers::hexadecimal(digits).ok_or_else(|| Fault::new("this is not a SHA-256"))?;
+        return Ok(TokenSecret::Digest(crate::model::Digest(digest)));
+    }
+    if text.len() < SHORTEST {
+        return Err(Fault::new("this token is so short that it can be guessed")
+            .help("`openssl rand -base64 32` makes one"));
+    }
+    // What a header field can carry (RFC 6750, 2.1, is narrower: base64 and a few signs).
+    if text.len() > LONGEST || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Fault::new("this token cannot be sent in a header field")
+            .help("it has at most 1024 letters, digits and signs of ASCII, and no blanks"));
+    }
+    Ok(TokenSecret::Plain(text.to_owned().into()))
+}
+
+/// Nobody opens it to everybody by a slip.
+fn is_safe(reader: &mut Reader, admin: &AdminSettings) {
+    let AdminSettings { bind, tls, tokens, open, .. } = admin;
+    let Some(address) = bind.value.tcp().filter(|address| !address.ip().is_loopback()) else { return };
+    let certified = tls.as_ref().and_then(|tls| tls.client.as_ref()).is_some_and(|client| client.required);
+    if tokens.is_empty() && !certified && !open {
+        let message = format!("others than this machine reach {address}, and nothing says who may");
+        let problem = Problem::error(bind.at, message);
+        reader.problems.push(
+            problem
+                .help("name who may under `tokens`, or whose certificates are taken under `tls`")
+                .help("`open: on` lets everybody read metrics, routes and the rest, and change nothing"),
+        );
+    }
+    if !tokens.is_empty() && tls.is_none() {
+        let problem = Problem::warning(bind.at, "tokens go to this address in plain text");
+        reader.problems.push(problem.help("give `admin` a `tls`, or let it listen on the loopback address"));
+    }
+}

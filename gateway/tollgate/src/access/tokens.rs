@@ -1,0 +1,121 @@
+//! Tokens and their hashes, and what is open without one.
+
+use std::path::PathBuf;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, digest};
+use tollgate_config::{AdminAddress, AdminSettings, AdminToken, Role, TokenSecret};
+
+/// Who may do what. Of tokens it has the hashes alone.
+#[derive(Debug, Default)]
+pub struct Access {
+    tokens: Vec<Token>,
+    /// What everybody who reaches the listener may do without a token; nothing where there are tokens.
+    anonymous: Option<Role>,
+    /// Where it is written who changed what.
+    pub audit_log: Option<PathBuf>,
+}
+
+#[derive(Debug)]
+struct Token {
+    name: String,
+    role: Role,
+    hash: [u8; 32],
+}
+
+impl Access {
+    /// As the file says.
+    pub fn new(settings: Option<&AdminSettings>) -> Self {
+        let Some(settings) = settings else { return Self::default() };
+        let AdminSettings { bind, tls, tokens, audit_log, open: _ } = settings;
+        let certified = tls.as_ref().and_then(|tls| tls.client.as_ref()).is_some_and(|it| it.required);
+        let local = match &bind.value {
+            AdminAddress::Tcp(address) => address.ip().is_loopback(),
+            AdminAddress::Unix(_) => true,
+        };
+        let anonymous = match (tokens.is_empty(), local || certified) {
+            (false, _) => None,
+            (true, true) => Some(Role::Admin),
+            // The file says that it is to be so, or it would have been refused.
+            (true, false) => Some(Role::Read),
+        };
+        let tokens = tokens.iter().map(Token::new).collect();
+        Self { tokens, anonymous, audit_log: audit_log.clone() }
+    }
+
+    /// Whether a token is needed.
+    pub fn is_closed(&self) -> bool {
+        self.anonymous.is_none()
+    }
+
+    /// What everybody may do.
+    pub fn anonymous(&self) -> Option<Role> {
+        self.anonymous
+    }
+
+    /// Whose token it is, and what it opens. How long it takes says nothing of how much of a token was right: hashes are
+    /// compared, each one to its end, and all of them.
+    pub fn find(&self, token: &[u8]) -> Option<(&str, Role)> {
+        let hash = digest(&SHA256, token);
+        let mut found = None;
+        for known in &self.tokens {
+            if verify_slices_are_equal(&known.hash, hash.as_ref()).is_ok() {
+                found = Some((known.name.as_str(), known.role));
+            }
+        }
+        found
+    }
+}
+
+impl Token {
+    fn new(token: &AdminToken) -> Self {
+        let hash = match &token.token {
+            TokenSecret::Digest(hash) => hash.0,
+            TokenSecret::Plain(text) => {
+                let mut hash = [0; 32];
+                hash.copy_from_slice(digest(&SHA256, text.reveal().as_bytes()).as_ref());
+                hash
+            }
+        };
+        Self { name: token.name.clone(), role: token.role, hash }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(admin: &str) -> Access {
+        let text = format!("listen: 127.0.0.1:0\nroutes: []\nadmin: {admin}\n");
+        let loaded = tollgate_config::from_text("t", &text, &|_| None);
+        let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
+        Access::new(config.admin.as_ref())
+    }
+
+    #[test]
+    fn a_token_is_known_by_itself_or_by_its_hash() {
+        let access = access(
+            "{tokens: {a: {role: write, token: 0123456789abcdef}, \
+             b: {role: read, token: \"sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad\"}}}",
+        );
+        assert!(access.is_closed());
+        assert_eq!(access.find(b"0123456789abcdef"), Some(("a", Role::Write)));
+        // FIPS 180-4's example.
+        assert_eq!(access.find(b"abc"), Some(("b", Role::Read)));
+        assert_eq!(access.find(b"0123456789abcde"), None);
+        assert_eq!(access.find(b""), None);
+        assert!(!format!("{access:?}").contains("0123456789abcdef"));
+    }
+
+    #[test]
+    fn without_tokens_it_is_for_this_machine() {
+        for (admin, role) in [
+            ("127.0.0.1:1", Role::Admin),
+            ("\"[::1]:1\"", Role::Admin),
+            ("unix:/tmp/a.sock", Role::Admin),
+            ("{bind: 0.0.0.0:1, open: on}", Role::Read),
+        ] {
+            assert_eq!(access(admin).anonymous(), Some(role), "{admin}");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Opening the admin listener's socket.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Group, User};
+use tollgate_config::{AdminAddress, AdminSocket, Owner};
+use tollgate_observe::AdminListener;
+
+use crate::startup::cannot_listen;
+
+/// A listening socket.
+#[derive(Debug)]
+pub enum Socket {
+    /// At an address.
+    Tcp(TcpListener),
+    /// At a file.
+    Unix(UnixListener),
+}
+
+impl Socket {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// Why that cannot be, in words.
+    pub fn open(written: &AdminAddress) -> io::Result<Self> {
+        let opened = match written {
+            AdminAddress::Tcp(address) => Self::Tcp(
+                TcpListener::bind(address).map_err(|error| cannot_listen("admin", *address, &error))?,
+            ),
+            AdminAddress::Unix(socket) => Self::Unix(listen(socket).map_err(|error| said(socket, &error))?),
+        };
+        opened.prepared()
+    }
+
+    /// Takes over one that another process has opened.
+    ///
+    /// # Errors
+    /// When the file of a Unix socket cannot be given its mode or its owner.
+    pub fn adopt(written: &AdminAddress, socket: OwnedFd) -> io::Result<Self> {
+        let adopted = match written {
+            AdminAddress::Tcp(_) => Self::Tcp(socket.into()),
+            AdminAddress::Unix(settings) => {
+                own(settings, &settings.path).map_err(|error| said(settings, &error))?;
+                Self::Unix(socket.into())
+            }
+        };
+        adopted.prepared()
+    }
+
+    fn prepared(self) -> io::Result<Self> {
+        match &self {
+            Self::Tcp(listener) => listener.set_nonblocking(true)?,
+            Self::Unix(listener) => listener.set_nonblocking(true)?,
+        }
+        Ok(self)
+    }
+
+    /// A copy to be served. Needs a runtime.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn listener(&self) -> io::Result<AdminListener> {
+        Ok(match self {
+            Self::Tcp(listener) => {
+                AdminListener::Tcp(tokio::net::TcpListener::from_std(listener.try_clone()?)?)
+            }
+            Self::Unix(listener) => {
+                AdminListener::Unix(tokio::net::UnixListener::from_std(listener.try_clone()?)?)
+            }
+        })
+    }
+
+    /// The address, with its real port.
+    pub fn address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok(),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// For another process.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
+        }
+    }
+}
+
+/// Listens beside the path and moves the file there when it has its mode and its owner: nobody finds it with others. A
+/// file that was left by a process that has ended is replaced.
+fn listen(socket: &AdminSocket) -> io::Result<UnixListener> {
+    let path = &socket.path;
+    match std::fs::symlink_metadata(path) {
+        Ok(data) if !data.file_type().is_socket() => {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "the file is there, and is no socket"));
+        }
+        Ok(_) if UnixStream::connect(path).is_ok() => {
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, "a process listens there already"));
+        }
+        _ => {}
+    }
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    remove(&new);
+    let listener = UnixListener::bind(&new)?;
+    let moved = own(socket, &new).and_then(|()| std::fs::rename(&new, path));
+    moved.inspect_err(|_| remove(&new))?;
+    Ok(listener)
+}
+
+/// Gives the file its mode and its owner.
+fn own(socket: &AdminSocket, file: &Path) -> io::Result<()> {
+    // First for nobody else, so that it is never one's who may not.
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(socket.mode & 0o700))?;
+    if let Some(Owner { user, group }) = &socket.owner {
+        let user = user.as_deref().map(user_id).transpose()?;
+        let group = group.as_deref().map(group_id).transpose()?;
+        chown(file, user, group)?;
+    }
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(socket.mode))
+}
+
+fn user_id(name: &str) -> io::Result<u32> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let user = User::from_name(name)?.map(|user| user.uid.as_raw());
+    user.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no user `{name}`")))
+}
+
+fn group_id(name: &str) -> io::Result<u32> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let group = Group::from_name(name)?.map(|group| group.gid.as_raw());
+    group.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no group `{name}`")))
+}
+
+fn said(socket: &AdminSocket, error: &io::Error) -> io::Error {
+    let advice = match error.kind() {
+        io::ErrorKind::NotFound if error.raw_os_error().is_some() => {
+            "its directory does not exist".to_owned()
+        }
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    };
+    io::Error::new(
+        error.kind(),
+        format!("cannot listen on unix:{} (`admin`): {advice}", socket.path.display()),
+    )
+}
+
+/// Removes the file of a socket.
+pub fn remove(file: &Path) {
+    // One that is gone already is as it should be.
+    let _ = std::fs::remove_file(file);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_has_its_mode_replaces_one_that_was_left_and_nothing_else() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("admin.sock");
+        let wanted = AdminAddress::Unix(AdminSocket { path: path.clone(), mode: 0o660, owner: None });
+        let first = Socket::open(&wanted).expect("open");
+        let mode = || std::fs::metadata(&path).expect("there").permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o660);
+        let error = Socket::open(&wanted).expect_err("in use").to_string();
+        assert!(error.contains("listens there already") && error.contains("admin.sock"), "{error}");
+        // Its process has ended without a word.
+        drop(first);
+        Socket::open(&wanted).expect("open again");
+        remove(&path);
+        std::fs::write(&path, "precious").expect("written");
+        let error = Socket::open(&wanted).expect_err("no socket").to_string();
+        assert!(error.contains("is no socket"), "{error}");
+        let none = AdminSocket {
+            path: folder.path().join("b.sock"),
+            mode: 0o600,
+            owner: Some(Owner { user: Some("no-such-user".to_owned()), group: None }),
+        };
+        let error = Socket::open(&AdminAddress::Unix(none)).expect_err("nobody").to_string();
+        assert!(error.contains("there is no user `no-such-user`"), "{error}");
+        assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 1, "nothing is left behind");
+    }
+}

@@ -1,0 +1,372 @@
+//! Who may do what over the admin listener, by the real binary.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tollgate_tests::{
+    Authority, Client, Gateway, Response, Signal, TlsPeer, binary, eventually, free_address, refused_address,
+    tollgate,
+};
+
+const READER: &str = "reader-reader-reader";
+const WRITER: &str = "writer-writer-writer";
+const OWNER: &str = "owner-owner-owner-owner";
+
+/// A gateway with three tokens, one of them written as its hash, and an audit log.
+fn guarded() -> Gateway {
+    Gateway::start(&format!(
+        "store: $DIR/store\nadmin:\n  bind: $ADMIN\n  audit_log: audit.jsonl\n  tokens:\n    dashboard: {{role: read, token: {READER}}}\n    \
+         ci: {{role: write, token: {WRITER}}}\n    ops: {{role: admin, token: \"sha256:{}\"}}\nroutes: [{{name: fixed, match: /fixed, respond: file}}]",
+        sha256(OWNER)
+    ))
+}
+
+/// As a person would make it.
+fn sha256(text: &str) -> String {
+    let script = format!("printf %s '{text}' | sha256sum");
+    let out = Command::new("sh").args(["-c", &script]).output().expect("sha256sum");
+    String::from_utf8(out.stdout).expect("text").split(' ').next().expect("a hash").to_owned()
+}
+
+fn ask(gateway: &Gateway, method: &str, path: &str, token: &str, body: &str) -> Response {
+    let token = if token.is_empty() { String::new() } else { format!("Authorization: Bearer {token}\r\n") };
+    raw(gateway, method, path, &format!("{token}Content-Type: application/json\r\n"), body)
+}
+
+fn raw(gateway: &Gateway, method: &str, path: &str, lines: &str, body: &str) -> Response {
+    let mut client = Client::connect(gateway.admin_address(), Arc::default());
+    let length = body.len();
+    client.ask(format!(
+        "{method} {path} HTTP/1.1\r\nHost: gateway.example:9901\r\n{lines}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    ))
+}
+
+fn json_of(response: &Response) -> Value {
+    serde_json::from_str(&response.text()).expect("JSON")
+}
+
+fn audit(gateway: &Gateway) -> Vec<Value> {
+    let text = std::fs::read_to_string(gateway.directory().join("audit.jsonl")).expect("the audit log");
+    text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+}
+
+#[test]
+fn without_a_token_nothing_is_told_but_that_it_lives() {
+    let gateway = guarded();
+    for path in ["/healthz", "/readyz", "/", "/dashboard/"] {
+        assert_eq!(ask(&gateway, "GET", path, "", "").status, 200, "{path}");
+    }
+    let paths = [
+        "/metrics",
+        "/status",
+        "/upstreams",
+        "/cost",
+        "/api/v1",
+        "/api/v1/live",
+        "/api/v1/config",
+        "/api/v1/openapi.json",
+        "/no-such-page",
+    ];
+    for path in paths {
+        let answer = ask(&gateway, "GET", path, "", "");
+        assert_eq!(answer.status, 401, "{path} {answer:?}");
+        assert_eq!(answer.headers.get("www-authenticate"), Some("Bearer realm=\"tollgate\""), "{path}");
+        assert_eq!(json_of(&answer)["error"], "unauthorized");
+    }
+    let wrong = ask(&gateway, "GET", "/metrics", "reader-reader-readex", "");
+    let challenge = wrong.headers.get("www-authenticate").expect("a challenge");
+    assert!(wrong.status == 401 && challenge.contains("invalid_token"), "{wrong:?}");
+    for line in ["Authorization: Basic cmVhZGVy\r\n", "Authorization: Bearer\r\n", "Authorization: x\r\n"] {
+        assert_eq!(raw(&gateway, "GET", "/metrics", line, "").status, 401, "{line}");
+    }
+    let scheme = format!("Authorization: bearer {READER}\r\n");
+    assert_eq!(raw(&gateway, "GET", "/metrics", &scheme, "").status, 200);
+    assert!(!gateway.stderr().contains("-reader"));
+}
+
+#[test]
+fn each_role_opens_what_it_is_for() {
+    let gateway = guarded();
+    let route = json!({"match": "/a", "respond": "x"}).to_string();
+    let copy = json!({"to": gateway.directory().join("copy").display().to_string()}).to_string();
+    let question = json!({"method": "GET", "url": "http://x/fixed"}).to_string();
+    let requests = [
+        ("GET", "/metrics", "", [200, 200, 200]),
+        ("GET", "/api/v1/routes/fixed", "", [200, 200, 200]),
+        ("POST", "/api/v1/explain", question.as_str(), [200, 200, 200]),
+        ("PUT", "/api/v1/routes/a?dry_run=true", route.as_str(), [403, 200, 200]),
+        ("PUT", "/api/v1/routes/a", route.as_str(), [403, 201, 200]),
+        ("POST", "/api/v1/rollback/0", "", [403, 200, 200]),
+        ("POST", "/api/v1/store/compact", "", [403, 403, 200]),
+        ("POST", "/api/v1/store/backup", copy.as_str(), [403, 403, 200]),
+    ];
+    for (method, path, body, statuses) in requests {
+        for (token, status) in [READER, WRITER, OWNER].into_iter().zip(statuses) {
+            let answer = ask(&gateway, method, path, token, body);
+            assert_eq!(answer.status, status, "{method} {path} by {token}: {answer:?}");
+            if status == 403 {
+                let needed = if path.contains("/store/") { "admin" } else { "write" };
+                let message = json_of(&answer)["message"].to_string();
+                assert!(message.contains(&format!("`{needed}`")), "{message}");
+                let challenge = answer.headers.get("www-authenticate").expect("a challenge");
+                assert!(challenge.contains(&format!("scope=\"{needed}\"")), "{challenge}");
+            }
+        }
+    }
+    // A page of another origin changes nothing, whatever it sends.
+    let lines = format!(
+        "Authorization: Bearer {OWNER}\r\nContent-Type: application/json\r\nOrigin: http://evil.example\r\n"
+    );
+    assert_eq!(raw(&gateway, "PUT", "/api/v1/routes/a", &lines, &route).status, 403);
+}
+
+#[test]
+fn who_changed_what_stands_in_the_audit_log_and_in_the_history() {
+    let gateway = guarded();
+    let route = json!({"match": "/a", "respond": "x"}).to_string();
+    assert_eq!(ask(&gateway, "PUT", "/api/v1/routes/a", WRITER, &route).status, 201);
+    assert_eq!(ask(&gateway, "PUT", "/api/v1/routes/a", WRITER, &route).status, 200);
+    assert_eq!(ask(&gateway, "DELETE", "/api/v1/routes/a?dry_run=true", WRITER, "").status, 200);
+    assert_eq!(ask(&gateway, "PUT", "/api/v1/routes/b", OWNER, "{}").status, 422);
+    assert_eq!(ask(&gateway, "DELETE", "/api/v1/routes/a", READER, "").status, 403);
+    assert_eq!(ask(&gateway, "POST", "/api/v1/store/compact", OWNER, "").status, 200);
+    // Neither questions nor strangers are in it.
+    assert_eq!(ask(&gateway, "GET", "/api/v1/config", WRITER, "").status, 200);
+    assert_eq!(ask(&gateway, "DELETE", "/api/v1/routes/a", "", "").status, 401);
+    let lines = audit(&gateway);
+    let told = |line: &Value| {
+        let keys = [
+            "who",
+            "role",
+            "method",
+            "path",
+            "status",
+            "outcome",
+            "error",
+            "version_before",
+            "version_after",
+        ];
+        keys.map(|key| line[key].clone())
+    };
+    let none = Value::Null;
+    let expected = [
+        json!(["ci", "write", "PUT", "/api/v1/routes/a", 201, "changed", none, 0, 1]),
+        json!(["ci", "write", "PUT", "/api/v1/routes/a", 200, "unchanged", none, 1, 1]),
+        json!(["ci", "write", "DELETE", "/api/v1/routes/a", 200, "dry_run", none, 1, 1]),
+        json!(["ops", "admin", "PUT", "/api/v1/routes/b", 422, "refused", "invalid", none, none]),
+        json!(["dashboard", "read", "DELETE", "/api/v1/routes/a", 403, "refused", "forbidden", none, none]),
+        json!(["ops", "admin", "POST", "/api/v1/store/compact", 200, "done", none, none, none]),
+    ];
+    assert_eq!(lines.len(), expected.len(), "{lines:#?}");
+    for (line, expected) in lines.iter().zip(&expected) {
+        assert_eq!(&json!(told(line)), expected);
+    }
+    assert_eq!(lines[0]["resources"], json!(["routes/a"]));
+    assert!(lines[0]["peer"].as_str().is_some_and(|peer| peer.starts_with("127.")), "{lines:?}");
+    let at = lines[0]["at"].as_str().expect("a time");
+    assert!(at.len() == 24 && at.ends_with('Z'), "{at}");
+    let mode =
+        std::fs::metadata(gateway.directory().join("audit.jsonl")).expect("there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let history = json_of(&ask(&gateway, "GET", "/api/v1/history", READER, ""));
+    assert_eq!(history["versions"][0]["who"], "ci");
+}
+
+#[test]
+fn a_token_that_is_taken_out_of_the_file_opens_nothing_from_then_on() {
+    let gateway = guarded();
+    assert_eq!(ask(&gateway, "GET", "/status", READER, "").status, 200);
+    gateway.write_config(&format!(
+        "store: $DIR/store\nadmin: {{bind: $ADMIN, tokens: {{ops: {{role: admin, token: {OWNER}}}}}}}\nroutes: [{{match: /b, respond: b}}]"
+    ));
+    gateway.signal(Signal::HUP);
+    eventually("the new file", || gateway.client().get("/b").status == 200);
+    eventually("the new tokens", || ask(&gateway, "GET", "/status", READER, "").status == 401);
+    assert_eq!(ask(&gateway, "GET", "/status", OWNER, "").status, 200);
+}
+
+#[test]
+fn nobody_opens_it_to_everybody_by_a_slip() {
+    let directory = std::env::temp_dir().join(format!("tollgate-e2e-admin-open-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let file = directory.join("open.yaml");
+    let check = |admin: &str| {
+        let text = format!("listen: 127.0.0.1:0\nadmin: {admin}\nroutes: [{{match: /a, respond: a}}]\n");
+        std::fs::write(&file, text).expect("written");
+        tollgate(&["check", file.to_str().expect("UTF-8")])
+    };
+    let ran = check("0.0.0.0:9901");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.all().contains("nothing says who may") && ran.all().contains("`open: on`"), "{ran:?}");
+    assert_eq!(check("{bind: 0.0.0.0:9901, open: on}").code, Some(0));
+    let ran = check("{bind: 0.0.0.0:9901, tokens: {a: {role: read, token: 0123456789abcdef}}}");
+    assert!(ran.code == Some(0) && ran.all().contains("plain text"), "{ran:?}");
+    let ran = check("{bind: 127.0.0.1:0, tokens: {a: {role: read, token: \"${NO_SUCH_TOKEN}\"}}}");
+    assert!(ran.code == Some(1) && ran.all().contains("`NO_SUCH_TOKEN` is not set"), "{ran:?}");
+    let _ = std::fs::remove_dir_all(&directory);
+}
+
+#[test]
+fn what_is_open_to_all_is_to_be_read_only() {
+    let gateway = Gateway::start("store: $DIR/store\nroutes: [{match: /a, respond: a}]");
+    let port = free_address().port();
+    gateway.write_config(&format!(
+        "admin: {{bind: 0.0.0.0:{port}, open: on}}\nstore: $DIR/store\nroutes: [{{match: /b, respond: b}}]"
+    ));
+    gateway.signal(Signal::HUP);
+    eventually("the new file", || gateway.client().get("/b").status == 200);
+    let ask = |method: &str, path: &str, body: &str| {
+        let mut client = Client::connect(SocketAddr::from(([127, 0, 0, 1], port)), Arc::default());
+        let length = body.len();
+        client.ask(format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+             Connection: close\r\n\r\n{body}"
+        ))
+    };
+    assert_eq!(ask("GET", "/api/v1/routes", "").status, 200);
+    assert_eq!(ask("POST", "/api/v1/explain", r#"{"method": "GET", "url": "http://x/a"}"#).status, 200);
+    let refused = ask("PUT", "/api/v1/routes/a", r#"{"match": "/a", "respond": "a"}"#);
+    assert_eq!(refused.status, 403);
+    assert!(refused.text().contains("tokens"), "{refused:?}");
+}
+
+/// A gateway whose admin listener is a Unix socket.
+struct Local {
+    child: Child,
+    directory: std::path::PathBuf,
+}
+
+impl Local {
+    /// Starts it, with these files beside its own, and waits until it is ready.
+    fn start(name: &str, admin: &str, files: &[(&str, &str)], is_ready: impl Fn(&Self) -> bool) -> Self {
+        let directory = std::env::temp_dir().join(format!("tollgate-e2e-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let text = format!(
+            "listen: {}\nadmin: {}\nstore: store\nworkers: 1\nroutes: []\n",
+            free_address(),
+            admin.replace("$DIR", directory.to_str().expect("UTF-8"))
+        );
+        for (name, text) in files.iter().chain([&("tollgate.yaml", text.as_str())]) {
+            std::fs::write(directory.join(name), text).expect("written");
+        }
+        let mut command = Command::new(binary());
+        command.arg("run").arg(directory.join("tollgate.yaml")).stdin(Stdio::null());
+        let child = command.stdout(Stdio::null()).spawn().expect("tollgate starts");
+        let local = Self { child, directory };
+        eventually("readiness", || is_ready(&local));
+        local
+    }
+
+    fn at_its_socket(name: &str, admin: &str) -> Self {
+        Self::start(name, admin, &[], |local| {
+            UnixStream::connect(local.socket()).is_ok()
+                && local.ask("GET", "/readyz", "").starts_with("HTTP/1.1 200")
+        })
+    }
+
+    fn socket(&self) -> std::path::PathBuf {
+        self.directory.join("admin.sock")
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> String {
+        let mut stream = UnixStream::connect(self.socket()).expect("the socket is there");
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\
+             Connection: close\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        answer
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::metadata(path).expect("there").permissions().mode() & 0o777
+}
+
+#[test]
+fn a_unix_socket_is_for_whom_its_file_lets_in() {
+    let mut local =
+        Local::at_its_socket("unix", "{bind: unix:$DIR/admin.sock, mode: 660, audit_log: audit.jsonl}");
+    assert_eq!(mode(&local.socket()), 0o660);
+    let put = local.ask("PUT", "/api/v1/routes/a", r#"{"match": "/a", "respond": "a"}"#);
+    assert!(put.starts_with("HTTP/1.1 201"), "{put}");
+    let log = std::fs::read_to_string(local.directory.join("audit.jsonl")).expect("the audit log");
+    let line: Value = serde_json::from_str(log.trim_end()).expect("JSON");
+    let user = rustix::process::getuid().as_raw();
+    assert_eq!((&line["who"], &line["peer"]), (&json!("local"), &json!(format!("unix:uid={user}"))));
+    // Another process does not take it away.
+    let address =
+        format!("listen: {}\nadmin: unix:{}\nroutes: []\n", refused_address(), local.socket().display());
+    let other = local.directory.join("other.yaml");
+    std::fs::write(&other, address).expect("written");
+    let ran = tollgate(&["run", other.to_str().expect("UTF-8")]);
+    assert!(ran.code == Some(1) && ran.all().contains("listens there already"), "{ran:?}");
+    assert!(local.ask("GET", "/readyz", "").starts_with("HTTP/1.1 200"));
+    let id = i32::try_from(local.child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("an id");
+    rustix::process::kill_process(id, Signal::TERM).expect("it is there");
+    assert_eq!(local.child.wait().expect("ours").code(), Some(0));
+    assert!(!local.socket().exists(), "it takes its socket along");
+}
+
+#[test]
+fn a_client_certificate_opens_the_admin_listener() {
+    let (authority, stranger) = (Authority::new(), Authority::called("a stranger"));
+    let (server, mine) = (authority.issue(&["localhost"]), authority.issue(&["ops.example"]));
+    let address = free_address();
+    let admin = format!(
+        "{{bind: \"{address}\", audit_log: audit.jsonl, tls: {{certificate: a.pem, key: a.key, client_certificates: {{ca: ca.pem}}}}}}"
+    );
+    let files =
+        [("a.pem", server.chain.as_str()), ("a.key", server.key.as_str()), ("ca.pem", &authority.pem())];
+    let with = |client: &TlsPeer, request: &str| {
+        let mut client = client.shake_hands(TcpStream::connect(address).ok()?, "localhost").ok()?;
+        // Who is refused may hear of it at once (TLS 1.2), or from the first answer (TLS 1.3).
+        if !request.is_empty() {
+            client.send(request.as_bytes());
+        }
+        client.answer().ok()
+    };
+    let showing = TlsPeer::showing(&authority, &mine);
+    let ready = "GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let local = Local::start("mutual", &admin, &files, |_| {
+        with(&showing, ready).is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+    });
+    let body = r#"{"match": "/a", "respond": "a"}"#;
+    let put = format!(
+        "PUT /api/v1/routes/a HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let answer = with(&showing, &put).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    let log = std::fs::read_to_string(local.directory.join("audit.jsonl")).expect("the audit log");
+    let line: Value = serde_json::from_str(log.trim_end()).expect("JSON");
+    assert!(line["who"].as_str().is_some_and(|who| who.contains("CN=")), "{line}");
+    // Neither none nor somebody else's, nor plain text.
+    let foreign = TlsPeer::showing(&authority, &stranger.issue(&["ops.example"]));
+    for client in [&TlsPeer::trusting(&authority), &foreign] {
+        assert_eq!(with(client, ""), None);
+    }
+    let mut plain = TcpStream::connect(address).expect("it is there");
+    plain.write_all(ready.as_bytes()).expect("sent");
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+}

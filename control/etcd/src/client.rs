@@ -348,12 +348,11 @@ impl Client {
         let status = response.status();
         let text = read(response, PATIENCE).await?;
         if status != StatusCode::OK {
-            let failure: Failure = serde_json::from_slice(&text).unwrap_or_default();
-            // Where etcd wants nobody's name, it is not to be given.
-            if failure.message.contains("authentication is not enabled") {
-                return Ok(None);
-            }
-            return Err(Error::Refused(failure.code, failure.message));
+            return match self.failure(status, &text) {
+                // Where etcd wants nobody's name, it is not to be given.
+                Error::Refused(_, why) if why.contains("authentication is not enabled") => Ok(None),
+                error => Err(error),
+            };
         }
         let answer: TokenResponse =
             serde_json::from_slice(&text).map_err(|error| Error::Garbled(error.to_string()))?;
@@ -366,7 +365,8 @@ impl Client {
 
     fn failure(&self, status: StatusCode, text: &[u8]) -> Error {
         let Ok(Failure { code, message }) = serde_json::from_slice(text) else {
-            return Error::Garbled(format!("status {status}, and no JSON"));
+            let start: String = String::from_utf8_lossy(text).chars().take(200).collect();
+            return Error::Garbled(format!("status {status}: {}", start.trim()));
         };
         if code == UNAUTHENTICATED {
             *self.0.token.lock().unwrap_or_else(PoisonError::into_inner) = None;

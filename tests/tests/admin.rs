@@ -236,7 +236,7 @@ fn what_is_open_to_all_is_to_be_read_only() {
     assert!(refused.text().contains("tokens"), "{refused:?}");
 }
 
-/// A gateway whose admin listener is a Unix socket.
+/// A gateway whose admin listener the harness cannot ask: a Unix socket, or TLS.
 struct Local {
     child: Child,
     directory: std::path::PathBuf,

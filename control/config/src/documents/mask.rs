@@ -16,9 +16,9 @@ static SECRET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
     keys.filter(|key| key.secret).map(|key| key.name).collect()
 });
 
-/// Fields of a request that say who sends it (RFC 9110, sections 11.6.2 and 11.7.2; RFC 6265): where one is given a value,
-/// that is a secret as well.
-const CREDENTIALS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
+/// Fields of a request that say who sends it (RFC 9110, sections 11.6.2 and 11.7.2): where one is given a value, that is a
+/// secret as well. `Cookie` is not among them: the language has a key of that name, which holds a cookie's name.
+const CREDENTIALS: [&str; 3] = ["authorization", "proxy-authorization", "x-api-key"];
 
 /// Whether a secret can stand under this key of a mapping that stands under `within`.
 fn is_secret_key(key: &str, within: &str) -> bool {

@@ -72,6 +72,33 @@ fn a_mistake_is_told_as_check_tells_it_and_changes_nothing() {
 }
 
 #[test]
+fn an_upstream_that_a_stored_policy_names_has_to_be_there() {
+    let gateway = stored();
+    let to = |name: &str| json!({ "endpoints": "127.0.0.1:1", "policies": { "mirror": { "to": name } } });
+    let mirrored =
+        |name: &str| json!({ "match": "/a", "to": "known", "policies": { "mirror": { "to": name } } });
+    let canary =
+        |name: &str| json!({ "match": "/b", "to": "known", "policies": { "canary": { "to": name } } });
+    for (path, value) in
+        [("/routes/a", mirrored("typo")), ("/routes/b", canary("typo")), ("/upstreams/u", to("typo"))]
+    {
+        let answer = put(&gateway, path, &value);
+        assert!(answer.status == 422 && answer.text().contains("there is no upstream `typo`"), "{answer:?}");
+    }
+    assert_eq!(put(&gateway, "/upstreams/shadow", &json!("127.0.0.1:1")).status, 201);
+    let answer = put(&gateway, "/routes/b", &canary("shadow"));
+    assert!(
+        answer.status == 422 && answer.text().contains("none of the upstreams of this route"),
+        "{answer:?}"
+    );
+    assert_eq!(put(&gateway, "/routes/a", &mirrored("shadow")).status, 201);
+    let answer = call(&gateway, "DELETE", "/upstreams/shadow", "", "");
+    assert!(answer.status == 422 && answer.text().contains("there is no upstream `shadow`"), "{answer:?}");
+    assert_eq!(call(&gateway, "DELETE", "/routes/a", "", "").status, 200);
+    assert_eq!(call(&gateway, "DELETE", "/upstreams/shadow", "", "").status, 200);
+}
+
+#[test]
 fn of_two_who_change_the_same_the_later_one_is_told() {
     let gateway = stored();
     assert_eq!(put(&gateway, "/routes/a", &respond("/a", "1")).headers.get("etag"), Some("\"1\""));

@@ -57,7 +57,7 @@ pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
     let routes = routes
         .map(|(route, prefix)| {
             let mut planned = compiler.route(route, prefix);
-            planned.policies = policing.route(config, route, &planned);
+            planned.policies = policing.route(parts, route, &planned);
             planned
         })
         .collect();

@@ -144,7 +144,7 @@ impl Policing {
         });
         let upstreams = upstreams.collect();
         let none = RouteChains { usual: None, listeners: Arc::default() };
-        let problems = unknown_upstreams(config);
+        let problems = unknown_upstreams(parts);
         let mut policing = Self { chains, gateway, listeners, upstreams, problems, usual: none, last: None };
         policing.usual = policing.over_all(&Placed::new());
         policing
@@ -161,7 +161,7 @@ impl Policing {
     /// The chains of a route; nothing if it meets none.
     pub fn route(
         &mut self,
-        config: &config::Config,
+        parts: &config::Parts<'_>,
         written: &config::Route,
         planned: &Route,
     ) -> Option<RouteChains> {
@@ -170,7 +170,7 @@ impl Policing {
         } else if let Some((_, same)) = self.last.as_ref().filter(|(at, _)| *at == written.at) {
             same.clone()
         } else {
-            self.problems.extend(off_route(config, written, planned));
+            self.problems.extend(off_route(parts, written, planned));
             let placed = self.chains.place(&format!("route/{}", planned.name), &written.policies);
             let chains = self.over_all(&placed);
             self.last = Some((written.at, chains.clone()));
@@ -244,12 +244,13 @@ fn named(spec: &PolicySpec) -> Vec<&Spanned<String>> {
     }
 }
 
-/// A problem for each name of an upstream that there is not, in any policy.
-fn unknown_upstreams(config: &config::Config) -> Vec<Problem> {
-    let names: HashSet<&str> = config.upstreams.iter().map(|upstream| upstream.name.value.as_str()).collect();
+/// A problem for each name of an upstream that there is not, in any policy of any source.
+fn unknown_upstreams(parts: &config::Parts<'_>) -> Vec<Problem> {
+    let config::Parts { config, routes, upstreams } = parts;
+    let names: HashSet<&str> = upstreams.iter().map(|upstream| upstream.name.value.as_str()).collect();
     let listeners = config.listen.iter().map(|listener| &listener.policies);
-    let upstreams = config.upstreams.iter().map(|upstream| &upstream.policies);
-    let routes = config.routes.iter().map(|route| &route.policies);
+    let upstreams = upstreams.iter().map(|upstream| &upstream.policies);
+    let routes = routes.iter().map(|route| &route.policies);
     let all = std::iter::once(&config.policies).chain(listeners).chain(upstreams).chain(routes);
     let specs = all.flat_map(|policies| &policies.list).filter_map(|attached| attached.spec.as_deref());
     let missing = specs.flat_map(named).filter(|name| !names.contains(name.value.as_str()));
@@ -263,14 +264,14 @@ fn unknown_upstreams(config: &config::Config) -> Vec<Problem> {
 }
 
 /// A problem for each upstream that a route's `canary` names and its `to` does not.
-fn off_route(config: &config::Config, written: &config::Route, planned: &Route) -> Vec<Problem> {
+fn off_route(parts: &config::Parts<'_>, written: &config::Route, planned: &Route) -> Vec<Problem> {
     let canary = written.policies.list.iter().find(|attached| attached.kind == PolicyKind::Canary);
     let Some(spec) = canary.and_then(|attached| attached.spec.as_deref()) else { return Vec::new() };
     let shares = if let Action::Forward(shares) = &planned.action { shares.as_slice() } else { &[] };
     let is = |index: usize, name: &str| {
-        config.upstreams.get(index).is_some_and(|upstream| upstream.name.value == name)
+        parts.upstreams.get(index).is_some_and(|upstream| upstream.name.value == name)
     };
-    let known = |name: &str| config.upstreams.iter().any(|upstream| upstream.name.value == name);
+    let known = |name: &str| parts.upstreams.iter().any(|upstream| upstream.name.value == name);
     let off = named(spec)
         .into_iter()
         .filter(|name| known(&name.value) && !shares.iter().any(|share| is(share.upstream, &name.value)));

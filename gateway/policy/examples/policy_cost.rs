@@ -95,7 +95,7 @@ fn main() {
         answer.extend_from_slice(RESPONSE);
         let mut context = Context::default();
         if let Some(policy) = &policy {
-            black_box(policy.request(&mut Request::new(&mut copy, b"", origin, &mut context)));
+            black_box(policy.request(&mut Request::new(&mut copy, b"", origin, &mut context, b"")));
         }
         context.respond(&mut Response::new(&mut answer, BodyKind::Free));
         black_box((&copy, &answer, &context));

@@ -43,20 +43,15 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// `changed` is its path in normal form, if that is not what was sent.
+    /// `changed` is its path in normal form, if that is not what was sent; `request_id` is empty if it has none.
     pub fn new(
         head: &'a mut RequestHead,
         changed: &'a [u8],
         origin: Origin<'a>,
         context: &'a mut Context,
+        request_id: &'a [u8],
     ) -> Self {
-        Self { head, changed, origin, context, request_id: b"" }
-    }
-
-    /// With its id.
-    #[must_use]
-    pub fn with_id(self, request_id: &'a [u8]) -> Self {
-        Self { request_id, ..self }
+        Self { head, changed, origin, context, request_id }
     }
 
     /// The path in normal form, which was matched and goes upstream; without the query.
@@ -103,7 +98,7 @@ impl<'a> Request<'a> {
 
     /// Gives the request a further field. What cannot stand in a line is left out: nothing may begin another one.
     pub fn append(&mut self, name: &str, value: &[u8]) {
-        if is_free(name) {
+        if is_free(name.as_bytes()) {
             self.head.append(name.as_bytes(), value);
         }
     }
@@ -111,21 +106,29 @@ impl<'a> Request<'a> {
     /// Takes out every field whose name one of these is, in any case, or looks like: endpoints that know no difference between
     /// `-` and other punctuation (CGI, WSGI, Rack) would take it for one of these.
     pub fn strip(&mut self, names: &crate::Reserved) {
-        if self.head.head.fields().iter().any(|field| names.has(self.head.slice(field.name))) {
-            self.head.remove_where(|name| names.has(name));
+        let goes = |name: &[u8]| names.has(name) && is_free(name);
+        if self.head.head.fields().iter().any(|field| goes(self.head.slice(field.name))) {
+            self.head.remove_where(goes);
         }
+    }
+
+    /// Has these fields be what the gateway makes of them alone: they are [stripped](Self::strip), and none of them comes
+    /// behind the body.
+    pub fn claim(&mut self, names: &crate::Reserved) {
+        self.strip(names);
+        self.context.reserve(names);
     }
 
     /// Takes out every field of this name, in any case.
     pub fn remove(&mut self, name: &str) {
-        if is_free(name) {
+        if is_free(name.as_bytes()) {
             self.head.remove_all(name.as_bytes());
         }
     }
 }
 
 /// Whether a field is one that policies may change: the others were understood already, and codecs alone write them.
-fn is_free(name: &str) -> bool {
-    let id = Name::of(name.as_bytes());
+fn is_free(name: &[u8]) -> bool {
+    let id = Name::of(name);
     !id.is_hop_by_hop() && !matches!(id, Name::Host | Name::ContentLength | Name::Expect)
 }

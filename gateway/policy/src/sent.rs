@@ -42,6 +42,6 @@ impl Sent {
             worker: 0,
             now: Instant::now(),
         };
-        Request::new(&mut self.head, &[], origin, context)
+        Request::new(&mut self.head, &[], origin, context, b"")
     }
 }

@@ -120,12 +120,16 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
         Ok(index) => index,
     };
     let route = &plan.routes[index as usize];
+    let settings = &plan.settings;
+    if settings.request_id.enabled {
+        let Scratch { request, ledger, .. } = &mut scratch;
+        ledger.request_id = own_id(&settings.request_id, request).unwrap_or(NEW_ID.as_bytes()).to_vec();
+    }
     let bind = https::listener(plan, &scratch.request, secure).map(|listener| listener.bind);
-    let Rehearsed { met, end, upstream } =
+    let Rehearsed { met, end, share } =
         policy::rehearse(plan, route, &mut scratch, RehearsedFrom { peer, secure, bind });
     rehearsal.policies = met;
-    rehearsal.outcome =
-        end.unwrap_or_else(|| act(plan, route, &mut scratch, (peer, secure), upstream.as_deref()));
+    rehearsal.outcome = end.unwrap_or_else(|| act(plan, route, &mut scratch, (peer, secure), share));
     rehearsal
 }
 
@@ -133,13 +137,13 @@ pub(crate) fn refused(reason: Reason, detail: Option<&'static str>) -> Outcome {
     Outcome::Refused { reason, detail }
 }
 
-/// What the route makes of it; `chosen`: the upstream that it is to go to.
+/// What the route makes of it; `chosen`: which of its upstreams it is to go to, if that was said.
 fn act(
     plan: &Plan,
     route: &Route,
     scratch: &mut Scratch,
     (peer, secure): (SocketAddr, bool),
-    chosen: Option<&str>,
+    chosen: Option<usize>,
 ) -> Outcome {
     let shares = match &route.action {
         Action::Respond(_) => return Outcome::Respond,
@@ -153,11 +157,12 @@ fn act(
     if declares_too_much(route, &scratch.request) {
         return refused(Reason::BodyTooLarge, None);
     }
-    let takes = |share: &&UpstreamShare| match chosen {
-        Some(name) => plan.upstreams[share.upstream].name == name,
+    let takes = |(index, share): &(usize, &UpstreamShare)| match chosen {
+        Some(chosen) => *index == chosen,
         None => share.weight > 0,
     };
-    let upstreams = shares.iter().filter(takes).map(|share| &plan.upstreams[share.upstream]);
+    let taking = shares.iter().enumerate().filter(takes);
+    let upstreams = taking.map(|(_, share)| &plan.upstreams[share.upstream]);
     let mut endpoints =
         upstreams.flat_map(|upstream| &upstream.endpoints).filter(|endpoint| endpoint.weight > 0);
     let Some(endpoint) = endpoints.next() else {
@@ -167,10 +172,6 @@ fn act(
         return refused(reason, Some("the rewritten path has dot segments"));
     }
     let settings = &plan.settings;
-    if settings.request_id.enabled {
-        let Scratch { request, ledger, .. } = scratch;
-        ledger.request_id = own_id(&settings.request_id, request).unwrap_or(NEW_ID.as_bytes()).to_vec();
-    }
     let collected = match scratch.request.length {
         Length::Exactly(length) if length > 0 && route.buffer.request.is_some() => Some(length),
         _ => None,

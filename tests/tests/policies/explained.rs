@@ -70,3 +70,16 @@ fn no_page_of_others_has_a_request_explained() {
     assert_eq!(post(&gateway, foreign, body).status, 403);
     assert_eq!(post(&gateway, "", body).status, 200);
 }
+
+#[test]
+fn a_canary_leads_to_the_upstream_that_it_names_and_to_no_other_routes() {
+    let gateway = Gateway::start(
+        "policies: {canary: {to: next}}\nrequest_id: on\nroutes:\n  \
+         - {match: /both, to: [stable, {upstream: next, weight: 0}]}\n  - {match: /stable, to: stable}\n\
+         upstreams:\n  stable: {endpoints: \"127.0.0.1:1\", policies: {fault: {abort: {status: 418}}}}\n  \
+         next: {endpoints: \"127.0.0.1:2\", policies: {ip: {deny: 192.0.2.1}}}\n",
+    );
+    let kinds = |url: &str| explain(&gateway, url).into_iter().map(|(kind, _)| kind).collect::<Vec<_>>();
+    assert_eq!(kinds("/both"), ["canary", "ip"], "with weight 0 as well");
+    assert_eq!(kinds("/stable"), ["canary", "fault"], "not one of its upstreams: by the weights");
+}

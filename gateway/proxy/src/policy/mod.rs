@@ -189,7 +189,7 @@ async fn meet(
 /// The request as a policy sees it.
 fn seen<'a>(scratch: &'a mut Scratch, origin: Origin<'a>, context: &'a mut Context) -> Request<'a> {
     let Scratch { request, path, ledger, .. } = scratch;
-    Request::new(request, path, origin, context).with_id(&ledger.request_id)
+    Request::new(request, path, origin, context, &ledger.request_id)
 }
 
 /// Stands still for so long, by the worker's own timers.

@@ -58,8 +58,8 @@ pub(crate) struct Rehearsed {
     pub met: Vec<MetPolicy>,
     /// What one of them made of the request; nothing: it goes on.
     pub end: Option<Outcome>,
-    /// The upstream that it is to go to, if that was said.
-    pub upstream: Option<Arc<str>>,
+    /// Which of the route's upstreams it is to go to, if that was said.
+    pub share: Option<usize>,
 }
 
 /// Where a request comes from: the other end, whether by TLS, and the listener's address as it is written.
@@ -79,12 +79,12 @@ pub(crate) fn rehearse(plan: &Plan, route: &Route, scratch: &mut Scratch, from: 
     if let Some(chain) = chain {
         meet(plan, (route, chain), scratch, &mut context, from, &mut out);
     }
-    out.upstream = context.upstream.clone();
     if let Action::Forward(shares) = &route.action {
-        let named =
-            |index: usize| out.upstream.as_deref().is_none_or(|name| plan.upstreams[index].name == name);
-        let first = shares.iter().find(|share| share.weight > 0 && named(share.upstream));
-        if let Some(chain) = first.and_then(|share| plan.upstream_chains[share.upstream]) {
+        let named = context.upstream.as_deref();
+        out.share = named
+            .and_then(|name| shares.iter().position(|share| plan.upstreams[share.upstream].name == name));
+        let taken = out.share.or_else(|| shares.iter().position(|share| share.weight > 0));
+        if let Some(chain) = taken.and_then(|index| plan.upstream_chains[shares[index].upstream]) {
             meet(plan, (route, chain), scratch, &mut context, from, &mut out);
         }
     }
@@ -116,9 +116,9 @@ fn meet(
                 worker: 0,
                 now: tollgate_net::now(),
             };
-            let Scratch { request, path, .. } = &mut *scratch;
+            let Scratch { request, path, ledger, .. } = &mut *scratch;
             let live = attached.policy.clone().live(&attached.key, &shared);
-            match live.request(&mut Request::new(request, path, origin, context)) {
+            match live.request(&mut Request::new(request, path, origin, context, &ledger.request_id)) {
                 Verdict::Continue => Said::Continues,
                 Verdict::Wait(_) => Said::Asks,
                 Verdict::Sleep(..) => Said::Waits,

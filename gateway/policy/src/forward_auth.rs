@@ -144,7 +144,8 @@ impl Live {
             let concerns_us = field.id.is_hop_by_hop()
                 || field.nominated
                 || matches!(field.id, Name::Host | Name::ContentLength | Name::Expect | Name::Alias)
-                || self.told.has(name);
+                || self.told.has(name)
+                || is_its_own(&self.reserved, field.id, name);
             let wanted = self
                 .rules
                 .request_headers
@@ -196,8 +197,7 @@ async fn ask(service: &Service, question: HttpRequest<Empty<Bytes>>) -> Result<S
 
 impl ForwardAuthRules {
     fn admit(&self, request: &mut Request<'_>, reserved: &Reserved, headers: &HeaderMap) -> Verdict {
-        request.strip(reserved);
-        request.context.reserve(reserved);
+        request.claim(reserved);
         for name in &self.response_headers {
             for value in headers.get_all(name.as_str()) {
                 request.append(name, value.as_bytes());
@@ -207,7 +207,7 @@ impl ForwardAuthRules {
             let value = headers.get(name.as_ref()?.as_str())?;
             value.to_str().ok().map(str::to_owned)
         };
-        if let Some(name) = text(&self.consumer) {
+        if let Some(name) = text(&self.consumer).filter(|name| !name.is_empty()) {
             let groups = text(&self.groups).unwrap_or_default();
             let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
             let groups = groups.map(str::to_owned).collect();
@@ -215,6 +215,12 @@ impl ForwardAuthRules {
         }
         Verdict::Continue
     }
+}
+
+/// Whether a field is one that the service alone writes, so that it is not told what the client says there: it might take it
+/// for its own. By credentials it knows who asks, also where it puts others in their place.
+pub(crate) fn is_its_own(reserved: &Reserved, id: Name, name: &[u8]) -> bool {
+    !matches!(id, Name::Authorization | Name::Cookie) && reserved.has(name)
 }
 
 /// What the service says, for the client.

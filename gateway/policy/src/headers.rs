@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Planned, Policy, Request, Response, Shared, Template, Verdict};
+use crate::{Planned, Policy, Request, Reserved, Response, Shared, Template, Verdict};
 
 /// What changes in the fields of a message: first some go, then others come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,13 +80,17 @@ impl Planned for HeaderRules {
 
     fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
         let (fills_request, fills_response) = (!self.request.is_fixed(), !self.response.is_fixed());
-        Arc::new(Headers { rules: self, fills_request, fills_response })
+        let set = self.request.set.iter().map(|(name, _)| name);
+        let reserved = Reserved::new(self.request.remove.iter().chain(set).cloned());
+        Arc::new(Headers { rules: self, reserved, fills_request, fills_response })
     }
 }
 
 #[derive(Debug)]
 struct Headers {
     rules: Arc<HeaderRules>,
+    /// What a client cannot send: neither under a name that endpoints may take for one of these, nor behind the body.
+    reserved: Reserved,
     /// Whether parts of a request are filled in.
     fills_request: bool,
     fills_response: bool,
@@ -98,6 +102,7 @@ impl Policy for Headers {
         // All of it is filled in before anything changes: a field can be given another name.
         let filled = self.fills_request.then(|| change.filled(request));
         self.passed_over(request);
+        request.claim(&self.reserved);
         filled.as_ref().unwrap_or(change).of_request(request);
         Verdict::Continue
     }
@@ -119,6 +124,20 @@ mod tests {
     use crate::sent::Sent;
     use crate::template::Part;
     use crate::{BodyKind, Context};
+
+    #[test]
+    fn what_goes_or_is_set_a_client_cannot_send_in_another_way() {
+        let set = vec![("X-Role".to_owned(), Template::from(&b"guest"[..]))];
+        let change = Change { remove: vec!["X-Debug".to_owned()], set, ..Change::default() };
+        let policy = Arc::new(HeaderRules { request: change, response: Arc::default() });
+        let policy = policy.live("k", &Arc::default());
+        let fields = "X_Role: admin\r\nx.debug: 1\r\nX-Roles: a\r\n";
+        let (mut sent, mut context) = (Sent::new(fields), Context::default());
+        assert!(matches!(policy.request(&mut sent.request(&mut context)), Verdict::Continue));
+        let names: Vec<_> = sent.head.head.fields().iter().map(|field| sent.head.slice(field.name)).collect();
+        assert_eq!(names, [&b"Host"[..], b"X-Roles", b"X-Role"]);
+        assert!(context.is_reserved(b"x_role") && context.is_reserved(b"X-Debug"), "behind the body");
+    }
 
     #[test]
     fn a_field_can_be_given_another_name_and_none_begins_a_line() {

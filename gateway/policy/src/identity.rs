@@ -49,12 +49,15 @@ impl Identity {
 
     /// Takes out what the client says of itself.
     pub fn strip(&self, request: &mut Request<'_>) {
-        request.strip(&self.reserved);
-        request.context.reserve(&self.reserved);
+        request.claim(&self.reserved);
     }
 
-    /// It is this one: tells the upstream, and the policies that follow. What the client says of itself was taken out.
+    /// It is this one: tells the upstream, and the policies that follow. What the client says of itself was taken out. One
+    /// without a name is nobody: else all of them would be one and the same.
     pub fn tell(&self, request: &mut Request<'_>, consumer: &Arc<Consumer>) {
+        if consumer.name.is_empty() {
+            return;
+        }
         if let Some(name) = &self.consumer {
             request.append(name, consumer.name.as_bytes());
         }
@@ -68,6 +71,16 @@ impl Identity {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_has_no_name_is_nobody() {
+        let identity = Identity::new(Some("X-Who".to_owned()), Some("X-Groups".to_owned()));
+        let (mut sent, mut context) = (crate::testing::Sent::new(""), crate::Context::default());
+        let consumer = Consumer { groups: vec!["admin".to_owned()], ..Consumer::default() };
+        identity.tell(&mut sent.request(&mut context), &Arc::new(consumer));
+        assert!(context.consumer.is_none());
+        assert_eq!(sent.head.head.fields().len(), 1, "the host alone");
+    }
 
     #[test]
     fn look_alikes_are_reserved_too() {

@@ -10,6 +10,8 @@ use std::time::Duration;
 use tollgate_http::RequestHead;
 use tollgate_observe::Reason;
 
+use crate::Reserved;
+
 /// A copy of a request that is to be sent to another upstream when the request's body has been read.
 pub struct Shadow {
     /// The upstream, by name.
@@ -39,7 +41,8 @@ impl Marks {
     /// Makes of a copy what can be told from a request.
     pub fn apply(&self, head: &mut RequestHead) {
         if let Some((name, value)) = &self.header {
-            head.remove_all(name.as_bytes());
+            let own = Reserved::new([name.as_str()]);
+            head.remove_where(|name| own.has(name));
             head.append(name.as_bytes(), value.as_bytes());
         }
         if let Some(host) = &self.host {

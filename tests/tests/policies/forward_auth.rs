@@ -63,6 +63,10 @@ fn the_service_is_told_of_the_request_and_says_who_it_is() {
     }
     for asked in service.requests() {
         assert_eq!((asked.method.as_str(), asked.target.as_str()), ("GET", "/check?a=b"));
+        assert!(
+            !asked.headers.has("X-Consumer-Name") && !asked.headers.has("X_Consumer_Name"),
+            "it might take for its own what the client says: {asked:?}"
+        );
         for (name, value) in [
             ("X-Forwarded-Uri", "/admin/x?q=1"),
             ("X-Original-Uri", "/admin/x?q=1"),

@@ -23,6 +23,7 @@ use self::messages::{
     SocketAddress,
 };
 use crate::client::{HttpClient, client};
+use crate::forward_auth::is_its_own;
 use crate::{
     Answer, Consumer, Planned, Policy, Refusal, Request, Reserved, Response, Shared, Trust, Verdict,
 };
@@ -110,17 +111,10 @@ impl Policy for Live {
         Verdict::Wait(Box::pin(async move {
             let said = asked.await.unwrap_or(Err("the authorisation service could not be asked"));
             let after = move |request: &mut Request<'_>| {
-                request.strip(&reserved);
-                request.context.reserve(&reserved);
+                request.claim(&reserved);
                 match said {
-                    Ok(CheckResponse { status, denied, ok }) => {
-                        // google.rpc.Code: 0 is OK.
-                        if status.unwrap_or_default().code == 0 {
-                            rules.admit(request, ok.unwrap_or_default())
-                        } else {
-                            refuse(&denied.unwrap_or_default())
-                        }
-                    }
+                    Ok(Said::Allows(allowed)) => rules.admit(request, allowed),
+                    Ok(Said::Denies(denied)) => refuse(&denied),
                     Err(_) if rules.fail_open => Verdict::Continue,
                     Err(detail) => unavailable(detail),
                 }
@@ -137,7 +131,8 @@ impl Live {
         let mut headers: HashMap<String, String> = HashMap::new();
         for field in head.fields() {
             // Several fields of a name are told as one (RFC 9110, 5.2).
-            if matches!(field.id, Name::Alias) {
+            if matches!(field.id, Name::Alias) || is_its_own(&self.reserved, field.id, head.slice(field.name))
+            {
                 continue;
             }
             let value = text(head.slice(field.value));
@@ -186,7 +181,7 @@ impl Live {
 }
 
 /// Calls the method.
-async fn ask(service: &Service, url: &str, question: CheckRequest) -> Result<CheckResponse, &'static str> {
+async fn ask(service: &Service, url: &str, question: CheckRequest) -> Result<Said, &'static str> {
     let client = service.client.as_ref().ok_or("no TLS can be spoken")?;
     let message = question.encode_to_vec();
     // A message in gRPC: not compressed, its length, itself.
@@ -222,7 +217,30 @@ async fn ask(service: &Service, url: &str, question: CheckRequest) -> Result<Che
     if frame[0] != 0 || usize::try_from(length) != Ok(message.len()) {
         return Err("the authorisation service's answer is not one message");
     }
-    CheckResponse::decode(message).map_err(|_| "the authorisation service's answer is no CheckResponse")
+    let answer = CheckResponse::decode(message);
+    said(answer.map_err(|_| "the authorisation service's answer is no CheckResponse")?)
+}
+
+/// What an answer says.
+#[derive(Debug, PartialEq)]
+enum Said {
+    Allows(Allowed),
+    Denies(Denied),
+}
+
+/// An answer that says nothing lets nobody through, and one that says how it denies denies, whatever its status is.
+fn said(answer: CheckResponse) -> Result<Said, &'static str> {
+    match answer {
+        CheckResponse { denied: Some(denied), .. } => Ok(Said::Denies(denied)),
+        CheckResponse { status: None, ok: None, .. } => {
+            Err("the authorisation service's answer says neither yes nor no")
+        }
+        // google.rpc.Code: 0 is OK.
+        CheckResponse { status, ok, .. } if status.as_ref().is_none_or(|status| status.code == 0) => {
+            Ok(Said::Allows(ok.unwrap_or_default()))
+        }
+        _ => Ok(Said::Denies(Denied::default())),
+    }
 }
 
 impl ExtAuthzRules {
@@ -232,7 +250,7 @@ impl ExtAuthzRules {
             // What it wants gone must not stay because nobody looked.
             return unavailable("the authorisation service wants the query changed, which is not done here");
         }
-        headers_to_remove.iter().for_each(|name| request.remove(name));
+        request.claim(&Reserved::new(headers_to_remove.iter().cloned()));
         for option in headers {
             change(request, option);
         }
@@ -242,7 +260,7 @@ impl ExtAuthzRules {
             let told = told.find(|header| header.key.eq_ignore_ascii_case(name))?;
             String::from_utf8(told.bytes().to_vec()).ok()
         };
-        if let Some(name) = told(&self.consumer) {
+        if let Some(name) = told(&self.consumer).filter(|name| !name.is_empty()) {
             let groups = told(&self.groups).unwrap_or_default();
             let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
             let groups = groups.map(str::to_owned).collect();
@@ -275,7 +293,7 @@ fn change(request: &mut Request<'_>, option: &HeaderOption) {
         3 if !there => {}
         _ => {
             // And what endpoints might take for it.
-            request.strip(&Reserved::new([name]));
+            request.claim(&Reserved::new([name]));
             request.append(name, value);
         }
     }
@@ -302,4 +320,78 @@ fn refuse(denied: &Denied) -> Verdict {
 
 fn unavailable(detail: &'static str) -> Verdict {
     Refusal { detail: Some(detail), ..Reason::AuthorizationUnavailable.into() }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::messages::{HeaderValue as Field, RpcStatus};
+    use super::*;
+    use crate::Context;
+    use crate::testing::Sent;
+
+    #[test]
+    fn an_answer_that_says_nothing_lets_nobody_through() {
+        let status = |code| Some(RpcStatus { code });
+        let (ok, denied) = (Some(Allowed::default()), Some(Denied::default()));
+        let allows = |status, ok: &Option<Allowed>, denied: &Option<Denied>| match said(CheckResponse {
+            status,
+            ok: ok.clone(),
+            denied: denied.clone(),
+        }) {
+            Ok(Said::Allows(_)) => Some(true),
+            Ok(Said::Denies(_)) => Some(false),
+            Err(_) => None,
+        };
+        assert_eq!(allows(None, &None, &None), None);
+        for (code, ok, denied, expected) in [
+            (None, &ok, &None, true),
+            (Some(0), &None, &None, true),
+            (Some(0), &ok, &None, true),
+            (None, &None, &denied, false),
+            (Some(0), &None, &denied, false),
+            (Some(7), &None, &denied, false),
+            (Some(7), &None, &None, false),
+            (Some(7), &ok, &None, false),
+        ] {
+            assert_eq!(
+                allows(code.and_then(status), ok, denied),
+                Some(expected),
+                "{code:?} {ok:?} {denied:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_the_service_writes_no_client_sends_in_another_way() {
+        let rules = ExtAuthzRules {
+            url: String::new(),
+            trust: Trust::default(),
+            timeout: Duration::from_secs(1),
+            fail_open: false,
+            reserved: Vec::new(),
+            context: Vec::new(),
+            consumer: Some("X-User".to_owned()),
+            groups: None,
+        };
+        let field = |key: &str, value: &str| HeaderOption {
+            header: Some(Field { key: key.to_owned(), value: value.to_owned(), raw_value: Vec::new() }),
+            ..HeaderOption::default()
+        };
+        let allowed = Allowed {
+            headers: vec![field("X-User", ""), field("X-Role", "guest"), field("Content-Length", "7")],
+            headers_to_remove: vec!["X-Debug".to_owned(), "Host".to_owned()],
+            ..Allowed::default()
+        };
+        let fields = "X_Role: admin\r\nX_Debug: 1\r\nContent-Length: 3\r\n";
+        let (mut sent, mut context) = (Sent::with("POST / HTTP/1.1", fields), Context::default());
+        assert!(matches!(rules.admit(&mut sent.request(&mut context), allowed), Verdict::Continue));
+        let names: Vec<_> = sent.head.head.fields().iter().map(|field| sent.head.slice(field.name)).collect();
+        assert_eq!(
+            names,
+            [&b"Host"[..], b"Content-Length", b"X-User", b"X-Role"],
+            "and no framing is touched"
+        );
+        assert!(context.is_reserved(b"x_role") && context.is_reserved(b"X-Debug"), "behind the body");
+        assert!(context.consumer.is_none(), "an empty name is nobody's");
+    }
 }

@@ -153,8 +153,7 @@ impl Policy for Live {
         let inner = &self.inner;
         inner.rules.identity.strip(request);
         if !inner.rules.headers.is_empty() {
-            request.strip(&inner.reserved);
-            request.context.reserve(&inner.reserved);
+            request.claim(&inner.reserved);
         }
         let now = request.origin.now;
         let keys = inner.remote.as_ref().map(|remote| {

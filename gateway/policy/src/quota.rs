@@ -180,7 +180,9 @@ fn walk(quotas: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut
     for (index, quota) in quotas.iter().enumerate().skip(from) {
         let span = quota.rule.per.span(now);
         let standing = match &quota.remote {
-            Some(remote) if !remote.store.is_lost() => return ask(quotas, index, told, span, request),
+            Some(remote) if !remote.store.is_lost() => {
+                return ask(quotas, (index, remote), told, span, request);
+            }
             _ => quota.without(request, span),
         };
         if let Some(end) = settle(quotas, index, standing, span, &mut told, request) {
@@ -196,17 +198,14 @@ fn walk(quotas: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut
 /// Asks the store of a quota, and goes on with the next one.
 fn ask(
     quotas: &Arc<[Live]>,
-    index: usize,
+    (index, remote): (usize, &Remote),
     mut told: Option<Told>,
     span: Span,
     request: &Request<'_>,
 ) -> Verdict {
-    let Live { rule, remote, .. } = &quotas[index];
-    let Some(Remote { store, shared, name, .. }) = remote else { return Verdict::Continue };
+    let (rule, Remote { store, shared, name, .. }) = (&quotas[index].rule, remote);
     let begin = span.begin.to_string();
-    let key = rule
-        .by
-        .with(request, |value| store.key(&[name.as_bytes(), begin.as_bytes(), value.unwrap_or_default()]));
+    let key = rule.by.with(request, |value| store.key(&[name.as_bytes(), begin.as_bytes()], value));
     let keep = u64::try_from(span.left.as_millis()).unwrap_or(u64::MAX).saturating_add(60_000);
     let question = Question::Quota { key, limit: rule.limit, keep };
     let (store, there, quotas) = (store.clone(), shared.clone(), quotas.clone());

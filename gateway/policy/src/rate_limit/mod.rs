@@ -96,7 +96,7 @@ struct Live {
     policy: String,
     counts: Arc<Counts>,
     /// Where it is counted, if that is not here.
-    remote: Option<Remote>,
+    remote: Option<Arc<Remote>>,
 }
 
 /// What is counted in this process. It survives a change of plan that leaves the rate and the key alone.
@@ -118,7 +118,7 @@ impl Live {
         let counts = shared.state(key, fits, || Counts::new(gcra, rule.by.clone(), rule.keys));
         let policy = fields::policy(&rule.name, rule.count, rule.period);
         let name = || format!("{key}/{}-{}-{}", rule.count, rule.period.as_secs(), rule.burst);
-        let remote = rule.shared.as_ref().map(|rule| Remote::new(rule, name(), shared));
+        let remote = rule.shared.as_ref().map(|rule| Arc::new(Remote::new(rule, name(), shared)));
         Self { rule: rule.clone(), policy, counts, remote }
     }
 
@@ -173,15 +173,13 @@ fn walk(limits: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut
                     Err(refusal) => return refuse(limits, index, refusal, request),
                 },
                 Step::Ask(ask) => {
-                    let (asked, limits) = (ask.ask(), limits.clone());
+                    let (asked, limits, remote) = (ask.ask(), limits.clone(), remote.clone());
                     return Verdict::Wait(Box::pin(async move {
                         let answer = asked.await;
                         let after: After = Box::new(move |request| {
-                            let limit = &limits[index];
-                            let decision = match (answer, &limit.remote) {
-                                (Ok(decision), _) => Some(decision),
-                                (Err(_), None) => None,
-                                (Err(_), Some(remote)) => match limit.without(remote, request) {
+                            let decision = match answer {
+                                Ok(decision) => Some(decision),
+                                Err(_) => match limits[index].without(&remote, request) {
                                     Ok(decision) => decision,
                                     Err(refusal) => return refuse(&limits, index, refusal, request),
                                 },

@@ -2,15 +2,19 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::hash::{BuildHasherDefault, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::gcra::{Clock, Decision, Gcra};
+use crate::hashed::Hashed;
 use crate::redis::{OnFailure, Question, RedisRule, Store, Unavailable};
 use crate::{By, Request, Shared};
 
 /// How long what was taken in advance may be spent.
 const LEASE: Duration = Duration::from_secs(1);
+/// How long it is not looked for room again when there was none.
+const CROWDED: Duration = Duration::from_millis(10);
 
 /// How several gateways hold a limit together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,13 +34,18 @@ pub(super) struct Remote {
     /// What tells this limit from others. The rate is in it: a count by another one says nothing.
     name: Vec<u8>,
     clock: Clock,
+    hash: RandomState,
     leases: Mutex<Leases>,
 }
 
+/// Leases by the hash of their key: what a client sends there may be long.
 #[derive(Debug, Default)]
 struct Leases {
-    by_key: HashMap<Vec<u8>, Arc<Lease>>,
+    by_key: HashMap<u64, Arc<Lease>, BuildHasherDefault<Hashed>>,
+    /// Keys from which on the next one makes sweeps first.
     sweep_at: usize,
+    /// Before this there is no use in looking for room again.
+    crowded_until: Duration,
 }
 
 /// What was taken of one key.
@@ -88,6 +97,7 @@ impl Remote {
             shared: shared.clone(),
             name: name.into_bytes(),
             clock: Clock::start(),
+            hash: RandomState::new(),
             leases: Mutex::default(),
         }
     }
@@ -102,11 +112,15 @@ impl Remote {
         if self.store.is_lost() {
             return Step::Lost;
         }
-        let key = by.with(request, |value| self.store.key(&[&self.name, value.unwrap_or_default()]));
-        let lease = if self.rule.lease > 1 { self.lease(&key, keys) } else { None };
+        let lease = (self.rule.lease > 1).then(|| {
+            let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+            leases.of(by.hash(request, &self.hash), keys, self.clock.elapsed())
+        });
+        let lease = lease.flatten();
         if let Some(decision) = lease.as_ref().and_then(|lease| lease.decide(gcra, self.clock.elapsed())) {
             return Step::Decided(decision);
         }
+        let key = by.with(request, |value| self.store.key(&[&self.name], value));
         Step::Ask(Box::new(Ask {
             store: self.store.clone(),
             shared: self.shared.clone(),
@@ -117,23 +131,29 @@ impl Remote {
             lease,
         }))
     }
+}
 
+impl Leases {
     /// The lease of a key; nothing if there are too many, and each has to be asked for.
-    fn lease(&self, key: &[u8], most: usize) -> Option<Arc<Lease>> {
-        let mut leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lease) = leases.by_key.get(key) {
+    fn of(&mut self, key: u64, most: usize, now: Duration) -> Option<Arc<Lease>> {
+        if let Some(lease) = self.by_key.get(&key) {
             return Some(lease.clone());
         }
-        if leases.by_key.len() >= leases.sweep_at.max(64).min(most) {
-            let now = self.clock.elapsed();
-            leases.by_key.retain(|_, lease| Arc::strong_count(lease) > 1 || lease.is_used(now));
-            leases.sweep_at = 2 * leases.by_key.len();
-            if leases.by_key.len() >= most {
+        let len = self.by_key.len();
+        if len >= self.sweep_at.max(64).min(most) {
+            // All of them are looked at in a sweep: not for each of a flood of keys.
+            if len >= most && now < self.crowded_until {
+                return None;
+            }
+            self.by_key.retain(|_, lease| Arc::strong_count(lease) > 1 || lease.is_used(now));
+            self.sweep_at = 2 * self.by_key.len();
+            if self.by_key.len() >= most {
+                self.crowded_until = now + CROWDED;
                 return None;
             }
         }
         let lease = Arc::<Lease>::default();
-        leases.by_key.insert(key.to_vec(), lease.clone());
+        self.by_key.insert(key, lease.clone());
         Some(lease)
     }
 }
@@ -160,11 +180,16 @@ impl Lease {
 }
 
 impl Ask {
-    /// Asks, on the policies' thread.
+    /// Asks, on the policies' thread. Who stops waiting does not call off what takes a lease: what the store has given would
+    /// be lost to all others, and clients that ask and go could have a limit's whole room wasted.
     pub fn ask(self) -> impl Future<Output = Result<Decision, Unavailable>> {
         let shared = self.shared.clone();
         let there = shared.clone();
-        let asked = shared.side().ask(async move { self.run(&there).await });
+        let leased = self.lease.is_some();
+        let run = async move { self.run(&there).await };
+        let asked = shared.side().ask(async move {
+            if leased { tokio::spawn(run).await.unwrap_or(Err(Unavailable)) } else { run.await }
+        });
         async move { asked.await.unwrap_or(Err(Unavailable)) }
     }
 
@@ -200,5 +225,82 @@ impl Ask {
         let (got, full) = self.store.ask(shared.side(), question).await?;
         let full = Duration::from_micros(u64::try_from(full).unwrap_or(0));
         Ok((u32::try_from(got).unwrap_or(0).min(self.want), full))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpListener};
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::Context;
+    use crate::testing::Sent;
+
+    /// A store that grants ten of whatever it is asked for, each time when it is told to. It says when it was asked.
+    fn store() -> (SocketAddr, mpsc::Receiver<()>, mpsc::Sender<()>) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let ((asked, hears), (grants, granted)) = (mpsc::channel(), mpsc::channel());
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("the policies' thread connects");
+            let mut chunk = [0; 4096];
+            while let Ok(count @ 1..) = stream.read(&mut chunk) {
+                let answer: &[u8] = if chunk[..count].windows(7).any(|word| word == b"EVALSHA") {
+                    asked.send(()).expect("the test listens");
+                    granted.recv().expect("the test goes on");
+                    b"*2\r\n:10\r\n:1000\r\n"
+                } else {
+                    b"+PONG\r\n"
+                };
+                stream.write_all(answer).expect("the other end is there");
+            }
+        });
+        (address, hears, grants)
+    }
+
+    #[test]
+    fn who_goes_while_a_lease_is_taken_leaves_it_to_others() {
+        let (address, asked, grant) = store();
+        let redis = RedisRule {
+            url: format!("redis://{address}"),
+            password: None,
+            timeout: Duration::from_secs(60),
+            on_failure: OnFailure::Closed,
+            prefix: "t".to_owned(),
+        };
+        let shared = Arc::new(Shared::default());
+        let remote = Remote::new(&SharedRate { redis, lease: 10 }, "n".to_owned(), &shared);
+        let gcra = Gcra::new(10, Duration::from_secs(3600), 10);
+        let (mut sent, mut context) = (Sent::new(""), Context::default());
+        let request = sent.request(&mut context);
+        let Step::Ask(ask) = remote.decide(&request, &By::Address, gcra, 100) else {
+            panic!("it is to be asked")
+        };
+        let waiting = ask.ask();
+        asked.recv_timeout(Duration::from_secs(60)).expect("the store is asked");
+        drop(waiting);
+        grant.send(()).expect("the store waits");
+        let lease = remote.leases.lock().expect("not poisoned").by_key.values().next().cloned();
+        let lease = lease.expect("it is known");
+        let start = std::time::Instant::now();
+        while lease.taken().left != 9 {
+            assert!(start.elapsed() < Duration::from_secs(60), "{:?}", lease.taken());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn a_flood_of_keys_is_not_swept_each_time() {
+        let (mut leases, most) = (Leases::default(), 100);
+        let kept: Vec<_> = (0..100).map(|key| leases.of(key, most, Duration::ZERO).expect("room")).collect();
+        assert!(leases.of(1000, most, Duration::ZERO).is_none(), "all are in use");
+        drop(kept);
+        let soon = CROWDED - Duration::from_nanos(1);
+        assert!(leases.of(1001, most, soon).is_none(), "it is not looked for room again so soon");
+        assert!(leases.of(7, most, soon).is_some(), "who is known is found");
+        assert!(leases.of(1001, most, CROWDED).is_some());
+        assert!(leases.by_key.len() < 10);
     }
 }

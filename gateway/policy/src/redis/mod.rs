@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, RedisResult};
 use tokio::sync::Notify;
@@ -23,6 +24,8 @@ use crate::{Shared, Side};
 const MOST_FAILURES: u32 = 3;
 /// Between two attempts to reach it: from, and up to.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+/// The longest value of a client's that stands in a key as it is, in bytes: shorter than what stands for longer ones.
+const LONGEST: usize = 64;
 /// To connect, to log in, and to be asked whether it is there.
 const CONNECT: Duration = Duration::from_secs(2);
 
@@ -135,12 +138,23 @@ impl Store {
         self.rule.timeout
     }
 
-    /// The whole name of a key.
-    pub fn key(&self, parts: &[&[u8]]) -> Vec<u8> {
+    /// The whole name of a key, with what a client says of itself last: if that is long, its hash stands there, which no
+    /// short value can be, so that no client makes the store keep much.
+    pub fn key(&self, parts: &[&[u8]], value: Option<&[u8]>) -> Vec<u8> {
         let mut key = self.rule.prefix.clone().into_bytes();
         for part in parts {
             key.push(b':');
             key.extend_from_slice(part);
+        }
+        key.push(b':');
+        match value.unwrap_or_default() {
+            long if long.len() > LONGEST => {
+                key.extend_from_slice(b"sha256=");
+                for byte in digest(&SHA256, long).as_ref() {
+                    key.extend_from_slice(format!("{byte:02x}").as_bytes());
+                }
+            }
+            value => key.extend_from_slice(value),
         }
         key
     }
@@ -239,4 +253,29 @@ async fn connect(client: &Client) -> Option<MultiplexedConnection> {
     let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.ok()?;
     redis::cmd("PING").query_async::<String>(&mut connection).await.ok()?;
     Some(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_value_does_not_stand_in_a_key() {
+        let rule = RedisRule {
+            url: "redis://127.0.0.1:1".to_owned(),
+            password: None,
+            timeout: Duration::from_secs(1),
+            on_failure: OnFailure::Local,
+            prefix: "p".to_owned(),
+        };
+        let store = Store::of(&rule, &Shared::silent());
+        let key = |value: &[u8]| String::from_utf8(store.key(&[b"a", b"b"], Some(value))).expect("text");
+        assert_eq!(store.key(&[b"a"], None), b"p:a:");
+        assert_eq!(key(b"me"), "p:a:b:me");
+        let (one, other) = (key(&[b'x'; 8000]), key(&[b'x'; 8001]));
+        assert_eq!(one.len(), "p:a:b:sha256=".len() + 64);
+        assert_ne!(one, other);
+        let taken = one.strip_prefix("p:a:b:").expect("it begins so");
+        assert_ne!(key(taken.as_bytes()), one, "nobody can say the hash in its place");
+    }
 }

@@ -22,7 +22,8 @@ pub struct Shared {
 
 #[derive(Debug, Default)]
 struct Known {
-    states: BTreeMap<String, Weak<dyn Any + Send + Sync>>,
+    /// Under a key there can be several that differ: two places may share an URL, and not how it is spoken to.
+    states: BTreeMap<String, Vec<Weak<dyn Any + Send + Sync>>>,
     /// Entries from which on the next one made sweeps first.
     sweep_at: usize,
 }
@@ -46,27 +47,31 @@ impl Shared {
         &self.events
     }
 
-    /// The state under a key: that of the plan before if it is of this type and `fits`, else what `make` makes.
+    /// The state under a key: one that a plan before or another place has, if it is of this type and `fits`, else what `make`
+    /// makes.
     pub fn state<T: Any + Send + Sync>(
         &self,
         key: &str,
-        fits: impl FnOnce(&T) -> bool,
+        fits: impl Fn(&T) -> bool,
         make: impl FnOnce() -> T,
     ) -> Arc<T> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = known.states.get(key).and_then(Weak::upgrade);
-        if let Some(state) = kept.and_then(|state| state.downcast::<T>().ok())
-            && fits(&state)
-        {
+        // The youngest first.
+        let kept = known.states.get(key).into_iter().flatten().rev().filter_map(Weak::upgrade);
+        let mut kept = kept.filter_map(|state| state.downcast::<T>().ok());
+        if let Some(state) = kept.find(|state| fits(state)) {
             return state;
         }
+        let is_kept = |state: &Weak<_>| state.strong_count() > 0;
         if known.states.len() >= known.sweep_at.max(SMALL) {
-            known.states.retain(|_, state| state.strong_count() > 0);
+            known.states.retain(|_, states| states.iter().any(is_kept));
             known.sweep_at = 2 * known.states.len();
         }
         let state = Arc::new(make());
         let erased: Arc<dyn Any + Send + Sync> = state.clone();
-        known.states.insert(key.to_owned(), Arc::downgrade(&erased));
+        let states = known.states.entry(key.to_owned()).or_default();
+        states.retain(is_kept);
+        states.push(Arc::downgrade(&erased));
         state
     }
 
@@ -90,6 +95,18 @@ mod tests {
         assert_eq!(*shared.state("b", |_| true, || "text"), "text");
         drop(one);
         assert_eq!(*shared.state("a", |_| true, || 4_u32), 4, "nobody has it any longer");
+    }
+
+    #[test]
+    fn two_under_one_key_do_not_drive_each_other_out() {
+        let shared = Shared::default();
+        let state = |own: u32| shared.state("a", |state: &u32| *state == own, || own);
+        let (one, two) = (state(1), state(2));
+        for _ in 0..3 {
+            assert!(Arc::ptr_eq(&state(1), &one) && Arc::ptr_eq(&state(2), &two));
+        }
+        (3..1000).for_each(|passing| drop(state(passing)));
+        assert!(shared.known.lock().expect("not poisoned").states["a"].len() <= 3);
     }
 
     #[test]

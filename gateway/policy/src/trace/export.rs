@@ -12,8 +12,8 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::TraceRules;
 use super::span::{Told, document};
-use crate::Shared;
 use crate::client::{HttpClient, client};
+use crate::{Shared, Trust};
 
 /// Spans that wait at most; further ones are dropped, and counted.
 const WAITING: usize = 8192;
@@ -31,6 +31,7 @@ pub(super) struct Exporter {
     url: String,
     service: String,
     headers: Vec<(String, String)>,
+    trust: Trust,
     spans: Sender<Told>,
     dropped: Arc<AtomicU64>,
 }
@@ -54,13 +55,14 @@ impl Exporter {
             dropped: dropped.clone(),
         };
         shared.side().spawn(sending.run(waiting));
-        let TraceRules { url, service, headers, .. } = rules;
-        Self { url: url.clone(), service: service.clone(), headers: headers.clone(), spans, dropped }
+        let TraceRules { url, service, headers, trust, .. } = rules.clone();
+        Self { url, service, headers, trust, spans, dropped }
     }
 
     /// Whether it does what these rules say.
     pub fn is_for(&self, rules: &TraceRules) -> bool {
         (&self.url, &self.service, &self.headers) == (&rules.url, &rules.service, &rules.headers)
+            && self.trust == rules.trust
     }
 
     /// Takes a span, if there is room for it.

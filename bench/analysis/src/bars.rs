@@ -11,15 +11,21 @@ use std::collections::BTreeMap;
 use tollgate_lab_record::{Cell, Line, Metric, Results, Trial};
 use tollgate_lab_stats::bootstrap::Interval;
 use tollgate_lab_stats::{median::median, paired};
-use tollgate_lab_study::{Bar, Study};
+use tollgate_lab_study::{Analysis, Bar, Study};
 
 /// The whole: no section of its own.
 const WHOLE: &str = "";
 
-pub(crate) fn lines(study: &Study, results: &Results, system: &str, peers: &[String]) -> Vec<Line> {
+pub(crate) fn lines(
+    study: &Study,
+    results: &Results,
+    system: &str,
+    peers: &[String],
+    sections: &[String],
+) -> Vec<Line> {
     let mut rows = Vec::new();
     let (mut held, mut passed) = (0, 0);
-    for cell in &results.cells {
+    for cell in results.cells.iter().filter(|cell| judges(study, sections, &cell.section)) {
         for (bar, most) in bars(study, cell) {
             held += 1;
             let metric = metric(bar);
@@ -56,6 +62,15 @@ pub(crate) fn lines(study: &Study, results: &Results, system: &str, peers: &[Str
         peers.iter().map(|peer| title(study, results, peer)).collect::<Vec<_>>().join(" and ")
     );
     vec![table(WHOLE, head, rows), note(WHOLE, text)]
+}
+
+/// Whether an analysis that names these sections judges the cells of this one.
+fn judges(study: &Study, sections: &[String], section: &String) -> bool {
+    let named = |analysis: &Analysis| match analysis {
+        Analysis::Bars { sections, .. } => sections.contains(section),
+        _ => false,
+    };
+    if sections.is_empty() { !study.analyses.iter().any(named) } else { sections.contains(section) }
 }
 
 fn bound(most: f64) -> String {
@@ -184,6 +199,18 @@ sections:
         assert_eq!(rows[0][5], "PASS, 7.0 % below");
         assert_eq!(rows[1][1..3], ["p99", "The a"]);
         assert_eq!(rows[1][5], "MISS by 5.6 %");
+    }
+
+    #[test]
+    fn sections_that_are_named_have_peers_of_their_own() {
+        let two = STUDY.replace(
+            "peers: [a, b]}]",
+            "peers: [a, b]}, {kind: bars, system: us, peers: [a], sections: [One]}]",
+        );
+        let lines = crate::analyse(&made::study(&two), &results((100.0, 8.0, 95.0)));
+        let tables = made::tables(&lines);
+        assert_eq!(tables.len(), 1, "the other judges nothing: {tables:?}");
+        assert_eq!(tables[0][1][..3], ["One: cell 1-1", "CPU", "The a"]);
     }
 
     #[test]

@@ -35,8 +35,8 @@ pub fn analyse(study: &Study, results: &Results) -> Vec<Line> {
 }
 
 fn answer(study: &Study, results: &Results, analysis: &Analysis) -> Vec<Line> {
-    if let Analysis::Bars { system, peers } = analysis {
-        return bars::lines(study, results, system, peers);
+    if let Analysis::Bars { system, peers, sections } = analysis {
+        return bars::lines(study, results, system, peers, sections);
     }
     let measured = |section: &str| results.cells.iter().any(|cell| cell.section == section);
     if !analysis.section().is_some_and(measured) {

@@ -42,3 +42,4 @@ pub use files::{most_connections, raise_limit};
 pub use head::Malformed;
 pub use plan::{Body, Expect, Length, Plan, Request, Tls};
 pub use run::{Done, Phase, distribution, run, run_with};
+pub use tls::tls_config;

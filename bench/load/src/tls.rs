@@ -18,6 +18,7 @@ use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, version,
 };
 use std::io::{self, Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Plaintext taken out of a connection at once: a record's most.
@@ -33,26 +34,15 @@ pub(crate) struct Client {
 impl Client {
     /// The client of a plan; `None` where it speaks plain text.
     pub(crate) fn of(plan: &Plan) -> Result<Option<Self>, Failure> {
-        let Some(Tls { certificate: file }) = &plan.tls else { return Ok(None) };
-        let wrong = |what: String| Failure::Plan(format!("`tls.certificate` {}: {what}", file.display()));
-        let certificate = CertificateDer::from_pem_file(file).map_err(|error| wrong(error.to_string()))?;
-        let provider = provider();
-        let pinned = Pinned { certificate, algorithms: provider.signature_verification_algorithms };
-        let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
-            .with_protocol_versions(&[&version::TLS13])
-            .map_err(|error| wrong(error.to_string()))?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(pinned))
-            .with_no_client_auth();
-        config.resumption = Resumption::disabled();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let Some(Tls { certificate }) = &plan.tls else { return Ok(None) };
+        let config = tls_config(certificate)?;
         // The host without its port; an address is not sent as a name (RFC 6066 section 3).
         let host = plan.requests.iter().find_map(|request| request.host.as_deref());
         let name = host
             .map(|host| host.rsplit_once(':').map_or(host, |(name, _)| name).to_owned())
             .and_then(|name| ServerName::try_from(name).ok())
             .unwrap_or_else(|| ServerName::IpAddress(plan.target.ip().into()));
-        Ok(Some(Self { config: Arc::new(config), name }))
+        Ok(Some(Self { config, name }))
     }
 
     /// A connection that has not said anything yet.
@@ -63,6 +53,26 @@ impl Client {
         tls.set_buffer_limit(None);
         Ok(Box::new(Connection(tls)))
     }
+}
+
+/// What a client needs that takes the certificate of this file and no other, for HTTP/1.1.
+///
+/// # Errors
+/// [`Failure::Plan`] where the file holds none.
+pub fn tls_config(file: &Path) -> Result<Arc<ClientConfig>, Failure> {
+    let wrong = |what: String| Failure::Plan(format!("`tls.certificate` {}: {what}", file.display()));
+    let certificate = CertificateDer::from_pem_file(file).map_err(|error| wrong(error.to_string()))?;
+    let provider = provider();
+    let pinned = Pinned { certificate, algorithms: provider.signature_verification_algorithms };
+    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[&version::TLS13])
+        .map_err(|error| wrong(error.to_string()))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(pinned))
+        .with_no_client_auth();
+    config.resumption = Resumption::disabled();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
 }
 
 /// One key exchange, one cipher.

@@ -8,6 +8,7 @@
 //! - `worker` is a thread's loop, `slot` one connection, `exchange` what happens on it;
 //! - `reader`, with `head`, reads requests; `recorded` keeps the last ones;
 //! - `answer` holds the answers, written out before the first; `stall` says when none may leave;
+//! - `grpc` is a thread of the other kind, which speaks HTTP/2 and answers unary calls;
 //! - `counters` counts; `control` tells the counts on a port of its own.
 //!
 //! [`relay`] and [`Relay::start`] run the link that a [`Link`] describes: `link::traffic` is its loop, `link::pipe` one
@@ -18,6 +19,7 @@ mod control;
 mod counters;
 mod exchange;
 mod failure;
+mod grpc;
 mod head;
 mod link;
 mod origin;
@@ -33,6 +35,7 @@ mod worker;
 pub use answer::body;
 pub use counters::Counters;
 pub use failure::Failure;
+pub use grpc::message;
 pub use link::{Link, Relay, relay};
 pub use origin::{Origin, serve};
 pub use recorded::Recorded;

@@ -3,6 +3,7 @@
 use crate::control;
 use crate::counters::{Counters, Tally};
 use crate::failure::Failure;
+use crate::grpc;
 use crate::recorded::{Recorded, Recorder};
 use crate::settings::{MILLISECOND, Settings};
 use crate::socket::listen_on;
@@ -96,8 +97,14 @@ impl Origin {
             listeners.push(listen_on(address, true)?.0);
         }
         for (thread, listener) in listeners.into_iter().enumerate() {
-            let worker = Worker::new(shared.clone(), thread, listener)?;
-            threads.spawn(format!("origin-{thread}"), || worker.run())?;
+            let name = format!("origin-{thread}");
+            if settings.grpc {
+                let worker = grpc::Worker { shared: shared.clone(), thread, listener };
+                threads.spawn(name, || worker.run())?;
+            } else {
+                let worker = Worker::new(shared.clone(), thread, listener)?;
+                threads.spawn(name, || worker.run())?;
+            }
         }
         let controlled = shared.clone();
         threads.spawn("control".into(), move || control::run(&controlled, &control_listener))?;

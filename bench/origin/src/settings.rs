@@ -32,6 +32,10 @@ pub struct Settings {
     /// The body of the answer there.
     #[serde(default = "ready_body")]
     pub ready_body: String,
+    /// It speaks HTTP/2 in plain text instead of HTTP/1, and answers each gRPC call with one [`crate::message`] of so many
+    /// bytes and the status OK. Nothing is recorded, delayed or held up then.
+    #[serde(default)]
+    pub grpc: bool,
     /// How many of the last requests' heads are kept, for `GET /recorded` on the control port.
     #[serde(default)]
     pub record: usize,
@@ -84,6 +88,7 @@ impl Settings {
             delay_ms: 0,
             ready_path: ready_path(),
             ready_body: ready_body(),
+            grpc: false,
             record: 0,
             stalls: Stalls::default(),
         }

@@ -25,6 +25,8 @@ pub struct IdleBars {
     pub whole_mib: Option<f64>,
     /// Memory after the burst over that before.
     pub after: Option<f64>,
+    /// KiB a connection over the least of the other systems'.
+    pub beside: Option<f64>,
 }
 
 /// An analysis that a study asks for; its table or note stands in the report.
@@ -84,6 +86,9 @@ pub enum Analysis {
         system: String,
         /// Those that it is held against.
         peers: Vec<String>,
+        /// Titles of the sections whose cells it judges; none: all that no other analysis of bars names.
+        #[serde(default)]
+        sections: Vec<String>,
     },
     /// Memory of idle client connections, and after a burst has come and gone.
     IdleMemory {
@@ -91,6 +96,9 @@ pub enum Analysis {
         systems: Vec<String>,
         /// Connections; fewer where the limit of open files asks for it.
         connections: u32,
+        /// Whether they come over TLS 1.3.
+        #[serde(default)]
+        tls: bool,
         /// The most that it may take.
         #[serde(default)]
         bars: IdleBars,
@@ -128,7 +136,8 @@ impl Analysis {
     pub fn experiment(&self) -> Option<&'static str> {
         match self {
             Self::RuntimeRoute { .. } => Some("A route added at run time"),
-            Self::IdleMemory { .. } => Some("Memory of idle connections"),
+            Self::IdleMemory { tls: false, .. } => Some("Memory of idle connections"),
+            Self::IdleMemory { tls: true, .. } => Some("Memory of idle TLS connections"),
             Self::LargeBody { .. } => Some("A large body up and down"),
             _ => None,
         }
@@ -138,7 +147,10 @@ impl Analysis {
     pub(crate) fn seconds(&self) -> f64 {
         match self {
             Self::RuntimeRoute { routes, times, .. } => 5.0 * f64::from(*times) * routes.len() as f64,
-            Self::IdleMemory { connections, .. } => 12.0 + f64::from(*connections) / 1_000.0,
+            // A handshake takes a millisecond of both ends.
+            Self::IdleMemory { connections, tls, .. } => {
+                12.0 + f64::from(*connections) / if *tls { 250.0 } else { 1_000.0 }
+            }
             Self::LargeBody { bytes, .. } => 2.0 + 2.0 * *bytes as f64 / 250e6,
             _ => 0.0,
         }

@@ -46,6 +46,12 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
             if settings.tool() == "builtin" { "the built-in generator" } else { settings.tool() }
         ));
     }
+    if settings.grpc() && settings.http() != 2 {
+        return Some("`origin: grpc` needs `http: 2`: gRPC has no other".into());
+    }
+    if settings.grpc() && (settings.method.is_some() || settings.origin_status() != 200) {
+        return Some("with `origin: grpc`, requests are POST and answers 200: neither can be set".into());
+    }
     let times = [
         ("seconds", settings.seconds()),
         ("timeout", settings.timeout()),

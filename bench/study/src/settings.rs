@@ -11,6 +11,8 @@ pub enum OriginKind {
     Nginx,
     /// The laboratory's own, which can delay and stall.
     Builtin,
+    /// The laboratory's own in HTTP/2, which answers unary gRPC calls: what is sent to it are such calls.
+    Grpc,
 }
 
 /// A link of limited speed between generator and system.
@@ -67,9 +69,9 @@ settings! {
     path: String,
     /// Method; default GET.
     method: String,
-    /// Bytes of the request body; default 0.
+    /// Bytes of the request body, with gRPC of its message; default 0.
     request_body: usize,
-    /// Bytes of the response body; default 2.
+    /// Bytes of the response body, with gRPC of its message; default 2.
     response_body: usize,
     /// Status that the origin answers with; default 200.
     origin_status: u16,
@@ -154,6 +156,7 @@ impl Settings {
                 match self.origin() {
                     OriginKind::Nginx => "nginx",
                     OriginKind::Builtin => "built-in",
+                    OriginKind::Grpc => "gRPC",
                 },
                 self.origin_workers(),
                 if self.origin_workers() == 1 { "" } else { "s" }
@@ -225,7 +228,11 @@ impl Settings {
     }
     /// Method.
     pub fn method(&self) -> &str {
-        self.method.as_deref().unwrap_or("GET")
+        self.method.as_deref().unwrap_or(if self.grpc() { "POST" } else { "GET" })
+    }
+    /// Whether requests are unary gRPC calls, over HTTP/2 on both sides: that is the origin `grpc`.
+    pub fn grpc(&self) -> bool {
+        self.origin() == OriginKind::Grpc
     }
     /// Bytes of the response body.
     pub fn response_body(&self) -> usize {

@@ -271,7 +271,11 @@ fn check(study: &Study, exist: &Names) -> Result<(), Wrong> {
             return Err(format!("{place}: no points, so nothing would be measured").into());
         }
     }
-    for section in study.analyses.iter().filter_map(Analysis::section) {
+    let judged = study.analyses.iter().flat_map(|analysis| match analysis {
+        Analysis::Bars { sections, .. } => sections.as_slice(),
+        _ => &[],
+    });
+    for section in study.analyses.iter().filter_map(Analysis::section).chain(judged.map(String::as_str)) {
         named(&section.to_owned(), "analyses", &titles, Kind::Section)?;
     }
     for analysis in &study.analyses {

@@ -28,12 +28,13 @@ const TOOLS: [&str; 13] = [
     "gatling",
 ];
 
-const FEATURES: [&str; 12] = [
+const FEATURES: [&str; 13] = [
     "access_log",
     "request_id",
     "statistics",
     "tls",
     "http2",
+    "http2_origin",
     "forwarded_headers",
     "retries",
     "routes",

@@ -17,6 +17,8 @@ pub enum Feature {
     Tls,
     /// Clients may come over HTTP/2.
     Http2,
+    /// Origins are spoken to over HTTP/2 in plain text, and trailers go through: gRPC.
+    Http2Origin,
     /// X-Forwarded-For, -Proto and -Host are set on the way to the origin.
     ForwardedHeaders,
     /// A failed connection to an origin is tried once more.
@@ -35,12 +37,13 @@ pub enum Feature {
 
 impl Feature {
     /// Every feature, in the order of reports.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::AccessLog,
         Self::RequestId,
         Self::Statistics,
         Self::Tls,
         Self::Http2,
+        Self::Http2Origin,
         Self::ForwardedHeaders,
         Self::Retries,
         Self::Routes,
@@ -58,6 +61,7 @@ impl Feature {
             Self::Statistics => "statistics",
             Self::Tls => "tls",
             Self::Http2 => "http2",
+            Self::Http2Origin => "http2_origin",
             Self::ForwardedHeaders => "forwarded_headers",
             Self::Retries => "retries",
             Self::Routes => "routes",

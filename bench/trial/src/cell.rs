@@ -136,6 +136,10 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     /// What the generator reaches straight to the origin, on the cell's connections, with nobody between.
     fn ceiling(&mut self, fleet: &mut Fleet, planned: &PlannedCell, round: u32) -> Result<(), Failure> {
         let Some(origin) = fleet.origin() else { return Ok(()) };
+        if planned.settings.grpc() {
+            // The built-in generator speaks HTTP/1, and this origin does not.
+            return Ok(());
+        }
         let port = origin.borrow().ports[0];
         let bytes = body(planned.settings.response_body());
         let aim = Aim { port, body: &bytes, status: planned.settings.origin_status(), certificate: None };

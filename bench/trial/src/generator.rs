@@ -378,6 +378,11 @@ fn request(settings: &Settings, aim: Aim<'_>, seconds: f64) -> Request {
     request.headers.extend(settings.host.iter().map(|host| Header::new("Host", host.clone())));
     request.headers.extend(settings.header_lines.iter().flatten().map(|line| Header::Verbatim(line.clone())));
     request.body = vec![b'p'; settings.request_body.unwrap_or(0)];
+    if settings.grpc() {
+        request.body = tollgate_lab_origin::message(&request.body);
+        request.headers.push(Header::new("content-type", "application/grpc"));
+        request.headers.push(Header::new("te", "trailers"));
+    }
     request.timeout = Duration::from_secs_f64(settings.timeout());
     request.status = (aim.status != 200).then_some(aim.status);
     request

@@ -26,7 +26,7 @@ pub(crate) fn connect(port: u16, limit: Duration) -> io::Result<TcpStream> {
 }
 
 /// Sends a GET on a kept connection.
-pub(crate) fn ask(stream: &mut TcpStream, path: &str) -> io::Result<()> {
+pub(crate) fn ask(stream: &mut impl Write, path: &str) -> io::Result<()> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: bench.example\r\n\r\n");
     stream.write_all(request.as_bytes())
 }

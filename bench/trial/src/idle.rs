@@ -7,13 +7,16 @@ use crate::ground::Ground;
 use crate::http::{ask, connect, read_answer};
 use crate::origin::Origin;
 use crate::target::Target;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 use std::cell::RefCell;
-use std::io;
-use std::net::TcpStream;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use tollgate_lab_load::Length;
+use tollgate_lab_load::{Length, tls_config};
 use tollgate_lab_meter::process::Memory;
 use tollgate_lab_record::LoadModel;
 use tollgate_lab_study::{IdleBars, Settings};
@@ -62,13 +65,15 @@ impl Idle {
 }
 
 impl Idle {
-    /// Which of the bars it misses, and by how much.
-    pub(crate) fn judged(&self, bars: &IdleBars) -> String {
+    /// Which of the bars it misses, and by how much. `least`: the fewest KiB a connection of the other systems.
+    pub(crate) fn judged(&self, bars: &IdleBars, least: Option<f64>) -> String {
         let whole = self.held as f64 / 1024.0;
         judged(&[
             ("KiB each", self.each_kib(), bars.each_kib),
             ("MiB with them", whole, bars.whole_mib),
             ("after over before", self.back(), bars.after),
+            // Without another there is nothing to be beside.
+            ("KiB beside the least", self.each_kib() / least.unwrap_or(1.0), least.and(bars.beside)),
         ])
     }
 }
@@ -93,10 +98,10 @@ pub(crate) fn judged(figures: &[(&str, f64, Option<f64>)]) -> String {
 ///
 /// # Errors
 /// When it is missing, does not start, or does not answer as it should.
-pub(crate) fn idle(ground: &Ground, arm: &Arm, connections: u32) -> Result<Idle, Failure> {
+pub(crate) fn idle(ground: &Ground, arm: &Arm, connections: u32, tls: bool) -> Result<Idle, Failure> {
     let most = ground.facts.file_limit.saturating_sub(SPARE_FILES);
     let connections = connections.min(u32::try_from(most).unwrap_or(u32::MAX));
-    let features = vec!["forwarded_headers".to_owned()];
+    let features = ["forwarded_headers"].into_iter().chain(tls.then_some("tls")).map(str::to_owned).collect();
     let settings = arm.settings(&Settings {
         features: Some(features),
         response_body: Some(ANSWER),
@@ -120,10 +125,12 @@ pub(crate) fn idle(ground: &Ground, arm: &Arm, connections: u32) -> Result<Idle,
         sleep(Duration::from_millis(500));
         target.ids().into_iter().map(|id| Memory::read(id).own_kib()).sum()
     };
+    let aim = target.aim(&settings, &body);
+    let config = aim.certificate.map(tls_config).transpose().map_err(|error| Failure(error.to_string()))?;
     burst(WARM)?;
     let mut idle = Idle { connections, before: own(), ..Idle::default() };
     let held = (0..connections)
-        .map(|_| open(target.port, &body))
+        .map(|_| open(target.port, &body, config.as_ref()))
         .collect::<io::Result<Vec<TcpStream>>>()
         .map_err(|error| Failure::of("an idle connection", error))?;
     idle.held = own();
@@ -138,11 +145,27 @@ pub(crate) fn idle(ground: &Ground, arm: &Arm, connections: u32) -> Result<Idle,
     }
 }
 
-/// A connection on which one request was answered.
-fn open(port: u16, body: &[u8]) -> io::Result<TcpStream> {
+/// What a request goes out on and an answer comes in.
+trait Both: Read + Write {}
+
+impl<T: Read + Write> Both for T {}
+
+/// A connection on which one request was answered. Of TLS nothing is kept but the socket: nothing more is said on it.
+fn open(port: u16, body: &[u8], tls: Option<&Arc<ClientConfig>>) -> io::Result<TcpStream> {
     let mut stream = connect(port, Duration::from_secs(5))?;
-    ask(&mut stream, "/")?;
-    let answer = read_answer(&mut stream)?;
+    let converse = |stream: &mut dyn Both| {
+        let mut stream = stream;
+        ask(&mut stream, "/")?;
+        read_answer(&mut stream)
+    };
+    let answer = match tls {
+        None => converse(&mut stream)?,
+        Some(config) => {
+            let name = ServerName::IpAddress(Ipv4Addr::LOCALHOST.into());
+            let mut tls = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
+            converse(&mut rustls::Stream::new(&mut tls, &mut stream))?
+        }
+    };
     if answer.status == 200 && answer.body == body {
         Ok(stream)
     } else {
@@ -158,9 +181,13 @@ mod tests {
     #[test]
     fn figures_are_held_against_their_bars() {
         let idle = Idle { connections: 1_000, before: 4_096, held: 6_096, after: 4_505 };
-        let bars = IdleBars { each_kib: Some(1.0), whole_mib: Some(24.0), after: Some(1.1) };
-        assert_eq!(idle.judged(&bars), "MISS: KiB each by 100 %");
-        assert_eq!(idle.judged(&IdleBars { each_kib: Some(2.0), ..bars }), "PASS");
-        assert_eq!(idle.judged(&IdleBars::default()), "");
+        let bars = IdleBars { each_kib: Some(1.0), whole_mib: Some(24.0), after: Some(1.1), beside: None };
+        assert_eq!(idle.judged(&bars, None), "MISS: KiB each by 100 %");
+        assert_eq!(idle.judged(&IdleBars { each_kib: Some(2.0), ..bars }, None), "PASS");
+        assert_eq!(idle.judged(&IdleBars::default(), Some(1.0)), "");
+        let beside = IdleBars { beside: Some(1.0), ..IdleBars::default() };
+        assert_eq!(idle.judged(&beside, Some(1.6)), "MISS: KiB beside the least by 25 %");
+        assert_eq!(idle.judged(&beside, Some(2.0)), "PASS");
+        assert_eq!(idle.judged(&beside, None), "", "nothing to be beside");
     }
 }

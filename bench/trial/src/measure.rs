@@ -137,6 +137,11 @@ fn attempt(
         }
     }
     let load = done.load;
+    // A gateway's own error is a 200 too, with its status behind no message.
+    let messages = load.ok * (tollgate_lab_origin::message(&[]).len() + settings.response_body()) as u64;
+    if settings.grpc() && load.body_bytes.is_some_and(|bytes| bytes < messages / 10 * 9) {
+        return Err(Failure(format!("{} calls brought too few bytes for a message each", load.ok)));
+    }
     if target.ended()?.is_some() {
         return Err(Failure("what was counted is in part nobody's".into()));
     }

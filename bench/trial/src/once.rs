@@ -3,7 +3,7 @@
 use crate::arm::Arm;
 use crate::failure::Failure;
 use crate::fleet::Fleet;
-use crate::idle::{idle, judged};
+use crate::idle::{Idle, idle, judged};
 use crate::received::probe;
 use crate::run::{Progress, Session, append_line};
 use crate::runtime_route::add_route;
@@ -100,24 +100,31 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     /// Memory of idle connections, where the study asks for it.
     pub(crate) fn idle_memory(&mut self) -> Result<(), Failure> {
         for analysis in &self.study.analyses {
-            let Analysis::IdleMemory { systems, connections, bars } = analysis else { continue };
-            let mut rows = Vec::new();
+            let Analysis::IdleMemory { systems, connections, tls, bars } = analysis else { continue };
+            let mut all = Vec::new();
             for system in self.asked(systems, analysis) {
-                self.progress.say(&format!("{system}: memory of {connections} idle connections"));
-                rows.push(match idle(self.ground, &Arm::of(self.study, system), *connections) {
-                    Ok(idle) => vec![
-                        system.clone(),
-                        idle.connections.to_string(),
-                        mib(idle.before),
-                        mib(idle.held),
-                        format!("{:.2}", idle.each_kib()),
-                        mib(idle.after),
-                        format!("{:.2}", idle.back()),
-                        idle.judged(bars),
-                    ],
-                    Err(failure) => out(system, &failure, 8),
-                });
+                let kind = if *tls { "TLS connections" } else { "connections" };
+                self.progress.say(&format!("{system}: memory of {connections} idle {kind}"));
+                all.push((system, idle(self.ground, &Arm::of(self.study, system), *connections, *tls)));
             }
+            let least = |own: &str| {
+                let others = all.iter().filter(|(system, _)| *system != own);
+                others.filter_map(|(_, idle)| Some(idle.as_ref().ok()?.each_kib())).reduce(f64::min)
+            };
+            let row = |(system, idle): &(&String, Result<Idle, Failure>)| match idle {
+                Ok(idle) => vec![
+                    (*system).clone(),
+                    idle.connections.to_string(),
+                    mib(idle.before),
+                    mib(idle.held),
+                    format!("{:.2}", idle.each_kib()),
+                    mib(idle.after),
+                    format!("{:.2}", idle.back()),
+                    idle.judged(bars, least(system)),
+                ],
+                Err(failure) => out(system, failure, 8),
+            };
+            let rows = all.iter().map(row).collect();
             let head = [
                 "system",
                 "idle connections",

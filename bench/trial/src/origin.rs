@@ -85,7 +85,7 @@ impl Origin {
                         folder.join("nginx.conf").as_os_str(),
                     ])
                 }
-                OriginKind::Builtin => builtin(ground, &folder, &ports, settings)?,
+                OriginKind::Builtin | OriginKind::Grpc => builtin(ground, &folder, &ports, settings)?,
             };
             let output = folder.join("output.log");
             let mut launch = launch.cores(cores).output(&output, &output);
@@ -115,7 +115,12 @@ impl Origin {
         let port = self.ports[self.ports.len() - 1];
         let begun = Instant::now();
         loop {
-            if get(port, READY_PATH).is_ok_and(|answer| answer.ends_with(READY_BODY)) {
+            let ready = match self.kind {
+                // It speaks no HTTP/1, but listens before it tells what it counted.
+                OriginKind::Grpc => self.counted().is_some(),
+                _ => get(port, READY_PATH).is_ok_and(|answer| answer.ends_with(READY_BODY)),
+            };
+            if ready {
                 return Ok(());
             }
             let ended = match self.servers.last_mut() {
@@ -158,7 +163,7 @@ impl Origin {
         for port in &self.status_ports {
             let one = match self.kind {
                 OriginKind::Nginx => nginx_status(&get(*port, "/").ok()?)?,
-                OriginKind::Builtin => builtin_status(&get(*port, "/counters").ok()?)?,
+                OriginKind::Builtin | OriginKind::Grpc => builtin_status(&get(*port, "/counters").ok()?)?,
             };
             sum.connections += one.connections;
             sum.requests += one.requests;
@@ -171,7 +176,7 @@ impl Origin {
     pub fn between(&self, before: Counted, after: Counted) -> Counted {
         let own = match self.kind {
             OriginKind::Nginx => self.status_ports.len() as u64,
-            OriginKind::Builtin => 0,
+            OriginKind::Builtin | OriginKind::Grpc => 0,
         };
         Counted {
             connections: after.connections.saturating_sub(before.connections + own),
@@ -228,6 +233,7 @@ fn builtin(
     origin.delay_ms = settings.origin_delay_ms.unwrap_or(0);
     origin.ready_path = READY_PATH.to_owned();
     origin.ready_body = String::from_utf8_lossy(READY_BODY).into_owned();
+    origin.grpc = settings.grpc();
     origin.record = RECORDED;
     let text = serde_json::to_vec(&origin).map_err(|error| Failure::of("the origin's settings", error))?;
     fs::write(&file, text).map_err(|error| Failure::of(file.display(), error))?;

@@ -159,7 +159,7 @@ impl Target {
                 Rc::new(std::cell::RefCell::new(Origin::start(ground, settings, &cores, quota.as_ref())?))
             }
         };
-        if system.is_direct() && settings.http() == 2 {
+        if system.is_direct() && settings.http() == 2 && !settings.grpc() {
             return Err(Failure("the origin speaks HTTP/1 alone".into()));
         }
         let mut behind = origin.borrow().ports.clone();
@@ -356,6 +356,9 @@ fn setting(
     setting.features = features(settings.features())?;
     if settings.http() == 2 {
         setting.features.insert(Feature::Http2);
+    }
+    if settings.grpc() {
+        setting.features.insert(Feature::Http2Origin);
     }
     if !front {
         // Between two copies in a row there is plain HTTP/1.

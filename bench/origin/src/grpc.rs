@@ -1,0 +1,155 @@
+//! An origin of gRPC: HTTP/2 in plain text, and unary calls that are answered with one message of a known length.
+//!
+//! It stands on the `h2` library and a runtime of its own for each thread; what it costs is not the systems' and is the same
+//! for all of them.
+
+use crate::answer::body;
+use crate::failure::Failure;
+use crate::origin::Shared;
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::{self, SendResponse};
+use http::{HeaderMap, HeaderValue, Request, Response, header};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use std::io;
+use std::net::TcpListener as StdListener;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Builder;
+use tokio::task::{LocalSet, spawn_blocking, spawn_local};
+
+/// Streams at once on a connection.
+const STREAMS: u32 = 1_000;
+
+/// Bytes that a client may send before they are read, of a stream and of a connection.
+const WINDOWS: (u32, u32) = (1 << 20, 16 << 20);
+
+/// A message as it travels: not compressed, its length, its bytes (gRPC over HTTP/2, "Length-Prefixed-Message").
+pub fn message(bytes: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+    [&[0], &length.to_be_bytes()[..], bytes].concat()
+}
+
+/// One thread of such an origin.
+pub(crate) struct Worker {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) thread: usize,
+    pub(crate) listener: OwnedFd,
+}
+
+impl Worker {
+    /// Answers until the origin stops.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let built = Builder::new_current_thread().enable_io().build();
+        let runtime = built.map_err(Failure::system("start a runtime"))?;
+        let stop = self.shared.stop.clone();
+        let end = LocalSet::new().block_on(&runtime, async move {
+            tokio::select! {
+                _ = spawn_blocking(move || stopped(&stop)) => Ok(()),
+                failed = self.accept() => failed,
+            }
+        });
+        // Without it, a failure would wait for the order to stop.
+        runtime.shutdown_background();
+        end
+    }
+
+    async fn accept(self) -> Result<(), Failure> {
+        let listener = TcpListener::from_std(StdListener::from(self.listener));
+        let listener = listener.map_err(Failure::system("watch a file"))?;
+        let answers = Rc::new(Answers::new(self.shared, self.thread));
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    answers.shared.connections.fetch_add(1, Relaxed);
+                    answers.shared.tallies[answers.thread].connections.add();
+                    spawn_local(answers.clone().converse(stream));
+                }
+                // No room for another file: those that are open go on and give some back.
+                Err(error)
+                    if matches!(
+                        error.raw_os_error().map(Errno::from_raw_os_error),
+                        Some(Errno::MFILE | Errno::NFILE)
+                    ) =>
+                {
+                    tokio::task::yield_now().await;
+                }
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => return Err(Failure::System("accept a connection", error)),
+            }
+        }
+    }
+}
+
+/// Returns when all threads shall end.
+fn stopped(stop: &OwnedFd) {
+    let mut files = [PollFd::new(stop, PollFlags::IN)];
+    while poll(&mut files, None) == Err(Errno::INTR) {}
+}
+
+struct Answers {
+    shared: Arc<Shared>,
+    thread: usize,
+    message: Bytes,
+    ready: Bytes,
+}
+
+impl Answers {
+    fn new(shared: Arc<Shared>, thread: usize) -> Self {
+        let message = message(&body(shared.settings.response_bytes)).into();
+        let ready = shared.settings.ready_body.clone().into();
+        Self { shared, thread, message, ready }
+    }
+
+    /// What goes wrong on a connection ends it and nothing else.
+    async fn converse(self: Rc<Self>, stream: TcpStream) {
+        let _ = stream.set_nodelay(true);
+        let mut settings = server::Builder::new();
+        settings
+            .max_concurrent_streams(STREAMS)
+            .initial_window_size(WINDOWS.0)
+            .initial_connection_window_size(WINDOWS.1);
+        let Ok(mut connection) = settings.handshake::<_, Bytes>(stream).await else { return };
+        while let Some(Ok((request, respond))) = connection.accept().await {
+            if request.body().is_end_stream() {
+                let _ = self.answer(&request, respond);
+            } else {
+                spawn_local(self.clone().collect(request, respond));
+            }
+        }
+    }
+
+    /// Reads the message to its end, then answers.
+    async fn collect(self: Rc<Self>, mut request: Request<RecvStream>, respond: SendResponse<Bytes>) {
+        let body = request.body_mut();
+        while let Some(piece) = body.data().await {
+            let Ok(piece) = piece else { return };
+            let _ = body.flow_control().release_capacity(piece.len());
+        }
+        let _ = self.answer(&request, respond);
+    }
+
+    fn answer(
+        &self,
+        request: &Request<RecvStream>,
+        mut respond: SendResponse<Bytes>,
+    ) -> Result<(), h2::Error> {
+        let settings = &self.shared.settings;
+        self.shared.tallies[self.thread].requests.add();
+        let mut head = Response::new(());
+        if request.uri().path() == settings.ready_path {
+            head.headers_mut().insert(header::CONTENT_LENGTH, self.ready.len().into());
+            return respond.send_response(head, false)?.send_data(self.ready.clone(), true);
+        }
+        head.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        let mut body = respond.send_response(head, false)?;
+        body.send_data(self.message.clone(), false)?;
+        let mut trailers = HeaderMap::with_capacity(1);
+        trailers.insert("grpc-status", HeaderValue::from_static("0"));
+        body.send_trailers(trailers)
+    }
+}

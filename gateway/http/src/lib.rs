@@ -15,6 +15,7 @@ mod name;
 mod request;
 mod response;
 mod status;
+mod trailer;
 pub mod websocket;
 
 pub use error::{HeadError, HeadLimits};

@@ -12,7 +12,7 @@ use tollgate_plan::{Http2, Listener};
 use tollgate_upstream::Pool;
 
 use crate::client_side::ClientSide;
-use crate::door::Door;
+use crate::door::{Door, Waiting};
 use crate::http2;
 use crate::preamble::preamble;
 use crate::routine::{RoutinePool, Seat};
@@ -47,7 +47,15 @@ impl Client {
             peer,
             deadline,
             requests: 0,
-            link: Link { worker: worker.clone(), door, listener, tls: None, destination: None, counts: true },
+            link: Link {
+                worker: worker.clone(),
+                door,
+                listener,
+                plans: worker.plans.get(),
+                tls: None,
+                destination: None,
+                counts: true,
+            },
         }
     }
 }
@@ -55,11 +63,12 @@ impl Client {
 impl<S> Client<S> {
     /// One stream of a connection, which has carried so many requests with this one.
     pub fn of_stream(connection: &Link, stream: S, peer: SocketAddr, requests: u64) -> Self {
-        let Link { worker, door, listener, tls, destination, .. } = connection;
+        let Link { worker, door, listener, plans, tls, destination, .. } = connection;
         let link = Link {
             worker: worker.clone(),
             door: door.clone(),
             listener: listener.clone(),
+            plans: *plans,
             tls: tls.clone(),
             destination: destination.clone(),
             counts: false,
@@ -79,6 +88,12 @@ impl<S> Client<S> {
     /// Whether it is closed when it has nothing to say.
     pub fn is_draining(&self) -> bool {
         self.link.is_draining()
+    }
+
+    /// Whether what never ends by itself is to end: the worker's drain comes to its end, or the listen address is gone for
+    /// good.
+    pub fn is_parting(&self) -> bool {
+        self.link.worker.parting.get() || self.link.door.closed() == Some(Waiting::Take)
     }
 }
 
@@ -103,8 +118,10 @@ impl<S: ClientSide> Client<S> {
 pub(crate) struct Link {
     worker: Rc<Worker>,
     door: Rc<Door>,
-    /// What the plan said of where it came in, when it did.
+    /// What the plan says of where it came in.
     pub listener: Arc<Listener>,
+    /// How many plans the worker had had then.
+    plans: u32,
     /// The TLS of it, once its handshake is over; `None`: plain text.
     pub tls: Option<Rc<Secured>>,
     /// Where the client has connected to, where a proxy in front has said so. Behind a pointer, since few have it.
@@ -116,6 +133,23 @@ pub(crate) struct Link {
 impl Link {
     pub fn worker(&self) -> &Rc<Worker> {
         &self.worker
+    }
+
+    /// Before a request: whether it is redirected, and what else its listener says, is as the plan in force says it.
+    #[inline]
+    pub fn renew(&mut self) {
+        if self.plans != self.worker.plans.get() {
+            self.take_listener();
+        }
+    }
+
+    #[cold]
+    fn take_listener(&mut self) {
+        self.plans = self.worker.plans.get();
+        // One that no plan knows any more keeps what the last one said.
+        if let Some(listener) = self.door.listener(&self.worker.active.borrow().plan) {
+            self.listener = listener;
+        }
     }
 
     pub fn is_leaving(&self) -> bool {

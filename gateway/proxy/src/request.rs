@@ -61,6 +61,7 @@ async fn exchange(mut client: Box<Client>) -> Then {
                 if !worker.runs(&active) {
                     active = worker.active();
                 }
+                client.link.renew();
                 request(&mut client, &worker, &mut loan, &active).await
             }
             Received::Nothing => Next::Close,

@@ -12,11 +12,11 @@ use crate::connection::Client;
 use crate::scratch::Scratch;
 use crate::upstream_side::UpstreamSide;
 use crate::websocket::{Frames, going_away};
-use crate::worker::Worker;
+use crate::worker::{FAREWELL, Worker};
 
 /// Moves bytes both ways until both sides have ended, one breaks, or nothing moves for `idle`. Each side's end is
 /// passed on alone; whoever takes no more bytes is still heard, since its last ones may be on their way. Where it is a
-/// WebSocket, both sides are told when the worker's drain comes to its end.
+/// WebSocket, both sides are told when the worker's drain comes to its end, or the listen address goes.
 pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     client: &mut Client<S>,
     worker: &Worker,
@@ -34,15 +34,20 @@ pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     up.take(inbox, false, to_upstream);
     inbox.clear();
     client.deadline.set(tollgate_net::now(), idle);
+    let mut told = false;
     // Either side may reset an upgraded connection as it likes: that is no failure of the exchange.
     std::future::poll_fn(|cx| {
         if client.deadline.poll_passed(cx).is_ready() {
             return Poll::Ready(());
         }
         let before = (*up.bytes, *down.bytes);
-        let there = up.poll(cx, worker, &mut client.stream, &mut upstream, to_upstream);
-        let back = down.poll(cx, worker, &mut upstream, &mut client.stream, to_client);
-        if before != (*up.bytes, *down.bytes) {
+        let parting = client.is_parting();
+        let there = up.poll(cx, worker, parting, &mut client.stream, &mut upstream, to_upstream);
+        let back = down.poll(cx, worker, parting, &mut upstream, &mut client.stream, to_client);
+        if !told && up.parted && down.parted {
+            told = true;
+            client.deadline.set(tollgate_net::now(), Some(FAREWELL));
+        } else if !told && before != (*up.bytes, *down.bytes) {
             client.deadline.set(tollgate_net::now(), idle);
         }
         match (there, back) {
@@ -83,6 +88,7 @@ impl<'a> Direction<'a> {
         &mut self,
         cx: &mut Context<'_>,
         worker: &Worker,
+        parting: bool,
         from: &mut impl Duplex,
         to: &mut impl Duplex,
         backlog: &mut Backlog,
@@ -101,7 +107,6 @@ impl<'a> Direction<'a> {
                 self.over = true;
                 continue;
             }
-            let parting = worker.parting.get();
             if parting && self.may_part() {
                 self.part(backlog);
                 continue;

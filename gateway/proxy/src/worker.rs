@@ -152,6 +152,8 @@ pub(crate) struct Worker {
     pub draining: Cell<bool>,
     /// The drain is about to end: WebSockets are told.
     pub parting: Cell<bool>,
+    /// How many plans it has had after the first.
+    pub plans: Cell<u32>,
     /// How long an idle connection stays when the drain has begun.
     pub grace: Cell<Option<Duration>>,
     pub doors: Doors,
@@ -200,6 +202,7 @@ impl Worker {
             leaving: Cell::new(false),
             draining: Cell::new(false),
             parting: Cell::new(false),
+            plans: Cell::new(0),
             grace: Cell::new(Some(GRACE)),
             doors: Doors::default(),
             waiting: RefCell::default(),
@@ -229,6 +232,7 @@ impl Worker {
         let splits = self.active.borrow().splits();
         let active = ActivePlan::new(plan, self.upstreams.clone(), splits);
         *self.active.borrow_mut() = Rc::new(active);
+        self.plans.set(self.plans.get().wrapping_add(1));
     }
 
     /// Has the shelves tidied up some time: they have grown.
@@ -385,8 +389,8 @@ pub async fn work(mut setup: WorkerSetup, running: impl FnOnce()) -> io::Result<
 
 /// How long what was needed is kept: half of it goes each time.
 const TIDY: Duration = Duration::from_secs(1);
-/// How long before the end of a drain WebSockets are told: enough for a far client to answer.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long before the end of a drain WebSockets are told, and how long they have otherwise: enough for a far client to answer.
+pub(crate) const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Does as it is told until the drain has ended.
 async fn obey<F: Fn(Box<Client>) + Clone + 'static>(

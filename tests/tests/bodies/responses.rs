@@ -220,6 +220,21 @@ fn a_slow_reader_holds_the_origin_back() {
 }
 
 #[test]
+fn trailers_that_would_steer_are_dropped() {
+    let origin = Origin::fixed(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Kept: 1\r\nContent-Range: bytes 0-1/2\r\n\
+         Set-Cookie: a=b\r\nVary: *\r\nRetry-After: 1\r\nServer-Timing: db\r\nTollgate-Reason: mine\r\n\r\n",
+    );
+    let gateway = Gateway::to(&origin);
+    let ask = "GET / HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\n\r\n";
+    let response = gateway.client().ask(ask);
+    assert_eq!(
+        (response.text().as_str(), response.trailers.names()),
+        ("ok", vec!["X-Kept", "Server-Timing"])
+    );
+}
+
+#[test]
 fn trailers_of_the_connection_stay_on_it() {
     let origin = Origin::fixed(
         "HTTP/1.1 200 OK\r\nConnection: X-Hop, x-other\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\

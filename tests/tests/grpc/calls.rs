@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tollgate_tests::http2::request;
-use tollgate_tests::{Gateway, Http2Origin, Origin, OriginStream, Response, eventually};
+use tollgate_tests::{Authority, Gateway, Http2Origin, Origin, OriginStream, Response, eventually};
+
+use crate::tls::Files;
 
 const GRPC: (&str, &str) = ("content-type", "application/grpc");
 /// A message of no bytes.
@@ -195,4 +197,101 @@ fn probes_by_the_health_service() {
     serving.store(1, Ordering::SeqCst);
     eventually("it to be well again", || up() == Some(1.0));
     assert!(origin.connections().0 >= 3, "each probe has a connection of its own");
+}
+
+#[test]
+fn probes_by_the_health_service_over_tls() {
+    let serving = std::sync::Arc::new(AtomicU32::new(1));
+    let says = serving.clone();
+    let origin = Http2Origin::play(move |stream| {
+        if stream.request.target == "/grpc.health.v1.Health/Check" {
+            stream.body();
+            stream.head(200, &[GRPC], false);
+            stream.send(vec![0, 0, 0, 0, 2, 8, says.load(Ordering::SeqCst) as u8], false);
+            return stream.trailers(&[("grpc-status", "0")]);
+        }
+        answer(stream, "0");
+    });
+    let (authority, files) = (Authority::new(), Files::new());
+    files.write("ca.pem", &authority.pem());
+    files.put("own", &authority.issue(&["origin.test"]));
+    // A gateway speaks the origin's TLS.
+    let secure = Gateway::start(&format!(
+        "listen: {{bind: \"$LISTEN\", http2: only, tls: {{{}}}}}\nroutes: [{{match: \"/*\", to: \"h2c://{}\"}}]\n",
+        files.pair("own"),
+        origin.address()
+    ));
+    let gateway = Gateway::start(&format!(
+        "routes: [{{to: u}}]\nupstreams: {{u: {{endpoints: \"https://{}\", http2: on, \
+         tls: {{ca: {}/ca.pem, server_name: origin.test}}, balance: {{panic_threshold: 0}}, \
+         health: {{grpc: on, interval: 100ms, healthy: 1, unhealthy: 1}}}}}}",
+        secure.address(),
+        files.path().display()
+    ));
+    let up = || gateway.metrics().sum("tollgate_endpoint_up", "upstream=\"u\"");
+    let probes = |result: &str| {
+        let labels = format!("result=\"{result}\"");
+        gateway.metrics().sum("tollgate_upstream_probes_total", &labels).unwrap_or_default()
+    };
+    eventually("a good probe", || probes("good") > 0.0 && up() == Some(1.0));
+    assert_eq!(call(&gateway, &[]).trailers.get("grpc-status"), Some("0"));
+    serving.store(2, Ordering::SeqCst);
+    eventually("a bad probe", || probes("not_serving") > 0.0 && up() == Some(0.0));
+    assert_eq!(call(&gateway, &[]).header("tollgate-reason"), Some("destination_unavailable"));
+    serving.store(1, Ordering::SeqCst);
+    eventually("it to be well again", || up() == Some(1.0));
+}
+
+#[test]
+fn an_endpoint_whose_calls_fail_is_ejected() {
+    // By the head alone, and behind a message.
+    let bad = Http2Origin::play(|stream| match stream.request.headers.get("x-want") {
+        Some("late") => answer(stream, "14"),
+        _ => fail(stream, "14"),
+    });
+    let good = Http2Origin::play(|stream| answer(stream, "0"));
+    let gateway = Gateway::start(&format!(
+        "workers: 1\nroutes: [{{to: u}}]\nupstreams: {{u: {{endpoints: [\"h2c://{}\", \"h2c://{}\"], retry: off, \
+         outlier: {{consecutive_5xx: 3, consecutive_gateway_errors: 3, ejection: 1h, max_ejected: 50%}}}}}}",
+        bad.address(),
+        good.address()
+    ));
+    let mut failed = 0;
+    while bad.count() < 3 {
+        let response = call(&gateway, &[("x-want", if bad.count() == 1 { "late" } else { "now" })]);
+        let status = response.header("grpc-status").or(response.trailers.get("grpc-status"));
+        failed += usize::from(status == Some("14"));
+    }
+    assert_eq!(failed, 3);
+    for _ in 0..20 {
+        assert_eq!(call(&gateway, &[]).trailers.get("grpc-status"), Some("0"));
+    }
+    assert_eq!(bad.count(), 3, "it gets no more");
+}
+
+#[test]
+fn a_slow_call_is_overtaken() {
+    let slow = Http2Origin::play(|stream| {
+        stream.body();
+        stream.wait_reset();
+    });
+    let quick = Http2Origin::play(|stream| answer(stream, "0"));
+    let gateway = Gateway::start(&format!(
+        "workers: 1\nroutes: [{{to: u}}]\nupstreams: {{u: {{endpoints: [\"h2c://{}\", \"h2c://{}\"], outlier: off, \
+         hedge: {{after: 20ms, methods: [POST]}}}}}}",
+        slow.address(),
+        quick.address()
+    ));
+    while slow.count() == 0 {
+        let response = call(&gateway, &[]);
+        assert_eq!((response.body.as_slice(), response.trailers.get("grpc-status")), (EMPTY, Some("0")));
+    }
+    eventually("the slow one to be let go", || slow.resets().len() == 1);
+    assert!(slow.requests()[0].body == EMPTY && quick.requests().iter().all(|call| call.body == EMPTY));
+    let metrics = gateway.metrics();
+    let sum = |name| metrics.sum(name, "upstream=\"u\"");
+    assert_eq!(
+        (sum("tollgate_upstream_hedges_total"), sum("tollgate_upstream_hedges_won_total")),
+        (Some(1.0), Some(1.0))
+    );
 }

@@ -1,9 +1,9 @@
 //! That clients come by `https`: `Strict-Transport-Security`, and redirects from plain text.
 
 use tollgate_tests::frames::PREFACE;
-use tollgate_tests::{Gateway, Origin, Response, TlsPeer};
+use tollgate_tests::{Authority, Gateway, Origin, Response, Signal, TlsPeer, eventually};
 
-use super::gateway;
+use super::{Files, gateway};
 
 const TOLD: &str = "Strict-Transport-Security: max-age=31536000; includeSubDomains\r\n";
 
@@ -74,6 +74,49 @@ fn plain_text_is_sent_to_https_with_host_and_path_kept() {
     assert_eq!(origin.count(), 0);
     let answer = gateway.client().ask("GET / HTTP/1.0\r\n\r\n");
     assert_eq!(answer.status, 400, "it has no host to be sent to");
+}
+
+#[test]
+fn a_reload_holds_for_connections_that_are_open() {
+    let origin = Origin::ok();
+    let config = |listen: &str| {
+        format!(
+            "workers: 1\nlisten: {{bind: $LISTEN{listen}}}\nroutes: [{{match: \"/*\", to: [{}]}}]\n",
+            origin.address()
+        )
+    };
+    let gateway = Gateway::start(&config(""));
+    let (mut plain, mut http2) = (gateway.client(), gateway.http2());
+    assert_eq!((plain.get("/").status, http2.get("/").status), (200, 200));
+    let reloads = |listen: &str, status: u16| {
+        gateway.write_config(&config(listen));
+        gateway.signal(Signal::HUP);
+        eventually("the new plan", || gateway.client().get("/").status == status);
+    };
+    reloads(", redirect_to_https: on", 308);
+    assert_eq!((plain.get("/").status, http2.get("/").status), (308, 308));
+    reloads("", 200);
+    assert_eq!((plain.get("/").status, http2.get("/").status), (200, 200));
+}
+
+#[test]
+fn what_a_browser_is_told_changes_with_a_reload() {
+    let (authority, files) = (Authority::new(), Files::new());
+    files.put("own", &authority.issue(&["a.example"]));
+    let config = |more: &str| {
+        format!(
+            "workers: 1\nlisten: {{bind: $LISTEN, tls: {{{}{more}}}}}\nroutes: [{{match: \"/*\", respond: 204}}]\n",
+            files.pair("own")
+        )
+    };
+    let gateway = Gateway::start(&config(""));
+    let open = || TlsPeer::trusting(&authority).connect(gateway.address(), "a.example").expect("a handshake");
+    let mut kept = open();
+    assert!(!kept.get("a.example", "/").contains("Strict-Transport-Security"));
+    gateway.write_config(&config(", strict_transport_security: {include_subdomains: on}"));
+    gateway.signal(Signal::HUP);
+    eventually("the new plan", || open().get("a.example", "/").contains(TOLD));
+    assert!(kept.get("a.example", "/").contains(TOLD));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::BodyError;
 use super::lines::field;
+use crate::trailer::is_barred;
 
 /// Bytes of one chunk extension: nobody in use sends any, and a long one is only a way to make a server read.
 const MAX_EXTENSION: u32 = 1024;
@@ -168,8 +169,7 @@ impl Chunked {
             return Err(BodyError::Chunk);
         }
         let field = field(&self.trailers, self.line, end - 2).map_err(|_| BodyError::Chunk)?;
-        // What a trailer may not say is dropped (RFC 9110, 6.5.1): framing, routing, identity.
-        if field.id.is_barred_from_trailers() {
+        if is_barred(field.name.of(&self.trailers)) {
             self.trailers.truncate(self.line);
         }
         self.line = self.trailers.len();

@@ -2,6 +2,7 @@
 
 use crate::chars::{is_value, token_length};
 use crate::h1::{Length, declared, expect, target, wants_trailers};
+use crate::trailer::is_barred;
 use crate::{Field, Head, HeadError, HeadLimits, Method, Name, Range, RequestHead, TargetForm, Version};
 
 /// Bytes of a trailer section, as many as one in HTTP/1 may have.
@@ -250,7 +251,7 @@ pub fn decode_trailers<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -
         if read > MAX_TRAILERS {
             return Err(HeadError::TooLarge);
         }
-        if !Name::of(name).is_barred_from_trailers() {
+        if !is_barred(name) {
             lines.extend_from_slice(name);
             lines.extend_from_slice(b": ");
             lines.extend_from_slice(value);

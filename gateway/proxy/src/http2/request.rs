@@ -46,6 +46,7 @@ async fn serve(mut client: Client<Http2Stream>, head: Parts) {
     let worker = client.worker().clone();
     let mut loan = Loan::new(&worker);
     let active = worker.active();
+    client.link.renew();
     let settings = &active.plan.settings;
     loan.ledger.open(&worker, tollgate_net::now(), client.peer, client.link.tls.as_ref());
     let key = head.extensions.get::<h2::ext::Protocol>().map(|_| websocket_key(&worker)).unwrap_or_default();

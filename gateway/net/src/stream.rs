@@ -466,6 +466,19 @@ impl Stream {
         }
     }
 
+    /// Has the kernel take no more when it has so many bytes that were not sent. It would take megabytes for a peer that
+    /// reads nothing (`net.ipv4.tcp_wmem`).
+    pub fn limit_unsent(&self, bytes: u32) {
+        match &self.kind {
+            // Without it, all is as it was: only more is kept for those who read nothing.
+            Kind::Tcp(stream) => drop(socket2::SockRef::from(stream).set_tcp_notsent_lowat(bytes)),
+            Kind::Tls(tls) => tls.limit_unsent(bytes),
+            Kind::Unix(_) => {}
+            #[cfg(feature = "simulate")]
+            Kind::Simulated(_) => {}
+        }
+    }
+
     /// Makes closing send a reset, so that a peer that reads to the end of the stream sees that the message was cut.
     pub fn reset_on_close(&self) {
         #[cfg(feature = "simulate")]

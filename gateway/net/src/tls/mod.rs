@@ -127,6 +127,10 @@ impl Tls {
         self.socket().local_address()
     }
 
+    pub fn limit_unsent(&self, bytes: u32) {
+        self.socket().limit_unsent(bytes);
+    }
+
     pub fn reset_on_close(&self) {
         self.session.borrow_mut().forget_close();
         self.socket().reset_on_close();

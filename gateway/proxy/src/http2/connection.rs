@@ -28,6 +28,9 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const LARGEST_WINDOW: u32 = (1 << 31) - 1;
 /// Bytes that the library may keep of one response; `Gate` bounds those of all.
 const SEND_BUFFER: usize = 128 * 1024;
+/// Bytes that the kernel may keep unsent. What it takes is lost to streams that have something more urgent to say; and of who
+/// opens all windows and reads nothing, it would take hundreds of answers.
+const UNSENT: u32 = 128 * 1024;
 /// Streams of all connections of a worker, past which a connection has no more of them than its `SHARE`, and as many as it
 /// has taken whole responses: who opens windows of nothing takes none.
 const CROWD: usize = 2048;
@@ -84,6 +87,7 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
     let worker = link.worker().clone();
     let (exhausted, tls) = (Rc::new(Cell::new(false)), stream.tls().cloned());
     let local_address = stream.local_address();
+    stream.limit_unsent(UNSENT);
     let io = Io::new(stream, worker.clone(), early, exhausted.clone());
     deadline.set(tollgate_net::now(), worker.active.borrow().plan.settings.timeouts.header);
     let Some(connection) = shake_hands(&worker, io, &deadline).await else { return };

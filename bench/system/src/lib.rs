@@ -10,6 +10,7 @@
 mod capture;
 mod catalogue;
 mod check;
+pub mod credentials;
 mod description;
 mod error;
 mod feature;

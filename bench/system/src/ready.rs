@@ -1,5 +1,6 @@
 //! Waits until a system really answers: the right status and the right body, through it, from the origin.
 
+use crate::credentials::HEADER_LINES;
 use crate::error::SystemError;
 use crate::launch::Launch;
 use crate::setting::TlsFiles;
@@ -17,7 +18,7 @@ const TAIL_BYTES: u64 = 16 * 1024;
 /// The last lines of a log that are quoted.
 const TAIL_LINES: usize = 12;
 
-/// What to ask, and what must come.
+/// What to ask, as a [client that is known](crate::credentials), and what must come.
 #[derive(Debug, Clone)]
 pub struct Probe<'a> {
     /// The path, from `/`.
@@ -86,6 +87,9 @@ impl fmt::Display for Seen {
 
 fn ask(agent: &ureq::Agent, url: &str, probe: &Probe<'_>) -> Seen {
     let mut request = agent.get(url).header("connection", "close");
+    for (name, value) in HEADER_LINES {
+        request = request.header(name, value);
+    }
     if let Some(host) = probe.host {
         request = request.header("host", host);
     }

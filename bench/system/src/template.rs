@@ -1,5 +1,6 @@
 //! Rendering: MiniJinja with strict rules, and the variables that templates see.
 
+use crate::credentials::{CREDENTIALS, Credentials};
 use crate::feature::Feature;
 use crate::setting::{Address, Route, Setting, Timeouts, Upstream, VirtualHost};
 use minijinja::syntax::SyntaxConfig;
@@ -44,10 +45,11 @@ pub(crate) struct Variables<'a> {
     pub quota: f64,
     pub memory_mib: u64,
     pub root: bool,
+    pub credentials: Credentials,
 }
 
 /// The names of the variables of a run.
-pub(crate) const RUN_VARIABLES: [&str; 24] = [
+pub(crate) const RUN_VARIABLES: [&str; 25] = [
     "home",
     "system",
     "programs",
@@ -72,6 +74,7 @@ pub(crate) const RUN_VARIABLES: [&str; 24] = [
     "quota",
     "memory_mib",
     "root",
+    "credentials",
 ];
 
 /// The names of the variables of [`Installed`].
@@ -128,6 +131,7 @@ impl<'a> Variables<'a> {
             quota: setting.quota.unwrap_or_else(|| f64::from(setting.cores)),
             memory_mib: setting.memory_mib.unwrap_or(0),
             root: setting.root,
+            credentials: CREDENTIALS,
         }
     }
 }

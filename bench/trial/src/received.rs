@@ -79,7 +79,6 @@ fn of_probe(settings: &Settings) -> Settings {
         warm_up: Some(0.0),
         cold: None,
         keep_alive: Some(true),
-        header_lines: None,
         http: None,
         streams: None,
         ..settings.clone()

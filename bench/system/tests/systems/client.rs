@@ -4,9 +4,15 @@ use crate::origin::{body, head};
 use std::io::{BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
+use tollgate_lab_system::credentials::HEADER_LINES;
 
 /// One connection.
 pub struct Client(BufReader<TcpStream>);
+
+/// The lines of a client that is known.
+fn credentials() -> String {
+    HEADER_LINES.map(|(name, value)| format!("{name}: {value}\r\n")).concat()
+}
 
 /// An answer.
 #[derive(Debug)]
@@ -25,13 +31,16 @@ impl Client {
 
     /// Asks for a path.
     pub fn get(&mut self, host: &str, path: &str) -> Answer {
-        self.send(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n"))
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n{}\r\n", credentials()))
     }
 
     /// Posts a body.
     pub fn post(&mut self, host: &str, path: &str, body: &str) -> Answer {
         let length = body.len();
-        self.send(&format!("POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n{body}"))
+        self.send(&format!(
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\n{}Content-Length: {length}\r\n\r\n{body}",
+            credentials()
+        ))
     }
 
     fn send(&mut self, request: &str) -> Answer {

@@ -1,5 +1,6 @@
 //! Policies: where they are attached, in which order a request meets them, and what each does.
 
+mod aggregate;
 mod api_key;
 mod auth;
 mod basic;
@@ -9,12 +10,14 @@ mod compression;
 mod concurrency;
 mod cookies;
 mod cors;
+mod decompression;
 mod early_answers;
 mod explained;
 mod ext_authz;
 mod fault;
 mod forward_auth;
 mod headers;
+mod hmac;
 mod ip;
 mod jwt;
 mod mirror;

@@ -10,6 +10,7 @@ use tollgate_policy::{Consumers, Planned};
 
 use crate::{Action, Route};
 
+mod aggregate;
 mod api_key;
 mod authorize;
 mod basic;
@@ -21,10 +22,12 @@ mod concurrency;
 mod consumers;
 mod cookies;
 mod cors;
+mod decompression;
 mod ext_authz;
 mod fault;
 mod forward_auth;
 mod headers;
+mod hmac;
 mod ip;
 mod jwt;
 mod mirror;
@@ -138,13 +141,14 @@ impl Policing {
             (bind, chains.place(&format!("listener/{bind}"), &listener.policies))
         });
         let listeners = listeners.collect();
+        let mut problems = unknown_upstreams(parts);
         let upstreams = parts.upstreams.iter().map(|upstream| {
+            problems.extend(behind_others(&upstream.policies));
             let placed = chains.place(&format!("upstream/{}", upstream.name.value), &upstream.policies);
             chains.chain(&[&placed])
         });
         let upstreams = upstreams.collect();
         let none = RouteChains { usual: None, listeners: Arc::default() };
-        let problems = unknown_upstreams(parts);
         let mut policing = Self { chains, gateway, listeners, upstreams, problems, usual: none, last: None };
         policing.usual = policing.over_all(&Placed::new());
         policing
@@ -218,6 +222,7 @@ fn planned(
         PolicySpec::Basic(spec) => Arc::new(basic::basic(spec, consumers)),
         PolicySpec::ExtAuthz(spec) => Arc::new(ext_authz::ext_authz(spec, problems)),
         PolicySpec::ForwardAuth(spec) => Arc::new(forward_auth::forward_auth(spec, problems)),
+        PolicySpec::Hmac(spec) => Arc::new(hmac::hmac(spec, consumers)),
         PolicySpec::Jwt(spec) => Arc::new(jwt::jwt(spec, problems)),
         PolicySpec::Authorize(spec) => Arc::new(authorize::authorize(spec)),
         PolicySpec::RateLimit(limits) => Arc::new(rate_limit::rate_limit(limits)),
@@ -229,6 +234,8 @@ fn planned(
         PolicySpec::Mirror(mirror) => Arc::new(mirror::mirror(mirror)),
         PolicySpec::SecurityHeaders(headers) => Arc::new(security_headers::security_headers(headers)),
         PolicySpec::Compression(compression) => Arc::new(compression::compression(compression)),
+        PolicySpec::Aggregate(spec) => Arc::new(aggregate::aggregate(spec, problems)),
+        PolicySpec::Decompression(spec) => Arc::new(decompression::decompression(spec)),
         PolicySpec::Query(query) => Arc::new(query::query(query)),
         PolicySpec::Cookies(cookies) => Arc::new(cookies::cookies(cookies)),
         PolicySpec::Headers(headers) => Arc::new(headers::headers(headers)),
@@ -240,6 +247,7 @@ fn named(spec: &PolicySpec) -> Vec<&Spanned<String>> {
     match spec {
         PolicySpec::Canary(canary) => canary.rules.iter().map(|rule| &rule.to).collect(),
         PolicySpec::Mirror(mirror) => vec![&mirror.to],
+        PolicySpec::Aggregate(spec) => spec.parts.iter().map(|part| &part.to).collect(),
         _ => Vec::new(),
     }
 }
@@ -261,6 +269,14 @@ fn unknown_upstreams(parts: &config::Parts<'_>) -> Vec<Problem> {
     };
     // A list of matches is as many routes with the same policies.
     missing.filter(|name| told.insert(name.at)).map(problem).collect()
+}
+
+/// A problem for an `aggregate` of an upstream: upstreams could ask each other in a circle.
+fn behind_others(policies: &config::Policies) -> Option<Problem> {
+    let attached = policies.list.iter().find(|attached| attached.kind == PolicyKind::Aggregate)?;
+    attached.spec.as_ref()?;
+    let problem = Problem::error(attached.at, "an upstream has no `aggregate`");
+    Some(problem.help("write it at the route, a listener or the gateway"))
 }
 
 /// A problem for each upstream that a route's `canary` names and its `to` does not.

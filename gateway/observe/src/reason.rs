@@ -64,6 +64,8 @@ reasons! {
     TooManyHeaders = "too_many_headers", 431;
     /// The body is longer than the limit.
     BodyTooLarge = "body_too_large", 413;
+    /// The body is not encoded as `Content-Encoding` says (`policies.decompression`).
+    BadContentCoding = "bad_content_coding", 400;
     /// The head did not come within `timeouts.header`.
     HeaderTimeout = "header_timeout", 408;
     /// The body stalled for `timeouts.body`.
@@ -134,6 +136,13 @@ reasons! {
     UpgradeFailed = "http_upgrade_failed", 502;
     /// The response head is longer than `limits.headers`, or has too many fields.
     ResponseHeadersTooLarge = "http_response_header_section_size", 502;
+    /// An answer that is to become a part of another one (`policies.aggregate`) is longer than may be, or one becomes so when it
+    /// is decoded (`policies.decompression`).
+    ResponseBodyTooLarge = "http_response_body_size", 502;
+    /// The response's body is not encoded as it says (`policies.decompression`); the client's copy is cut.
+    ResponseContentCoding = "http_response_content_coding", 502;
+    /// A part that is required (`policies.aggregate`) was answered with an error, or with what cannot stand in the document.
+    PartFailed = "part_failed", 502;
     /// The response ended before its declared length; the client's copy is cut too.
     HttpResponseIncomplete = "http_response_incomplete", 502;
     /// A gRPC call was to go to an endpoint of HTTP/1, which cannot carry it.

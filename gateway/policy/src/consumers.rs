@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac;
 
 use crate::{CertificateName, Consumer};
 
@@ -24,6 +25,26 @@ pub struct Known {
     pub password: Option<String>,
     /// What its certificates are told by.
     pub certificates: Vec<CertificateName>,
+    /// The secrets that it signs with, by the id under which it names each.
+    pub hmac_keys: Vec<(String, HmacSecret)>,
+}
+
+/// A secret that requests are signed with.
+#[derive(Clone)]
+pub struct HmacSecret(hmac::Key);
+
+impl HmacSecret {
+    /// Of these bytes.
+    #[must_use]
+    pub fn new(secret: &[u8]) -> Self {
+        Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
+    }
+}
+
+impl Debug for HmacSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HmacSecret")
+    }
 }
 
 /// The SHA-256 of a key, and whose it is.
@@ -38,6 +59,8 @@ pub struct Consumers {
     /// By name, with the hash of the password.
     names: HashMap<String, (Arc<Consumer>, Arc<str>)>,
     certificates: HashMap<CertificateName, Arc<Consumer>>,
+    /// Secrets by their ids.
+    secrets: HashMap<String, (Arc<Consumer>, HmacSecret)>,
 }
 
 impl Consumers {
@@ -45,13 +68,16 @@ impl Consumers {
     #[must_use]
     pub fn new(known: Vec<Known>) -> Self {
         let mut out = Self::default();
-        for Known { consumer, api_keys, password, certificates } in known {
+        for Known { consumer, api_keys, password, certificates, hmac_keys } in known {
             let consumer = Arc::new(consumer);
             if let Some(password) = password {
                 out.names.insert(consumer.name.clone(), (consumer.clone(), password.into()));
             }
             for certificate in certificates {
                 out.certificates.entry(certificate).or_insert_with(|| consumer.clone());
+            }
+            for (id, secret) in hmac_keys {
+                out.secrets.insert(id, (consumer.clone(), secret));
             }
             for key in api_keys {
                 out.keys.entry(first(&key)).or_default().push((key, consumer.clone()));
@@ -91,6 +117,18 @@ impl Consumers {
     #[must_use]
     pub fn of_certificate(&self, name: &CertificateName) -> Option<&Arc<Consumer>> {
         self.certificates.get(name)
+    }
+
+    /// Whose secret has this id, and the secret.
+    #[must_use]
+    pub fn of_secret(&self, id: &str) -> Option<(&Arc<Consumer>, &hmac::Key)> {
+        self.secrets.get(id).map(|(consumer, secret)| (consumer, &secret.0))
+    }
+
+    /// How many secrets there are.
+    #[must_use]
+    pub fn secrets(&self) -> usize {
+        self.secrets.len()
     }
 
     /// How many keys there are.

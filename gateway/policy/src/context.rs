@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use tollgate_observe::Reason;
 
-use crate::{Reserved, Response, Shadow};
+use crate::{Reserved, Response, Shadow, Transform};
 
 /// Somebody who was told apart from everybody else by an authentication policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +40,8 @@ pub struct Context {
     ends: Vec<OnEnd>,
     /// Copies that are to be sent elsewhere.
     shadows: Vec<Shadow>,
+    /// What makes another body of its body.
+    transform: Option<Box<dyn Transform>>,
     /// What is kept until the exchange has ended, whatever way it ends.
     held: Vec<Box<dyn Any>>,
 }
@@ -100,6 +102,17 @@ impl Context {
     /// Has a copy of the request sent elsewhere, as it is when it has met all of its policies.
     pub fn shadow(&mut self, shadow: Shadow) {
         self.shadows.push(shadow);
+    }
+
+    /// Has the request's body become another one on its way upstream. Whoever calls this changes `Content-Encoding` and the
+    /// like; the length is seen to.
+    pub fn transform(&mut self, transform: Box<dyn Transform>) {
+        self.transform = Some(transform);
+    }
+
+    /// What is to make another body of its body.
+    pub fn take_transform(&mut self) -> Option<Box<dyn Transform>> {
+        self.transform.take()
     }
 
     /// The copies that are to be sent.

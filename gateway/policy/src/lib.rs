@@ -11,6 +11,7 @@
 //!
 //! Whoever adds a policy of their own implements these two traits; `gateway/tollgate` hands it to the plan by name.
 
+mod aggregate;
 mod api_key;
 mod authorize;
 mod basic;
@@ -24,15 +25,18 @@ mod consumers;
 mod context;
 mod cookies;
 mod cors;
+mod decompression;
 mod ext_authz;
 mod fault;
 mod forward_auth;
 mod hashed;
 mod headers;
+mod hmac;
 mod identity;
 mod ip;
 mod jwt;
 mod mirror;
+mod percent;
 mod policy;
 mod query;
 mod query_pairs;
@@ -52,6 +56,7 @@ mod template;
 mod testing;
 mod trace;
 
+pub use aggregate::{AggregateRules, Need, Part as AggregatePart, Piece};
 pub use api_key::ApiKeyRules;
 pub use authorize::{AuthorizeRules, Rule};
 pub use basic::{BasicRules, is_password_hash};
@@ -61,19 +66,21 @@ pub use client::Trust;
 pub use client_certificate::{CertificateName, CertificateRules};
 pub use compression::{CompressionRules, Encoding};
 pub use concurrency::{Concurrency, ConcurrencyRules};
-pub use consumers::{Consumers, Known};
+pub use consumers::{Consumers, HmacSecret, Known};
 pub use context::{Consumer, Context, Ended};
 pub use cookies::CookieRules;
 pub use cors::{CorsRules, OriginPattern};
+pub use decompression::{Bounds, Coding, DecompressionRules};
 pub use ext_authz::ExtAuthzRules;
 pub use fault::FaultRules;
 pub use forward_auth::ForwardAuthRules;
 pub use headers::{Change, HeaderRules};
+pub use hmac::HmacRules;
 pub use identity::{Identity, Reserved};
 pub use ip::{Block, IpRules};
 pub use jwt::{Algorithm, FixedKeys, JwtRules, RemoteKeys};
 pub use mirror::MirrorRules;
-pub use policy::{After, Answer, Planned, Policy, Refusal, Verdict, Waiting};
+pub use policy::{After, Answer, Heard, Planned, Policy, Question, Read, Refusal, Said, Verdict, Waiting};
 pub use query::QueryRules;
 pub use quota::{Period, Quota, QuotaRules};
 pub use rate_limit::{RateLimit, RateLimitRules, SharedRate};

@@ -1,8 +1,10 @@
 //! What a policy is, and what it can say.
 
+use std::cell::Cell;
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +50,10 @@ pub enum Verdict {
     Wait(Waiting),
     /// It stands still for so long, and then this is done.
     Sleep(Duration, After),
+    /// Upstreams are asked, all at once, and then this is done with what they say, in the order of the questions.
+    Call(Vec<Question>, Heard),
+    /// All of its body is read, up to so many bytes (413), and then this is done. The body goes on with the request.
+    Body(usize, Read),
 }
 
 /// Why a request is refused.
@@ -90,6 +96,45 @@ pub type Waiting = Pin<Box<dyn Future<Output = After>>>;
 /// What is done when the wait is over.
 pub type After = Box<dyn FnOnce(&mut Request<'_>) -> Verdict>;
 
+/// What is done when all of a request's body is here; without its framing.
+pub type Read = Box<dyn FnOnce(&[u8], &mut Request<'_>) -> Verdict>;
+
+/// What is done when all upstreams have answered, or failed to.
+pub type Heard = Box<dyn FnOnce(Vec<Result<Said, Reason>>, &mut Request<'_>) -> Verdict>;
+
+/// A request to an upstream beside the client's: a GET with the fields that the request has when it meets the policy, but for
+/// those that concern its own body, its connection or what of an answer is wanted.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The upstream, by name. Its policies hold.
+    pub upstream: Arc<str>,
+    /// The path in normal form; one that is not is refused.
+    pub path: Vec<u8>,
+    /// The query, without the question mark; empty: none.
+    pub query: Vec<u8>,
+    /// The host that it is sent with; `None`: that of the request.
+    pub host: Option<Arc<str>>,
+    /// How long it may take, to the last byte of the answer.
+    pub timeout: Duration,
+    /// Bytes that its answer may have.
+    pub most: usize,
+    /// Bytes that all answers that share this may have yet.
+    pub budget: Rc<Cell<usize>>,
+}
+
+/// What an upstream has answered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// Its status.
+    pub status: u16,
+    /// Its `Content-Type`; empty: none.
+    pub content_type: Vec<u8>,
+    /// Its `Content-Encoding`; empty: none.
+    pub content_encoding: Vec<u8>,
+    /// All of its body.
+    pub body: Vec<u8>,
+}
+
 impl Debug for Verdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -98,6 +143,8 @@ impl Debug for Verdict {
             Verdict::Answer(answer) => f.debug_tuple("Answer").field(answer).finish(),
             Verdict::Wait(_) => f.write_str("Wait"),
             Verdict::Sleep(time, _) => f.debug_tuple("Sleep").field(time).finish(),
+            Verdict::Body(most, _) => f.debug_tuple("Body").field(most).finish(),
+            Verdict::Call(questions, _) => f.debug_tuple("Call").field(questions).finish(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::percent::encode;
 use crate::{Planned, Policy, Request, Shared, Template, Verdict};
 
 /// Parameters that requests gain and lose.
@@ -64,18 +65,6 @@ fn next(query: &mut Vec<u8>) -> &mut Vec<u8> {
         query.push(b'&');
     }
     query
-}
-
-/// Everything but what never means anything in a query is encoded (RFC 3986, 2.3): a value cannot begin another parameter.
-fn encode(text: &[u8], out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in text {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            out.push(*byte);
-        } else {
-            out.extend_from_slice(&[b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
-        }
-    }
 }
 
 /// A name as a form's reader would take it: `%41` is A, and `+` a blank.

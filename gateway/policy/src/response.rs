@@ -3,6 +3,7 @@
 use std::fmt::{self, Debug};
 
 use tollgate_http::Name;
+use tollgate_observe::Reason;
 
 /// What follows a response's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,10 +18,39 @@ pub enum BodyKind {
 /// Makes another body of a response's body, piece by piece.
 pub trait Transform {
     /// Takes a piece, and appends what is to go out now: a stream must not wait for what comes later.
-    fn push(&mut self, data: &[u8], out: &mut Vec<u8>);
+    ///
+    /// # Errors
+    /// When no other body can be made of it: the message is broken off for this reason.
+    fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Reason>;
 
     /// That was all: appends what ends it.
-    fn finish(&mut self, out: &mut Vec<u8>);
+    ///
+    /// # Errors
+    /// As of [`push`](Self::push).
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Reason>;
+}
+
+/// One after the other.
+struct Then {
+    first: Box<dyn Transform>,
+    second: Box<dyn Transform>,
+    /// What is between them.
+    between: Vec<u8>,
+}
+
+impl Transform for Then {
+    fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
+        self.between.clear();
+        self.first.push(data, &mut self.between)?;
+        if self.between.is_empty() { Ok(()) } else { self.second.push(&self.between, out) }
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Reason> {
+        self.between.clear();
+        self.first.finish(&mut self.between)?;
+        self.second.push(&self.between, out)?;
+        self.second.finish(out)
+    }
 }
 
 /// The head of a response on its way to the client. Its lines can be changed, except those that say where it ends and what
@@ -30,7 +60,7 @@ pub struct Response<'a> {
     head: &'a mut Vec<u8>,
     /// What follows.
     pub body: BodyKind,
-    /// What makes another body of it; the last one set counts.
+    /// What makes another body of it.
     transform: Option<Box<dyn Transform>>,
 }
 
@@ -92,11 +122,14 @@ impl<'a> Response<'a> {
         }
     }
 
-    /// Has the body become another one, if it may ([`BodyKind::Free`]). Whoever calls this changes `Content-Encoding` and the
-    /// like; the length is seen to.
+    /// Has the body become another one, if it may ([`BodyKind::Free`]); whoever calls this first gets it as the endpoint sends
+    /// it. Whoever calls this changes `Content-Encoding` and the like; the length is seen to.
     pub fn transform(&mut self, transform: Box<dyn Transform>) {
         if self.body == BodyKind::Free {
-            self.transform = Some(transform);
+            self.transform = Some(match self.transform.take() {
+                Some(first) => Box::new(Then { first, second: transform, between: Vec::new() }),
+                None => transform,
+            });
         }
     }
 
@@ -218,11 +251,15 @@ mod tests {
     struct Same;
 
     impl Transform for Same {
-        fn push(&mut self, data: &[u8], out: &mut Vec<u8>) {
+        fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
             out.extend_from_slice(data);
+            Ok(())
         }
 
-        fn finish(&mut self, _: &mut Vec<u8>) {}
+        fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Reason> {
+            out.push(b'.');
+            Ok(())
+        }
     }
 
     #[test]
@@ -237,5 +274,16 @@ mod tests {
                 String::from_utf8_lossy(&head).contains("\r\nB: 1\r\nTransfer-Encoding: chunked\r\n\r\n");
             assert_eq!(told, changes, "{body:?}");
         }
+    }
+
+    #[test]
+    fn one_transform_gets_what_another_has_made() {
+        let mut head = HEAD.to_vec();
+        let mut response = Response::new(&mut head, BodyKind::Free);
+        response.transform(Box::new(Same));
+        response.transform(Box::new(Same));
+        let (mut both, mut out) = (response.into_transform(false).expect("both"), Vec::new());
+        assert_eq!((both.push(b"ab", &mut out), both.finish(&mut out)), (Ok(()), Ok(())));
+        assert_eq!(out, b"ab..");
     }
 }

@@ -1,7 +1,5 @@
 //! Texts in which parts of a request are filled in.
 
-use std::io::Write;
-
 use crate::Request;
 
 /// A piece of a text.
@@ -64,12 +62,17 @@ impl Template {
     #[must_use]
     pub fn fill(&self, request: &Request<'_>) -> Vec<u8> {
         let mut out = Vec::new();
+        self.each(request, |_, value| out.extend_from_slice(value));
+        out
+    }
+
+    /// The text for a request, piece by piece.
+    pub fn each(&self, request: &Request<'_>, mut take: impl FnMut(&Part, &[u8])) {
         for part in &self.0 {
             let value: &[u8] = match part {
                 Part::Text(text) => text,
                 Part::Client => {
-                    // Writing to memory does not fail.
-                    let _ = write!(out, "{}", request.origin.client);
+                    take(part, request.origin.client.to_string().as_bytes());
                     continue;
                 }
                 Part::Host => request.host(),
@@ -89,9 +92,8 @@ impl Template {
                 Part::Header(name) => request.header(name).unwrap_or_default(),
                 Part::Cookie(name) => request.cookie(name).unwrap_or_default(),
             };
-            out.extend_from_slice(value);
+            take(part, value);
         }
-        out
     }
 }
 

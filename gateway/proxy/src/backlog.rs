@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use tollgate_net::Stream;
 use tollgate_observe::Reason;
 
+use crate::client_side::{Unfit, unfit};
 use crate::spool::Spool;
 
 /// What takes bytes, in its own time.
@@ -112,7 +113,11 @@ impl Backlog {
 
     /// What an error on the way to a client is called.
     pub fn reason(error: &io::Error) -> Reason {
-        if Self::is_own(error) { Reason::ProxyInternalError } else { Reason::ClientClosed }
+        match unfit(error) {
+            Some(Unfit(reason)) => *reason,
+            None if Self::is_own(error) => Reason::ProxyInternalError,
+            None => Reason::ClientClosed,
+        }
     }
 
     /// Appends without writing.

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use tollgate_http::h1::BodyReader;
 use tollgate_net::{Negotiated, Peek, Stream};
+use tollgate_observe::Reason;
 
 use crate::backlog::{Backlog, Sink};
 use crate::write_body::write_body;
@@ -100,6 +101,42 @@ pub(crate) trait ClientStream: Duplex {
         None
     }
 }
+
+/// What it is called when a part of a request's body could not be read.
+#[cold]
+pub(crate) fn unread(error: &io::Error) -> Reason {
+    if let Some(Unfit(reason)) = unfit(error) {
+        return *reason;
+    }
+    match error.kind() {
+        io::ErrorKind::InvalidData => Reason::BadChunk,
+        io::ErrorKind::UnexpectedEof => Reason::IncompleteRequest,
+        _ => Reason::ClientClosed,
+    }
+}
+
+/// A body that is not what a policy can make another one of, and what that is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unfit(pub Reason);
+
+/// The body is at fault, not the connection.
+pub(crate) fn unfit(error: &io::Error) -> Option<&Unfit> {
+    error.get_ref()?.downcast_ref()
+}
+
+impl From<Unfit> for io::Error {
+    fn from(unfit: Unfit) -> Self {
+        io::Error::new(io::ErrorKind::InvalidData, unfit)
+    }
+}
+
+impl std::fmt::Display for Unfit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
+
+impl std::error::Error for Unfit {}
 
 impl Duplex for Stream {
     #[inline]

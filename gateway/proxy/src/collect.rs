@@ -7,7 +7,7 @@ use tollgate_http::h1::{BodyReader, Length, Step};
 use tollgate_observe::Reason;
 use tollgate_plan::{BufferBounds, Route};
 
-use crate::client_side::ClientSide;
+use crate::client_side::{ClientSide, unread};
 use crate::connection::Client;
 use crate::scratch::Scratch;
 use crate::spool::Spool;
@@ -64,7 +64,7 @@ pub(crate) async fn collect<S: ClientSide>(
             }
             let mut buffer = worker.receive.borrow_mut();
             let input = if inbox.is_empty() {
-                match client.stream.poll_read(cx, &mut buffer).map_err(|_| Reason::ClientClosed)? {
+                match client.stream.poll_read(cx, &mut buffer).map_err(|error| unread(&error))? {
                     Poll::Pending => return Poll::Pending,
                     // Trailers are dropped: the length that is known now leaves no room for them.
                     Poll::Ready(0) if reader.end_of_stream() => return Poll::Ready(Ok(())),

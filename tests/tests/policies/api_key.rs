@@ -9,7 +9,8 @@ use super::auth::{passed, refused};
 pub const ALICE: &str = "alice-0d5b2c7e9f4a4f6c8d2e1a3b5c7d9e0f";
 const BOB: &str = "bob-7c1f0e9d8b7a6c5d4e3f2a1b0c9d8e7f";
 
-fn hashed(key: &str) -> String {
+/// How a key stands in the configuration.
+pub fn hashed(key: &str) -> String {
     let digits: Vec<_> =
         digest(&SHA256, key.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{}", digits.concat())

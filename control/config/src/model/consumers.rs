@@ -17,6 +17,18 @@ pub struct ConsumerSpec {
     pub password: Option<Spanned<Secret>>,
     /// What its certificates are told by.
     pub certificates: Vec<CertificateName>,
+    /// The secrets that it signs with, by their ids.
+    pub hmac_keys: Vec<(String, HmacKey)>,
+}
+
+/// What requests are signed with.
+#[derive(Clone, PartialEq, Eq)]
+pub struct HmacKey(pub Vec<u8>);
+
+impl fmt::Debug for HmacKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HmacKey")
+    }
 }
 
 /// A SHA-256.

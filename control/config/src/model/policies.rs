@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{At, Cidr};
 
+mod aggregate;
 mod auth;
 mod by;
 mod canary;
@@ -11,8 +12,10 @@ mod compression;
 mod concurrency;
 mod cookies;
 mod cors;
+mod decompression;
 mod fault;
 mod headers;
+mod hmac;
 mod jwt;
 mod mirror;
 mod query;
@@ -22,6 +25,7 @@ mod redis;
 mod security_headers;
 mod trace;
 
+pub use aggregate::*;
 pub use auth::*;
 pub use by::*;
 pub use canary::*;
@@ -29,8 +33,10 @@ pub use compression::*;
 pub use concurrency::*;
 pub use cookies::*;
 pub use cors::*;
+pub use decompression::*;
 pub use fault::*;
 pub use headers::*;
+pub use hmac::*;
 pub use jwt::*;
 pub use mirror::*;
 pub use query::*;
@@ -67,6 +73,8 @@ pub enum PolicyKind {
     Ip,
     /// Who has shown a certificate may come.
     ClientCertificate,
+    /// Who signs requests may come.
+    Hmac,
     /// Who shows a key may come.
     ApiKey,
     /// Who shows a password may come.
@@ -103,15 +111,20 @@ pub enum PolicyKind {
     SecurityHeaders,
     /// Bodies of responses become smaller.
     Compression,
+    /// Encoded bodies are decoded.
+    Decompression,
+    /// One document of what several upstreams say.
+    Aggregate,
 }
 
 impl PolicyKind {
     /// All kinds, in the order in which a request meets them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 24] = [
         Self::Trace,
         Self::Ip,
         Self::Cors,
         Self::ClientCertificate,
+        Self::Hmac,
         Self::ApiKey,
         Self::Basic,
         Self::Jwt,
@@ -129,6 +142,8 @@ impl PolicyKind {
         Self::Cookies,
         Self::SecurityHeaders,
         Self::Compression,
+        Self::Decompression,
+        Self::Aggregate,
     ];
 
     /// Its key in the configuration.
@@ -138,6 +153,7 @@ impl PolicyKind {
             Self::Trace => "trace",
             Self::Ip => "ip",
             Self::ClientCertificate => "client_certificate",
+            Self::Hmac => "hmac",
             Self::ApiKey => "api_key",
             Self::Basic => "basic",
             Self::Jwt => "jwt",
@@ -156,6 +172,8 @@ impl PolicyKind {
             Self::Cookies => "cookies",
             Self::SecurityHeaders => "security_headers",
             Self::Compression => "compression",
+            Self::Decompression => "decompression",
+            Self::Aggregate => "aggregate",
         }
     }
 }
@@ -169,6 +187,8 @@ pub enum PolicySpec {
     Ip(Ip),
     /// Who has shown a certificate may come.
     ClientCertificate(ClientCertificate),
+    /// Who signs requests may come.
+    Hmac(Box<Hmac>),
     /// Who shows a key may come.
     ApiKey(ApiKey),
     /// Who shows a password may come.
@@ -201,10 +221,14 @@ pub enum PolicySpec {
     SecurityHeaders(SecurityHeaders),
     /// Bodies of responses become smaller.
     Compression(Compression),
+    /// Encoded bodies are decoded.
+    Decompression(Decompression),
     /// Parameters that requests gain and lose.
     Query(Query),
     /// What changes in the cookies that responses set.
     Cookies(Cookies),
+    /// One document of what several upstreams say.
+    Aggregate(Aggregate),
 }
 
 /// `ip`: which addresses may come.

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use crate::model::{At, CertificateName, ConsumerSpec, Digest, Secret, Spanned};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::model::{At, CertificateName, ConsumerSpec, Digest, HmacKey, Secret, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::{Fault, field as header};
@@ -17,7 +20,7 @@ pub(super) fn consumers(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<Co
         return Vec::new();
     };
     let mut out = Vec::new();
-    let mut keys = HashMap::new();
+    let mut keys = Seen::default();
     for entry in entries {
         // The name goes upstream in a field.
         if entry.key.is_empty() || header::value(&entry.key).is_err() {
@@ -35,7 +38,7 @@ fn consumer(
     reader: &mut Reader,
     name: Spanned<String>,
     node: &Node,
-    keys: &mut HashMap<[u8; 32], At>,
+    seen: &mut Seen,
 ) -> Option<ConsumerSpec> {
     let fields = reader.fields(node, &CONSUMER)?;
     let mut out = ConsumerSpec { name, ..ConsumerSpec::default() };
@@ -43,20 +46,67 @@ fn consumer(
     if let Some(field) = fields.get("api_keys") {
         for item in one_or_many(field.node) {
             let Some(digest) = reader.parsed(item, "a key", one(field), digest) else { continue };
-            if let Some(first) = keys.get(&digest.0) {
+            if let Some(first) = seen.api_keys.get(&digest.0) {
                 let problem = Problem::error(item.at, "two consumers have the same key");
                 reader.problems.push(problem.see(*first, "first written here"));
                 continue;
             }
-            keys.insert(digest.0, item.at);
+            seen.api_keys.insert(digest.0, item.at);
             out.api_keys.push((digest, item.at));
         }
     }
     if let Some(field) = fields.get("password") {
         out.password = reader.spanned(field, password);
     }
+    if let Some(field) = fields.get("hmac_keys") {
+        hmac_keys(reader, field, seen, &mut out);
+    }
     out.certificates = texts(reader, fields.get("certificates"), certificate_name);
     Some(out)
+}
+
+/// Secrets by their ids, which are those of one consumer alone.
+fn hmac_keys(reader: &mut Reader, field: Field<'_>, seen: &mut Seen, out: &mut ConsumerSpec) {
+    let Kind::Map(entries) = &field.node.kind else {
+        reader.mismatch(field.node, "`hmac_keys`", field.key.shape.expected());
+        return;
+    };
+    let one = if let Shape::MapOf(one) = field.key.shape { one } else { &field.key.shape };
+    for entry in entries {
+        // It stands in a field, as a text (RFC 8941, 3.3.3).
+        if entry.key.is_empty() || !entry.key.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            let message = format!("{} cannot be the id of a key", shown(&entry.key));
+            reader.problems.push(Problem::error(entry.at, message).expected("an id such as `ann-2026`"));
+            continue;
+        }
+        if let Some(first) = seen.hmac_keys.insert(entry.key.clone(), entry.at) {
+            let problem = Problem::error(entry.at, "two consumers have a key of this id");
+            reader.problems.push(problem.see(first, "first written here"));
+        }
+        let secret = reader.parsed(&entry.value, "a secret", one, hmac_secret);
+        out.hmac_keys.extend(secret.map(|secret| (entry.key.clone(), secret)));
+    }
+}
+
+/// A secret, as it stands or in base64. What is wrong with it is told without it.
+fn hmac_secret(text: &str) -> Result<HmacKey, Fault> {
+    let bytes = match text.strip_prefix("base64:") {
+        Some(encoded) => STANDARD.decode(encoded).map_err(|_| Fault::new("this is not base64"))?,
+        None => text.as_bytes().to_vec(),
+    };
+    match bytes.len() {
+        16..=1024 => Ok(HmacKey(bytes)),
+        0..16 => Err(Fault::new("this secret is short enough to be guessed")
+            .help("`base64:` and what `openssl rand -base64 32` prints is a good one")),
+        _ => Err(Fault::new("this secret has more than 1024 bytes")),
+    }
+}
+
+/// What must not be there twice, and where it was written.
+#[derive(Default)]
+struct Seen {
+    api_keys: HashMap<[u8; 32], At>,
+    hmac_keys: HashMap<String, At>,
 }
 
 /// The hash of a password; whether it can be computed, the plan finds out.

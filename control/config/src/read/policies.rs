@@ -7,6 +7,7 @@ use crate::reader::{Field, Reader};
 use crate::spec::POLICIES;
 use crate::tree::Scalar;
 
+mod aggregate;
 mod api_key;
 mod authorize;
 mod basic;
@@ -17,10 +18,12 @@ mod compression;
 mod concurrency;
 mod cookies;
 mod cors;
+mod decompression;
 mod ext_authz;
 mod fault;
 mod forward_auth;
 mod headers;
+mod hmac;
 mod ip;
 mod jwt;
 mod mirror;
@@ -96,6 +99,7 @@ fn policy(reader: &mut Reader, kind: PolicyKind, field: Field<'_>) -> Option<Pol
         PolicyKind::ForwardAuth => {
             forward_auth::forward_auth(reader, field).map(Box::new).map(PolicySpec::ForwardAuth)
         }
+        PolicyKind::Hmac => hmac::hmac(reader, field).map(Box::new).map(PolicySpec::Hmac),
         PolicyKind::Jwt => jwt::jwt(reader, field).map(Box::new).map(PolicySpec::Jwt),
         PolicyKind::Authorize => authorize::authorize(reader, field).map(PolicySpec::Authorize),
         PolicyKind::RateLimit => rate_limit::rate_limit(reader, field).map(PolicySpec::RateLimit),
@@ -109,6 +113,10 @@ fn policy(reader: &mut Reader, kind: PolicyKind, field: Field<'_>) -> Option<Pol
             security_headers::security_headers(reader, field).map(PolicySpec::SecurityHeaders)
         }
         PolicyKind::Compression => compression::compression(reader, field).map(PolicySpec::Compression),
+        PolicyKind::Aggregate => aggregate::aggregate(reader, field).map(PolicySpec::Aggregate),
+        PolicyKind::Decompression => {
+            decompression::decompression(reader, field).map(PolicySpec::Decompression)
+        }
         PolicyKind::Query => query::query(reader, field).map(PolicySpec::Query),
         PolicyKind::Cookies => cookies::cookies(reader, field).map(PolicySpec::Cookies),
         PolicyKind::Headers => headers::headers(reader, field).map(PolicySpec::Headers),

@@ -20,6 +20,12 @@ static CERTIFICATE_NAME: Text = Text {
     loose: false,
 };
 pub(crate) static CERTIFICATE_NAME_SHAPE: Shape = Shape::Text(&CERTIFICATE_NAME);
+static HMAC_SECRET: Text = Text {
+    expected: "a secret of at least 16 bytes, or `base64:` and one in base64",
+    pattern: Some("^.{16,}$|[$][{]"),
+    loose: false,
+};
+static HMAC_SECRET_SHAPE: Shape = Shape::Text(&HMAC_SECRET);
 static GROUP_SHAPE: Shape = Shape::Text(&GROUP);
 static API_KEY_HASH_SHAPE: Shape = Shape::Text(&API_KEY_HASH);
 pub(crate) static CONSUMER_VALUE: Shape = Shape::Section(&CONSUMER);
@@ -44,6 +50,13 @@ pub(crate) static CONSUMER: Section = Section {
             Shape::Text(&PASSWORD),
         )
         .also(&["password_hash", "basic", "basicauth_credentials"]),
+        Key::new(
+            "hmac_keys",
+            "Its secrets for `hmac`, by the id that its signatures name.",
+            Shape::MapOf(&HMAC_SECRET_SHAPE),
+        )
+        .secret()
+        .also(&["hmac", "hmac_secret", "hmacauth_credentials", "signing_keys"]),
         Key::new(
             "certificates",
             "Its certificates for `client_certificate`, each by something that stands in it.",

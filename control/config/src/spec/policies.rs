@@ -2,6 +2,7 @@
 
 use super::{Choice, Key, Section, Shape};
 
+mod aggregate;
 mod api_key;
 mod authorize;
 mod basic;
@@ -12,10 +13,12 @@ mod compression;
 mod concurrency;
 mod cookies;
 mod cors;
+mod decompression;
 mod ext_authz;
 mod fault;
 mod forward_auth;
 mod headers;
+mod hmac;
 mod ip;
 mod jwt;
 mod mirror;
@@ -26,6 +29,7 @@ mod redis;
 mod security_headers;
 mod trace;
 
+pub(crate) use aggregate::*;
 pub(crate) use api_key::*;
 pub(crate) use authorize::*;
 pub(crate) use basic::*;
@@ -36,10 +40,12 @@ pub(crate) use compression::*;
 pub(crate) use concurrency::*;
 pub(crate) use cookies::*;
 pub(crate) use cors::*;
+pub(crate) use decompression::*;
 pub(crate) use ext_authz::*;
 pub(crate) use fault::*;
 pub(crate) use forward_auth::*;
 pub(crate) use headers::*;
+pub(crate) use hmac::*;
 pub(crate) use ip::*;
 pub(crate) use jwt::*;
 pub(crate) use mirror::*;
@@ -83,6 +89,12 @@ pub(crate) static POLICIES: Section = Section {
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&CLIENT_CERTIFICATE_POLICY)]),
         )
         .also(&["mtls", "mtls_auth", "mtls-auth", "certificate"]),
+        Key::new(
+            "hmac",
+            "Who signs requests with a secret of one of the `consumers` may come (401).",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&HMAC_POLICY)]),
+        )
+        .also(&["hmac_auth", "hmac-auth", "signature", "http_signature"]),
         Key::new(
             "api_key",
             "Who shows a key of one of the `consumers` may come (401).",
@@ -199,5 +211,17 @@ pub(crate) static POLICIES: Section = Section {
             Shape::AnyOf(&[Shape::Switch, Shape::Section(&COMPRESSION_POLICY)]),
         )
         .also(&["compress", "gzip", "brotli", "compressor", "encode"]),
+        Key::new(
+            "decompression",
+            "Encoded bodies are decoded: of requests, and of responses for clients that do not take it.",
+            Shape::AnyOf(&[Shape::Switch, Shape::Section(&DECOMPRESSION_POLICY)]),
+        )
+        .also(&["decompress", "gunzip", "inflate", "decompressor", "decode"]),
+        Key::new(
+            "aggregate",
+            "One JSON document of what several upstreams say.",
+            Shape::AnyOf(&[Shape::Off, Shape::Section(&AGGREGATE_POLICY)]),
+        )
+        .also(&["aggregation", "fan_out", "merge", "compose", "api_composition"]),
     ],
 };

@@ -2,7 +2,7 @@
 
 use tollgate_config as config;
 use tollgate_config::Problem;
-use tollgate_policy::{Consumer, Consumers, Known, is_password_hash};
+use tollgate_policy::{Consumer, Consumers, HmacSecret, Known, is_password_hash};
 
 use super::client_certificate::certificate_name;
 
@@ -25,6 +25,7 @@ pub(super) fn consumers(written: &[config::ConsumerSpec], problems: &mut Vec<Pro
         },
         api_keys: written.api_keys.iter().map(|(digest, _)| digest.0).collect(),
         password: password(written),
+        hmac_keys: written.hmac_keys.iter().map(|(id, key)| (id.clone(), HmacSecret::new(&key.0))).collect(),
         certificates: written.certificates.iter().map(certificate_name).collect(),
     };
     Consumers::new(written.iter().map(known).collect())

@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use brotli::enc::BrotliEncoderParams;
 
+use tollgate_observe::Reason;
+
 use crate::Transform;
 
 /// Bits of the window of brotli and zstd: what one response keeps of what went before, 256 KiB. Their own choice, 4 MiB and
@@ -103,7 +105,7 @@ impl Encoder {
 /// Writing to memory does not fail; if a library does nevertheless, the body ends without its trailer, and no decoder takes
 /// it for whole.
 impl Transform for Encoder {
-    fn push(&mut self, data: &[u8], out: &mut Vec<u8>) {
+    fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
         if self.write(data).is_err() {
             *self = Self::Done;
         }
@@ -113,9 +115,10 @@ impl Transform for Encoder {
             Self::Gzip(encoder) => out.append(encoder.get_mut()),
             Self::Done => {}
         }
+        Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Reason> {
         let rest = match std::mem::replace(self, Self::Done) {
             Self::Zstd(encoder) => encoder.finish().unwrap_or_default(),
             Self::Brotli(encoder) => encoder.into_inner(),
@@ -123,6 +126,7 @@ impl Transform for Encoder {
             Self::Done => Vec::new(),
         };
         out.extend_from_slice(&rest);
+        Ok(())
     }
 }
 
@@ -153,14 +157,14 @@ mod tests {
             let mut encoder = Encoder::new(encoding).expect("an encoder");
             let (mut out, mut sent) = (Vec::new(), Vec::new());
             for piece in ["one ", "two ", &"three ".repeat(10_000)] {
-                encoder.push(piece.as_bytes(), &mut out);
+                encoder.push(piece.as_bytes(), &mut out).expect("memory");
                 sent.extend_from_slice(piece.as_bytes());
                 assert!(decoded(encoding, &out) == sent, "{encoding:?} {}", sent.len());
             }
-            encoder.finish(&mut out);
+            encoder.finish(&mut out).expect("memory");
             assert!(decoded(encoding, &out) == sent, "{encoding:?}");
             assert!(out.len() < sent.len() / 10, "{encoding:?}: {}", out.len());
-            encoder.push(b"more", &mut Vec::new());
+            encoder.push(b"more", &mut Vec::new()).expect("it is passed over");
         }
     }
 
@@ -169,7 +173,7 @@ mod tests {
         for encoding in Encoding::ALL {
             let mut encoder = Encoder::new(encoding).expect("an encoder");
             let mut out = Vec::new();
-            encoder.finish(&mut out);
+            encoder.finish(&mut out).expect("memory");
             assert!(!out.is_empty() && decoded(encoding, &out).is_empty(), "{encoding:?}");
         }
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use self::encoder::Encoder;
 pub use self::encoder::Encoding;
+pub(crate) use self::negotiate::accepts;
 use self::negotiate::negotiate;
 use crate::{BodyKind, Planned, Policy, Request, Response, Shared, Verdict};
 

@@ -27,6 +27,24 @@ pub(super) fn negotiate<'a>(accepted: impl Iterator<Item = &'a [u8]>, ours: &[En
     (most > 0 && most >= plain.unwrap_or(0)).then_some(best)
 }
 
+/// Whether a client says that it takes bodies of this coding. Who says nothing gets them plain: that it would take any
+/// (RFC 9110, 12.5.3) is not what is meant by it.
+pub(crate) fn accepts<'a>(accepted: impl Iterator<Item = &'a [u8]>, coding: &str) -> bool {
+    let (mut named, mut others) = (None, 0);
+    for element in accepted {
+        let mut parts = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+        let name = parts.next().unwrap_or_default();
+        let weight = parts.find_map(|part| weight(part.strip_prefix(b"q=").or(part.strip_prefix(b"Q="))?));
+        let weight = weight.unwrap_or(1000);
+        if name == b"*" {
+            others = weight;
+        } else if name.strip_prefix(b"x-").unwrap_or(name).eq_ignore_ascii_case(coding.as_bytes()) {
+            named = Some(weight);
+        }
+    }
+    named.unwrap_or(others) > 0
+}
+
 /// A weight in thousandths (RFC 9110, 12.4.2); 0 if it is none, so that nobody gets what they may not have wanted.
 fn weight(text: &[u8]) -> Option<u16> {
     let thousandths = |digits: &[u8]| {

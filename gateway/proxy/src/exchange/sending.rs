@@ -1,6 +1,6 @@
 //! The request's way to the upstream.
 
-use std::io::{self, ErrorKind};
+use std::io::ErrorKind;
 use std::task::{Context, Poll, ready};
 
 use tollgate_http::h1::{Length, Step};
@@ -8,7 +8,7 @@ use tollgate_observe::Reason;
 
 use super::{End, Exchange, upstream_head};
 use crate::backlog::Backlog;
-use crate::client_side::ClientSide;
+use crate::client_side::{ClientSide, unread};
 use crate::forwarded;
 use crate::grpc;
 use crate::identity::Reserved;
@@ -199,14 +199,5 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         // The kernel tells of a reset once, and that was it: whoever reads on meets an orderly end (`sock_error()` clears
         // `sk_err`). After a FIN it is called a broken pipe instead (`tcp_reset()`), and that end was one.
         self.upstream_reset |= error != ErrorKind::BrokenPipe;
-    }
-}
-
-/// What it is called when a part of the body could not be read.
-fn unread(error: &io::Error) -> Reason {
-    match error.kind() {
-        ErrorKind::InvalidData => Reason::BadChunk,
-        ErrorKind::UnexpectedEof => Reason::IncompleteRequest,
-        _ => Reason::ClientClosed,
     }
 }

@@ -1,9 +1,10 @@
-//! Requests of the gateway's own to upstreams, beside the client's: copies of requests.
+//! Requests of the gateway's own to upstreams, beside the client's: copies of requests, and questions of policies.
 //!
 //! A call is an exchange like any other, with a client's side that has all of the request and takes all of the response. So
 //! it goes over the worker's connections, whatever the endpoints speak, and under the upstream's health, limits and breaker.
 //! It has no line in the access log and counts as no request of a client's.
 
+use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -17,10 +18,11 @@ use tollgate_http::RequestHead;
 use tollgate_http::h1::{BodyReader, Length};
 use tollgate_net::{Negotiated, Peek};
 use tollgate_observe::Reason;
-use tollgate_policy::Context;
-use tollgate_upstream::Connection;
+use tollgate_policy::{BodyKind, Consumer, Context, Ended, Question, Response, Said};
+use tollgate_upstream::{Connection, Upstream};
 
 use super::policed::Policed;
+use super::{Met, meet};
 use crate::active::ActivePlan;
 use crate::backlog::{Backlog, Sink};
 use crate::client_side::{ClientStream, Duplex};
@@ -100,15 +102,10 @@ impl Calling {
             head.append(b"Content-Length", body.len().to_string().as_bytes());
         }
         head.length = if body.is_empty() { Length::None } else { Length::Exactly(body.len() as u64) };
-        let mut loan = Loan::new(&worker);
-        let scratch = &mut *loan;
-        scratch.next_request();
-        scratch.ledger = Ledger::default();
-        scratch.ledger.request_id = request_id;
+        let mut books = Books::new(&worker, request_id, head);
+        let scratch = &mut *books.0;
         scratch.grpc = grpc;
-        scratch.request = head;
         scratch.path.extend_from_slice(&path);
-        scratch.inbox.clear();
         scratch.inbox.extend_from_slice(&body);
         rewrite(active.route(route), scratch)?;
         let mut side = Inner { secure, local, grpc: grpc.is_some(), most, ..Inner::default() };
@@ -117,23 +114,104 @@ impl Calling {
         let mut stand_in = Client::of_stream(&client.link, policed, client.peer, client.requests);
         let deadline = worker.timers.deadline();
         deadline.set(tollgate_net::now(), Some(timeout));
-        let to = (route, &upstream);
-        let in_time = if upstream.is_http2() {
-            let exchange = forward::<_, EndpointStream>(&mut stand_in, &worker, scratch, &active, to);
-            within(&deadline, exchange).await
-        } else {
-            let exchange = forward::<_, Connection>(&mut stand_in, &worker, scratch, &active, to);
-            within(&deadline, exchange).await
-        };
+        let exchange = send(&mut stand_in, &worker, scratch, &active, (route, &upstream));
+        let in_time = within(&deadline, exchange).await;
         drop(stand_in);
-        let reason = loan.ledger.reason;
-        loan.ledger = Ledger::default();
-        match side {
-            _ if !in_time => Err(Reason::RequestTimeout),
-            Inner { own: false, done: true, status, .. } => Ok(status),
-            _ if reason == Reason::None => Err(Reason::HttpResponseIncomplete),
-            _ => Err(reason),
+        let reason = books.0.ledger.reason;
+        if in_time { side.end(reason).map(|side| side.status) } else { Err(Reason::RequestTimeout) }
+    }
+
+    /// Asks an upstream, whose policies hold, and says what it answers.
+    ///
+    /// # Errors
+    /// Why no answer came, or none that may be taken.
+    pub async fn ask(
+        self,
+        question: Question,
+        head: RequestHead,
+        consumer: Option<Arc<Consumer>>,
+    ) -> Result<Said, Reason> {
+        let Self { client, worker, active, route, secure, local, request_id, .. } = self;
+        let number =
+            active.plan.upstream_by_name(&question.upstream).ok_or(Reason::DestinationUnavailable)?;
+        let upstream = active.by_name(&question.upstream).ok_or(Reason::DestinationUnavailable)?.clone();
+        let mut books = Books::new(&worker, request_id, head);
+        let scratch = &mut *books.0;
+        let budget = Some(question.budget);
+        let mut side = Inner { secure, local, most: question.most, budget, ..Inner::default() };
+        let mut context = Context::default();
+        context.consumer = consumer;
+        let policed = Policed::new(&mut side, &mut context, &scratch.request);
+        let mut stand_in = Client::of_stream(&client.link, policed, client.peer, client.requests);
+        let deadline = worker.timers.deadline();
+        deadline.set(tollgate_net::now(), Some(question.timeout));
+        let mut met = Met::Through;
+        let exchange = async {
+            if let Some(chain) = active.plan.upstream_chains[number] {
+                met = meet(&mut stand_in, &worker, scratch, &active, (route, chain)).await;
+            }
+            if let Met::Through = met {
+                send(&mut stand_in, &worker, scratch, &active, (route, &upstream)).await;
+            }
+        };
+        let in_time = within(&deadline, exchange).await;
+        drop(stand_in);
+        let ledger = &books.0.ledger;
+        let reason = match met {
+            Met::Refused(reason, _) => reason,
+            Met::Answered(_) => Reason::NotAuthorized,
+            Met::Through | Met::Gone => ledger.reason,
+        };
+        let ended =
+            Ended { status: ledger.status, reason, bytes_out: ledger.bytes_out, now: tollgate_net::now() };
+        context.end(&ended);
+        if !in_time {
+            return Err(Reason::RequestTimeout);
         }
+        side.end(reason).map(|side| Said {
+            status: side.status,
+            content_type: side.content_type,
+            content_encoding: side.content_encoding,
+            body: side.body,
+        })
+    }
+}
+
+/// Sends what stands in `scratch` to an upstream, whatever it speaks.
+async fn send(
+    stand_in: &mut Client<Policed<'_>>,
+    worker: &Rc<Worker>,
+    scratch: &mut Scratch,
+    active: &Rc<ActivePlan>,
+    (route, upstream): (u32, &Rc<Upstream>),
+) {
+    let to = (route, upstream);
+    if upstream.is_http2() {
+        forward::<_, EndpointStream>(stand_in, worker, scratch, active, to).await;
+    } else {
+        forward::<_, Connection>(stand_in, worker, scratch, active, to).await;
+    }
+}
+
+/// What a call has on loan. Its books go nowhere, also when it is called off.
+struct Books(Loan);
+
+impl Books {
+    fn new(worker: &Rc<Worker>, request_id: Vec<u8>, head: RequestHead) -> Self {
+        let mut loan = Loan::new(worker);
+        loan.next_request();
+        loan.ledger = Ledger::default();
+        loan.ledger.request_id = request_id;
+        loan.grpc = None;
+        loan.request = head;
+        loan.inbox.clear();
+        Self(loan)
+    }
+}
+
+impl Drop for Books {
+    fn drop(&mut self) {
+        self.0.ledger = Ledger::default();
     }
 }
 
@@ -158,9 +236,40 @@ struct Inner {
     /// Bytes of a body that have come.
     taken: usize,
     most: usize,
+    /// More came than is taken.
+    too_long: bool,
+    /// Bytes that it may have yet beside others; nothing: nobody wants what comes.
+    budget: Option<Rc<Cell<usize>>>,
+    content_type: Vec<u8>,
+    content_encoding: Vec<u8>,
+    body: Vec<u8>,
     secure: Option<Negotiated>,
     local: Option<SocketAddr>,
     grpc: bool,
+}
+
+impl Inner {
+    /// What has come, if all of it has; `reason`: what the exchange says.
+    fn end(self, reason: Reason) -> Result<Self, Reason> {
+        match self {
+            Inner { too_long: true, .. } => Err(Reason::ResponseBodyTooLarge),
+            Inner { own: false, done: true, .. } => Ok(self),
+            _ if reason == Reason::None => Err(Reason::HttpResponseIncomplete),
+            _ => Err(reason),
+        }
+    }
+
+    /// Takes some of the body; says whether there was room for it.
+    fn take(&mut self, data: &[u8]) -> bool {
+        self.taken += data.len();
+        if let Some(budget) = &self.budget {
+            match budget.get().checked_sub(data.len()) {
+                Some(left) => budget.set(left),
+                None => return false,
+            }
+        }
+        self.taken <= self.most
+    }
 }
 
 impl Sink for Inner {
@@ -214,12 +323,19 @@ impl ClientStream for Inner {
         data: &[u8],
     ) -> io::Result<()> {
         if !head.is_empty() {
-            let digits = head.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok());
-            self.status = digits.and_then(|digits| digits.parse().ok()).unwrap_or(0);
+            let response = Response::new(head, BodyKind::Fixed);
+            self.status = response.status();
+            if self.budget.is_some() {
+                self.content_type = response.get("content-type").unwrap_or_default().to_vec();
+                self.content_encoding = response.get("content-encoding").unwrap_or_default().to_vec();
+            }
         }
-        self.taken += data.len();
-        if self.taken > self.most {
+        if !self.take(data) {
+            self.too_long = true;
             return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        if self.budget.is_some() {
+            self.body.extend_from_slice(data);
         }
         self.done |= body.is_done();
         Ok(())

@@ -4,8 +4,11 @@
 //! neither the exchange nor what answers for the gateway knows of policies, and a request that meets none is carried by code
 //! that has no question about them but one.
 
+mod body;
 mod call;
+mod decoding;
 mod policed;
+mod questions;
 mod rehearse;
 mod shadows;
 mod tee;
@@ -14,15 +17,15 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use tollgate_net::Peek;
 use tollgate_observe::Reason;
 use tollgate_plan::{Action, Route};
-use tollgate_policy::{After, Context, Ended, Origin, Policy, Request, Verdict, Waiting};
+use tollgate_policy::{After, Context, Ended, Origin, Request, Verdict, Waiting};
 
+use self::decoding::Decoding;
 use self::policed::Policed;
 pub(crate) use self::rehearse::{From as RehearsedFrom, Rehearsed, rehearse};
 pub use self::rehearse::{MetPolicy, Said};
@@ -64,10 +67,18 @@ async fn carry(
     let mut client = Client::of_stream(link, policed, peer, requests);
     let route = active.route(index);
     let next = match meet_all(&mut client, worker, scratch, active, (index, route)).await {
-        Met::Through => {
-            shadows::start(&mut client, worker, scratch, active, index);
-            request(&mut client, worker, scratch, active).await
-        }
+        Met::Through => match decode(&mut client, scratch) {
+            Ok(()) => {
+                shadows::start(&mut client, worker, scratch, active, index);
+                let next = request(&mut client, worker, scratch, active).await;
+                let rest = client.stream.rest();
+                scratch.inbox.splice(..0, rest);
+                next
+            }
+            Err(reason) => {
+                respond::error(&mut client, worker, scratch, &active.plan.settings, reason, true).await
+            }
+        },
         Met::Refused(reason, lines) => {
             let close = !pass_over_body(scratch) || close;
             let settings = &active.plan.settings;
@@ -89,6 +100,15 @@ async fn carry(
     next
 }
 
+/// Has another body be made of the request's, if a policy wants that.
+fn decode(client: &mut Client<Policed<'_>>, scratch: &mut Scratch) -> Result<(), Reason> {
+    if let Some(transform) = client.stream.context().take_transform() {
+        let decoding = Decoding::begin(transform, scratch)?;
+        client.stream.decode(decoding);
+    }
+    Ok(())
+}
+
 /// What came of it.
 enum Met {
     /// All let it through.
@@ -106,7 +126,7 @@ async fn meet_all(
     client: &mut Client<Policed<'_>>,
     worker: &Rc<Worker>,
     scratch: &mut Scratch,
-    active: &ActivePlan,
+    active: &Rc<ActivePlan>,
     (index, route): (u32, &Route),
 ) -> Met {
     // Who is turned away anyway costs nobody anything. Said here and now: a moment later there may be room again, and the
@@ -118,7 +138,7 @@ async fn meet_all(
     let bind = client.link.listener.bind;
     let chain = route.policies.as_ref().and_then(|chains| chains.at(bind));
     if let Some(chain) = chain {
-        match meet(client, worker, scratch, active, (route, active.plan.chain(chain))).await {
+        match meet(client, worker, scratch, active, (index, chain)).await {
             Met::Through => {}
             met => return met,
         }
@@ -135,7 +155,7 @@ async fn meet_all(
     let Some(share) = share else { return Met::Refused(Reason::DestinationUnavailable, Vec::new()) };
     client.stream.goes_to(share);
     match active.plan.upstream_chains[shares[share].upstream] {
-        Some(chain) => meet(client, worker, scratch, active, (route, active.plan.chain(chain))).await,
+        Some(chain) => meet(client, worker, scratch, active, (index, chain)).await,
         None => Met::Through,
     }
 }
@@ -145,9 +165,10 @@ async fn meet(
     client: &mut Client<Policed<'_>>,
     worker: &Rc<Worker>,
     scratch: &mut Scratch,
-    active: &ActivePlan,
-    (route, chain): (&Route, &[Arc<dyn Policy>]),
+    active: &Rc<ActivePlan>,
+    (index, chain): (u32, u32),
 ) -> Met {
+    let route = active.route(index);
     let forwarded = &active.plan.settings.forwarded;
     let tls = client.link.tls.clone();
     let origin = Origin {
@@ -159,7 +180,7 @@ async fn meet(
         worker: worker.id,
         now: scratch.ledger.started().unwrap_or_else(tollgate_net::now),
     };
-    let mut rest = chain.iter();
+    let mut rest = active.plan.chain(chain).iter();
     let met = 'chain: loop {
         let Some(policy) = rest.next() else { return Met::Through };
         let mut verdict = policy.request(&mut seen(scratch, origin, client.stream.context()));
@@ -178,6 +199,21 @@ async fn meet(
                     let Some(after) = unless_gone(client, waiting).await else { return Met::Gone };
                     let origin = Origin { now: tollgate_net::now(), ..origin };
                     verdict = after(&mut seen(scratch, origin, client.stream.context()));
+                }
+                Verdict::Body(most, after) => {
+                    let body = match body::read(client, worker, scratch, route, most).await {
+                        Ok(body) => body,
+                        Err(Reason::ClientClosed) => return Met::Gone,
+                        Err(reason) => break 'chain Met::Refused(reason, Vec::new()),
+                    };
+                    let origin = Origin { now: tollgate_net::now(), ..origin };
+                    verdict = after(&body, &mut seen(scratch, origin, client.stream.context()));
+                }
+                Verdict::Call(questions, after) => {
+                    let asking = questions::ask(client, worker, scratch, active, (index, questions));
+                    let Some(heard) = unless_gone(client, asking).await else { return Met::Gone };
+                    let origin = Origin { now: tollgate_net::now(), ..origin };
+                    verdict = after(heard, &mut seen(scratch, origin, client.stream.context()));
                 }
             }
         }

@@ -2,16 +2,17 @@
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::task::{Context as Task, Poll};
+use std::task::{Context as Task, Poll, ready};
 
 use tollgate_http::h1::{BodyReader, Length};
 use tollgate_http::{Method, RequestHead, Version};
 use tollgate_net::{Negotiated, Peek};
 use tollgate_policy::{BodyKind, Context, Response, Transform};
 
+use super::decoding::Decoding;
 use super::shadows::Copying;
 use crate::backlog::{Backlog, Sink};
-use crate::client_side::{ClientSide, ClientStream, Duplex};
+use crate::client_side::{ClientSide, ClientStream, Duplex, Unfit};
 
 /// A client whose request has met policies. It is one type whichever version of HTTP the client speaks, so that what
 /// carries a request is compiled once more for all of them, and not once more for each.
@@ -25,6 +26,8 @@ pub(crate) struct Policed<'a> {
     transform: Option<Box<dyn Transform>>,
     /// A part of the response as the client gets it.
     out: Vec<u8>,
+    /// What another body is made by of the request's.
+    decoding: Option<Decoding>,
     /// Copies of the request that wait for its body.
     copies: Vec<Copying>,
 }
@@ -40,6 +43,7 @@ impl<'a> Policed<'a> {
             share: None,
             transform: None,
             out: Vec::new(),
+            decoding: None,
             copies: Vec::new(),
         }
     }
@@ -52,6 +56,26 @@ impl<'a> Policed<'a> {
     /// Which of its route's upstreams it goes to.
     pub fn goes_to(&mut self, share: usize) {
         self.share = Some(share);
+    }
+
+    /// The request's body is to be another one.
+    pub fn decode(&mut self, decoding: Option<Decoding>) {
+        self.decoding = decoding;
+    }
+
+    /// What came behind a request whose body was made another one.
+    pub fn rest(&mut self) -> Vec<u8> {
+        self.decoding.take().map(Decoding::into_rest).unwrap_or_default()
+    }
+
+    /// Reads what the exchange is to see of the request's body.
+    fn poll_body(&mut self, cx: &mut Task<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let Some(decoding) = &mut self.decoding else { return self.client.poll_read(cx, buffer) };
+        while !decoding.is_ready() {
+            let count = ready!(self.client.poll_read(cx, buffer))?;
+            decoding.take(&mut buffer[..count]);
+        }
+        Poll::Ready(decoding.read(buffer))
     }
 
     /// A copy of the request waits for its body.
@@ -83,7 +107,7 @@ impl Sink for Policed<'_> {
 
 impl Duplex for Policed<'_> {
     fn poll_read(&mut self, cx: &mut Task<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let polled = self.client.poll_read(cx, buffer);
+        let polled = self.poll_body(cx, buffer);
         if !self.copies.is_empty()
             && let Poll::Ready(Ok(count)) = &polled
         {
@@ -106,7 +130,11 @@ impl ClientSide for Policed<'_> {
 
 impl ClientStream for Policed<'_> {
     fn take_trailers(&mut self) -> Vec<u8> {
-        self.client.take_trailers()
+        let trailers = self.client.take_trailers();
+        match &self.decoding {
+            Some(decoding) if trailers.is_empty() => decoding.trailers().to_vec(),
+            _ => trailers,
+        }
     }
 
     fn poll_peek(&mut self, cx: &mut Task<'_>) -> Poll<Peek> {
@@ -143,12 +171,12 @@ impl ClientStream for Policed<'_> {
         };
         self.out.clear();
         if !data.is_empty() {
-            transform.push(data, &mut self.out);
+            transform.push(data, &mut self.out).map_err(Unfit)?;
         }
         // What ends the client's copy is no longer what ended the endpoint's.
         let mut reader = BodyReader::new(Length::UntilClose);
         if body.is_done() {
-            transform.finish(&mut self.out);
+            transform.finish(&mut self.out).map_err(Unfit)?;
             reader.end_with(body.trailers().to_vec());
         }
         self.client.respond(backlog, head, &reader, self.version == Version::Http11, &self.out)

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tollgate_plan::{Action, Plan, Route, Settings};
-use tollgate_policy::{Context, Origin, Request, Shared, Verdict};
+use tollgate_policy::{Answer, Context, Origin, Request, Shared, Verdict};
 
 use crate::affinity::client_address;
 use crate::rehearse::{Outcome, refused};
@@ -32,6 +32,10 @@ pub enum Said {
     Ends,
     /// Somebody would be asked; here it goes on.
     Asks,
+    /// Its body would be read, and it would go on or not; here it goes on.
+    Reads,
+    /// Upstreams would be asked, and what they say would be the answer.
+    Gathers,
     /// It would stand still for some time, and then go on or not; here it goes on.
     Waits,
     /// It does not come so far.
@@ -46,6 +50,8 @@ impl Said {
             Said::Continues => "continues",
             Said::Ends => "ends here",
             Said::Asks => "asks somebody else; here it continues",
+            Said::Reads => "reads the body; here it continues",
+            Said::Gathers => "asks upstreams, and answers with what they say",
             Said::Waits => "waits; here it continues",
             Said::NotReached => "not reached",
         }
@@ -121,7 +127,13 @@ fn meet(
             match live.request(&mut Request::new(request, path, origin, context, &ledger.request_id)) {
                 Verdict::Continue => Said::Continues,
                 Verdict::Wait(_) => Said::Asks,
+                Verdict::Body(..) => Said::Reads,
                 Verdict::Sleep(..) => Said::Waits,
+                Verdict::Call(..) => {
+                    let answer = Answer { status: 200, lines: Vec::new(), body: Vec::new() };
+                    out.end = Some(Outcome::Answered(answer));
+                    Said::Gathers
+                }
                 Verdict::Refuse(refusal) => {
                     out.end = Some(refused(refusal.reason, refusal.detail));
                     Said::Ends

@@ -1,6 +1,7 @@
 //! The body of a request, copied while the exchange reads it.
 
 use tollgate_http::h1::{BodyReader, Length};
+use tollgate_observe::Reason;
 
 /// The body of a request, copied while the exchange reads it, within a bound.
 #[derive(Debug)]
@@ -21,8 +22,8 @@ pub(super) enum Teed {
     More,
     /// This is all of it.
     Whole(Vec<u8>),
-    /// It is too long, or broken.
-    GivenUp,
+    /// It is too long, or broken: this is what a request is refused for that wants it whole.
+    GivenUp(Reason),
 }
 
 impl Tee {
@@ -35,14 +36,16 @@ impl Tee {
     pub fn take(&mut self, read: &[u8]) -> Teed {
         if read.is_empty() {
             if !self.reader.end_of_stream() {
-                return Teed::GivenUp;
+                return Teed::GivenUp(Reason::IncompleteRequest);
             }
         } else {
             self.scratch.clear();
             self.scratch.extend_from_slice(read);
-            let Ok(step) = self.reader.read(&mut self.scratch) else { return Teed::GivenUp };
+            let Ok(step) = self.reader.read(&mut self.scratch) else {
+                return Teed::GivenUp(Reason::BadChunk);
+            };
             if self.data.len() + step.data.len() > self.most {
-                return Teed::GivenUp;
+                return Teed::GivenUp(Reason::BodyTooLarge);
             }
             self.data.extend_from_slice(&self.scratch[step.data]);
         }
@@ -78,8 +81,9 @@ mod tests {
 
     #[test]
     fn what_is_too_long_or_cut_is_given_up() {
-        assert_eq!(teed(Length::Exactly(5), 4, &["abcde"]), Teed::GivenUp);
-        assert_eq!(teed(Length::Exactly(5), 5, &["ab", ""]), Teed::GivenUp);
-        assert_eq!(teed(Length::Chunked, 9, &["x"]), Teed::GivenUp);
+        let given_up = Teed::GivenUp;
+        assert_eq!(teed(Length::Exactly(5), 4, &["abcde"]), given_up(Reason::BodyTooLarge));
+        assert_eq!(teed(Length::Exactly(5), 5, &["ab", ""]), given_up(Reason::IncompleteRequest));
+        assert_eq!(teed(Length::Chunked, 9, &["x"]), given_up(Reason::BadChunk));
     }
 }

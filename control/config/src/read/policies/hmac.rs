@@ -1,0 +1,72 @@
+//! `hmac`.
+
+use super::api_key::{identity, optional};
+use crate::model::Hmac;
+use crate::problem::Problem;
+use crate::read::consumers::texts;
+use crate::reader::{Field, Reader, one_or_many};
+use crate::scalar::{Fault, field as header};
+use crate::spec::HMAC_POLICY;
+use crate::suggest;
+
+/// Components that are no fields.
+const DERIVED: [&str; 7] =
+    ["@method", "@target-uri", "@authority", "@scheme", "@request-target", "@path", "@query"];
+
+pub(super) fn hmac(reader: &mut Reader, field: Field<'_>) -> Option<Hmac> {
+    let mut out = Hmac::default();
+    let Some(fields) = optional(reader, field, &HMAC_POLICY)? else { return Some(out) };
+    if let Some(field) = fields.get("components") {
+        out.components = texts(reader, Some(field), component);
+        out.components.dedup();
+        if one_or_many(field.node).is_empty() {
+            let problem =
+                Problem::error(field.at, "a signature that covers nothing says nothing of a request");
+            reader.problems.push(problem.help("leave `components` out, or name some"));
+        }
+    }
+    reader.time_into(fields.get("max_age"), &mut out.max_age);
+    reader.time_into(fields.get("leeway"), &mut out.leeway);
+    reader.optional_into(fields.get("nonces"), &mut out.nonces);
+    reader.optional_into(fields.get("body"), &mut out.body);
+    out.label = fields.get("label").and_then(|field| reader.field(field, label));
+    out.tag = fields.get("tag").and_then(|field| reader.field(field, tag));
+    reader.switch(fields.get("forward"), &mut out.forward);
+    out.identity = identity(reader, &fields);
+    Some(out)
+}
+
+fn component(text: &str) -> Result<String, Fault> {
+    let lower = text.to_ascii_lowercase();
+    if !text.starts_with('@') {
+        header::name(text)?;
+        return match text == lower {
+            true => Ok(lower),
+            false => Err(Fault::new("{} is not in lower case").suggest(format!("write `{lower}`"))),
+        };
+    }
+    if DERIVED.contains(&text) {
+        return Ok(lower);
+    }
+    let fault = Fault::new("{} is not a component that is known");
+    Err(match suggest::nearest(text, DERIVED.into_iter()) {
+        Some(near) => fault.suggest(format!("did you mean `{near}`?")),
+        None => fault,
+    })
+}
+
+fn label(text: &str) -> Result<String, Fault> {
+    let first = |c: char| c.is_ascii_lowercase() || c == '*';
+    let inner = |c: char| first(c) || c.is_ascii_digit() || "_.-".contains(c);
+    match text.starts_with(first) && text.chars().all(inner) {
+        true => Ok(text.to_owned()),
+        false => Err(Fault::new("{} is not a label").help("lower-case letters, digits, `_`, `-`, `.`, `*`")),
+    }
+}
+
+fn tag(text: &str) -> Result<String, Fault> {
+    match !text.is_empty() && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        true => Ok(text.to_owned()),
+        false => Err(Fault::new("{} cannot be a tag")),
+    }
+}

@@ -1,0 +1,57 @@
+//! `aggregate`.
+
+use tollgate_config as config;
+use tollgate_config::{AggregatePiece, Problem, ValuePiece};
+use tollgate_policy::{AggregatePart, AggregateRules, Need, Piece};
+use tollgate_route::{Normalised, PathRules, normalise};
+
+use super::template::template;
+
+pub(super) fn aggregate(spec: &config::Aggregate, problems: &mut Vec<Problem>) -> AggregateRules {
+    let part = |part: &config::AggregatePart| {
+        problems.extend(abnormal(part));
+        let config::AggregatePart { name, to, path, query, host, timeout, limit, fallback } = part;
+        AggregatePart {
+            name: name.clone(),
+            to: to.value.as_str().into(),
+            path: template(&path.value),
+            query: template(query),
+            host: host.as_deref().map(Into::into),
+            timeout: *timeout,
+            most: *limit,
+            need: fallback.as_deref().map_or(Need::Required, |json| Need::Optional(json.into())),
+        }
+    };
+    let piece = |piece: &AggregatePiece| match piece {
+        AggregatePiece::Text(text) => Piece::Text(text.as_str().into()),
+        AggregatePiece::Part(number) => Piece::Part(*number),
+        AggregatePiece::Failed => Piece::Failed,
+    };
+    AggregateRules {
+        parts: spec.parts.iter().map(part).collect(),
+        shape: spec.shape.iter().map(piece).collect(),
+        total: spec.limit,
+    }
+}
+
+/// A path that would be another one by the time it is asked for is asked for by nobody.
+fn abnormal(part: &config::AggregatePart) -> Option<Problem> {
+    let pieces = config::value_template(&part.path.value).ok()?;
+    let filled: String = pieces
+        .into_iter()
+        .enumerate()
+        .map(|(at, piece)| match piece {
+            ValuePiece::Text(text) => text,
+            ValuePiece::Field("path") if at == 0 => "/x".to_owned(),
+            _ => "x".to_owned(),
+        })
+        .collect();
+    let mut normal = Vec::new();
+    match normalise(filled.as_bytes(), &PathRules::default(), &mut normal) {
+        Ok(Normalised::Unchanged) => None,
+        _ => {
+            let problem = Problem::error(part.path.at, "this path is not in its normal form");
+            Some(problem.help("write it without dot segments, empty segments and needless `%XX`"))
+        }
+    }
+}

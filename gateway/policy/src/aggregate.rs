@@ -1,0 +1,289 @@
+//! `aggregate`: a request is answered with one JSON document that is made of what several upstreams say.
+//!
+//! All are asked at once. What says that it is JSON is checked and stands in the document as it came, byte for byte; any other
+//! text becomes a string. A part that is required and fails has the request refused; in the place of one that is optional
+//! stands its fallback, and the document says that it failed.
+
+mod document;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tollgate_observe::Reason;
+
+use self::document::value;
+use crate::percent::encode;
+use crate::{
+    Answer, Part as Filled, Planned, Policy, Question, Refusal, Request, Said, Shared, Template, Verdict,
+};
+
+/// One JSON document of what several upstreams say.
+#[derive(Debug)]
+pub struct AggregateRules {
+    /// What it is made of.
+    pub parts: Vec<Part>,
+    /// How it looks.
+    pub shape: Vec<Piece>,
+    /// Bytes that the parts may have in all.
+    pub total: usize,
+}
+
+/// A part of the document.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its name.
+    pub name: String,
+    /// The upstream that is asked, by name.
+    pub to: Arc<str>,
+    /// The path; what is filled in can neither begin nor end a segment.
+    pub path: Template,
+    /// The query.
+    pub query: Template,
+    /// The host that it is asked with; `None`: that of the request.
+    pub host: Option<Arc<str>>,
+    /// How long it may take.
+    pub timeout: Duration,
+    /// Bytes that it may have.
+    pub most: usize,
+    /// What becomes of the request without it.
+    pub need: Need,
+}
+
+/// What becomes of a request one of whose parts fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It fails too.
+    Required,
+    /// This JSON stands in its place.
+    Optional(Box<str>),
+}
+
+/// A piece of the document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// JSON as it stands.
+    Text(Box<str>),
+    /// The part of this number.
+    Part(usize),
+    /// A list of the names of the parts that have failed.
+    Failed,
+}
+
+impl Planned for AggregateRules {
+    fn kind(&self) -> &'static str {
+        "aggregate"
+    }
+
+    fn summary(&self) -> String {
+        let names: Vec<_> = self.parts.iter().map(|part| format!("{} of {}", part.name, part.to)).collect();
+        names.join(", ")
+    }
+
+    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+        let place = key.strip_suffix("/aggregate").unwrap_or(key);
+        let count = |event| shared.events().counter("aggregate", place, event);
+        let counts = Counts { whole: count("whole"), partial: count("partial"), failed: count("failed") };
+        Arc::new(Aggregate { rules: self, counts: Arc::new(counts) })
+    }
+}
+
+#[derive(Debug)]
+struct Aggregate {
+    rules: Arc<AggregateRules>,
+    counts: Arc<Counts>,
+}
+
+/// What came of the requests.
+#[derive(Debug)]
+struct Counts {
+    /// All parts were there.
+    whole: Arc<AtomicU64>,
+    /// Some had their fallbacks.
+    partial: Arc<AtomicU64>,
+    /// One that is required was missing.
+    failed: Arc<AtomicU64>,
+}
+
+impl Policy for Aggregate {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        let budget = Rc::new(Cell::new(self.rules.total));
+        let questions = self.rules.parts.iter().map(|part| part.question(request, &budget)).collect();
+        let (rules, counts) = (self.rules.clone(), self.counts.clone());
+        Verdict::Call(questions, Box::new(move |heard, _| rules.answer(heard, &counts)))
+    }
+}
+
+impl Part {
+    /// What its upstream is asked. A path that cannot be filled in stays empty, and is refused where it would be asked.
+    fn question(&self, request: &Request<'_>, budget: &Rc<Cell<usize>>) -> Question {
+        Question {
+            upstream: self.to.clone(),
+            path: path(&self.path, request).unwrap_or_default(),
+            query: query(&self.query, request),
+            host: self.host.clone(),
+            timeout: self.timeout,
+            most: self.most,
+            budget: budget.clone(),
+        }
+    }
+}
+
+/// The path for a request. Nothing if a value is empty or would climb: `/users/` is not what `/users/{consumer}` means.
+fn path(template: &Template, request: &Request<'_>) -> Option<Vec<u8>> {
+    let (mut out, mut sound) = (Vec::new(), true);
+    template.each(request, |part, value| match part {
+        Filled::Text(_) => out.extend_from_slice(value),
+        // In normal form already, and it stands for segments.
+        Filled::Path if out.ends_with(b"/") => {
+            out.extend_from_slice(value.strip_prefix(b"/").unwrap_or(value));
+        }
+        Filled::Path => out.extend_from_slice(value),
+        _ => {
+            sound &= value.iter().any(|byte| *byte != b'.');
+            encode(value, &mut out);
+        }
+    });
+    Some(out).filter(|_| sound)
+}
+
+fn query(template: &Template, request: &Request<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    template.each(request, |part, value| match part {
+        Filled::Text(_) | Filled::Query => out.extend_from_slice(value),
+        _ => encode(value, &mut out),
+    });
+    out
+}
+
+impl AggregateRules {
+    fn answer(&self, heard: Vec<Result<Said, Reason>>, counts: &Counts) -> Verdict {
+        let (mut values, mut failed) = (Vec::new(), Vec::new());
+        for (part, heard) in self.parts.iter().zip(heard) {
+            let value = match (heard.map_err(|reason| (reason, None)).and_then(value), &part.need) {
+                (Ok(value), _) => value,
+                (Err(_), Need::Optional(fallback)) => {
+                    failed.push(part.name.as_str());
+                    fallback.to_string()
+                }
+                (Err((reason, detail)), Need::Required) => {
+                    counts.failed.fetch_add(1, Relaxed);
+                    // What went wrong between here and an upstream is no fault of the client's.
+                    let reason = if reason.status() >= 500 { reason } else { Reason::PartFailed };
+                    let detail = detail.or(Some("a part that is required failed"));
+                    return Refusal { detail, ..reason.into() }.into();
+                }
+            };
+            values.push(value);
+        }
+        if failed.is_empty() { &counts.whole } else { &counts.partial }.fetch_add(1, Relaxed);
+        let body = document::write(&self.shape, &values, &failed);
+        // Of how long each part may be kept nothing is known here.
+        let lines = b"Content-Type: application/json\r\nCache-Control: no-store\r\n".to_vec();
+        Verdict::Answer(Answer { status: 200, lines, body })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Context;
+    use crate::sent::Sent;
+
+    fn text(text: &str) -> Filled {
+        Filled::Text(text.as_bytes().into())
+    }
+
+    fn part(name: &str, path: Vec<Filled>, need: Need) -> Part {
+        Part {
+            name: name.to_owned(),
+            to: "u".into(),
+            path: path.into(),
+            query: vec![text("q="), Filled::Header("x-q".into()), text("&"), Filled::Query].into(),
+            host: None,
+            timeout: Duration::from_secs(1),
+            most: 100,
+            need,
+        }
+    }
+
+    fn said(status: u16, content_type: &str, body: &str) -> Result<Said, Reason> {
+        let (content_type, body) = (content_type.as_bytes().to_vec(), body.as_bytes().to_vec());
+        Ok(Said { status, content_type, body, ..Said::default() })
+    }
+
+    fn asked(
+        rules: AggregateRules,
+        fields: &str,
+        heard: Vec<Result<Said, Reason>>,
+    ) -> (Vec<Question>, Verdict) {
+        let policy = Arc::new(rules).live("route/r/aggregate", &Arc::default());
+        let (mut context, mut sent) = (Context::default(), Sent::new(fields));
+        let mut request = sent.request(&mut context);
+        let Verdict::Call(questions, after) = policy.request(&mut request) else { panic!("it asks") };
+        (questions, after(heard, &mut request))
+    }
+
+    fn rules() -> AggregateRules {
+        let shape = vec![
+            Piece::Text("{\"a\":".into()),
+            Piece::Part(0),
+            Piece::Text(",\"b\":[".into()),
+            Piece::Part(1),
+            Piece::Text("],\"failed\":".into()),
+            Piece::Failed,
+            Piece::Text("}".into()),
+        ];
+        let user = vec![text("/u/"), Filled::Header("x-user".into())];
+        let parts = vec![
+            part("a", user, Need::Required),
+            part("b", vec![text("/b"), Filled::Path], Need::Optional("{\"x\":1}".into())),
+        ];
+        AggregateRules { parts, shape, total: 1000 }
+    }
+
+    #[test]
+    fn what_is_filled_in_stays_where_it_is() {
+        let none = || vec![Err(Reason::PartFailed), Err(Reason::PartFailed)];
+        let (questions, _) = asked(rules(), "X-User: a/../b?c#d\r\nX-Q: 1&r=2\r\n", none());
+        assert_eq!(String::from_utf8_lossy(&questions[0].path), "/u/a%2F..%2Fb%3Fc%23d");
+        assert_eq!(String::from_utf8_lossy(&questions[0].query), "q=1%26r%3D2&b=c");
+        assert_eq!(String::from_utf8_lossy(&questions[1].path), "/b/a");
+        for user in ["", "X-User: ..\r\n", "X-User: .\r\n"] {
+            assert!(asked(rules(), user, none()).0[0].path.is_empty(), "{user}");
+        }
+    }
+
+    #[test]
+    fn a_document_of_the_parts() {
+        let answer = |heard| match asked(rules(), "X-User: a\r\n", heard).1 {
+            Verdict::Answer(answer) => String::from_utf8(answer.body).expect("text"),
+            other => format!("{other:?}"),
+        };
+        let json = "application/json; charset=utf-8";
+        assert_eq!(
+            answer(vec![said(200, json, "{\"k\": 1}"), said(200, "text/plain", "x\"y\n")]),
+            r#"{"a":{"k": 1},"b":["x\"y\n"],"failed":[]}"#
+        );
+        assert_eq!(
+            answer(vec![said(204, "", ""), Err(Reason::RequestTimeout)]),
+            r#"{"a":null,"b":[{"x":1}],"failed":["b"]}"#
+        );
+        for (heard, reason) in [
+            (said(404, json, "{}"), Reason::PartFailed),
+            (said(302, json, "{}"), Reason::PartFailed),
+            (said(200, json, "{"), Reason::PartFailed),
+            (said(200, "application/problem+json", "{}, {}"), Reason::PartFailed),
+            (Err(Reason::RequestTimeout), Reason::RequestTimeout),
+            (Err(Reason::ConnectionRefused), Reason::ConnectionRefused),
+            (Err(Reason::BadPath), Reason::PartFailed),
+        ] {
+            match asked(rules(), "X-User: a\r\n", vec![heard, said(200, json, "1")]).1 {
+                Verdict::Refuse(refusal) => assert_eq!(refusal.reason, reason),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

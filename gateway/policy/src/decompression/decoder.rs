@@ -1,0 +1,351 @@
+//! What makes a body large again, piece by piece, and no larger than it may be.
+
+use std::io::{self, Write};
+
+use tollgate_observe::Reason;
+use zstd::stream::raw::{DParameter, Operation};
+
+use crate::Transform;
+
+/// Bits of the window that a body of zstd may want: 8 MiB, as RFC 9659 has it.
+const WINDOW: u32 = 23;
+/// Bytes that are made at a time.
+const PIECE: usize = 32 * 1024;
+/// Bytes that a body may have whatever its ratio is: few bytes can well become some thousand.
+const SLACK: u64 = 64 * 1024;
+
+/// A way in which bodies are encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// RFC 1952.
+    Gzip,
+    /// RFC 7932.
+    Brotli,
+    /// RFC 8878.
+    Zstd,
+    /// RFC 1950; without its frame (RFC 1951), as some send it, too.
+    Deflate,
+}
+
+impl Coding {
+    /// The one of this name, in any case (`x-gzip` is an old one of gzip's: RFC 9110, 8.4.1.3).
+    #[must_use]
+    pub fn of(name: &[u8]) -> Option<Self> {
+        let all = [
+            ("gzip", Self::Gzip),
+            ("x-gzip", Self::Gzip),
+            ("br", Self::Brotli),
+            ("zstd", Self::Zstd),
+            ("deflate", Self::Deflate),
+        ];
+        all.into_iter().find(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes())).map(|(_, coding)| coding)
+    }
+
+    /// As HTTP names it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Brotli => "br",
+            Self::Zstd => "zstd",
+            Self::Deflate => "deflate",
+        }
+    }
+}
+
+/// How large a body may become, and what it is called if it does not become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Bytes in all.
+    pub most: u64,
+    /// Bytes for one of the encoded body.
+    pub ratio: u64,
+    /// It becomes larger.
+    pub too_large: Reason,
+    /// It is not encoded as it says, or has no end.
+    pub malformed: Reason,
+}
+
+/// Makes a body large again. What is made of a piece is out before the next one comes.
+pub(super) struct Decoder {
+    bounds: Bounds,
+    inner: Inner,
+    /// Bytes of both bodies so far.
+    taken: u64,
+    made: u64,
+}
+
+enum Inner {
+    Gzip(Box<flate2::write::MultiGzDecoder<Out>>),
+    Zlib(Box<flate2::write::ZlibDecoder<Out>>),
+    Deflate(Box<flate2::write::DeflateDecoder<Out>>),
+    /// Which of the two is said by the first byte.
+    Undecided,
+    Brotli(Box<brotli::DecompressorWriter<Out>>),
+    Zstd(Box<Zstd>),
+}
+
+struct Zstd {
+    decoder: zstd::stream::raw::Decoder<'static>,
+    out: Out,
+    /// Whether it stands at the end of a frame.
+    whole: bool,
+}
+
+/// What was made, up to what may be made now.
+#[derive(Default)]
+struct Out {
+    bytes: Vec<u8>,
+    room: u64,
+    /// There was no room.
+    over: bool,
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.room.checked_sub(bytes.len() as u64) {
+            Some(left) => self.room = left,
+            None => {
+                self.over = true;
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Decoder {
+    /// Nothing if the library gives none.
+    pub fn new(coding: Coding, bounds: Bounds) -> Option<Self> {
+        let out = Out::default();
+        let inner = match coding {
+            Coding::Gzip => Inner::Gzip(Box::new(flate2::write::MultiGzDecoder::new(out))),
+            Coding::Deflate => Inner::Undecided,
+            Coding::Brotli => Inner::Brotli(Box::new(brotli::DecompressorWriter::new(out, PIECE))),
+            Coding::Zstd => {
+                let mut decoder = zstd::stream::raw::Decoder::new().ok()?;
+                decoder.set_parameter(DParameter::WindowLogMax(WINDOW)).ok()?;
+                Inner::Zstd(Box::new(Zstd { decoder, out, whole: false }))
+            }
+        };
+        Some(Self { bounds, inner, taken: 0, made: 0 })
+    }
+
+    /// What an error is called.
+    fn fault(&mut self, _: io::Error) -> Reason {
+        if self.inner.out().is_some_and(|out| out.over) {
+            self.bounds.too_large
+        } else {
+            self.bounds.malformed
+        }
+    }
+
+    /// What was made since this was last asked.
+    fn collect(&mut self, out: &mut Vec<u8>) {
+        if let Some(own) = self.inner.out() {
+            self.made += own.bytes.len() as u64;
+            out.append(&mut own.bytes);
+        }
+    }
+}
+
+impl Inner {
+    fn out(&mut self) -> Option<&mut Out> {
+        match self {
+            Self::Gzip(decoder) => Some(decoder.get_mut()),
+            Self::Zlib(decoder) => Some(decoder.get_mut()),
+            Self::Deflate(decoder) => Some(decoder.get_mut()),
+            Self::Brotli(decoder) => Some(decoder.get_mut()),
+            Self::Zstd(zstd) => Some(&mut zstd.out),
+            Self::Undecided => None,
+        }
+    }
+
+    /// The low half of a frame's first byte is 8, the high one 7 at most (RFC 1950, 2.2). Without a frame that would be a block
+    /// as it stands with bits behind its kind that are zero.
+    fn decide(&mut self, first: u8) {
+        let framed = first & 0x0f == 8 && first >> 4 <= 7;
+        *self = match framed {
+            true => Self::Zlib(Box::new(flate2::write::ZlibDecoder::new(Out::default()))),
+            false => Self::Deflate(Box::new(flate2::write::DeflateDecoder::new(Out::default()))),
+        };
+    }
+
+    fn write(&mut self, data: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Gzip(decoder) => decoder.write_all(data).and_then(|()| decoder.flush()),
+            Self::Zlib(decoder) => decoder.write_all(data).and_then(|()| decoder.flush()),
+            Self::Deflate(decoder) => decoder.write_all(data).and_then(|()| decoder.flush()),
+            Self::Brotli(decoder) => decoder.write_all(data).and_then(|()| decoder.flush()),
+            Self::Zstd(zstd) => zstd.write(data),
+            Self::Undecided => Ok(()),
+        }
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        match self {
+            Self::Gzip(decoder) => decoder.try_finish(),
+            Self::Zlib(decoder) => decoder.try_finish(),
+            Self::Deflate(decoder) => decoder.try_finish(),
+            Self::Brotli(decoder) => decoder.close(),
+            Self::Zstd(zstd) if zstd.whole => Ok(()),
+            Self::Zstd(_) | Self::Undecided => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+}
+
+impl Zstd {
+    fn write(&mut self, mut data: &[u8]) -> io::Result<()> {
+        let mut piece = [0; PIECE];
+        while !data.is_empty() {
+            loop {
+                let status = self.decoder.run_on_buffers(data, &mut piece)?;
+                if status.bytes_read == 0 && status.bytes_written == 0 && !data.is_empty() {
+                    return Err(io::ErrorKind::InvalidData.into());
+                }
+                data = &data[status.bytes_read..];
+                self.out.write_all(&piece[..status.bytes_written])?;
+                self.whole = status.remaining == 0;
+                // A piece that is full may not be all; what was neither read nor made will not be.
+                if self.whole || status.bytes_written < PIECE {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Transform for Decoder {
+    fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
+        let Some(first) = data.first() else { return Ok(()) };
+        if let Inner::Undecided = self.inner {
+            self.inner.decide(*first);
+        }
+        self.taken += data.len() as u64;
+        let may = self.bounds.most.min(self.taken.saturating_mul(self.bounds.ratio).saturating_add(SLACK));
+        if let Some(own) = self.inner.out() {
+            own.room = may.saturating_sub(self.made);
+        }
+        self.inner.write(data).map_err(|error| self.fault(error))?;
+        self.collect(out);
+        Ok(())
+    }
+
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Reason> {
+        // Nothing at all is no encoded body, and what it stands for is plain.
+        if self.taken == 0 {
+            return Ok(());
+        }
+        self.inner.end().map_err(|error| self.fault(error))?;
+        self.collect(out);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    const ALL: [Coding; 4] = [Coding::Gzip, Coding::Brotli, Coding::Zstd, Coding::Deflate];
+
+    const BOUNDS: Bounds = Bounds {
+        most: 64 << 20,
+        ratio: 10_000,
+        too_large: Reason::BodyTooLarge,
+        malformed: Reason::BadContentCoding,
+    };
+
+    /// A body, encoded by what the libraries have for that.
+    pub fn encoded(coding: Coding, data: &[u8]) -> Vec<u8> {
+        let level = flate2::Compression::best();
+        match coding {
+            Coding::Gzip => {
+                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+                encoder.write_all(data).expect("memory");
+                encoder.finish().expect("memory")
+            }
+            Coding::Deflate => {
+                let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), level);
+                encoder.write_all(data).expect("memory");
+                encoder.finish().expect("memory")
+            }
+            Coding::Brotli => {
+                let mut encoder = brotli::CompressorWriter::new(Vec::new(), 4096, 9, 22);
+                encoder.write_all(data).expect("memory");
+                encoder.into_inner()
+            }
+            Coding::Zstd => zstd::stream::encode_all(data, 19).expect("memory"),
+        }
+    }
+
+    fn decoded(coding: Coding, bounds: Bounds, data: &[u8], size: usize) -> Result<Vec<u8>, Reason> {
+        let mut decoder = Decoder::new(coding, bounds).expect("a decoder");
+        let mut out = Vec::new();
+        data.chunks(size).try_for_each(|piece| decoder.push(piece, &mut out))?;
+        decoder.finish(&mut out).map(|()| out)
+    }
+
+    #[test]
+    fn what_was_encoded_comes_back_however_it_is_cut() {
+        let text: Vec<u8> = (0..200_000_u32).flat_map(|n| (n / 7).to_le_bytes()).collect();
+        for coding in ALL {
+            for (data, size) in [(&text[..], 1 << 20), (&text, 1000), (&text[..5000], 1), (b"x", 1), (b"", 1)]
+            {
+                let encoded = encoded(coding, data);
+                assert!(decoded(coding, BOUNDS, &encoded, size).as_deref() == Ok(data), "{coding:?} {size}");
+            }
+            assert_eq!(decoded(coding, BOUNDS, b"", 1), Ok(Vec::new()), "{coding:?}");
+        }
+        let mut raw = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
+        raw.write_all(&text).expect("memory");
+        let raw = raw.finish().expect("memory");
+        assert!(decoded(Coding::Deflate, BOUNDS, &raw, 100).as_ref() == Ok(&text));
+        let two = [encoded(Coding::Gzip, b"one "), encoded(Coding::Gzip, b"two")].concat();
+        assert_eq!(decoded(Coding::Gzip, BOUNDS, &two, 3), Ok(b"one two".to_vec()));
+        let two = [encoded(Coding::Zstd, b"one "), encoded(Coding::Zstd, b"two")].concat();
+        assert_eq!(decoded(Coding::Zstd, BOUNDS, &two, 3), Ok(b"one two".to_vec()));
+    }
+
+    #[test]
+    fn what_is_cut_or_broken_or_followed_by_something_is_refused() {
+        let text = "a line of text\n".repeat(100);
+        for coding in ALL {
+            let good = encoded(coding, text.as_bytes());
+            let malformed = Err(Reason::BadContentCoding);
+            for cut in [1, good.len() / 2, good.len() - 1] {
+                assert_eq!(decoded(coding, BOUNDS, &good[..cut], 10), malformed, "{coding:?} {cut}");
+            }
+            assert_eq!(
+                decoded(coding, BOUNDS, b"this is plain text, and long enough", 10),
+                malformed,
+                "{coding:?}"
+            );
+            let more = [good, b"what follows is none of it".to_vec()].concat();
+            assert_eq!(decoded(coding, BOUNDS, &more, 10), malformed, "{coding:?}");
+            assert_eq!(decoded(coding, BOUNDS, &more, 10_000), malformed, "{coding:?}");
+        }
+    }
+
+    #[test]
+    fn bombs_do_not_go_off() {
+        let zeros = vec![0; 16 << 20];
+        for coding in ALL {
+            let bomb = encoded(coding, &zeros);
+            for bounds in [Bounds { most: 1 << 20, ..BOUNDS }, Bounds { ratio: 10, ..BOUNDS }] {
+                for size in [1, 1 << 20] {
+                    let mut decoder = Decoder::new(coding, bounds).expect("a decoder");
+                    let mut out = Vec::new();
+                    let made = bomb.chunks(size).try_for_each(|piece| decoder.push(piece, &mut out));
+                    assert_eq!(made, Err(Reason::BodyTooLarge), "{coding:?}");
+                    assert!(out.len() <= 1 << 20, "{coding:?}: {}", out.len());
+                }
+            }
+        }
+    }
+}

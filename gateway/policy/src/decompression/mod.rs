@@ -1,0 +1,227 @@
+//! `decompression`: encoded bodies of requests are decoded before they go upstream, and those of responses for clients that do
+//! not take their encoding.
+
+mod decoder;
+
+use std::sync::Arc;
+
+use tollgate_observe::Reason;
+
+use self::decoder::Decoder;
+pub use self::decoder::{Bounds, Coding};
+use crate::compression::accepts;
+use crate::{BodyKind, Planned, Policy, Request, Reserved, Response, Shared, Verdict};
+
+/// Which bodies are decoded.
+#[derive(Clone, Debug)]
+pub struct DecompressionRules {
+    /// Encodings that are decoded.
+    pub codings: Vec<Coding>,
+    /// How large bodies of requests may become; `None`: they stay as they are.
+    pub requests: Option<Bounds>,
+    /// How large bodies of responses may become; `None`: they stay as they are.
+    pub responses: Option<Bounds>,
+}
+
+impl Planned for DecompressionRules {
+    fn kind(&self) -> &'static str {
+        "decompression"
+    }
+
+    fn summary(&self) -> String {
+        let names: Vec<_> = self.codings.iter().map(|coding| coding.as_str()).collect();
+        let of = match (&self.requests, &self.responses) {
+            (Some(_), Some(_)) => "requests and responses",
+            (Some(_), None) => "requests",
+            (None, _) => "responses",
+        };
+        format!("{} of {of}", names.join(", "))
+    }
+
+    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+        let digests = Reserved::new(["Content-Digest", "Repr-Digest", "Digest", "Content-MD5"]);
+        Arc::new(Live { rules: self, digests })
+    }
+}
+
+#[derive(Debug)]
+struct Live {
+    rules: Arc<DecompressionRules>,
+    /// What is said of the bytes as they were.
+    digests: Reserved,
+}
+
+impl Policy for Live {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        if let Some(bounds) = self.rules.requests {
+            let upgrades = request.head.upgrade.is_some() || request.head.extended;
+            let values = request.head.head.all_by_text(b"content-encoding");
+            let decoder = self.rules.coding(values).and_then(|coding| Decoder::new(coding, bounds));
+            if let Some(decoder) = decoder.filter(|_| !upgrades && !request.head.length.is_empty()) {
+                request.remove("Content-Encoding");
+                request.strip(&self.digests);
+                request.context.transform(Box::new(decoder));
+            }
+        }
+        if let Some(bounds) = self.rules.responses {
+            let lines = request.head.head.all_by_text(b"accept-encoding");
+            let elements = lines.flat_map(|line| line.split(|byte| *byte == b','));
+            let accepted: Vec<Vec<u8>> = elements.map(|element| element.trim_ascii().to_vec()).collect();
+            let rules = self.rules.clone();
+            request.context.on_response(move |response| rules.decode(&accepted, bounds, response));
+        }
+        Verdict::Continue
+    }
+}
+
+impl DecompressionRules {
+    /// The coding that a body has, if it is one alone that is decoded here.
+    fn coding<'a>(&self, values: impl Iterator<Item = &'a [u8]>) -> Option<Coding> {
+        let mut names = values.flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+        let coding = Coding::of(names.next()?)?;
+        (names.next().is_none() && self.codings.contains(&coding)).then_some(coding)
+    }
+
+    fn decode(&self, accepted: &[Vec<u8>], bounds: Bounds, response: &mut Response<'_>) {
+        let Some(coding) = self.coding(response.all("content-encoding")) else { return };
+        let directive = |value: &[u8]| {
+            let mut words = value.split(|byte| *byte == b',');
+            words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
+        };
+        if matches!(response.status(), 0..200 | 204 | 206 | 304)
+            || response.get("content-range").is_some()
+            || response.all("cache-control").any(directive)
+        {
+            return;
+        }
+        // Also where this client takes it: a cache must not give it to all.
+        response.vary("Accept-Encoding");
+        if response.body != BodyKind::Free || accepts(accepted.iter().map(Vec::as_slice), coding.as_str()) {
+            return;
+        }
+        let Some(decoder) = Decoder::new(coding, bounds) else { return };
+        for name in
+            ["Content-Encoding", "Accept-Ranges", "Content-Digest", "Repr-Digest", "Digest", "Content-MD5"]
+        {
+            response.remove(name);
+        }
+        // Other bytes than those that the tag stands for, with the same meaning (RFC 9110, 8.8.1).
+        let strong = response.get("etag").filter(|tag| tag.starts_with(b"\""));
+        if let Some(weak) = strong.map(|tag| [b"W/", tag].concat()) {
+            response.set("ETag", &weak);
+        }
+        response.transform(Box::new(decoder));
+    }
+}
+
+impl Bounds {
+    /// Of bodies of requests.
+    #[must_use]
+    pub const fn of_requests(most: u64, ratio: u64) -> Self {
+        Self { most, ratio, too_large: Reason::BodyTooLarge, malformed: Reason::BadContentCoding }
+    }
+
+    /// Of bodies of responses.
+    #[must_use]
+    pub const fn of_responses(most: u64, ratio: u64) -> Self {
+        Self {
+            most,
+            ratio,
+            too_large: Reason::ResponseBodyTooLarge,
+            malformed: Reason::ResponseContentCoding,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::decoder::tests::encoded;
+    use super::*;
+    use crate::Context;
+    use crate::sent::Sent;
+
+    fn live() -> Arc<dyn Policy> {
+        let rules = DecompressionRules {
+            codings: vec![Coding::Gzip, Coding::Brotli],
+            requests: Some(Bounds::of_requests(1000, 100)),
+            responses: Some(Bounds::of_responses(1000, 100)),
+        };
+        Arc::new(rules).live("gateway/decompression", &Arc::default())
+    }
+
+    #[test]
+    fn requests_that_are_decoded() {
+        for (fields, decodes) in [
+            ("Content-Encoding: gzip\r\nContent-Length: 5\r\n", true),
+            ("Content-Encoding: X-GZIP\r\nTransfer-Encoding: chunked\r\n", true),
+            ("Content-Encoding: gzip\r\n", false),
+            ("Content-Encoding: zstd\r\nContent-Length: 5\r\n", false),
+            ("Content-Encoding: gzip, br\r\nContent-Length: 5\r\n", false),
+            ("Content-Encoding: gzip\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n", false),
+            ("Content-Encoding: identity\r\nContent-Length: 5\r\n", false),
+            ("Content-Length: 5\r\n", false),
+        ] {
+            let mut context = Context::default();
+            let fields = format!("{fields}Content_Digest: sha-256=:AA==:\r\n");
+            let mut sent = Sent::with("POST / HTTP/1.1", &fields);
+            let verdict = live().request(&mut sent.request(&mut context));
+            assert!(matches!(verdict, Verdict::Continue));
+            assert_eq!(context.take_transform().is_some(), decodes, "{fields}");
+            let has = |name: &str| sent.head.head.get_by_text(name.as_bytes()).is_some();
+            assert_eq!((has("content-encoding") || has("content_digest"), has("content-encoding")), {
+                (!decodes, !decodes && fields.contains("Content-Encoding"))
+            });
+        }
+    }
+
+    fn answered(accepts: &str, fields: &str) -> (String, Option<Vec<u8>>) {
+        let mut context = Context::default();
+        let mut sent = Sent::new(accepts);
+        live().request(&mut sent.request(&mut context));
+        let mut head = format!("HTTP/1.1 200 OK\r\n{fields}\r\n").into_bytes();
+        let mut response = Response::new(&mut head, BodyKind::Free);
+        context.respond(&mut response);
+        let body = response.into_transform(false).map(|mut transform| {
+            let mut out = Vec::new();
+            transform.push(&encoded(Coding::Gzip, b"hello"), &mut out).expect("it is good");
+            transform.finish(&mut out).expect("it has ended");
+            out
+        });
+        (String::from_utf8(head).expect("text"), body)
+    }
+
+    #[test]
+    fn responses_that_are_decoded() {
+        let coded = "Content-Encoding: gzip\r\nContent-Length: 9\r\nETag: \"a\"\r\nAccept-Ranges: bytes\r\n";
+        for accepts in [
+            "",
+            "Accept-Encoding: br\r\n",
+            "Accept-Encoding: gzip;q=0, *\r\n",
+            "Accept-Encoding: identity\r\n",
+        ] {
+            let (head, body) = answered(accepts, coded);
+            assert_eq!(
+                head, "HTTP/1.1 200 OK\r\nVary: Accept-Encoding\r\nETag: W/\"a\"\r\n\r\n",
+                "{accepts}"
+            );
+            assert_eq!(body.as_deref(), Some(&b"hello"[..]));
+        }
+        for accepts in
+            ["Accept-Encoding: gzip\r\n", "Accept-Encoding: br, GZIP;q=0.1\r\n", "Accept-Encoding: *\r\n"]
+        {
+            let (head, body) = answered(accepts, coded);
+            assert!(
+                body.is_none() && head.contains("Content-Encoding: gzip\r\n") && head.contains("Vary: "),
+                "{head}"
+            );
+        }
+        for fields in [
+            "Content-Encoding: zstd\r\n",
+            "Content-Encoding: gzip\r\nCache-Control: no-transform\r\n",
+            "Content-Encoding: gzip\r\nContent-Range: bytes 0-1/2\r\n",
+            "Content-Length: 5\r\n",
+        ] {
+            assert_eq!(answered("", fields), (format!("HTTP/1.1 200 OK\r\n{fields}\r\n"), None));
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! `hmac`: who signs requests with a secret of a consumer may come (RFC 9421, HTTP Message Signatures, `hmac-sha256`).
+//!
+//! The signature says which components of the request it covers. All that are wanted must be among them: what is not covered
+//! could be changed on the way. A body is covered by its digest (RFC 9530), which is compared with the body if that is wanted.
+
+mod base;
+mod digest;
+mod nonces;
+mod structured;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tollgate_observe::Reason;
+
+use self::base::base;
+use self::nonces::{Nonce, Nonces};
+use self::structured::{Bare, Member, Parameters, dictionary, write_list};
+use crate::{Consumer, Consumers, Identity, Planned, Policy, Refusal, Request, Reserved, Shared, Verdict};
+
+/// RFC 9110, 11.6.1 wants a challenge with every 401; no scheme is registered for signatures.
+const CHALLENGE: &[u8] = b"WWW-Authenticate: Signature\r\n";
+/// Signatures of a request that are looked at: each costs a hash over what it covers.
+const SIGNATURES: usize = 4;
+/// Bytes of a nonce.
+const NONCE: usize = 256;
+
+/// Who signs requests may come.
+#[derive(Debug)]
+pub struct HmacRules {
+    /// Components that a signature must cover.
+    pub components: Vec<String>,
+    /// The label of the signature; `None`: any.
+    pub label: Option<String>,
+    /// The `tag` that it must have; `None`: whichever it has.
+    pub tag: Option<String>,
+    /// How old it may be.
+    pub max_age: Duration,
+    /// How much clocks may differ.
+    pub leeway: Duration,
+    /// How many nonces are remembered; `None`: none is wanted.
+    pub nonces: Option<usize>,
+    /// Bytes of a body that is compared with its digest; `None`: none is.
+    pub body: Option<usize>,
+    /// Whether the signature goes upstream.
+    pub forward: bool,
+    /// How the upstream is told who it is.
+    pub identity: Identity,
+    /// Who is known.
+    pub consumers: Arc<Consumers>,
+}
+
+impl Planned for HmacRules {
+    fn kind(&self) -> &'static str {
+        "hmac"
+    }
+
+    fn summary(&self) -> String {
+        format!("covering {}; {} keys", self.components.join(" "), self.consumers.secrets())
+    }
+
+    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+        let window = self.max_age + 2 * self.leeway;
+        let nonces = self.nonces.map(|most| {
+            let make = || Nonces::new(window, most, tollgate_net::now());
+            shared.state(key, |nonces: &Nonces| nonces.is_for(window, most), make)
+        });
+        let signature = Reserved::new(["Signature", "Signature-Input"]);
+        Arc::new(Live { rules: self, nonces, signature })
+    }
+}
+
+#[derive(Debug)]
+struct Live {
+    rules: Arc<HmacRules>,
+    nonces: Option<Arc<Nonces>>,
+    /// The fields that a signature is in.
+    signature: Reserved,
+}
+
+/// Why a request is refused.
+type Fault = (Reason, &'static str);
+
+const fn refused(detail: &'static str) -> Fault {
+    (Reason::CredentialsRefused, detail)
+}
+
+/// A signature as the request has it.
+struct Signature {
+    /// What it covers, by name.
+    covered: Vec<String>,
+    parameters: Parameters,
+    /// Both, as they were signed.
+    input: String,
+    value: Vec<u8>,
+}
+
+/// What a good signature says.
+struct Good {
+    consumer: Arc<Consumer>,
+    /// Whether it covers the digest of the body.
+    digest: bool,
+}
+
+impl Policy for Live {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        self.rules.identity.strip(request);
+        match self.verified(request) {
+            Ok(good) => self.admit(request, good),
+            Err(fault) => refusal(fault),
+        }
+    }
+}
+
+fn refusal((reason, detail): Fault) -> Verdict {
+    let lines = if reason.status() == 401 { CHALLENGE.to_vec() } else { Vec::new() };
+    Refusal { reason, detail: Some(detail), lines }.into()
+}
+
+impl Live {
+    /// Looks at the request's signatures up to the first good one.
+    fn verified(&self, request: &Request<'_>) -> Result<Good, Fault> {
+        let missing = (Reason::CredentialsMissing, "the request is not signed");
+        let inputs = all(request, "signature-input").ok_or(missing)?;
+        let values = all(request, "signature").ok_or(missing)?;
+        let inputs = dictionary(&inputs).ok_or(refused("`Signature-Input` cannot be read"))?;
+        let values = dictionary(&values).ok_or(refused("`Signature` cannot be read"))?;
+        let mut last = missing;
+        let wanted = |label: &str| self.rules.label.as_deref().is_none_or(|own| own == label);
+        let labelled = inputs.into_iter().filter(|(label, _)| wanted(label));
+        for (label, input) in labelled.take(SIGNATURES) {
+            let value = values.iter().find(|(own, _)| *own == label).map(|(_, value)| value);
+            let signature = signature(input, value);
+            match signature
+                .and_then(|signature| self.rules.verify(request, signature, self.nonces.as_deref()))
+            {
+                Ok(good) => return Ok(good),
+                Err(fault) => last = fault,
+            }
+        }
+        Err(last)
+    }
+
+    /// The signature is good: so is the body, if that is wanted.
+    fn admit(&self, request: &mut Request<'_>, good: Good) -> Verdict {
+        let Some(most) = self.rules.body else { return self.finish(request, &good.consumer) };
+        let empty = request.head.length.is_empty();
+        if !good.digest {
+            return match empty {
+                true => self.finish(request, &good.consumer),
+                false => refusal(refused("the signature does not cover `content-digest`")),
+            };
+        }
+        let Some(digests) = all(request, "content-digest") else {
+            return refusal(refused("`Content-Digest` is not there"));
+        };
+        let (rules, signature) = (self.rules.clone(), self.signature.clone());
+        let after = move |body: &[u8], request: &mut Request<'_>| match digest::matches(&digests, body) {
+            Ok(()) => {
+                rules.finish(&signature, request, &good.consumer);
+                Verdict::Continue
+            }
+            Err(detail) => refusal(refused(detail)),
+        };
+        if empty { after(b"", request) } else { Verdict::Body(most, Box::new(after)) }
+    }
+
+    fn finish(&self, request: &mut Request<'_>, consumer: &Arc<Consumer>) -> Verdict {
+        self.rules.finish(&self.signature, request, consumer);
+        Verdict::Continue
+    }
+}
+
+/// All values of a field as one; nothing if there is none.
+fn all(request: &Request<'_>, name: &str) -> Option<Vec<u8>> {
+    let values: Vec<&[u8]> = request.head.head.all_by_text(name.as_bytes()).collect();
+    (!values.is_empty()).then(|| values.join(&b", "[..]))
+}
+
+fn signature(input: Member, value: Option<&Member>) -> Result<Signature, Fault> {
+    let Member::List(items, parameters) = input else {
+        return Err(refused("a member of `Signature-Input` is no list"));
+    };
+    let Some(Member::Item(Bare::Bytes(value))) = value else {
+        return Err(refused("`Signature` has none for its label"));
+    };
+    if items.iter().any(|(_, parameters)| !parameters.is_empty()) {
+        return Err(refused("a covered component has parameters, none of which are known"));
+    }
+    let input = write_list(&items, &parameters);
+    let covered = items.into_iter().map(|(name, _)| name).collect();
+    Ok(Signature { covered, parameters, input, value: value.clone() })
+}
+
+impl Signature {
+    fn parameter(&self, name: &str) -> Option<&Bare> {
+        self.parameters.iter().find(|(own, _)| own == name).map(|(_, value)| value)
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        match self.parameter(name) {
+            Some(Bare::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn time(&self, name: &str) -> Option<Duration> {
+        match self.parameter(name) {
+            Some(Bare::Integer(seconds)) => u64::try_from(*seconds).ok().map(Duration::from_secs),
+            _ => None,
+        }
+    }
+}
+
+impl HmacRules {
+    fn verify(
+        &self,
+        request: &Request<'_>,
+        signature: Signature,
+        nonces: Option<&Nonces>,
+    ) -> Result<Good, Fault> {
+        let covers = |name: &str| signature.covered.iter().any(|own| own == name);
+        if !self.components.iter().all(|name| covers(name)) {
+            return Err(refused("the signature does not cover all that it must"));
+        }
+        if signature.parameter("alg").is_some() && signature.text("alg") != Some("hmac-sha256") {
+            return Err(refused("the signature's algorithm is not `hmac-sha256`"));
+        }
+        if self.tag.is_some() && signature.text("tag") != self.tag.as_deref() {
+            return Err(refused("the signature's tag is another one"));
+        }
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.in_time(&signature, since).map_err(refused)?;
+        let key = signature.text("keyid").ok_or(refused("the signature names no key"))?;
+        let (consumer, secret) = self.consumers.of_secret(key).ok_or(refused("no consumer has this key"))?;
+        let names: Vec<&str> = signature.covered.iter().map(String::as_str).collect();
+        let base = base(request, &names, &signature.input).map_err(refused)?;
+        // In constant time.
+        if aws_lc_rs::hmac::verify(secret, &base, &signature.value).is_err() {
+            return Err(refused("the signature is not good"));
+        }
+        if let Some(nonces) = nonces {
+            let nonce = signature.text("nonce").filter(|nonce| (1..=NONCE).contains(&nonce.len()));
+            let nonce = nonce.ok_or(refused("the signature has no nonce of 1 to 256 bytes"))?;
+            match nonces.take(key, nonce, request.origin.now) {
+                Nonce::New => {}
+                Nonce::Seen => return Err(refused("this nonce was seen before")),
+                Nonce::Full => {
+                    return Err((Reason::AuthorizationUnavailable, "no more nonces can be remembered"));
+                }
+            }
+        }
+        Ok(Good { consumer: consumer.clone(), digest: covers("content-digest") })
+    }
+
+    /// Whether it was made a short while ago, and does not say that it is over (RFC 9421, 3.2.1 and 2.3).
+    fn in_time(&self, signature: &Signature, now: Duration) -> Result<(), &'static str> {
+        let created = signature.time("created").ok_or("the signature does not say when it was made")?;
+        if created > now + self.leeway {
+            return Err("the signature is of a time that is yet to come");
+        }
+        if created + self.max_age + self.leeway < now {
+            return Err("the signature is too old");
+        }
+        if signature.parameter("expires").is_none() {
+            return Ok(());
+        }
+        match signature.time("expires") {
+            Some(expires) if expires + self.leeway > now => Ok(()),
+            _ => Err("the signature has expired"),
+        }
+    }
+
+    /// It is this one.
+    fn finish(&self, signature: &Reserved, request: &mut Request<'_>, consumer: &Arc<Consumer>) {
+        if !self.forward {
+            request.strip(signature);
+        }
+        self.identity.tell(request, consumer);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Which nonces were seen: nobody can send a request again that somebody else has signed.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use aws_lc_rs::digest::{Context, SHA256};
+
+/// The nonces of the time in which a signature is good. What was seen is remembered for that long, and for twice as long at
+/// most.
+#[derive(Debug)]
+pub(super) struct Nonces {
+    window: Duration,
+    most: usize,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    begun: Instant,
+    now: HashSet<[u8; 16]>,
+    before: HashSet<[u8; 16]>,
+}
+
+/// What is to be thought of a nonce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nonce {
+    New,
+    Seen,
+    /// No more can be remembered.
+    Full,
+}
+
+impl Nonces {
+    /// Remembers up to so many for each of two such times.
+    pub fn new(window: Duration, most: usize, now: Instant) -> Self {
+        let seen = Seen { begun: now, now: HashSet::new(), before: HashSet::new() };
+        Self { window, most, seen: Mutex::new(seen) }
+    }
+
+    /// Whether it does what these rules say.
+    pub fn is_for(&self, window: Duration, most: usize) -> bool {
+        (self.window, self.most) == (window, most)
+    }
+
+    /// A request with this nonce has come, whose signature is good.
+    pub fn take(&self, key: &str, nonce: &str, now: Instant) -> Nonce {
+        let mut hash = Context::new(&SHA256);
+        hash.update(&(key.len() as u64).to_be_bytes());
+        hash.update(key.as_bytes());
+        hash.update(nonce.as_bytes());
+        let mut id = [0; 16];
+        id.copy_from_slice(&hash.finish().as_ref()[..16]);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = now.saturating_duration_since(seen.begun);
+        if age >= self.window {
+            let last = std::mem::take(&mut seen.now);
+            seen.before = if age >= 2 * self.window { HashSet::new() } else { last };
+            seen.begun = now;
+        }
+        if seen.now.contains(&id) || seen.before.contains(&id) {
+            return Nonce::Seen;
+        }
+        if seen.now.len() >= self.most {
+            return Nonce::Full;
+        }
+        seen.now.insert(id);
+        Nonce::New
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nonce_is_good_once() {
+        let (begin, second) = (Instant::now(), Duration::from_secs(1));
+        let nonces = Nonces::new(10 * second, 3, begin);
+        let take = |key, nonce, after: u32| nonces.take(key, nonce, begin + after * second);
+        assert_eq!((take("k", "a", 0), take("k", "a", 0)), (Nonce::New, Nonce::Seen));
+        assert_eq!((take("l", "a", 1), take("kl", "", 1)), (Nonce::New, Nonce::New));
+        assert_eq!(take("k", "b", 2), Nonce::Full);
+        assert_eq!((take("k", "a", 10), take("k", "b", 11)), (Nonce::Seen, Nonce::New));
+        assert_eq!(take("k", "a", 25), Nonce::New, "its signature is too old by now");
+        assert_eq!((take("k", "b", 20 + 25), take("k", "b", 46)), (Nonce::New, Nonce::Seen));
+    }
+}

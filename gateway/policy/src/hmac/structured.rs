@@ -1,0 +1,273 @@
+//! Structured fields (RFC 8941), as far as signatures and digests are written in them: dictionaries of inner lists of strings
+//! and of byte sequences, with parameters. Anything else is no such field.
+
+use std::fmt::Write;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+/// Members of a dictionary and items of a list that are looked at: each costs a comparison with the others.
+const MOST: usize = 64;
+
+/// A value on its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Bare {
+    Integer(i64),
+    Text(String),
+    Token(String),
+    Bytes(Vec<u8>),
+    Boolean(bool),
+}
+
+/// Parameters of an item or a list, in their order.
+pub(super) type Parameters = Vec<(String, Bare)>;
+
+/// What stands behind a key of a dictionary.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Member {
+    /// Strings, each with its parameters, and the list's own parameters.
+    List(Vec<(String, Parameters)>, Parameters),
+    /// One value.
+    Item(Bare),
+}
+
+/// The members of a dictionary (3.2); of two with one key the last counts. Nothing if it is none, or has what is not known
+/// here.
+pub(super) fn dictionary(text: &[u8]) -> Option<Vec<(String, Member)>> {
+    let mut rest = Rest(text.trim_ascii());
+    let mut out: Vec<(String, Member)> = Vec::new();
+    while !rest.0.is_empty() {
+        let key = rest.key()?;
+        let member = if rest.eat(b'=') {
+            rest.member()?
+        } else {
+            rest.parameters()?;
+            Member::Item(Bare::Boolean(true))
+        };
+        out.retain(|(own, _)| *own != key);
+        out.push((key, member));
+        rest.blanks();
+        if rest.0.is_empty() {
+            break;
+        }
+        // Nothing may follow a comma but another member.
+        if !rest.eat(b',') || out.len() == MOST {
+            return None;
+        }
+        rest.blanks();
+        if rest.0.is_empty() {
+            return None;
+        }
+    }
+    Some(out)
+}
+
+/// How a list of strings is written (4.1.1.1), whatever blanks it came with.
+pub(super) fn write_list(items: &[(String, Parameters)], parameters: &Parameters) -> String {
+    let mut out = String::from("(");
+    for (number, (item, parameters)) in items.iter().enumerate() {
+        if number > 0 {
+            out.push(' ');
+        }
+        write_text(item, &mut out);
+        write_parameters(parameters, &mut out);
+    }
+    out.push(')');
+    write_parameters(parameters, &mut out);
+    out
+}
+
+fn write_parameters(parameters: &Parameters, out: &mut String) {
+    for (key, value) in parameters {
+        out.push(';');
+        out.push_str(key);
+        // Writing to a text does not fail.
+        let _ = match value {
+            Bare::Boolean(true) => Ok(()),
+            Bare::Boolean(false) => out.write_str("=?0"),
+            Bare::Integer(number) => write!(out, "={number}"),
+            Bare::Token(token) => write!(out, "={token}"),
+            Bare::Bytes(bytes) => write!(out, "=:{}:", STANDARD.encode(bytes)),
+            Bare::Text(text) => {
+                out.push('=');
+                write_text(text, out);
+                Ok(())
+            }
+        };
+    }
+}
+
+fn write_text(text: &str, out: &mut String) {
+    out.push('"');
+    for c in text.chars() {
+        if matches!(c, '"' | '\\') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out.push('"');
+}
+
+/// What is yet to be read.
+struct Rest<'t>(&'t [u8]);
+
+impl Rest<'_> {
+    fn eat(&mut self, byte: u8) -> bool {
+        let Some(rest) = self.0.strip_prefix(&[byte]) else { return false };
+        self.0 = rest;
+        true
+    }
+
+    fn blanks(&mut self) {
+        self.0 = self.0.trim_ascii_start();
+    }
+
+    /// As many bytes as fit.
+    fn take(&mut self, fits: impl Fn(u8) -> bool) -> String {
+        let count = self.0.iter().position(|byte| !fits(*byte)).unwrap_or(self.0.len());
+        let (taken, rest) = self.0.split_at(count);
+        self.0 = rest;
+        String::from_utf8_lossy(taken).into_owned()
+    }
+
+    fn key(&mut self) -> Option<String> {
+        self.0.first().filter(|byte| byte.is_ascii_lowercase() || **byte == b'*')?;
+        let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.*".contains(&byte);
+        Some(self.take(inner))
+    }
+
+    fn member(&mut self) -> Option<Member> {
+        if !self.eat(b'(') {
+            let item = self.bare()?;
+            self.parameters()?;
+            return Some(Member::Item(item));
+        }
+        let mut items = Vec::new();
+        loop {
+            self.take(|byte| byte == b' ');
+            if self.eat(b')') {
+                return Some(Member::List(items, self.parameters()?));
+            }
+            let Bare::Text(item) = self.bare()? else { return None };
+            items.push((item, self.parameters()?));
+            if items.len() > MOST || !matches!(self.0.first(), Some(b' ' | b')')) {
+                return None;
+            }
+        }
+    }
+
+    fn parameters(&mut self) -> Option<Parameters> {
+        let mut out = Parameters::new();
+        while self.eat(b';') {
+            self.take(|byte| byte == b' ');
+            let key = self.key()?;
+            let value = if self.eat(b'=') { self.bare()? } else { Bare::Boolean(true) };
+            out.retain(|(own, _)| *own != key);
+            out.push((key, value));
+            if out.len() > MOST {
+                return None;
+            }
+        }
+        Some(out)
+    }
+
+    fn bare(&mut self) -> Option<Bare> {
+        match self.0.first()? {
+            b'"' => self.text().map(Bare::Text),
+            b':' => {
+                self.eat(b':');
+                let encoded = self.take(|byte| byte != b':');
+                let bytes = STANDARD.decode(encoded).ok()?;
+                self.eat(b':').then_some(Bare::Bytes(bytes))
+            }
+            b'?' => {
+                self.eat(b'?');
+                let is = self.eat(b'1');
+                (is || self.eat(b'0')).then_some(Bare::Boolean(is))
+            }
+            b'-' | b'0'..=b'9' => {
+                let negative = self.eat(b'-');
+                let digits = self.take(|byte| byte.is_ascii_digit());
+                let number: i64 = digits.parse().ok().filter(|_| digits.len() <= 15)?;
+                // With a fraction it is no integer, and nothing that is looked at here is one.
+                (!self.0.starts_with(b".")).then_some(Bare::Integer(if negative { -number } else { number }))
+            }
+            byte if byte.is_ascii_alphabetic() || *byte == b'*' => {
+                let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte);
+                Some(Bare::Token(self.take(inner)))
+            }
+            _ => None,
+        }
+    }
+
+    fn text(&mut self) -> Option<String> {
+        let mut out = String::new();
+        let mut bytes = self.0.iter().enumerate().skip(1);
+        while let Some((at, byte)) = bytes.next() {
+            match byte {
+                b'"' => {
+                    self.0 = &self.0[at + 1..];
+                    return Some(out);
+                }
+                b'\\' => match bytes.next()?.1 {
+                    escaped @ (b'"' | b'\\') => out.push(char::from(*escaped)),
+                    _ => return None,
+                },
+                b' '..=b'~' => out.push(char::from(*byte)),
+                _ => return None,
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dictionaries_are_read_and_lists_written() {
+        let text = r#"sig=( "@method"  "x\"y\\";sf );created=-5;keyid="k";t=a/b;b=:AQ==:;n=?0;y, two;q=1 ,  three=:AQI=:"#;
+        let all = dictionary(text.as_bytes()).expect("a dictionary");
+        assert_eq!(all.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>(), ["sig", "two", "three"]);
+        let Member::List(items, parameters) = &all[0].1 else { panic!("{all:?}") };
+        assert_eq!(
+            write_list(items, parameters),
+            r#"("@method" "x\"y\\";sf);created=-5;keyid="k";t=a/b;b=:AQ==:;n=?0;y"#
+        );
+        assert_eq!(all[2].1, Member::Item(Bare::Bytes(vec![1, 2])));
+        assert_eq!(dictionary(b"a=1, a=2").expect("one").len(), 1, "the last one counts");
+        assert_eq!(dictionary(b"").expect("none").len(), 0);
+    }
+
+    #[test]
+    fn what_is_none() {
+        for text in [
+            "a=",
+            "a=1,",
+            "a=1,,b=2",
+            "A=1",
+            "a=(1)",
+            "a=(\"b\"",
+            "a=(\"b\"\"c\")",
+            "a=\"b",
+            "a=\"\u{e9}\"",
+            "a=:A:",
+            "a=:AQ==",
+            "a=1.5",
+            "a=?2",
+            "a=1234567890123456",
+            "a=(\"b\");",
+            "a=\"\\n\"",
+            "a b",
+            "1=2",
+            "a=@",
+        ] {
+            assert_eq!(dictionary(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(dictionary(vec!["a"; 2000].join(",").as_bytes()).map(|all| all.len()), Some(1));
+        let many: Vec<String> = (0..1000).map(|n| format!("a{n}")).collect();
+        assert_eq!(dictionary(many.join(",").as_bytes()), None, "too many");
+        assert_eq!(dictionary(format!("a=({})", "\"b\" ".repeat(1000)).as_bytes()), None);
+    }
+}

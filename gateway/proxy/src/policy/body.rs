@@ -1,0 +1,79 @@
+//! All of a request's body is read for a policy that wants to see it, and goes on with the request all the same.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use tollgate_http::h1::Length;
+use tollgate_observe::Reason;
+use tollgate_plan::Route;
+
+use super::policed::Policed;
+use super::tee::{Tee, Teed};
+use crate::client_side::{ClientStream, Duplex, unread};
+use crate::connection::Client;
+use crate::scratch::Scratch;
+use crate::total::Total;
+use crate::worker::Worker;
+
+/// Reads a body of up to so many bytes. What was read stays in the inbox with its framing, as if it had come with the head.
+///
+/// # Errors
+/// When it is malformed, too long, stalls, or ends too early.
+pub(super) async fn read(
+    client: &mut Client<Policed<'_>>,
+    worker: &Worker,
+    scratch: &mut Scratch,
+    route: &Route,
+    most: usize,
+) -> Result<Vec<u8>, Reason> {
+    let Scratch { request, inbox, to_client, ledger, .. } = scratch;
+    if matches!(request.length, Length::Exactly(length) if length > most as u64) {
+        return Err(Reason::BodyTooLarge);
+    }
+    if request.length.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut tee = Tee::new(request.length, most);
+    if !inbox.is_empty() {
+        match tee.take(inbox) {
+            Teed::Whole(body) => return Ok(body),
+            Teed::GivenUp(reason) => return Err(reason),
+            Teed::More => {}
+        }
+    }
+    let now = tollgate_net::now();
+    let total = Total::new(ledger.started().unwrap_or(now), route.timeouts.total);
+    client.deadline.set(now, total.within(now, route.timeouts.body));
+    if request.expect_continue {
+        // The gateway is who asks for the body here, not the origin.
+        request.expect_continue = false;
+        let sent = client.stream.interim(to_client, b"HTTP/1.1 100 Continue\r\n\r\n");
+        sent.map_err(|_| Reason::ClientClosed)?;
+    }
+    poll_fn(|cx| {
+        loop {
+            if client.deadline.poll_passed(cx).is_ready() {
+                let over = total.is_over();
+                return Poll::Ready(Err(if over { Reason::RequestTimeout } else { Reason::BodyTimeout }));
+            }
+            if to_client.poll_flush(cx, &mut client.stream).map_err(|_| Reason::ClientClosed)?.is_pending() {
+                return Poll::Pending;
+            }
+            let mut buffer = worker.receive.borrow_mut();
+            let read = match client.stream.poll_read(cx, &mut buffer) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(unread(&error))),
+                Poll::Ready(Ok(count)) => &buffer[..count],
+            };
+            inbox.extend_from_slice(read);
+            match tee.take(read) {
+                Teed::Whole(body) => return Poll::Ready(Ok(body)),
+                Teed::GivenUp(reason) => return Poll::Ready(Err(reason)),
+                Teed::More => {}
+            }
+            let now = tollgate_net::now();
+            client.deadline.set(now, total.within(now, route.timeouts.body));
+        }
+    })
+    .await
+}

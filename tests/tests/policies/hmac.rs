@@ -1,0 +1,220 @@
+//! `hmac`: who signs requests may come (RFC 9421).
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use tollgate_tests::{Gateway, Origin, http2};
+
+use super::auth::{passed, refused};
+
+const SECRET: &str = "a secret that nobody else has";
+
+/// `/admin/*` is guarded by this.
+fn guarded(origin: &Origin, hmac: &str) -> Gateway {
+    Gateway::start(&format!(
+        "consumers: {{alice: {{groups: [admin, dev], hmac_keys: {{ann-1: \"{SECRET}\"}}}}}}\nroutes:\n\
+         - {{match: /admin/*, to: it, policies: {{hmac: {hmac}}}}}\n- {{match: /*, to: it}}\nupstreams: {{it: \"{}\"}}\n",
+        origin.address()
+    ))
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
+}
+
+/// The parameters of a signature that covers these, made so many seconds ago.
+fn parameters(components: &str, ago: u64) -> String {
+    format!("({components});created={};keyid=\"ann-1\"", now() - ago)
+}
+
+/// The fields of a signature over these lines.
+fn signature(lines: &str, parameters: &str) -> (String, String) {
+    let base = format!("{lines}\"@signature-params\": {parameters}");
+    let tag = sign(&Key::new(HMAC_SHA256, SECRET.as_bytes()), base.as_bytes());
+    (format!("sig1={parameters}"), format!("sig1=:{}:", STANDARD.encode(tag.as_ref())))
+}
+
+const COMPONENTS: &str = "\"@method\" \"@authority\" \"@path\" \"@query\"";
+
+/// The lines of a GET of `/admin/x`.
+fn lines(path: &str) -> String {
+    format!("\"@method\": GET\n\"@authority\": a.example\n\"@path\": {path}\n\"@query\": ?\n")
+}
+
+#[test]
+fn who_signs_may_come_and_others_may_not() {
+    let origin = Origin::ok();
+    let gateway = guarded(&origin, "on");
+    let (input, value) = signature(&lines("/admin/x"), &parameters(COMPONENTS, 10));
+    let signed = [("Signature-Input", input.as_str()), ("Signature", value.as_str())];
+    for _ in 0..2 {
+        for got in passed(&gateway, &origin, &signed) {
+            assert_eq!(got.headers.all("X-Consumer-Name"), ["alice"]);
+            assert_eq!(got.headers.all("X-Consumer-Groups"), ["admin,dev"]);
+            assert!(!got.headers.has("Signature") && !got.headers.has("Signature-Input"), "{got:?}");
+        }
+    }
+    refused(&gateway, &origin, &[], 401, "credentials_missing");
+    refused(&gateway, &origin, &[("Signature-Input", &input)], 401, "credentials_missing");
+    refused(&gateway, &origin, &[("Signature", &value)], 401, "credentials_missing");
+    // Another request's, another key's, one that was cut, one that is too old, one that covers too little.
+    let (other_input, other) = signature(&lines("/admin/y"), &parameters(COMPONENTS, 10));
+    let old = signature(&lines("/admin/x"), &parameters(COMPONENTS, 400));
+    let little = signature("\"@method\": GET\n", &parameters("\"@method\"", 0));
+    let stranger = parameters(COMPONENTS, 10).replace("ann-1", "eve-1");
+    let stranger = signature(&lines("/admin/x"), &stranger);
+    for (input, value) in [
+        (&other_input, &other),
+        (&input, &other),
+        (&input, &value[..value.len() - 2].to_owned()),
+        (&input, &"sig1=::".to_owned()),
+        (&input, &"sig2=:AQ==:".to_owned()),
+        (&old.0, &old.1),
+        (&little.0, &little.1),
+        (&stranger.0, &stranger.1),
+        (&"sig1=(".to_owned(), &value),
+        (&"x".repeat(4000), &value),
+    ] {
+        refused(
+            &gateway,
+            &origin,
+            &[("Signature-Input", input), ("Signature", value)],
+            401,
+            "credentials_refused",
+        );
+    }
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn nobody_is_somebody_else() {
+    let origin = Origin::ok();
+    let gateway = guarded(&origin, "on");
+    let (input, value) = signature(&lines("/admin/x"), &parameters(COMPONENTS, 0));
+    let fields = [
+        ("Signature-Input", input.as_str()),
+        ("Signature", value.as_str()),
+        ("X-Consumer-Name", "root"),
+        ("x_consumer.name", "root"),
+        ("X-Consumer-Groups", "root"),
+    ];
+    for got in passed(&gateway, &origin, &fields) {
+        assert_eq!(got.headers.all("X-Consumer-Name"), ["alice"]);
+        assert!(got.headers.0.iter().all(|(_, value)| value != "root"), "{got:?}");
+    }
+    // A path that is written otherwise is another one to who has signed, and the same to the route.
+    for path in ["/admin/%78", "//admin/x", "/a/../admin/x"] {
+        let answer = gateway.client().ask(format!(
+            "GET {path} HTTP/1.1\r\nHost: a.example\r\nSignature-Input: {input}\r\nSignature: {value}\r\n\r\n"
+        ));
+        assert!(answer.status >= 400, "{path}: {answer:?}");
+    }
+    let (input, value) = signature(&lines("/admin/%78"), &parameters(COMPONENTS, 0));
+    let answer = gateway.client().ask(format!(
+        "GET /admin/%78 HTTP/1.1\r\nHost: A.Example:80\r\nSignature-Input: {input}\r\nSignature: {value}\r\n\r\n"
+    ));
+    assert_eq!(answer.status, 200, "the path as it was sent is what was signed");
+}
+
+#[test]
+fn a_request_comes_once() {
+    let origin = Origin::ok();
+    let gateway = guarded(&origin, "{nonces: 2}");
+    let mut client = gateway.client();
+    let mut ask = |nonce: &str| {
+        let parameters = format!("{};nonce=\"{nonce}\"", parameters(COMPONENTS, 0));
+        let (input, value) = signature(&lines("/admin/x"), &parameters);
+        let text = format!(
+            "GET /admin/x HTTP/1.1\r\nHost: a.example\r\nSignature-Input: {input}\r\nSignature: {value}\r\n\r\n"
+        );
+        client.ask(text).status
+    };
+    let statuses: Vec<u16> = ["1", "1", "2", "1", "3", ""].map(&mut ask).to_vec();
+    assert_eq!(statuses, [200, 401, 200, 401, 503, 401]);
+}
+
+/// A POST of this body to `/admin/x`, signed with this digest.
+fn post(body: &[u8], digest: &str) -> Vec<(&'static str, String)> {
+    let components = format!("{COMPONENTS} \"content-digest\"");
+    let lines = format!("{}\"content-digest\": {digest}\n", lines("/admin/x").replace("GET", "POST"));
+    let (input, value) = signature(&lines, &parameters(&components, 0));
+    vec![
+        ("host", "a.example".to_owned()),
+        ("signature-input", input),
+        ("signature", value),
+        ("content-digest", digest.to_owned()),
+        ("x-length", body.len().to_string()),
+    ]
+}
+
+fn digest_of(body: &[u8]) -> String {
+    format!("sha-256=:{}:", STANDARD.encode(digest(&SHA256, body).as_ref()))
+}
+
+fn head(fields: &[(&'static str, String)], framing: &str) -> String {
+    let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    format!("POST /admin/x HTTP/1.1\r\n{lines}{framing}\r\n\r\n")
+}
+
+#[test]
+fn a_body_is_the_one_that_was_signed() {
+    let origin = Origin::echo();
+    let gateway = guarded(&origin, "{body: 64KiB}");
+    let large = "0123456789".repeat(6_000);
+    for body in ["hello", large.as_str()] {
+        let fields = post(body.as_bytes(), &digest_of(body.as_bytes()));
+        let mut client = gateway.client();
+        // Framed in every way, whole and in pieces, with the next request right behind it.
+        let (begin, rest) = body.split_at(body.len() / 2);
+        client.send(head(&fields, &format!("Content-Length: {}", body.len())));
+        client.send(begin);
+        client.send(format!("{rest}GET /open HTTP/1.1\r\nHost: a\r\n\r\n"));
+        assert_eq!(client.response().text(), format!("POST /admin/x {body}"));
+        assert_eq!(client.response().status, 200);
+        let chunked =
+            format!("{:x}\r\n{begin}\r\n{:x}\r\n{rest}\r\n0\r\nX-T: 1\r\n\r\n", begin.len(), rest.len());
+        client.send(head(&fields, "Transfer-Encoding: chunked") + &chunked);
+        assert_eq!(client.response().text(), format!("POST /admin/x {body}"));
+        let named: Vec<(&str, &str)> = fields
+            .iter()
+            .filter(|(name, _)| *name != "host")
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        let mut second = gateway.http2();
+        let mut stream = second.begin(http2::request("POST", "/admin/x", &named), false).expect("a stream");
+        stream.send(begin.to_owned(), false).expect("sent");
+        stream.send(rest.to_owned(), true).expect("sent");
+        assert_eq!(stream.response().expect("an answer").text(), format!("POST /admin/x {body}"));
+        // A client that waits to be asked for it.
+        let mut client = gateway.client();
+        client.send(head(&fields, &format!("Expect: 100-continue\r\nContent-Length: {}", body.len())));
+        assert_eq!(client.interim().status, 100);
+        client.send(body);
+        assert_eq!(client.response().text(), format!("POST /admin/x {body}"));
+    }
+    let count = origin.count();
+    let other = post(b"hello", &digest_of(b"hullo"));
+    let unsigned = {
+        let (input, value) = signature(&lines("/admin/x").replace("GET", "POST"), &parameters(COMPONENTS, 0));
+        vec![("host", "a.example".to_owned()), ("signature-input", input), ("signature", value)]
+    };
+    let long = post(b"", &digest_of(b""));
+    for (fields, body, status, reason) in [
+        (&other, "hello".to_owned(), 401, "credentials_refused"),
+        (&unsigned, "hello".to_owned(), 401, "credentials_refused"),
+        (&long, "hello".to_owned(), 401, "credentials_refused"),
+        (&long, "x".repeat(65_537), 413, "body_too_large"),
+    ] {
+        let answer = gateway.client().ask(head(fields, &format!("Content-Length: {}", body.len())) + &body);
+        assert_eq!((answer.status, answer.reason()), (status, reason));
+        let chunk = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+        let answer = gateway.client().ask(head(fields, "Transfer-Encoding: chunked") + &chunk);
+        assert_eq!((answer.status, answer.reason()), (status, reason));
+    }
+    assert_eq!(origin.count(), count, "nothing of it went upstream");
+    let empty = gateway.client().ask(head(&long, "Content-Length: 0"));
+    assert_eq!(empty.status, 200);
+}

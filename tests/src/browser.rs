@@ -128,12 +128,10 @@ impl Browser {
         self.post(&format!("/element/{}/click", self.element(selector)), &json!({}));
     }
 
-    /// Empties a field and types into it.
+    /// Types into a field in place of what is there, as a person would: selects all (Control and A), takes it away, types.
     pub fn fill(&self, selector: &str, text: &str) {
         self.wait(&format!("document.querySelector({})", json!(selector)));
-        let element = self.element(selector);
-        self.post(&format!("/element/{element}/clear"), &json!({}));
-        self.keys(selector, text);
+        self.keys(selector, &format!("\u{E009}a\u{E000}\u{E003}{text}"));
     }
 
     /// Types into what a selector finds; keys without a character as WebDriver has them (`\u{E004}` is Tab).

@@ -154,8 +154,18 @@ fn the_history_leads_back() {
         (&second["changes"][0]["before"]["respond"], &second["changes"][0]["after"]["respond"]),
         (&json!("1"), &json!("2"))
     );
+    let changes = |path: &str| json_of(&call(&gateway, "GET", path, "", ""))["changes"].clone();
+    let all = changes("/history/3?since=1");
+    assert_eq!((&all[0]["before"]["respond"], &all[0]["after"]["respond"]), (&json!("1"), &json!("3")));
+    assert_eq!(changes("/history/2?since=0")[0]["change"], "added");
+    assert_eq!((changes("/history/2?since=2"), changes("/history/0?since=0")), (json!([]), json!([])));
+    for (path, status) in [("/history/2?since=3", 400), ("/history/9?since=1", 404), ("/history/0", 404)] {
+        assert_eq!(call(&gateway, "GET", path, "", "").status, status, "{path}");
+    }
     assert_eq!(call(&gateway, "POST", "/rollback/1", "", "").status, 200);
     assert_eq!(gateway.client().get("/a").text(), "1");
+    // There and back again is no difference.
+    assert_eq!(changes("/history/4?since=1"), json!([]));
     assert_eq!(call(&gateway, "POST", "/rollback/0", "", "").status, 200);
     assert_eq!(gateway.client().get("/a").status, 404);
     assert_eq!(call(&gateway, "POST", "/rollback/99", "", "").status, 404);

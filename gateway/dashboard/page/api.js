@@ -1,6 +1,6 @@
 // Talks to the admin API. Paths are relative, so that the page also works under a prefix.
 
-import { set, state } from './store.js';
+import { asked, declined, token } from './token.js';
 
 /// What the API refused, with its own message.
 export class Refused extends Error {
@@ -8,35 +8,9 @@ export class Refused extends Error {
     const problems = body?.problems ?? [];
     super(body?.detail ?? body?.message ?? problems[0]?.message ?? `HTTP ${status}`);
     this.status = status;
+    this.code = body?.error;
     this.problems = problems;
   }
-}
-
-let waiting = [];
-
-const TOKEN = 'tollgate.token';
-const token = () => {
-  try { return sessionStorage.getItem(TOKEN); } catch { return null; }
-};
-
-/// Takes the token that was typed in, and goes on with what waited for it.
-export function giveToken(text) {
-  try { sessionStorage.setItem(TOKEN, text); } catch { /* asked for again */ }
-  set({ token: { asked: false, wrong: false } });
-  const all = waiting;
-  waiting = [];
-  for (const go of all) go();
-}
-
-/// Gives up what waits for a token.
-export function noToken() {
-  set({ token: { asked: false, wrong: false } });
-}
-
-/// Asks for a token, and waits for one.
-function asked(wrong) {
-  set({ token: { asked: true, wrong } });
-  return new Promise((resolve) => waiting.push(resolve));
 }
 
 async function send(path, options, sent) {
@@ -45,28 +19,31 @@ async function send(path, options, sent) {
   return fetch(path, { ...options, headers, cache: 'no-store', credentials: 'same-origin' });
 }
 
-/// A request to the API. Gives `{ body, etag }`; asks for a token where one is wanted.
+function parsed(text) {
+  try { return text ? JSON.parse(text) : null; } catch { return { detail: text.slice(0, 400) }; }
+}
+
+/// A request to the API. Gives `{ body, text, etag, source }`, where `body` is what JSON says; asks for a token where one
+/// is wanted.
 ///
 /// Throws `Refused` with the API's own message, or what `fetch` throws when nobody answers.
 export async function call(path, options = {}) {
   for (;;) {
     const sent = token();
-    const response = await send(`../api/v1/${path}`, options, sent);
-    if (response.status === 401) {
+    const response = await send(`../api/v1${path ? `/${path}` : ''}`, options, sent);
+    const text = await response.text();
+    if (response.status === 401 && !declined()) {
       // Somebody has typed one in meanwhile: that one is tried first.
-      if (token() === sent) await asked(sent !== null && !state.token.asked);
+      if (token() === sent) await asked(sent !== null);
       continue;
     }
-    const text = await response.text();
-    let body = null;
-    try { body = text ? JSON.parse(text) : null; } catch { body = { detail: text.slice(0, 400) }; }
-    if (!response.ok) throw new Refused(response.status, body);
-    return { body, etag: response.headers.get('etag') };
+    if (!response.ok) throw new Refused(response.status, parsed(text));
+    const json = response.headers.get('content-type')?.includes('json');
+    return { body: json ? parsed(text) : null, text, etag: response.headers.get('etag'), source: response.headers.get('tollgate-source') };
   }
 }
 
 /// The same with a JSON body.
-export function sendJson(method, path, value, headers = {}) {
-  const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
-  return call(path, { method, body: JSON.stringify(value), headers: { 'content-type': type, ...headers } });
+export function sendJson(method, path, value) {
+  return call(path, { method, body: JSON.stringify(value), headers: { 'content-type': 'application/json' } });
 }

@@ -1,26 +1,31 @@
 // The page: its frame, which view is shown, language and colours.
 
 import { render } from './vendor/preact.mjs';
-import { giveToken, noToken } from './api.js';
 import { age, moment } from './format.js';
 import { follow } from './live.js';
-import { Alert, Component, Dialog, html, Pill } from './parts.js';
+import { Alert, Component, html, Pill } from './parts.js';
 import { drawnBy, kept, set, state } from './store.js';
 import { preferred, t } from './text.js';
+import { TokenDialog } from './token-dialog.js';
+import { askAgain, forget } from './token.js';
 import { languages } from './words.js';
+import { Capacity } from './views/capacity.js';
+import { Changes } from './views/changes.js';
 import { Explain } from './views/explain.js';
 import { Overview } from './views/overview.js';
 import { Routes } from './views/routes.js';
 import { Upstreams } from './views/upstreams.js';
 
-const views = { overview: Overview, routes: Routes, upstreams: Upstreams, explain: Explain };
+const views = { overview: Overview, routes: Routes, upstreams: Upstreams, capacity: Capacity, explain: Explain, changes: Changes };
 const themes = ['auto', 'light', 'dark'];
 const system = matchMedia('(prefers-color-scheme: dark)');
 
 /// Which view the address names, and what of it.
 function place() {
   const [view, detail] = location.hash.slice(1).split('/').map(decodeURIComponent);
-  set({ view: view in views ? view : 'overview', detail: detail ?? null });
+  // What was done is told until one goes on; what is done by going on is told there.
+  const notice = state.notice?.told ? null : state.notice;
+  set({ view: view in views ? view : 'overview', detail: detail || null, notice: notice && { ...notice, told: true } });
 }
 
 function colours(theme) {
@@ -41,6 +46,7 @@ function Brand() {
 }
 
 function Where({ live, lost }) {
+  if (state.token.declined) return null;
   if (lost) return html`<${Pill} kind="bad">${t('state.lost')}<//>`;
   if (!live) return null;
   const at = moment(live.in_force_since);
@@ -64,29 +70,21 @@ function Nav() {
     <a href=${`#${key}`} aria-current=${key === state.view ? 'page' : undefined}>${t(`view.${key}`)}</a></li>`)}</ul></nav>`;
 }
 
+/// What has just been changed.
+function Done({ notice }) {
+  return html`<p class="alert good" role="status">${t('edit.done', { n: notice.version })} <a href=${`#changes/${notice.version}`}>${t('edit.done.look')}</a></p>`;
+}
+
 /// What concerns the whole page, in the order of its weight.
-function Notices({ live, lost }) {
+function Notices({ live, lost, token, notice }) {
   return html`
-    ${lost && live && html`<${Alert}>${t('lost', { why: lost.why, at: moment(live.time) })}<//>`}
+    ${token.declined && html`<div class="alert warn" role="alert">${t('token.missing')} <button type="button" onClick=${askAgain}>${t('token.give')}</button></div>`}
+    ${notice && html`<${Done} key=${notice.version} notice=${notice} />`}
+    ${lost && live && !token.declined && html`<${Alert}>${t('lost', { why: lost.why, at: moment(live.time) })}<//>`}
     ${live?.state === 'draining' && html`<${Alert} kind="warn">${t('draining')}<//>`}
     ${live && live.resources.shed.length > 0 && html`<${Alert}>${t('shed', { list: live.resources.shed.join(', ') })}<//>`}
     ${live?.last_change?.problem && html`<${Alert} kind="warn">${t('change.failed', { why: live.last_change.problem })}<//>`}
     ${live && !live.metrics && html`<${Alert} kind="warn">${t('metrics.off')}<//>`}`;
-}
-
-function Token({ wrong }) {
-  const go = (event) => {
-    event.preventDefault();
-    giveToken(new FormData(event.currentTarget).get('token').trim());
-  };
-  return html`<${Dialog} id="token-title" title=${t('token.title')} onClose=${noToken}>
-    <p class="lead">${t('token.lead')}</p>
-    <form onSubmit=${go}>
-      <label>${t('token.label')}<input name="token" type="password" required autocomplete="off" spellcheck=${false}
-        aria-invalid=${wrong ? 'true' : undefined} aria-describedby=${wrong ? 'token-problem' : undefined} /></label>
-      ${wrong && html`<p class="field-problem" id="token-problem" role="alert">${t('token.wrong')}</p>`}
-      <div class="buttons"><button class="primary">${t('token.go')}</button></div>
-    </form><//>`;
 }
 
 /// A defect in one view leaves the others.
@@ -101,7 +99,7 @@ class Page extends Component {
   }
 
   componentDidUpdate(before) {
-    if (this.state.problem && before.view !== this.props.view) this.setState({ problem: null });
+    if (this.state.problem && before.place !== this.props.place) this.setState({ problem: null });
   }
 
   render({ view }, { problem }) {
@@ -114,18 +112,18 @@ class Page extends Component {
 }
 
 function App() {
-  const { live, lost, token, view } = state;
+  const { live, lost, notice, token, view } = state;
   return html`
     <a class="skip" href="#content" onClick=${(event) => { event.preventDefault(); document.getElementById('content').focus(); }}>${t('skip')}</a>
     <header class="top"><${Brand} /><${Nav} />
       <div class="where" role="status"><${Where} live=${live} lost=${lost} /></div>
-      <div class="switches"><${Switches} /></div></header>
+      <div class="switches">${token.given && html`<button type="button" class="forget" onClick=${forget}>${t('token.forget')}</button>`}<${Switches} /></div></header>
     <main id="content" tabindex="-1">
       <h1 class="hidden">${t(`view.${view}`)}</h1>
-      <${Notices} live=${live} lost=${lost} />
-      ${live ? html`<${Page} view=${view} />` : html`<p class="empty">${lost ? t('lost', { why: lost.why, at: '–' }) : t('loading')}</p>`}
+      <${Notices} live=${live} lost=${lost} token=${token} notice=${notice} />
+      ${live ? html`<${Page} view=${view} place=${`${view}/${state.detail}`} />` : html`<p class="empty">${token.declined ? '' : lost ? t('lost', { why: lost.why, at: '–' }) : t('loading')}</p>`}
     </main>
-    ${token.asked && html`<${Token} wrong=${token.wrong} />`}`;
+    ${token.asked && html`<${TokenDialog} wrong=${token.wrong} />`}`;
 }
 
 function draw() {

@@ -1,6 +1,7 @@
 // Asks for the live document once a second, and tells what happened between two of them.
 
 import { call } from './api.js';
+import { readAccess } from './resources.js';
 import { set, state } from './store.js';
 
 /// Seconds between two questions.
@@ -27,7 +28,10 @@ function take(live) {
   const last = documents.at(-1);
   // Another process: what was counted before belongs to the old one.
   const anew = last && live.time - live.uptime > last.time - last.uptime + 5;
-  if (anew) documents = [];
+  if (anew) {
+    documents = [];
+    set({ access: null });
+  }
   documents.push(live);
   while (documents.length > 1 && live.time - documents[1].time >= OVER) documents.shift();
   const history = joined(anew ? null : state.history, live.history, live.time);
@@ -38,6 +42,8 @@ async function ask() {
   const times = state.history?.time ?? [];
   const { body } = await call(`live?after=${times.at(-1) ?? 0}`);
   take(body);
+  // With another token, or another process, it may be another answer.
+  if (!state.access) await readAccess();
 }
 
 /// Begins to ask. A page that nobody sees asks nothing; when it is seen again, the history brings what it missed.

@@ -7,8 +7,13 @@ export const state = {
   live: null,
   history: null,
   lost: null,
+  /// The change that was made last: `{ version }`.
   notice: null,
-  token: { asked: false, wrong: false },
+  /// What `GET /api/v1` says.
+  access: null,
+  /// Whether a change was refused because the token may only read.
+  readOnly: false,
+  token: { asked: false, wrong: false, declined: false, given: false },
 };
 
 let draw = () => {};

@@ -35,11 +35,14 @@ const fn page_name(path: &'static str) -> &'static str {
 /// All that there is.
 pub(crate) const FILES: &[File] = files! {
     "page/":
-        "index.html" HTML, "style.css" CSS, "icon.svg" SVG,
-        "api.js" SCRIPT, "app.js" SCRIPT, "chart.js" SCRIPT, "format.js" SCRIPT, "live.js" SCRIPT,
-        "parts.js" SCRIPT, "store.js" SCRIPT, "text.js" SCRIPT, "words.js" SCRIPT,
-        "views/explain.js" SCRIPT, "views/overview.js" SCRIPT, "views/routes.js" SCRIPT,
-        "views/upstreams.js" SCRIPT;
+        "index.html" HTML, "style.css" CSS, "edit.css" CSS, "icon.svg" SVG,
+        "api.js" SCRIPT, "app.js" SCRIPT, "chart.js" SCRIPT, "diff.js" SCRIPT, "editor.js" SCRIPT, "format.js" SCRIPT,
+        "live.js" SCRIPT, "parts.js" SCRIPT, "pointer.js" SCRIPT, "problems.js" SCRIPT, "proposal.js" SCRIPT,
+        "resources.js" SCRIPT, "store.js" SCRIPT, "targets.js" SCRIPT, "text.js" SCRIPT, "token.js" SCRIPT,
+        "token-dialog.js" SCRIPT, "weights.js" SCRIPT, "words.js" SCRIPT, "yaml.js" SCRIPT,
+        "views/capacity.js" SCRIPT, "views/changes.js" SCRIPT, "views/explain.js" SCRIPT, "views/overview.js" SCRIPT,
+        "views/resource.js" SCRIPT, "views/routes.js" SCRIPT, "views/upstreams.js" SCRIPT,
+        "words/change.js" SCRIPT, "words/explain.js" SCRIPT, "words/frame.js" SCRIPT, "words/live.js" SCRIPT;
     "vendor/":
         "uPlot.iife.min.js" SCRIPT, "uPlot.min.css" CSS, "preact.mjs" SCRIPT, "htm.module.js" SCRIPT;
 };
@@ -95,6 +98,44 @@ mod tests {
                 assert!(FILES.iter().any(|other| other.name == name), "{}: {line}", file.name);
             }
         }
+    }
+
+    /// Texts by their keys: each that the page asks for is there, in both languages, and none is there for nobody.
+    #[test]
+    fn every_text_is_there_and_asked_for() {
+        let scripts = FILES.iter().filter(|file| file.name.ends_with(".js") && !file.name.contains("vendor"));
+        let (words, page): (Vec<&File>, Vec<&File>) =
+            scripts.partition(|file| file.name.starts_with("words/"));
+        let entries = words.iter().flat_map(|file| file.content.split("\n  '").skip(1));
+        let entries: Vec<(&str, &str)> =
+            entries.map(|entry| entry.split_once("': [").expect("a key and texts")).collect();
+        let keys: BTreeSet<&str> = entries.iter().map(|(key, _)| *key).collect();
+        assert_eq!(keys.len(), entries.len(), "a key is there twice");
+        for (key, texts) in &entries {
+            let quotes = texts.matches('\'').count();
+            assert!(quotes == 4, "{key} has not two texts: {texts}");
+        }
+        // `t('key'`, and `t(`prefix.${...}`)`, which asks for all that begin so.
+        let asked = |begin: &str, end: char| -> BTreeSet<&str> {
+            let name = |before: &str| before.ends_with(|last: char| last.is_alphanumeric() || last == '.');
+            let found = page.iter().flat_map(|file| {
+                let all = file.content.match_indices(begin);
+                all.filter(|(at, _)| !name(&file.content[..*at]))
+                    .map(|(at, _)| &file.content[at + begin.len()..])
+            });
+            found.filter_map(|rest| rest.split(end).next()).collect()
+        };
+        let whole = asked("t('", '\'');
+        let begun = asked("t(`", '$');
+        let missing: Vec<_> = whole.difference(&keys).collect();
+        assert!(missing.is_empty(), "asked for, and not there: {missing:?}");
+        for prefix in &begun {
+            assert!(keys.iter().any(|key| key.starts_with(prefix)), "nothing begins with {prefix}");
+        }
+        let unused = keys
+            .iter()
+            .filter(|key| !whole.contains(*key) && !begun.iter().any(|prefix| key.starts_with(prefix)));
+        assert_eq!(unused.collect::<Vec<_>>(), Vec::<&&str>::new(), "nobody asks for them");
     }
 
     #[test]

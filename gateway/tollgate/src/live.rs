@@ -1,5 +1,7 @@
 //! What the admin API tells of the running gateway: what goes on, and where a request would go.
 
+use std::collections::HashMap;
+
 use axum::body::Body;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -9,7 +11,8 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
-use tollgate_observe::live::Live;
+use tollgate_observe::live::{Live, UpstreamLimits};
+use tollgate_plan::{Caps, Plan};
 
 use crate::api::body::whole;
 use crate::explain::{Asked, Wrong, running};
@@ -33,7 +36,24 @@ struct Part {
 
 /// `GET /api/v1/live?after=TIME`: what goes on.
 async fn live(State(surface): State<Surface>, Query(part): Query<Part>) -> Json<Live> {
-    Json(surface.admin.registry.live(part.after))
+    let mut live = surface.admin.registry.live(part.after);
+    add_limits(&mut live, &surface.plan.borrow());
+    Json(live)
+}
+
+/// What the plan limits, beside what there is of it.
+fn add_limits(live: &mut Live, plan: &Plan) {
+    live.clients.limit = plan.settings.limits.connections;
+    let caps: HashMap<&str, &Caps> =
+        plan.upstreams.iter().map(|upstream| (upstream.name.as_str(), &upstream.rules.caps)).collect();
+    for upstream in &mut live.upstreams {
+        let Some(caps) = caps.get(upstream.name.as_str()) else { continue };
+        upstream.limits = UpstreamLimits {
+            connections: caps.connections,
+            endpoint_connections: caps.endpoint_connections,
+            requests: caps.requests,
+        };
+    }
 }
 
 /// `POST /api/v1/explain`: where a request would go by the plan in force, and why. The body is an [`Asked`].

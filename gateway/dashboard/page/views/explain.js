@@ -2,9 +2,14 @@
 
 import { sendJson } from '../api.js';
 import { percent, timeText } from '../format.js';
-import { Alert, Bar, Card, Component, html, Table } from '../parts.js';
+import { Bar, Card, Component, html, Pill, Table } from '../parts.js';
 import { state } from '../store.js';
-import { t } from '../text.js';
+import { known, t } from '../text.js';
+
+/// How each verdict of a policy is coloured.
+const VERDICTS = {
+  continues: 'good', 'ends here': 'bad', 'asks somebody else; here it continues': 'warn', 'waits; here it continues': 'warn',
+};
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
 
@@ -39,6 +44,15 @@ function forwarded(forward) {
     <div class="answer-part"><h3>${t('explain.waits')}</h3><p class="quiet">${waits.join(' · ')}</p></div>`;
 }
 
+/// The policies that it meets, in their order, and what each says.
+function Policies({ policies }) {
+  const columns = [{ label: '#' }, { label: t('explain.policy') }, { label: t('explain.policy.of') }, { label: t('explain.policy.does') }, { label: t('explain.verdict') }];
+  return html`<div class="answer-part"><h3>${t('explain.policies')}</h3>
+    <${Table} label=${t('explain.policies')} columns=${columns} className="policies">${policies.map(({ kind, place, summary, verdict }, index) => html`<tr>
+      <td class="quiet">${index + 1}</td><th scope="row"><code>${kind}</code></th><td>${place}</td><td class="name">${summary}</td>
+      <td><${Pill} kind=${VERDICTS[verdict] ?? ''}>${known(`verdict.${verdict}`) ? t(`verdict.${verdict}`) : verdict}<//></td></tr>`)}<//></div>`;
+}
+
 function Answer({ answer }) {
   const { path, refused, route, forward, redirect, respond, others } = answer;
   return html`<${Card} id="answer" title=${t('explain.answer')} wide>
@@ -47,6 +61,7 @@ function Answer({ answer }) {
       ${route && html`<p class="alert good">${t('explain.taken')} ${place(route)}</p>`}
       ${path && path.sent !== path.normal && html`<p>${t('explain.path')}: <code>${path.sent}</code> → <code>${path.normal}</code></p>`}
     </div>
+    ${answer.policies.length > 0 && html`<${Policies} policies=${answer.policies} />`}
     ${forward && forwarded(forward)}
     ${redirect && html`<div class="answer-part"><h3>${t('explain.redirect', { status: redirect.status })}</h3><p><code class="target">${redirect.location}</code></p></div>`}
     ${respond && html`<div class="answer-part"><h3>${t('explain.respond', { status: respond.status })}</h3>

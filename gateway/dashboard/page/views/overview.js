@@ -4,6 +4,7 @@ import { Chart } from '../chart.js';
 import { age, amount, bytes, decimal, percent, timeText, time, whole } from '../format.js';
 import { present, recent } from '../live.js';
 import { Bar, Card, Empty, html, Pill, Table } from '../parts.js';
+import { place } from '../resources.js';
 import { state } from '../store.js';
 import { known, t } from '../text.js';
 
@@ -85,7 +86,7 @@ function busiest(live) {
   }
   return html`<${Table} label=${t('routes.busiest')} columns=${columns}>
     ${rows.slice(0, BUSIEST).map(({ route, now }) => html`<tr key=${route.name}>
-      <th scope="row" class="name">${routeName(route.name)}</th>
+      <th scope="row" class="name">${known(`route.${route.name}`) ? routeName(route.name) : html`<a href=${place('routes', route.name)}>${route.name}</a>`}</th>
       <td class="number">${amount(now?.rate)}</td>
       <td class="number share"><${Bar} part=${all > 0 ? (now?.rate ?? 0) / all : 0} /><span>${percent(all > 0 ? (now?.rate ?? 0) / all : 0)}</span></td>
       <td class="number"><${Failing} part=${now?.errors ?? 0} /></td>
@@ -134,16 +135,6 @@ function reasons(live) {
     <td class="number share"><${Bar} part=${count / most} kind="warn" /><span>${whole(count)}</span></td></tr>`)}<//>`;
 }
 
-function workers(live) {
-  const since = recent((one) => one.workers.map((worker, index) => ({ ...worker, name: index, failures: 0 })), 'name');
-  const columns = [{ label: t('workers') }, { label: t('col.rate'), number: true }, { label: t('col.inflight'), number: true },
-    { label: t('col.clients'), number: true }];
-  return html`<${Table} label=${t('workers')} columns=${columns}>${live.workers.map((worker, index) => html`<tr key=${index}>
-    <th scope="row">${t('worker', { n: index })}</th>
-    <td class="number">${amount(since({ ...worker, name: index, failures: 0 })?.rate)}</td>
-    <td class="number">${whole(worker.in_flight)}</td><td class="number">${whole(worker.clients)}</td></tr>`)}<//>`;
-}
-
 export function Overview() {
   const { live, history } = state;
   return html`${tiles(live, present(history))}
@@ -151,7 +142,6 @@ export function Overview() {
     <div class="columns">
       <div class="column">
         <${Card} id="busiest" title=${t('routes.busiest')}>${busiest(live)}<//>
-        <${Card} id="workers" title=${t('workers')}>${workers(live)}<//>
       </div>
       <div class="column">
         <${Card} id="health" title=${t('upstreams')}>${health(live)}<//>

@@ -1,11 +1,16 @@
-// Every upstream and its endpoints: health, connections, requests.
+// Every upstream and its endpoints: health, connections, requests. One of them also with its configuration.
 
 import { amount, percent, timeText, whole } from '../format.js';
 import { recent } from '../live.js';
 import { Card, Component, Empty, html, Pill, Table } from '../parts.js';
+import { list, mayWrite, place } from '../resources.js';
 import { state } from '../store.js';
 import { t } from '../text.js';
 import { Failing, Health, totals } from './overview.js';
+import { NEW, Resource } from './resource.js';
+
+/// Upstreams whose names are asked for.
+const ASKED = 1000;
 
 function facts(upstream, now) {
   const all = upstream.reused + upstream.opened;
@@ -22,12 +27,13 @@ function facts(upstream, now) {
   </dl>`;
 }
 
-function One({ upstream, now, endpoints }) {
+/// `named`: it has a page of its own.
+function One({ upstream, now, endpoints, named }) {
   const columns = [{ label: t('endpoint') }, { label: t('col.state') }, { label: t('col.weight'), number: true },
     { label: t('col.connections'), number: true }, { label: t('col.rate'), number: true }, { label: t('col.failures'), number: true },
     { label: t('col.total'), number: true }];
   const id = `upstream-${upstream.name}`;
-  return html`<${Card} id=${id} title=${upstream.name} wide more=${html`
+  return html`<${Card} id=${id} title=${named ? html`<a href=${place('upstreams', upstream.name)}>${upstream.name}</a>` : upstream.name} wide more=${html`
       ${upstream.breaker_open && html`<${Pill} kind="bad">${t('upstream.breaker')}<//>`}
       ${upstream.adaptive && html`<span class="quiet">${t('upstream.adaptive', { n: upstream.adaptive.limit, used: upstream.adaptive.in_flight })}</span>`}`}>
     ${facts(upstream, now)}
@@ -48,19 +54,54 @@ function One({ upstream, now, endpoints }) {
   <//>`;
 }
 
-export class Upstreams extends Component {
-  componentDidMount() {
-    const name = state.detail;
-    if (name) document.getElementById(`upstream-${name}`)?.scrollIntoView();
+const KEY = (upstream, endpoint) => `${upstream.name}\n${endpoint.address}`;
+
+/// What happened to each upstream and each endpoint in the last seconds.
+function lately() {
+  const endpoints = recent((one) => one.upstreams.flatMap((upstream) => upstream.endpoints.map((endpoint) => (
+    { ...endpoint, key: KEY(upstream, endpoint) }))), 'key');
+  return { since: recent((one) => one.upstreams.map(totals), 'name'), endpoints };
+}
+
+class All extends Component {
+  constructor() {
+    super();
+    this.state = { names: new Set() };
   }
 
-  render() {
+  componentDidMount() {
+    this.load();
+  }
+
+  componentDidUpdate() {
+    if (state.live?.generation !== this.generation) this.load();
+  }
+
+  /// Upstreams that are written in place, within a route, have a name here and none in the configuration.
+  async load() {
+    this.generation = state.live?.generation;
+    const found = await list('upstreams', ASKED).catch(() => null);
+    if (found) this.setState({ names: new Set(found.items.map((item) => item.name)) });
+  }
+
+  render(_, { names }) {
     const { live } = state;
-    if (live.upstreams.length === 0) return html`<${Empty} title=${t('upstreams.none')} />`;
-    const since = recent((one) => one.upstreams.map(totals), 'name');
-    const endpoints = recent((one) => one.upstreams.flatMap((upstream) => upstream.endpoints.map((endpoint) => (
-      { ...endpoint, key: `${upstream.name}\n${endpoint.address}` }))), 'key');
-    return html`${live.upstreams.map((upstream) => html`<${One} key=${upstream.name} upstream=${upstream} now=${since(totals(upstream))} endpoints=${endpoints} />`)}
+    const { since, endpoints } = lately();
+    const idle = [...names].filter((name) => !live.upstreams.some((upstream) => upstream.name === name));
+    return html`<div class="heading"><h2>${t('upstreams')}</h2>
+        ${mayWrite() && html`<a class="button primary" href=${`#upstreams/${NEW}`}>${t('new.upstreams')}</a>`}</div>
+      ${live.upstreams.length === 0 && html`<${Empty} title=${t('upstreams.none')} />`}
+      ${live.upstreams.map((upstream) => html`<${One} key=${upstream.name} upstream=${upstream} now=${since(totals(upstream))}
+        endpoints=${endpoints} named=${names.has(upstream.name)} />`)}
+      ${idle.length > 0 && html`<p class="quiet">${idle.map((name) => html`<a href=${place('upstreams', name)}>${name}</a> `)}</p>`}
       ${live.upstreams_left_out > 0 && html`<p class="quiet">${t('upstreams.more', { n: whole(live.upstreams_left_out) })}</p>`}`;
   }
+}
+
+export function Upstreams({ detail }) {
+  if (!detail) return html`<${All} />`;
+  const upstream = state.live.upstreams.find((one) => one.name === detail);
+  const { since, endpoints } = lately();
+  return html`<${Resource} key=${detail} kind="upstreams" name=${detail}>
+    ${upstream && html`<${One} upstream=${upstream} now=${since(totals(upstream))} endpoints=${endpoints} />`}<//>`;
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use super::{
     AdaptiveLive, Clients, CostLive, ENDPOINTS, EndpointLive, LastChange, Latency, Live, Requests, Resources,
-    RouteLive, UPSTREAMS, UpstreamLive,
+    RouteLive, UPSTREAMS, UpstreamLimits, UpstreamLive,
 };
 use crate::stats::resident_bytes;
 use crate::status::seconds;
@@ -40,6 +40,7 @@ impl Registry {
                 open: snapshot.client_connections,
                 opened: snapshot.client_connections_opened,
                 rejected: snapshot.client_connections_rejected,
+                limit: None,
             },
             workers: self.worker_counts(),
             routes: routes(&snapshot),
@@ -120,6 +121,7 @@ fn upstreams(mut all: Vec<UpstreamStatus>, snapshot: &Snapshot) -> (Vec<Upstream
             failures: count(|counts| counts.failures.iter().sum()),
             retries: count(|counts| counts.resilience.retries),
             breaker_open: counts.is_some_and(|counts| counts.resilience.is_open()),
+            limits: UpstreamLimits::default(),
             adaptive: upstream
                 .adaptive
                 .map(|adaptive| AdaptiveLive { limit: adaptive.limit, in_flight: adaptive.in_flight }),

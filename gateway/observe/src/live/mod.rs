@@ -2,7 +2,7 @@
 //!
 //! It is made of counters that are kept anyway, on the control thread, when somebody asks: a worker does nothing for it.
 //! Counts run from the start of the process; who shows rates takes two documents and divides what is between them
-//! ([`Latency::since`]). The history ([`Columns`]) holds what a newcomer would otherwise have to wait for.
+//! ([`Latency::since`]). Limits are the plan's, which is not known here: whoever knows it fills them in. The history ([`Columns`]) holds what a newcomer would otherwise have to wait for.
 
 mod document;
 mod history;
@@ -105,6 +105,8 @@ pub struct Clients {
     pub opened: u64,
     /// Refused since the start: at the limit, or for want of means.
     pub rejected: u64,
+    /// As many may be open; nothing: no limit.
+    pub limit: Option<u64>,
 }
 
 /// One worker.
@@ -158,10 +160,23 @@ pub struct UpstreamLive {
     pub retries: u64,
     /// Whether its breaker is open.
     pub breaker_open: bool,
+    /// What is never exceeded.
+    pub limits: UpstreamLimits,
     /// How its adaptive limit stands.
     pub adaptive: Option<AdaptiveLive>,
     /// Why its endpoints could not be looked up last.
     pub lookup_problem: Option<String>,
+}
+
+/// The limits of an upstream, over all workers; nothing: no limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UpstreamLimits {
+    /// Connections to all endpoints together.
+    pub connections: Option<u32>,
+    /// Connections to one endpoint.
+    pub endpoint_connections: Option<u32>,
+    /// Requests under way.
+    pub requests: Option<u32>,
 }
 
 /// An adaptive limit.

@@ -1,5 +1,6 @@
 //! What was changed, going back, and copies of the store.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -32,6 +33,14 @@ pub struct Part {
     before: Option<u64>,
     /// At most so many.
     limit: Option<usize>,
+}
+
+/// Which versions are compared.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Since {
+    /// All that has changed after this version, rather than in the one alone.
+    since: Option<u64>,
 }
 
 /// Does something with the store, beside the control thread.
@@ -101,25 +110,97 @@ fn brief(entry: &Entry) -> Value {
     })
 }
 
-/// `GET /api/v1/history/{version}`: with what it changed.
-pub async fn one(State(surface): State<Surface>, Path(version): Path<u64>, headers: HeaderMap) -> Response {
-    let entry = match shared(&surface) {
-        Some(etcd) => in_etcd(&etcd, version).await,
-        None => with(&surface, move |store| store.version(version)).await,
+/// `GET /api/v1/history/{version}`: with what it changed, or what is different at it from an earlier version.
+pub async fn one(
+    State(surface): State<Surface>,
+    Path(version): Path<u64>,
+    Query(Since { since }): Query<Since>,
+    headers: HeaderMap,
+) -> Response {
+    let Some(since) = since else {
+        let entry = match shared(&surface) {
+            Some(etcd) => in_etcd(&etcd, version).await,
+            None => with(&surface, move |store| store.version(version)).await,
+        };
+        return match entry {
+            Ok(entry) => {
+                let mut value = brief(&entry);
+                value["changes"] = shown(&between(vec![entry])).into();
+                body(StatusCode::OK, wants_yaml(&headers), &value)
+            }
+            Err(response) => *response,
+        };
     };
-    match entry {
-        Ok(entry) => {
-            let mut value = brief(&entry);
-            let read = |text: &Option<String>| text.as_ref().and_then(|text| serde_json::from_str(text).ok());
-            let changes = entry.entry.changes.iter().map(|it| {
-                let (before, after): (Option<Value>, Option<Value>) = (read(&it.before), read(&it.after));
-                change(&it.kind, &it.name, before.as_ref(), after.as_ref())
-            });
-            value["changes"] = changes.collect();
+    if since > version {
+        let message = format!("`since` is to be a version before {version}");
+        return refused(&Refusal::Senseless(message));
+    }
+    let entries = match shared(&surface) {
+        Some(etcd) => after_in_etcd(&etcd, since, version).await,
+        None => after(&surface, since, version).await,
+    };
+    match entries {
+        Ok(entries) => {
+            let changes = shown(&between(entries));
+            let value =
+                json!({ "version": version, "since": since, "count": changes.len(), "changes": changes });
             body(StatusCode::OK, wants_yaml(&headers), &value)
         }
         Err(response) => *response,
     }
+}
+
+/// The versions after one, up to another, the newest first.
+async fn after(surface: &Surface, since: u64, version: u64) -> Result<Vec<Entry>, Box<Response>> {
+    let entries = with(surface, move |store| {
+        // Refused if it is not there; 0 is the empty store, and no entry.
+        if version > 0 {
+            store.version(version)?;
+        }
+        let mut entries = store.since(since)?;
+        entries.retain(|entry| entry.version <= version);
+        Ok(entries)
+    });
+    entries.await
+}
+
+/// The same, as etcd keeps it: both must be versions that it tells of, else nobody knows what was in between.
+async fn after_in_etcd(etcd: &Handle, since: u64, version: u64) -> Result<Vec<Entry>, Box<Response>> {
+    let none = |missing: u64| {
+        let message = format!("etcd's history does not tell of version {missing}, or not with {MOST} others");
+        Box::new(refused(&Refusal::NoVersion(message)))
+    };
+    let mut found = versions(etcd, version.checked_add(1), MOST).await.map_err(|error| away(&error))?;
+    for wanted in [version, since] {
+        if !found.iter().any(|entry| entry.version == wanted) {
+            return Err(none(wanted));
+        }
+    }
+    found.retain(|entry| entry.version > since);
+    Ok(found)
+}
+
+/// A resource's text before and after.
+type Both = (Option<String>, Option<String>);
+
+/// What is different after these versions, the newest first, from what was before them.
+fn between(entries: Vec<Entry>) -> BTreeMap<(String, String), Both> {
+    let mut all: BTreeMap<(String, String), Both> = BTreeMap::new();
+    for change in entries.into_iter().flat_map(|entry| entry.entry.changes) {
+        all.entry((change.kind, change.name))
+            .and_modify(|both| both.0.clone_from(&change.before))
+            .or_insert((change.before, change.after));
+    }
+    all.retain(|_, (before, after)| before != after);
+    all
+}
+
+fn shown(changes: &BTreeMap<(String, String), Both>) -> Vec<Value> {
+    let read = |text: &Option<String>| -> Option<Value> { serde_json::from_str(text.as_deref()?).ok() };
+    let one = |((kind, name), (before, after)): (&(String, String), &Both)| {
+        change(kind, name, read(before).as_ref(), read(after).as_ref())
+    };
+    changes.iter().map(one).collect()
 }
 
 /// `POST /api/v1/rollback/{version}`: all becomes as it was then, as a new version.

@@ -33,7 +33,10 @@ pub fn openapi() -> Value {
     );
     paths.insert(
         "/api/v1/history/{version}".to_owned(),
-        get("One version, with what it changed.", json!([version()])),
+        get(
+            "One version, with what it changed, or all that is different at it from an earlier one.",
+            json!([version(), query("since", "integer")]),
+        ),
     );
     paths.insert(
         "/api/v1/rollback/{version}".to_owned(),

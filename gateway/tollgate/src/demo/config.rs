@@ -1,8 +1,14 @@
-//! The demo's configuration: a text like anyone's, so that people can read it, change it and ask `explain` about it.
+//! The demo's configuration: a text like anyone's, so that people can read it, change it and ask `explain` about it; and
+//! what stands in its store, as if somebody had put it there over the API, so that it can be changed on the dashboard.
 
 use std::net::SocketAddr;
 
+use serde_json::{Value, json};
+
 use crate::cli::Addresses;
+
+/// The store, beside the file.
+pub const STORE: &str = "store";
 
 /// The file, for two services at these addresses.
 pub fn text(addresses: &Addresses, services: [SocketAddr; 2]) -> String {
@@ -13,9 +19,11 @@ pub fn text(addresses: &Addresses, services: [SocketAddr; 2]) -> String {
     format!(
         "\
 # The configuration of `tollgate demo`. It is deleted when the demo ends.
+# The route `api` is not here but in the store: change it on the dashboard.
 
 listen: \"{listen}\"
 admin: {{ bind: \"{admin}\", open: {open} }}
+store: {STORE}
 access_log: stdout
 # Every request gets an id, which the services and the log see too.
 request_id: on
@@ -30,15 +38,7 @@ routes:
     match: {{ path: {{ exact: / }} }}
     to: one
 
-  # Weights: three of four requests go to `one`. The service sees /hello, not /api/hello.
-  - name: api
-    match: /api/*
-    to:
-      - {{ upstream: one, weight: 3 }}
-      - {{ upstream: two, weight: 1 }}
-    rewrite: {{ prefix: / }}
-
-  # More conditions win: with this header, always `two`.
+  # More conditions win over `api`: with this header, always `two`. The service sees /hello, not /api/hello.
   - name: api-beta
     match: {{ path: /api/*, headers: {{ x-beta: true }} }}
     to: two
@@ -57,6 +57,12 @@ routes:
     respond: {{ json: {{ status: ok }} }}
 "
     )
+}
+
+/// The route in the store, by its name. Weights: three of four requests go to `one`.
+pub fn stored() -> (&'static str, Value) {
+    let to = json!([{ "upstream": "one", "weight": 3 }, { "upstream": "two", "weight": 1 }]);
+    ("api", json!({ "match": "/api/*", "to": to, "rewrite": { "prefix": "/" } }))
 }
 
 #[cfg(test)]

@@ -3,12 +3,14 @@
 mod config;
 mod service;
 
-use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::SystemTime;
+use std::{fs, io};
 
-use tempfile::NamedTempFile;
+use tempfile::TempDir;
+use tollgate_store::{Change, NewEntry, Store};
 
 use crate::cli::Addresses;
 use crate::control::{Upgradable, control};
@@ -17,25 +19,29 @@ use crate::listeners::Inherited;
 use crate::print::print;
 use crate::run::{ended, start};
 
+/// The configuration, in the demo's folder.
+const FILE: &str = "gateway.yaml";
+
 /// Runs the demo until it is told to stop.
 pub fn demo(addresses: &Addresses) -> ExitCode {
-    let file = match prepare(addresses) {
-        Ok(file) => file,
+    let folder = match prepare(addresses) {
+        Ok(folder) => folder,
         Err(message) => {
             eprintln!("error: {message}");
             return ExitCode::FAILURE;
         }
     };
-    let Some(started) = start(file.path(), Inherited::default(), None) else {
+    let file = folder.path().join(FILE);
+    let Some(started) = start(&file, Inherited::default(), None) else {
         return ExitCode::FAILURE;
     };
     // Nobody may be reading; the gateway runs all the same.
-    let _ = print(&what_to_try(&started.gateway, file.path()), ExitCode::SUCCESS);
+    let _ = print(&what_to_try(&started.gateway, &file), ExitCode::SUCCESS);
     ended(control(started, Upgradable::No("the demo's services would end with this process")))
 }
 
-/// Starts the services and writes the file, which lives as long as what is returned.
-fn prepare(addresses: &Addresses) -> Result<NamedTempFile, String> {
+/// Starts the services and writes the file and the store, which live as long as what is returned.
+fn prepare(addresses: &Addresses) -> Result<TempDir, String> {
     // Asked first, since a demo's user has options where a file's author has keys.
     for (option, other, address) in
         [("--listen", "127.0.0.1:8081", addresses.listen), ("--admin", "127.0.0.1:9902", addresses.admin)]
@@ -53,14 +59,35 @@ fn prepare(addresses: &Addresses) -> Result<NamedTempFile, String> {
     }
     let services =
         service::start(["one", "two"]).map_err(|error| format!("cannot start the services: {error}"))?;
-    write(&config::text(addresses, services))
-        .map_err(|error| format!("cannot write the configuration: {error}"))
+    let text = config::text(addresses, services);
+    let folder = write(&text).map_err(|error| format!("cannot write the configuration: {error}"))?;
+    fill(&folder.path().join(config::STORE)).map_err(|error| format!("cannot make the store: {error}"))?;
+    Ok(folder)
 }
 
-fn write(text: &str) -> io::Result<NamedTempFile> {
-    let mut file = tempfile::Builder::new().prefix("tollgate-demo-").suffix(".yaml").tempfile()?;
-    file.write_all(text.as_bytes())?;
-    Ok(file)
+fn write(text: &str) -> io::Result<TempDir> {
+    let folder = tempfile::Builder::new().prefix("tollgate-demo-").tempdir()?;
+    fs::write(folder.path().join(FILE), text)?;
+    Ok(folder)
+}
+
+/// Makes a store with what can be changed.
+fn fill(path: &Path) -> Result<(), tollgate_store::Error> {
+    let (name, value) = config::stored();
+    let change = Change {
+        kind: "routes".to_owned(),
+        name: name.to_owned(),
+        before: None,
+        after: Some(value.to_string()),
+    };
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let entry = NewEntry {
+        at: u64::try_from(now.as_millis()).unwrap_or_default(),
+        who: "demo".to_owned(),
+        what: format!("put routes/{name}"),
+        changes: vec![change],
+    };
+    Store::open(path, 1)?.commit(&[entry]).map(drop)
 }
 
 /// Lines that can be copied into another terminal.
@@ -91,14 +118,18 @@ fn what_to_try(gateway: &Gateway, file: &Path) -> String {
         tries.iter().map(|(command, shows)| format!("  {command:width$}  {shows}\n")).collect();
     format!(
         "
-The dashboard is http://{admin}/dashboard/: open it in a browser, and send requests.
+The dashboard is http://{admin}/: open it in a browser, and send requests. There are some with
+
+  while sleep 0.02; do curl -s http://{listen}/api/hello; done
+
+Change the share of `two` there (Routes, api), add a route, break one, and go back (Changes).
 
 Try in another terminal, or open http://{listen}/ in a browser:
 
 {tries}
-  {program} explain {file} GET http://{listen}/api/hello
+  {program} explain {file} GET http://{listen}/echo/some/path
 
-The configuration is {file}.
+The configuration is {file}, and a store beside it.
 Change it and send `kill -HUP {process}`: it is read again while requests go on. Ctrl-C ends the demo.
 
 "

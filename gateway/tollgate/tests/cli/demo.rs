@@ -34,7 +34,7 @@ fn what_it_says_to_try_works_and_interrupt_ends_it() {
     let rest = std::thread::spawn(move || lines.map_while(Result::ok).count());
 
     let mut answers = Vec::new();
-    for line in text.iter().filter(|line| line.contains("curl ")) {
+    for line in text.iter().filter(|line| line.starts_with("  curl ")) {
         let url = line.split([' ', '\'']).find(|word| word.starts_with("http://")).expect("a URL");
         let header = if line.contains("X-Beta") { "X-Beta: yes\r\n" } else { "" };
         answers.push((line, get(url, header)));
@@ -64,7 +64,7 @@ fn what_it_says_to_try_works_and_interrupt_ends_it() {
     let explain = text.iter().find(|line| line.contains(" explain ")).expect("a line");
     let words: Vec<&str> = explain.split_whitespace().collect();
     let ran = run(&words[1..]);
-    assert!(ran.code == Some(0) && ran.out.contains("api (") && ran.out.contains("75 %"), "{ran:?}");
+    assert!(ran.code == Some(0) && ran.out.contains("echo (") && ran.out.contains("50 %"), "{ran:?}");
     let file = Path::new(words[2]);
     assert!(file.is_file());
 
@@ -72,6 +72,13 @@ fn what_it_says_to_try_works_and_interrupt_ends_it() {
     let api = answers[1].0.split([' ', '\'']).find(|word| word.starts_with("http://")).expect("a URL");
     let from_two = (0..40).filter(|_| get(api, "").contains("\"two\"")).count();
     assert!((5..=15).contains(&from_two), "{from_two} of 40 from the service with weight 1");
+
+    // The dashboard, and a route that it can change.
+    let dashboard = text.iter().find(|line| line.starts_with("The dashboard is ")).expect("a line");
+    let url = dashboard.split(' ').find(|word| word.starts_with("http://")).expect("a URL");
+    let url = url.trim_end_matches("/:");
+    assert!(get(&format!("{url}/dashboard/"), "").contains("<title>Tollgate</title>"));
+    assert!(get(&format!("{url}/api/v1/routes/api"), "").contains("\"weight\": 3"));
 
     running.signal(Signal::INT);
     let ran = running.end();

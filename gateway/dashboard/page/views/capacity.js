@@ -1,0 +1,102 @@
+// What is used and how much there may be: clients' connections, pools, limits, means, and what a request costs.
+
+import { amount, bytes, decimal, percent, whole } from '../format.js';
+import { recent } from '../live.js';
+import { Bar, Card, Empty, html, Pill, Table } from '../parts.js';
+import { place } from '../resources.js';
+import { state } from '../store.js';
+import { t } from '../text.js';
+
+/// From this part of a limit on it is marked.
+const NEAR = 0.8;
+
+/// How much of a limit is used, and the limit itself.
+function Used({ used, limit, show = whole }) {
+  if (limit === null || limit === undefined) return html`${show(used)} <span class="quiet">${t('limit.none')}</span>`;
+  const part = limit > 0 ? used / limit : 1;
+  return html`<${Bar} part=${part} kind=${part >= NEAR ? 'warn' : ''} />${show(used)} <span class="quiet">${t('limit.of', { n: show(limit) })}</span>`;
+}
+
+const size = (value) => bytes(value).join('\u00a0');
+
+function Facts({ rows }) {
+  return html`<dl class="list">${rows.filter(Boolean).map(([label, value]) => html`<div><dt>${label}</dt><dd>${value}</dd></div>`)}</dl>`;
+}
+
+function clients({ clients: { open, opened, rejected, limit }, requests }) {
+  const protocols = Object.entries(requests.protocols).sort((a, b) => b[1] - a[1]);
+  return html`<${Facts} rows=${[
+    [t('clients.open'), html`<${Used} used=${open} limit=${limit} />`],
+    [t('clients.opened'), whole(opened)],
+    [t('clients.rejected'), html`<span class=${rejected > 0 ? 'bad-text' : ''}>${whole(rejected)}</span>`],
+    [t('tile.inflight'), whole(requests.in_flight)],
+    ...protocols.map(([name, count]) => [t('clients.protocol', { name }), whole(count)]),
+    [t('clients.in'), size(requests.bytes_in)],
+    [t('clients.out'), size(requests.bytes_out)],
+  ]} />`;
+}
+
+function cost({ cost: { cores, cores_used: used, cpu_microseconds_per_request: toll, requests_per_second: rate, ceiling, headroom } }) {
+  const known = (value, show) => (value === null ? t('tile.toll.unknown') : show(value));
+  const rates = (value) => `${amount(Math.floor(value))}${t('tile.requests.unit')}`;
+  return html`<${Facts} rows=${[
+    [t('tile.toll'), known(toll, (value) => `${decimal(value, 1)}\u00a0${t('tile.toll.unit')}`)],
+    [t('cost.cores'), html`<${Used} used=${used ?? 0} limit=${cores} show=${(value) => decimal(value, Number.isInteger(value) ? 0 : 2)} />`],
+    [t('tile.requests'), known(rate, rates)],
+    [t('cost.ceiling'), known(ceiling, rates)],
+    [t('tile.headroom'), known(headroom, rates)],
+  ]} />`;
+}
+
+function means({ resources: { memory, memory_bound: bound, files, files_bound: most, shed } }) {
+  return html`<${Facts} rows=${[
+    memory !== null && [t('tile.memory'), html`<${Used} used=${memory} limit=${bound} show=${size} />`],
+    files !== null && [t('means.files'), html`<${Used} used=${files} limit=${most} />`],
+    [t('means.shed'), shed.length > 0 ? html`<span class="bad-text">${shed.join(', ')}</span>` : t('means.shed.none')],
+  ]} />`;
+}
+
+function pools({ upstreams }) {
+  if (upstreams.length === 0) return html`<${Empty} title=${t('upstreams.none')} />`;
+  const columns = [{ label: t('upstreams') }, { label: t('col.connections'), number: true }, { label: t('upstream.active'), number: true },
+    { label: t('upstream.idle'), number: true }, { label: t('upstream.waiting'), number: true }, { label: t('upstream.reuse'), number: true },
+    { label: t('upstream.retries'), number: true }, { label: t('limits') }];
+  return html`<${Table} label=${t('pools')} columns=${columns}>${upstreams.map((upstream) => {
+    const { name, active, idle, waiting, opened, reused, retries, limits, adaptive, breaker_open: open } = upstream;
+    const all = opened + reused;
+    const other = [
+      limits.endpoint_connections !== null && t('limit.endpoint', { n: whole(limits.endpoint_connections) }),
+      limits.requests !== null && t('limit.requests', { n: whole(limits.requests) }),
+      adaptive && t('upstream.adaptive', { n: adaptive.limit, used: adaptive.in_flight }),
+    ].filter(Boolean);
+    return html`<tr key=${name}>
+      <th scope="row" class="name"><a href=${place('upstreams', name)}>${name}</a></th>
+      <td class="number"><${Used} used=${active + idle} limit=${limits.connections} /></td>
+      <td class="number">${whole(active)}</td><td class="number">${whole(idle)}</td>
+      <td class="number"><span class=${waiting > 0 ? 'warn-text' : ''}>${whole(waiting)}</span></td>
+      <td class="number">${all > 0 ? percent(reused / all) : '–'}</td><td class="number">${whole(retries)}</td>
+      <td>${open && html`<${Pill} kind="bad">${t('upstream.breaker')}<//> `}${other.length > 0 ? other.join(' · ') : html`<span class="quiet">${t('limit.none')}</span>`}</td></tr>`;
+  })}<//>`;
+}
+
+function workers(live) {
+  const one = (worker, index) => ({ ...worker, name: index, failures: 0 });
+  const since = recent((document) => document.workers.map(one), 'name');
+  const columns = [{ label: t('workers') }, { label: t('col.rate'), number: true }, { label: t('col.inflight'), number: true },
+    { label: t('col.clients'), number: true }];
+  return html`<${Table} label=${t('workers')} columns=${columns}>${live.workers.map((worker, index) => html`<tr key=${index}>
+    <th scope="row">${t('worker', { n: index })}</th>
+    <td class="number">${amount(since(one(worker, index))?.rate)}</td>
+    <td class="number">${whole(worker.in_flight)}</td><td class="number">${whole(worker.clients)}</td></tr>`)}<//>`;
+}
+
+export function Capacity() {
+  const { live } = state;
+  return html`<div class="thirds">
+      <${Card} id="cost" title=${t('cost')}>${cost(live)}<//>
+      <${Card} id="clients" title=${t('clients')}>${clients(live)}<//>
+      <${Card} id="means" title=${t('means')}>${means(live)}<//>
+    </div>
+    <${Card} id="pools" title=${t('pools')} wide>${pools(live)}<//>
+    <${Card} id="workers" title=${t('workers')} wide>${workers(live)}<//>`;
+}

@@ -24,6 +24,8 @@ pub struct Browser {
     driver: Child,
     address: SocketAddr,
     session: String,
+    /// Chromium itself, which would outlive a driver that is killed.
+    process: Option<u64>,
     profile: PathBuf,
 }
 
@@ -51,7 +53,7 @@ impl Browser {
         thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         let profile = std::env::temp_dir().join(format!("tollgate-browser-{}-{port}", std::process::id()));
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let mut browser = Self { driver, address, session: String::new(), profile };
+        let mut browser = Self { driver, address, session: String::new(), process: None, profile };
         let arguments = [
             "--headless=new".to_owned(),
             "--disable-gpu".to_owned(),
@@ -72,6 +74,7 @@ impl Browser {
             "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
         } } });
         let session = browser.command("POST", "/session", &wanted);
+        browser.process = session["capabilities"]["goog:processID"].as_u64();
         browser.session = format!("/session/{}", session["sessionId"].as_str().expect("an id"));
         browser
     }
@@ -236,6 +239,8 @@ impl Drop for Browser {
     fn drop(&mut self) {
         if !self.session.is_empty() && !thread::panicking() {
             self.command("DELETE", &self.session, &Value::Null);
+        } else if let Some(process) = self.process {
+            let _ = Command::new("kill").arg(process.to_string()).status();
         }
         let _ = self.driver.kill();
         let _ = self.driver.wait();

@@ -212,8 +212,7 @@ fn endpoints_of_an_upstream_have_weights_too() {
     );
     api(&gateway, "PUT", "/routes/split", "{\"match\": \"/split/*\", \"to\": \"both\"}");
     let browser = opened(&gateway, "en-US");
-    view(&browser, "upstreams");
-    browser.click("a[href='#upstreams/both']");
+    at(&browser, "upstreams/both");
     // Maintenance.
     browser.fill("input[name=weight-0]", "0");
     browser.click("form.weights button.primary");

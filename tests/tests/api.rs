@@ -130,6 +130,8 @@ fn a_transaction_is_whole_and_a_dry_run_is_nothing() {
         (&dry["dry_run"], &dry["version"], dry["changes"].as_array().map(Vec::len)),
         (&json!(true), &json!(0), Some(2))
     );
+    let generation = json_of(&call(&gateway, "GET", "", "", ""))["generation"].as_u64().expect("a number");
+    assert_eq!(dry["generation"], generation + 1, "what it would become");
     assert_eq!(gateway.client().get("/a").status, 404);
     let mut bad = good.clone();
     bad["changes"].as_array_mut().expect("a list").push(change("put", "routes", "b", json!({"match": "/b"})));
@@ -299,4 +301,22 @@ fn policies_of_what_the_store_holds_are_in_force() {
     assert_eq!(gateway.client().get("/own").status, 403, "the route's");
     assert_eq!(call(&gateway, "PATCH", "/routes/own", JSON, r#"{"policies": null}"#).status, 200);
     assert_eq!(gateway.client().get("/own").status, 200);
+}
+
+#[test]
+fn what_is_described_is_there() {
+    let gateway = stored();
+    let document = json_of(&call(&gateway, "GET", "/openapi.json", "", ""));
+    let methods = ["get", "put", "post", "patch", "delete"];
+    for (path, described) in document["paths"].as_object().expect("paths") {
+        let path = path.strip_prefix("/api/v1").expect("a path of the API");
+        let path = path.replace("{name}", "none").replace("{version}", "99");
+        for method in methods {
+            // A body that is no request of any of them: nothing changes.
+            let answer = call(&gateway, &method.to_uppercase(), &path, JSON, "[]");
+            let there = answer.status != 405;
+            assert_eq!(there, described.get(method).is_some(), "{method} {path}: {answer:?}");
+            assert!(!answer.text().contains("GET / lists"), "{method} {path}: {answer:?}");
+        }
+    }
 }

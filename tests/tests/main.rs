@@ -2,6 +2,7 @@
 
 mod admin;
 mod api;
+mod apisix;
 mod autobahn;
 mod balance;
 mod bodies;
@@ -10,6 +11,7 @@ mod budgets;
 mod buffering;
 mod caps;
 mod cli;
+mod commands;
 mod dashboard;
 mod discovery;
 mod documented;

@@ -87,7 +87,7 @@ pub struct Done {
     pub changes: Vec<Difference>,
     /// What is doubtful about it.
     pub warnings: Vec<DocumentProblem>,
-    /// The plan's number, once all workers run it; of a dry run, the one in force.
+    /// The plan's number, once all workers run it. Of a dry run whoever knows the plan says it.
     pub generation: u64,
 }
 

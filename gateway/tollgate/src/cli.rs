@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::client::Remote;
+use crate::remote;
+
 /// An API gateway that takes the lowest toll on each request, and can prove it.
 #[derive(Debug, Parser)]
 #[command(
@@ -60,6 +63,33 @@ pub enum Command {
     /// space stands still. Where the output is no terminal, it prints one page and ends.
     #[command(after_long_help = TOP_LIVE)]
     Top(Watched),
+    /// Show what a running gateway has: routes, upstreams, one of them.
+    #[command(after_long_help = GET)]
+    Get(remote::Get),
+    /// Write a route or an upstream of a running gateway: it is durable and in force when this returns.
+    #[command(after_long_help = SET)]
+    Set(remote::Set),
+    /// Remove a route or an upstream of a running gateway.
+    #[command(after_long_help = DELETE)]
+    Delete(remote::Delete),
+    /// Show what a file, or a version, would change in a running gateway.
+    #[command(after_long_help = DIFF)]
+    Diff(remote::Diff),
+    /// Show who changed what in a running gateway, and when.
+    #[command(after_long_help = HISTORY)]
+    History(remote::History),
+    /// Make all in a running gateway's store as it was at a version.
+    #[command(after_long_help = ROLLBACK)]
+    Rollback(remote::Rollback),
+    /// Write out the routes and upstreams of a running gateway, as a file has them.
+    #[command(after_long_help = EXPORT)]
+    Export(remote::Export),
+    /// Write the routes and upstreams of a file into a running gateway: all of them, or none.
+    #[command(after_long_help = IMPORT)]
+    Import(remote::Import),
+    /// Copy the store of a running gateway, on the gateway's machine.
+    #[command(after_long_help = BACKUP)]
+    Backup(remote::Backup),
     /// Measure the toll of this and other gateways, side by side.
     ///
     /// The laboratory is a program of its own, `tollgate-lab`, looked for beside this one and on PATH.
@@ -115,9 +145,9 @@ pub struct Question {
 /// The gateway to watch.
 #[derive(Clone, Debug, Args)]
 pub struct Watched {
-    /// Its admin listener: `host:port` or `unix:/path`.
-    #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_ADMIN", default_value = "127.0.0.1:9901")]
-    pub admin: String,
+    /// Whom to ask.
+    #[command(flatten)]
+    pub remote: Remote,
     /// Print one page and end.
     #[arg(long)]
     pub once: bool,
@@ -195,7 +225,7 @@ Examples:
 const TOP_LIVE: &str = "\
 Environment:
   TOLLGATE_TOKEN    sent as a bearer token, if the admin listener wants one
-  TOLLGATE_ADMIN    the address, where no option says it
+  TOLLGATE_ADMIN    the address, where no option says it; so it is for every command that asks a gateway
 
 Exit status:
   0  it was shown
@@ -205,6 +235,88 @@ Examples:
   tollgate top
   tollgate top --admin 10.0.0.7:9901
   tollgate top --once | head -20";
+
+const GET: &str = "\
+Exit status:
+  0  it was shown
+  1  it is not there, or nobody answers
+
+Examples:
+  tollgate get routes
+  tollgate get routes --search shop --output json
+  tollgate get routes/hello > hello.yaml
+  tollgate get";
+
+const SET: &str = "\
+Exit status:
+  0  it is durable, and in force on every worker
+  1  it was refused, and nothing has changed; or nobody answers
+
+Examples:
+  tollgate set routes/hello '{match: /hello, respond: hello}'
+  tollgate set upstreams/shop --file shop.yaml
+  tollgate set upstreams/shop --merge '{balance: least_requests}' --dry-run
+  tollgate set routes/hello --if-version 3 '{match: /hello, respond: good day}'";
+
+const DELETE: &str = "\
+Exit status:
+  0  it is gone, durably, and from every worker
+  1  it was refused, and nothing has changed; or nobody answers
+
+Examples:
+  tollgate delete routes/hello
+  tollgate delete upstreams/shop --dry-run";
+
+const DIFF: &str = "\
+Exit status:
+  0  nothing would change
+  1  something would
+  2  the file would be refused, or nobody answers
+
+Examples:
+  tollgate diff routes.yaml
+  tollgate diff routes.yaml --prune
+  tollgate diff 12                     what a rollback to version 12 would change";
+
+const HISTORY: &str = "\
+Examples:
+  tollgate history
+  tollgate history --limit 100 --before 200
+  tollgate history 12                  what version 12 has changed";
+
+const ROLLBACK: &str = "\
+A rollback is a version itself, so it can be taken back.
+
+Exit status:
+  0  it is durable, and in force on every worker
+  1  it was refused, and nothing has changed; or nobody answers
+
+Examples:
+  tollgate rollback 12 --dry-run
+  tollgate rollback 12";
+
+const EXPORT: &str = "\
+Secrets are not told: `(secret)` stands in their place, and `import` into the same gateway leaves them as they are.
+
+Examples:
+  tollgate export > all.yaml
+  tollgate export --stored | tollgate import - --admin 10.0.0.7:9901";
+
+const IMPORT: &str = "\
+Exit status:
+  0  all of it is durable, and in force on every worker
+  1  it was refused, and nothing has changed; or nobody answers
+
+Examples:
+  tollgate import routes.yaml
+  tollgate import routes.yaml --prune --dry-run
+  render-routes | tollgate import -";
+
+const BACKUP: &str = "\
+A copy is a store: to go back to it, stop the gateway, put the copy in the store's place, and start.
+
+Examples:
+  tollgate backup /var/backups/tollgate.store";
 
 const DEMO: &str = "\
 Examples:

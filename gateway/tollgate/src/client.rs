@@ -1,48 +1,100 @@
 //! A client of the admin API, for commands that ask a running gateway.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper::header::{ACCEPT, AUTHORIZATION, HOST};
-use hyper::{Request, StatusCode};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
+use tokio_rustls::TlsConnector;
+use tollgate_tls::{ClientFiles, Identity, Pem};
 
 /// For a whole question and its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// For a change and its answer: it is durable and on every worker by then, and there may be 100,000 routes of it.
+const CHANGE_PATIENCE: Duration = Duration::from_secs(120);
+
 /// Bytes of an answer.
-const LIMIT: usize = 16 << 20;
+const LIMIT: usize = 256 << 20;
+
+/// Whom to ask, and as whom.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Remote {
+    /// The gateway's admin listener: `host:port`, `https://host:port` or `unix:/path`.
+    #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_ADMIN", default_value = "127.0.0.1:9901")]
+    pub admin: String,
+    /// The token to send, if the listener wants one. Others on this machine see it in the list of processes: better set the
+    /// variable.
+    #[arg(long, value_name = "TOKEN", env = "TOLLGATE_TOKEN", hide_env_values = true)]
+    pub token: Option<String>,
+    /// A PEM file with whom to trust for `https://`, in the place of those that the system trusts.
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_CA")]
+    pub ca: Option<String>,
+    /// A PEM file with the certificate to show, and its key if `--key` is not given.
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_CERTIFICATE")]
+    pub certificate: Option<String>,
+    /// A PEM file with the certificate's key.
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_KEY", requires = "certificate")]
+    pub key: Option<String>,
+}
 
 /// Who asks, and whom.
 #[derive(Debug)]
 pub struct Client {
     address: String,
     token: Option<String>,
+    /// What handshakes are configured with, and the name that is asked for.
+    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     runtime: Runtime,
 }
 
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: StatusCode,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// What is sent: a JSON document, or nothing; and further fields.
+#[derive(Debug, Default)]
+pub struct Sent {
+    /// The body.
+    pub body: Option<Value>,
+    /// Fields of the head.
+    pub headers: Vec<(HeaderName, String)>,
+}
+
 impl Client {
-    /// `address` is `host:port`, `http://host:port` or `unix:/path`; `token` is sent as a bearer token.
+    /// To be asked later.
     ///
     /// # Errors
-    /// A message, when the address is of no such form, or the kernel gives no poller.
-    pub fn new(address: &str, token: Option<String>) -> Result<Self, String> {
-        let plain = address.strip_prefix("http://").unwrap_or(address).trim_end_matches('/');
-        if plain.starts_with("https://") || plain.is_empty() || plain.contains(char::is_whitespace) {
-            return Err(format!(
-                "`{address}` is not the address of an admin listener: write `127.0.0.1:9901`"
-            ));
+    /// A message, when the address is of no such form, a file cannot be used, or the kernel gives no poller.
+    pub fn new(remote: &Remote) -> Result<Self, String> {
+        let given = remote.admin.as_str();
+        let secure = given.starts_with("https://");
+        let plain = given.strip_prefix("https://").or(given.strip_prefix("http://")).unwrap_or(given);
+        let plain = plain.trim_end_matches('/');
+        if plain.is_empty() || plain.contains(char::is_whitespace) || plain.contains("://") {
+            return Err(format!("`{given}` is not the address of an admin listener: write `127.0.0.1:9901`"));
         }
+        let tls = if secure { Some(tls(remote, plain)?) } else { None };
+        let token = remote.token.clone().filter(|token| !token.is_empty());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| error.to_string())?;
-        Ok(Self { address: plain.to_owned(), token, runtime })
+        Ok(Self { address: plain.to_owned(), token, tls, runtime })
     }
 
     /// The address, as it was understood.
@@ -55,47 +107,109 @@ impl Client {
     /// # Errors
     /// A message that says what to do: nobody answers, or another status than 200.
     pub fn get(&self, path: &str) -> Result<Bytes, String> {
-        let asked = async { tokio::time::timeout(PATIENCE, self.ask(path)).await };
-        let (status, body) = match self.runtime.block_on(asked) {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => return Err(format!("{} does not answer: {error}", self.address)),
-            Err(_) => return Err(format!("{} does not answer within {PATIENCE:?}", self.address)),
-        };
-        match status {
-            StatusCode::OK => Ok(body),
-            StatusCode::UNAUTHORIZED => Err("a token is wanted: set TOLLGATE_TOKEN".to_owned()),
-            status => {
-                let value: Option<Value> = serde_json::from_slice(&body).ok();
-                let message = value.as_ref().and_then(|value| value["message"].as_str()).unwrap_or_default();
-                Err(format!("{} answers {status} {message}", self.address).trim_end().to_owned())
-            }
+        let answer = self.send(&Method::GET, path, &Sent::default())?;
+        match answer.status {
+            StatusCode::OK => Ok(answer.body),
+            _ => Err(self.refusal(&answer)),
         }
     }
 
-    async fn ask(&self, path: &str) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error>> {
-        match self.address.strip_prefix("unix:") {
-            Some(file) => self.exchange(UnixStream::connect(file).await?, path, "localhost").await,
-            None => self.exchange(TcpStream::connect(&self.address).await?, path, &self.address).await,
+    /// What any request brings.
+    ///
+    /// # Errors
+    /// A message that says what to do, when nobody answers.
+    pub fn send(&self, method: &Method, path: &str, sent: &Sent) -> Result<Answer, String> {
+        let patience = if *method == Method::GET { PATIENCE } else { CHANGE_PATIENCE };
+        let asked = async { tokio::time::timeout(patience, self.ask(method, path, sent)).await };
+        match self.runtime.block_on(asked) {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(format!("{} does not answer: {error}", self.address)),
+            Err(_) => Err(format!("{} does not answer within {patience:?}", self.address)),
+        }
+    }
+
+    /// What an answer of no success says, for people.
+    pub fn refusal(&self, answer: &Answer) -> String {
+        let value: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let message = value["message"].as_str().unwrap_or_default();
+        match answer.status {
+            StatusCode::UNAUTHORIZED if self.token.is_none() => {
+                "a token is wanted: set TOLLGATE_TOKEN".to_owned()
+            }
+            StatusCode::UNAUTHORIZED => {
+                "nobody has this token: look at TOLLGATE_TOKEN, or at `--token`".to_owned()
+            }
+            _ if !message.is_empty() => message.to_owned(),
+            status => format!("{} answers {status}", self.address),
+        }
+    }
+
+    async fn ask(
+        &self,
+        method: &Method,
+        path: &str,
+        sent: &Sent,
+    ) -> Result<Answer, Box<dyn std::error::Error>> {
+        let question = (method, path, sent);
+        if let Some(file) = self.address.strip_prefix("unix:") {
+            return self.exchange(UnixStream::connect(file).await?, question, "localhost").await;
+        }
+        let stream = TcpStream::connect(&self.address).await?;
+        match &self.tls {
+            None => self.exchange(stream, question, &self.address).await,
+            Some((config, name)) => {
+                let stream = TlsConnector::from(config.clone()).connect(name.clone(), stream).await?;
+                self.exchange(stream, question, &self.address).await
+            }
         }
     }
 
     async fn exchange(
         &self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        path: &str,
+        (method, path, sent): (&Method, &str, &Sent),
         host: &str,
-    ) -> Result<(StatusCode, Bytes), Box<dyn std::error::Error>> {
+    ) -> Result<Answer, Box<dyn std::error::Error>> {
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
-        let mut request = Request::get(path).header(HOST, host).header(ACCEPT, "application/json");
+        let mut request = Request::builder().method(method).uri(path);
+        request = request.header(HOST, host).header(ACCEPT, "application/json");
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
-        let response = sender.send_request(request.body(Empty::<Bytes>::new())?).await?;
+        for (name, value) in &sent.headers {
+            request = request.header(name, value);
+        }
+        let body = sent.body.as_ref().map(Value::to_string).unwrap_or_default();
+        if sent.body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let response = sender.send_request(request.body(Full::new(Bytes::from(body)))?).await?;
         let status = response.status();
         let body = Limited::new(response.into_body(), LIMIT).collect().await.map_err(io::Error::other)?;
-        Ok((status, body.to_bytes()))
+        Ok(Answer { status, body: body.to_bytes() })
     }
+}
+
+/// What handshakes are configured with.
+fn tls(remote: &Remote, address: &str) -> Result<(Arc<ClientConfig>, ServerName<'static>), String> {
+    let read = |path: &String| {
+        let bytes = std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+        Ok::<_, String>(Pem::from(bytes.as_slice()))
+    };
+    let chain = remote.certificate.as_ref().map(read).transpose()?;
+    let key = remote.key.as_ref().map(read).transpose()?;
+    let identity = chain.map(|chain| Identity { key: key.unwrap_or_else(|| chain.clone()), chain });
+    let authorities = remote.ca.as_ref().map(read).transpose()?;
+    let files = ClientFiles { authorities, identity, alpn: vec![b"http/1.1".to_vec()] };
+    let client = tollgate_tls::Client::new(&files).map_err(|problems| {
+        let said: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
+        format!("cannot use the certificates: {}", said.join("; "))
+    })?;
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let name = ServerName::try_from(host.to_owned()).map_err(|_| format!("`{host}` is not a host"))?;
+    Ok((client.config(), name))
 }
 
 #[cfg(test)]
@@ -104,10 +218,15 @@ mod tests {
 
     #[test]
     fn addresses() {
-        let address = |text| Client::new(text, None).map(|client| client.address().to_owned());
+        let address = |text: &str| {
+            let remote =
+                Remote { admin: text.to_owned(), token: None, ca: None, certificate: None, key: None };
+            Client::new(&remote).map(|client| client.address().to_owned())
+        };
         assert_eq!(address("127.0.0.1:9901").as_deref(), Ok("127.0.0.1:9901"));
         assert_eq!(address("http://localhost:9901/").as_deref(), Ok("localhost:9901"));
         assert_eq!(address("unix:/run/tollgate.sock").as_deref(), Ok("unix:/run/tollgate.sock"));
-        assert!(address("").is_err() && address("a b:1").is_err() && address("https://x").is_err());
+        assert_eq!(address("https://gateway.example:9901/").as_deref(), Ok("gateway.example:9901"));
+        assert!(address("").is_err() && address("a b:1").is_err() && address("ftp://x").is_err());
     }
 }

@@ -3,6 +3,7 @@
 mod access;
 mod admin;
 mod api;
+mod apisix;
 mod bench;
 mod check;
 mod cli;
@@ -21,6 +22,7 @@ mod lookups;
 mod pages;
 mod print;
 mod reload;
+mod remote;
 mod run;
 mod signals;
 mod startup;
@@ -53,6 +55,16 @@ fn main() -> ExitCode {
         Command::Explain(question) => explain::explain(&question),
         Command::Demo(addresses) => demo::demo(&addresses),
         Command::Top(watched) => top::top(&watched),
+        Command::Get(args) => remote::run(remote::get(&args), 1),
+        Command::Set(args) => remote::run(remote::set(&args), 1),
+        Command::Delete(args) => remote::run(remote::delete(&args), 1),
+        // 1 is for a difference, as diff(1) has it.
+        Command::Diff(args) => remote::run(remote::diff(&args), 2),
+        Command::History(args) => remote::run(remote::history(&args), 1),
+        Command::Rollback(args) => remote::run(remote::rollback(&args), 1),
+        Command::Export(args) => remote::run(remote::export(&args), 1),
+        Command::Import(args) => remote::run(remote::import(&args), 1),
+        Command::Backup(args) => remote::run(remote::backup(&args), 1),
         Command::Bench { arguments } => bench::bench(&arguments),
         Command::Schema => pages::schema(),
         Command::Reference => pages::reference(),

@@ -10,7 +10,7 @@ use tollgate_proxy::Rollout;
 use tollgate_sources::{Pending, View};
 
 use crate::access::{Access, guard};
-use crate::{api, etcd, live};
+use crate::{api, apisix, etcd, live};
 
 /// What the pages and the API are made from. It is cheap to clone, and each handler has one.
 #[derive(Clone, Debug)]
@@ -32,6 +32,7 @@ pub struct Surface {
 pub fn router(surface: &Surface) -> Router {
     pages(surface.admin.clone())
         .merge(api::router(surface))
+        .merge(apisix::router(surface))
         .merge(live::routes().merge(etcd::routes()).with_state(surface.clone()))
         .merge(tollgate_dashboard::router())
         .layer(from_fn_with_state(surface.clone(), guard))

@@ -27,8 +27,7 @@ pub fn top(watched: &Watched) -> ExitCode {
 }
 
 fn shown(watched: &Watched) -> Result<ExitCode, String> {
-    let token = std::env::var("TOLLGATE_TOKEN").ok().filter(|token| !token.is_empty());
-    let client = Client::new(&watched.admin, token)?;
+    let client = Client::new(&watched.remote)?;
     let address = client.address().to_owned();
     let ask = move |after: f64| -> Result<Live, String> {
         let body = client.get(&format!("/api/v1/live?after={after}"))?;

@@ -98,12 +98,14 @@ fn identified(access: &Access, request: &Request) -> Result<(String, Role), Box<
         return Ok((certificate(request).unwrap_or_else(|| "local".to_owned()), role));
     }
     let headers = request.headers();
+    // As clients of APISIX send it.
+    let key = headers.get("x-api-key").filter(|_| request.uri().path().starts_with("/apisix/"));
     let bearer = headers.get(AUTHORIZATION).map(|value| value.as_bytes().split_at_checked(7));
     let token = match bearer {
         // The scheme's case does not matter (RFC 9110, section 11.1).
         Some(Some((scheme, token))) if scheme.eq_ignore_ascii_case(b"bearer ") => Some(token.trim_ascii()),
         Some(_) => return Err(unauthorized("the `Authorization` is not `Bearer TOKEN`", "invalid_request")),
-        None => None,
+        None => key.map(HeaderValue::as_bytes),
     };
     let Some(token) = token else {
         return Err(unauthorized("a token is needed: send `Authorization: Bearer TOKEN`", ""));

@@ -103,12 +103,16 @@ pub fn of_problem(problem: &DocumentProblem) -> Value {
 /// What was done, or would be, for who asked and for the audit log.
 pub fn answered(status: StatusCode, headers: &HeaderMap, what: &Done, dry_run: bool) -> Response {
     let mut response = body(status, wants_yaml(headers), &done(what, dry_run));
-    let resources = what.changes.iter().map(|it| format!("{}/{}", it.kind.name, it.name)).collect::<Vec<_>>();
+    response.extensions_mut().insert(changed(what, dry_run));
+    response
+}
+
+/// What the audit log is told of it.
+pub fn changed(what: &Done, dry_run: bool) -> Changed {
+    let resources: Vec<_> = what.changes.iter().map(|it| format!("{}/{}", it.kind.name, it.name)).collect();
     // Each request that changes something is a version of its own.
     let made = u64::from(!dry_run && !resources.is_empty());
-    let (before, after) = (what.version - made.min(what.version), what.version);
-    response.extensions_mut().insert(Changed { before, after, dry_run, resources });
-    response
+    Changed { before: what.version.saturating_sub(made), after: what.version, dry_run, resources }
 }
 
 /// What was done, or would be.

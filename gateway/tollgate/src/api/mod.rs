@@ -10,7 +10,7 @@ mod history;
 mod openapi;
 mod resources;
 
-pub use answer::{of_problem, problem};
+pub use answer::{changed, of_problem, problem, refused};
 
 use axum::Router;
 use axum::routing::{get, post};
@@ -41,11 +41,16 @@ pub fn router(surface: &Surface) -> Router {
 }
 
 /// Has the control thread do it, and waits until it is done.
-async fn ask(surface: &Surface, who: String, intent: Intent, dry_run: bool) -> Answer {
+pub async fn ask(surface: &Surface, who: String, intent: Intent, dry_run: bool) -> Answer {
     let (answer, answered) = oneshot::channel();
     let pending =
         Pending { request: Request { who, intent, dry_run }, since: std::time::Instant::now(), answer };
     let stops = || Refusal::NotNow("the gateway stops");
     surface.asking.send(pending).await.map_err(|_| stops())?;
-    answered.await.unwrap_or_else(|_| Err(stops()))
+    let mut answer = answered.await.unwrap_or_else(|_| Err(stops()));
+    if let (true, Ok(done)) = (dry_run, &mut answer) {
+        // The plan's number that it would be, if nobody else is quicker.
+        done.generation = surface.plan.borrow().generation() + u64::from(!done.changes.is_empty());
+    }
+    answer
 }

@@ -46,6 +46,23 @@ pub fn openapi() -> Value {
         "/api/v1/transactions".to_owned(),
         post("Several changes, all or none.", json!([query("dry_run", "boolean")]), Some(transaction())),
     );
+    paths.insert(
+        "/api/v1/live".to_owned(),
+        get(
+            "What goes on: counts, workers, routes, endpoints, cost, history.",
+            json!([query("after", "number")]),
+        ),
+    );
+    paths.insert("/api/v1/etcd".to_owned(), get("How it stands with etcd.", json!([])));
+    let question = json!({ "type": "object", "required": ["method", "url"] });
+    let mut explain = operation(
+        "Where a request would go by the plan in force, and why.",
+        json!([]),
+        Some(json!({})),
+        ok(json!({})),
+    );
+    explain["requestBody"]["content"] = json!({ "application/json": { "schema": question } });
+    paths.insert("/api/v1/explain".to_owned(), json!({ "post": explain }));
     let to = json!({ "type": "object", "properties": { "to": { "type": "string" } }, "required": ["to"] });
     paths.insert("/api/v1/store/backup".to_owned(), post("Copies the store to a file.", json!([]), Some(to)));
     paths.insert("/api/v1/store/compact".to_owned(), post("Makes the store's file small.", json!([]), None));
@@ -242,6 +259,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What the routers have is described, and nothing else is.
+    #[test]
+    fn the_description_is_of_the_paths_that_there_are() {
+        let sources = [include_str!("mod.rs"), include_str!("../live.rs"), include_str!("../etcd.rs")].concat();
+        let quoted = sources.split('"').filter(|text| text.starts_with("/api/v1"));
+        let mut there: Vec<String> = Vec::new();
+        for path in quoted {
+            let path = path.replace("{*name}", "{name}");
+            match path.contains("{kind}") {
+                true => there.extend(KINDS.iter().map(|kind| path.replace("{kind}", kind.name))),
+                false => there.push(path),
+            }
+        }
+        there.sort();
+        let document = openapi();
+        let mut described: Vec<_> = document["paths"].as_object().expect("paths").keys().cloned().collect();
+        described.sort();
+        assert_eq!(described, there);
     }
 
     fn collect(value: &Value, found: &mut Vec<String>) {

@@ -1,0 +1,110 @@
+//! A request, and its answer or why there is none.
+
+use std::io::Read;
+use std::path::Path;
+
+use hyper::Method;
+use serde_json::Value;
+use tollgate_config::from_yaml;
+
+use crate::client::{Answer, Client, Remote, Sent};
+
+/// A gateway to ask.
+pub struct Gateway(Client);
+
+impl Gateway {
+    /// Whom the command line names.
+    pub fn new(remote: &Remote) -> Result<Self, String> {
+        Client::new(remote).map(Self)
+    }
+
+    /// The document at a path.
+    pub fn get(&self, path: &str) -> Result<Value, String> {
+        self.ask(&Method::GET, path, Sent::default())
+    }
+
+    /// The document that answers a request of success; else what is wrong, for people.
+    pub fn ask(&self, method: &Method, path: &str, sent: Sent) -> Result<Value, String> {
+        let answer = self.0.send(method, path, &sent)?;
+        if !answer.status.is_success() {
+            return Err(problems(&answer).unwrap_or_else(|| self.0.refusal(&answer)));
+        }
+        serde_json::from_slice(&answer.body)
+            .map_err(|_| format!("{} is no admin API of this version", self.0.address()))
+    }
+}
+
+/// What is wrong with a configuration, each with its place, as `check` says it.
+fn problems(answer: &Answer) -> Option<String> {
+    let value: Value = serde_json::from_slice(&answer.body).ok()?;
+    let texts: Vec<_> = value["problems"].as_array()?.iter().filter_map(|it| it["text"].as_str()).collect();
+    (!texts.is_empty()).then(|| texts.iter().map(|text| text.trim_end()).collect::<Vec<_>>().join("\n\n"))
+}
+
+/// A kind and a name, together or apart.
+pub fn named<'a>(what: &'a str, name: Option<&'a str>) -> (&'a str, Option<&'a str>) {
+    match (what.split_once('/'), name) {
+        (Some((kind, name)), None) if !name.is_empty() => (kind, Some(name)),
+        (Some((kind, _)), name) => (kind, name),
+        (None, name) => (what, name),
+    }
+}
+
+/// The path of a resource.
+///
+/// # Errors
+/// When its name is missing.
+pub fn path(what: &str) -> Result<String, String> {
+    match named(what, None) {
+        (kind, Some(name)) => Ok(format!("/api/v1/{}/{}", encoded(kind), encoded(name))),
+        (kind, None) => Err(format!("`{kind}` has no name: write `{kind}/NAME`")),
+    }
+}
+
+/// A text as part of a path or of a query (RFC 3986, section 2.3); a slash stays.
+pub fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                out.push(char::from(byte))
+            }
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// A document of a file, or of standard input.
+pub fn read(file: &Path) -> Result<Value, String> {
+    let mut text = String::new();
+    let (name, result) = match file == Path::new("-") {
+        true => ("standard input".to_owned(), std::io::stdin().lock().read_to_string(&mut text).map(drop)),
+        false => (file.display().to_string(), std::fs::read_to_string(file).map(|read| text = read)),
+    };
+    result.map_err(|error| format!("cannot read {name}: {error}"))?;
+    document(&name, &text)
+}
+
+/// A document of YAML; JSON is YAML too.
+pub fn document(name: &str, text: &str) -> Result<Value, String> {
+    from_yaml(text).map_err(|problems| {
+        let texts: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
+        format!("{name} is no document of YAML or JSON: {}", texts.join("; "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resources_by_their_names() {
+        assert_eq!(path("routes/a b"), Ok("/api/v1/routes/a%20b".to_owned()));
+        assert_eq!(path("routes/shop/cart?x"), Ok("/api/v1/routes/shop/cart%3Fx".to_owned()));
+        assert!(path("routes").is_err() && path("routes/").is_err());
+        assert_eq!(named("routes", Some("a")), ("routes", Some("a")));
+        assert_eq!(named("routes/a", None), ("routes", Some("a")));
+        assert_eq!(named("routes", None), ("routes", None));
+    }
+}

@@ -1,0 +1,69 @@
+//! What has changed between two texts, line by line.
+
+/// Lines around a change that are shown with it.
+const CONTEXT: usize = 2;
+
+/// The lines of both, those that are gone with `-`, those that came with `+`; long stretches that are the same left out.
+/// The texts are resources of a configuration: a table of their lengths is small.
+pub fn difference(before: &str, after: &str) -> String {
+    let (a, b): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
+    let lines = merged(&a, &b);
+    let mut out = String::new();
+    let mut skipped = false;
+    for (index, (sign, line)) in lines.iter().enumerate() {
+        let from = index.saturating_sub(CONTEXT);
+        let near = &lines[from..lines.len().min(index + CONTEXT + 1)];
+        if near.iter().all(|(sign, _)| *sign == ' ') {
+            skipped = true;
+            continue;
+        }
+        if std::mem::take(&mut skipped) {
+            out.push_str("    ...\n");
+        }
+        out.push_str(&format!("  {sign} {line}\n"));
+    }
+    out
+}
+
+/// By the longest common subsequence.
+fn merged<'a>(a: &[&'a str], b: &[&'a str]) -> Vec<(char, &'a str)> {
+    // How long it is of what follows after each pair of places.
+    let mut common = vec![vec![0_u32; b.len() + 1]; a.len() + 1];
+    for i in (0..a.len()).rev() {
+        for j in (0..b.len()).rev() {
+            common[i][j] = match a[i] == b[j] {
+                true => common[i + 1][j + 1] + 1,
+                false => common[i + 1][j].max(common[i][j + 1]),
+            };
+        }
+    }
+    let (mut i, mut j, mut out) = (0, 0, Vec::new());
+    while i < a.len() || j < b.len() {
+        if i < a.len() && j < b.len() && a[i] == b[j] {
+            out.push((' ', a[i]));
+            (i, j) = (i + 1, j + 1);
+        } else if i < a.len() && (j == b.len() || common[i + 1][j] >= common[i][j + 1]) {
+            out.push(('-', a[i]));
+            i += 1;
+        } else {
+            out.push(('+', b[j]));
+            j += 1;
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_the_same_is_left_out() {
+        let before = "a\nb\nc\nd\ne\nf\ng\n";
+        let after = "a\nb\nc\nd\nE\nf\ng\nh\n";
+        assert_eq!(difference(before, after), "    ...\n    c\n    d\n  - e\n  + E\n    f\n    g\n  + h\n");
+        assert_eq!(difference(before, before), "");
+        assert_eq!(difference("", "x\n"), "  + x\n");
+        assert_eq!(difference("x\n", ""), "  - x\n");
+    }
+}

@@ -1,0 +1,203 @@
+//! `tollgate export`, `import`, `diff` and `backup`: all resources at once.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use hyper::Method;
+use serde_json::{Map, Value, json};
+use tollgate_config::{KINDS, Kind};
+
+use super::Said;
+use super::args::{Backup, Diff, Export, Import, Output};
+use super::ask::{Gateway, read};
+use super::show;
+use crate::client::Sent;
+
+/// Writes all resources out.
+pub fn export(args: &Export) -> Result<Said, String> {
+    let gateway = Gateway::new(&args.remote)?;
+    let whole = match args.stored {
+        false => gateway.get("/api/v1/config")?,
+        true => {
+            let mut whole = Map::new();
+            for kind in &KINDS {
+                let items = items(&gateway, kind)?.into_iter().filter(|item| item.stored);
+                whole.insert(kind.name.to_owned(), together(kind, items));
+            }
+            Value::Object(whole)
+        }
+    };
+    Ok(Said::good(show::document(&whole, args.output)))
+}
+
+/// A resource that the gateway has.
+struct Item {
+    name: String,
+    value: Value,
+    stored: bool,
+}
+
+fn items(gateway: &Gateway, kind: &Kind) -> Result<Vec<Item>, String> {
+    let list = gateway.get(&format!("/api/v1/{}", kind.name))?;
+    let items = list["items"].as_array().into_iter().flatten();
+    Ok(items
+        .map(|item| {
+            let mut value = item["value"].clone();
+            // The file's have it inside, the store's have not.
+            if let (true, Some(entries)) = (kind.is_list(), value.as_object_mut()) {
+                entries.shift_remove("name");
+            }
+            Item { name: show::text(&item["name"]), value, stored: !item["version"].is_null() }
+        })
+        .collect())
+}
+
+/// As a file has them: a list with names, or a mapping of names.
+fn together(kind: &Kind, items: impl Iterator<Item = Item>) -> Value {
+    if !kind.is_list() {
+        return Value::Object(items.map(|item| (item.name, item.value)).collect());
+    }
+    let named = items.map(|Item { name, mut value, .. }| {
+        if let Value::Object(entries) = &mut value {
+            entries.shift_insert(0, "name".to_owned(), name.into());
+        }
+        value
+    });
+    named.collect()
+}
+
+/// Writes all resources of a file: all of them, or none.
+pub fn import(args: &Import) -> Result<Said, String> {
+    let how = &args.how;
+    let gateway = Gateway::new(&how.remote)?;
+    let (answer, left) = brought(&gateway, &args.file, args.prune, how.dry_run)?;
+    Ok(Said::good(match how.output {
+        Output::Text => show::change(&answer, how.dry_run) + &told(left),
+        output => show::document(&answer, output),
+    }))
+}
+
+fn told(left: usize) -> String {
+    match left {
+        0 => String::new(),
+        1 => "1 resource is the gateway's file's, and says the same there\n".to_owned(),
+        left => format!("{left} resources are the gateway's file's, and say the same there\n"),
+    }
+}
+
+/// Has a file's resources written, or only told what that would be; gives how many the gateway's own file has, too.
+fn brought(gateway: &Gateway, file: &Path, prune: bool, dry_run: bool) -> Result<(Value, usize), String> {
+    let whole = read(file)?;
+    let entries = whole.as_object().ok_or("the file holds no mapping with `routes` and `upstreams`")?;
+    if let Some(key) = entries.keys().find(|key| KINDS.iter().all(|kind| kind.name != key.as_str())) {
+        let kinds: Vec<_> = KINDS.iter().map(|kind| format!("`{}`", kind.name)).collect();
+        return Err(format!(
+            "`{key}` is for the gateway's own file: what is imported has {}, as `tollgate export` writes them",
+            kinds.join(" and ")
+        ));
+    }
+    let (mut changes, mut left) = (Vec::new(), 0);
+    for kind in &KINDS {
+        let there = items(gateway, kind)?;
+        let wanted = apart(kind, entries.get(kind.name))?;
+        for (name, value) in &wanted {
+            // What the gateway's own file says already is no change; the API refuses what differs, and says where to do it.
+            if there.iter().any(|item| !item.stored && item.name == *name && item.value == *value) {
+                left += 1;
+                continue;
+            }
+            changes.push(json!({ "op": "put", "kind": kind.name, "name": name, "value": value }));
+        }
+        let gone =
+            there.iter().filter(|item| item.stored && !wanted.iter().any(|(name, _)| *name == item.name));
+        for item in gone.filter(|_| prune) {
+            changes.push(json!({ "op": "delete", "kind": kind.name, "name": item.name }));
+        }
+    }
+    let sent = Sent { body: Some(json!({ "changes": changes })), headers: Vec::new() };
+    let path = format!("/api/v1/transactions?dry_run={dry_run}");
+    Ok((gateway.ask(&Method::POST, &path, sent)?, left))
+}
+
+/// The resources of a kind, by name.
+fn apart(kind: &Kind, value: Option<&Value>) -> Result<Vec<(String, Value)>, String> {
+    match value {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(Value::Object(entries)) if !kind.is_list() => {
+            Ok(entries.iter().map(|(name, value)| (name.clone(), value.clone())).collect())
+        }
+        Some(Value::Array(items)) if kind.is_list() => {
+            let named = items.iter().enumerate().map(|(index, item)| {
+                let mut value = item.clone();
+                let name = value.as_object_mut().and_then(|entries| entries.shift_remove("name"));
+                match name {
+                    Some(Value::String(name)) => Ok((name, value)),
+                    _ => Err(format!(
+                        "/{}/{index}: what is imported needs a `name`, by which it can be found again",
+                        kind.name
+                    )),
+                }
+            });
+            named.collect()
+        }
+        Some(_) => {
+            let form = if kind.is_list() { "a list" } else { "a mapping of names" };
+            Err(format!("/{}: this is to be {form}", kind.name))
+        }
+    }
+}
+
+/// Says what a file would change, or a rollback. The exit status is that of `diff`: 1 if there is a difference.
+pub fn diff(args: &Diff) -> Result<Said, String> {
+    let gateway = Gateway::new(&args.remote)?;
+    let version = args.with.to_str().and_then(|text| text.parse::<u64>().ok());
+    let answer = match version {
+        Some(version) => {
+            let path = format!("/api/v1/rollback/{version}?dry_run=true");
+            gateway.ask(&Method::POST, &path, Sent::default())?
+        }
+        None => brought(&gateway, &args.with, args.prune, true)?.0,
+    };
+    let same = answer["changes"].as_array().is_some_and(Vec::is_empty);
+    let text = match args.output {
+        Output::Text => show::changes(&answer["changes"], true),
+        output => show::document(&answer, output),
+    };
+    Ok(Said { text, code: if same { ExitCode::SUCCESS } else { ExitCode::from(1) } })
+}
+
+/// Has the gateway copy its store.
+pub fn backup(args: &Backup) -> Result<Said, String> {
+    let gateway = Gateway::new(&args.remote)?;
+    // Where the gateway is another machine's, this is at least what the person sees.
+    let to = std::path::absolute(&args.to).map_err(|error| error.to_string())?;
+    let body = Some(json!({ "to": to.display().to_string() }));
+    let answer = gateway.ask(&Method::POST, "/api/v1/store/backup", Sent { body, headers: Vec::new() })?;
+    Ok(Said::good(format!(
+        "the store is copied to {}, on the gateway's machine\n",
+        show::text(&answer["to"])
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_config::kind;
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_taken_apart_as_it_is_put_together() {
+        let routes = kind("routes").expect("a kind");
+        let upstreams = kind("upstreams").expect("a kind");
+        let list = json!([{ "name": "a", "match": "/a", "respond": "a" }]);
+        let apart_ = apart(routes, Some(&list)).expect("good");
+        assert_eq!(apart_, [("a".to_owned(), json!({ "match": "/a", "respond": "a" }))]);
+        let items = apart_.into_iter().map(|(name, value)| Item { name, value, stored: true });
+        assert_eq!(together(routes, items), list);
+        let named = json!({ "u": ["10.0.0.1:80"] });
+        assert_eq!(apart(upstreams, Some(&named)).expect("good")[0].0, "u");
+        assert!(apart(routes, Some(&named)).is_err() && apart(upstreams, Some(&list)).is_err());
+        assert!(apart(routes, Some(&json!([{ "match": "/a" }]))).is_err_and(|why| why.contains("/routes/0")));
+        assert_eq!(apart(routes, None), Ok(Vec::new()));
+    }
+}

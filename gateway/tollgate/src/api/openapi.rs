@@ -264,7 +264,8 @@ mod tests {
     /// What the routers have is described, and nothing else is.
     #[test]
     fn the_description_is_of_the_paths_that_there_are() {
-        let sources = [include_str!("mod.rs"), include_str!("../live.rs"), include_str!("../etcd.rs")].concat();
+        let sources =
+            [include_str!("mod.rs"), include_str!("../live.rs"), include_str!("../etcd.rs")].concat();
         let quoted = sources.split('"').filter(|text| text.starts_with("/api/v1"));
         let mut there: Vec<String> = Vec::new();
         for path in quoted {

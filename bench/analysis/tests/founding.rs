@@ -102,7 +102,11 @@ fn without_measurements_there_is_a_reason_in_the_place_of_each_size_and_price() 
             _ => None,
         })
         .collect();
-    assert_eq!(prices.len(), 4 * 7, "four systems, plain and six features");
+    assert_eq!(
+        prices.len(),
+        4 * (7 + 20),
+        "four systems; plain and six features, plain and nineteen policies"
+    );
     for price in &prices {
         assert!(price.cpu_us.figure().is_none() && price.p99_us.figure().is_none(), "{price:?}");
         assert_eq!(price.instructions, Known::Not("not counted".into()));

@@ -28,7 +28,7 @@ const TOOLS: [&str; 13] = [
     "gatling",
 ];
 
-const FEATURES: [&str; 13] = [
+const FEATURES: [&str; 32] = [
     "access_log",
     "request_id",
     "statistics",
@@ -42,6 +42,25 @@ const FEATURES: [&str; 13] = [
     "balancing",
     "streaming",
     "large_buffers",
+    "ip_rules",
+    "cors",
+    "api_key",
+    "basic_auth",
+    "jwt",
+    "forward_auth",
+    "authorize",
+    "rate_limit",
+    "quota",
+    "concurrency_limit",
+    "fault",
+    "canary",
+    "mirror",
+    "header_edits",
+    "query_edits",
+    "cookie_edits",
+    "security_headers",
+    "compression",
+    "tracing",
 ];
 
 #[test]

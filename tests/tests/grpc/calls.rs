@@ -224,7 +224,7 @@ fn probes_by_the_health_service_over_tls() {
     let gateway = Gateway::start(&format!(
         "routes: [{{to: u}}]\nupstreams: {{u: {{endpoints: \"https://{}\", http2: on, \
          tls: {{ca: {}/ca.pem, server_name: origin.test}}, balance: {{panic_threshold: 0}}, \
-         health: {{grpc: on, interval: 100ms, healthy: 1, unhealthy: 1}}}}}}",
+         health: {{grpc: on, host: origin.test, interval: 100ms, healthy: 1, unhealthy: 1}}}}}}",
         secure.address(),
         files.path().display()
     ));
@@ -252,7 +252,7 @@ fn an_endpoint_whose_calls_fail_is_ejected() {
     let good = Http2Origin::play(|stream| answer(stream, "0"));
     let gateway = Gateway::start(&format!(
         "workers: 1\nroutes: [{{to: u}}]\nupstreams: {{u: {{endpoints: [\"h2c://{}\", \"h2c://{}\"], retry: off, \
-         outlier: {{consecutive_5xx: 3, consecutive_gateway_errors: 3, ejection: 1h, max_ejected: 50%}}}}}}",
+         outlier: {{consecutive_5xx: 3, consecutive_gateway_errors: 3, ejection: 1h, ejection_max: 1h, max_ejected: 50%}}}}}}",
         bad.address(),
         good.address()
     ));

@@ -146,6 +146,7 @@ pub struct Diff {
 #[derive(Clone, Debug, Args)]
 pub struct History {
     /// One version, with what it changed.
+    #[arg(id = "at", value_name = "VERSION")]
     pub version: Option<u64>,
     /// At most so many, the newest first.
     #[arg(long, default_value_t = 20)]
@@ -165,6 +166,7 @@ pub struct History {
 #[derive(Clone, Debug, Args)]
 pub struct Rollback {
     /// The version; 0 is the empty store.
+    #[arg(id = "to", value_name = "VERSION")]
     pub version: u64,
     /// Whether and how.
     #[command(flatten)]

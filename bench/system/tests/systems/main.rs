@@ -6,7 +6,6 @@ mod origin;
 mod process;
 mod ready;
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use tollgate_lab_system::{Catalogue, Place};
 
@@ -29,9 +28,8 @@ fn catalogue() -> Catalogue {
     Catalogue::load(&data(), &place()).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// Two ports that were free a moment ago.
+/// Two ports that are free, and that no client's connection takes before the system listens there.
 fn free_ports() -> (u16, u16) {
-    let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").expect("a port"));
-    let [first, second] = listeners.map(|listener| listener.local_addr().expect("an address").port());
-    (first, second)
+    let ports = tollgate_lab_meter::ports::free_ports(2).expect("two ports");
+    (ports[0], ports[1])
 }

@@ -43,8 +43,8 @@ fn serve(stream: TcpStream, name: &str) -> Option<()> {
     loop {
         let head = head(&mut reader)?;
         let body = body(&mut reader, &head)?;
-        let path = head.split(' ').nth(1).unwrap_or_default();
-        let answer = match path {
+        let target = head.split(' ').nth(1).unwrap_or_default();
+        let answer = match target.split('?').next().unwrap_or_default() {
             "/seen" => head.clone().into_bytes(),
             "/echo" => body,
             _ => name.as_bytes().to_vec(),

@@ -119,4 +119,5 @@ test-tools: toolchain
 	@scripts/install-test-tools
 	@scripts/install-h2spec
 	@scripts/install-grpc-interop
+	@scripts/install-otlp-receiver
 	@scripts/install-autobahn

@@ -32,6 +32,7 @@ mod limits;
 mod log;
 mod metrics;
 mod mixed;
+mod otlp_log;
 mod overload;
 mod paths;
 mod policies;

@@ -198,6 +198,8 @@ pub struct AccessLog {
     pub to: LogTarget,
     /// What a line looks like.
     pub format: LogFormat,
+    /// Who is told every line, beside that. Default nobody.
+    pub otlp: Option<Collector>,
 }
 
 /// Where the access log goes.

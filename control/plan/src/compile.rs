@@ -10,7 +10,7 @@ use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::PathRules;
 
 use crate::matches::{Matches, matches, path_rules};
-use crate::policies::Policing;
+use crate::policies::{Policing, log_collector};
 use crate::tls::{self, Clients};
 use crate::{
     Action, Endpoint, EndpointHttp2, PathRewrite, Plan, Pool, Redirect, Respond, Rewrite, Route, Rules,
@@ -63,6 +63,7 @@ pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
         .collect();
     let Compiler { mut problems, upstreams, .. } = compiler;
     problems.extend(policing.problems());
+    log_collector(config, &mut problems);
     let (policies, chains, upstream_chains) = policing.finish(upstreams.len());
     let listeners = tls::listeners(config, &mut problems);
     tls::etcd(config, &mut problems);

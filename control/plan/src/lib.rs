@@ -20,7 +20,7 @@ pub use plan::{
     Action, Endpoint, EndpointHttp2, Listener, Plan, Redirect, Respond, Route, Settings, Tls, Upstream,
     UpstreamShare,
 };
-pub use policies::{Attached, RouteChains};
+pub use policies::{Attached, RouteChains, log_collector};
 pub use rewrite::{PathRewrite, Rewrite};
 pub use tollgate_config::{
     Adaptive, Balance, Breaker, Buffer, BufferBounds, Caps, CertificatePart, Cidr, Discover, DnsRules,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tollgate_config as config;
 use tollgate_config::{PolicyKind, PolicySpec, Problem, Spanned};
-use tollgate_policy::{Consumers, Planned};
+use tollgate_policy::{CollectorRule, Consumers, Planned};
 
 use crate::{Action, Route};
 
@@ -38,6 +38,11 @@ mod redis;
 mod security_headers;
 mod template;
 mod trace;
+
+/// Who is told every line of the access log.
+pub fn log_collector(config: &config::Config, problems: &mut Vec<Problem>) -> Option<CollectorRule> {
+    config.access_log.otlp.as_ref().map(|collector| trace::collector(collector, problems))
+}
 
 /// A policy at its place in the configuration.
 #[derive(Clone, Debug)]

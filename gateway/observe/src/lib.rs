@@ -29,7 +29,9 @@ mod upstreams;
 pub use admin::{AdminListener, AdminState, AdminTls, Peer, PeerAddress, pages, serve};
 pub use cost::{Cores, CostMeter, CostReading, CostWindow, available_cores, process_cpu_time};
 pub use guard::{GuardReading, Guarded, Guards};
-pub use log::{AccessLog, Field, LogConfig, LogFormat, LogSink, LogTarget, Template, TemplateError};
+pub use log::{
+    AccessLog, Field, LineTarget, LogConfig, LogFormat, LogSink, LogTarget, Template, TemplateError,
+};
 pub use reason::Reason;
 pub use record::{Protocol, Record, Tally, TlsRecord};
 pub use request_id::RequestIds;

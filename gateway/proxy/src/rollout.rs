@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tollgate_observe::{Registry, Slot};
 use tollgate_plan::{Attached, Plan, UpstreamChange};
-use tollgate_policy::Policy;
+use tollgate_policy::{Policy, Side};
 
 /// A plan as all workers get it. What is found out here no worker has to: taking over a plan costs a worker what it
 /// changes, however many routes it has.
@@ -39,6 +39,12 @@ impl Rollout {
         let change = UpstreamChange { added: plan.upstreams.clone(), ..UpstreamChange::default() };
         let policies = tollgate_policy::Shared::new(registry.policy_events());
         Self::new(plan, 1, change, registry, Arc::new(policies))
+    }
+
+    /// The thread on which others are asked and told.
+    #[must_use]
+    pub fn side(&self) -> &Side {
+        self.policies.side()
     }
 
     /// The plan that follows this one.

@@ -9,8 +9,9 @@ use std::time::Duration;
 use tokio::runtime::LocalRuntime;
 use tokio::sync::{mpsc, watch};
 use tollgate_config::{Config, LogFormat, LogTarget};
-use tollgate_observe::{AccessLog, AdminState, LogConfig, Registry, available_cores};
+use tollgate_observe::{AccessLog, AdminState, LineTarget, LogConfig, Registry, available_cores};
 use tollgate_plan::Plan;
+use tollgate_policy::{LogExport, Side};
 use tollgate_proxy::{Control, Receipt, Receipts, Rollout};
 use tollgate_sources::{Pending, View};
 use tollgate_upstream::{Discovery, Shared};
@@ -91,10 +92,10 @@ impl Gateway {
         admin.change(admin.prepare(&config, inherited)?, admin_tls(&plan));
         check_audit_log(audit_log(&config))?;
         let access = watch::Sender::new(Arc::new(Access::new(config.admin.as_ref())));
-        let log = AccessLog::start(log_config(&config)).map_err(|error| cannot_log(&config, &error))?;
         let registry = Registry::new(config.metrics);
-        registry.watch_log(&log);
         let current = Rollout::first(plan, &registry);
+        let log = access_log(&config, current.side()).map_err(|error| cannot_log(&config, &error))?;
+        registry.watch_log(&log);
         let shared = Shared::new();
         registry.watch_upstreams(shared.clone());
         // Whoever connects meanwhile waits in the kernel's queue.
@@ -183,7 +184,8 @@ impl Gateway {
         let admin = self.admin.prepare(config, none)?;
         check_audit_log(audit_log(config))?;
         let (old, new) = (log_config(&self.config), log_config(config));
-        let log = (old != new).then(|| AccessLog::start(new)).transpose();
+        let told = self.config.access_log.otlp != config.access_log.otlp;
+        let log = (told || old != new).then(|| access_log(config, self.current.side())).transpose();
         let log = log.map_err(|error| cannot_log(config, &error))?;
         Ok(Prepared { listeners, admin, log })
     }
@@ -275,6 +277,15 @@ fn admin_tls(plan: &Plan) -> Option<Arc<rustls::ServerConfig>> {
 
 fn audit_log(config: &Config) -> Option<&Path> {
     config.admin.as_ref().and_then(|admin| admin.audit_log.as_deref())
+}
+
+/// The access log, with who is told of it.
+fn access_log(config: &Config, side: &Side) -> io::Result<AccessLog> {
+    // What is wrong with it was found when the plan was made.
+    let collector = tollgate_plan::log_collector(config, &mut Vec::new());
+    let told =
+        collector.map(|collector| -> Arc<dyn LineTarget> { Arc::new(LogExport::new(collector, side)) });
+    AccessLog::start(log_config(config))?.telling(told)
 }
 
 fn log_config(config: &Config) -> LogConfig {

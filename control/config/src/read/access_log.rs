@@ -2,19 +2,21 @@
 
 use std::path::PathBuf;
 
-use crate::model::{AccessLog, LogFormat, LogTarget, Spanned};
+use super::policies::jwt::url;
+use super::policies::trace::collector;
+use crate::model::{AccessLog, Collector, LogFormat, LogTarget, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::scalar::Fault;
 use crate::scalar::template::{self, Piece};
-use crate::spec::ACCESS_LOG;
+use crate::spec::{ACCESS_LOG, ACCESS_LOG_OTLP};
 use crate::suggest;
-use crate::tree::Kind;
+use crate::tree::{Kind, Scalar};
 
 pub(super) fn access_log(reader: &mut Reader, field: Field<'_>) -> Option<AccessLog> {
     if !matches!(field.node.kind, Kind::Map(_)) {
         let to = reader.field(field, target)?;
-        return Some(AccessLog { to, format: LogFormat::Combined });
+        return Some(AccessLog { to, ..AccessLog::default() });
     }
     let fields = reader.fields(field.node, &ACCESS_LOG)?;
     let mut log = AccessLog::default();
@@ -24,7 +26,21 @@ pub(super) fn access_log(reader: &mut Reader, field: Field<'_>) -> Option<Access
     if let Some(field) = fields.get("format") {
         log.format = format(reader, field).unwrap_or_default();
     }
+    log.otlp = fields.get("otlp").and_then(|field| otlp(reader, field));
     Some(log)
+}
+
+/// A collector's URL, or more of it.
+fn otlp(reader: &mut Reader, field: Field<'_>) -> Option<Collector> {
+    if field.node.scalar().is_some_and(Scalar::is_off) {
+        return None;
+    }
+    if !matches!(field.node.kind, Kind::Map(_)) {
+        let url = reader.field(field, url)?;
+        return Some(Collector::at(url));
+    }
+    let fields = reader.fields(field.node, &ACCESS_LOG_OTLP)?;
+    collector(reader, &fields, "url")
 }
 
 fn target(text: &str) -> Result<LogTarget, Fault> {

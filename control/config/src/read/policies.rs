@@ -25,14 +25,14 @@ mod forward_auth;
 mod headers;
 mod hmac;
 mod ip;
-mod jwt;
+pub(super) mod jwt;
 mod mirror;
 mod query;
 mod quota;
 mod rate_limit;
 mod redis;
 mod security_headers;
-mod trace;
+pub(super) mod trace;
 
 /// The policies of the gateway, a listener, a route or an upstream.
 pub(super) fn policies(reader: &mut Reader, field: Option<Field<'_>>) -> Policies {
@@ -67,7 +67,7 @@ fn names_files(spec: &PolicySpec) -> bool {
         PolicySpec::Jwt(jwt) => !matches!(jwt.keys, JwtKeys::Secret(_) | JwtKeys::Url { ca: None, .. }),
         PolicySpec::ForwardAuth(spec) => spec.ca.is_some(),
         PolicySpec::ExtAuthz(spec) => spec.ca.is_some(),
-        PolicySpec::Trace(spec) => spec.ca.is_some(),
+        PolicySpec::Trace(spec) => spec.collector.ca.is_some(),
         _ => false,
     }
 }
@@ -81,7 +81,7 @@ fn files_of(spec: &mut PolicySpec) -> Vec<&mut PemFile> {
         },
         PolicySpec::ForwardAuth(spec) => spec.ca.iter_mut().collect(),
         PolicySpec::ExtAuthz(spec) => spec.ca.iter_mut().collect(),
-        PolicySpec::Trace(spec) => spec.ca.iter_mut().collect(),
+        PolicySpec::Trace(spec) => spec.collector.ca.iter_mut().collect(),
         _ => Vec::new(),
     }
 }

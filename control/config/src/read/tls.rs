@@ -171,6 +171,7 @@ pub(super) fn agrees(reader: &mut Reader, upstream: &Upstream) {
 /// Every file of certificates or keys that a configuration names.
 pub(crate) fn files(config: &mut Config) -> impl Iterator<Item = &mut PemFile> {
     let mut out = super::policies::files(&mut config.policies);
+    out.extend(config.access_log.otlp.as_mut().and_then(|collector| collector.ca.as_mut()));
     for listener in &mut config.listen {
         out.extend(super::policies::files(&mut listener.policies));
         out.extend(listener.tls.as_mut().into_iter().flat_map(of_listener));

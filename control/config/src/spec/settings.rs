@@ -1,8 +1,8 @@
 //! The keys of the whole gateway.
 
 use super::{
-    ADMIN, ADMIN_ADDRESS, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT, ETCD_ENDPOINT_SHAPE, Key, POLICIES,
-    POLICIES_DOC, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
+    ACCESS_LOG_OTLP, ADMIN, ADMIN_ADDRESS, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT, ETCD_ENDPOINT_SHAPE,
+    Key, LOG_COLLECTOR, POLICIES, POLICIES_DOC, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
 };
 
 /// Head sizes beyond this are an attack or a mistake, and a receive buffer has to hold one.
@@ -249,6 +249,13 @@ pub(crate) static ACCESS_LOG: Section = Section {
             .required()
             .also(&["path", "file", "target"]),
         Key::new("format", "What a line looks like.", Shape::Text(&LOG_FORMAT)).or("combined"),
+        Key::new(
+            "otlp",
+            "An OpenTelemetry collector that is told every line, beside `to`.",
+            Shape::AnyOf(&[Shape::Off, Shape::Text(&LOG_COLLECTOR), Shape::Section(&ACCESS_LOG_OTLP)]),
+        )
+        .or("off")
+        .also(&["opentelemetry", "otel", "collector"]),
     ],
 };
 

@@ -2,9 +2,20 @@
 
 use tollgate_config as config;
 use tollgate_config::Problem;
-use tollgate_policy::{Propagation, TraceRules};
+use tollgate_policy::{CollectorRule, Propagation, TraceRules};
 
 use super::jwt::trust;
+
+/// Where somebody is told something by OTLP.
+pub(crate) fn collector(written: &config::Collector, problems: &mut Vec<Problem>) -> CollectorRule {
+    CollectorRule {
+        url: written.url.clone(),
+        trust: trust(&written.url, written.ca.as_ref(), problems),
+        headers: written.headers.clone(),
+        service: written.service.clone(),
+        resource: written.resource.clone(),
+    }
+}
 
 pub(super) fn trace(spec: &config::Trace, problems: &mut Vec<Problem>) -> TraceRules {
     let form = |form: &config::Propagation| match form {
@@ -13,12 +24,9 @@ pub(super) fn trace(spec: &config::Trace, problems: &mut Vec<Problem>) -> TraceR
         config::Propagation::B3Multi => Propagation::B3Multi,
     };
     TraceRules {
-        url: spec.url.clone(),
-        trust: trust(&spec.url, spec.ca.as_ref(), problems),
-        headers: spec.headers.clone(),
+        collector: collector(&spec.collector, problems),
         sample: f64::from(spec.sample) / 100.0,
         propagation: spec.propagation.iter().map(form).collect(),
         continues: spec.continues,
-        service: spec.service.clone(),
     }
 }

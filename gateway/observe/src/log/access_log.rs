@@ -1,5 +1,6 @@
 //! Starting, reopening and closing the access log.
 
+use std::fmt::Debug;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -9,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::format::Format;
-use super::sink::LogSink;
+use super::sink::{Lines, LogSink};
 use super::template::Template;
 use super::writer::{LogCounts, Message, Output, Writer};
 
@@ -23,6 +24,19 @@ pub struct LogConfig {
     pub target: LogTarget,
     /// What a line looks like.
     pub format: LogFormat,
+}
+
+/// Who is told every line of the log beside its file, one by one, on the thread that writes. Taking must not wait for
+/// anybody.
+pub trait LineTarget: Debug + Send + Sync {
+    /// Takes a line, which is a JSON object, if there is room for it; says whether there was.
+    fn take(&self, line: &[u8]) -> bool;
+
+    /// No line comes any more: waits a bounded time until those that came have left.
+    fn end(&self);
+
+    /// Lines that were taken and lost, so far.
+    fn dropped(&self) -> u64;
 }
 
 /// Where log lines go.
@@ -65,6 +79,8 @@ impl LogFormat {
 pub struct AccessLog {
     counts: Arc<LogCounts>,
     running: Option<Running>,
+    /// What somebody else is told, line by line.
+    told: Option<Box<AccessLog>>,
 }
 
 #[derive(Debug)]
@@ -83,7 +99,7 @@ impl AccessLog {
     pub fn start(config: LogConfig) -> io::Result<AccessLog> {
         let format = Arc::new(config.format.compile()?);
         let output = match config.target {
-            LogTarget::Off => return Ok(AccessLog { counts: Arc::default(), running: None }),
+            LogTarget::Off => return Ok(AccessLog { counts: Arc::default(), running: None, told: None }),
             LogTarget::Stdout => Output::stdout()?,
             LogTarget::File(path) => {
                 let shown = path.display().to_string();
@@ -91,7 +107,21 @@ impl AccessLog {
                     .map_err(|error| io::Error::new(error.kind(), format!("{shown}: {error}")))?
             }
         };
-        let counts = Arc::<LogCounts>::default();
+        Self::run(format, output, Arc::default())
+    }
+
+    /// With somebody who is told every line, too.
+    ///
+    /// # Errors
+    /// No thread can be made.
+    pub fn telling(self, target: Option<Arc<dyn LineTarget>>) -> io::Result<AccessLog> {
+        let Some(target) = target else { return Ok(self) };
+        let counts = Arc::new(LogCounts::of(target.clone()));
+        let told = Self::run(Arc::new(Format::Json), Output::told(target), counts)?;
+        Ok(AccessLog { told: Some(Box::new(told)), ..self })
+    }
+
+    fn run(format: Arc<Format>, output: Output, counts: Arc<LogCounts>) -> io::Result<AccessLog> {
         let (queue, messages) = sync_channel(QUEUE);
         let (alive, ended) = sync_channel(0);
         let writer = Writer { queue: messages, output, counts: counts.clone() };
@@ -99,16 +129,18 @@ impl AccessLog {
             let _alive = alive;
             writer.run();
         })?;
-        Ok(AccessLog { counts, running: Some(Running { format, queue, ended: Mutex::new(ended) }) })
+        let running = Some(Running { format, queue, ended: Mutex::new(ended) });
+        Ok(AccessLog { counts, running, told: None })
     }
 
     /// A sink for one worker.
     #[must_use]
     pub fn sink(&self) -> LogSink {
-        match &self.running {
-            None => LogSink::off(),
-            Some(running) => LogSink::new(running.format.clone(), running.queue.clone(), self.counts.clone()),
-        }
+        let lines = |log: &AccessLog| {
+            let Running { format, queue, .. } = log.running.as_ref()?;
+            Some(Lines::new(format.clone(), queue.clone(), log.counts.clone()))
+        };
+        LogSink::new(lines(self), self.told.as_deref().and_then(lines))
     }
 
     /// Opens the file's path anew, after a rotation: lines that workers hand over from now on go there. If it
@@ -144,7 +176,8 @@ impl AccessLog {
     ///
     /// Lines that come later are dropped and counted.
     pub fn close(&self, deadline: Duration) -> bool {
-        let Some(running) = &self.running else { return true };
+        let told = self.told.as_ref().is_none_or(|told| told.close(deadline));
+        let Some(running) = &self.running else { return told };
         let end = Instant::now() + deadline;
         let mut message = Message::Close;
         loop {
@@ -160,11 +193,12 @@ impl AccessLog {
         let ended = running.ended.lock().unwrap_or_else(PoisonError::into_inner);
         // Nothing is ever sent: the only news is that the other end is gone.
         let wait = end.saturating_duration_since(Instant::now());
-        matches!(ended.recv_timeout(wait), Err(std::sync::mpsc::RecvTimeoutError::Disconnected))
+        told && matches!(ended.recv_timeout(wait), Err(std::sync::mpsc::RecvTimeoutError::Disconnected))
     }
 
-    pub(crate) fn counts(&self) -> Arc<LogCounts> {
-        self.counts.clone()
+    pub(crate) fn counts(&self) -> impl Iterator<Item = Arc<LogCounts>> {
+        let told = self.told.as_ref().map(|told| told.counts.clone());
+        std::iter::once(self.counts.clone()).chain(told)
     }
 }
 

@@ -13,7 +13,7 @@ mod template;
 mod text;
 mod writer;
 
-pub use access_log::{AccessLog, LogConfig, LogFormat, LogTarget};
+pub use access_log::{AccessLog, LineTarget, LogConfig, LogFormat, LogTarget};
 pub use field::Field;
 pub use sink::LogSink;
 pub use template::{Template, TemplateError};

@@ -27,10 +27,15 @@ const KEPT: usize = 4;
 /// that thread: call it from a timer (every 100 ms, say) and before a worker ends, not after each request. A
 /// buffer that has filled up is handed over by `record` itself.
 #[derive(Debug)]
-pub struct LogSink(Option<Lines>);
+pub struct LogSink {
+    /// For the file; without it, for who is told.
+    lines: Option<Lines>,
+    /// For who is told beside the file.
+    told: Option<Lines>,
+}
 
 #[derive(Debug)]
-struct Lines {
+pub(super) struct Lines {
     format: Arc<Format>,
     clock: WallClock,
     bytes: Vec<u8>,
@@ -43,15 +48,61 @@ struct Lines {
 }
 
 impl LogSink {
-    /// A sink that takes no lines.
-    #[must_use]
-    pub(super) fn off() -> LogSink {
-        LogSink(None)
+    /// Of both; without either it takes no lines.
+    pub(super) fn new(lines: Option<Lines>, told: Option<Lines>) -> LogSink {
+        match (lines, told) {
+            (None, told) => LogSink { lines: told, told: None },
+            (lines, told) => LogSink { lines, told },
+        }
     }
 
-    pub(super) fn new(format: Arc<Format>, queue: SyncSender<Message>, counts: Arc<LogCounts>) -> LogSink {
+    /// Adds the record's line. No lock, no system call, and no allocation for a line of up to 16 KiB; each
+    /// 64 KiB of lines cost one [`flush`](Self::flush).
+    #[inline]
+    pub fn record(&mut self, record: &Record<'_>) {
+        let Some(lines) = &mut self.lines else { return };
+        lines.add(record);
+        if let Some(told) = &mut self.told {
+            told.add(record);
+        }
+    }
+
+    /// Whether it takes lines at all; if not, there is no need to make a record.
+    #[must_use]
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.lines.is_some()
+    }
+
+    /// Whether there is nothing to flush.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.lines.as_ref().is_none_or(|lines| lines.count == 0)
+            && self.told.as_ref().is_none_or(|lines| lines.count == 0)
+    }
+
+    /// Hands the lines to the writer thread. Never waits: while the writer is behind, they stay here and more
+    /// are added; once the buffer is full too, its lines are dropped and counted.
+    pub fn flush(&mut self) {
+        self.lines.iter_mut().chain(&mut self.told).for_each(Lines::hand_over);
+    }
+}
+
+/// A worker that ends leaves no line behind.
+impl Drop for LogSink {
+    fn drop(&mut self) {
+        for lines in self.lines.iter_mut().chain(&mut self.told) {
+            lines.hand_over();
+            lines.counts.drop_lines(lines.count);
+        }
+    }
+}
+
+impl Lines {
+    pub(super) fn new(format: Arc<Format>, queue: SyncSender<Message>, counts: Arc<LogCounts>) -> Self {
         let (home, emptied) = sync_channel(KEPT);
-        LogSink(Some(Lines {
+        Self {
             format,
             clock: WallClock::new(),
             bytes: Vec::with_capacity(CAPACITY),
@@ -61,55 +112,18 @@ impl LogSink {
             home,
             emptied,
             under_way: Arc::default(),
-        }))
-    }
-
-    /// Adds the record's line. No lock, no system call, and no allocation for a line of up to 16 KiB; each
-    /// 64 KiB of lines cost one [`flush`](Self::flush).
-    #[inline]
-    pub fn record(&mut self, record: &Record<'_>) {
-        let Some(lines) = &mut self.0 else { return };
-        lines.format.write(&mut lines.bytes, record, &mut lines.clock);
-        lines.count += 1;
-        if lines.bytes.len() >= FULL {
-            lines.hand_over();
         }
     }
 
-    /// Whether it takes lines at all; if not, there is no need to make a record.
-    #[must_use]
     #[inline]
-    pub fn is_on(&self) -> bool {
-        self.0.is_some()
-    }
-
-    /// Whether there is nothing to flush.
-    #[must_use]
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.0.as_ref().is_none_or(|lines| lines.count == 0)
-    }
-
-    /// Hands the lines to the writer thread. Never waits: while the writer is behind, they stay here and more
-    /// are added; once the buffer is full too, its lines are dropped and counted.
-    pub fn flush(&mut self) {
-        if let Some(lines) = &mut self.0 {
-            lines.hand_over();
+    fn add(&mut self, record: &Record<'_>) {
+        self.format.write(&mut self.bytes, record, &mut self.clock);
+        self.count += 1;
+        if self.bytes.len() >= FULL {
+            self.hand_over();
         }
     }
-}
 
-/// A worker that ends leaves no line behind.
-impl Drop for LogSink {
-    fn drop(&mut self) {
-        if let Some(lines) = &mut self.0 {
-            lines.hand_over();
-            lines.counts.drop_lines(lines.count);
-        }
-    }
-}
-
-impl Lines {
     fn hand_over(&mut self) {
         if self.count == 0 {
             return;

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
+use super::access_log::LineTarget;
+
 /// A file that failed is opened again no more often than this.
 const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -55,15 +57,23 @@ pub(crate) struct LogCounts {
     dropped: AtomicU64,
     pub(super) reopen: AtomicBool,
     problem: Mutex<Option<String>>,
+    /// Who counts what it has lost of what it was told.
+    told: Option<Arc<dyn LineTarget>>,
 }
 
 impl LogCounts {
+    /// Of lines that somebody is told.
+    pub(super) fn of(told: Arc<dyn LineTarget>) -> Self {
+        Self { told: Some(told), ..Self::default() }
+    }
+
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
 
     pub(crate) fn dropped(&self) -> u64 {
-        self.dropped.load(Ordering::Relaxed)
+        let told = self.told.as_ref().map_or(0, |told| told.dropped());
+        self.dropped.load(Ordering::Relaxed) + told
     }
 
     /// Sinks and the writer both drop, but neither on the path of a request that is served: an ordinary add.
@@ -92,6 +102,8 @@ pub(super) struct Output {
     /// The path could not be opened anew: `file` is what a rotation has moved away.
     outdated: bool,
     failed_at: Option<Instant>,
+    /// Who is told every line; there is no file then.
+    told: Option<Arc<dyn LineTarget>>,
 }
 
 impl Output {
@@ -106,7 +118,11 @@ impl Output {
     }
 
     fn new(file: File, path: Option<PathBuf>) -> Output {
-        Output { file: Some(file), path, torn: false, outdated: false, failed_at: None }
+        Output { file: Some(file), path, torn: false, outdated: false, failed_at: None, told: None }
+    }
+
+    pub(super) fn told(target: Arc<dyn LineTarget>) -> Output {
+        Output { file: None, path: None, torn: false, outdated: false, failed_at: None, told: Some(target) }
     }
 }
 
@@ -139,6 +155,9 @@ impl Writer {
                 self.take(batch);
             }
         }
+        if let Some(told) = &self.output.told {
+            told.end();
+        }
     }
 
     fn take(&mut self, mut batch: Batch) {
@@ -156,6 +175,10 @@ impl Writer {
 
     /// Writes a buffer; returns how many whole lines got out.
     fn write(&mut self, bytes: &[u8]) -> u64 {
+        if let Some(told) = &self.output.told {
+            let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+            return lines.filter(|line| told.take(line)).count() as u64;
+        }
         self.heal();
         let Some(file) = &mut self.output.file else { return 0 };
         let mut done = 0;

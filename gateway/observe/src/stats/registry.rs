@@ -82,7 +82,7 @@ impl Registry {
 
     /// Shows the log's line counts among the metrics, added to those of the logs before it.
     pub fn watch_log(&self, log: &AccessLog) {
-        lock(&self.logs).push(log.counts());
+        lock(&self.logs).extend(log.counts());
     }
 
     /// Shows the state of upstreams among the metrics and on the admin listener. Only the first source is taken.

@@ -4,36 +4,31 @@
 //! it as the parent, so that what services behind report hangs below it. Whether a trace is sampled says whoever began it; of
 //! those that begin here, a share is.
 
-mod export;
 mod propagation;
 mod span;
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use self::export::Exporter;
+use serde_json::Value;
+
 use self::propagation::Ids;
 pub use self::propagation::Propagation;
 use self::span::Span;
-use crate::{Planned, Policy, Request, Shared, Trust, Verdict};
+use crate::otlp::{Exporter, Signal};
+use crate::{CollectorRule, Planned, Policy, Request, Shared, Verdict};
 
 /// Which requests are traced, and where their spans go.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceRules {
-    /// Where spans go: a collector's URL for traces over OTLP/HTTP.
-    pub url: String,
-    /// Whom that has to show itself to be, if it is spoken to by `https`.
-    pub trust: Trust,
-    /// Fields that it gets with them.
-    pub headers: Vec<(String, String)>,
+    /// Where spans go.
+    pub collector: CollectorRule,
     /// The share of traces that begin here that is sampled, from 0 to 1.
     pub sample: f64,
     /// The forms in which a context is understood and passed on; the first that a request has counts.
     pub propagation: Vec<Propagation>,
     /// Whether a context that comes with a request is believed. If not, a trace begins with each.
     pub continues: bool,
-    /// `service.name`.
-    pub service: String,
 }
 
 impl Planned for TraceRules {
@@ -42,12 +37,13 @@ impl Planned for TraceRules {
     }
 
     fn summary(&self) -> String {
-        format!("{} % of new traces, to {}", self.sample * 100.0, self.url)
+        format!("{} % of new traces, to {}", self.sample * 100.0, self.collector.url)
     }
 
     fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
-        let same = |exporter: &Exporter| exporter.is_for(&self);
-        let exporter = shared.state(key, same, || Exporter::new(&self, shared.clone()));
+        let same = |exporter: &Exporter<Value>| exporter.is_for(&self.collector);
+        let make = || Exporter::new(Signal::Spans, self.collector.clone(), shared.side(), Arc::default(), ());
+        let exporter = shared.state(key, same, make);
         Arc::new(Trace { rules: self, exporter })
     }
 }
@@ -55,7 +51,7 @@ impl Planned for TraceRules {
 #[derive(Debug)]
 struct Trace {
     rules: Arc<TraceRules>,
-    exporter: Arc<Exporter>,
+    exporter: Arc<Exporter<Value>>,
 }
 
 impl Policy for Trace {
@@ -75,7 +71,7 @@ impl Policy for Trace {
         if sampled {
             let span = Span::begin(request, ids, parent.map(|parent| parent.span), SystemTime::now());
             let exporter = self.exporter.clone();
-            request.context.on_end(move |ended| exporter.take(span.end(ended)));
+            request.context.on_end(move |ended| exporter.take_or_lose(span.end(ended)));
         }
         Verdict::Continue
     }

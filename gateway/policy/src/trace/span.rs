@@ -1,6 +1,7 @@
 //! A request's span, and how it is written for a collector: OTLP 1.x in JSON, with the names of OpenTelemetry's semantic
 //! conventions for HTTP servers (1.23).
 
+use std::fmt::Write as _;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
@@ -8,6 +9,7 @@ use tollgate_http::Version;
 use tollgate_observe::Reason;
 
 use super::propagation::Ids;
+use crate::otlp::{Item, any};
 use crate::{Ended, Request};
 
 /// `SPAN_KIND_SERVER`, `STATUS_CODE_ERROR`.
@@ -26,10 +28,6 @@ pub(super) struct Span {
     name: String,
     facts: Vec<(&'static str, Value)>,
 }
-
-/// One that has ended, as the collector gets it.
-#[derive(Clone, Debug)]
-pub(super) struct Told(pub Value);
 
 impl Span {
     /// It begins.
@@ -62,8 +60,8 @@ impl Span {
         Self { ids, parent, began: now, since: origin.now, name, facts }
     }
 
-    /// It has ended.
-    pub fn end(mut self, ended: &Ended) -> Told {
+    /// It has ended: as the collector gets it.
+    pub fn end(mut self, ended: &Ended) -> Value {
         let took = ended.now.saturating_duration_since(self.since);
         let failed = ended.reason != Reason::None || ended.status >= 500;
         self.facts.push(("http.response.status_code", ended.status.into()));
@@ -93,28 +91,18 @@ impl Span {
         if ended.status >= 500 || ended.status == 0 {
             span["status"] = json!({ "code": ERROR });
         }
-        Told(span)
+        span
     }
 }
 
-/// A request to a collector with these spans.
-pub(super) fn document(service: &str, spans: Vec<Told>) -> Value {
-    let spans: Vec<Value> = spans.into_iter().map(|span| span.0).collect();
-    let service = json!({ "key": "service.name", "value": { "stringValue": service } });
-    let scope = json!({ "name": "tollgate", "version": env!("CARGO_PKG_VERSION") });
-    json!({
-        "resourceSpans": [{
-            "resource": { "attributes": [service] },
-            "scopeSpans": [{ "scope": scope, "spans": spans }],
-        }],
-    })
-}
+impl Item for Value {
+    fn size(&self) -> usize {
+        // What requests say in it is cut off: see `LONGEST`.
+        LONGEST
+    }
 
-/// `AnyValue`: 64-bit integers are texts in JSON.
-fn any(value: Value) -> Value {
-    match value {
-        Value::Number(number) => json!({ "intValue": number.to_string() }),
-        text => json!({ "stringValue": text }),
+    fn write(self, document: &mut String) {
+        let _ = write!(document, "{self}");
     }
 }
 

@@ -103,7 +103,7 @@ fn only_of_urls(reader: &mut Reader, fields: &Fields<'_>) {
 }
 
 /// An URL of a service.
-pub(super) fn url(text: &str) -> Result<String, Fault> {
+pub(crate) fn url(text: &str) -> Result<String, Fault> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let Some(rest) = rest else {
         return Err(Fault::new("{} is not an URL of `http` or `https`"));

@@ -1,26 +1,18 @@
 //! `trace`.
 
 use super::jwt::url;
-use crate::model::{Propagation, Trace};
+use crate::model::{Collector, Propagation, Trace};
 use crate::problem::Problem;
 use crate::read::tls::pem;
-use crate::reader::{Field, Reader, one_or_many};
+use crate::reader::{Field, Fields, Reader, one_or_many};
 use crate::scalar::{Fault, field as header};
 use crate::spec::{Shape, TRACE_POLICY};
 use crate::tree::{Kind, shown};
 
 pub(super) fn trace(reader: &mut Reader, field: Field<'_>) -> Option<Trace> {
     let fields = reader.fields(field.node, &TRACE_POLICY)?;
-    let url = reader.field(fields.get("otlp")?, url)?;
-    let mut out = Trace {
-        url,
-        sample: 100,
-        propagation: Vec::new(),
-        continues: true,
-        service: "tollgate".to_owned(),
-        headers: Vec::new(),
-        ca: fields.get("ca").and_then(|field| pem(reader, field)),
-    };
+    let collector = collector(reader, &fields, "otlp");
+    let mut out = Trace { collector: collector?, sample: 100, propagation: Vec::new(), continues: true };
     reader.number_into(fields.get("sample"), &mut out.sample);
     reader.switch(fields.get("continue"), &mut out.continues);
     if let Some(field) = fields.get("propagation") {
@@ -38,27 +30,58 @@ pub(super) fn trace(reader: &mut Reader, field: Field<'_>) -> Option<Trace> {
     if out.propagation.is_empty() {
         out.propagation.push(Propagation::W3c);
     }
+    Some(out)
+}
+
+/// Where somebody is told something by OTLP; `key`: that of its URL.
+pub(crate) fn collector(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<Collector> {
+    let found = fields.get(key).and_then(|field| reader.field(field, url));
+    let mut out = Collector::at(found.clone().unwrap_or_default());
+    out.ca = fields.get("ca").and_then(|field| pem(reader, field));
     if let Some(field) = fields.get("service") {
-        out.service = reader.field(field, |text| Ok(text.to_owned()))?;
+        out.service = reader.field(field, |text| Ok(text.to_owned())).unwrap_or_default();
     }
-    if let Some(field) = fields.get("headers") {
-        let one = if let Shape::MapOf(one) = field.key.shape { one } else { &field.key.shape };
-        let Kind::Map(entries) = &field.node.kind else {
-            reader.mismatch(field.node, "`headers`", "a mapping of names to values".to_owned());
-            return Some(out);
-        };
-        for entry in entries {
-            match header::name(&entry.key) {
-                Ok(name) => {
-                    let value = reader.parsed(&entry.value, &shown(&entry.key), one, header::value);
-                    out.headers.extend(value.map(|value| (name, value)));
-                }
-                Err(fault) => {
-                    let message = fault.message.replacen("{}", &shown(&entry.key), 1);
-                    reader.problems.push(Problem::error(entry.at, message));
-                }
+    out.headers = pairs(reader, fields.get("headers"), header::name, header::value);
+    let any = |text: &str| Ok(text.to_owned());
+    out.resource = pairs(reader, fields.get("resource"), attribute, any);
+    found.map(|_| out)
+}
+
+/// The key of an attribute.
+fn attribute(text: &str) -> Result<String, Fault> {
+    match text {
+        "" => Err(Fault::new("an attribute has no name")),
+        "service.name" => Err(Fault::new("{} is said by `service`")),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+/// A mapping of names to values.
+fn pairs(
+    reader: &mut Reader,
+    field: Option<Field<'_>>,
+    name: impl Fn(&str) -> Result<String, Fault>,
+    value: impl Fn(&str) -> Result<String, Fault>,
+) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    let Some(field) = field else { return out };
+    let one = if let Shape::MapOf(one) = field.key.shape { one } else { &field.key.shape };
+    let Kind::Map(entries) = &field.node.kind else {
+        let key = format!("`{}`", field.key.name);
+        reader.mismatch(field.node, &key, "a mapping of names to values".to_owned());
+        return out;
+    };
+    for entry in entries {
+        match name(&entry.key) {
+            Ok(name) => {
+                let value = reader.parsed(&entry.value, &shown(&entry.key), one, &value);
+                out.extend(value.map(|value| (name, value)));
+            }
+            Err(fault) => {
+                let message = fault.message.replacen("{}", &shown(&entry.key), 1);
+                reader.problems.push(Problem::error(entry.at, message));
             }
         }
     }
-    Some(out)
+    out
 }

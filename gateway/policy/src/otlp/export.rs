@@ -1,0 +1,240 @@
+//! The way to a collector: what is to be told is gathered, and sent in batches beside the workers. A request never waits for it.
+
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{Request as Post, StatusCode};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::CollectorRule;
+use super::document::{Item, Signal};
+use crate::Side;
+use crate::client::{HttpClient, client};
+
+/// Items that wait at most; further ones are dropped, and counted.
+const WAITING: usize = 8192;
+/// Bytes that they may have together.
+const WAITING_BYTES: usize = 16 << 20;
+/// Items that go at once.
+const BATCH: usize = 2048;
+/// Bytes from which on no further item joins a batch: collectors refuse documents of more than some MiB.
+const BATCH_BYTES: usize = 1 << 20;
+/// How long items wait for others.
+const GATHER: Duration = Duration::from_secs(1);
+/// How long a collector has for a batch.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// How long after a failure it is asked again, once.
+const PAUSE: Duration = Duration::from_millis(500);
+/// How often it is said that some are lost, at most.
+const SAY: Duration = Duration::from_secs(60);
+
+/// What sends to one collector. When it is dropped, what waits is sent yet.
+pub(crate) struct Exporter<T> {
+    rule: CollectorRule,
+    items: Sender<T>,
+    lost: Arc<Lost>,
+}
+
+/// What waits, and what was lost.
+#[derive(Debug, Default)]
+struct Lost {
+    bytes: AtomicUsize,
+    dropped: Arc<AtomicU64>,
+}
+
+impl<T> Debug for Exporter<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the headers, which may have a secret.
+        f.debug_struct("Exporter").field("url", &self.rule.url).field("service", &self.rule.service).finish()
+    }
+}
+
+impl<T: Item> Exporter<T> {
+    /// Sends from this thread; what it took and lost is counted in `dropped`. `ended` is dropped when all is sent after the
+    /// exporter's end.
+    pub fn new<E: Send + 'static>(
+        signal: Signal,
+        rule: CollectorRule,
+        side: &Side,
+        dropped: Arc<AtomicU64>,
+        ended: E,
+    ) -> Self {
+        let (items, waiting) = channel(WAITING);
+        let lost = Arc::new(Lost { bytes: AtomicUsize::new(0), dropped });
+        let client = client(&rule.trust, false);
+        let sending = Sending { signal, rule: rule.clone(), client, lost: lost.clone() };
+        side.spawn(async move {
+            sending.run(waiting).await;
+            drop(ended);
+        });
+        Self { rule, items, lost }
+    }
+
+    /// Whether it does what this rule says.
+    pub fn is_for(&self, rule: &CollectorRule) -> bool {
+        self.rule == *rule
+    }
+
+    /// Takes an item, if there is room for it; says whether there was.
+    pub fn take(&self, item: T) -> bool {
+        let size = item.size();
+        let waiting = self.lost.bytes.fetch_add(size, Relaxed);
+        let taken = waiting + size <= WAITING_BYTES && self.items.try_send(item).is_ok();
+        if !taken {
+            self.lost.bytes.fetch_sub(size, Relaxed);
+        }
+        taken
+    }
+
+    /// Takes an item, or counts it as lost.
+    pub fn take_or_lose(&self, item: T) {
+        if !self.take(item) {
+            self.lost.dropped.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+struct Sending {
+    signal: Signal,
+    rule: CollectorRule,
+    client: Option<HttpClient<Full<Bytes>>>,
+    lost: Arc<Lost>,
+}
+
+/// Why a batch was not taken, and whether there is use in trying again.
+struct Failure {
+    why: String,
+    again: bool,
+}
+
+impl Sending {
+    /// Sends what comes, until nobody can send any more.
+    async fn run<T: Item>(self, mut waiting: Receiver<T>) {
+        let mut said: Option<Instant> = None;
+        while let Some(first) = waiting.recv().await {
+            let mut size = first.size();
+            let mut batch = vec![first];
+            let until = Instant::now() + GATHER;
+            while batch.len() < BATCH && size < BATCH_BYTES {
+                match timeout_at(until, waiting.recv()).await {
+                    Ok(Some(item)) => {
+                        size += item.size();
+                        batch.push(item);
+                    }
+                    Ok(None) | Err(_) => break,
+                }
+            }
+            let count = batch.len() as u64;
+            let body = Bytes::from(self.signal.document(&self.rule, batch));
+            let sent = self.send(body).await;
+            // What is under way counts as waiting.
+            self.lost.bytes.fetch_sub(size, Relaxed);
+            if let Err(why) = sent {
+                self.lost.dropped.fetch_add(count, Relaxed);
+                if said.is_none_or(|said| said.elapsed() >= SAY) {
+                    said = Some(Instant::now());
+                    let (dropped, (who, what)) = (self.lost.dropped.load(Relaxed), self.signal.names());
+                    eprintln!("warning: {who}: {}: {why}; {dropped} {what} are lost so far", self.rule.url);
+                }
+            }
+        }
+    }
+
+    /// Sends a batch, and if that may help once more.
+    async fn send(&self, body: Bytes) -> Result<(), String> {
+        match self.attempt(body.clone()).await {
+            Err(failure) if failure.again => {
+                sleep(PAUSE).await;
+                self.attempt(body).await.map_err(|failure| failure.why)
+            }
+            other => other.map_err(|failure| failure.why),
+        }
+    }
+
+    async fn attempt(&self, body: Bytes) -> Result<(), Failure> {
+        let never = |why: String| Failure { why, again: false };
+        let again = |why: String| Failure { why, again: true };
+        let client = self.client.as_ref().ok_or_else(|| never("no TLS can be spoken".to_owned()))?;
+        let mut post = Post::post(&self.rule.url).header("content-type", "application/json");
+        for (name, value) in &self.rule.headers {
+            post = post.header(name, value);
+        }
+        let post = post.body(Full::new(body)).map_err(|error| never(error.to_string()))?;
+        match timeout(TIMEOUT, client.request(post)).await {
+            Ok(Ok(response)) if response.status().is_success() => Ok(()),
+            Ok(Ok(response)) => Err(Failure {
+                why: format!("it answers {}", response.status().as_u16()),
+                again: is_passing(response.status()),
+            }),
+            Ok(Err(error)) => Err(again(reason(&error))),
+            Err(_) => Err(again("no answer in time".to_owned())),
+        }
+    }
+}
+
+/// Answers after which a client is to try again: OTLP 1.9, "Retryable Response Codes".
+fn is_passing(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 429 | 502 | 503 | 504)
+}
+
+/// An error with what led to it: the outermost says no more than that connecting failed.
+fn reason(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut deepest = error;
+    while let Some(source) = deepest.source() {
+        deepest = source;
+    }
+    deepest.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+    use crate::Trust;
+
+    fn exporter(url: String, dropped: &Arc<AtomicU64>) -> (Exporter<String>, std::sync::mpsc::Receiver<()>) {
+        let rule = CollectorRule {
+            url,
+            trust: Trust::default(),
+            headers: Vec::new(),
+            service: "s".to_owned(),
+            resource: Vec::new(),
+        };
+        let (alive, ended) = std::sync::mpsc::sync_channel(0);
+        // The thread ends with this; so it is left.
+        let side = Box::leak(Box::<Side>::default());
+        (Exporter::new(Signal::Logs, rule, side, dropped.clone(), alive), ended)
+    }
+
+    #[test]
+    fn what_waits_for_a_collector_that_hangs_is_bounded() {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("an address");
+        let url = format!("http://{}/", silent.local_addr().expect("bound"));
+        let dropped = Arc::default();
+        let (small, _ended) = exporter(url.clone(), &dropped);
+        let taken = (0..3 * WAITING).filter(|_| small.take("{}".to_owned())).count();
+        assert!((WAITING..=WAITING + BATCH + 1).contains(&taken), "{taken}");
+        let (large, _ended) = exporter(url, &dropped);
+        let item = format!("\"{}\"", "x".repeat(1 << 20));
+        let taken = (0..40).filter(|_| large.take(item.clone())).count();
+        assert_eq!(taken, WAITING_BYTES / item.len(), "what is under way counts");
+    }
+
+    #[test]
+    fn what_a_collector_refuses_is_counted_and_the_end_is_told() {
+        let nobody = TcpListener::bind("127.0.0.1:0").expect("an address").local_addr().expect("bound");
+        let dropped = Arc::default();
+        let (exporter, ended) = exporter(format!("http://{nobody}/"), &dropped);
+        (0..3).for_each(|_| exporter.take_or_lose("{}".to_owned()));
+        drop(exporter);
+        let end = ended.recv_timeout(Duration::from_secs(60));
+        assert_eq!(end, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
+        assert_eq!(dropped.load(Relaxed), 3);
+    }
+}

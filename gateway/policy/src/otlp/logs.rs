@@ -1,0 +1,167 @@
+//! Lines of the access log on their way to a collector.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
+use tollgate_observe::LineTarget;
+
+use super::{CollectorRule, Exporter, Signal, any};
+use crate::Side;
+
+/// `SEVERITY_NUMBER_INFO` and `SEVERITY_NUMBER_ERROR`.
+const INFO: u8 = 9;
+const ERROR: u8 = 17;
+
+/// Fields of the log that have a name in OpenTelemetry's semantic conventions for HTTP servers (1.23); the others are told
+/// under their own, below `tollgate.`.
+const NAMES: [(&str, &str); 15] = [
+    ("client", "client.address"),
+    ("client_port", "client.port"),
+    ("method", "http.request.method"),
+    ("path", "url.path"),
+    ("query", "url.query"),
+    ("host", "server.address"),
+    ("server.port", "server.port"),
+    ("status", "http.response.status_code"),
+    ("route", "http.route"),
+    ("user_agent", "user_agent.original"),
+    ("bytes_in", "http.request.body.size"),
+    ("bytes_out", "http.response.body.size"),
+    ("reason", "error.type"),
+    ("tls_version", "tls.protocol.version"),
+    ("tls_cipher", "tls.cipher"),
+];
+
+/// How long what waits may take at the end.
+const END: Duration = Duration::from_secs(10);
+
+/// Tells a collector the lines of the access log, which come as JSON.
+#[derive(Debug)]
+pub struct LogExport {
+    /// Until the end.
+    exporter: Mutex<Option<Exporter<String>>>,
+    dropped: Arc<AtomicU64>,
+    /// Nothing is ever sent: it breaks when all is sent.
+    ended: Mutex<Receiver<()>>,
+}
+
+impl LogExport {
+    /// To this collector, from this thread.
+    #[must_use]
+    pub fn new(rule: CollectorRule, side: &Side) -> Self {
+        let dropped = Arc::<AtomicU64>::default();
+        let (alive, ended) = sync_channel::<()>(0);
+        let exporter = Exporter::new(Signal::Logs, rule, side, dropped.clone(), alive);
+        Self { exporter: Mutex::new(Some(exporter)), dropped, ended: Mutex::new(ended) }
+    }
+}
+
+impl LineTarget for LogExport {
+    fn take(&self, line: &[u8]) -> bool {
+        let Ok(Value::Object(fields)) = serde_json::from_slice(line) else { return false };
+        let record = record(fields, SystemTime::now()).to_string();
+        let exporter = self.exporter.lock().unwrap_or_else(PoisonError::into_inner);
+        exporter.as_ref().is_some_and(|exporter| exporter.take(record))
+    }
+
+    fn end(&self) {
+        *self.exporter.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let _ = self.ended.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(END);
+    }
+
+    fn dropped(&self) -> u64 {
+        self.dropped.load(Relaxed)
+    }
+}
+
+/// A `LogRecord` of a line.
+fn record(mut fields: Map<String, Value>, now: SystemTime) -> Value {
+    let status = fields.get("status").and_then(Value::as_u64).unwrap_or(0);
+    let text = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or("-").to_owned();
+    let body = format!("{} {} {status}", text("method"), text("target"));
+    let failed = status == 0 || status >= 500;
+    let (severity, word) = if failed { (ERROR, "ERROR") } else { (INFO, "INFO") };
+    let time = text("time");
+    let attribute = |(name, value): (String, Value)| {
+        let key = NAMES.iter().find(|(own, _)| *own == name).map(|(_, key)| (*key).to_owned());
+        let key = key.unwrap_or_else(|| format!("tollgate.{name}"));
+        json!({ "key": key, "value": any(value) })
+    };
+    if let Some((host, port)) = fields.get("host").and_then(Value::as_str).and_then(split) {
+        fields.insert("host".to_owned(), host.into());
+        fields.insert("server.port".to_owned(), port.into());
+    }
+    let told = fields.into_iter().filter(|(name, value)| !value.is_null() && name != "time");
+    let attributes: Vec<Value> = told.map(attribute).collect();
+    let observed = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos()).to_string();
+    json!({
+        "timeUnixNano": nanos(&time).unwrap_or_else(|| observed.clone()),
+        "observedTimeUnixNano": observed,
+        "severityNumber": severity,
+        "severityText": word,
+        "body": { "stringValue": body },
+        "attributes": attributes,
+    })
+}
+
+/// A host and its port (RFC 3986, section 3.2), if it has one.
+fn split(host: &str) -> Option<(String, u16)> {
+    let (host, port) = host.rsplit_once(':')?;
+    let port = port.parse().ok()?;
+    Some((host.trim_start_matches('[').trim_end_matches(']').to_owned(), port))
+}
+
+/// Nanoseconds since 1970 of a time as the log writes it: `2026-01-31T23:59:59.123Z`.
+fn nanos(time: &str) -> Option<String> {
+    let number = |from: usize, to: usize| time.get(from..to)?.parse::<i64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second, millis) = (number(11, 13)?, number(14, 16)?, number(17, 19)?, number(20, 23)?);
+    // Days since 1970 in the proleptic Gregorian calendar, with years that begin in March.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1 - 719_468;
+    let seconds = ((days * 24 + hour) * 60 + minute) * 60 + second;
+    (time.len() == 24 && seconds >= 0).then(|| format!("{seconds}{millis:03}000000"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_line() {
+        assert_eq!(nanos("1970-01-01T00:00:00.000Z").as_deref(), Some("0000000000"));
+        assert_eq!(nanos("2000-02-29T12:00:00.001Z").as_deref(), Some("951825600001000000"));
+        assert_eq!(nanos("2026-01-31T23:59:59.123Z").as_deref(), Some("1769903999123000000"));
+        assert_eq!((nanos("-"), nanos("2026-01-31T23:59:59Z")), (None, None));
+    }
+
+    #[test]
+    fn a_line_becomes_a_record() {
+        let line = json!({
+            "time": "2026-01-31T23:59:59.123Z", "method": "GET", "target": "/a?b", "status": 502, "reason": "dns_error",
+            "total_ms": 1.5, "reused": true, "query": null, "host": "[::1]:8443",
+        });
+        let Value::Object(fields) = line else { panic!("an object") };
+        let record = record(fields, SystemTime::now());
+        assert_eq!(record["timeUnixNano"], "1769903999123000000");
+        assert_eq!(
+            (&record["severityNumber"], &record["body"]["stringValue"]),
+            (&17.into(), &"GET /a?b 502".into())
+        );
+        let attribute = |key: &str| {
+            let all = record["attributes"].as_array().expect("attributes");
+            all.iter().find(|attribute| attribute["key"] == key).map(|attribute| attribute["value"].clone())
+        };
+        assert_eq!(attribute("http.response.status_code"), Some(json!({ "intValue": "502" })));
+        assert_eq!(attribute("error.type"), Some(json!({ "stringValue": "dns_error" })));
+        assert_eq!(attribute("tollgate.total_ms"), Some(json!({ "doubleValue": 1.5 })));
+        assert_eq!(attribute("tollgate.reused"), Some(json!({ "boolValue": true })));
+        assert_eq!(attribute("url.query"), None);
+        assert_eq!(attribute("server.address"), Some(json!({ "stringValue": "::1" })));
+        assert_eq!(attribute("server.port"), Some(json!({ "intValue": "8443" })));
+        assert_eq!((split("a.example"), split("a.example:x")), (None, None));
+    }
+}

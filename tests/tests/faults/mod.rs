@@ -11,6 +11,8 @@ mod killed_origin;
 mod load;
 mod mirror;
 mod network;
+mod offered;
+mod rate_limit;
 mod relay;
 mod reloads;
 mod rolling_restart;

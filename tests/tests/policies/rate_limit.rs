@@ -96,6 +96,33 @@ fn counts_survive_a_reload() {
     assert_eq!(client.ask(format!("{ASK}\r\n")).status, 429);
 }
 
+/// Not one more than the burst, and not one less, whoever of four workers is asked: within this test no further one may.
+#[test]
+fn it_counts_exactly_over_all_workers() {
+    const BURST: usize = 500;
+    let origin = Origin::ok();
+    let gateway = Gateway::with(
+        &origin,
+        &format!("workers: 4\npolicies: {{rate_limit: {{rate: 1/h, burst: {BURST}}}}}"),
+    );
+    let passed = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                let mut client = gateway.client();
+                for _ in 0..2 * BURST / 16 {
+                    match client.ask(format!("{ASK}\r\n")).status {
+                        200 => drop(passed.fetch_add(1, Ordering::Relaxed)),
+                        429 => {}
+                        other => panic!("{other}"),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!((passed.into_inner(), origin.count()), (BURST, BURST));
+}
+
 /// Never more than the rate and the burst, whoever of four workers is asked; refused only when it must.
 #[test]
 fn it_is_exact_over_all_workers() {

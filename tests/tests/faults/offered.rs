@@ -1,0 +1,92 @@
+//! Clients that keep to a schedule, whatever the answers are.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tollgate_tests::Client;
+
+/// One answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered {
+    /// When its request was sent.
+    pub sent: Instant,
+    /// How long it took.
+    pub took: Duration,
+    /// Its status; 0: there was none.
+    pub status: u16,
+}
+
+/// All answers, by when their requests were sent.
+#[derive(Clone, Debug)]
+pub struct Offered(pub Vec<Answered>);
+
+impl Offered {
+    /// From the first request to the last answer.
+    pub fn lasted(&self) -> Duration {
+        let begun = self.0.first().map(|first| first.sent);
+        let ended = self.0.iter().map(|answer| answer.sent + answer.took).max();
+        begun.zip(ended).map(|(begun, ended)| ended - begun).unwrap_or_default()
+    }
+
+    /// How many there are with this status.
+    pub fn count(&self, status: u16) -> usize {
+        self.0.iter().filter(|answer| answer.status == status).count()
+    }
+
+    /// How many there are of each.
+    pub fn statuses(&self) -> BTreeMap<u16, usize> {
+        let mut out = BTreeMap::new();
+        self.0.iter().for_each(|answer| *out.entry(answer.status).or_default() += 1);
+        out
+    }
+
+    /// The time within which 99 in 100 came.
+    pub fn p99(&self) -> Duration {
+        let mut times: Vec<_> = self.0.iter().map(|answer| answer.took).collect();
+        times.sort_unstable();
+        times.get(times.len() * 99 / 100).copied().unwrap_or_default()
+    }
+
+    /// Those sent before, and from then on.
+    pub fn split(self, at: Instant) -> (Self, Self) {
+        let (before, after) = self.0.into_iter().partition(|answer| answer.sent < at);
+        (Self(before), Self(after))
+    }
+}
+
+/// Offers so many requests a second in all for this long, by so many clients for each of the addresses, each on a connection
+/// of its own. Who is late sends at once.
+pub fn offer(addresses: &[SocketAddr], clients: usize, rate: f64, lasts: Duration) -> Offered {
+    let all = clients * addresses.len();
+    let between = Duration::from_secs_f64(all as f64 / rate);
+    let begin = Instant::now() + Duration::from_millis(100);
+    let client = |n: usize| {
+        let address = addresses[n % addresses.len()];
+        // Out of step, so that together they are even.
+        let first = begin + between.mul_f64(n as f64 / all as f64);
+        std::thread::spawn(move || {
+            let mut client = Client::connect(address, Arc::default());
+            let mut out = Vec::new();
+            let mut due = first;
+            while due < begin + lasts {
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                let sent = Instant::now();
+                client.send("GET / HTTP/1.1\r\nHost: shop\r\n\r\n");
+                let status = client.try_response("GET").map_or(0, |answer| answer.status);
+                out.push(Answered { sent, took: sent.elapsed(), status });
+                if status == 0 {
+                    client = Client::connect(address, Arc::default());
+                }
+                due += between;
+            }
+            out
+        })
+    };
+    let threads: Vec<_> = (0..all).map(client).collect();
+    let mut out: Vec<Answered> =
+        threads.into_iter().flat_map(|thread| thread.join().expect("a client does not panic")).collect();
+    out.sort_by_key(|answer| answer.sent);
+    Offered(out)
+}

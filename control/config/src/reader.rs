@@ -8,6 +8,10 @@ use crate::spec::{Choice, Key, Section, Shape, any_of, names};
 use crate::suggest;
 use crate::tree::{Entry, Kind, Node, Scalar, shown};
 
+mod pairs;
+
+pub(crate) use pairs::misnamed;
+
 /// Collects problems while a tree is read. Readers go on after a problem with whatever value is at hand: a
 /// configuration with an error is never used.
 pub(crate) struct Reader {

@@ -4,7 +4,7 @@ use super::{policies, route, tls};
 use crate::model::{Policies, Pool, RouteTimeouts, Rules, Spanned, Upstream};
 use crate::problem::Problem;
 use crate::read::Draft;
-use crate::reader::{Field, Fields, Reader, misspelt};
+use crate::reader::{Field, Fields, Reader, misnamed, misspelt};
 use crate::scalar::address;
 use crate::spec::{ROOT, Shape, UPSTREAM};
 use crate::tree::{Kind, Node, shown};
@@ -38,12 +38,7 @@ pub(super) fn upstreams(reader: &mut Reader, field: Field<'_>, draft: &mut Draft
     };
     for entry in entries {
         if let Err(fault) = address::upstream(&entry.key) {
-            let message = fault.message.replacen("{}", &shown(&entry.key), 1);
-            let problem = Problem::error(entry.at, message);
-            reader.problems.push(match fault.help {
-                Some(help) => problem.help(help),
-                None => problem,
-            });
+            reader.problems.push(misnamed(entry.at, &entry.key, fault));
         }
         if let Some(first) = draft.upstream_names.get(&entry.key) {
             let problem = Problem::error(entry.at, format!("two upstreams are named {}", shown(&entry.key)));
@@ -61,11 +56,7 @@ pub(super) fn upstreams(reader: &mut Reader, field: Field<'_>, draft: &mut Draft
 /// A document that is an upstream: what stands under its name in a file.
 pub(crate) fn document(reader: &mut Reader, name: &str, node: &Node, draft: &mut Draft) {
     if let Err(fault) = address::upstream(name) {
-        let problem = Problem::error(node.at, fault.message.replacen("{}", &shown(name), 1));
-        reader.problems.push(match fault.help {
-            Some(help) => problem.help(help),
-            None => problem,
-        });
+        reader.problems.push(misnamed(node.at, name, fault));
     }
     let Some(key) = ROOT.keys.iter().find(|key| key.name == "upstreams") else { return };
     let name = Spanned { value: name.to_owned(), at: node.at };

@@ -1,11 +1,10 @@
 //! `canary`.
 
-use crate::model::{At, Canary, CanaryBy, CanaryRule};
-use crate::problem::Problem;
+use crate::model::{Canary, CanaryBy, CanaryRule};
 use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::{Fault, address, field as header};
-use crate::spec::{CANARY_POLICY, Shape};
-use crate::tree::{Kind, Node, shown};
+use crate::spec::CANARY_POLICY;
+use crate::tree::Node;
 
 pub(super) fn canary(reader: &mut Reader, field: Field<'_>) -> Option<Canary> {
     let items = one_or_many(field.node);
@@ -19,10 +18,8 @@ pub(super) fn canary(reader: &mut Reader, field: Field<'_>) -> Option<Canary> {
 
 fn rule(reader: &mut Reader, node: &Node) -> Option<CanaryRule> {
     let fields = reader.fields(node, &CANARY_POLICY)?;
-    let headers = values(reader, fields.get("headers"), |name| {
-        header::name(name).map(|name| name.to_ascii_lowercase())
-    });
-    let cookies = values(reader, fields.get("cookies"), cookie);
+    let headers = reader.pairs(fields.get("headers"), lower, value);
+    let cookies = reader.pairs(fields.get("cookies"), cookie, value);
     let mut percent = 100;
     reader.number_into(fields.get("percent"), &mut percent);
     let by = fields.get("by").and_then(|field| reader.field(field, by)).unwrap_or_default();
@@ -30,39 +27,13 @@ fn rule(reader: &mut Reader, node: &Node) -> Option<CanaryRule> {
     Some(CanaryRule { to, headers, cookies, percent, by })
 }
 
-/// Names with the values that they must have.
-fn values(
-    reader: &mut Reader,
-    field: Option<Field<'_>>,
-    name: impl Fn(&str) -> Result<String, Fault>,
-) -> Vec<(String, Option<String>)> {
-    let Some(field) = field else { return Vec::new() };
-    let one = if let Shape::MapOf(one) = field.key.shape { one } else { &field.key.shape };
-    let Kind::Map(entries) = &field.node.kind else {
-        let expected = field.key.shape.expected();
-        reader.mismatch(field.node, &format!("`{}`", field.key.name), expected);
-        return Vec::new();
-    };
-    let mut out = Vec::new();
-    for entry in entries {
-        match name(&entry.key) {
-            Ok(name) => {
-                let value = reader.parsed(&entry.value, &shown(&entry.key), one, header::value);
-                out.extend(value.map(|value| (name, Some(value).filter(|value| value != "*"))));
-            }
-            Err(fault) => reader.problems.push(problem(entry.at, &entry.key, fault)),
-        }
-    }
-    out
+fn lower(name: &str) -> Result<String, Fault> {
+    header::name(name).map(|name| name.to_ascii_lowercase())
 }
 
-/// What is wrong with a key that people choose.
-pub(super) fn problem(at: At, key: &str, fault: Fault) -> Problem {
-    let problem = Problem::error(at, fault.message.replacen("{}", &shown(key), 1));
-    match fault.help {
-        Some(help) => problem.help(help),
-        None => problem,
-    }
+/// The value that there must be; `None`: any.
+fn value(text: &str) -> Result<Option<String>, Fault> {
+    header::value(text).map(|value| Some(value).filter(|value| value != "*"))
 }
 
 /// The name of a cookie: a token (RFC 6265, 4.1.1).
@@ -80,7 +51,7 @@ fn by(text: &str) -> Result<CanaryBy, Fault> {
         ("random", None) => Ok(CanaryBy::Random),
         ("consumer", None) => Ok(CanaryBy::Consumer),
         ("address", None) => Ok(CanaryBy::Address),
-        ("header", Some(name)) => header::name(name).map(|name| CanaryBy::Header(name.to_ascii_lowercase())),
+        ("header", Some(name)) => lower(name).map(CanaryBy::Header),
         ("cookie", Some(name)) => cookie(name).map(CanaryBy::Cookie),
         _ => Err(Fault::new("{} says not by what")),
     }

@@ -10,20 +10,20 @@ use crate::read::consumers::texts;
 use crate::read::tls::pem;
 use crate::reader::{Field, Reader};
 use crate::scalar::{Fault, field as header};
-use crate::spec::{EXT_AUTHZ_POLICY, Shape};
-use crate::tree::{Kind, shown};
+use crate::spec::EXT_AUTHZ_POLICY;
 
 pub(super) fn ext_authz(reader: &mut Reader, field: Field<'_>) -> Option<ExtAuthz> {
     let fields = reader.fields(field.node, &EXT_AUTHZ_POLICY)?;
     let url = reader.field(fields.get("url")?, base)?;
     let mut name = |name| fields.get(name).and_then(|field| reader.field(field, header::name));
     let (consumer, groups) = (name("consumer"), name("groups"));
+    let text = |text: &str| Ok(text.to_owned());
     let mut out = ExtAuthz {
         url,
         timeout: Duration::from_secs(1),
         fail_open: false,
         reserved: texts(reader, fields.get("reserved_headers"), own_header),
-        context: fields.get("context").map(|field| context(reader, field)).unwrap_or_default(),
+        context: reader.pairs(fields.get("context"), text, text),
         consumer,
         groups,
         ca: fields.get("ca").and_then(|field| pem(reader, field)),
@@ -45,18 +45,4 @@ fn base(text: &str) -> Result<String, Fault> {
         }
         false => url(text),
     }
-}
-
-fn context(reader: &mut Reader, field: Field<'_>) -> Vec<(String, String)> {
-    let Shape::MapOf(one) = field.key.shape else { return Vec::new() };
-    let Kind::Map(entries) = &field.node.kind else {
-        reader.mismatch(field.node, "`context`", field.key.shape.expected());
-        return Vec::new();
-    };
-    let mut out = Vec::new();
-    for entry in entries {
-        let value = reader.parsed(&entry.value, &shown(&entry.key), one, |text| Ok(text.to_owned()));
-        out.extend(value.map(|value| (entry.key.clone(), value)));
-    }
-    out
 }

@@ -5,7 +5,6 @@ use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
 use crate::scalar::{Fault, field as header, value_template};
 use crate::spec::{HEADER_CHANGE, HEADERS_POLICY, Shape};
-use crate::tree::{Kind, shown};
 
 /// Fields that the gateway says itself about the client: see `forwarded`.
 const FORWARDED: [&str; 4] = ["x-forwarded-for", "x-forwarded-proto", "x-forwarded-host", "forwarded"];
@@ -33,41 +32,8 @@ fn change(reader: &mut Reader, fields: &Fields<'_>, of: &str) -> HeaderChange {
             out.remove.extend(reader.parsed(item, "a field", one, |text| name(text, request)));
         }
     }
-    out.set = lines(reader, fields.get("set"), request);
-    out.add = lines(reader, fields.get("add"), request);
-    out
-}
-
-/// Fields with their values.
-fn lines(reader: &mut Reader, field: Option<Field<'_>>, request: bool) -> Vec<(String, String)> {
-    let Some(field) = field else { return Vec::new() };
-    let one = if let Shape::MapOf(one) = field.key.shape { one } else { &field.key.shape };
-    let Kind::Map(entries) = &field.node.kind else {
-        reader.mismatch(
-            field.node,
-            &format!("`{}`", field.key.name),
-            "a mapping of names to values".to_owned(),
-        );
-        return Vec::new();
-    };
-    let mut out = Vec::new();
-    for entry in entries {
-        match name(&entry.key, request) {
-            Ok(name) => {
-                let value =
-                    reader.parsed(&entry.value, &shown(&entry.key), one, value_template::header_value);
-                out.extend(value.map(|value| (name, value)));
-            }
-            Err(fault) => {
-                let message = fault.message.replacen("{}", &shown(&entry.key), 1);
-                let problem = Problem::error(entry.at, message);
-                reader.problems.push(match fault.help {
-                    Some(help) => problem.help(help),
-                    None => problem,
-                });
-            }
-        }
-    }
+    let mut lines = |of| reader.pairs(fields.get(of), |text| name(text, request), value_template::header_value);
+    (out.set, out.add) = (lines("set"), lines("add"));
     out
 }
 

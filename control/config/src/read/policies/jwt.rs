@@ -10,9 +10,8 @@ use crate::read::consumers::texts;
 use crate::read::tls::pem;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::{Fault, field as header};
-use crate::spec::{JWT_ALGORITHMS, JWT_POLICY, Shape};
+use crate::spec::{JWT_ALGORITHMS, JWT_POLICY};
 use crate::suggest;
-use crate::tree::{Kind, Scalar, shown};
 
 pub(super) fn jwt(reader: &mut Reader, field: Field<'_>) -> Option<Jwt> {
     let fields = reader.fields(field.node, &JWT_POLICY)?;
@@ -30,7 +29,7 @@ pub(super) fn jwt(reader: &mut Reader, field: Field<'_>) -> Option<Jwt> {
         cookie: fields.get("cookie").and_then(|field| reader.field(field, cookie)),
         forward: true,
         claims: fields.get("claims").map(|field| claims(reader, field)).unwrap_or_default(),
-        headers: fields.get("claim_headers").map(|field| claim_headers(reader, field)).unwrap_or_default(),
+        headers: reader.pairs(fields.get("claim_headers"), own_header, word),
         consumer_claim: "sub".to_owned(),
         groups_claim: "groups".to_owned(),
         identity: IdentityHeaders::default(),
@@ -143,28 +142,4 @@ fn algorithm(text: &str) -> Result<&'static str, Fault> {
             _ => fault,
         }
     })
-}
-
-/// Fields, each with the claim that it tells.
-fn claim_headers(reader: &mut Reader, field: Field<'_>) -> Vec<(String, String)> {
-    let Shape::MapOf(one) = field.key.shape else { return Vec::new() };
-    let Kind::Map(entries) = &field.node.kind else {
-        reader.mismatch(field.node, "`claim_headers`", field.key.shape.expected());
-        return Vec::new();
-    };
-    let mut out = Vec::new();
-    for entry in entries {
-        match own_header(&entry.key) {
-            Ok(name) => {
-                let claim = reader.parsed(&entry.value, &shown(&entry.key), one, word);
-                out.extend(claim.map(|claim| (name, claim)));
-            }
-            Err(fault) => {
-                let key = Scalar { text: entry.key.clone(), quoted: true, written: None };
-                let message = fault.message.replacen("{}", &key.shown(), 1);
-                reader.problems.push(Problem::error(entry.at, message));
-            }
-        }
-    }
-    out
 }

@@ -1,0 +1,45 @@
+//! Mappings whose keys are names that people choose.
+
+use super::{Field, Reader};
+use crate::model::At;
+use crate::problem::Problem;
+use crate::scalar::Fault;
+use crate::spec::Shape;
+use crate::tree::{Kind, shown};
+
+impl Reader {
+    /// The names of a mapping with their values, each through its parser; of what is wrong, nothing.
+    pub fn pairs<N, V>(
+        &mut self,
+        field: Option<Field<'_>>,
+        name: impl Fn(&str) -> Result<N, Fault>,
+        value: impl Fn(&str) -> Result<V, Fault>,
+    ) -> Vec<(N, V)> {
+        let Some(field) = field else { return Vec::new() };
+        let one = if let Shape::MapOf(one) = field.key.shape { one } else { &field.key.shape };
+        let Kind::Map(entries) = &field.node.kind else {
+            self.mismatch(field.node, &format!("`{}`", field.key.name), field.key.shape.expected());
+            return Vec::new();
+        };
+        let mut out = Vec::new();
+        for entry in entries {
+            match name(&entry.key) {
+                Ok(name) => {
+                    let value = self.parsed(&entry.value, &shown(&entry.key), one, &value);
+                    out.extend(value.map(|value| (name, value)));
+                }
+                Err(fault) => self.problems.push(misnamed(entry.at, &entry.key, fault)),
+            }
+        }
+        out
+    }
+}
+
+/// What is wrong with a name.
+pub(crate) fn misnamed(at: At, name: &str, fault: Fault) -> Problem {
+    let problem = Problem::error(at, fault.message.replacen("{}", &shown(name), 1));
+    match fault.help {
+        Some(help) => problem.help(help),
+        None => problem,
+    }
+}

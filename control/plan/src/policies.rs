@@ -36,6 +36,7 @@ mod quota;
 mod rate_limit;
 mod redis;
 mod security_headers;
+mod shared;
 mod template;
 mod trace;
 

@@ -32,6 +32,7 @@ mod quota;
 mod rate_limit;
 mod redis;
 mod security_headers;
+mod shared;
 pub(super) mod trace;
 
 /// The policies of the gateway, a listener, a route or an upstream.

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_policy::{ApiKeyRules, Consumers, Identity};
+use tollgate_policy::{ApiKeyRules, Consumers};
+
+use super::shared::identity;
 
 pub(super) fn api_key(spec: &config::ApiKey, consumers: &Arc<Consumers>) -> ApiKeyRules {
     ApiKeyRules {
@@ -13,9 +15,4 @@ pub(super) fn api_key(spec: &config::ApiKey, consumers: &Arc<Consumers>) -> ApiK
         identity: identity(&spec.identity),
         consumers: consumers.clone(),
     }
-}
-
-/// The fields that tell who somebody is.
-pub(super) fn identity(headers: &config::IdentityHeaders) -> Identity {
-    Identity::new(headers.consumer.clone(), headers.groups.clone())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tollgate_config as config;
 use tollgate_policy::{BasicRules, Consumers};
 
-use super::api_key::identity;
+use super::shared::identity;
 
 pub(super) fn basic(spec: &config::Basic, consumers: &Arc<Consumers>) -> BasicRules {
     BasicRules {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tollgate_config as config;
 use tollgate_policy::{CertificateName, CertificateRules, Consumers};
 
-use super::api_key::identity;
+use super::shared::identity;
 
 pub(super) fn client_certificate(
     spec: &config::ClientCertificate,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tollgate_config as config;
 use tollgate_policy::{Consumers, HmacRules};
 
-use super::api_key::identity;
+use super::shared::identity;
 
 pub(super) fn hmac(spec: &config::Hmac, consumers: &Arc<Consumers>) -> HmacRules {
     HmacRules {

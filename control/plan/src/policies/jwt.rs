@@ -5,7 +5,7 @@ use tollgate_config::{JwtKeys, PemFile, Problem};
 use tollgate_policy::{Algorithm, FixedKeys, JwtRules, RemoteKeys, Trust};
 use tollgate_tls::{Client, ClientFiles, Pem};
 
-use super::api_key::identity;
+use super::shared::identity;
 
 pub(super) fn jwt(spec: &config::Jwt, problems: &mut Vec<Problem>) -> JwtRules {
     let (mut fixed, mut remote) = (FixedKeys::default(), None);

@@ -4,8 +4,8 @@ use tollgate_config as config;
 use tollgate_policy::{Period, Quota, QuotaRules};
 
 use super::by::by;
-use super::rate_limit::unused;
 use super::redis::redis;
+use super::shared::unused;
 
 pub(super) fn quota(quotas: &[config::Quota]) -> QuotaRules {
     let mut out: Vec<Quota> = Vec::new();

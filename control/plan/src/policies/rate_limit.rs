@@ -5,6 +5,7 @@ use tollgate_policy::{RateLimit, RateLimitRules, SharedRate};
 
 use super::by::by;
 use super::redis::redis;
+use super::shared::unused;
 
 pub(super) fn rate_limit(limits: &[config::RateLimit]) -> RateLimitRules {
     let mut out: Vec<RateLimit> = Vec::new();
@@ -26,12 +27,4 @@ pub(super) fn rate_limit(limits: &[config::RateLimit]) -> RateLimitRules {
         });
     }
     RateLimitRules { limits: out }
-}
-
-/// A name that is not taken. What cannot stand in the field that tells it is left out.
-pub(super) fn unused(name: &str, taken: impl Fn(&str) -> bool) -> String {
-    let fits = |c: &char| c.is_ascii_graphic() && !"\"\\".contains(*c) || *c == ' ';
-    let name: String = name.chars().filter(fits).collect();
-    let numbered = (2..).map(|number| format!("{name} {number}"));
-    std::iter::once(name.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(name)
 }

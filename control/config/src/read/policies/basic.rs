@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::api_key::{identity, optional};
+use super::shared::{identity, optional};
 use crate::model::Basic;
 use crate::reader::{Field, Reader};
 use crate::scalar::Fault;

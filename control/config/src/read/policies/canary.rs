@@ -1,5 +1,6 @@
 //! `canary`.
 
+use super::shared::cookie;
 use crate::model::{Canary, CanaryBy, CanaryRule};
 use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::{Fault, address, field as header};
@@ -34,15 +35,6 @@ fn lower(name: &str) -> Result<String, Fault> {
 /// The value that there must be; `None`: any.
 fn value(text: &str) -> Result<Option<String>, Fault> {
     header::value(text).map(|value| Some(value).filter(|value| value != "*"))
-}
-
-/// The name of a cookie: a token (RFC 6265, 4.1.1).
-pub(super) fn cookie(text: &str) -> Result<String, Fault> {
-    if header::is_token(text) {
-        Ok(text.to_owned())
-    } else {
-        Err(Fault::new("{} is not the name of a cookie"))
-    }
 }
 
 fn by(text: &str) -> Result<CanaryBy, Fault> {

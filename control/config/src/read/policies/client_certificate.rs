@@ -1,6 +1,6 @@
 //! `client_certificate`.
 
-use super::api_key::{identity, optional};
+use super::shared::{identity, optional};
 use crate::model::ClientCertificate;
 use crate::problem::Problem;
 use crate::read::consumers::{certificate_name, texts};

@@ -1,12 +1,11 @@
 //! `cookies`.
 
-use super::canary::cookie;
+use super::shared::{cookie, is_off};
 use crate::model::Cookies;
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::{Fault, field as header};
 use crate::spec::{COOKIES_POLICY, Shape};
-use crate::tree::Scalar;
 
 pub(super) fn cookies(reader: &mut Reader, field: Field<'_>) -> Option<Cookies> {
     let fields = reader.fields(field.node, &COOKIES_POLICY)?;
@@ -57,7 +56,7 @@ fn switch(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<bool> 
 /// An attribute; `Some(None)`: `off`.
 fn text(reader: &mut Reader, fields: &Fields<'_>, name: &str) -> Option<Option<String>> {
     let field = fields.get(name)?;
-    if field.node.scalar().is_some_and(Scalar::is_off) {
+    if is_off(field) {
         return Some(None);
     }
     let value = |text: &str| match header::value(text)? {

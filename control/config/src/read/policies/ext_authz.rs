@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::api_key::own_header;
 use super::jwt::url;
+use super::shared::own_header;
 use crate::model::ExtAuthz;
 use crate::problem::Problem;
 use crate::read::consumers::texts;

@@ -1,6 +1,6 @@
 //! `hmac`.
 
-use super::api_key::{identity, optional};
+use super::shared::{identity, optional};
 use crate::model::Hmac;
 use crate::problem::Problem;
 use crate::read::consumers::texts;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::api_key::{identity, own_header};
 use super::authorize::{claims, word};
+use super::shared::{cookie, identity, own_header};
 use crate::model::{IdentityHeaders, Jwt, JwtKeys, PemFile, Secret};
 use crate::problem::Problem;
 use crate::read::consumers::texts;
 use crate::read::tls::pem;
 use crate::reader::{Field, Fields, Reader};
-use crate::scalar::{Fault, field as header};
+use crate::scalar::Fault;
 use crate::spec::{JWT_ALGORITHMS, JWT_POLICY};
 use crate::suggest;
 
@@ -124,13 +124,6 @@ fn secret(text: &str) -> Result<Secret, Fault> {
             Err(Fault::new("the secret is shorter than 32 bytes").help("`openssl rand -base64 48` makes one"))
         }
         false => Ok(Secret::from(text.to_owned())),
-    }
-}
-
-fn cookie(text: &str) -> Result<String, Fault> {
-    match header::is_token(text) {
-        true => Ok(text.to_owned()),
-        false => Err(Fault::new("{} is not the name of a cookie")),
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use super::headers;
+use super::shared::{is_off, own_header};
 use crate::model::Mirror;
 use crate::reader::{Field, Reader};
 use crate::scalar::{address, field as header};
 use crate::spec::MIRROR_POLICY;
-use crate::tree::Scalar;
 
 pub(super) fn mirror(reader: &mut Reader, field: Field<'_>) -> Option<Mirror> {
     let fields = reader.fields(field.node, &MIRROR_POLICY)?;
@@ -19,8 +18,8 @@ pub(super) fn mirror(reader: &mut Reader, field: Field<'_>) -> Option<Mirror> {
     reader.time_into(fields.get("timeout"), &mut timeout);
     let header = match fields.get("header") {
         None => Some("Tollgate-Shadow".to_owned()),
-        Some(field) if field.node.scalar().is_some_and(Scalar::is_off) => None,
-        Some(field) => reader.field(field, |text| headers::name(text, true)),
+        Some(field) if is_off(field) => None,
+        Some(field) => reader.field(field, own_header),
     };
     let host = fields.get("host").and_then(|field| reader.field(field, header::value));
     let to = reader.spanned(fields.get("to")?, address::upstream)?;

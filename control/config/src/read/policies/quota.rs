@@ -1,8 +1,8 @@
 //! `quota`.
 
 use super::by::by;
-use super::rate_limit::name;
 use super::redis;
+use super::shared::limit_name;
 use crate::model::{Period, Quota, RateLimit};
 use crate::reader::{Field, Reader, one_or_many};
 use crate::spec::QUOTA;
@@ -19,7 +19,7 @@ pub(super) fn quota(reader: &mut Reader, field: Field<'_>) -> Option<Vec<Quota>>
 fn one(reader: &mut Reader, node: &Node) -> Option<Quota> {
     let fields = reader.fields(node, &QUOTA)?;
     let mut out = Quota {
-        name: name(reader, &fields),
+        name: limit_name(reader, &fields),
         limit: 0,
         per: Period::Day,
         by: by(reader, &fields),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::by::by;
 use super::redis;
+use super::shared::limit_name;
 use crate::model::{Rate, RateLimit};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
@@ -26,7 +27,7 @@ fn limit(reader: &mut Reader, node: &Node) -> Option<RateLimit> {
     let fields = reader.fields(node, &RATE_LIMIT)?;
     let by = by(reader, &fields);
     let mut out = RateLimit {
-        name: name(reader, &fields),
+        name: limit_name(reader, &fields),
         rate: Rate { count: 1, period: Duration::from_secs(1) },
         burst: 0,
         by,
@@ -56,16 +57,6 @@ fn limit(reader: &mut Reader, node: &Node) -> Option<RateLimit> {
         reader.problems.push(problem.help("a smaller `burst`, or the policy `quota`"));
     }
     Some(out)
-}
-
-pub(super) fn name(reader: &mut Reader, fields: &Fields<'_>) -> Option<String> {
-    reader.field(fields.get("name")?, |text| {
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_. ".contains(&byte);
-        if text.is_empty() || text.len() > 64 || !text.bytes().all(fits) {
-            return Err(Fault::new("{} is not such a name"));
-        }
-        Ok(text.to_owned())
-    })
 }
 
 /// `1000/s`.

@@ -1,10 +1,10 @@
 //! `security_headers`.
 
+use super::shared::is_off;
 use crate::model::SecurityHeaders;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::field as header;
 use crate::spec::SECURITY_HEADERS_POLICY;
-use crate::tree::Scalar;
 
 pub(super) fn security_headers(reader: &mut Reader, field: Field<'_>) -> Option<SecurityHeaders> {
     let setting = reader.setting(field, &SECURITY_HEADERS_POLICY)?;
@@ -21,7 +21,7 @@ pub(super) fn security_headers(reader: &mut Reader, field: Field<'_>) -> Option<
     };
     let mut value = |name, default: Option<&str>| match get(name) {
         None => default.map(str::to_owned),
-        Some(field) if field.node.scalar().is_some_and(Scalar::is_off) => None,
+        Some(field) if is_off(field) => None,
         Some(field) => reader.field(field, header::value),
     };
     let all = [

@@ -1,0 +1,65 @@
+//! What several policies read.
+
+use crate::model::IdentityHeaders;
+use crate::reader::{Field, Fields, Reader, Setting};
+use crate::scalar::{Fault, field as header};
+use crate::spec::Section;
+use crate::tree::Scalar;
+
+/// `on`, or a mapping. `Some(None)`: `on`.
+pub(super) fn optional<'t>(
+    reader: &mut Reader,
+    field: Field<'t>,
+    section: &'static Section,
+) -> Option<Option<Fields<'t>>> {
+    match reader.setting(field, section)? {
+        Setting::Fields(fields) => Some(Some(fields)),
+        Setting::On | Setting::Off => Some(None),
+    }
+}
+
+pub(super) fn is_off(field: Field<'_>) -> bool {
+    field.node.scalar().is_some_and(Scalar::is_off)
+}
+
+/// The fields that tell who somebody is.
+pub(super) fn identity(reader: &mut Reader, fields: &Fields<'_>) -> IdentityHeaders {
+    let mut out = IdentityHeaders::default();
+    header_name(reader, fields.get("consumer_header"), &mut out.consumer);
+    header_name(reader, fields.get("groups_header"), &mut out.groups);
+    out
+}
+
+/// The name of a field of requests that policies may write, or `off`.
+pub(super) fn header_name(reader: &mut Reader, field: Option<Field<'_>>, out: &mut Option<String>) {
+    let Some(field) = field else { return };
+    if is_off(field) {
+        *out = None;
+    } else if let Some(name) = reader.field(field, own_header) {
+        *out = Some(name);
+    }
+}
+
+/// The name of a field that a policy may read and write.
+pub(super) fn own_header(text: &str) -> Result<String, Fault> {
+    super::headers::name(text, true)
+}
+
+/// The name of a cookie: a token (RFC 6265, 4.1.1).
+pub(super) fn cookie(text: &str) -> Result<String, Fault> {
+    match header::is_token(text) {
+        true => Ok(text.to_owned()),
+        false => Err(Fault::new("{} is not the name of a cookie")),
+    }
+}
+
+/// The name of a limit or quota.
+pub(super) fn limit_name(reader: &mut Reader, fields: &Fields<'_>) -> Option<String> {
+    reader.field(fields.get("name")?, |text| {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_. ".contains(&byte);
+        if text.is_empty() || text.len() > 64 || !text.bytes().all(fits) {
+            return Err(Fault::new("{} is not such a name"));
+        }
+        Ok(text.to_owned())
+    })
+}

@@ -190,7 +190,7 @@ impl AggregateRules {
 mod tests {
     use super::*;
     use crate::Context;
-    use crate::sent::Sent;
+    use crate::testing::Sent;
 
     fn text(text: &str) -> Filled {
         Filled::Text(text.as_bytes().into())

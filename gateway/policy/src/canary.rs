@@ -125,7 +125,7 @@ impl CanaryRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sent::Sent;
+    use crate::testing::Sent;
     use crate::{Consumer, Context};
 
     fn rule(percent: u8, by: CanaryBy) -> CanaryRule {

@@ -121,7 +121,7 @@ impl Policy for Headers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sent::Sent;
+    use crate::testing::Sent;
     use crate::template::Part;
     use crate::{BodyKind, Context};
 

@@ -47,8 +47,6 @@ mod redis;
 mod request;
 mod response;
 mod security_headers;
-#[cfg(test)]
-mod sent;
 mod shadow;
 mod shared;
 mod side;

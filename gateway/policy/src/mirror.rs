@@ -141,7 +141,7 @@ fn add(count: &AtomicU64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sent::Sent;
+    use crate::testing::Sent;
     use crate::{Context, Ended};
 
     fn mirror(percent: u8, in_flight: usize) -> Arc<dyn Policy> {

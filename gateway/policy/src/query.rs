@@ -88,7 +88,7 @@ fn decoded(text: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::Context;
-    use crate::sent::Sent;
+    use crate::testing::Sent;
     use crate::template::Part;
 
     fn changed(query: &str, rules: QueryRules) -> String {

@@ -102,7 +102,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::sent::Sent;
+    use crate::testing::Sent;
     use crate::{Consumer, Context};
 
     #[test]

@@ -21,7 +21,12 @@ impl Sent {
 
     /// With this request line.
     pub fn with(line: &str, fields: &str) -> Self {
-        let bytes = format!("{line}\r\nHost: a.example\r\n{fields}\r\n");
+        Self::at("a.example", line, fields)
+    }
+
+    /// For this host.
+    pub fn at(host: &str, line: &str, fields: &str) -> Self {
+        let bytes = format!("{line}\r\nHost: {host}\r\n{fields}\r\n");
         let mut head = RequestHead::default();
         let limits = HeadLimits { line: 8192, head: 65_536, fields: 100 };
         match RequestParser::default().advance(bytes.as_bytes(), &mut head, &limits) {

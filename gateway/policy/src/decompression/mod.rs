@@ -138,7 +138,7 @@ mod tests {
     use super::decoder::tests::encoded;
     use super::*;
     use crate::Context;
-    use crate::sent::Sent;
+    use crate::testing::Sent;
 
     fn live() -> Arc<dyn Policy> {
         let rules = DecompressionRules {

@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::*;
-use crate::sent::Sent;
+use crate::testing::Sent;
 use crate::{Context, HmacSecret, Known};
 
 /// `test-shared-secret` (RFC 9421, B.1.5).

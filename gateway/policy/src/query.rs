@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::percent::encode;
+use crate::query_pairs::{Pair, without};
 use crate::{Planned, Policy, Request, Shared, Template, Verdict};
 
 /// Parameters that requests gain and lose.
@@ -32,19 +33,11 @@ impl Planned for QueryRules {
 
 impl Policy for QueryRules {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        let goes = |parameter: &[u8]| {
-            let name = parameter.split(|byte| *byte == b'=').next().unwrap_or_default();
-            let name = decoded(name);
-            let is = |own: &String| own.as_bytes() == name;
+        let goes = |pair: Pair<'_>| {
+            let is = |own: &String| pair.is(own.as_bytes());
             self.remove.iter().any(is) || self.set.iter().any(|(own, _)| is(own))
         };
-        let mut query = Vec::new();
-        let before = request.query().unwrap_or_default();
-        let kept =
-            before.split(|byte| *byte == b'&').filter(|parameter| !parameter.is_empty() && !goes(parameter));
-        for parameter in kept {
-            next(&mut query).extend_from_slice(parameter);
-        }
+        let mut query = without(request.query().unwrap_or_default(), goes);
         for (name, value) in self.set.iter().chain(&self.add) {
             let query = next(&mut query);
             encode(name.as_bytes(), query);
@@ -67,29 +60,12 @@ fn next(query: &mut Vec<u8>) -> &mut Vec<u8> {
     query
 }
 
-/// A name as a form's reader would take it: `%41` is A, and `+` a blank.
-fn decoded(text: &[u8]) -> Vec<u8> {
-    let digit =
-        |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16)).map(|digit| digit as u8);
-    let (mut out, mut at) = (Vec::with_capacity(text.len()), 0);
-    while let Some(byte) = text.get(at) {
-        let (value, used) = match (byte, digit(text.get(at + 1)), digit(text.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => (high << 4 | low, 3),
-            (b'+', ..) => (b' ', 1),
-            _ => (*byte, 1),
-        };
-        out.push(value);
-        at += used;
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Context;
-    use crate::testing::Sent;
     use crate::template::Part;
+    use crate::testing::Sent;
 
     fn changed(query: &str, rules: QueryRules) -> String {
         let mut sent = Sent::with(&format!("GET /a{query} HTTP/1.1"), "X-A: 1&b=2#?\r\n");
@@ -118,6 +94,7 @@ mod tests {
         }
         let remove = QueryRules { remove: vec!["x".to_owned()], ..QueryRules::default() };
         assert_eq!(changed("?x=1&x=2", remove.clone()), "/a");
+        assert_eq!(changed("?a=1;x=2&b", remove.clone()), "/a?a=1&b", "some endpoints part at `;` too");
         assert_eq!(changed("?xx=1&%", remove), "/a?xx=1&%");
     }
 

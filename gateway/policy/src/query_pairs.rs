@@ -1,8 +1,7 @@
 //! The parameters of a query, as endpoints read them.
 
-use std::borrow::Cow;
-
 use tollgate_http::RequestHead;
+use tollgate_route::{is_form_encoding, percent_decoded};
 
 /// The pairs of a query.
 pub(crate) struct Pairs<'q>(Option<&'q [u8]>);
@@ -34,51 +33,55 @@ impl<'q> Iterator for Pairs<'q> {
 }
 
 impl<'q> Pair<'q> {
-    /// Its value, decoded, if it has this name.
-    pub fn value_of(self, name: &[u8]) -> Option<Vec<u8>> {
-        let (own, value) = match self.0.iter().position(|byte| *byte == b'=') {
+    fn split(self) -> (&'q [u8], &'q [u8]) {
+        match self.0.iter().position(|byte| *byte == b'=') {
             Some(at) => (&self.0[..at], &self.0[at + 1..]),
-            None => (self.0, &b""[..]),
-        };
-        (*decoded(own) == *name).then(|| decoded(value).into_owned())
+            None => (self.0, b""),
+        }
     }
+
+    /// Whether it has this name, in whatever encoding.
+    pub fn is(self, name: &[u8]) -> bool {
+        is_form_encoding(self.split().0, name)
+    }
+
+    /// Its value, if it has this name. A `+` in it stays one: keys in base64 have it, and who sends one seldom encodes it.
+    pub fn value_of(self, name: &[u8]) -> Option<Vec<u8>> {
+        self.is(name).then(|| percent_decoded(self.split().1).into_owned())
+    }
+}
+
+/// A query without the pairs that go and without empty ones between `&`; the others stay as they are written. Where a `;`
+/// parts nothing for the endpoint, it belongs to a value.
+pub(crate) fn without<'q>(query: &'q [u8], goes: impl Fn(Pair<'q>) -> bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(query.len());
+    for part in query.split(|byte| *byte == b'&') {
+        let before = out.len();
+        if before > 0 {
+            out.push(b'&');
+        }
+        let (begin, mut first) = (out.len(), true);
+        for pair in part.split(|byte| *byte == b';').filter(|pair| !goes(Pair(pair))) {
+            if !std::mem::take(&mut first) {
+                out.push(b';');
+            }
+            out.extend_from_slice(pair);
+        }
+        if out.len() == begin {
+            out.truncate(before);
+        }
+    }
+    out
 }
 
 /// Takes every pair of this name out of a request's query.
 pub(crate) fn remove(request: &mut RequestHead, name: &[u8]) {
     let Some(query) = request.query else { return };
     let query = request.slice(query);
-    if !Pairs::of(query).any(|pair| pair.value_of(name).is_some()) {
-        return;
+    if Pairs::of(query).any(|pair| pair.is(name)) {
+        let query = without(query, |pair| pair.is(name));
+        request.set_query(Some(query.as_slice()).filter(|query| !query.is_empty()));
     }
-    let kept: Vec<&[u8]> =
-        Pairs::of(query).filter(|pair| pair.value_of(name).is_none()).map(|pair| pair.0).collect();
-    let query = kept.join(&b'&');
-    request.set_query(Some(query.as_slice()).filter(|query| !query.is_empty()));
-}
-
-/// With `%XX` decoded; what is no such sequence stays.
-fn decoded(text: &[u8]) -> Cow<'_, [u8]> {
-    if !text.contains(&b'%') {
-        return Cow::Borrowed(text);
-    }
-    let digit =
-        |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16)).map(|digit| digit as u8);
-    let mut out = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(byte) = text.get(at) {
-        match (byte, digit(text.get(at + 1)), digit(text.get(at + 2))) {
-            (b'%', Some(high), Some(low)) => {
-                out.push(high << 4 | low);
-                at += 3;
-            }
-            _ => {
-                out.push(*byte);
-                at += 1;
-            }
-        }
-    }
-    Cow::Owned(out)
 }
 
 #[cfg(test)]
@@ -96,6 +99,25 @@ mod tests {
         assert_eq!(values("b=c;key=a"), ["a"]);
         assert_eq!(values("%6bey=%61%2"), ["a%2"]);
         assert_eq!(values("key"), [""]);
+        assert_eq!(values("key=a+b"), ["a+b"]);
         assert!(values("").is_empty() && values("keys=a&xkey=b&=key").is_empty());
+    }
+
+    #[test]
+    fn what_stays_is_as_it_was_written() {
+        for (query, left) in [
+            ("", ""),
+            ("key", ""),
+            ("a=1&key=2&b=3", "a=1&b=3"),
+            ("a=1;key=2;b=3", "a=1;b=3"),
+            ("a=1;2&key", "a=1;2"),
+            ("key;a=1&b=%6B", "a=1&b=%6B"),
+            ("a&key=1;&b", "a&b"),
+            ("&a&&b;;c&", "a&b;;c"),
+            ("k%65y=1;key;a+b", "a+b"),
+        ] {
+            let without = without(query.as_bytes(), |pair| pair.is(b"key"));
+            assert_eq!(String::from_utf8_lossy(&without), left, "{query}");
+        }
     }
 }

@@ -1,11 +1,28 @@
 //! Percent-encoding (RFC 3986, section 2.1), the one reading of it that paths and queries share.
 
+use std::borrow::Cow;
+
 /// The byte that the escape at the start of `bytes` stands for; `None` when there is no `%XX`.
 pub(crate) fn decode(bytes: &[u8]) -> Option<u8> {
     match bytes {
         [b'%', high, low, ..] => Some(digit(*high)? << 4 | digit(*low)?),
         _ => None,
     }
+}
+
+/// With every escape decoded; a `%` without two hexadecimal digits stays.
+#[must_use]
+pub fn percent_decoded(text: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr(b'%', text).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let (mut out, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some((&byte, behind)) = rest.split_first() {
+        let escape = decode(rest);
+        out.push(escape.unwrap_or(byte));
+        rest = if escape.is_some() { &rest[3..] } else { behind };
+    }
+    Cow::Owned(out)
 }
 
 /// The escape of `byte`, with upper-case digits (RFC 3986, section 6.2.2.1).
@@ -33,6 +50,7 @@ mod tests {
             let escape = encode(byte);
             assert_eq!(decode(&escape), Some(byte));
             assert_eq!(decode(&escape.map(|b| b.to_ascii_lowercase())), Some(byte));
+            assert_eq!(*percent_decoded(&escape), [byte]);
         }
     }
 
@@ -40,6 +58,7 @@ mod tests {
     fn what_is_no_escape() {
         for text in [&b""[..], b"%", b"%2", b"%2g", b"%g2", b"2f", b"% 2", b"%+2"] {
             assert_eq!(decode(text), None, "{text:?}");
+            assert_eq!(*percent_decoded(text), *text, "{text:?}");
         }
     }
 }

@@ -23,11 +23,12 @@ mod request;
 mod router;
 mod spec;
 
+pub use escape::percent_decoded;
 pub use path::{EncodedSlash, Normalised, PathError, PathRules, normalise};
 pub use request::Request;
 pub use router::Router;
 pub use router::conflicts::Tie;
 pub use router::error::{BuildError, Place};
 pub use router::explain::{Criterion, Explanation, Why};
-pub use router::query::query_parameter;
+pub use router::query::{is_form_encoding, query_parameter};
 pub use spec::{FieldSpec, PathSpec, RouteSpec, ValueSpec};

@@ -92,7 +92,7 @@ impl Value {
 
     fn fits_encoded(&self, sent: Option<&[u8]>) -> bool {
         match (self, sent) {
-            (Value::Exact(text), Some(sent)) => query::is(sent, text),
+            (Value::Exact(text), Some(sent)) => query::is_form_encoding(sent, text),
             (Value::Regex(regex), Some(sent)) => query::decoded(sent, |sent| regex.is_match(sent)),
             _ => self.fits(sent),
         }

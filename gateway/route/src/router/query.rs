@@ -11,7 +11,7 @@ pub(crate) fn first<'q>(query: &'q [u8], name: &[u8]) -> Option<&'q [u8]> {
             Some(at) => (&pair[..at], &pair[at + 1..]),
             None => (pair, &pair[pair.len()..]),
         };
-        is(key, name).then_some(value)
+        is_form_encoding(key, name).then_some(value)
     })
 }
 
@@ -20,8 +20,9 @@ pub fn query_parameter<T>(query: &[u8], name: &[u8], with: impl FnOnce(&[u8]) ->
     first(query, name).map(|value| decoded(value, with))
 }
 
-/// Whether `encoded` decodes to `text`.
-pub(crate) fn is(encoded: &[u8], text: &[u8]) -> bool {
+/// Whether `encoded` decodes to `text`, as a form's reader does it: `+` is a blank.
+#[must_use]
+pub fn is_form_encoding(encoded: &[u8], text: &[u8]) -> bool {
     Decoded(encoded).eq(text.iter().copied())
 }
 
@@ -93,11 +94,11 @@ mod tests {
         for (encoded, text) in
             [("a+b", "a b"), ("%41%2b", "A+"), ("%", "%"), ("%zz%2", "%zz%2"), ("100%", "100%")]
         {
-            assert!(is(encoded.as_bytes(), text.as_bytes()), "{encoded}");
-            assert!(!is(encoded.as_bytes(), b"other"));
+            assert!(is_form_encoding(encoded.as_bytes(), text.as_bytes()), "{encoded}");
+            assert!(!is_form_encoding(encoded.as_bytes(), b"other"));
             decoded(encoded.as_bytes(), |bytes| assert_eq!(bytes, text.as_bytes()));
         }
-        assert!(!is(b"ab", b"a") && !is(b"a", b"ab"));
+        assert!(!is_form_encoding(b"ab", b"a") && !is_form_encoding(b"a", b"ab"));
     }
 
     #[test]
@@ -111,7 +112,7 @@ mod tests {
         #[test]
         fn escaping_everything_changes_nothing(text in prop::collection::vec(any::<u8>(), 0..20)) {
             let encoded: Vec<u8> = text.iter().flat_map(|&byte| escape::encode(byte)).collect();
-            prop_assert!(is(&encoded, &text));
+            prop_assert!(is_form_encoding(&encoded, &text));
             prop_assert!(decoded(&encoded, |bytes| bytes == text));
         }
     }

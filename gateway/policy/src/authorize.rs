@@ -24,17 +24,9 @@ impl Rule {
         let Self { consumers, groups, claims, methods } = self;
         (consumers.is_empty() || consumers.contains(&consumer.name))
             && (groups.is_empty() || groups.iter().any(|group| consumer.groups.contains(group)))
-            && claims.iter().all(|(claim, values)| says(consumer, claim, values))
+            && claims.iter().all(|(claim, values)| consumer.says(claim, values))
             && (methods.is_empty() || methods.iter().any(|own| own.as_bytes() == method))
     }
-}
-
-/// Whether a claim has one of these values. The words of `scope` are values of it (RFC 8693, 4.2).
-pub(crate) fn says(consumer: &Consumer, claim: &str, values: &[String]) -> bool {
-    let words = matches!(claim, "scope" | "scp");
-    consumer.claims.iter().filter(|(name, _)| name == claim).any(|(_, value)| {
-        values.contains(value) || words && value.split(' ').any(|word| values.iter().any(|own| own == word))
-    })
 }
 
 /// Which of those who are known may come.

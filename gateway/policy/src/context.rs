@@ -20,6 +20,17 @@ pub struct Consumer {
     pub claims: Vec<(String, String)>,
 }
 
+impl Consumer {
+    /// Whether a claim has one of these values. The words of `scope` are values of it (RFC 8693, 4.2).
+    pub(crate) fn says(&self, claim: &str, values: &[String]) -> bool {
+        let words = matches!(claim, "scope" | "scp");
+        self.claims.iter().filter(|(name, _)| name == claim).any(|(_, value)| {
+            values.contains(value)
+                || words && value.split(' ').any(|word| values.iter().any(|own| own == word))
+        })
+    }
+}
+
 type OnResponse = Box<dyn FnOnce(&mut Response<'_>)>;
 type OnEnd = Box<dyn FnOnce(&Ended)>;
 

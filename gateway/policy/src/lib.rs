@@ -53,6 +53,7 @@ mod side;
 mod template;
 #[cfg(test)]
 mod testing;
+mod told;
 mod trace;
 
 pub use aggregate::{AggregateRules, Need, Part as AggregatePart, Piece};

@@ -12,8 +12,8 @@ use tollgate_observe::Reason;
 pub use self::period::Period;
 use self::period::Span;
 use crate::hashed::Hashed;
-use crate::rate_limit::fields::Told;
 use crate::redis::{OnFailure, Question, RedisRule, Store};
+use crate::told::Told;
 use crate::{After, By, Planned, Policy, Refusal, Request, Shared, Verdict};
 
 /// Quotas, each of which has to have room.

@@ -23,7 +23,6 @@ use self::key::{Key, keys_of_jwks};
 pub use self::remote::RemoteKeys;
 use self::remote::{KeySet, Remote};
 use self::token::Token;
-use crate::authorize::says;
 use crate::{Consumer, Identity, Planned, Policy, Refusal, Request, Reserved, Shared, Verdict};
 
 /// The longest time that a token is taken for verified without its being verified again.
@@ -239,7 +238,7 @@ impl Inner {
         let headers = headers.collect();
         let name = all(&rules.consumer_claim).into_iter().next().unwrap_or_default();
         let consumer = Consumer { name, groups, claims: flat };
-        if rules.claims.iter().any(|(claim, values)| !says(&consumer, claim, values)) {
+        if rules.claims.iter().any(|(claim, values)| !consumer.says(claim, values)) {
             return Err(Fault::Refused("the token does not say what the route's `claims` want"));
         }
         let until = now + Duration::try_from_secs_f64(left).unwrap_or(LONGEST_CACHED).min(LONGEST_CACHED);

@@ -3,7 +3,6 @@
 //! A request has to find room in each limit of the list. What it took of those before the one that refuses it, it gives back.
 
 mod buckets;
-pub(crate) mod fields;
 pub(crate) mod gcra;
 mod shared;
 
@@ -14,11 +13,11 @@ use std::time::Duration;
 use tollgate_observe::Reason;
 
 use self::buckets::Buckets;
-use self::fields::Told;
 use self::gcra::{Bucket, Clock, Decision, Gcra};
 pub use self::shared::SharedRate;
 use self::shared::{Remote, Step};
 use crate::redis::OnFailure;
+use crate::told::{self, Told};
 use crate::{After, By, Planned, Policy, Refusal, Request, Shared, Verdict};
 
 /// Limits that a request has to find room in, each in its turn.
@@ -116,7 +115,7 @@ impl Live {
         let gcra = Gcra::new(rule.count, rule.period, rule.burst);
         let fits = |counts: &Counts| counts.gcra == gcra && counts.by == rule.by && counts.keys == rule.keys;
         let counts = shared.state(key, fits, || Counts::new(gcra, rule.by.clone(), rule.keys));
-        let policy = fields::policy(&rule.name, rule.count, rule.period);
+        let policy = told::policy(&rule.name, rule.count, rule.period);
         let name = || format!("{key}/{}-{}-{}", rule.count, rule.period.as_secs(), rule.burst);
         let remote = rule.shared.as_ref().map(|rule| Arc::new(Remote::new(rule, name(), shared)));
         Self { rule: rule.clone(), policy, counts, remote }
@@ -215,7 +214,7 @@ fn settle(
 ) -> Option<Verdict> {
     let (Live { rule, policy, .. }, decision) = (&limits[index], decision?);
     if rule.headers {
-        told.get_or_insert_with(Told::default).decision(&rule.name, policy, &decision);
+        told.get_or_insert_with(Told::default).add(&rule.name, policy, decision.remaining, decision.full);
     }
     if decision.passes {
         return None;
@@ -226,7 +225,7 @@ fn settle(
     }
     let mut told = told.take().unwrap_or_default();
     if !rule.headers {
-        told.decision(&rule.name, policy, &decision);
+        told.add(&rule.name, policy, decision.remaining, decision.full);
     }
     let refusal = Refusal { lines: told.refusal(decision.wait), ..Reason::RateLimited.into() };
     Some(refuse(limits, index, refusal, request))

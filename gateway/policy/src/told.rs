@@ -4,7 +4,6 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::gcra::Decision;
 use crate::Response;
 
 pub(crate) const POLICY: &str = "RateLimit-Policy";
@@ -29,11 +28,6 @@ impl Told {
         let seconds = seconds(reset);
         // Into a string it cannot fail.
         let _ = write!(self.limit, "\"{name}\";r={remaining};t={seconds}");
-    }
-
-    /// As [`add`](Self::add), from a decision.
-    pub fn decision(&mut self, name: &str, policy: &str, decision: &Decision) {
-        self.add(name, policy, decision.remaining, decision.full);
     }
 
     /// Adds both fields to a response, if there is anything to tell. An endpoint may have said some too: they are lists.

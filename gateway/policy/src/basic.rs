@@ -103,7 +103,7 @@ impl Policy for Live {
         Verdict::Wait(Box::pin(async move {
             let told = asked.await.unwrap_or(Err("the password could not be verified"));
             let after = move |request: &mut Request<'_>| match (told, consumer) {
-                (Err(detail), _) => unavailable(detail),
+                (Err(detail), _) => Verdict::unavailable(detail),
                 (Ok(true), Some(consumer)) => {
                     known.put(key, hash, request.origin.now);
                     rules.admit(request, &consumer)
@@ -130,10 +130,6 @@ impl BasicRules {
         let challenge = format!("WWW-Authenticate: Basic realm=\"{}\", charset=\"UTF-8\"\r\n", self.realm);
         Refusal { reason, detail, lines: challenge.into_bytes() }.into()
     }
-}
-
-fn unavailable(detail: &'static str) -> Verdict {
-    Refusal { detail: Some(detail), ..Reason::AuthorizationUnavailable.into() }.into()
 }
 
 /// The name and the password that a request shows.

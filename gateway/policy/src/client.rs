@@ -1,16 +1,21 @@
 //! Clients of other HTTP services, on the thread on which others are asked.
 
+use std::error::Error;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Incoming;
+use hyper::{Request, Response};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
+
+use crate::Shared;
 
 /// Connections that are kept to one service while nobody needs them.
 const IDLE: usize = 64;
@@ -69,6 +74,45 @@ where
     builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
     builder.pool_max_idle_per_host(IDLE).pool_idle_timeout(IDLE_TIME).http2_only(http2);
     Some(builder.build(connector))
+}
+
+/// A service that policies ask, with its connections.
+pub(crate) struct Service<B> {
+    trust: Trust,
+    client: Option<HttpClient<B>>,
+}
+
+impl<B> Service<B>
+where
+    B: hyper::body::Body + Clone + Send + Unpin + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn Error + Send + Sync>>,
+{
+    /// The one that is known by this name and spoken to in this way, over all places that ask it.
+    pub fn of(name: &str, trust: &Trust, http2: bool, shared: &Shared) -> Arc<Self> {
+        let make = || Self { client: client(trust, http2), trust: trust.clone() };
+        shared.state(name, |service: &Self| service.trust == *trust, make)
+    }
+
+    /// The head of its answer, and the body that is to come.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn ask(&self, question: Request<B>) -> Result<Response<Incoming>, &'static str> {
+        let client = self.client.as_ref().ok_or("no TLS can be spoken")?;
+        let mut answer = client.request(question.clone()).await;
+        // A kept connection may have been closed meanwhile; asking twice changes nothing.
+        if answer.as_ref().is_err_and(|error| !error.is_connect()) {
+            answer = client.request(question).await;
+        }
+        answer.map_err(|_| "the authorisation service gave no answer")
+    }
+}
+
+impl<B> Debug for Service<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Service")
+    }
 }
 
 /// Fetches documents.

@@ -21,6 +21,14 @@ pub struct Consumer {
 }
 
 impl Consumer {
+    /// Whom a service names, with its groups as a list with commas; one without a name is nobody.
+    pub(crate) fn told(name: Option<String>, groups: Option<String>) -> Option<Arc<Self>> {
+        let name = name.filter(|name| !name.is_empty())?;
+        let groups = groups.unwrap_or_default();
+        let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
+        Some(Arc::new(Self { name, groups: groups.map(str::to_owned).collect(), claims: Vec::new() }))
+    }
+
     /// Whether a claim has one of these values. The words of `scope` are values of it (RFC 8693, 4.2).
     pub(crate) fn says(&self, claim: &str, values: &[String]) -> bool {
         let words = matches!(claim, "scope" | "scp");

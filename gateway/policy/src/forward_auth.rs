@@ -4,19 +4,17 @@
 //! It is asked by a GET with the request's fields, and told method and target in fields of their own; the body stays here. An
 //! answer of 2xx lets the request through, any other goes to the client as it is. No answer in time lets nobody through.
 
-use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{HeaderName, HeaderValue, SERVER};
 use hyper::{HeaderMap, Method, Request as HttpRequest, Uri};
 use tollgate_http::Name;
-use tollgate_observe::Reason;
 
-use crate::client::{HttpClient, client};
-use crate::{Answer, Consumer, Planned, Policy, Refusal, Request, Reserved, Shared, Trust, Verdict};
+use crate::client::Service;
+use crate::{Answer, Consumer, Planned, Policy, Request, Reserved, Shared, Trust, Verdict};
 
 /// The largest body of an answer that goes to the client, in bytes.
 const LARGEST: usize = 1 << 20;
@@ -62,33 +60,16 @@ impl Planned for ForwardAuthRules {
     }
 
     fn live(self: Arc<Self>, _: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
-        let key = format!("client of {}", self.url);
-        let service = shared.state(
-            &key,
-            |service: &Service| service.trust == self.trust,
-            || Service { client: client(&self.trust, false), trust: self.trust.clone() },
-        );
+        let service = Service::of(&format!("client of {}", self.url), &self.trust, false, shared);
         let reserved = Reserved::new(self.response_headers.iter().cloned());
         Arc::new(Live { service, reserved, told: Reserved::new(TOLD), rules: self, shared: shared.clone() })
-    }
-}
-
-/// A client of the service, with its connections.
-struct Service {
-    trust: Trust,
-    client: Option<HttpClient<Empty<Bytes>>>,
-}
-
-impl Debug for Service {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Service")
     }
 }
 
 #[derive(Debug)]
 struct Live {
     rules: Arc<ForwardAuthRules>,
-    service: Arc<Service>,
+    service: Arc<Service<Empty<Bytes>>>,
     /// The fields of its answer that go upstream.
     reserved: Reserved,
     /// What tells it of the request.
@@ -106,7 +87,7 @@ struct Said {
 impl Policy for Live {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         let Some(question) = self.question(request) else {
-            return unavailable("the request cannot be told");
+            return Verdict::unavailable("the request cannot be told");
         };
         let (service, timeout) = (self.service.clone(), self.rules.timeout);
         let asked = self.shared.side().ask(async move {
@@ -123,8 +104,10 @@ impl Policy for Live {
                     rules.admit(request, &reserved, &said.headers)
                 }
                 Ok(said) if (300..600).contains(&said.status) => answer(&said),
-                Ok(_) => unavailable("the authorisation service's answer has no status that there is"),
-                Err(detail) => unavailable(detail),
+                Ok(_) => {
+                    Verdict::unavailable("the authorisation service's answer has no status that there is")
+                }
+                Err(detail) => Verdict::unavailable(detail),
             };
             Box::new(after) as crate::After
         }))
@@ -182,14 +165,11 @@ impl Live {
     }
 }
 
-async fn ask(service: &Service, question: HttpRequest<Empty<Bytes>>) -> Result<Said, &'static str> {
-    let client = service.client.as_ref().ok_or("no TLS can be spoken")?;
-    let mut answer = client.request(question.clone()).await;
-    // A kept connection may have been closed meanwhile; asking twice changes nothing.
-    if answer.as_ref().is_err_and(|error| !error.is_connect()) {
-        answer = client.request(question).await;
-    }
-    let (parts, body) = answer.map_err(|_| "the authorisation service gave no answer")?.into_parts();
+async fn ask(
+    service: &Service<Empty<Bytes>>,
+    question: HttpRequest<Empty<Bytes>>,
+) -> Result<Said, &'static str> {
+    let (parts, body) = service.ask(question).await?.into_parts();
     let body = Limited::new(body, LARGEST).collect().await;
     let body = body.map_err(|_| "the authorisation service's answer broke off, or is too large")?.to_bytes();
     Ok(Said { status: parts.status.as_u16(), headers: parts.headers, body })
@@ -207,11 +187,8 @@ impl ForwardAuthRules {
             let value = headers.get(name.as_ref()?.as_str())?;
             value.to_str().ok().map(str::to_owned)
         };
-        if let Some(name) = text(&self.consumer).filter(|name| !name.is_empty()) {
-            let groups = text(&self.groups).unwrap_or_default();
-            let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
-            let groups = groups.map(str::to_owned).collect();
-            request.context.consumer = Some(Arc::new(Consumer { name, groups, claims: Vec::new() }));
+        if let Some(consumer) = Consumer::told(text(&self.consumer), text(&self.groups)) {
+            request.context.consumer = Some(consumer);
         }
         Verdict::Continue
     }
@@ -225,19 +202,8 @@ pub(crate) fn is_its_own(reserved: &Reserved, id: Name, name: &[u8]) -> bool {
 
 /// What the service says, for the client.
 fn answer(said: &Said) -> Verdict {
-    let mut lines = Vec::new();
-    for (name, value) in &said.headers {
-        let id = Name::of(name.as_str().as_bytes());
-        if id.is_hop_by_hop() || matches!(id, Name::ContentLength | Name::Date | Name::Server) {
-            continue;
-        }
-        for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-            lines.extend_from_slice(piece);
-        }
-    }
-    Verdict::Answer(Answer { status: said.status, lines, body: said.body.to_vec() })
-}
-
-fn unavailable(detail: &'static str) -> Verdict {
-    Refusal { detail: Some(detail), ..Reason::AuthorizationUnavailable.into() }.into()
+    // What it is made with is nobody's business.
+    let fields = said.headers.iter().filter(|(name, _)| *name != SERVER);
+    let fields = fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    Verdict::Answer(Answer::with_fields(said.status, fields, said.body.to_vec()))
 }

@@ -8,6 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::header::{HeaderName, HeaderValue};
+use tollgate_http::Name;
 use tollgate_observe::Reason;
 
 use crate::{Request, Shared};
@@ -73,6 +75,13 @@ impl From<Reason> for Refusal {
     }
 }
 
+impl Verdict {
+    /// Whether the request may go on could not be found out; `detail` says why.
+    pub(crate) fn unavailable(detail: &'static str) -> Self {
+        Refusal { detail: Some(detail), ..Reason::AuthorizationUnavailable.into() }.into()
+    }
+}
+
 impl From<Refusal> for Verdict {
     fn from(refusal: Refusal) -> Self {
         Verdict::Refuse(refusal)
@@ -88,6 +97,28 @@ pub struct Answer {
     pub lines: Vec<u8>,
     /// Its body.
     pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// With these fields, but for those that codecs alone write, and for what can be no field.
+    pub(crate) fn with_fields<'f>(
+        status: u16,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+        body: Vec<u8>,
+    ) -> Self {
+        let mut lines = Vec::new();
+        for (name, value) in fields {
+            let id = Name::of(name);
+            let codecs = id.is_hop_by_hop() || matches!(id, Name::ContentLength | Name::Date);
+            let name = HeaderName::from_bytes(name);
+            if let (false, Ok(name), Ok(value)) = (codecs, name, HeaderValue::from_bytes(value)) {
+                for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                    lines.extend_from_slice(piece);
+                }
+            }
+        }
+        Self { status, lines, body }
+    }
 }
 
 /// What a policy waits for; then it goes on. It has to have a bound in time of its own. Dropped, it is called off.

@@ -6,7 +6,6 @@
 mod messages;
 
 use std::collections::HashMap;
-use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,17 +15,14 @@ use hyper::Request as HttpRequest;
 use hyper::header::{CONTENT_TYPE, HeaderValue, TE};
 use prost::Message;
 use tollgate_http::{Name, Version};
-use tollgate_observe::Reason;
 
 use self::messages::{
     Address, Allowed, AttributeContext, Attributes, CheckRequest, CheckResponse, Denied, HeaderOption, Peer,
     SocketAddress,
 };
-use crate::client::{HttpClient, client};
+use crate::client::Service;
 use crate::forward_auth::is_its_own;
-use crate::{
-    Answer, Consumer, Planned, Policy, Refusal, Request, Reserved, Response, Shared, Trust, Verdict,
-};
+use crate::{Answer, Consumer, Planned, Policy, Request, Reserved, Response, Shared, Trust, Verdict};
 
 /// The method of the service.
 const METHOD: &str = "envoy.service.auth.v3.Authorization/Check";
@@ -64,33 +60,17 @@ impl Planned for ExtAuthzRules {
     }
 
     fn live(self: Arc<Self>, _: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
-        let service = shared.state(
-            &format!("gRPC client of {}", self.url),
-            |service: &Service| service.trust == self.trust,
-            || Service { client: client(&self.trust, true), trust: self.trust.clone() },
-        );
+        let service = Service::of(&format!("gRPC client of {}", self.url), &self.trust, true, shared);
         let reserved = Reserved::new(self.reserved.iter().cloned());
         let url = format!("{}/{METHOD}", self.url.trim_end_matches('/'));
         Arc::new(Live { rules: self, service, reserved, url, shared: shared.clone() })
     }
 }
 
-/// A client of the service, with its connections.
-struct Service {
-    trust: Trust,
-    client: Option<HttpClient<Full<Bytes>>>,
-}
-
-impl Debug for Service {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Service")
-    }
-}
-
 #[derive(Debug)]
 struct Live {
     rules: Arc<ExtAuthzRules>,
-    service: Arc<Service>,
+    service: Arc<Service<Full<Bytes>>>,
     reserved: Reserved,
     /// Of the method.
     url: String,
@@ -116,7 +96,7 @@ impl Policy for Live {
                     Ok(Said::Allows(allowed)) => rules.admit(request, allowed),
                     Ok(Said::Denies(denied)) => refuse(&denied),
                     Err(_) if rules.fail_open => Verdict::Continue,
-                    Err(detail) => unavailable(detail),
+                    Err(detail) => Verdict::unavailable(detail),
                 }
             };
             Box::new(after) as crate::After
@@ -181,25 +161,21 @@ impl Live {
 }
 
 /// Calls the method.
-async fn ask(service: &Service, url: &str, question: CheckRequest) -> Result<Said, &'static str> {
-    let client = service.client.as_ref().ok_or("no TLS can be spoken")?;
+async fn ask(
+    service: &Service<Full<Bytes>>,
+    url: &str,
+    question: CheckRequest,
+) -> Result<Said, &'static str> {
     let message = question.encode_to_vec();
     // A message in gRPC: not compressed, its length, itself.
     let length = u32::try_from(message.len()).map_err(|_| "the request cannot be told")?;
     let framed = Bytes::from([&[0][..], &length.to_be_bytes(), &message].concat());
-    let request = || {
-        let mut request = HttpRequest::post(url).body(Full::new(framed.clone())).ok()?;
-        let headers = request.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-        headers.insert(TE, HeaderValue::from_static("trailers"));
-        Some(request)
-    };
-    let mut answer = client.request(request().ok_or("the URL is none")?).await;
-    // A kept connection may have been closed meanwhile; asking twice changes nothing.
-    if answer.as_ref().is_err_and(|error| !error.is_connect()) {
-        answer = client.request(request().ok_or("the URL is none")?).await;
-    }
-    let (parts, body) = answer.map_err(|_| "the authorisation service gave no answer")?.into_parts();
+    let request = HttpRequest::post(url).body(Full::new(framed));
+    let mut request = request.map_err(|_| "the URL is none")?;
+    let headers = request.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(TE, HeaderValue::from_static("trailers"));
+    let (parts, body) = service.ask(request).await?.into_parts();
     let status = |headers: Option<&hyper::HeaderMap>| {
         headers.and_then(|headers| headers.get("grpc-status")).map(|status| status.as_bytes() == b"0")
     };
@@ -248,7 +224,9 @@ impl ExtAuthzRules {
         let Allowed { headers, headers_to_remove, response_headers_to_add, .. } = &allowed;
         if !allowed.query_parameters_to_set.is_empty() || !allowed.query_parameters_to_remove.is_empty() {
             // What it wants gone must not stay because nobody looked.
-            return unavailable("the authorisation service wants the query changed, which is not done here");
+            return Verdict::unavailable(
+                "the authorisation service wants the query changed, which is not done here",
+            );
         }
         request.claim(&Reserved::new(headers_to_remove.iter().cloned()));
         for option in headers {
@@ -260,11 +238,8 @@ impl ExtAuthzRules {
             let told = told.find(|header| header.key.eq_ignore_ascii_case(name))?;
             String::from_utf8(told.bytes().to_vec()).ok()
         };
-        if let Some(name) = told(&self.consumer).filter(|name| !name.is_empty()) {
-            let groups = told(&self.groups).unwrap_or_default();
-            let groups = groups.split(',').map(str::trim).filter(|group| !group.is_empty());
-            let groups = groups.map(str::to_owned).collect();
-            request.context.consumer = Some(Arc::new(Consumer { name, groups, claims: Vec::new() }));
+        if let Some(consumer) = Consumer::told(told(&self.consumer), told(&self.groups)) {
+            request.context.consumer = Some(consumer);
         }
         if !response_headers_to_add.is_empty() {
             let headers = response_headers_to_add.clone();
@@ -303,23 +278,9 @@ fn change(request: &mut Request<'_>, option: &HeaderOption) {
 fn refuse(denied: &Denied) -> Verdict {
     let code = denied.status.as_ref().map_or(0, |status| status.code);
     let status = u16::try_from(code).ok().filter(|code| (200..600).contains(code)).unwrap_or(403);
-    let mut lines = Vec::new();
-    for header in denied.headers.iter().filter_map(|option| option.header.as_ref()) {
-        let id = Name::of(header.key.as_bytes());
-        let codecs = id.is_hop_by_hop() || matches!(id, Name::ContentLength | Name::Date);
-        let name = hyper::header::HeaderName::from_bytes(header.key.as_bytes());
-        let value = HeaderValue::from_bytes(header.bytes());
-        if let (false, Ok(name), Ok(value)) = (codecs, name, value) {
-            for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-                lines.extend_from_slice(piece);
-            }
-        }
-    }
-    Verdict::Answer(Answer { status, lines, body: denied.body.clone().into_bytes() })
-}
-
-fn unavailable(detail: &'static str) -> Verdict {
-    Refusal { detail: Some(detail), ..Reason::AuthorizationUnavailable.into() }.into()
+    let fields = denied.headers.iter().filter_map(|option| option.header.as_ref());
+    let fields = fields.map(|header| (header.key.as_bytes(), header.bytes()));
+    Verdict::Answer(Answer::with_fields(status, fields, denied.body.clone().into_bytes()))
 }
 
 #[cfg(test)]

@@ -132,10 +132,13 @@ impl Head {
     /// The value of the first cookie of a name (RFC 6265, 5.4: the one with the longest path comes first).
     #[must_use]
     pub fn cookie(&self, name: &[u8]) -> Option<&[u8]> {
-        self.all(Name::Cookie).flat_map(|line| line.split(|byte| *byte == b';')).find_map(|pair| {
-            let pair = pair.trim_ascii();
-            pair.strip_prefix(name)?.strip_prefix(b"=")
-        })
+        self.cookies(name).next()
+    }
+
+    /// The values of every cookie of a name.
+    pub fn cookies<'h>(&'h self, name: &[u8]) -> impl Iterator<Item = &'h [u8]> {
+        let pairs = self.all(Name::Cookie).flat_map(|line| line.split(|byte| *byte == b';'));
+        pairs.filter_map(move |pair| pair.trim_ascii().strip_prefix(name)?.strip_prefix(b"="))
     }
 
     /// The place of the first field of any name, in any case.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::lot::drawn;
 use crate::{Answer, Planned, Policy, Request, Shared, Verdict};
 
 /// What is done to which requests.
@@ -67,11 +68,6 @@ impl FaultRules {
             None => Verdict::Continue,
         }
     }
-}
-
-/// Whether a request is one of so many of a hundred.
-fn drawn(percent: u8) -> bool {
-    fastrand::u8(0..100) < percent
 }
 
 #[cfg(test)]

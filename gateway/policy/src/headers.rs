@@ -121,8 +121,8 @@ impl Policy for Headers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Sent;
     use crate::template::Part;
+    use crate::testing::Sent;
     use crate::{BodyKind, Context};
 
     #[test]

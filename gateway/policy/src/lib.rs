@@ -35,6 +35,7 @@ mod hmac;
 mod identity;
 mod ip;
 mod jwt;
+mod lot;
 mod mirror;
 mod otlp;
 mod percent;

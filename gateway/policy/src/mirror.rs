@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::lot::drawn;
 use crate::shadow::{Marks, Shadow, ShadowEnd, Watch};
 use crate::{Planned, Policy, Request, Shared, Verdict};
 
@@ -77,9 +78,8 @@ struct Counts {
 impl Policy for Mirror {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         let rules = &self.rules;
-        let taken = rules.percent >= 100 || fastrand::u8(..100) < rules.percent;
         // A protocol that is switched to cannot be answered twice.
-        if !taken || request.head.upgrade.is_some() || request.head.extended {
+        if !drawn(rules.percent) || request.head.upgrade.is_some() || request.head.extended {
             return Verdict::Continue;
         }
         let Some(place) = Place::take(&self.counts, rules.in_flight) else {

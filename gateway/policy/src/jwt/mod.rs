@@ -331,11 +331,7 @@ fn shown<'r>(request: &'r Request<'_>, cookie: Option<&str>) -> Result<Option<&'
         None => None,
     };
     let Some(name) = cookie else { return Ok(bearer) };
-    let mut cookies =
-        head.all(Name::Cookie).flat_map(|line| line.split(|byte| *byte == b';')).filter_map(|pair| {
-            let (own, value) = pair.trim_ascii().split_at_checked(name.len())?;
-            value.strip_prefix(b"=").filter(|_| own == name.as_bytes())
-        });
+    let mut cookies = head.cookies(name.as_bytes());
     match (bearer, cookies.next(), cookies.next()) {
         (_, _, Some(_)) | (Some(_), Some(_), _) => Err("more than one token"),
         (Some(token), None, None) | (None, Some(token), None) => Ok(Some(token)),

@@ -32,7 +32,8 @@ fn change(reader: &mut Reader, fields: &Fields<'_>, of: &str) -> HeaderChange {
             out.remove.extend(reader.parsed(item, "a field", one, |text| name(text, request)));
         }
     }
-    let mut lines = |of| reader.pairs(fields.get(of), |text| name(text, request), value_template::header_value);
+    let mut lines =
+        |of| reader.pairs(fields.get(of), |text| name(text, request), value_template::header_value);
     (out.set, out.add) = (lines("set"), lines("add"));
     out
 }

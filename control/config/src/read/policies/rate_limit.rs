@@ -7,7 +7,7 @@ use super::redis;
 use super::shared::limit_name;
 use crate::model::{Rate, RateLimit};
 use crate::problem::Problem;
-use crate::reader::{Field, Fields, Reader, one_or_many};
+use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::{Fault, quantity};
 use crate::spec::RATE_LIMIT;
 use crate::tree::Node;

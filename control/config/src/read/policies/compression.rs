@@ -1,18 +1,21 @@
 //! `compression`.
 
+use super::shared::encoding;
 use crate::model::Compression;
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, Setting};
 use crate::scalar::Fault;
 use crate::spec::{COMPRESSION_POLICY, Shape};
-use crate::suggest;
+
+/// What bodies may be encoded with.
+const ENCODINGS: [&str; 3] = ["zstd", "br", "gzip"];
 
 pub(super) fn compression(reader: &mut Reader, field: Field<'_>) -> Option<Compression> {
     let setting = reader.setting(field, &COMPRESSION_POLICY)?;
     let mut out = Compression::default();
     let Setting::Fields(fields) = &setting else { return Some(out) };
     if let Some(field) = fields.get("encodings") {
-        let encodings = list(reader, field, encoding);
+        let encodings = list(reader, field, |text| encoding(text, &ENCODINGS));
         if let Some(twice) = (1..encodings.len()).find(|at| encodings[..*at].contains(&encodings[*at])) {
             let message = format!("`{}` is given twice", encodings[twice]);
             reader.problems.push(Problem::error(field.at, message));
@@ -34,19 +37,6 @@ fn list(reader: &mut Reader, field: Field<'_>, parse: impl Fn(&str) -> Result<St
         reader.missing(field.at, format!("`{}` is an empty list", field.key.name), &field.key.shape);
     }
     items.iter().filter_map(|item| reader.parsed(item, &what, one, &parse)).collect()
-}
-
-fn encoding(text: &str) -> Result<String, Fault> {
-    const NAMES: [&str; 3] = ["zstd", "br", "gzip"];
-    if NAMES.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    let fault = Fault::new("{} is not an encoding");
-    Err(match suggest::nearest(text, NAMES.into_iter()) {
-        _ if text == "brotli" => fault.suggest("did you mean `br`?"),
-        Some(near) => fault.suggest(format!("did you mean `{near}`?")),
-        None => fault,
-    })
 }
 
 /// A media type (RFC 9110, 8.3.1), or one with a star at one end.

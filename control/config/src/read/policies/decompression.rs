@@ -1,19 +1,21 @@
 //! `decompression`.
 
+use super::shared::encoding;
 use crate::model::Decompression;
 use crate::problem::Problem;
 use crate::read::consumers::texts;
 use crate::reader::{Field, Reader, Setting, one_or_many};
-use crate::scalar::Fault;
 use crate::spec::DECOMPRESSION_POLICY;
-use crate::suggest;
+
+/// What bodies may be encoded with.
+const ENCODINGS: [&str; 4] = ["gzip", "br", "zstd", "deflate"];
 
 pub(super) fn decompression(reader: &mut Reader, field: Field<'_>) -> Option<Decompression> {
     let setting = reader.setting(field, &DECOMPRESSION_POLICY)?;
     let mut out = Decompression::default();
     let Setting::Fields(fields) = &setting else { return Some(out) };
     if let Some(field) = fields.get("encodings") {
-        out.encodings = texts(reader, Some(field), encoding);
+        out.encodings = texts(reader, Some(field), |text| encoding(text, &ENCODINGS));
         if one_or_many(field.node).is_empty() {
             reader.missing(field.at, "`encodings` is an empty list".to_owned(), &field.key.shape);
         }
@@ -30,17 +32,4 @@ pub(super) fn decompression(reader: &mut Reader, field: Field<'_>) -> Option<Dec
             .push(problem.help("write `decompression: off`, or leave `requests` or `responses` on"));
     }
     Some(out)
-}
-
-fn encoding(text: &str) -> Result<String, Fault> {
-    const NAMES: [&str; 4] = ["gzip", "br", "zstd", "deflate"];
-    if NAMES.contains(&text) {
-        return Ok(text.to_owned());
-    }
-    let fault = Fault::new("{} is not an encoding");
-    Err(match suggest::nearest(text, NAMES.into_iter()) {
-        _ if text == "brotli" => fault.suggest("did you mean `br`?"),
-        Some(near) => fault.suggest(format!("did you mean `{near}`?")),
-        None => fault,
-    })
 }

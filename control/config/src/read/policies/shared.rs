@@ -4,6 +4,7 @@ use crate::model::IdentityHeaders;
 use crate::reader::{Field, Fields, Reader, Setting};
 use crate::scalar::{Fault, field as header};
 use crate::spec::Section;
+use crate::suggest;
 use crate::tree::Scalar;
 
 /// `on`, or a mapping. `Some(None)`: `on`.
@@ -51,6 +52,19 @@ pub(super) fn cookie(text: &str) -> Result<String, Fault> {
         true => Ok(text.to_owned()),
         false => Err(Fault::new("{} is not the name of a cookie")),
     }
+}
+
+/// A content coding, one of these.
+pub(super) fn encoding(text: &str, names: &[&'static str]) -> Result<String, Fault> {
+    if names.contains(&text) {
+        return Ok(text.to_owned());
+    }
+    let fault = Fault::new("{} is not an encoding");
+    Err(match suggest::nearest(text, names.iter().copied()) {
+        _ if text == "brotli" => fault.suggest("did you mean `br`?"),
+        Some(near) => fault.suggest(format!("did you mean `{near}`?")),
+        None => fault,
+    })
 }
 
 /// The name of a limit or quota.

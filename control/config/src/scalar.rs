@@ -1,6 +1,7 @@
 //! Single values: text to types. Each parser is a pure function of the text.
 
 pub(crate) mod address;
+mod braces;
 pub(crate) mod cidr;
 pub(crate) mod field;
 pub(crate) mod host;

@@ -1,6 +1,6 @@
 //! Texts with `{field}` placeholders.
 
-use super::Fault;
+use super::{Fault, braces};
 use crate::suggest;
 
 /// The fields of an access log line. Durations are in milliseconds; a field that does not apply is `-`.
@@ -60,56 +60,26 @@ pub fn access_log_template(text: &str) -> Result<Vec<Piece>, String> {
 }
 
 pub(crate) fn pieces(text: &str) -> Result<Vec<Piece>, Fault> {
-    let mut pieces = Vec::new();
-    let mut plain = String::new();
-    let mut chars = text.chars().enumerate().peekable();
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '{' | '}' if chars.peek().is_some_and(|(_, next)| *next == c) => {
-                chars.next();
-                plain.push(c);
-            }
-            '{' => {
-                let mut name = String::new();
-                let mut closed = false;
-                for (_, c) in chars.by_ref() {
-                    if c == '}' {
-                        closed = true;
-                        break;
-                    }
-                    name.push(c);
-                }
-                if !closed {
-                    return Err(Fault::new("{} has a `{` that is not closed").part(at, 1).help(BRACES));
-                }
-                let length = name.chars().count() + 2;
-                let Some(field) = ACCESS_LOG_FIELDS.iter().find(|field| **field == name) else {
-                    let fault = Fault::new("{} names a field that is not known").part(at, length);
-                    return Err(match suggest::nearest(&name, ACCESS_LOG_FIELDS.iter().copied()) {
-                        Some(near) => fault.suggest(format!("did you mean `{{{near}}}`?")),
-                        None => fault.help(BRACES),
-                    });
-                };
-                if !plain.is_empty() {
-                    pieces.push(Piece::Text(std::mem::take(&mut plain)));
-                }
-                pieces.push(Piece::Field(field));
-            }
-            '}' => return Err(Fault::new("{} has a `}` that closes nothing").part(at, 1).help(BRACES)),
-            '\n' | '\r' => {
-                let fault = Fault::new("{} has a line break: a request would take several lines").part(at, 1);
-                return Err(fault.help("end a block text with `|-` or `>-` rather than `|` or `>`"));
-            }
-            c if c.is_control() && c != '\t' => {
-                return Err(Fault::new("{} has a control character").part(at, 1));
-            }
-            c => plain.push(c),
+    braces::split(text, BRACES, Piece::Text, fits, |name| {
+        if let Some(field) = ACCESS_LOG_FIELDS.iter().find(|field| **field == name) {
+            return Ok(Piece::Field(field));
         }
+        let fault = Fault::new("{} names a field that is not known");
+        Err(match suggest::nearest(name, ACCESS_LOG_FIELDS.iter().copied()) {
+            Some(near) => fault.suggest(format!("did you mean `{{{near}}}`?")),
+            None => fault.help(BRACES),
+        })
+    })
+}
+
+/// A line of a log is one line.
+fn fits(c: char) -> Result<(), Fault> {
+    match c {
+        '\n' | '\r' => Err(Fault::new("{} has a line break: a request would take several lines")
+            .help("end a block text with `|-` or `>-` rather than `|` or `>`")),
+        c if c.is_control() && c != '\t' => Err(Fault::new("{} has a control character")),
+        _ => Ok(()),
     }
-    if !plain.is_empty() {
-        pieces.push(Piece::Text(plain));
-    }
-    Ok(pieces)
 }
 
 const BRACES: &str = "`{field}` is a field; a brace itself is written twice";

@@ -1,6 +1,6 @@
 //! Texts in which parts of a request are filled in: values of headers and of queries.
 
-use super::{Fault, field};
+use super::{Fault, braces, field};
 use crate::suggest;
 
 /// What can be filled in, beside `header.NAME` and `cookie.NAME`.
@@ -37,36 +37,7 @@ pub(crate) fn header_value(text: &str) -> Result<String, Fault> {
 }
 
 pub(crate) fn pieces(text: &str) -> Result<Vec<ValuePiece>, Fault> {
-    let mut pieces = Vec::new();
-    let mut plain = String::new();
-    let mut chars = text.chars().enumerate().peekable();
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '{' | '}' if chars.peek().is_some_and(|(_, next)| *next == c) => {
-                chars.next();
-                plain.push(c);
-            }
-            '{' => {
-                let rest: String = text.chars().skip(at + 1).collect();
-                let Some((name, _)) = rest.split_once('}') else {
-                    return Err(Fault::new("{} has a `{` that is not closed").part(at, 1).help(BRACES));
-                };
-                let length = name.chars().count() + 2;
-                chars.nth(length - 2);
-                let piece = piece(name).map_err(|fault| fault.part(at, length))?;
-                if !plain.is_empty() {
-                    pieces.push(ValuePiece::Text(std::mem::take(&mut plain)));
-                }
-                pieces.push(piece);
-            }
-            '}' => return Err(Fault::new("{} has a `}` that closes nothing").part(at, 1).help(BRACES)),
-            c => plain.push(c),
-        }
-    }
-    if !plain.is_empty() {
-        pieces.push(ValuePiece::Text(plain));
-    }
-    Ok(pieces)
+    braces::split(text, BRACES, ValuePiece::Text, |_| Ok(()), piece)
 }
 
 fn piece(name: &str) -> Result<ValuePiece, Fault> {

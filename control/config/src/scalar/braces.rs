@@ -1,0 +1,48 @@
+//! Texts with `{name}`s in them; `{{` and `}}` are braces.
+
+use super::Fault;
+
+/// Splits such a text. What stands between the names is given to `plain`, each of its characters to `fits` before; each name
+/// to `named`, whose fault is about the name and its braces. `help`: what braces are for.
+///
+/// # Errors
+/// The first brace that does not pair, and the first fault of the others.
+pub(super) fn split<T>(
+    text: &str,
+    help: &'static str,
+    plain: impl Fn(String) -> T,
+    fits: impl Fn(char) -> Result<(), Fault>,
+    named: impl Fn(&str) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
+    let (mut pieces, mut kept) = (Vec::new(), String::new());
+    let mut chars = text.char_indices().enumerate().peekable();
+    while let Some((at, (start, c))) = chars.next() {
+        match c {
+            '{' | '}' if chars.peek().is_some_and(|(_, (_, next))| *next == c) => {
+                chars.next();
+                kept.push(c);
+            }
+            '{' => {
+                let Some((name, _)) = text[start + 1..].split_once('}') else {
+                    return Err(Fault::new("{} has a `{` that is not closed").part(at, 1).help(help));
+                };
+                let length = name.chars().count() + 2;
+                chars.nth(length - 2);
+                let piece = named(name).map_err(|fault| fault.part(at, length))?;
+                if !kept.is_empty() {
+                    pieces.push(plain(std::mem::take(&mut kept)));
+                }
+                pieces.push(piece);
+            }
+            '}' => return Err(Fault::new("{} has a `}` that closes nothing").part(at, 1).help(help)),
+            c => {
+                fits(c).map_err(|fault| fault.part(at, 1))?;
+                kept.push(c);
+            }
+        }
+    }
+    if !kept.is_empty() {
+        pieces.push(plain(kept));
+    }
+    Ok(pieces)
+}

@@ -14,15 +14,17 @@ impl Reserved {
         Self(names.into_iter().map(Into::into).collect())
     }
 
-    /// Whether a name is one of them in any case, or one that endpoints which know no difference between `-` and other
-    /// punctuation (CGI, WSGI, Rack) would take for it.
+    /// Whether a name is one of them, or [looks like](looks_like) it.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
         self.0.iter().any(|own| looks_like(own.as_bytes(), name))
     }
 }
 
-fn looks_like(own: &[u8], name: &[u8]) -> bool {
+/// Whether a field's name is this one in any case, or one that endpoints which know no difference between `-` and other
+/// punctuation (CGI, WSGI, Rack) would take for it.
+#[must_use]
+pub fn looks_like(own: &[u8], name: &[u8]) -> bool {
     own.len() == name.len()
         && own.iter().zip(name).all(|(own, byte)| {
             own.eq_ignore_ascii_case(byte) || !own.is_ascii_alphanumeric() && !byte.is_ascii_alphanumeric()

@@ -22,6 +22,7 @@ pub struct Block {
 impl Block {
     /// Whether an address is in it.
     #[must_use]
+    #[inline]
     pub fn contains(&self, address: IpAddr) -> bool {
         // A shift by the whole width is none in Rust, hence the checked ones: a prefix of 0 holds every address.
         match (self.address, address) {

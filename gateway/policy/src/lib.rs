@@ -77,7 +77,7 @@ pub use fault::FaultRules;
 pub use forward_auth::ForwardAuthRules;
 pub use headers::{Change, HeaderRules};
 pub use hmac::HmacRules;
-pub use identity::{Identity, Reserved};
+pub use identity::{Identity, Reserved, looks_like};
 pub use ip::{Block, IpRules};
 pub use jwt::{Algorithm, FixedKeys, JwtRules, RemoteKeys};
 pub use mirror::MirrorRules;

@@ -5,25 +5,16 @@ use std::net::{IpAddr, SocketAddr};
 
 use tollgate_http::{Head, Name, RequestHead, Version};
 use tollgate_plan::{Cidr, Forwarded};
+use tollgate_policy::Block;
 
 /// Whether the peer's own word on the client before it is believed.
 pub(crate) fn is_trusted(settings: &Forwarded, peer: IpAddr) -> bool {
     settings.trusted_proxies.iter().any(|block| contains(block, peer))
 }
 
+/// Whether an address is in a block.
 pub(crate) fn contains(block: &Cidr, address: IpAddr) -> bool {
-    // A shift by the whole width is none in Rust, hence the checked ones: a prefix of 0 holds every address.
-    match (block.address, address) {
-        (IpAddr::V4(block_address), IpAddr::V4(address)) => {
-            let difference = u32::from(block_address) ^ u32::from(address);
-            difference.checked_shr(32 - u32::from(block.prefix.min(32))).unwrap_or(0) == 0
-        }
-        (IpAddr::V6(block_address), IpAddr::V6(address)) => {
-            let difference = u128::from(block_address) ^ u128::from(address);
-            difference.checked_shr(128 - u32::from(block.prefix.min(128))).unwrap_or(0) == 0
-        }
-        _ => false,
-    }
+    Block { address: block.address, prefix: block.prefix }.contains(address)
 }
 
 /// Whether a field of the client's goes on as it is. What the gateway says itself, it alone says; an untrusted

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tollgate_net::Certificates;
 use tollgate_plan::{CertificatePart, Settings};
+use tollgate_policy::looks_like;
 use tollgate_tls::Presented;
 
 /// The fields that tell of a certificate, as the plan has them.
@@ -109,16 +110,9 @@ impl<'a> Reserved<'a> {
     }
 }
 
-/// Whether a field of a client's has a name that only the gateway may write, or one that origins which know no
-/// difference between `-` and other punctuation (CGI, WSGI, Rack) would take for it.
+/// Whether a field of a client's has a name that only the gateway may write, or looks like one.
 fn is_claimed(fields: &Fields, name: &[u8]) -> bool {
-    fields.iter().any(|(own, _)| {
-        own.len() == name.len()
-            && own.bytes().zip(name).all(|(own, byte)| {
-                own.eq_ignore_ascii_case(byte)
-                    || !own.is_ascii_alphanumeric() && !byte.is_ascii_alphanumeric()
-            })
-    })
+    fields.iter().any(|(own, _)| looks_like(own.as_bytes(), name))
 }
 
 #[cfg(test)]

@@ -37,10 +37,7 @@ pub async fn put(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    match read(&headers, body).await {
-        Ok(value) => single(&surface, asker, path, &how, &headers, To::Value(value)).await,
-        Err(response) => *response,
-    }
+    written(&surface, asker, path, &how, &headers, body, To::Value).await
 }
 
 /// `PATCH /api/v1/{kind}/{name}` (RFC 7396).
@@ -52,10 +49,7 @@ pub async fn patch(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    match read(&headers, body).await {
-        Ok(value) => single(&surface, asker, path, &how, &headers, To::Patch(value)).await,
-        Err(response) => *response,
-    }
+    written(&surface, asker, path, &how, &headers, body, To::Patch).await
 }
 
 /// `DELETE /api/v1/{kind}/{name}`.
@@ -67,6 +61,22 @@ pub async fn delete(
     headers: HeaderMap,
 ) -> Response {
     single(&surface, asker, path, &how, &headers, To::Gone).await
+}
+
+/// A change that a body says.
+async fn written(
+    surface: &Surface,
+    asker: Asker,
+    path: Named,
+    how: &How,
+    headers: &HeaderMap,
+    body: Body,
+    to: fn(Value) -> To,
+) -> Response {
+    match read(headers, body).await {
+        Ok(value) => single(surface, asker, path, how, headers, to(value)).await,
+        Err(response) => *response,
+    }
 }
 
 async fn single(

@@ -145,16 +145,23 @@ impl Store {
         })
     }
 
-    /// At most `limit` versions that came before `before` (none: the last ones), the newest first.
+    /// What `tell` makes of each of at most `limit` versions that came before `before` (none: the last ones), the newest first.
+    /// One is in memory at a time: each may be as large as all resources together.
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn history(&self, before: Option<u64>, limit: usize) -> Result<Vec<Entry>, Error> {
+    pub fn history<T>(
+        &self,
+        before: Option<u64>,
+        limit: usize,
+        tell: impl Fn(Entry) -> T,
+    ) -> Result<Vec<T>, Error> {
         self.with(|database| {
             let history = database.begin_read()?.open_table(HISTORY)?;
             let rows = history.range(..before.unwrap_or(u64::MAX))?.rev().take(limit);
             rows.map(|row| {
-                row.map_err(Error::from).and_then(|(version, text)| entry(version.value(), text.value()))
+                let (version, text) = row?;
+                entry(version.value(), text.value()).map(&tell)
             })
             .collect()
         })

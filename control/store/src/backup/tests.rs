@@ -41,8 +41,8 @@ fn the_history_is_bounded_and_leads_back() {
         store.commit(&[put("a", before.as_deref(), Some(&number.to_string()))]).expect("written");
     }
     let versions = |entries: Vec<crate::Entry>| entries.iter().map(|entry| entry.version).collect::<Vec<_>>();
-    assert_eq!(versions(store.history(None, 10).expect("readable")), [5, 4, 3]);
-    assert_eq!(versions(store.history(Some(5), 1).expect("readable")), [4]);
+    assert_eq!(versions(store.history(None, 10, |entry| entry).expect("readable")), [5, 4, 3]);
+    assert_eq!(versions(store.history(Some(5), 1, |entry| entry).expect("readable")), [4]);
     assert_eq!(versions(store.since(2).expect("it reaches back")), [5, 4, 3]);
     assert_eq!(versions(store.since(5).expect("the last one")), [0_u64; 0]);
     assert!(matches!(store.since(1), Err(Error::Forgotten(2))));
@@ -65,7 +65,7 @@ fn a_backup_is_a_store() {
     assert_eq!(texts(&store).len(), 2);
     let copy = Store::open(&copy, 10).expect("a store");
     assert_eq!(texts(&copy), [("a".to_owned(), 1, "1".to_owned())]);
-    assert_eq!(copy.history(None, 10).expect("readable").len(), 1);
+    assert_eq!(copy.history(None, 10, |entry| entry).expect("readable").len(), 1);
 }
 
 #[test]

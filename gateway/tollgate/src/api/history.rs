@@ -24,6 +24,8 @@ use crate::surface::Surface;
 const USUAL: usize = 50;
 /// And at most.
 const MOST: usize = 1000;
+/// Versions that etcd is asked for at once.
+const PAGE: usize = 20;
 
 /// Which part of the history is wanted.
 #[derive(Debug, Deserialize)]
@@ -84,17 +86,30 @@ async fn in_etcd(etcd: &Handle, version: u64) -> Result<Entry, Box<Response>> {
 /// `GET /api/v1/history`: the newest first.
 pub async fn list(State(surface): State<Surface>, Query(part): Query<Part>, headers: HeaderMap) -> Response {
     let limit = part.limit.unwrap_or(USUAL).min(MOST);
-    let entries = match shared(&surface) {
-        Some(etcd) => versions(&etcd, part.before, limit).await.map_err(|error| away(&error)),
-        None => with(&surface, move |store| store.history(part.before, limit)).await,
+    let versions = match shared(&surface) {
+        Some(etcd) => briefs_in_etcd(&etcd, part.before, limit).await,
+        None => with(&surface, move |store| store.history(part.before, limit, |entry| brief(&entry))).await,
     };
-    match entries {
-        Ok(entries) => {
-            let versions: Vec<Value> = entries.iter().map(brief).collect();
-            body(StatusCode::OK, wants_yaml(&headers), &json!({ "versions": versions }))
-        }
+    match versions {
+        Ok(versions) => body(StatusCode::OK, wants_yaml(&headers), &json!({ "versions": versions })),
         Err(response) => *response,
     }
+}
+
+/// The same of etcd, which gives entries whole: a page of them is in memory at a time.
+async fn briefs_in_etcd(
+    etcd: &Handle,
+    mut before: Option<u64>,
+    limit: usize,
+) -> Result<Vec<Value>, Box<Response>> {
+    let mut out = Vec::new();
+    while out.len() < limit {
+        let page = versions(etcd, before, PAGE.min(limit - out.len())).await.map_err(|error| away(&error))?;
+        let Some(last) = page.last() else { break };
+        before = Some(last.version);
+        out.extend(page.iter().map(brief));
+    }
+    Ok(out)
 }
 
 fn brief(entry: &Entry) -> Value {

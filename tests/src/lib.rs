@@ -12,6 +12,7 @@
 //! - [`Client`] sends raw bytes and reads answers; [`http2`] does so in HTTP/2, [`frames`] by the frame.
 //! - [`TlsClient`] and [`TlsOrigin`] speak TLS, with certificates of an [`Authority`] of the test's own.
 //! - [`Established`] counts connections in the kernel's own table.
+//! - [`api`] asks the admin API.
 //! - [`Etcd`] is a real one, of as many members as are wanted.
 //! - [`Dns`] is a name server whose answers a test changes.
 //! - [`Browser`] is a real one, for pages.
@@ -19,6 +20,7 @@
 //!   got by clients against requests logged.
 
 mod address;
+pub mod api;
 mod browser;
 mod client;
 mod dns;

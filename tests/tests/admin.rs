@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tollgate_tests::api::json_of;
 use tollgate_tests::{
     Authority, Client, Gateway, Response, Signal, TlsPeer, binary, eventually, free_address, refused_address,
     tollgate,
@@ -45,10 +46,6 @@ fn raw(gateway: &Gateway, method: &str, path: &str, lines: &str, body: &str) -> 
     client.ask(format!(
         "{method} {path} HTTP/1.1\r\nHost: gateway.example:9901\r\n{lines}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     ))
-}
-
-fn json_of(response: &Response) -> Value {
-    serde_json::from_str(&response.text()).expect("JSON")
 }
 
 fn audit(gateway: &Gateway) -> Vec<Value> {

@@ -1,26 +1,8 @@
 //! The admin API and its store, by the real binary.
 
 use serde_json::{Value, json};
-use tollgate_tests::{Client, Gateway, Origin, Response, Signal, eventually};
-
-/// A request to the admin listener, with further lines of the head.
-fn call(gateway: &Gateway, method: &str, path: &str, lines: &str, body: &str) -> Response {
-    let mut client = Client::connect(gateway.admin_address(), std::sync::Arc::default());
-    let length = body.len();
-    client.ask(format!(
-        "{method} /api/v1{path} HTTP/1.1\r\nHost: localhost\r\n{lines}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    ))
-}
-
-const JSON: &str = "Content-Type: application/json\r\n";
-
-fn put(gateway: &Gateway, path: &str, value: &Value) -> Response {
-    call(gateway, "PUT", path, JSON, &value.to_string())
-}
-
-fn json_of(response: &Response) -> Value {
-    serde_json::from_str(&response.text()).expect("JSON")
-}
+use tollgate_tests::api::{JSON, call, json_of, put};
+use tollgate_tests::{Client, Gateway, Origin, Signal, eventually};
 
 fn respond(path: &str, text: &str) -> Value {
     json!({ "match": path, "respond": text })

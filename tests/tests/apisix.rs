@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tollgate_tests::api::json_of;
 use tollgate_tests::{Client, Gateway, Origin, Response};
 
 fn stored() -> Gateway {
@@ -17,10 +18,6 @@ fn curl(gateway: &Gateway, method: &str, path: &str, lines: &str, body: &str) ->
         "{method} /apisix/admin/{path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: curl/7.64.1\r\nAccept: */*\r\n{lines}\
          Content-Length: {length}\r\nContent-Type: application/x-www-form-urlencoded\r\nConnection: close\r\n\r\n{body}"
     ))
-}
-
-fn json_of(response: &Response) -> Value {
-    serde_json::from_str(&response.text()).expect("JSON")
 }
 
 /// The body of the comparison of APISIX and Envoy (2021) as it is printed there, with the comma that an input method has

@@ -5,26 +5,8 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use tollgate_tests::{Client, Etcd, Gateway, Response, eventually};
-
-/// A request to the admin listener.
-fn call(gateway: &Gateway, method: &str, path: &str, lines: &str, body: &str) -> Response {
-    let mut client = Client::connect(gateway.admin_address(), Arc::default());
-    let length = body.len();
-    client.ask(format!(
-        "{method} /api/v1{path} HTTP/1.1\r\nHost: localhost\r\n{lines}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-    ))
-}
-
-const JSON: &str = "Content-Type: application/json\r\n";
-
-fn put(gateway: &Gateway, path: &str, value: &Value) -> Response {
-    call(gateway, "PUT", path, JSON, &value.to_string())
-}
-
-fn json_of(response: &Response) -> Value {
-    serde_json::from_str(&response.text()).expect("JSON")
-}
+use tollgate_tests::api::{JSON, call, json_of, put};
+use tollgate_tests::{Client, Etcd, Gateway, eventually};
 
 fn told(gateway: &Gateway) -> Value {
     json_of(&call(gateway, "GET", "/etcd", "", ""))

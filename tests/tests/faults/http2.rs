@@ -254,53 +254,32 @@ fn origin() -> SocketAddr {
 }
 
 /// Good clients in HTTP/2, each on a connection of its own.
-struct Good {
-    stop: Arc<AtomicBool>,
-    clients: Vec<thread::JoinHandle<Answers>>,
-}
-
-impl Good {
-    fn start(gateway: &Gateway) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let clients = (0..4).map(|_| {
-            let (mut client, stop) = (gateway.http2(), stop.clone());
-            thread::spawn(move || {
-                let mut answers = Answers::default();
-                while !stop.load(Ordering::SeqCst) {
-                    let begun = Instant::now();
-                    match client.try_ask(http2::get("/")) {
-                        Ok(answer) if answer.status == 200 => answers.times.push(begun.elapsed()),
-                        Ok(answer) => answers.failures.push(answer.status.to_string()),
-                        Err(cut) => answers.failures.push(format!("{cut:?}")),
-                    }
-                    if answers.failures.len() > 100 {
-                        break;
-                    }
-                    thread::sleep(Duration::from_millis(5));
+fn http2_load(gateway: &Gateway) -> Load {
+    Load::by((0..4).map(|_| {
+        let mut client = gateway.http2();
+        move |stop: &AtomicBool| {
+            let mut answers = Answers::default();
+            while !stop.load(Ordering::SeqCst) {
+                let begun = Instant::now();
+                match client.try_ask(http2::get("/")) {
+                    Ok(answer) if answer.status == 200 => answers.times.push(begun.elapsed()),
+                    Ok(answer) => answers.failures.push(answer.status.to_string()),
+                    Err(cut) => answers.failures.push(format!("{cut:?}")),
                 }
-                answers
-            })
-        });
-        let clients = clients.collect();
-        Self { stop, clients }
-    }
-
-    fn end(self) -> Answers {
-        self.stop.store(true, Ordering::SeqCst);
-        let mut all = Answers::default();
-        for client in self.clients {
-            let answers = client.join().expect("a client does not panic");
-            all.times.extend(answers.times);
-            all.failures.extend(answers.failures);
+                if answers.failures.len() > 100 {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(5));
+            }
+            answers
         }
-        all
-    }
+    }))
 }
 
 /// What good clients get for so long: in HTTP/1 and in HTTP/2.
 fn good(gateway: &Gateway, time: Duration) -> [Answers; 2] {
     let load = Load::start(gateway.address(), 4, Duration::from_millis(5));
-    let good = Good::start(gateway);
+    let good = http2_load(gateway);
     thread::sleep(time);
     [load.end(), good.end()]
 }

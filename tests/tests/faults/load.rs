@@ -32,7 +32,7 @@ impl Answers {
     }
 }
 
-/// Clients, each on a connection of its own, that send the same `GET` one after the other.
+/// Clients, each on a connection of its own, that ask again and again.
 pub struct Load {
     stop: Arc<AtomicBool>,
     clients: Vec<JoinHandle<Answers>>,
@@ -46,12 +46,20 @@ impl Load {
 
     /// As [`Load::start`], for another path.
     pub fn of(path: &'static str, address: SocketAddr, clients: usize, pause: Duration) -> Self {
+        Self::by((0..clients).map(|_| move |stop: &AtomicBool| ask(path, address, pause, stop)))
+    }
+
+    /// Starts clients that ask in ways of their own, until they are told to stop.
+    pub fn by<A>(clients: impl Iterator<Item = A>) -> Self
+    where
+        A: FnOnce(&AtomicBool) -> Answers + Send + 'static,
+    {
         let stop = Arc::new(AtomicBool::new(false));
-        let client = |_| {
+        let client = |ask: A| {
             let stop = stop.clone();
-            std::thread::spawn(move || ask(path, address, pause, &stop))
+            std::thread::spawn(move || ask(&stop))
         };
-        let clients = (0..clients).map(client).collect();
+        let clients = clients.map(client).collect();
         Self { stop, clients }
     }
 

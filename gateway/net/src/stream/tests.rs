@@ -1,0 +1,108 @@
+//! Streams between tasks and threads.
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::{Runtime, Timers};
+
+/// A stream, and what its peer writes to.
+fn pair() -> (Stream, std::net::TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let peer = std::net::TcpStream::connect(address).expect("connected");
+    let (stream, _) = listener.accept().expect("a connection");
+    stream.set_nonblocking(true).expect("non-blocking");
+    (Detached::from(stream).attach().expect("registered"), peer)
+}
+
+/// Reads, but not for ever: a lost waker is a failure, not a hang.
+async fn read(stream: &mut Stream, timers: &Timers) -> Vec<u8> {
+    let deadline = timers.deadline();
+    deadline.set(Instant::now(), Some(Duration::from_secs(20)));
+    let mut buffer = [0; 64];
+    let count = poll_fn(|cx| {
+        if let Poll::Ready(read) = stream.poll_read(cx, &mut buffer) {
+            return Poll::Ready(read.expect("no error"));
+        }
+        assert!(deadline.poll_passed(cx).is_pending(), "nobody was woken");
+        Poll::Pending
+    });
+    let count = count.await;
+    buffer[..count].to_vec()
+}
+
+#[test]
+fn who_waits_again_is_woken_again() {
+    Runtime::new().expect("a runtime").run(async {
+        let timers = Timers::start().expect("timers");
+        let (mut stream, mut peer) = pair();
+        for round in 0..5u8 {
+            // Twice, with nothing in between, and a write meanwhile.
+            for _ in 0..2 {
+                let pending = poll_fn(|cx| Poll::Ready(stream.poll_peek(cx).is_pending())).await;
+                assert!(pending && stream.peek().is_none());
+                let written = stream.write(&[IoSlice::new(b"x")]).expect("no error");
+                assert!(written <= 1);
+            }
+            peer.write_all(&[round; 3]).expect("sent");
+            assert_eq!(read(&mut stream, &timers).await, [round; 3]);
+        }
+    });
+}
+
+#[test]
+fn a_stream_goes_from_thread_to_thread() {
+    let (detached, mut peer) = Runtime::new().expect("a runtime").run(async {
+        let (stream, mut peer) = pair();
+        peer.write_all(b"unread").expect("sent");
+        let noisy = stream.detach().expect("detached");
+        assert!(!noisy.is_quiet(), "somebody has written");
+        let mut stream = noisy.attach().expect("attached");
+        let timers = Timers::start().expect("timers");
+        assert_eq!(read(&mut stream, &timers).await, b"unread");
+        let quiet = stream.detach().expect("detached");
+        assert!(quiet.is_quiet());
+        (quiet, peer)
+    });
+    let there = std::thread::spawn(move || {
+        Runtime::new().expect("a runtime").run(async {
+            let timers = Timers::start().expect("timers");
+            let mut stream = detached.attach().expect("attached");
+            assert!(stream.peek().is_none());
+            peer.write_all(b"there").expect("sent");
+            assert_eq!(read(&mut stream, &timers).await, b"there");
+            drop(peer);
+            assert_eq!(read(&mut stream, &timers).await, b"");
+            assert!(!stream.detach().expect("detached").is_quiet(), "its peer has ended");
+        });
+    });
+    there.join().expect("it works there");
+}
+
+#[test]
+fn a_stream_wakes_the_task_that_has_it_now() {
+    Runtime::new().expect("a runtime").run(async {
+        let timers = Timers::start().expect("timers");
+        let (stream, mut peer) = pair();
+        let stream = Rc::new(stream);
+        let first = stream.clone();
+        crate::spawn(async move {
+            let pending = poll_fn(|cx| Poll::Ready(first.poll_readable(cx).is_pending())).await;
+            assert!(pending);
+        });
+        while Rc::strong_count(&stream) > 1 {
+            crate::yield_now().await;
+        }
+        let mut stream = Rc::into_inner(stream).expect("the other task has ended");
+        // After this task has begun to wait.
+        crate::spawn(async move {
+            crate::yield_now().await;
+            peer.write_all(b"late").expect("sent");
+            std::future::pending::<()>().await;
+        });
+        assert_eq!(read(&mut stream, &timers).await, b"late");
+    });
+}

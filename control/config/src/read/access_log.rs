@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::policies::jwt::url;
+use super::policies::shared::url;
 use super::policies::trace::collector;
 use crate::model::{AccessLog, Collector, LogFormat, LogTarget, Spanned};
 use crate::problem::Problem;

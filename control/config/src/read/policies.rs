@@ -25,14 +25,14 @@ mod forward_auth;
 mod headers;
 mod hmac;
 mod ip;
-pub(super) mod jwt;
+mod jwt;
 mod mirror;
 mod query;
 mod quota;
 mod rate_limit;
 mod redis;
 mod security_headers;
-mod shared;
+pub(super) mod shared;
 pub(super) mod trace;
 
 /// The policies of the gateway, a listener, a route or an upstream.

@@ -4,7 +4,7 @@ use tollgate_config as config;
 use tollgate_config::Problem;
 use tollgate_policy::ExtAuthzRules;
 
-use super::jwt::trust;
+use super::shared::trust;
 
 pub(super) fn ext_authz(spec: &config::ExtAuthz, problems: &mut Vec<Problem>) -> ExtAuthzRules {
     ExtAuthzRules {

@@ -4,7 +4,7 @@ use tollgate_config as config;
 use tollgate_config::Problem;
 use tollgate_policy::ForwardAuthRules;
 
-use super::jwt::trust;
+use super::shared::trust;
 
 pub(super) fn forward_auth(spec: &config::ForwardAuth, problems: &mut Vec<Problem>) -> ForwardAuthRules {
     ForwardAuthRules {

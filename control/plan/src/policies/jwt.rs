@@ -1,11 +1,10 @@
 //! `jwt`.
 
 use tollgate_config as config;
-use tollgate_config::{JwtKeys, PemFile, Problem};
-use tollgate_policy::{Algorithm, FixedKeys, JwtRules, RemoteKeys, Trust};
-use tollgate_tls::{Client, ClientFiles, Pem};
+use tollgate_config::{JwtKeys, Problem};
+use tollgate_policy::{Algorithm, FixedKeys, JwtRules, RemoteKeys};
 
-use super::shared::identity;
+use super::shared::{identity, trust};
 
 pub(super) fn jwt(spec: &config::Jwt, problems: &mut Vec<Problem>) -> JwtRules {
     let (mut fixed, mut remote) = (FixedKeys::default(), None);
@@ -43,23 +42,5 @@ pub(super) fn jwt(spec: &config::Jwt, problems: &mut Vec<Problem>) -> JwtRules {
         groups_claim: spec.groups_claim.clone(),
         identity: identity(&spec.identity),
         cache: spec.cache,
-    }
-}
-
-/// Whom the service at an URL has to show itself to be.
-pub(super) fn trust(url: &str, ca: Option<&PemFile>, problems: &mut Vec<Problem>) -> Trust {
-    if !url.starts_with("https:") && ca.is_none() {
-        return Trust::default();
-    }
-    let authorities = ca.map(|file| Pem::from(file.bytes.0.as_slice()));
-    match Client::new(&ClientFiles { authorities, ..ClientFiles::default() }) {
-        Ok(client) => Trust::new(Some(client)),
-        Err(found) => {
-            let at = ca.map(|file| file.at).unwrap_or_default();
-            let shown = ca.map_or(String::new(), |file| format!("cannot use {}: ", file.shown));
-            let message = |problem: &tollgate_tls::Problem| format!("{shown}{}", problem.message);
-            problems.extend(found.iter().map(|problem| Problem::error(at, message(problem))));
-            Trust::default()
-        }
     }
 }

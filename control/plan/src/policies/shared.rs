@@ -1,7 +1,9 @@
 //! What several policies are made of.
 
 use tollgate_config as config;
-use tollgate_policy::Identity;
+use tollgate_config::{PemFile, Problem};
+use tollgate_policy::{Identity, Trust};
+use tollgate_tls::{Client, ClientFiles, Pem};
 
 /// The fields that tell who somebody is.
 pub(super) fn identity(headers: &config::IdentityHeaders) -> Identity {
@@ -14,4 +16,22 @@ pub(super) fn unused(name: &str, taken: impl Fn(&str) -> bool) -> String {
     let name: String = name.chars().filter(fits).collect();
     let numbered = (2..).map(|number| format!("{name} {number}"));
     std::iter::once(name.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(name)
+}
+
+/// Whom the service at an URL has to show itself to be.
+pub(super) fn trust(url: &str, ca: Option<&PemFile>, problems: &mut Vec<Problem>) -> Trust {
+    if !url.starts_with("https:") && ca.is_none() {
+        return Trust::default();
+    }
+    let authorities = ca.map(|file| Pem::from(file.bytes.0.as_slice()));
+    match Client::new(&ClientFiles { authorities, ..ClientFiles::default() }) {
+        Ok(client) => Trust::new(Some(client)),
+        Err(found) => {
+            let at = ca.map(|file| file.at).unwrap_or_default();
+            let shown = ca.map_or(String::new(), |file| format!("cannot use {}: ", file.shown));
+            let message = |problem: &tollgate_tls::Problem| format!("{shown}{}", problem.message);
+            problems.extend(found.iter().map(|problem| Problem::error(at, message(problem))));
+            Trust::default()
+        }
+    }
 }

@@ -4,7 +4,7 @@ use tollgate_config as config;
 use tollgate_config::Problem;
 use tollgate_policy::{CollectorRule, Propagation, TraceRules};
 
-use super::jwt::trust;
+use super::shared::trust;
 
 /// Where somebody is told something by OTLP.
 pub(crate) fn collector(written: &config::Collector, problems: &mut Vec<Problem>) -> CollectorRule {

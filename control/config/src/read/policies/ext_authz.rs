@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use super::jwt::url;
-use super::shared::own_header;
+use super::shared::{own_header, url};
 use crate::model::ExtAuthz;
 use crate::problem::Problem;
 use crate::read::consumers::texts;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::authorize::{claims, word};
-use super::shared::{cookie, identity, own_header};
+use super::shared::{cookie, identity, own_header, url};
 use crate::model::{IdentityHeaders, Jwt, JwtKeys, PemFile, Secret};
 use crate::problem::Problem;
 use crate::read::consumers::texts;
@@ -99,22 +99,6 @@ fn only_of_urls(reader: &mut Reader, fields: &Fields<'_>) {
             reader.problems.push(problem.help("remove it, or write an URL for `jwks`"));
         }
     }
-}
-
-/// An URL of a service.
-pub(crate) fn url(text: &str) -> Result<String, Fault> {
-    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
-    let Some(rest) = rest else {
-        return Err(Fault::new("{} is not an URL of `http` or `https`"));
-    };
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    let odd = |c: char| !c.is_ascii_graphic() || "\"<>\\^`{|}#".contains(c);
-    if authority.is_empty() || authority.contains('@') || text.chars().any(odd) {
-        return Err(Fault::new("{} is not an URL that can be asked for").help("`https://host:port/path`"));
-    }
-    // What asks for it wants a path.
-    Ok(if path.is_empty() { format!("{text}/") } else { text.to_owned() })
 }
 
 fn secret(text: &str) -> Result<Secret, Fault> {

@@ -23,6 +23,22 @@ pub(super) fn is_off(field: Field<'_>) -> bool {
     field.node.scalar().is_some_and(Scalar::is_off)
 }
 
+/// An URL of a service.
+pub(in crate::read) fn url(text: &str) -> Result<String, Fault> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let Some(rest) = rest else {
+        return Err(Fault::new("{} is not an URL of `http` or `https`"));
+    };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let odd = |c: char| !c.is_ascii_graphic() || "\"<>\\^`{|}#".contains(c);
+    if authority.is_empty() || authority.contains('@') || text.chars().any(odd) {
+        return Err(Fault::new("{} is not an URL that can be asked for").help("`https://host:port/path`"));
+    }
+    // What asks for it wants a path.
+    Ok(if path.is_empty() { format!("{text}/") } else { text.to_owned() })
+}
+
 /// The fields that tell who somebody is.
 pub(super) fn identity(reader: &mut Reader, fields: &Fields<'_>) -> IdentityHeaders {
     let mut out = IdentityHeaders::default();

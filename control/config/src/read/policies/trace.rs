@@ -1,13 +1,11 @@
 //! `trace`.
 
-use super::jwt::url;
+use super::shared::url;
 use crate::model::{Collector, Propagation, Trace};
-use crate::problem::Problem;
 use crate::read::tls::pem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
 use crate::scalar::{Fault, field as header};
 use crate::spec::{Shape, TRACE_POLICY};
-use crate::tree::{Kind, shown};
 
 pub(super) fn trace(reader: &mut Reader, field: Field<'_>) -> Option<Trace> {
     let fields = reader.fields(field.node, &TRACE_POLICY)?;
@@ -41,9 +39,11 @@ pub(crate) fn collector(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> 
     if let Some(field) = fields.get("service") {
         out.service = reader.field(field, |text| Ok(text.to_owned())).unwrap_or_default();
     }
-    out.headers = pairs(reader, fields.get("headers"), header::name, header::value);
+    // Told without the advice on names.
+    let name = |text: &str| header::name(text).map_err(|fault| Fault { help: None, ..fault });
+    out.headers = reader.pairs(fields.get("headers"), name, header::value);
     let any = |text: &str| Ok(text.to_owned());
-    out.resource = pairs(reader, fields.get("resource"), attribute, any);
+    out.resource = reader.pairs(fields.get("resource"), attribute, any);
     found.map(|_| out)
 }
 
@@ -54,34 +54,4 @@ fn attribute(text: &str) -> Result<String, Fault> {
         "service.name" => Err(Fault::new("{} is said by `service`")),
         _ => Ok(text.to_owned()),
     }
-}
-
-/// A mapping of names to values.
-fn pairs(
-    reader: &mut Reader,
-    field: Option<Field<'_>>,
-    name: impl Fn(&str) -> Result<String, Fault>,
-    value: impl Fn(&str) -> Result<String, Fault>,
-) -> Vec<(String, String)> {
-    let mut out = Vec::new();
-    let Some(field) = field else { return out };
-    let one = if let Shape::MapOf(one) = field.key.shape { one } else { &field.key.shape };
-    let Kind::Map(entries) = &field.node.kind else {
-        let key = format!("`{}`", field.key.name);
-        reader.mismatch(field.node, &key, "a mapping of names to values".to_owned());
-        return out;
-    };
-    for entry in entries {
-        match name(&entry.key) {
-            Ok(name) => {
-                let value = reader.parsed(&entry.value, &shown(&entry.key), one, &value);
-                out.extend(value.map(|value| (name, value)));
-            }
-            Err(fault) => {
-                let message = fault.message.replacen("{}", &shown(&entry.key), 1);
-                reader.problems.push(Problem::error(entry.at, message));
-            }
-        }
-    }
-    out
 }

@@ -179,3 +179,26 @@ impl Debug for Verdict {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_has_what_can_be_a_field_and_is_not_the_codecs() {
+        let fields = [
+            ("Location", "/login"),
+            ("Content-Length", "7"),
+            ("Connection", "close"),
+            ("Date", "now"),
+            ("X-A", "1\r\nX-B: 2"),
+            ("X C", "3"),
+            ("Set-Cookie", "a=1"),
+            ("Set-Cookie", "b=2"),
+        ];
+        let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        let answer = Answer::with_fields(302, fields, Vec::new());
+        let lines = String::from_utf8_lossy(&answer.lines).to_ascii_lowercase();
+        assert_eq!(lines, "location: /login\r\nset-cookie: a=1\r\nset-cookie: b=2\r\n");
+    }
+}

@@ -1,7 +1,7 @@
 //! A request's body, collected before it is sent on.
 
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Poll, ready};
 
 use tollgate_http::h1::{BodyReader, Length, Step};
 use tollgate_observe::Reason;
@@ -9,9 +9,9 @@ use tollgate_plan::{BufferBounds, Route};
 
 use crate::client_side::{ClientSide, unread};
 use crate::connection::Client;
+use crate::intake::Intake;
 use crate::scratch::Scratch;
 use crate::spool::Spool;
-use crate::total::Total;
 use crate::worker::Worker;
 
 /// A whole body.
@@ -42,23 +42,11 @@ pub(crate) async fn collect<S: ClientSide>(
     {
         return Err(Reason::BodyTooLarge);
     }
-    let now = tollgate_net::now();
-    let total = Total::new(ledger.started().unwrap_or(now), route.timeouts.total);
-    client.deadline.set(now, total.within(now, route.timeouts.body));
-    if request.expect_continue && inbox.is_empty() {
-        // The gateway is who asks for the body here, not the origin.
-        let sent = client.stream.interim(to_client, b"HTTP/1.1 100 Continue\r\n\r\n");
-        sent.map_err(|_| Reason::ClientClosed)?;
-    }
+    let asks = request.expect_continue && inbox.is_empty();
+    let intake = Intake::begin(client, to_client, route, ledger.started(), asks)?;
     poll_fn(|cx| {
         loop {
-            if client.deadline.poll_passed(cx).is_ready() {
-                let over = total.is_over();
-                return Poll::Ready(Err(if over { Reason::RequestTimeout } else { Reason::BodyTimeout }));
-            }
-            if to_client.poll_flush(cx, &mut client.stream).map_err(|_| Reason::ClientClosed)?.is_pending() {
-                return Poll::Pending;
-            }
+            ready!(intake.poll_may_read(client, to_client, cx))?;
             if reader.is_done() {
                 return Poll::Ready(Ok(()));
             }
@@ -86,8 +74,7 @@ pub(crate) async fn collect<S: ClientSide>(
             spool.push(&input[data]).map_err(|_| Reason::ProxyInternalError)?;
             // The next request, behind this body, stays before what the inbox still holds.
             inbox.splice(..0, input[used..].iter().copied());
-            let now = tollgate_net::now();
-            client.deadline.set(now, total.within(now, route.timeouts.body));
+            intake.went_on(client);
         }
     })
     .await

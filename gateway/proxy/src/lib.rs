@@ -31,6 +31,7 @@ mod grpc;
 mod http2;
 mod https;
 mod identity;
+mod intake;
 mod ledger;
 mod linger;
 mod policy;

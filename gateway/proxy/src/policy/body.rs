@@ -1,7 +1,7 @@
 //! All of a request's body is read for a policy that wants to see it, and goes on with the request all the same.
 
 use std::future::poll_fn;
-use std::task::Poll;
+use std::task::{Poll, ready};
 
 use tollgate_http::h1::Length;
 use tollgate_observe::Reason;
@@ -9,10 +9,10 @@ use tollgate_plan::Route;
 
 use super::policed::Policed;
 use super::tee::{Tee, Teed};
-use crate::client_side::{ClientStream, Duplex, unread};
+use crate::client_side::{Duplex, unread};
 use crate::connection::Client;
+use crate::intake::Intake;
 use crate::scratch::Scratch;
-use crate::total::Total;
 use crate::worker::Worker;
 
 /// Reads a body of up to so many bytes. What was read stays in the inbox with its framing, as if it had come with the head.
@@ -41,24 +41,11 @@ pub(super) async fn read(
             Teed::More => {}
         }
     }
-    let now = tollgate_net::now();
-    let total = Total::new(ledger.started().unwrap_or(now), route.timeouts.total);
-    client.deadline.set(now, total.within(now, route.timeouts.body));
-    if request.expect_continue {
-        // The gateway is who asks for the body here, not the origin.
-        request.expect_continue = false;
-        let sent = client.stream.interim(to_client, b"HTTP/1.1 100 Continue\r\n\r\n");
-        sent.map_err(|_| Reason::ClientClosed)?;
-    }
+    let asks = std::mem::take(&mut request.expect_continue);
+    let intake = Intake::begin(client, to_client, route, ledger.started(), asks)?;
     poll_fn(|cx| {
         loop {
-            if client.deadline.poll_passed(cx).is_ready() {
-                let over = total.is_over();
-                return Poll::Ready(Err(if over { Reason::RequestTimeout } else { Reason::BodyTimeout }));
-            }
-            if to_client.poll_flush(cx, &mut client.stream).map_err(|_| Reason::ClientClosed)?.is_pending() {
-                return Poll::Pending;
-            }
+            ready!(intake.poll_may_read(client, to_client, cx))?;
             let mut buffer = worker.receive.borrow_mut();
             let read = match client.stream.poll_read(cx, &mut buffer) {
                 Poll::Pending => return Poll::Pending,
@@ -71,8 +58,7 @@ pub(super) async fn read(
                 Teed::GivenUp(reason) => return Poll::Ready(Err(reason)),
                 Teed::More => {}
             }
-            let now = tollgate_net::now();
-            client.deadline.set(now, total.within(now, route.timeouts.body));
+            intake.went_on(client);
         }
     })
     .await

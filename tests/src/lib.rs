@@ -39,6 +39,7 @@ mod reconcile;
 mod redis;
 mod service;
 mod tls;
+mod tls_front;
 mod websocket;
 mod wire;
 
@@ -59,6 +60,7 @@ pub use redis::Redis;
 pub use rustix::process::Signal;
 pub use service::Service;
 pub use tls::{Authority, Issued, TlsClient, TlsOrigin, TlsPeer};
+pub use tls_front::TlsFront;
 pub use websocket::websocket_accept;
 pub use wire::{ReadError, Wire};
 

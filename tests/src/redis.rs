@@ -72,6 +72,15 @@ impl Redis {
         let child = self.child.as_ref().expect("it runs");
         kill_process(Pid::from_child(child), Signal::STOP).expect("the process is there");
     }
+
+    /// It goes on after [`hang`](Self::hang).
+    ///
+    /// # Panics
+    /// When it does not run.
+    pub fn go_on(&self) {
+        let child = self.child.as_ref().expect("it runs");
+        kill_process(Pid::from_child(child), Signal::CONT).expect("the process is there");
+    }
 }
 
 impl Drop for Redis {

@@ -24,6 +24,7 @@ mod mirror;
 mod query;
 mod quota;
 mod rate_limit;
+mod refused_at_start;
 mod security_headers;
 mod shared_limits;
 mod trace;

@@ -7,7 +7,8 @@ use super::auth::{passed, refused};
 
 /// The key of `alice`, who is an admin.
 pub const ALICE: &str = "alice-0d5b2c7e9f4a4f6c8d2e1a3b5c7d9e0f";
-const BOB: &str = "bob-7c1f0e9d8b7a6c5d4e3f2a1b0c9d8e7f";
+/// The key of `bob`, who is none.
+pub const BOB: &str = "bob-7c1f0e9d8b7a6c5d4e3f2a1b0c9d8e7f";
 
 /// How a key stands in the configuration.
 pub fn hashed(key: &str) -> String {

@@ -1,10 +1,17 @@
 //! What every policy holds that says who somebody is: attacks on who somebody is, and on what is authorised.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
 
-use tollgate_tests::{Gateway, Origin, Request, Response, http2};
+use tollgate_tests::http2::{Http2, request as h2_request};
+use tollgate_tests::{Client, Gateway, Origin, Request, Response, TlsFront, TlsPeer};
 
-use super::{api_key, basic, jwt};
+use super::{api_key, basic, hmac, jwt};
+use crate::tls::{self, Files};
+
+/// What a gateway may send on a stream of HTTP/2.
+const WINDOW: u32 = 1 << 20;
 
 /// A policy, and what lets somebody in.
 struct Case {
@@ -13,65 +20,189 @@ struct Case {
     config: String,
     /// Of the guarded route.
     policy: String,
-    /// What `alice` shows.
-    shows: (&'static str, String),
-    /// What nobody has.
-    wrong: (&'static str, String),
+    /// What `alice` shows with a request of this method for `/admin/x`.
+    shows: fn(&str) -> Fields,
+    /// What nobody has, and what comes of it.
+    wrong: Option<(Fields, u16, &'static str)>,
+    /// What comes of nothing.
+    nothing: (u16, &'static str),
+    /// Whether showing the same twice is too much.
+    once: bool,
     /// Fields that go upstream and that no client may write.
     reserved: &'static [&'static str],
 }
 
+type Fields = Vec<(&'static str, String)>;
+
+const NAMES: &[&str] = &["X-Consumer-Name", "X-Consumer-Groups"];
+const MISSING: (u16, &str) = (401, "credentials_missing");
+
+fn refused_with(fields: Fields) -> Option<(Fields, u16, &'static str)> {
+    Some((fields, 401, "credentials_refused"))
+}
+
 fn cases() -> Vec<Case> {
-    let names = &["X-Consumer-Name", "X-Consumer-Groups"][..];
     vec![
         Case {
             name: "api_key",
             config: api_key::consumers(),
             policy: "api_key: on".to_owned(),
-            shows: ("X-Api-Key", api_key::ALICE.to_owned()),
-            wrong: ("X-Api-Key", "0123456789abcdef0123456789abcdef".to_owned()),
-            reserved: names,
+            shows: |_| vec![("X-Api-Key", api_key::ALICE.to_owned())],
+            wrong: refused_with(vec![("X-Api-Key", "0123456789abcdef0123456789abcdef".to_owned())]),
+            nothing: MISSING,
+            once: true,
+            reserved: NAMES,
         },
         Case {
             name: "basic",
             config: basic::consumers(),
             policy: "basic: on".to_owned(),
-            shows: ("Authorization", basic::shown("alice", "correct horse")),
-            wrong: ("Authorization", basic::shown("alice", "correct")),
-            reserved: names,
+            shows: |_| vec![("Authorization", basic::shown("alice", "correct horse"))],
+            wrong: refused_with(vec![("Authorization", basic::shown("alice", "correct"))]),
+            nothing: MISSING,
+            once: true,
+            reserved: NAMES,
         },
         Case {
             name: "jwt",
             config: String::new(),
             policy: format!("jwt: {{secret: {}, claim_headers: {{X-Role: role}}}}", jwt::SECRET),
-            shows: ("Authorization", format!("Bearer {}", jwt::hs256(jwt::ALICE))),
-            wrong: ("Authorization", format!("Bearer {}x", jwt::hs256(jwt::ALICE))),
+            shows: |_| vec![("Authorization", format!("Bearer {}", jwt::hs256(jwt::ALICE)))],
+            wrong: refused_with(vec![("Authorization", format!("Bearer {}x", jwt::hs256(jwt::ALICE)))]),
+            nothing: MISSING,
+            once: true,
             reserved: &["X-Consumer-Name", "X-Consumer-Groups", "X-Role"],
+        },
+        Case {
+            name: "authorize",
+            config: api_key::consumers(),
+            policy: "api_key: on, authorize: {allow: {groups: admin}}".to_owned(),
+            shows: |_| vec![("X-Api-Key", api_key::ALICE.to_owned())],
+            // He is known, and does not become an admin by saying so.
+            wrong: Some((
+                vec![("X-Api-Key", api_key::BOB.to_owned()), ("X-Consumer-Groups", "admin".to_owned())],
+                403,
+                "not_authorized",
+            )),
+            nothing: MISSING,
+            once: true,
+            reserved: NAMES,
+        },
+        Case {
+            name: "hmac",
+            config: hmac::consumers(),
+            policy: "hmac: on".to_owned(),
+            shows: |method| hmac::signed(method, "/admin/x"),
+            wrong: refused_with(hmac::signed("GET", "/admin/y")),
+            nothing: MISSING,
+            // The same signature twice is one.
+            once: false,
+            reserved: NAMES,
+        },
+        Case {
+            name: "client_certificate",
+            config: "listen: {bind: $LISTEN, tls: {$A, client_certificates: {ca: $FILES/ca.pem, mode: optional}}}\n\
+                     consumers: {alice: {groups: [admin, dev], certificates: \"DNS:alice.example\"}}\n"
+                .to_owned(),
+            policy: "client_certificate: {allow: \"DNS:alice.example\"}".to_owned(),
+            // It is shown before any request.
+            shows: |_| Vec::new(),
+            wrong: None,
+            nothing: (403, "not_authorized"),
+            once: false,
+            reserved: NAMES,
         },
     ]
 }
 
 /// `/admin/*` is guarded, everything else is open.
-fn guarded(case: &Case, origin: &Origin) -> Gateway {
-    Gateway::start(&format!(
-        "{}\nroutes:\n- {{match: /admin/*, to: it, policies: {{{}}}}}\n- {{match: /*, to: it}}\n\
-         upstreams: {{it: \"{}\"}}\n",
-        case.config,
-        case.policy,
-        origin.address()
-    ))
+struct Guarded {
+    case: Case,
+    origin: Origin,
+    /// Where alice comes in.
+    alice: SocketAddr,
+    /// Where others do.
+    others: SocketAddr,
+    _gateway: Gateway,
+    _files: Option<Files>,
+}
+
+impl Guarded {
+    fn new(case: Case) -> Self {
+        let origin = Origin::ok();
+        let yaml = format!(
+            "{}\nroutes:\n- {{match: /admin/*, to: it, policies: {{{}}}}}\n- {{match: /*, to: it}}\n\
+             upstreams: {{it: \"{}\"}}\n",
+            case.config,
+            case.policy,
+            origin.address()
+        );
+        if !yaml.contains("$FILES") {
+            let gateway = Gateway::start(&yaml);
+            let address = gateway.address();
+            return Self { case, origin, alice: address, others: address, _gateway: gateway, _files: None };
+        }
+        let (gateway, authority, files) = tls::gateway(&yaml);
+        let front = |name: &str| {
+            let own = authority.issue(&[name]);
+            TlsFront::start(gateway.address(), "a.example", || TlsPeer::showing(&authority, &own)).address()
+        };
+        let (alice, others) = (front("alice.example"), front("bob.example"));
+        Self { case, origin, alice, others, _gateway: gateway, _files: Some(files) }
+    }
+
+    /// What alice shows, and these.
+    fn with(&self, method: &str, more: &[(&'static str, &str)]) -> Fields {
+        let more = more.iter().map(|(name, value)| (*name, (*value).to_owned()));
+        more.chain((self.case.shows)(method)).collect()
+    }
+
+    /// Both pass; gives what the upstream got.
+    fn passed(&self, fields: &[(&str, String)]) -> [Request; 2] {
+        let before = self.origin.count();
+        for answer in both_at(self.alice, "/admin/x", &borrowed(fields)) {
+            assert_eq!(answer.status, 200, "{}: {fields:?}: {answer:?}", self.case.name);
+        }
+        let got = self.origin.requests();
+        assert_eq!(got.len(), before + 2);
+        [got[before].clone(), got[before + 1].clone()]
+    }
+
+    /// Both are refused so, and nothing goes upstream.
+    fn refused(&self, at: SocketAddr, fields: &[(&str, String)], (status, reason): (u16, &str)) {
+        let before = self.origin.count();
+        for answer in both_at(at, "/admin/x", &borrowed(fields)) {
+            let name = self.case.name;
+            assert_eq!((answer.status, answer.reason()), (status, reason), "{name}: {fields:?}");
+            assert!(status != 401 || answer.headers.has("WWW-Authenticate"), "RFC 9110, 11.6.1: {answer:?}");
+        }
+        assert_eq!(self.origin.count(), before, "{}: {fields:?}", self.case.name);
+    }
+}
+
+fn borrowed<'a>(fields: &'a [(&str, String)]) -> Vec<(&'a str, &'a str)> {
+    fields.iter().map(|(name, value)| (*name, value.as_str())).collect()
 }
 
 /// The same request in both versions of HTTP.
 pub fn both(gateway: &Gateway, path: &str, fields: &[(&str, &str)]) -> [Response; 2] {
+    ask_both(gateway.client(), gateway.http2(), path, fields)
+}
+
+fn both_at(address: SocketAddr, path: &str, fields: &[(&str, &str)]) -> [Response; 2] {
+    let http2 = Http2::connect(address, Arc::default(), WINDOW);
+    ask_both(Client::connect(address, Arc::default()), http2, path, fields)
+}
+
+fn ask_both(mut http1: Client, mut http2: Http2, path: &str, fields: &[(&str, &str)]) -> [Response; 2] {
     let mut text = format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n");
     for (name, value) in fields {
         let _ = write!(text, "{name}: {value}\r\n");
     }
     let lower: Vec<_> = fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), *value)).collect();
     let lower: Vec<_> = lower.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-    let one = gateway.client().ask(format!("{text}\r\n"));
-    let two = gateway.http2().ask(http2::request("GET", path, &lower));
+    let one = http1.ask(format!("{text}\r\n"));
+    let two = http2.ask(h2_request("GET", path, &lower));
     [one, two]
 }
 
@@ -104,30 +235,34 @@ fn all_like(request: &Request, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn who_shows_nothing_or_something_wrong_gets_401() {
-    for case in cases() {
-        let origin = Origin::ok();
-        let gateway = guarded(&case, &origin);
-        refused(&gateway, &origin, &[], 401, "credentials_missing");
-        let (name, wrong) = &case.wrong;
-        refused(&gateway, &origin, &[(name, wrong)], 401, "credentials_refused");
-        let (name, good) = &case.shows;
-        refused(&gateway, &origin, &[(name, good), (name, wrong)], 401, "credentials_refused");
-        refused(&gateway, &origin, &[(name, good), (name, good)], 401, "credentials_refused");
-        for got in passed(&gateway, &origin, &[(name, good)]) {
-            assert_eq!(got.headers.all("X-Consumer-Name"), ["alice"], "{}", case.name);
+fn who_shows_nothing_or_something_wrong_is_refused() {
+    for guarded in cases().into_iter().map(Guarded::new) {
+        guarded.refused(guarded.others, &[], guarded.case.nothing);
+        let good = guarded.with("GET", &[]);
+        if let Some((wrong, status, reason)) = &guarded.case.wrong {
+            guarded.refused(guarded.others, wrong, (*status, reason));
+            let both = [good.clone(), wrong.clone()].concat();
+            guarded.refused(guarded.others, &both, (401, "credentials_refused"));
+        }
+        if guarded.case.once {
+            guarded.refused(
+                guarded.others,
+                &[good.clone(), good.clone()].concat(),
+                (401, "credentials_refused"),
+            );
+        }
+        for got in guarded.passed(&good) {
+            assert_eq!(got.headers.all("X-Consumer-Name"), ["alice"], "{}", guarded.case.name);
         }
     }
 }
 
 #[test]
 fn nobody_says_himself_who_he_is() {
-    for case in cases() {
-        let origin = Origin::ok();
-        let gateway = guarded(&case, &origin);
-        let (name, good) = (case.shows.0, case.shows.1.as_str());
+    for guarded in cases().into_iter().map(Guarded::new) {
+        let (case, good) = (&guarded.case, guarded.with("GET", &[]));
         for reserved in case.reserved {
-            let honest = passed(&gateway, &origin, &[(name, good)]).map(|got| all_like(&got, reserved));
+            let honest = guarded.passed(&good).map(|got| all_like(&got, reserved));
             assert_eq!(honest[0].len(), 1, "{}: {reserved}", case.name);
             let aliases = [
                 reserved.to_string(),
@@ -136,14 +271,16 @@ fn nobody_says_himself_who_he_is() {
                 reserved.replace('-', "."),
             ];
             for alias in &aliases {
-                let spoofed = passed(&gateway, &origin, &[(alias, "root"), (name, good), (alias, "root")]);
+                let own = [(alias.as_str(), "root".to_owned())];
+                let spoofed = guarded.passed(&[&own[..], &good[..], &own[..]].concat());
                 assert_eq!(spoofed.map(|got| all_like(&got, reserved)), honest, "{}: {alias}", case.name);
             }
             // RFC 9110, 7.6.1: what `Connection` names is not to go further. That must not take away the gateway's own.
-            gateway.client().ask(format!(
-                "GET /admin/x HTTP/1.1\r\nHost: a\r\nConnection: {reserved}\r\n{name}: {good}\r\n{reserved}: root\r\n\r\n"
+            let lines: String = good.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+            Client::connect(guarded.alice, Arc::default()).ask(format!(
+                "GET /admin/x HTTP/1.1\r\nHost: a.example\r\nConnection: {reserved}\r\n{lines}{reserved}: root\r\n\r\n"
             ));
-            let got = origin.requests().pop().expect("a request");
+            let got = guarded.origin.requests().pop().expect("a request");
             assert_eq!(all_like(&got, reserved), honest[0], "{}: {reserved}", case.name);
         }
     }
@@ -151,26 +288,25 @@ fn nobody_says_himself_who_he_is() {
 
 #[test]
 fn nobody_says_it_behind_the_body() {
-    for case in cases() {
-        let origin = Origin::ok();
-        let gateway = guarded(&case, &origin);
-        let (name, good) = (case.shows.0, case.shows.1.as_str());
+    for guarded in cases().into_iter().map(Guarded::new) {
+        let (name, good) = (guarded.case.name, guarded.with("POST", &[]));
+        let lines: String = good.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let alias = "x_consumer_name";
-        let answer = gateway.client().ask(format!(
-            "POST /admin/x HTTP/1.1\r\nHost: a\r\n{name}: {good}\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\
+        let answer = Client::connect(guarded.alice, Arc::default()).ask(format!(
+            "POST /admin/x HTTP/1.1\r\nHost: a.example\r\n{lines}Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\
              X-Consumer-Name: root\r\n{alias}: root\r\nX-Fine: 1\r\n\r\n"
         ));
-        assert_eq!(answer.status, 200, "{}: {answer:?}", case.name);
-        let mut client = gateway.http2();
-        let lower = name.to_ascii_lowercase();
-        let mut stream =
-            client.begin(http2::request("POST", "/admin/x", &[(&lower, good)]), false).expect("begun");
+        assert_eq!(answer.status, 200, "{name}: {answer:?}");
+        let mut client = Http2::connect(guarded.alice, Arc::default(), WINDOW);
+        let lower: Vec<_> = good.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
+        let lower: Vec<_> = lower.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let mut stream = client.begin(h2_request("POST", "/admin/x", &lower), false).expect("begun");
         stream.send("a", false).expect("sent");
         stream.send_trailers(&[("x-consumer-name", "root"), (alias, "root"), ("x-fine", "1")]).expect("sent");
-        assert_eq!(stream.response().expect("an answer").status, 200);
-        for got in origin.requests() {
-            assert_eq!(all_like(&got, "X-Consumer-Name"), ["alice"], "{}: {got:?}", case.name);
-            assert_eq!(got.trailers.all("X-Fine"), ["1"], "{}", case.name);
+        assert_eq!(stream.response().expect("an answer").status, 200, "{name}");
+        for got in guarded.origin.requests() {
+            assert_eq!(all_like(&got, "X-Consumer-Name"), ["alice"], "{name}: {got:?}");
+            assert_eq!(got.trailers.all("X-Fine"), ["1"], "{name}");
         }
     }
 }
@@ -214,17 +350,16 @@ fn what_is_authorised_is_what_is_forwarded() {
         "/admin/../admin/x",
         "/a//../admin//x",
     ];
-    for case in cases() {
-        let origin = Origin::ok();
-        let gateway = guarded(&case, &origin);
+    for guarded in cases().into_iter().map(Guarded::new) {
+        let (name, origin) = (guarded.case.name, &guarded.origin);
         for path in PATHS {
             let before = origin.count();
-            let answers = both(&gateway, path, &[]);
+            let answers = both_at(guarded.others, path, &[]);
             for got in &origin.requests()[before..] {
                 let read = as_read_by_anybody(&got.target);
-                assert!(!read.starts_with("/admin/"), "{}: {path} went through as {}", case.name, got.target);
+                assert!(!read.starts_with("/admin/"), "{name}: {path} went through as {}", got.target);
             }
-            assert_eq!(answers[0].status, answers[1].status, "{}: {path}", case.name);
+            assert_eq!(answers[0].status, answers[1].status, "{name}: {path}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `client_certificate`: who is known by a certificate.
 
-use tollgate_tests::{Origin, TlsPeer};
+use tollgate_tests::{Origin, TlsPeer, eventually};
 
 use crate::tls::gateway;
 
@@ -36,4 +36,28 @@ fn a_certificate_says_who_it_is_and_none_gets_nobody_in() {
     for got in origin.requests() {
         assert!(!got.headers.has("x_consumer_groups"), "{got:?}");
     }
+}
+
+#[test]
+fn a_client_that_goes_in_the_middle_of_its_handshake_leaves_nothing_behind() {
+    let origin = Origin::ok();
+    let (gateway, authority, _files) = gateway(&format!(
+        "listen: {{bind: $LISTEN, tls: {{$A, client_certificates: {{ca: $FILES/ca.pem, mode: required}}}}}}\n\
+         routes: [{{to: \"{}\", policies: {{client_certificate: on}}}}]\n",
+        origin.address()
+    ));
+    let hello = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
+    for cut in 1..hello.len() {
+        let mut client = gateway.client();
+        client.send(&hello[..cut]);
+        client.reset();
+    }
+    let alice = TlsPeer::showing(&authority, &authority.issue(&["alice.example"]));
+    let answer = alice.connect(gateway.address(), "a.example").expect("a handshake").get("a.example", "/");
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    drop(alice);
+    eventually("no connection is left", || {
+        gateway.metrics().sum("tollgate_client_connections", "").is_some_and(|open| open <= 1.0)
+    });
+    assert_eq!(origin.count(), 1);
 }

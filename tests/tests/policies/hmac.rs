@@ -6,19 +6,32 @@ use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use tollgate_tests::{Gateway, Origin, http2};
+use tollgate_tests::{Gateway, Origin, eventually, http2};
 
 use super::auth::{passed, refused};
 
 const SECRET: &str = "a secret that nobody else has";
 
+/// `alice`, who has a key.
+pub fn consumers() -> String {
+    format!("consumers: {{alice: {{groups: [admin, dev], hmac_keys: {{ann-1: \"{SECRET}\"}}}}}}\n")
+}
+
 /// `/admin/*` is guarded by this.
 fn guarded(origin: &Origin, hmac: &str) -> Gateway {
     Gateway::start(&format!(
-        "consumers: {{alice: {{groups: [admin, dev], hmac_keys: {{ann-1: \"{SECRET}\"}}}}}}\nroutes:\n\
-         - {{match: /admin/*, to: it, policies: {{hmac: {hmac}}}}}\n- {{match: /*, to: it}}\nupstreams: {{it: \"{}\"}}\n",
+        "{}routes:\n- {{match: /admin/*, to: it, policies: {{hmac: {hmac}}}}}\n- {{match: /*, to: it}}\n\
+         upstreams: {{it: \"{}\"}}\n",
+        consumers(),
         origin.address()
     ))
+}
+
+/// What alice shows with a request of `a.example`.
+pub fn signed(method: &str, path: &str) -> Vec<(&'static str, String)> {
+    let lines = lines(path).replacen("GET", method, 1);
+    let (input, value) = signature(&lines, &parameters(COMPONENTS, 0));
+    vec![("Signature-Input", input), ("Signature", value)]
 }
 
 fn now() -> u64 {
@@ -117,6 +130,69 @@ fn nobody_is_somebody_else() {
         "GET /admin/%78 HTTP/1.1\r\nHost: A.Example:80\r\nSignature-Input: {input}\r\nSignature: {value}\r\n\r\n"
     ));
     assert_eq!(answer.status, 200, "the path as it was sent is what was signed");
+}
+
+#[test]
+fn what_a_signature_says_of_itself_counts_for_nothing() {
+    let origin = Origin::ok();
+    let gateway = guarded(&origin, "on");
+    let said = |more: &str, key: &[u8]| {
+        let parameters = format!("{}{more}", parameters(COMPONENTS, 0));
+        let base = format!("{}\"@signature-params\": {parameters}", lines("/admin/x"));
+        let tag = sign(&Key::new(HMAC_SHA256, key), base.as_bytes());
+        (format!("sig1={parameters}"), format!("sig1=:{}:", STANDARD.encode(tag.as_ref())))
+    };
+    let is_refused = |(input, value): &(String, String)| {
+        refused(
+            &gateway,
+            &origin,
+            &[("Signature-Input", input), ("Signature", value)],
+            401,
+            "credentials_refused",
+        );
+    };
+    // RFC 9421, 7.3.6: no other algorithm than the key's, and none at all.
+    for alg in ["none", "rsa-pss-sha512", "hmac-sha1", "HMAC-SHA256", ""] {
+        is_refused(&said(&format!(";alg=\"{alg}\""), SECRET.as_bytes()));
+    }
+    let (input, value) = said(";alg=\"hmac-sha256\"", SECRET.as_bytes());
+    passed(&gateway, &origin, &[("Signature-Input", &input), ("Signature", &value)]);
+    // Keys: an empty one, one that it names twice, and names of every length.
+    is_refused(&said("", b""));
+    is_refused(&said(";keyid=\"eve-1\"", SECRET.as_bytes()));
+    for id in ["", "../../ann-1", "ann-1\\\"", &"k".repeat(4000)] {
+        let parameters = format!("({COMPONENTS});created={};keyid=\"{id}\"", now());
+        is_refused(&signature(&lines("/admin/x"), &parameters));
+    }
+    for value in ["sig1=::", "sig1=:AAAA:", "sig1=\"\"", "sig1"] {
+        is_refused(&(input.clone(), value.to_owned()));
+    }
+}
+
+#[test]
+fn a_client_that_goes_in_the_middle_of_its_body_leaves_nothing_behind() {
+    let origin = Origin::ok();
+    let gateway = guarded(&origin, "{body: 64KiB}");
+    let fields = post(b"hello", &digest_of(b"hello"));
+    let mut client = gateway.client();
+    client.send(head(&fields, "Content-Length: 5") + "hel");
+    let named: Vec<(&str, &str)> = fields
+        .iter()
+        .filter(|(name, _)| *name != "host")
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    let mut second = gateway.http2();
+    let mut stream = second.begin(http2::request("POST", "/admin/x", &named), false).expect("a stream");
+    stream.send("hel", false).expect("sent");
+    eventually("both are there", || gateway.metrics().sum("tollgate_requests_in_flight", "") == Some(2.0));
+    client.reset();
+    stream.reset();
+    for record in gateway.wait_records(2) {
+        assert_eq!(record["reason"], "client_closed", "{record}");
+    }
+    assert_eq!(origin.count(), 0);
+    let whole = gateway.client().ask(head(&fields, "Content-Length: 5") + "hello");
+    assert_eq!((whole.status, origin.count()), (200, 1));
 }
 
 #[test]

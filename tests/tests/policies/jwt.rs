@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
@@ -454,5 +455,49 @@ fn a_client_that_goes_while_keys_are_fetched_leaves_nothing_behind() {
     });
     for got in origin.requests() {
         assert_eq!(got.headers.all("X-Consumer-Name"), ["alice"]);
+    }
+}
+
+/// A public key in PEM, as `openssl pkey -pubout` writes it.
+fn pem(der: &[u8]) -> String {
+    let text = base64::prelude::BASE64_STANDARD.encode(der);
+    format!("-----BEGIN PUBLIC KEY-----\n{text}\n-----END PUBLIC KEY-----\n")
+}
+
+#[test]
+fn a_file_of_public_keys_in_pem_serves_whatever_name_a_token_says() {
+    let origin = Origin::ok();
+    let own = [
+        Own::Rsa(RsaKeyPair::generate(KeySize::Rsa2048).expect("a key")),
+        Own::ec(),
+        Own::Ed(Ed25519KeyPair::generate().expect("a key")),
+    ];
+    let der = |key: &Own| -> Vec<u8> {
+        let der: Result<PublicKeyX509Der<'_>, _> = match key {
+            Own::Rsa(key) => key.public_key().as_der(),
+            Own::Ec(key) => key.public_key().as_der(),
+            Own::Ed(key) => key.public_key().as_der(),
+        };
+        der.expect("a key").as_ref().to_vec()
+    };
+    let gateway = Gateway::with(&origin, "policies: {jwt: {secret: a-secret-that-goes-away-at-the-reload}}");
+    let keys: String = own.iter().map(|key| pem(&der(key))).collect();
+    std::fs::write(gateway.directory().join("keys.pem"), &keys).expect("written");
+    gateway.write_config(&format!(
+        "listen: $LISTEN\nadmin: $ADMIN\nroutes: [{{to: \"{}\", policies: {{jwt: {{jwks: keys.pem}}}}}}]\n",
+        origin.address()
+    ));
+    gateway.signal(tollgate_tests::Signal::HUP);
+    eventually("the keys are read", || gateway.stderr().contains("generation 2"));
+    for (key, alg) in own.iter().zip(["RS256", "ES256", "EdDSA"]) {
+        for kid in ["1", "whatever"] {
+            passed(&gateway, &origin, &[("Authorization", &bearer(&key.token(alg, kid)))]);
+        }
+    }
+    is_refused(&gateway, &origin, &Own::ec().token("ES256", "1"));
+    // RFC 8725, 2.1: what everybody may have is no secret, in no form of it.
+    let claims = format!("{{{ALICE},\"exp\":{}}}", now() + 3600);
+    for secret in [keys.as_bytes(), pem(&der(&own[0])).as_bytes(), &der(&own[0])] {
+        is_refused(&gateway, &origin, &token(r#"{"alg":"HS256"}"#, &claims, hmac_of(secret)));
     }
 }

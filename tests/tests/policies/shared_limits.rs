@@ -1,6 +1,8 @@
 //! Limits that several gateways share by a real Redis. Rates are so low that no test lasts until a further one may.
 
-use tollgate_tests::{Gateway, Origin, Redis, eventually};
+use std::time::{Duration, Instant};
+
+use tollgate_tests::{Gateway, Origin, Redis, eventually, http2};
 
 const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\n";
 
@@ -90,4 +92,92 @@ fn without_its_redis_a_limit_does_as_it_was_told_and_finds_it_again() {
     for (_, rate, _) in &modes[..1] {
         eventually("the Redis to be found again", || statuses(rate, 1) != [503]);
     }
+}
+
+/// Three requests in a row had no answer within `timeout`: from then on nobody waits, until it is back.
+#[test]
+fn a_redis_that_hangs_costs_three_requests_their_time() {
+    const TIMEOUT: Duration = Duration::from_secs(1);
+    let (origin, redis) = (Origin::ok(), Redis::start(""));
+    for (mode, without) in [("closed", 503), ("open", 200)] {
+        let gateway = Gateway::with(
+            &origin,
+            &format!(
+                "policies: {{rate_limit: {{rate: 100000/s, redis: {{url: \"redis://{}\", timeout: 1s, on_failure: {mode}}}}}}}",
+                redis.address()
+            ),
+        );
+        eventually("the Redis is asked", || statuses(&gateway, 1) == [200]);
+        redis.hang();
+        let mut client = gateway.client();
+        for n in 0..3 {
+            let begun = Instant::now();
+            assert_eq!(client.ask(format!("{ASK}\r\n")).status, without, "{mode} {n}");
+            assert!(begun.elapsed() >= TIMEOUT, "{mode} {n}: {:?}", begun.elapsed());
+        }
+        // Each would take a second.
+        let begun = Instant::now();
+        assert_eq!(statuses(&gateway, 60), [without; 60], "{mode}");
+        assert!(begun.elapsed() < 30 * TIMEOUT, "{mode}: {:?}", begun.elapsed());
+        redis.go_on();
+        if mode == "closed" {
+            eventually("it is back", || statuses(&gateway, 1) == [200]);
+        }
+        eventually("that is said", || gateway.stderr().contains("it is back"));
+    }
+}
+
+#[test]
+fn that_a_redis_is_lost_and_back_is_said_once() {
+    let (origin, mut redis) = (Origin::ok(), Redis::start("not for eyes"));
+    let gateway = gateway(
+        &origin,
+        &redis,
+        "rate_limit: {rate: 1000/s, REDIS}",
+        ", password: \"not for eyes\", on_failure: closed",
+    );
+    eventually("the Redis is asked", || statuses(&gateway, 1) == [200]);
+    let count = |what: &str| gateway.stderr().matches(what).count();
+    let (lost, back) =
+        (format!("redis: {}: no answer", redis.address()), format!("redis: {}: it is back", redis.address()));
+    assert_eq!((count(&lost), count(&back)), (0, 0));
+    for _ in 0..3 {
+        redis.kill();
+        eventually("it is missed", || statuses(&gateway, 1) == [503]);
+        statuses(&gateway, 20);
+        redis.restart();
+        eventually("it is found again", || statuses(&gateway, 1) == [200]);
+    }
+    eventually("both are said", || (count(&lost), count(&back)) == (1, 1));
+    let told = gateway.stderr();
+    assert!(!told.contains("not for eyes"), "{told}");
+}
+
+#[test]
+fn a_client_that_goes_while_the_redis_is_asked_leaves_nothing_behind() {
+    let (origin, redis) = (Origin::ok(), Redis::start(""));
+    let gateway = Gateway::with(
+        &origin,
+        &format!(
+            "policies: {{rate_limit: {{rate: 100/h, redis: {{url: \"redis://{}\", timeout: 5s, on_failure: closed}}}}}}",
+            redis.address()
+        ),
+    );
+    eventually("the Redis is asked", || statuses(&gateway, 1) == [200]);
+    let (seen, before) = (origin.count(), gateway.answers());
+    redis.hang();
+    let mut client = gateway.client();
+    client.send(format!("{ASK}\r\n"));
+    let mut http2 = gateway.http2();
+    let stream = http2.begin(http2::request("GET", "/", &[]), true).expect("begun");
+    eventually("both are there", || gateway.metrics().sum("tollgate_requests_in_flight", "") == Some(2.0));
+    client.reset();
+    stream.reset();
+    let records = gateway.wait_records(usize::try_from(before).expect("a few") + 2);
+    for record in &records[records.len() - 2..] {
+        assert_eq!(record["reason"], "client_closed", "{record}");
+    }
+    redis.go_on();
+    assert_eq!(statuses(&gateway, 1), [200]);
+    assert_eq!(origin.count(), seen + 1);
 }

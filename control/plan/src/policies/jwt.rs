@@ -10,11 +10,12 @@ pub(super) fn jwt(spec: &config::Jwt, problems: &mut Vec<Problem>) -> JwtRules {
     let (mut fixed, mut remote) = (FixedKeys::default(), None);
     match &spec.keys {
         JwtKeys::Secret(secret) => fixed = FixedKeys::of_secret(secret.reveal().as_bytes()),
-        JwtKeys::File(file) => match FixedKeys::of_jwks(&file.bytes.0) {
+        JwtKeys::File(file) => match FixedKeys::of_file(&file.bytes.0) {
             Ok(keys) => fixed = keys,
             Err(why) => {
                 let message = format!("{} is not a set of keys: {why}", file.shown);
-                problems.push(Problem::error(file.at, message).expected("a JWK set (RFC 7517)"));
+                let expected = "a JWK set (RFC 7517), or public keys in PEM";
+                problems.push(Problem::error(file.at, message).expected(expected));
             }
         },
         JwtKeys::Url { url, ca, refresh, cooldown, timeout } => {

@@ -1,13 +1,14 @@
 //! `quota`.
 
 use tollgate_config as config;
+use tollgate_config::Problem;
 use tollgate_policy::{Period, Quota, QuotaRules};
 
 use super::by::by;
 use super::redis::redis;
 use super::shared::unused;
 
-pub(super) fn quota(quotas: &[config::Quota]) -> QuotaRules {
+pub(super) fn quota(quotas: &[config::Quota], problems: &mut Vec<Problem>) -> QuotaRules {
     let mut out: Vec<Quota> = Vec::new();
     for quota in quotas {
         let by = by(&quota.by);
@@ -23,7 +24,7 @@ pub(super) fn quota(quotas: &[config::Quota]) -> QuotaRules {
             keys: quota.keys,
             headers: quota.headers,
             dry_run: quota.dry_run,
-            redis: quota.redis.as_ref().map(redis),
+            redis: quota.redis.as_ref().map(|rule| redis(rule, problems)),
         });
     }
     QuotaRules { quotas: out }

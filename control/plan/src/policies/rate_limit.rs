@@ -1,13 +1,14 @@
 //! `rate_limit`.
 
 use tollgate_config as config;
+use tollgate_config::Problem;
 use tollgate_policy::{RateLimit, RateLimitRules, SharedRate};
 
 use super::by::by;
 use super::redis::redis;
 use super::shared::unused;
 
-pub(super) fn rate_limit(limits: &[config::RateLimit]) -> RateLimitRules {
+pub(super) fn rate_limit(limits: &[config::RateLimit], problems: &mut Vec<Problem>) -> RateLimitRules {
     let mut out: Vec<RateLimit> = Vec::new();
     for limit in limits {
         let by = by(&limit.by);
@@ -23,7 +24,10 @@ pub(super) fn rate_limit(limits: &[config::RateLimit]) -> RateLimitRules {
             keys: limit.keys,
             headers: limit.headers,
             dry_run: limit.dry_run,
-            shared: limit.redis.as_ref().map(|rule| SharedRate { redis: redis(rule), lease: limit.lease }),
+            shared: limit
+                .redis
+                .as_ref()
+                .map(|rule| SharedRate { redis: redis(rule, problems), lease: limit.lease }),
         });
     }
     RateLimitRules { limits: out }

@@ -11,11 +11,14 @@ use aws_lc_rs::signature::{self, UnparsedPublicKey};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
+use x509_parser::oid_registry;
+use x509_parser::public_key::PublicKey;
+use x509_parser::x509::SubjectPublicKeyInfo;
 
 use super::Algorithm;
 
 /// The most keys of a set that are taken.
-const MOST: usize = 100;
+pub(super) const MOST: usize = 100;
 /// RFC 7518, 3.3 and 3.5: 2048 bits at least. A larger one than of 8192 bits would take long.
 const RSA_BYTES: std::ops::RangeInclusive<usize> = 256..=1024;
 
@@ -95,6 +98,44 @@ impl Key {
                 UnparsedPublicKey::new(&signature::ED25519, key).verify(message, tag).is_ok()
             }
         }
+    }
+
+    /// From a `SubjectPublicKeyInfo` (RFC 5280, 4.1.2.7; RFC 3279, 2.3.1; RFC 5480; RFC 8410); nothing if it is of a kind that is
+    /// not known. It has no name, and verifies whatever its kind can.
+    pub(super) fn of_spki(key: &SubjectPublicKeyInfo<'_>) -> Option<Self> {
+        let kind = &key.algorithm.algorithm;
+        let material = if *kind == oid_registry::OID_SIG_ED25519 {
+            Material::Ed25519(Some(key.subject_public_key.data.to_vec()).filter(|key| key.len() == 32)?)
+        } else {
+            match key.parsed().ok()? {
+                PublicKey::RSA(rsa) => {
+                    let stripped = |number: &[u8]| {
+                        let zeros = number.iter().take_while(|byte| **byte == 0).count();
+                        number[zeros..].to_vec()
+                    };
+                    let n = Some(stripped(rsa.modulus)).filter(|n| RSA_BYTES.contains(&n.len()))?;
+                    Material::Rsa { n, e: stripped(rsa.exponent) }
+                }
+                PublicKey::EC(point) => {
+                    let curve = key.algorithm.parameters.as_ref()?.as_oid().ok()?;
+                    let point = |coordinate: usize| {
+                        let point = point.data();
+                        (point.len() == 2 * coordinate + 1 && point[0] == 4).then(|| point.to_vec())
+                    };
+                    if curve == oid_registry::OID_EC_P256 {
+                        Material::P256(point(32)?)
+                    } else if curve == oid_registry::OID_NIST_EC_P384 {
+                        Material::P384(point(48)?)
+                    } else if curve == oid_registry::OID_NIST_EC_P521 {
+                        Material::P521(point(66)?)
+                    } else {
+                        return None;
+                    }
+                }
+                _ => return None,
+            }
+        };
+        Some(Self { id: None, algorithm: None, material })
     }
 
     /// From a JWK; nothing if it is not for signatures, or of a kind that is not known. `public`: from a place where no secret

@@ -6,6 +6,7 @@
 mod algorithm;
 mod cache;
 mod key;
+mod pem;
 mod remote;
 mod token;
 
@@ -20,6 +21,7 @@ use tollgate_observe::Reason;
 pub use self::algorithm::Algorithm;
 use self::cache::Cache;
 use self::key::{Key, keys_of_jwks};
+use self::pem::{is_pem, keys_of_pem};
 pub use self::remote::RemoteKeys;
 use self::remote::{KeySet, Remote};
 use self::token::Token;
@@ -35,12 +37,13 @@ const TRIES: usize = 8;
 pub struct FixedKeys(Vec<Key>);
 
 impl FixedKeys {
-    /// A set of keys (RFC 7517), which may have secrets in it.
+    /// What a file holds: a set of keys (RFC 7517), which may have secrets in it, or public keys in PEM.
     ///
     /// # Errors
-    /// When it is not a set, or has no key that verifies signatures.
-    pub fn of_jwks(text: &[u8]) -> Result<Self, &'static str> {
-        keys_of_jwks(text, false).map(Self)
+    /// When it is neither, or has no key that verifies signatures.
+    pub fn of_file(text: &[u8]) -> Result<Self, &'static str> {
+        let keys = if is_pem(text) { keys_of_pem(text) } else { keys_of_jwks(text, false) };
+        keys.map(Self)
     }
 
     /// A shared secret.
@@ -208,7 +211,7 @@ impl Inner {
         let fetched_keys = fetched.map_or(&[][..], |set| &set.keys);
         let named = |key: &&Key| match (&token.key, &key.id) {
             (Some(named), Some(own)) => named == own,
-            // A single secret or key without a name is for all tokens.
+            // A secret or key without a name is for all tokens.
             (_, None) => true,
             (None, Some(_)) => true,
         };

@@ -5,11 +5,12 @@
 //! time, until somebody beside the requests has reached it again.
 
 mod scripts;
+mod told;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use redis::aio::MultiplexedConnection;
@@ -18,6 +19,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 pub(crate) use self::scripts::Question;
+use self::told::Told;
 use crate::{Shared, Side};
 
 /// Questions in a row without an answer in time, from which on the store counts as lost.
@@ -85,8 +87,14 @@ impl RedisRule {
     pub fn check(url: &str) -> Result<(), &'static str> {
         match url.into_connection_info() {
             Ok(_) => Ok(()),
-            Err(_) => Err("it is no URL of a Redis"),
+            Err(_) => Err("this is no URL of a Redis"),
         }
+    }
+
+    /// Where it is, without what may be secret.
+    fn place(&self) -> String {
+        let info = self.url.as_str().into_connection_info();
+        info.map_or_else(|_| "Redis".to_owned(), |info| info.addr().to_string())
     }
 }
 
@@ -105,6 +113,8 @@ pub(crate) struct Store {
     /// It was reached, or it is known that it was not.
     known: Notify,
     lost: Notify,
+    /// What the standard error was told.
+    told: Mutex<Told>,
 }
 
 /// Nobody has tried yet.
@@ -125,6 +135,7 @@ impl Store {
             connection: Mutex::new(None),
             known: Notify::new(),
             lost: Notify::new(),
+            told: Mutex::default(),
         })
     }
 
@@ -199,10 +210,28 @@ impl Store {
 
     fn lose(&self) {
         *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        if self.state.swap(LOST, Ordering::AcqRel) == REACHED {
+        let before = self.state.swap(LOST, Ordering::AcqRel);
+        if before == REACHED {
             self.lost.notify_one();
         }
         self.known.notify_waiters();
+        if before != LOST {
+            self.tell(false);
+        }
+    }
+
+    /// Says that it is lost, or back.
+    fn tell(&self, reached: bool) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_news(reached, Instant::now()) {
+            let place = self.rule.place();
+            match reached {
+                true => eprintln!("redis: {place}: it is back"),
+                false => eprintln!(
+                    "warning: redis: {place}: no answer; limits do as their `on_failure` says until it is back"
+                ),
+            }
+        }
     }
 
     fn reach(&self, connection: MultiplexedConnection) {
@@ -210,6 +239,7 @@ impl Store {
         self.failures.store(0, Ordering::Relaxed);
         self.state.store(REACHED, Ordering::Release);
         self.known.notify_waiters();
+        self.tell(true);
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use crate::model::Secret;
+use crate::model::{At, Secret};
 
 /// The Redis or Valkey that counts for several gateways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redis {
     /// Where it is; with a password perhaps, so it is shown nowhere.
     pub url: Secret,
+    /// Where that is written.
+    pub at: At,
     /// The password, if it is not in the URL.
     pub password: Option<Secret>,
     /// How long a request waits for an answer. Default 50 ms.

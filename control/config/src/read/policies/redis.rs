@@ -36,7 +36,8 @@ pub(super) fn redis(reader: &mut Reader, fields: &Fields<'_>) -> Option<Redis> {
         })
     });
     // It may have a password in it: no message repeats it either.
-    let url = reader.field(fields.get("url")?, |text| {
+    let field = fields.get("url")?;
+    let url = reader.field(field, |text| {
         let rest = SCHEMES.iter().find_map(|scheme| text.strip_prefix(scheme));
         match rest {
             Some(rest) if !rest.is_empty() && !text.contains(char::is_whitespace) => Ok(text.to_owned()),
@@ -45,5 +46,5 @@ pub(super) fn redis(reader: &mut Reader, fields: &Fields<'_>) -> Option<Redis> {
         }
     })?;
     let prefix = prefix.unwrap_or_else(|| "tollgate".to_owned());
-    Some(Redis { url: url.into(), password, timeout, on_failure, prefix })
+    Some(Redis { url: url.into(), at: field.node.at, password, timeout, on_failure, prefix })
 }

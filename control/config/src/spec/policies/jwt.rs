@@ -42,8 +42,8 @@ pub(crate) static JWT_POLICY: Section = Section {
     doc: "Who shows a token that somebody trusted has signed may come (RFC 7519).",
     choice: Choice::ExactlyOne(&["jwks", "secret"]),
     keys: &[
-        Key::new("jwks", "The keys: a file with a JWK set, or the URL of one.", Shape::Text(&KEYS)).also(&[
-            "jwks_uri", "jwks_url", "jwksUri", "keys", "key", "remote_jwks",
+        Key::new("jwks", "The keys: a file with a JWK set or with public keys in PEM, or the URL of a JWK set.", Shape::Text(&KEYS)).also(&[
+            "jwks_uri", "jwks_url", "jwksUri", "keys", "key", "remote_jwks", "public_key", "public_keys", "pem",
         ]),
         Key::new("secret", "A secret that the issuer shares with the gateway, for `HS256` and the like.", Shape::Text(&SECRET))
             .secret()

@@ -49,10 +49,12 @@ impl Offered {
         times.get(times.len() * 99 / 100).copied().unwrap_or_default()
     }
 
-    /// Those sent before, and from then on.
-    pub fn split(self, at: Instant) -> (Self, Self) {
-        let (before, after) = self.0.into_iter().partition(|answer| answer.sent < at);
-        (Self(before), Self(after))
+    /// Those that were answered before something began, those that were sent after it had ended, and the others.
+    pub fn around(self, began: Instant, ended: Instant) -> [Self; 3] {
+        let (before, rest): (Vec<_>, Vec<_>) =
+            self.0.into_iter().partition(|answer| answer.sent + answer.took < began);
+        let (after, meanwhile): (Vec<_>, Vec<_>) = rest.into_iter().partition(|answer| answer.sent > ended);
+        [before, after, meanwhile].map(Self)
     }
 }
 

@@ -81,8 +81,7 @@ fn redis_dies(mode: &str, afterwards: u16) {
     let dying = Instant::now();
     redis.kill();
     let killed = Instant::now();
-    let (before, after) = load.join().expect("the load does not panic").split(killed);
-    let (healthy, meanwhile) = before.split(dying);
+    let [healthy, after, meanwhile] = load.join().expect("the load does not panic").around(dying, killed);
     let times = [healthy.p99(), after.p99()].map(|time| time.as_secs_f64() * 1e6);
     eprintln!(
         "the Redis of a limit is killed, on_failure: {mode}: before {:?}, p99 {:.0} us; as it died {:?}; after {:?}, \
@@ -95,7 +94,8 @@ fn redis_dies(mode: &str, afterwards: u16) {
         after.0.iter().map(|answer| answer.took).max().unwrap_or_default().as_secs_f64() * 1e6,
     );
     assert_eq!(healthy.count(200), healthy.0.len(), "{:?}", healthy.statuses());
-    assert_eq!(meanwhile.count(200) + meanwhile.count(afterwards), meanwhile.0.len());
+    let fits = |status: u16| status == 200 || status == afterwards;
+    assert!(meanwhile.0.iter().all(|answer| fits(answer.status)), "{:?}", meanwhile.statuses());
     assert_eq!(after.count(afterwards), after.0.len(), "{:?}", after.statuses());
     assert!(after.0.len() > 1000, "there was load: {}", after.0.len());
     assert!(!is_optimised() || times[1] <= 2.0 * times[0], "p99 {:.0} us, {:.0} before", times[1], times[0]);

@@ -146,7 +146,8 @@ impl Analysis {
     /// Seconds that such an experiment takes with one system, about.
     pub(crate) fn seconds(&self) -> f64 {
         match self {
-            Self::RuntimeRoute { routes, times, .. } => 5.0 * f64::from(*times) * routes.len() as f64,
+            // Of a system with two ways; the others take half.
+            Self::RuntimeRoute { routes, times, .. } => 16.0 * f64::from(*times) * routes.len() as f64,
             // A handshake takes a millisecond of both ends.
             Self::IdleMemory { connections, tls, .. } => {
                 12.0 + f64::from(*connections) / if *tls { 250.0 } else { 1_000.0 }

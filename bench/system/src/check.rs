@@ -86,6 +86,10 @@ impl Check<'_> {
                 self.whole("give `install`, or `missing` with the reason and the way to get it");
             }
         }
+        if let Some(add_route) = &description.add_route {
+            self.text(&add_route.body, &run);
+        }
+        self.options(description);
         if let Some(install) = &description.install {
             let script = self.folder.join(&install.script.value);
             if !script.is_file() {
@@ -100,6 +104,30 @@ impl Check<'_> {
         }
         for feature in description.features.iter().filter(|one| description.always.contains(one)) {
             self.whole(format!("`{feature}` is under `features` and under `always`: it is one of them"));
+        }
+    }
+
+    /// Options that a part asks for: each must be there, with that value.
+    fn options(&mut self, description: &Description) {
+        let known = &description.options;
+        let asked = description.files.iter().map(|rule| ("files", &rule.options));
+        let asked = asked
+            .chain(description.reload.iter().map(|reload| ("reload", &reload.options)))
+            .chain(description.add_route.iter().map(|request| ("add_route", &request.options)));
+        for (part, options) in asked {
+            for (name, value) in options {
+                match known.get(name) {
+                    None => {
+                        let hint = known_names(name, known.keys().map(String::as_str));
+                        self.whole(format!("{part}.options: unknown option `{name}`: {hint}"));
+                    }
+                    Some(choice) if !choice.values.contains(value) => {
+                        let hint = known_names(value, choice.values.iter().map(String::as_str));
+                        self.whole(format!("{part}.options: `{name}` cannot be `{value}`: {hint}"));
+                    }
+                    Some(_) => {}
+                }
+            }
         }
     }
 
@@ -265,6 +293,24 @@ mod tests {
         assert_eq!(
             found,
             ["system.yaml: give `install`, or `missing` with the reason and the way to get it"]
+        );
+    }
+
+    #[test]
+    fn options_that_a_part_asks_for_must_be_there() {
+        let yaml = format!(
+            "{HEAD}options:\n  mode: {{values: [alone, master], about: a}}\nreload: {{signal: HUP, options: {{mode: \
+             mastr}}}}\nadd_route: {{method: PUT, path: /r, body: '{{{{ (rotes|last).prefix }}}}', options: {{mod: \
+             alone}}}}\n"
+        );
+        let found = problems(&yaml, &[]);
+        assert_eq!(
+            found,
+            [
+                "system.yaml:7:43: unknown variable `rotes`: did you mean `routes`?",
+                "system.yaml: reload.options: `mode` cannot be `mastr`: did you mean `master`?",
+                "system.yaml: add_route.options: unknown option `mod`: did you mean `mode`?",
+            ]
         );
     }
 

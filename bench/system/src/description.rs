@@ -60,6 +60,9 @@ pub struct Description {
     /// How it reads its files again; `None` when it has to be started anew.
     #[serde(default)]
     pub reload: Option<Reload>,
+    /// How it is asked for a route while it runs; `None` when it cannot be.
+    #[serde(default)]
+    pub add_route: Option<AddRoute>,
     #[serde(default)]
     pub(crate) install: Option<InstallRule>,
     #[serde(default)]
@@ -97,6 +100,9 @@ pub(crate) struct VersionRule {
 pub(crate) struct FileRule {
     pub template: Spanned<String>,
     pub to: Text,
+    /// Written only when it is started with these options.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
 }
 
 /// How it is started.
@@ -114,8 +120,27 @@ pub(crate) struct StartRule {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reload {
-    /// Upon this signal to its first process.
-    pub signal: ReloadSignal,
+    /// Upon this signal to its first process; without one it watches its files itself.
+    #[serde(default)]
+    pub signal: Option<ReloadSignal>,
+    /// Only when it was started with these options.
+    #[serde(default)]
+    pub options: BTreeMap<String, String>,
+}
+
+/// The HTTP request that adds a route while a system runs: the last one of the setting it is rendered for, which goes to
+/// the last upstream.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddRoute {
+    /// `PUT`, `POST`...
+    pub method: String,
+    /// The path, on `admin_port`.
+    pub path: String,
+    /// Fields of its head besides `Host` and `Content-Length`.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    pub(crate) body: Text,
     /// Only when it was started with these options.
     #[serde(default)]
     pub options: BTreeMap<String, String>,

@@ -1,5 +1,6 @@
 //! Writes a system's files for one run and says how to start it.
 
+use crate::description::AddRoute;
 use crate::error::SystemError;
 use crate::setting::{Address, Setting, TlsFiles};
 use crate::system::System;
@@ -87,6 +88,18 @@ impl System {
         Ok(Launch { command: Some(command), target: setting.listen.clone(), files })
     }
 
+    /// The body of the request that adds the last route of a setting, which goes to its last upstream.
+    ///
+    /// # Errors
+    /// When an option is not known or the template fails.
+    pub fn route_body(&self, request: &AddRoute, setting: &Setting) -> Result<String, SystemError> {
+        let options = self.options(setting)?;
+        let programs = BTreeMap::new();
+        let installed = Installed { home: &self.place.home, system: &self.folder, programs: &programs };
+        let variables = Variables::of(setting, &options, &installed);
+        template::short(&request.body.value, &variables).map_err(|error| self.error(error))
+    }
+
     /// One file with the certificate and then its key, as HAProxy wants them; readable by the owner alone.
     fn write_both(&self, tls: &TlsFiles, folder: &Path) -> Result<(), SystemError> {
         let mut both = Vec::new();
@@ -120,6 +133,9 @@ impl System {
         let environment = template::environment(&self.folder);
         let mut files = Vec::new();
         for rule in &self.description.files {
+            if rule.options.iter().any(|(name, value)| options.get(name) != Some(value)) {
+                continue;
+            }
             let to = short(&rule.to.value)?;
             if !Path::new(&to).components().all(|part| matches!(part, Component::Normal(_))) {
                 return Err(self.error(format!("the file `{to}` would be outside of the run's folder")));

@@ -26,7 +26,7 @@ mod table;
 mod template;
 
 pub use catalogue::Catalogue;
-pub use description::{Choice, Description, Reload, ReloadSignal, Source};
+pub use description::{AddRoute, Choice, Description, Reload, ReloadSignal, Source};
 pub use error::SystemError;
 pub use feature::{Feature, Support};
 pub use launch::{CommandSpec, Launch, RenderedFile};

@@ -6,12 +6,13 @@ use crate::fleet::Fleet;
 use crate::idle::{Idle, idle, judged};
 use crate::received::probe;
 use crate::run::{Progress, Session, append_line};
-use crate::runtime_route::add_route;
+use crate::runtime_route::{Way, add_route};
 use crate::search::search;
 use crate::transfer::transfer;
 use std::io::Write;
 use tollgate_lab_record::Line;
 use tollgate_lab_study::{Analysis, PlannedCell};
+use tollgate_lab_system::Status;
 
 impl<W: Write, P: Progress> Session<'_, W, P> {
     /// What the origin receives from each system, asked once a study with the settings of its first cell.
@@ -59,38 +60,48 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         for analysis in &self.study.analyses {
             let Analysis::RuntimeRoute { systems, routes, rate, times } = analysis else { continue };
             let mut rows = Vec::new();
-            for system in self.asked(systems, analysis) {
-                for routes in routes {
-                    self.progress.say(&format!("{system}: a route added to {routes} under load"));
-                    rows.push(match add_route(self.ground, system, *routes, *rate, *times) {
-                        Ok(added) => vec![
-                            system.clone(),
-                            routes.to_string(),
-                            added.median().map_or_else(|| "-".into(), |ms| format!("{ms:.1}")),
-                            added
-                                .milliseconds
-                                .iter()
-                                .map(|ms| format!("{ms:.0}"))
-                                .collect::<Vec<_>>()
-                                .join(", "),
-                            format!("{} of {}", added.failed, added.requests),
-                            format!("{:.1}", added.p99_ms),
-                        ],
-                        Err(failure) => {
-                            let mut row = vec![system.clone(), routes.to_string(), failure.0];
-                            row.resize(6, String::new());
-                            row
+            for name in self.asked(systems, analysis) {
+                let system = self.ground.catalogue.get(name)?;
+                let ways = Way::of(system);
+                if ways.is_empty() {
+                    let why = match system.status() {
+                        Status::Missing { reason, .. } => reason,
+                        _ => "no way is described".to_owned(),
+                    };
+                    rows.push(out(name, &Failure(format!("missing: {why}")), 8));
+                }
+                for (way, routes) in ways.iter().flat_map(|way| routes.iter().map(move |count| (way, *count))) {
+                    let told = way.told();
+                    self.progress.say(&format!("{name}: a route added to {routes} under load, by {told}"));
+                    let mut row = vec![name.clone(), told, routes.to_string()];
+                    match add_route(self.ground, system, way, routes, *rate, *times) {
+                        Ok(added) => {
+                            let (before, around) = added.p99();
+                            row.extend([
+                                times_ms(added.answer(), &added.answered),
+                                times_ms(added.serving(), &added.served),
+                                format!("{} of {}", added.failed, added.requests),
+                                format!("{before:.2}"),
+                                format!("{around:.2}"),
+                            ]);
                         }
-                    });
+                        Err(failure) => {
+                            row.push(failure.0);
+                            row.resize(8, String::new());
+                        }
+                    }
+                    rows.push(row);
                 }
             }
             let head = [
                 "system",
+                "how it is told",
                 "routes before",
-                "ms until the new route answers (median)",
-                "each time",
+                "ms until it answered: median (each)",
+                "ms from then until the route served: median (each)",
                 "requests that failed meanwhile",
-                "worst p99 meanwhile, ms",
+                "p99 before, ms",
+                "p99 meanwhile, ms",
             ];
             self.table(analysis, &head, rows)?;
         }
@@ -192,6 +203,13 @@ fn out(system: &str, failure: &Failure, columns: usize) -> Vec<String> {
     let mut row = vec![system.to_owned(), failure.0.clone()];
     row.resize(columns, String::new());
     row
+}
+
+/// A median and what it is of, milliseconds.
+fn times_ms(median: Option<f64>, each: &[f64]) -> String {
+    let Some(median) = median else { return "-".to_owned() };
+    let each: Vec<String> = each.iter().map(|ms| format!("{ms:.1}")).collect();
+    format!("{median:.1} ({})", each.join(", "))
 }
 
 fn mib(kib: u64) -> String {

@@ -1,26 +1,28 @@
 //! How long a route that is added while traffic flows takes until it answers, and what fails meanwhile.
 //!
-//! The system runs with so many routes under a constant load. Its files are written anew with one route more, which goes
-//! to an origin of its own with another body; it is told to read them; then the new path is asked for every millisecond
-//! until that body comes.
+//! The system runs with so many routes under a constant load. It is told of one route more, which goes to an origin of its
+//! own with another body: by a request to its admin API, or by its files, which are written anew. Then the new path is
+//! asked for every millisecond until that body comes.
 
 use crate::arm::Arm;
 use crate::failure::Failure;
-use crate::generator::{Phase, Run, plan};
+use crate::generator::{Aim, Phase, Run, plan};
 use crate::ground::Ground;
+use crate::http::{Answer, connect, read_answer};
 use crate::origin::Origin;
 use crate::target::Target;
 use rustix::process::Signal;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use tollgate_lab_record::LoadModel;
+use tollgate_lab_record::{LoadModel, LoadResult};
+use tollgate_lab_stats::histogram::Histogram;
 use tollgate_lab_stats::median::median;
 use tollgate_lab_study::Settings;
-use tollgate_lab_system::{Address, ReloadSignal, Route, Upstream};
+use tollgate_lab_system::{AddRoute, Address, ReloadSignal, Route, Setting, System, Upstream};
 
 /// Bytes of the new route's answers; the others have two.
 const NEW_BODY: usize = 11;
@@ -28,63 +30,115 @@ const NEW_BODY: usize = 11;
 /// How long a system may take.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Seconds of load around an addition.
-const LOAD: f64 = 4.0;
+/// Seconds of load before an addition.
+const BEFORE: f64 = 2.0;
 
-/// What the experiment found for one system and one number of routes.
-#[derive(Debug, Clone, PartialEq)]
+/// Seconds of load around an addition.
+const AROUND: f64 = 4.0;
+
+/// How a system is told of a route while it runs.
+#[derive(Debug, Clone)]
+pub enum Way {
+    /// By a request to its admin API.
+    Request(AddRoute),
+    /// By its files, written anew, and this signal.
+    Signal(ReloadSignal, BTreeMap<String, String>),
+    /// By its files, written anew: it watches them.
+    Watched(BTreeMap<String, String>),
+}
+
+impl Way {
+    /// The ways that a system's description names.
+    pub fn of(system: &System) -> Vec<Self> {
+        let description = system.description();
+        let request = description.add_route.clone().map(Self::Request);
+        let files = description.reload.clone().map(|reload| match reload.signal {
+            Some(signal) => Self::Signal(signal, reload.options),
+            None => Self::Watched(reload.options),
+        });
+        request.into_iter().chain(files).collect()
+    }
+
+    /// In a few words.
+    pub fn told(&self) -> String {
+        match self {
+            Self::Request(request) => format!("{} {}", request.method, request.path),
+            Self::Signal(ReloadSignal::Hup, _) => "files and SIGHUP".into(),
+            Self::Signal(ReloadSignal::Usr1, _) => "files and SIGUSR1".into(),
+            Self::Signal(ReloadSignal::Usr2, _) => "files and SIGUSR2".into(),
+            Self::Watched(_) => "files, which it watches".into(),
+        }
+    }
+
+    fn options(&self) -> &BTreeMap<String, String> {
+        match self {
+            Self::Request(request) => &request.options,
+            Self::Signal(_, options) | Self::Watched(options) => options,
+        }
+    }
+}
+
+/// What the experiment found for one system, one way and one number of routes.
+#[derive(Debug, Clone, Default)]
 pub struct Added {
-    /// Milliseconds from the signal to the first right answer, a value a time.
-    pub milliseconds: Vec<f64>,
-    /// Requests of the load meanwhile.
+    /// Milliseconds from the request to its answer, a value a time; none where files are changed.
+    pub answered: Vec<f64>,
+    /// Milliseconds from that answer, or from when the files were in place and the signal was sent, to the first right
+    /// answer of the new route.
+    pub served: Vec<f64>,
+    /// Requests of the load around the additions.
     pub requests: u64,
     /// Of them failed.
     pub failed: u64,
-    /// 99th percentile of the load's latency, milliseconds, the worst of all times.
-    pub p99_ms: f64,
+    /// Latencies of the load before the additions.
+    before: Histogram,
+    /// Around them.
+    around: Histogram,
 }
 
 impl Added {
-    /// The median time, milliseconds.
-    pub fn median(&self) -> Option<f64> {
-        median(&self.milliseconds)
+    /// The median time until the answer, milliseconds.
+    pub fn answer(&self) -> Option<f64> {
+        median(&self.answered)
+    }
+
+    /// The median time from there until the route serves, milliseconds.
+    pub fn serving(&self) -> Option<f64> {
+        median(&self.served)
+    }
+
+    /// 99th percentiles of the load's latency before and around the additions, of all times together, milliseconds.
+    pub fn p99(&self) -> (f64, f64) {
+        let ms = |times: &Histogram| times.percentile(99.0) as f64 / 1e6;
+        (ms(&self.before), ms(&self.around))
     }
 }
 
 /// Adds a route `times` times to a system with `routes` routes, at `rate` requests a second.
 ///
 /// # Errors
-/// In words for the table: the system cannot reload, is missing, or did not answer in time.
+/// In words for the table: the system is missing, refused the route, or did not answer in time.
 pub fn add_route(
     ground: &Ground,
-    system: &str,
+    system: &System,
+    way: &Way,
     routes: u32,
     rate: f64,
     times: u32,
 ) -> Result<Added, Failure> {
-    let found = ground.catalogue.get(system)?;
-    let reload = found
-        .description()
-        .reload
-        .clone()
-        .ok_or_else(|| Failure("has no signal to read its files again".into()))?;
-    let signal = match reload.signal {
-        ReloadSignal::Hup => Signal::HUP,
-        ReloadSignal::Usr1 => Signal::USR1,
-        ReloadSignal::Usr2 => Signal::USR2,
-    };
     let arm = Arm {
-        name: system.to_owned(),
-        system: system.to_owned(),
+        name: system.name().to_owned(),
+        system: system.name().to_owned(),
         title: None,
         features: Vec::new(),
-        options: reload.options,
+        options: way.options().clone(),
         settings: Settings::default(),
     };
     let settings = Settings { routes: Some(routes), connections: Some(16), ..Settings::default() };
     let other = Settings { response_body: Some(NEW_BODY), ..Settings::default() };
     let added_origin = Origin::start(ground, &other, &[ground.cores.load], None)?;
-    let mut result = Added { milliseconds: Vec::new(), requests: 0, failed: 0, p99_ms: 0.0 };
+    let wanted = Answer { status: 200, body: tollgate_lab_origin::body(NEW_BODY) };
+    let mut result = Added::default();
     for _ in 0..times {
         let origin = Origin::start(ground, &settings, &[ground.cores.load], None)?;
         let body = origin.body.clone();
@@ -101,47 +155,109 @@ pub fn add_route(
             prefix: "/added-at-run-time/".into(),
             upstream: "added".into(),
         });
-        let aim = target.aim(&settings, &body);
-        let mut load = plan(&settings, aim, LOAD, Some(LoadModel::Constant { rps: rate }));
-        load.warm_up = 0.5;
-        let mut run = Run::builtin(ground, &load)?;
-        run.until(Phase::Measuring, load.warm_up, || ())?;
+        let aim = || target.aim(&settings, &body);
+        let calm = load(ground, &settings, aim(), BEFORE, rate)?.finish(|| ())?.load;
+        take_in(&mut result.before, &calm)?;
+        let mut run = load(ground, &settings, aim(), AROUND, rate)?;
+        run.until(Phase::Measuring, WARM_UP, || ())?;
         std::thread::sleep(Duration::from_millis(500));
-        let files = found.render(&setting)?;
-        for file in files {
-            fs::write(&file.path, file.text).map_err(|error| Failure::of(file.path.display(), error))?;
-        }
-        let begun = Instant::now();
-        target.reload(signal)?;
-        let wanted = tollgate_lab_origin::body(NEW_BODY);
-        loop {
-            if ask(target.port)
-                .is_ok_and(|answer| answer.starts_with(b"HTTP/1.1 200") && answer.ends_with(&wanted))
-            {
-                result.milliseconds.push(begun.elapsed().as_secs_f64() * 1e3);
-                break;
-            }
-            if begun.elapsed() > LIMIT {
+        let told = tell(&target, system, way, &setting)?;
+        result.answered.extend(told.answered);
+        while !ask(target.port).is_ok_and(|answer| answer == wanted) {
+            if told.at.elapsed() > LIMIT {
                 return Err(Failure(format!("the new route did not answer within {} s", LIMIT.as_secs())));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        let load = run.finish(|| ())?.load;
-        result.requests += load.ok + load.failures.total();
-        result.failed += load.failures.total();
-        let p99 = load.latency().and_then(|times| times.percentile(99.0)).unwrap_or(0.0) / 1e3;
-        result.p99_ms = result.p99_ms.max(p99);
+        result.served.push(told.at.elapsed().as_secs_f64() * 1e3);
+        let around = run.finish(|| ())?.load;
+        result.requests += around.ok + around.failures.total();
+        result.failed += around.failures.total();
+        take_in(&mut result.around, &around)?;
     }
     Ok(result)
 }
 
+/// Seconds of load that do not count.
+const WARM_UP: f64 = 0.5;
+
+fn load(
+    ground: &Ground,
+    settings: &Settings,
+    aim: Aim<'_>,
+    seconds: f64,
+    rate: f64,
+) -> Result<Run, Failure> {
+    let mut load = plan(settings, aim, seconds, Some(LoadModel::Constant { rps: rate }));
+    load.warm_up = WARM_UP;
+    Run::builtin(ground, &load)
+}
+
+fn take_in(all: &mut Histogram, load: &LoadResult) -> Result<(), Failure> {
+    let told = load.latency().and_then(|times| times.histogram.as_deref());
+    let told = told.ok_or_else(|| Failure("no request of the load was answered".into()))?;
+    all.merge(&Histogram::decode(told).map_err(|error| Failure::of("the load's times", error))?);
+    Ok(())
+}
+
+/// What a system has been told.
+struct Told {
+    /// When it had answered, or its files were in place and the signal sent.
+    at: Instant,
+    /// Milliseconds until it answered, if it was asked.
+    answered: Option<f64>,
+}
+
+/// Tells a system of the last route of the setting.
+fn tell(target: &Target, system: &System, way: &Way, setting: &Setting) -> Result<Told, Failure> {
+    let signal = match way {
+        Way::Request(request) => {
+            let body = system.route_body(request, setting)?;
+            let begun = Instant::now();
+            let answer = send(setting.admin_port, request, &body)
+                .map_err(|error| Failure::of("asking for the route", error))?;
+            let at = Instant::now();
+            if !(200..300).contains(&answer.status) {
+                let words = String::from_utf8_lossy(&answer.body).trim().to_owned();
+                return Err(Failure(format!("refused the route with {}: {words}", answer.status)));
+            }
+            return Ok(Told { at, answered: Some((at - begun).as_secs_f64() * 1e3) });
+        }
+        Way::Signal(ReloadSignal::Hup, _) => Some(Signal::HUP),
+        Way::Signal(ReloadSignal::Usr1, _) => Some(Signal::USR1),
+        Way::Signal(ReloadSignal::Usr2, _) => Some(Signal::USR2),
+        Way::Watched(_) => None,
+    };
+    for file in system.render(setting)? {
+        // Who watches a file is to see it whole: written beside it and moved into its place.
+        let mut beside = file.path.clone().into_os_string();
+        beside.push(".new");
+        fs::write(&beside, file.text)
+            .and_then(|()| fs::rename(&beside, &file.path))
+            .map_err(|error| Failure::of(file.path.display(), error))?;
+    }
+    let at = Instant::now();
+    if let Some(signal) = signal {
+        target.reload(signal)?;
+    }
+    Ok(Told { at, answered: None })
+}
+
+/// The request that adds the route.
+fn send(port: u16, request: &AddRoute, body: &str) -> std::io::Result<Answer> {
+    let mut stream = connect(port, LIMIT)?;
+    let mut text = format!("{} {} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n", request.method, request.path);
+    for (name, value) in &request.headers {
+        text.push_str(&format!("{name}: {value}\r\n"));
+    }
+    text.push_str(&format!("Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len()));
+    stream.write_all(text.as_bytes())?;
+    read_answer(&mut stream)
+}
+
 /// One request for the new path on a connection of its own.
-fn ask(port: u16) -> std::io::Result<Vec<u8>> {
-    let address = SocketAddr::from(([127, 0, 0, 1], port));
-    let mut stream = TcpStream::connect_timeout(&address, Duration::from_millis(200))?;
-    stream.set_read_timeout(Some(Duration::from_millis(500)))?;
+fn ask(port: u16) -> std::io::Result<Answer> {
+    let mut stream = connect(port, Duration::from_millis(500))?;
     stream.write_all(b"GET /added-at-run-time/x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
-    let mut answer = Vec::new();
-    stream.take(1 << 16).read_to_end(&mut answer)?;
-    Ok(answer)
+    read_answer(&mut stream)
 }

@@ -4,6 +4,7 @@ mod answers;
 mod bad_input;
 mod bench;
 mod parts;
+mod runtime_route;
 mod stopped;
 mod systems;
 mod trouble;

@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(
             found,
             [
-                "system.yaml:7:43: unknown variable `rotes`: did you mean `routes`?",
+                "system.yaml:7:42: unknown variable `rotes`: did you mean `routes`?",
                 "system.yaml: reload.options: `mode` cannot be `mastr`: did you mean `master`?",
                 "system.yaml: add_route.options: unknown option `mod`: did you mean `mode`?",
             ]

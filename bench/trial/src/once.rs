@@ -70,7 +70,8 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                     };
                     rows.push(out(name, &Failure(format!("missing: {why}")), 8));
                 }
-                for (way, routes) in ways.iter().flat_map(|way| routes.iter().map(move |count| (way, *count))) {
+                for (way, routes) in ways.iter().flat_map(|way| routes.iter().map(move |count| (way, *count)))
+                {
                     let told = way.told();
                     self.progress.say(&format!("{name}: a route added to {routes} under load, by {told}"));
                     let mut row = vec![name.clone(), told, routes.to_string()];

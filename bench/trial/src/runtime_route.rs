@@ -181,13 +181,7 @@ pub fn add_route(
 /// Seconds of load that do not count.
 const WARM_UP: f64 = 0.5;
 
-fn load(
-    ground: &Ground,
-    settings: &Settings,
-    aim: Aim<'_>,
-    seconds: f64,
-    rate: f64,
-) -> Result<Run, Failure> {
+fn load(ground: &Ground, settings: &Settings, aim: Aim<'_>, seconds: f64, rate: f64) -> Result<Run, Failure> {
     let mut load = plan(settings, aim, seconds, Some(LoadModel::Constant { rps: rate }));
     load.warm_up = WARM_UP;
     Run::builtin(ground, &load)

@@ -10,6 +10,7 @@ use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::PathRules;
 
 use crate::matches::{Matches, matches, path_rules};
+use crate::memo::Memo;
 use crate::policies::{Policing, log_collector};
 use crate::tls::{self, Clients};
 use crate::{
@@ -39,9 +40,17 @@ pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
 /// # Errors
 /// Every problem at once, warnings among them.
 pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
+    compile_again(parts, &mut Memo::default())
+}
+
+/// As [`compile_parts`], with what is known from the last time: routes that are the same are not compiled again.
+///
+/// # Errors
+/// Every problem at once, warnings among them.
+pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec<Problem>> {
     let config = parts.config;
     let rules = path_rules(&config.paths);
-    let Matches { router, prefixes, problems, warnings } = matches(&parts.routes, &rules);
+    let Matches { router, prefixes, problems, warnings } = matches(&parts.routes, &rules, memo);
     let mut compiler = Compiler {
         config,
         written: &parts.upstreams,
@@ -56,8 +65,17 @@ pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
     let routes = parts.routes.iter().copied().zip(prefixes);
     let routes = routes
         .map(|(route, prefix)| {
-            let mut planned = compiler.route(route, prefix);
-            planned.policies = policing.route(parts, route, &planned);
+            let before = compiler.problems.len();
+            let known = memo.get(route.identity).and_then(|known| known.route.as_ref());
+            let mut planned = compiler.route(route, prefix, known);
+            let policies = policing.route(parts, route, &planned);
+            if planned.policies != policies {
+                Arc::make_mut(&mut planned).policies = policies;
+            }
+            // What is wrong with it is to be told the next time too.
+            if compiler.problems.len() == before {
+                memo.became(route.identity, &planned);
+            }
             planned
         })
         .collect();
@@ -68,6 +86,9 @@ pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
     let listeners = tls::listeners(config, &mut problems);
     tls::etcd(config, &mut problems);
     let admin = tls::admin(config, &mut problems);
+    if router.is_some() && problems.is_empty() {
+        memo.keep();
+    }
     match router {
         Some(router) if problems.is_empty() => Ok(Compiled {
             plan: Plan {
@@ -159,40 +180,59 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// `prefix` is the length of the prefix that the route matches, if it matches one.
-    fn route(&mut self, route: &'a config::Route, prefix: Option<usize>) -> Route {
-        let (action, upstream) = match &route.action {
-            config::Action::Forward(targets) => self.forward(targets),
-            config::Action::Redirect(redirect) => (Action::Redirect(self.redirect(redirect, prefix)), None),
-            config::Action::Respond(respond) => (Action::Respond(fixed(respond)), None),
+    /// `prefix` is the length of the prefix that the route matches, if it matches one; `known` what became of it in the plan
+    /// before, which stands if all that it is made of besides is the same.
+    fn route(
+        &mut self,
+        route: &'a config::Route,
+        prefix: Option<usize>,
+        known: Option<&Arc<Route>>,
+    ) -> Arc<Route> {
+        let (forward, upstream) = match &route.action {
+            config::Action::Forward(targets) => {
+                let (shares, upstream) = self.forward(targets);
+                (Some(shares), upstream)
+            }
+            config::Action::Redirect(_) | config::Action::Respond(_) => (None, None),
+        };
+        let timeouts =
+            timeouts(&self.config.timeouts, upstream.map(|index| &self.written[index].timeouts), route);
+        let body_limit = route.body_limit.or(self.config.limits.body);
+        if let Some(known) = known
+            && known.timeouts == timeouts
+            && known.body_limit == body_limit
+            && known.shares() == forward.as_deref()
+        {
+            return known.clone();
+        }
+        let action = match (&route.action, forward) {
+            (config::Action::Redirect(redirect), _) => Action::Redirect(self.redirect(redirect, prefix)),
+            (config::Action::Respond(respond), _) => Action::Respond(fixed(respond)),
+            (config::Action::Forward(_), shares) => Action::Forward(shares.unwrap_or_default()),
         };
         let path = route.rewrite.path.as_ref();
         let rewrite = Rewrite {
             path: path.and_then(|path| self.path_rewrite(path, prefix)),
             host: route.rewrite.host.clone(),
         };
-        Route {
+        Arc::new(Route {
             name: route.display_name(),
             action,
             rewrite,
-            timeouts: timeouts(
-                &self.config.timeouts,
-                upstream.map(|index| &self.written[index].timeouts),
-                route,
-            ),
-            body_limit: route.body_limit.or(self.config.limits.body),
+            timeouts,
+            body_limit,
             buffer: route.buffer.clone(),
             upgrade: route.upgrade.clone(),
             retry: route.retry.clone(),
             priority: route.priority,
             grpc_web: route.grpc_web,
             policies: None,
-        }
+        })
     }
 
     /// Endpoints written in place make one upstream together; each named upstream has a share of its own. Says too
     /// which upstream of the config is the only one, if so: its timeouts count.
-    fn forward(&mut self, targets: &'a [config::Target]) -> (Action, Option<usize>) {
+    fn forward(&mut self, targets: &'a [config::Target]) -> (Vec<UpstreamShare>, Option<usize>) {
         let mut shares: Vec<UpstreamShare> = Vec::new();
         let mut own = Vec::new();
         let mut named = Vec::new();
@@ -223,7 +263,7 @@ impl<'a> Compiler<'a> {
             shares.push(UpstreamShare { upstream, weight });
         }
         let only = (shares.len() == 1).then(|| named.first().copied()).flatten();
-        (Action::Forward(shares), only)
+        (shares, only)
     }
 
     /// HTTP/2 to endpoints, as far as it is the gateway's.
@@ -387,7 +427,9 @@ fn timeouts(
 fn fixed(respond: &config::Respond) -> Respond {
     let mut headers = Vec::new();
     for (name, value) in &respond.headers {
-        headers.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+        for part in [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            headers.extend_from_slice(part);
+        }
     }
     let typed = respond.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     if !typed && !respond.body.is_empty() {

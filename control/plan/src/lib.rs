@@ -7,15 +7,17 @@ mod change;
 mod compile;
 mod endpoint_list;
 mod matches;
+mod memo;
 mod plan;
 mod policies;
 mod rewrite;
 mod tls;
 
 pub use change::UpstreamChange;
-pub use compile::{Compiled, compile, compile_parts};
+pub use compile::{Compiled, compile, compile_again, compile_parts};
 pub use endpoint_list::read_endpoints;
 pub use matches::check_matches;
+pub use memo::Memo;
 pub use plan::{
     Action, Endpoint, EndpointHttp2, Listener, Plan, Redirect, Respond, Route, Settings, Tls, Upstream,
     UpstreamShare,

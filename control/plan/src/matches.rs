@@ -1,10 +1,14 @@
 //! From the matches of a config to the router: in normal form, and with its errors where they were written.
 
+use std::sync::Arc;
+
 use tollgate_config::{self as config, At, Problem, Readable};
 use tollgate_route::{
-    BuildError, EncodedSlash, FieldSpec, Normalised, PathRules, PathSpec, Place, RouteSpec, Router, Tie,
-    ValueSpec, normalise,
+    BuildError, EncodedSlash, FieldSpec, Normalised, PathRules, PathSpec, Place, Prepared, RouteSpec, Router,
+    Tie, ValueSpec, normalise,
 };
+
+use crate::memo::{Known, Memo};
 
 /// What came of the matches.
 pub(crate) struct Matches {
@@ -22,8 +26,11 @@ pub(crate) struct Matches {
 /// person hears of all problems at once.
 #[must_use]
 pub fn check_matches(readable: &Readable) -> Vec<Problem> {
-    let Matches { mut problems, warnings, .. } =
-        matches(&readable.routes.iter().collect::<Vec<_>>(), &path_rules(&readable.paths));
+    let Matches { mut problems, warnings, .. } = matches(
+        &readable.routes.iter().collect::<Vec<_>>(),
+        &path_rules(&readable.paths),
+        &mut Memo::default(),
+    );
     problems.extend(warnings);
     problems
 }
@@ -36,28 +43,48 @@ pub(crate) fn path_rules(paths: &config::Paths) -> PathRules {
     PathRules { merge_slashes: paths.merge_slashes, encoded_slash }
 }
 
-pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules) -> Matches {
+pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules, memo: &mut Memo) -> Matches {
     let mut out = Matches { router: None, prefixes: Vec::new(), problems: Vec::new(), warnings: Vec::new() };
-    let mut specs = Vec::with_capacity(routes.len());
-    // The routes of the specs: one with a path that no request can have is left out, for the others' sake.
+    let mut prepared = Vec::with_capacity(routes.len());
+    let mut errors = Vec::new();
+    // The routes that are prepared: one with a path that no request can have is left out, for the others' sake.
     let mut kept = Vec::with_capacity(routes.len());
+    memo.begin(rules);
     for route in routes {
+        if let Some(known) = memo.get(route.identity).cloned() {
+            out.prefixes.push(known.prefix);
+            kept.push(&route.matches);
+            prepared.push(known.matches.clone());
+            memo.note(route.identity, known);
+            continue;
+        }
         let path = path_spec(&route.matches, rules);
-        out.prefixes.push(match &path {
+        let prefix = match &path {
             Ok(PathSpec::Prefix(prefix)) => Some(prefix.len()),
             Ok(PathSpec::Exact(_) | PathSpec::Regex(_)) => None,
             // A path with a problem has that one, and is not to have a second for its rewrite.
             Ok(PathSpec::Any) | Err(_) => Some(0),
-        });
-        match path {
-            Ok(path) => {
-                specs.push(spec(&route.matches, path));
-                kept.push(&route.matches);
+        };
+        out.prefixes.push(prefix);
+        let path = match path {
+            Ok(path) => path,
+            Err(problem) => {
+                out.problems.push(problem);
+                continue;
             }
-            Err(problem) => out.problems.push(problem),
+        };
+        match Prepared::new(kept.len() as u32, spec(&route.matches, path)) {
+            Ok(good) => {
+                let good = Arc::new(good);
+                memo.note(route.identity, Known { prefix, matches: good.clone(), route: None });
+                prepared.push(good);
+            }
+            Err(more) => errors.extend(more),
         }
+        kept.push(&route.matches);
     }
-    match Router::build(specs) {
+    let built = if errors.is_empty() { Router::of(prepared) } else { Err(errors) };
+    match built {
         Ok((router, ties)) => {
             out.router = Some(router);
             out.warnings.extend(ties.iter().map(|tie| tied(&kept, tie)));

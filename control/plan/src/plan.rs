@@ -19,8 +19,8 @@ pub struct Plan {
     pub settings: Settings,
     /// Finds the route of a request, by index into `routes`.
     pub router: Router,
-    /// The routes.
-    pub routes: Vec<Route>,
+    /// The routes; each behind a pointer that plans share while it is the same.
+    pub routes: Vec<Arc<Route>>,
     /// The upstreams, named ones first; each behind a pointer that plans share while it is the same.
     pub upstreams: Vec<Arc<Upstream>>,
     /// Where connections come in.
@@ -103,7 +103,7 @@ pub struct Settings {
 }
 
 /// One route.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Route {
     /// Name in logs, metrics and `explain`.
     pub name: String,
@@ -129,8 +129,19 @@ pub struct Route {
     pub policies: Option<RouteChains>,
 }
 
+impl Route {
+    /// The upstreams that it forwards to; nothing if it does not.
+    #[must_use]
+    pub fn shares(&self) -> Option<&[UpstreamShare]> {
+        match &self.action {
+            Action::Forward(shares) => Some(shares),
+            Action::Redirect(_) | Action::Respond(_) => None,
+        }
+    }
+}
+
 /// What a route does.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Action {
     /// Forward to one of these, by weight.
     Forward(Vec<UpstreamShare>),
@@ -150,7 +161,7 @@ pub struct UpstreamShare {
 }
 
 /// A redirect: what is not given is kept from the request.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Redirect {
     /// 301, 302, 303, 307 or 308.
     pub status: u16,

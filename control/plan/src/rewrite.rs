@@ -5,7 +5,7 @@ use regex::bytes::Regex;
 use crate::HostRewrite;
 
 /// What of a request is rewritten before it is forwarded.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Rewrite {
     /// The path.
     pub path: Option<PathRewrite>,
@@ -14,7 +14,7 @@ pub struct Rewrite {
 }
 
 /// A new path. The query is kept.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum PathRewrite {
     /// This path, whatever it was.
     Full(String),

@@ -18,12 +18,13 @@ mod trie;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use regex_syntax::hir::Hir;
 
 use crate::{BuildError, Explanation, PathRules, PathSpec, Place, Request, RouteSpec, Tie};
 use conditions::Conditions;
-use hosts::{HostName, Hosts};
+use hosts::{HostName, HostNames, Hosts};
 use trie::{RegexRoute, Trie};
 
 /// Keys are fixed by the config, so a client cannot fill a bucket; it can only look up what is there, and a
@@ -36,7 +37,9 @@ type Map<V> = HashMap<Box<[u8]>, V, foldhash::fast::RandomState>;
 /// [`find`](Router::find) allocates nothing, except that a thread's first requests fill the caches of the regular
 /// expressions that they meet.
 pub struct Router {
-    routes: Box<[Route]>,
+    routes: Box<[Arc<Prepared>]>,
+    /// Place of each route in the order of precedence among routes of equal host and path; 0 wins.
+    ranks: Box<[u32]>,
     index: Index,
 }
 
@@ -47,13 +50,44 @@ struct Index {
     trie: Trie,
 }
 
-/// One route, beside host and path.
-struct Route {
+/// A route by itself, whatever others there are: tables of routes that differ in a few share the rest.
+pub struct Prepared {
     conditions: Conditions,
-    /// Place in the order of precedence among routes of equal host and path; 0 wins.
-    rank: u32,
     spec: RouteSpec,
     host: HostName,
+    /// The tree of the path, if that is a regular expression.
+    hir: Option<Hir>,
+    specificity: Specificity,
+    /// A hash of host and path. Routes that could be the same, or whose order could matter, have the same.
+    key: u64,
+}
+
+impl Prepared {
+    /// Compiles what is the route's own. `route` is its number in the errors.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it alone: a host or a path that no request can have, regular expressions that do
+    /// not compile.
+    pub fn new(route: u32, spec: RouteSpec) -> Result<Self, Vec<BuildError>> {
+        let mut errors = Vec::new();
+        let host = HostName::parse(spec.host.as_deref()).unwrap_or_else(|message| {
+            errors.push(BuildError::Host { route, message });
+            HostName::Any
+        });
+        let hir = check_path(route, &spec.path, &mut errors);
+        let conditions = Conditions::new(route, &spec, &mut errors);
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let (specificity, key) = (Specificity::of(&spec), conflicts::key(&host, &spec.path));
+        Ok(Self { conditions, spec, host, hir, specificity, key })
+    }
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Prepared").field(&self.spec).finish()
+    }
 }
 
 /// The routes of one host name.
@@ -76,26 +110,33 @@ impl Router {
     pub fn build(specs: Vec<RouteSpec>) -> Result<(Router, Vec<Tie>), Vec<BuildError>> {
         let mut errors = Vec::new();
         let mut routes = Vec::with_capacity(specs.len());
-        let mut hirs: Vec<Option<Hir>> = Vec::with_capacity(specs.len());
         for (route, spec) in (0..).zip(specs) {
-            let host = HostName::parse(spec.host.as_deref()).unwrap_or_else(|message| {
-                errors.push(BuildError::Host { route, message });
-                HostName::Any
-            });
-            hirs.push(check_path(route, &spec.path, &mut errors));
-            let conditions = Conditions::new(route, &spec, &mut errors);
-            routes.push(Route { conditions, rank: 0, spec, host });
+            match Prepared::new(route, spec) {
+                Ok(prepared) => routes.push(Arc::new(prepared)),
+                Err(more) => errors.extend(more),
+            }
         }
-        if errors.is_empty() {
-            errors = conflicts::identical(&routes);
-        }
+        if errors.is_empty() { Self::of(routes) } else { Err(errors) }
+    }
+
+    /// As [`build`](Self::build), of routes that were prepared before: what it costs then is mostly the index.
+    ///
+    /// # Errors
+    /// Routes identical to one before, and expressions that are too large together.
+    pub fn of(routes: Vec<Arc<Prepared>>) -> Result<(Router, Vec<Tie>), Vec<BuildError>> {
+        let close = conflicts::close(&routes);
+        let errors = conflicts::identical(&routes, &close);
         if !errors.is_empty() {
             return Err(errors);
         }
-        let ties = conflicts::ties(&routes, &hirs);
-        let order = rank(&mut routes);
-        let index = Index::new(&routes, &order, &hirs)?;
-        Ok((Router { routes: routes.into(), index }, ties))
+        let ties = conflicts::ties(&routes, &close);
+        let order = order(&routes);
+        let mut ranks = vec![0; routes.len()];
+        for (rank, &route) in (0..).zip(&order) {
+            ranks[route as usize] = rank;
+        }
+        let index = Index::new(&routes, &order)?;
+        Ok((Router { routes: routes.into(), ranks: ranks.into(), index }, ties))
     }
 
     /// The number of the route that takes the request; `None`: no route does.
@@ -130,7 +171,7 @@ impl Router {
         // Expressions are equally specific wherever in the tree they wait, so all of them compete.
         let matching = trie.regexes(place).filter_map(|regexes| regexes.first(path, holds));
         matching
-            .min_by_key(|&route| self.routes[route as usize].rank)
+            .min_by_key(|&route| self.ranks[route as usize])
             .or_else(|| trie.prefixes(place).find(|&route| holds(route)))
     }
 }
@@ -185,32 +226,34 @@ impl Specificity {
     }
 }
 
-/// Gives every route its rank and returns the routes in that order.
-fn rank(routes: &mut [Route]) -> Vec<u32> {
+/// The routes in order of precedence among those of equal host and path.
+fn order(routes: &[Arc<Prepared>]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..routes.len() as u32).collect();
     // The sort is stable: list order decides last.
-    order.sort_by_key(|&route| Reverse(Specificity::of(&routes[route as usize].spec)));
-    for (rank, &route) in (0..).zip(&order) {
-        routes[route as usize].rank = rank;
-    }
+    order.sort_by_key(|&route| Reverse(routes[route as usize].specificity));
     order
 }
 
 impl Index {
-    /// Files the routes, in order of precedence; `hirs` are the trees of their expressions.
-    fn new(routes: &[Route], order: &[u32], hirs: &[Option<Hir>]) -> Result<Self, Vec<BuildError>> {
+    /// Files the routes, in order of precedence.
+    fn new(routes: &[Arc<Prepared>], order: &[u32]) -> Result<Self, Vec<BuildError>> {
         let mut trie = Trie::default();
-        let mut names: HashMap<HostName, u32> = HashMap::new();
+        let mut names = HostNames::default();
         let mut roots = Vec::new();
         let mut regexes: BTreeMap<u32, Vec<RegexRoute<'_>>> = BTreeMap::new();
         for &number in order {
             let route = &routes[number as usize];
-            let table = *names.entry(route.host.clone()).or_insert_with(|| {
-                roots.push(trie.plant());
-                roots.len() as u32 - 1
-            });
+            let table = match names.get(&route.host) {
+                Some(table) => *table,
+                None => {
+                    let table = roots.len() as u32;
+                    roots.push(trie.plant());
+                    names.insert(route.host.clone(), table);
+                    table
+                }
+            };
             let root = roots[table as usize];
-            match (&route.spec.path, &hirs[number as usize]) {
+            match (&route.spec.path, &route.hir) {
                 (PathSpec::Exact(path), _) => trie.add_exact(root, path, number),
                 (PathSpec::Regex(text), Some(hir)) => {
                     let node = trie.node_for_regex(root, hir);

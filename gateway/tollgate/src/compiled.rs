@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Read};
 use std::path::Path;
 
 use tollgate_config::{At, Config, Loaded, Parts, Problem, Problems, Readable, from_text, load};
-use tollgate_plan::{Plan, check_matches, compile, compile_parts};
+use tollgate_plan::{Memo, Plan, check_matches, compile, compile_again};
 use tollgate_sources::Sources;
 
 use crate::files::{Files, ending};
@@ -51,9 +51,9 @@ pub type Reload = tollgate_sources::Reload<Plan>;
 
 /// As [`read`], of a file that is read again and again, and merged with what the store holds: what has not changed is not
 /// read again. The config is without its routes, upstreams and texts.
-pub fn read_again(sources: &mut Sources) -> Reload {
+pub fn read_again(sources: &mut Sources, memo: &mut Memo) -> Reload {
     let compile = |parts: &Parts<'_>| {
-        let compiled = compile_parts(parts)?;
+        let compiled = compile_again(parts, memo)?;
         let told = [compiled.warnings, ending(parts.config, &compiled.plan)].concat();
         Ok((compiled.plan, told))
     };

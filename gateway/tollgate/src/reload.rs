@@ -3,13 +3,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use tokio::task::{JoinHandle, spawn_blocking};
 use tollgate_config::Config;
 use tollgate_observe::{Attempt, Registry};
-use tollgate_plan::compile_parts;
+use tollgate_plan::{Memo, compile_again};
 use tollgate_proxy::Rollout;
 use tollgate_sources::{Batch, Brought, Done, Landed, News, Pending, Refusal, Sources};
 use tollgate_upstream::health::Health;
@@ -27,6 +27,8 @@ pub struct Reader {
     file: PathBuf,
     /// What they held; away while a job is under way.
     sources: Option<Sources>,
+    /// What is known of the routes of the last plan; held while a job is under way.
+    memo: Arc<Mutex<Memo>>,
     running: Option<JoinHandle<(Sources, Outcome)>>,
     /// The file was to be read while another job was under way.
     again: bool,
@@ -74,6 +76,7 @@ impl Reader {
         Self {
             file,
             sources: Some(sources),
+            memo: Arc::default(),
             running: None,
             again: false,
             queue: Vec::new(),
@@ -90,9 +93,9 @@ impl Reader {
         self.again = false;
         systemd::reloading();
         let asked = Instant::now();
-        let (current, registry) = (current.clone(), registry.clone());
+        let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
         self.running = Some(spawn_blocking(move || {
-            let reading = read(&mut sources, asked, &current, &registry);
+            let reading = read(&mut sources, asked, &current, &registry, &mut held(&memo));
             (sources, Outcome::File(Box::new(reading)))
         }));
     }
@@ -126,18 +129,21 @@ impl Reader {
         // First what others did: what is asked for here may depend on it.
         if !self.news.is_empty() {
             let news = std::mem::take(&mut self.news);
-            let (current, registry) = (current.clone(), registry.clone());
+            let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
             self.running = Some(spawn_blocking(move || {
-                let (plan, brought) = sources.bring(news, |parts| Ok(compile_parts(parts)?.plan)).split();
+                let memo = &mut *held(&memo);
+                let (plan, brought) =
+                    sources.bring(news, |parts| Ok(compile_again(parts, memo)?.plan)).split();
                 let rollout = plan.map(|plan| current.next(plan, &registry));
                 (sources, Outcome::Brought(rollout, Box::new(brought)))
             }));
             return;
         }
         let requests = std::mem::take(&mut self.queue);
-        let (current, registry) = (current.clone(), registry.clone());
+        let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
         self.running = Some(spawn_blocking(move || {
-            let batch = sources.change(requests, |parts| Ok(compile_parts(parts)?.plan));
+            let memo = &mut *held(&memo);
+            let batch = sources.change(requests, |parts| Ok(compile_again(parts, memo)?.plan));
             let Batch { good, landed, again } = batch;
             let rollout = good.map(|plan| current.next(plan, &registry));
             (sources, Outcome::Changes(Box::new(Changed { rollout, landed, again })))
@@ -181,9 +187,20 @@ impl Reader {
     }
 }
 
+/// What is known of routes. It is never wrong, so a panic while it was held does no harm.
+fn held(memo: &Mutex<Memo>) -> MutexGuard<'_, Memo> {
+    memo.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// All that takes time: it runs beside the workers and beside the control thread, which goes on answering.
-fn read(sources: &mut Sources, asked: Instant, current: &Rollout, registry: &Registry) -> Reading {
-    let mut reload = compiled::read_again(sources);
+fn read(
+    sources: &mut Sources,
+    asked: Instant,
+    current: &Rollout,
+    registry: &Registry,
+    memo: &mut Memo,
+) -> Reading {
+    let mut reload = compiled::read_again(sources, memo);
     compiled::show(&reload.problems);
     let good = compiled::good(&mut reload);
     let anew = good.as_ref().map_or(0, |good| good.anew);

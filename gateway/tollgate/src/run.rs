@@ -57,7 +57,7 @@ pub struct Started {
 /// there is one.
 pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predecessor>) -> Option<Started> {
     let mut sources = Sources::new(file);
-    let mut reload = compiled::read_again(&mut sources);
+    let mut reload = compiled::read_again(&mut sources, &mut tollgate_plan::Memo::default());
     compiled::show(&reload.problems);
     let mut good = compiled::good(&mut reload)?;
     sources.adopt(&mut reload);

@@ -1,13 +1,31 @@
 //! Routes: which requests they take, and what becomes of those.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{At, Policies, Priority, Retry, Spanned};
 
+/// Tells a route that was read from all others: what was made of it once can be found again by it. A clone has the same, so
+/// whoever changes a route gives it a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity(u64);
+
+impl Identity {
+    /// One that no other has.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "two defaults would differ")]
+    pub fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
 /// One route.
 #[derive(Clone, Debug)]
 pub struct Route {
+    /// Which one it is.
+    pub identity: Identity,
     /// Name in logs, metrics and `explain`; `None`: the match as text stands in.
     pub name: Option<Spanned<String>>,
     /// Where the route begins in its file.

@@ -2,7 +2,7 @@
 
 use super::{Reference, buffer, matching, policies, redirect, respond, rewrite, target, upstream};
 use crate::model::{
-    Action, Buffer, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, RouteTimeouts, Spanned,
+    Action, Buffer, Identity, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, RouteTimeouts, Spanned,
 };
 use crate::problem::Problem;
 use crate::read::Draft;
@@ -85,6 +85,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
             draft.unsound.insert(draft.config.routes.len());
         }
         draft.config.routes.push(Route {
+            identity: Identity::new(),
             name: name.clone(),
             at: node.at,
             matches,

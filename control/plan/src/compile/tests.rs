@@ -105,7 +105,7 @@ fn the_body_limit_of_a_route_wins() {
 #[test]
 fn a_route_without_a_name_is_called_by_its_match() {
     let names = |lines: &str| -> Vec<String> {
-        plan(&format!("routes:\n{lines}")).routes.into_iter().map(|route| route.name).collect()
+        plan(&format!("routes:\n{lines}")).routes.into_iter().map(|route| route.name.clone()).collect()
     };
     assert_eq!(
         names(

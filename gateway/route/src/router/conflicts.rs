@@ -1,11 +1,11 @@
 //! Routes that are the same, and routes that only their place in the list tells apart.
 
 use std::collections::HashSet;
-
-use regex_syntax::hir::Hir;
+use std::hash::BuildHasher;
+use std::sync::{Arc, LazyLock};
 
 use super::hosts::HostName;
-use super::{Route, Specificity, pattern};
+use super::{Prepared, pattern};
 use crate::{BuildError, FieldSpec, PathSpec, RouteSpec, ValueSpec};
 
 /// Filled and read by a config of many routes, whose texts are long: see [`super::Map`] for the hash.
@@ -34,7 +34,7 @@ struct Match<'s> {
 }
 
 impl<'s> Match<'s> {
-    fn of(route: &'s Route) -> Self {
+    fn of(route: &'s Prepared) -> Self {
         fn sorted<T: Ord>(items: impl Iterator<Item = T>) -> Vec<T> {
             let mut items: Vec<T> = items.collect();
             items.sort_unstable();
@@ -59,12 +59,42 @@ fn one_spelling(path: &PathSpec) -> &PathSpec {
     }
 }
 
-/// An error for every route that repeats one before it.
-pub(super) fn identical(routes: &[Route]) -> Vec<BuildError> {
-    let mut seen = HashMap::with_capacity_and_hasher(routes.len(), Default::default());
+/// A hash of host and path, of a path that is a regular expression the kind alone: all expressions of a host are equally
+/// specific.
+pub(super) fn key(host: &HostName, path: &PathSpec) -> u64 {
+    // One seed for the life of the process: keys of different tables are compared.
+    static STATE: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
+    STATE.hash_one((host, kind_of(path)))
+}
+
+/// A path where it matters for precedence; nothing for regular expressions.
+fn kind_of(path: &PathSpec) -> Option<&PathSpec> {
+    match path {
+        PathSpec::Regex(_) => None,
+        path => Some(one_spelling(path)),
+    }
+}
+
+/// The routes that have their key in common with another one, in order. Mostly these are few, and no others can be the
+/// same or tie.
+pub(super) fn close(routes: &[Arc<Prepared>]) -> Vec<u32> {
+    let mut seen: HashMap<u64, bool> = HashMap::with_capacity_and_hasher(routes.len(), Default::default());
+    for route in routes {
+        seen.entry(route.key).and_modify(|several| *several = true).or_insert(false);
+    }
+    if !seen.values().any(|several| *several) {
+        return Vec::new();
+    }
+    let several = |route: &Prepared| seen.get(&route.key).is_some_and(|several| *several);
+    (0..).zip(routes).filter(|(_, route)| several(route)).map(|(number, _)| number).collect()
+}
+
+/// An error for every route that repeats one before it, of those that are close to another.
+pub(super) fn identical(routes: &[Arc<Prepared>], close: &[u32]) -> Vec<BuildError> {
+    let mut seen = HashMap::with_capacity_and_hasher(close.len(), Default::default());
     let mut errors = Vec::new();
-    for (second, route) in (0..).zip(routes) {
-        let first = *seen.entry(Match::of(route)).or_insert(second);
+    for &second in close {
+        let first = *seen.entry(Match::of(&routes[second as usize])).or_insert(second);
         if first != second {
             errors.push(BuildError::Identical { first, second });
         }
@@ -72,21 +102,17 @@ pub(super) fn identical(routes: &[Route]) -> Vec<BuildError> {
     errors
 }
 
-/// A tie for every route that an earlier one of equal precedence can beat.
-pub(super) fn ties(routes: &[Route], hirs: &[Option<Hir>]) -> Vec<Tie> {
+/// A tie for every route that an earlier one of equal precedence can beat, of those that are close to another.
+pub(super) fn ties(routes: &[Arc<Prepared>], close: &[u32]) -> Vec<Tie> {
     let mut groups: HashMap<_, Vec<u32>> = HashMap::default();
-    for (number, route) in (0..).zip(routes) {
-        // All expressions of a host are equally specific; for them the paths in the key are left out.
-        let path = match &route.spec.path {
-            PathSpec::Regex(_) => None,
-            path => Some(one_spelling(path)),
-        };
-        groups.entry((&route.host, path, Specificity::of(&route.spec))).or_default().push(number);
+    for &number in close {
+        let route = &routes[number as usize];
+        groups.entry((&route.host, kind_of(&route.spec.path), route.specificity)).or_default().push(number);
     }
     let mut ties = Vec::new();
     for group in groups.into_values().filter(|group| group.len() > 1) {
         for bucket in by_exact_condition(routes, group) {
-            ties_among(routes, hirs, bucket, &mut ties);
+            ties_among(routes, bucket, &mut ties);
         }
     }
     ties.sort_unstable_by_key(|tie| tie.second);
@@ -96,7 +122,7 @@ pub(super) fn ties(routes: &[Route], hirs: &[Option<Hir>]) -> Vec<Tie> {
 /// Splits a group at the first condition for which every member wants an exact value: routes that want different
 /// ones cannot meet. A thousand tenants told apart by one header are then a thousand small groups, not half a
 /// million pairs.
-fn by_exact_condition(routes: &[Route], group: Vec<u32>) -> Vec<Vec<u32>> {
+fn by_exact_condition(routes: &[Arc<Prepared>], group: Vec<u32>) -> Vec<Vec<u32>> {
     fn exact<'s>(fields: &'s [FieldSpec], name: &str) -> Option<&'s str> {
         fields.iter().find_map(|field| match &field.value {
             ValueSpec::Exact(text) if field.name == name => Some(text.as_str()),
@@ -121,8 +147,9 @@ fn by_exact_condition(routes: &[Route], group: Vec<u32>) -> Vec<Vec<u32>> {
     vec![group]
 }
 
-fn ties_among(routes: &[Route], hirs: &[Option<Hir>], group: Vec<u32>, ties: &mut Vec<Tie>) {
-    let beginning = |route: u32| hirs[route as usize].as_ref().map(pattern::beginning).unwrap_or_default();
+fn ties_among(routes: &[Arc<Prepared>], group: Vec<u32>, ties: &mut Vec<Tie>) {
+    let beginning =
+        |route: u32| routes[route as usize].hir.as_ref().map(pattern::beginning).unwrap_or_default();
     let mut sorted: Vec<(Vec<u8>, u32)> = group.into_iter().map(|route| (beginning(route), route)).collect();
     sorted.sort_unstable();
     // In sorted order, the routes whose beginning is a prefix of the present one form a stack.

@@ -5,8 +5,9 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::sync::Arc;
 
-use super::{Route, Specificity, pattern};
+use super::{Prepared, pattern};
 use crate::{PathSpec, Request};
 
 /// What became of every route.
@@ -79,7 +80,7 @@ impl fmt::Display for Criterion {
 }
 
 pub(super) fn explain<R: Request + ?Sized>(
-    routes: &[Route],
+    routes: &[Arc<Prepared>],
     winner: Option<u32>,
     request: &R,
 ) -> Explanation {
@@ -94,7 +95,7 @@ pub(super) fn explain<R: Request + ?Sized>(
     Explanation { winner, others: others.collect() }
 }
 
-fn failure<R: Request + ?Sized>(route: &Route, request: &R) -> Option<Why> {
+fn failure<R: Request + ?Sized>(route: &Prepared, request: &R) -> Option<Why> {
     if !route.host.covers(request.host()) {
         return Some(Why::Host);
     }
@@ -133,8 +134,8 @@ fn path_specificity(path: &PathSpec) -> (u8, usize) {
     }
 }
 
-fn criterion(winner: &Route, loser: &Route) -> Criterion {
-    let (one, other) = (Specificity::of(&winner.spec), Specificity::of(&loser.spec));
+fn criterion(winner: &Prepared, loser: &Prepared) -> Criterion {
+    let (one, other) = (winner.specificity, loser.specificity);
     let decided = [
         (winner.host.specificity().cmp(&loser.host.specificity()), Criterion::Host),
         (path_specificity(&winner.spec.path).cmp(&path_specificity(&loser.spec.path)), Criterion::Path),

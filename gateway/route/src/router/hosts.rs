@@ -8,6 +8,9 @@ use super::Map;
 /// one falls only under routes for any host.
 const LONGEST: usize = 253;
 
+/// Names, each with the number of its entry. See [`Map`] for the hash.
+pub(crate) type HostNames = HashMap<HostName, u32, foldhash::fast::RandomState>;
+
 /// A route's host in its one spelling: lower case, without trailing dot. The order is that of precedence.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum HostName {
@@ -87,7 +90,7 @@ pub(crate) struct Hosts {
 
 impl Hosts {
     /// Takes the names, each with the number of its entry.
-    pub(crate) fn new(names: &HashMap<HostName, u32>) -> Self {
+    pub(crate) fn new(names: &HostNames) -> Self {
         let mut hosts = Self::default();
         for (name, &entry) in names {
             match name {

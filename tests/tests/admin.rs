@@ -116,6 +116,13 @@ fn each_role_opens_what_it_is_for() {
             }
         }
     }
+    // What one may do is told before one tries.
+    for (token, who, role) in
+        [(READER, "dashboard", "read"), (WRITER, "ci", "write"), (OWNER, "ops", "admin")]
+    {
+        let told = json_of(&ask(&gateway, "GET", "/api/v1", token, ""));
+        assert_eq!((&told["who"], &told["role"]), (&json!(who), &json!(role)), "{told}");
+    }
     // A page of another origin changes nothing, whatever it sends.
     let lines = format!(
         "Authorization: Bearer {OWNER}\r\nContent-Type: application/json\r\nOrigin: http://evil.example\r\n"

@@ -12,6 +12,7 @@ use tollgate_tests::{Browser, Gateway, Origin, refused_address};
 mod editing;
 mod explaining;
 mod history;
+mod roles;
 
 const VIEWS: [&str; 6] = ["routes", "upstreams", "capacity", "explain", "changes", "overview"];
 

@@ -66,6 +66,7 @@ pub async fn guard(State(surface): State<Surface>, mut request: Request, next: N
         Err(response) => *response,
         Ok(()) => {
             request.extensions_mut().insert(Asker(asker));
+            request.extensions_mut().insert(role);
             next.run(request).await
         }
     };

@@ -1,14 +1,15 @@
 //! Reading resources.
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tollgate_config::{KINDS, Kind, kind, masked};
+use tollgate_config::{KINDS, Kind, Role, kind, masked};
 use tollgate_sources::Item;
 
 use super::answer::{body, problem, tagged, wants_yaml};
+use crate::access::Asker;
 use crate::surface::Surface;
 
 /// What of a list is wanted.
@@ -36,8 +37,13 @@ pub fn known(name: &str) -> Result<&'static Kind, Box<Response>> {
     })
 }
 
-/// `GET /api/v1`: what runs, and what can be asked for.
-pub async fn summary(State(surface): State<Surface>, headers: HeaderMap) -> Response {
+/// `GET /api/v1`: what runs, what can be asked for, and what who asks may do. The guard has found out the role.
+pub async fn summary(
+    State(surface): State<Surface>,
+    asker: Asker,
+    Extension(role): Extension<Role>,
+    headers: HeaderMap,
+) -> Response {
     let plan = surface.plan.borrow().clone();
     let (version, stores) = surface.view.read(|state| (state.version, state.is_writable()));
     let value = json!({
@@ -45,6 +51,8 @@ pub async fn summary(State(surface): State<Surface>, headers: HeaderMap) -> Resp
         "generation": plan.generation(),
         "version": version,
         "writable": stores,
+        "who": asker.0,
+        "role": role.as_str(),
         "routes": plan.routes.len(),
         "upstreams": plan.upstreams.len(),
         "kinds": KINDS.iter().map(|kind| kind.name).collect::<Vec<_>>(),

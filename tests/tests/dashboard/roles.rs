@@ -12,7 +12,7 @@ fn give(browser: &Browser, token: &str) {
     browser.wait("document.querySelector('dialog input[name=token]')");
     browser.fill("dialog input[name=token]", token);
     browser.click("dialog button.primary");
-    browser.wait("!document.querySelector('dialog') && document.querySelector('.tiles, #routes')");
+    browser.wait("!document.querySelector('dialog') && document.querySelector('main .card')");
 }
 
 #[test]

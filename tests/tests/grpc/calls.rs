@@ -276,7 +276,7 @@ fn a_slow_call_is_overtaken() {
     });
     let quick = Http2Origin::play(|stream| answer(stream, "0"));
     let gateway = Gateway::start(&format!(
-        "workers: 1\nroutes: [{{to: u}}]\nupstreams: {{u: {{endpoints: [\"h2c://{}\", \"h2c://{}\"], outlier: off, \
+        "workers: 1\nroutes: [{{to: u, buffer: {{request: on}}}}]\nupstreams: {{u: {{endpoints: [\"h2c://{}\", \"h2c://{}\"], outlier: off, \
          hedge: {{after: 20ms, methods: [POST]}}}}}}",
         slow.address(),
         quick.address()
@@ -286,7 +286,9 @@ fn a_slow_call_is_overtaken() {
         assert_eq!((response.body.as_slice(), response.trailers.get("grpc-status")), (EMPTY, Some("0")));
     }
     eventually("the slow one to be let go", || slow.resets().len() == 1);
-    assert!(slow.requests()[0].body == EMPTY && quick.requests().iter().all(|call| call.body == EMPTY));
+    // The slow one may have been let go before it had read all.
+    assert!(EMPTY.starts_with(&slow.requests()[0].body), "{:?}", slow.requests());
+    assert!(quick.requests().iter().all(|call| call.body == EMPTY), "{:?}", quick.requests());
     let metrics = gateway.metrics();
     let sum = |name| metrics.sum(name, "upstream=\"u\"");
     assert_eq!(

@@ -72,6 +72,9 @@ fn a_study_runs_whole_and_its_file_and_reports_say_everything() {
         }
     }
     assert_eq!(results.trials.len(), 2 * 3 * 2);
+    // The kernel books run time by its ticks, and of a few requests it may see nothing; not of all of them.
+    let booked: f64 = results.trials.iter().filter_map(|trial| trial.cost).map(|cost| cost.total_us()).sum();
+    assert!(booked > 0.0, "no trial cost anything");
     for trial in &results.trials {
         let rate = trial.cell == results.cells[1].id;
         // A busy machine may not keep the rate; then nobody is to blame, and all that was seen is there all the same.
@@ -83,7 +86,6 @@ fn a_study_runs_whole_and_its_file_and_reports_say_everything() {
         assert_eq!(load.model, if rate { LoadModel::Constant { rps: 400.0 } } else { LoadModel::Closed });
         assert_eq!(load.response_time.is_some(), rate, "only a rate has intended times");
         assert_eq!(trial.cost.is_some(), trial.system != "direct");
-        assert!(trial.cost.is_none_or(|cost| cost.total_us() > 0.0), "{:?}", trial.cost);
         // A machine that stood still through the trial has left next to nothing of it to see.
         if trial.evidence.wall_us < 100_000.0 {
             continue;

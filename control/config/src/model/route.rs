@@ -1,5 +1,6 @@
 //! Routes: which requests they take, and what becomes of those.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,8 +9,15 @@ use super::{At, Policies, Priority, Retry, Spanned};
 
 /// Tells a route that was read from all others: what was made of it once can be found again by it. A clone has the same, so
 /// whoever changes a route gives it a new one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity(u64);
+
+/// Without its number, which says nothing of the route: what is read twice of one text is shown alike.
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Identity")
+    }
+}
 
 impl Identity {
     /// One that no other has.
@@ -261,13 +269,13 @@ pub struct Respond {
 /// Timeouts that a route or an upstream changes: `Some(None)` is `off`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RouteTimeouts {
-    /// As [`Timeouts::connect`].
+    /// As [`Timeouts::connect`](super::Timeouts::connect).
     pub connect: Option<Option<Duration>>,
-    /// As [`Timeouts::response_header`].
+    /// As [`Timeouts::response_header`](super::Timeouts::response_header).
     pub response_header: Option<Option<Duration>>,
-    /// As [`Timeouts::response_body`].
+    /// As [`Timeouts::response_body`](super::Timeouts::response_body).
     pub response_body: Option<Option<Duration>>,
-    /// As [`Timeouts::total`].
+    /// As [`Timeouts::total`](super::Timeouts::total).
     pub total: Option<Option<Duration>>,
 }
 

@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use tollgate_observe::Reason;
 
 use crate::lot::drawn;
 use crate::shadow::{Marks, Shadow, ShadowEnd, Watch};
 use crate::{Planned, Policy, Request, Shared, Verdict};
+
+/// After a copy that reached no endpoint none are made for so long. Connections that are refused cost more than requests
+/// that are answered, and with one for each request the requests of clients would feel it.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Copies of requests for another upstream.
 #[derive(Clone, Debug)]
@@ -39,6 +45,8 @@ impl Planned for MirrorRules {
         let count = |event| shared.events().counter("mirror", place, event);
         let counts = || Counts {
             in_flight: AtomicUsize::new(0),
+            began: tollgate_net::now(),
+            pause: AtomicU64::new(0),
             sent: count("sent"),
             dropped: count("dropped"),
             given_up: count("given_up"),
@@ -61,9 +69,12 @@ struct Mirror {
 #[derive(Debug)]
 struct Counts {
     in_flight: AtomicUsize,
+    began: Instant,
+    /// Until when no copies are made, in milliseconds since it began.
+    pause: AtomicU64,
     /// Sent, whatever came of it.
     sent: Arc<AtomicU64>,
-    /// Not made: there were too many.
+    /// Not made: there were too many, or the last one reached nobody.
     dropped: Arc<AtomicU64>,
     /// Not sent: the body was too long, or did not come whole.
     given_up: Arc<AtomicU64>,
@@ -107,6 +118,9 @@ struct Place(Arc<Counts>);
 
 impl Place {
     fn take(counts: &Arc<Counts>, most: usize) -> Option<Self> {
+        if counts.now() < counts.pause.load(Ordering::Relaxed) {
+            return None;
+        }
         let more = |now: usize| (now < most).then_some(now + 1);
         let taken = counts.in_flight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         taken.is_ok().then(|| Self(counts.clone()))
@@ -114,11 +128,22 @@ impl Place {
 }
 
 impl Counts {
+    /// Milliseconds since it began.
+    fn now(&self) -> u64 {
+        tollgate_net::now().duration_since(self.began).as_millis() as u64
+    }
+
     fn heard(&self, end: ShadowEnd, status: Option<u16>) {
         let counts = self;
         match (end, status) {
             (ShadowEnd::GivenUp, _) => return add(&counts.given_up),
-            (ShadowEnd::Failed(_), _) => add(&counts.failed),
+            (ShadowEnd::Failed(reason), _) => {
+                if matches!(reason, Reason::ConnectionRefused | Reason::ConnectionTimeout | Reason::DnsError)
+                {
+                    counts.pause.store(counts.now() + PAUSE.as_millis() as u64, Ordering::Relaxed);
+                }
+                add(&counts.failed);
+            }
             (ShadowEnd::Answered(shadow), Some(main)) if shadow == main => add(&counts.same),
             (ShadowEnd::Answered(_), Some(_)) => add(&counts.differs),
             // The client has gone meanwhile.
@@ -183,6 +208,17 @@ mod tests {
         assert_eq!(under_way.len(), 2);
         drop(under_way);
         assert_eq!(shadows(&policy, "").len(), 1, "their places are free again");
+    }
+
+    #[test]
+    fn a_shadow_that_cannot_be_reached_is_left_alone_for_a_while() {
+        let policy = mirror(100, 10);
+        let end = |reason| shadows(&policy, "").remove(0).watch.shadow(ShadowEnd::Failed(reason));
+        end(Reason::HttpResponseTimeout);
+        end(Reason::ConnectionRefused);
+        assert!(shadows(&policy, "").is_empty());
+        std::thread::sleep(PAUSE + Duration::from_millis(10));
+        assert_eq!(shadows(&policy, "").len(), 1);
     }
 
     #[test]

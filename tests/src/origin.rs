@@ -153,6 +153,19 @@ impl Origin {
         self.shared.requests.lock().expect("requests").clone()
     }
 
+    /// Those of the [`requests`](Self::requests) whose body has come as far as its `Content-Length` says: of the others it is
+    /// still under way.
+    ///
+    /// # Panics
+    /// When a script panicked while it recorded.
+    #[must_use]
+    pub fn whole_requests(&self) -> Vec<Request> {
+        let is_whole = |request: &Request| {
+            request.headers.get("Content-Length") == Some(request.body.len().to_string().as_str())
+        };
+        self.requests().into_iter().filter(is_whole).collect()
+    }
+
     /// The only request.
     ///
     /// # Panics

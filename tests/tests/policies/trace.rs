@@ -18,7 +18,7 @@ fn gateway(origin: &Origin, collector: &Origin, more: &str) -> Gateway {
 
 /// All spans that a collector has got.
 fn spans(collector: &Origin) -> Vec<Value> {
-    let documents = collector.requests().into_iter().map(|request| {
+    let documents = collector.whole_requests().into_iter().map(|request| {
         assert_eq!(request.headers.get("Content-Type"), Some("application/json"));
         serde_json::from_slice::<Value>(&request.body).expect("JSON")
     });

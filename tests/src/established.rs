@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -70,6 +70,7 @@ fn established(port: u16, end: End) -> io::Result<HashSet<Identity>> {
 #[derive(Debug)]
 pub struct Established {
     stop: Arc<AtomicBool>,
+    looks: Arc<AtomicUsize>,
     thread: Option<JoinHandle<Most>>,
 }
 
@@ -88,8 +89,8 @@ impl Established {
     /// Looks at connections to this port, with a pause after each look.
     #[must_use]
     pub fn watch(port: u16, pause: Duration) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
+        let (stop, looks) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (stopped, looked) = (stop.clone(), looks.clone());
         let thread = thread::spawn(move || {
             let mut most = Most::default();
             let mut before = [HashSet::new(), HashSet::new()];
@@ -101,11 +102,20 @@ impl Established {
                 most.accepted = most.accepted.max(accepted);
                 most.looks += 1;
                 before = now;
+                looked.store(most.looks, Ordering::Relaxed);
                 thread::sleep(pause);
             }
             most
         });
-        Self { stop, thread: Some(thread) }
+        Self { stop, looks, thread: Some(thread) }
+    }
+
+    /// Waits until what is established now, if it stays so, has been seen: on a busy machine a look takes long.
+    pub fn look(&self) {
+        let looks = || self.looks.load(Ordering::Relaxed);
+        // One may be under way; the two after it are compared.
+        let begun = looks();
+        crate::eventually("three more looks at the kernel's table", || looks() >= begun + 3);
     }
 
     /// Ends the watch.

@@ -78,7 +78,11 @@ fn never_more_than_the_cap() {
             thread::scope(|scope| {
                 let crowd = scope.spawn(|| crowd(&gateway, 400, 1));
                 waiting(&gateway, 400 - CAP as u64);
-                thread::sleep(Duration::from_millis(200));
+                // Those that have their place may be connecting still.
+                eventually("all that may be", || {
+                    metric(&gateway, "tollgate_upstream_connections") == CAP as u64
+                });
+                table.look();
                 gate.open();
                 assert!(crowd.join().expect("answers").iter().all(|status| *status == 200));
             });

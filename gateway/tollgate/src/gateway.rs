@@ -18,6 +18,7 @@ use tollgate_upstream::{Discovery, Shared};
 
 use crate::access::{Access, check_audit_log};
 use crate::admin::{self, Admin};
+use crate::behind::behind;
 use crate::compiled::Good;
 use crate::files::Files;
 use crate::guards::Guarding;
@@ -245,7 +246,7 @@ impl Gateway {
         self.retired = kept;
         let gone: Vec<_> = gone;
         if !gone.is_empty() {
-            tokio::task::spawn_blocking(move || drop(gone));
+            drop(behind(move || drop(gone)));
         }
     }
 

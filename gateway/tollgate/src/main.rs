@@ -4,6 +4,7 @@ mod access;
 mod admin;
 mod api;
 mod apisix;
+mod behind;
 mod bench;
 mod check;
 mod cli;

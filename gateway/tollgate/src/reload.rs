@@ -1,12 +1,12 @@
-//! Reload: what has changed in the file, or is to change in the store, is read, and all compiled, on a thread of its own;
-//! it takes effect if it is good.
+//! Reload: what has changed in the file, or is to change in the store, is read, and all compiled, on a thread that gives
+//! way to the workers; it takes effect if it is good.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::sync::oneshot;
 use tollgate_config::Config;
 use tollgate_observe::{Attempt, Registry};
 use tollgate_plan::{Memo, compile_again};
@@ -14,6 +14,7 @@ use tollgate_proxy::Rollout;
 use tollgate_sources::{Batch, Brought, Done, Landed, News, Pending, Refusal, Sources};
 use tollgate_upstream::health::Health;
 
+use crate::behind::behind;
 use crate::check::counted;
 use crate::compiled;
 use crate::files::Files;
@@ -29,7 +30,7 @@ pub struct Reader {
     sources: Option<Sources>,
     /// What is known of the routes of the last plan; held while a job is under way.
     memo: Arc<Mutex<Memo>>,
-    running: Option<JoinHandle<(Sources, Outcome)>>,
+    running: Option<oneshot::Receiver<(Sources, Outcome)>>,
     /// The file was to be read while another job was under way.
     again: bool,
     /// Changes that are asked for, for the next job.
@@ -94,7 +95,7 @@ impl Reader {
         systemd::reloading();
         let asked = Instant::now();
         let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
-        self.running = Some(spawn_blocking(move || {
+        self.running = Some(behind(move || {
             let reading = read(&mut sources, asked, &current, &registry, &mut held(&memo));
             (sources, Outcome::File(Box::new(reading)))
         }));
@@ -130,7 +131,7 @@ impl Reader {
         if !self.news.is_empty() {
             let news = std::mem::take(&mut self.news);
             let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
-            self.running = Some(spawn_blocking(move || {
+            self.running = Some(behind(move || {
                 let memo = &mut *held(&memo);
                 let (plan, brought) =
                     sources.bring(news, |parts| Ok(compile_again(parts, memo)?.plan)).split();
@@ -141,7 +142,7 @@ impl Reader {
         }
         let requests = std::mem::take(&mut self.queue);
         let (current, registry, memo) = (current.clone(), registry.clone(), self.memo.clone());
-        self.running = Some(spawn_blocking(move || {
+        self.running = Some(behind(move || {
             let memo = &mut *held(&memo);
             let batch = sources.change(requests, |parts| Ok(compile_again(parts, memo)?.plan));
             let Batch { good, landed, again } = batch;

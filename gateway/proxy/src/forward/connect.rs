@@ -10,6 +10,13 @@ use tollgate_net::{Deadline, Peek, ProxyHeader};
 use tollgate_observe::Reason;
 use tollgate_upstream::{ConnectError, Granted, Outcome, Pool};
 
+/// So long a request waits for a file descriptor, or for a connection that comes free meanwhile, before it is turned
+/// away: a shortage comes in bursts, and others' connections close all the time.
+const SHORTAGE: Duration = Duration::from_millis(500);
+/// From one look for either to the next, the first time; twice as long each time, up to [`LONGEST`].
+const FIRST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(32);
+
 use super::Forwarding;
 use super::retry::{Again, Failure};
 use crate::client_side::ClientSide;
@@ -61,6 +68,7 @@ pub(super) async fn connected<U: UpstreamSide>(
     mut gone: impl FnMut(&mut Context<'_>) -> bool,
 ) -> Result<(U, Option<Duration>), Failure> {
     let over = |otherwise| if bounds.total.is_over() { Reason::RequestTimeout } else { otherwise };
+    let mut shortage = None;
     loop {
         // The queue has a bound of its own.
         let now = tollgate_net::now();
@@ -75,10 +83,64 @@ pub(super) async fn connected<U: UpstreamSide>(
         deadline.set(start, bounds.due.within(start, bounds.connect));
         let opened = unless_over(deadline, &mut gone, U::open(opening, whose)).await;
         let opened = opened.map_err(|end| end.unwrap_or_else(|| over(Reason::ConnectionTimeout)));
-        if let Some(connection) = opened.map_err(Failure::unconnected)? {
-            return Ok((connection, Some(tollgate_net::now().saturating_duration_since(start))));
+        match opened {
+            Ok(Some(connection)) => {
+                return Ok((connection, Some(tollgate_net::now().saturating_duration_since(start))));
+            }
+            Ok(None) => {}
+            Err(Reason::Overload) => {
+                let shortage = shortage.get_or_insert_with(|| Shortage::since(start));
+                let pause = shortage.pause(bounds, tollgate_net::now()).ok_or(Reason::Overload);
+                let pause = pause.map_err(Failure::unconnected)?;
+                if let Some(free) =
+                    waited(pool, pause, deadline, &mut gone).await.map_err(Failure::unconnected)?
+                {
+                    return Ok((free, None));
+                }
+            }
+            Err(reason) => return Err(Failure::unconnected(reason)),
         }
     }
+}
+
+/// There is no file descriptor, or no memory, for a connection.
+struct Shortage {
+    since: Instant,
+    /// The next pause.
+    pause: Duration,
+}
+
+impl Shortage {
+    fn since(since: Instant) -> Self {
+        Self { since, pause: FIRST }
+    }
+
+    /// How long to wait before the next look, if there is to be one.
+    fn pause(&mut self, bounds: &Bounds, now: Instant) -> Option<Duration> {
+        let most = bounds.connect.map_or(SHORTAGE, |connect| connect.min(SHORTAGE));
+        let pause = bounds.due.within(now, Some(self.pause))?;
+        self.pause = (self.pause * 2).min(LONGEST);
+        (now.saturating_duration_since(self.since) + pause < most).then_some(pause)
+    }
+}
+
+/// A connection that has come free after a pause.
+///
+/// # Errors
+/// When the client has gone meanwhile.
+async fn waited<U: UpstreamSide>(
+    pool: &Rc<Pool>,
+    pause: Duration,
+    deadline: &Deadline,
+    gone: &mut impl FnMut(&mut Context<'_>) -> bool,
+) -> Result<Option<U>, Reason> {
+    deadline.set(tollgate_net::now(), Some(pause));
+    poll_fn(|cx| match gone(cx) {
+        true => Poll::Ready(Err(Reason::ClientClosed)),
+        false => deadline.poll_passed(cx).map(Ok),
+    })
+    .await?;
+    Ok(U::take(pool, tollgate_net::now()))
 }
 
 impl Failure {

@@ -47,6 +47,8 @@ fn main() -> io::Result<()> {
         referer: None,
         user_agent: Some(b"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),
         request_id: None,
+        consumer: None,
+        span: None,
         route: "items",
         upstream: "shop",
         endpoint: "10.0.0.1:8080",

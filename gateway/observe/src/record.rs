@@ -101,6 +101,10 @@ pub struct Record<'a> {
     pub user_agent: Option<&'a [u8]>,
     /// The request id, generated or passed on.
     pub request_id: Option<&'a [u8]>,
+    /// The consumer that a policy has told apart; `None`: nobody has asked, or it is not known.
+    pub consumer: Option<&'a str>,
+    /// The trace that it belongs to, and its span in it.
+    pub span: Option<(u128, u64)>,
     /// Name of the route; empty: none matched.
     pub route: &'a str,
     /// Name of the upstream; empty: none was picked.
@@ -206,6 +210,8 @@ pub(crate) mod sample {
             referer: None,
             user_agent: Some(b"curl/8.5.0"),
             request_id: Some(b"0123456789abcdef0123456789abcdef"),
+            consumer: None,
+            span: None,
             route: "items",
             upstream: "shop",
             endpoint: "10.0.0.1:8080",

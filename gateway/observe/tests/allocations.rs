@@ -44,6 +44,8 @@ fn record(id: &[u8]) -> Record<'_> {
         referer: Some(b"https://example.com/\""),
         user_agent: Some(b"Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),
         request_id: Some(id),
+        consumer: None,
+        span: None,
         route: "items",
         upstream: "shop",
         endpoint: "10.0.0.1:8080",

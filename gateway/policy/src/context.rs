@@ -47,6 +47,8 @@ type OnEnd = Box<dyn FnOnce(&Ended)>;
 pub struct Context {
     /// Who sent it; `None`: nobody has asked, or it is not known.
     pub consumer: Option<Arc<Consumer>>,
+    /// The trace that it belongs to, and its span in it, if it is in one.
+    pub span: Option<(u128, u64)>,
     /// The upstream that it is to go to, by name, of those that its route names; `None`: by their weights.
     pub upstream: Option<Arc<str>>,
     /// Fields that are not the client's to send: not in its trailers either.

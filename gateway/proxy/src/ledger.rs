@@ -2,11 +2,13 @@
 
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tollgate_http::grpc::Code;
 use tollgate_http::{Name, RequestHead, Version};
 use tollgate_observe::{Protocol, Reason, Record, Slot, Tally};
+use tollgate_policy::{Consumer, Context};
 use tollgate_upstream::{Pool, Upstream};
 
 use crate::active::ActivePlan;
@@ -42,6 +44,24 @@ pub(crate) struct Ledger {
     pub request_id: Vec<u8>,
     /// The TLS that it came by.
     tls: Option<Rc<Secured>>,
+    /// What policies have found out. In a box: a request without policies pays for a null pointer.
+    pub found: Option<Box<Found>>,
+}
+
+/// What policies have found out about a request, for its line in the log.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub consumer: Option<Arc<Consumer>>,
+    /// Its trace, and its span in it.
+    pub span: Option<(u128, u64)>,
+}
+
+impl Found {
+    /// Of a request that has met its policies.
+    pub fn of(context: &Context) -> Option<Box<Self>> {
+        let (consumer, span) = (&context.consumer, context.span);
+        (consumer.is_some() || span.is_some()).then(|| Box::new(Self { consumer: consumer.clone(), span }))
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -119,6 +139,7 @@ pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
     ledger.upstream = None;
     ledger.endpoint = None;
     ledger.tls = None;
+    ledger.found = None;
 }
 
 fn protocol(request: &RequestHead) -> Protocol {
@@ -147,6 +168,7 @@ fn record<'a>(
     total: Duration,
 ) -> Record<'a> {
     let known = !request.head.bytes().is_empty();
+    let found = ledger.found.as_ref();
     let slice = |range| if known { request.slice(range) } else { &[] };
     Record {
         reason: ledger.reason,
@@ -162,6 +184,8 @@ fn record<'a>(
         referer: request.head.get(Name::Referer),
         user_agent: request.head.get(Name::UserAgent),
         request_id: Some(ledger.request_id.as_slice()).filter(|id| !id.is_empty()),
+        consumer: found.and_then(|found| Some(found.consumer.as_ref()?.name.as_str())),
+        span: found.and_then(|found| found.span),
         route: ledger.route.as_ref().map_or("", |(active, index)| active.route(*index).name.as_str()),
         upstream: ledger.upstream.as_ref().map_or("", |upstream| upstream.name.as_str()),
         endpoint: ledger.endpoint.as_ref().map_or("", |pool| pool.name()),

@@ -46,6 +46,9 @@ fn names_with_their_passwords_get_in() {
             assert!(!got.headers.has("Authorization"), "{got:?}");
         }
     }
+    // Each name twice, over HTTP/1 and HTTP/2.
+    let known: Vec<_> = gateway.wait_records(8).iter().map(|line| line["consumer"].clone()).collect();
+    assert_eq!(known.iter().filter(|name| **name == "bob").count(), 4, "{known:?}");
     for (name, password) in [
         ("alice", "correct"),
         ("alice", ""),

@@ -64,6 +64,8 @@ fn a_trace_goes_on_and_its_span_is_told() {
     let time = |key: &str| span[key].as_str().and_then(|text| text.parse::<u128>().ok()).expect("a time");
     assert!(time("startTimeUnixNano") <= time("endTimeUnixNano"));
     assert!(!span.to_string().contains("secret"), "queries stay here");
+    let line = &gateway.wait_records(1)[0];
+    assert_eq!((&line["trace_id"], &line["span_id"]), (&TRACE.into(), &span["spanId"]));
 }
 
 #[test]

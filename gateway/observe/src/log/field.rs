@@ -77,6 +77,12 @@ fields! {
     BytesOut = "bytes_out";
     /// The request id.
     RequestId = "request_id";
+    /// The consumer that a policy has told apart; not in JSON where there is none.
+    Consumer = "consumer";
+    /// The trace that the request belongs to, and its span; not in JSON where it is in none.
+    TraceId = "trace_id";
+    /// The span.
+    SpanId = "span_id";
     /// The `Referer` field.
     Referer = "referer";
     /// The `User-Agent` field.
@@ -109,6 +115,10 @@ pub(super) enum Value<'a> {
     Millis(Duration),
     /// True or false.
     Flag(bool),
+    /// The number of a trace: 32 digits of base 16.
+    Trace(u128),
+    /// The number of a span: 16 of them.
+    Span(u64),
     /// The client's address.
     Address(SocketAddr),
     /// The time: the clock's second, and this millisecond.
@@ -124,9 +134,17 @@ impl Field {
         Field::ALL.iter().copied().find(|field| field.name() == name)
     }
 
-    /// Whether it is left out of JSON where there is no TLS: a gateway without it would write four nulls in each line.
-    pub(super) fn needs_tls(self) -> bool {
-        matches!(self, Self::TlsVersion | Self::TlsCipher | Self::Sni | Self::ClientSubject)
+    /// Whether it is left out of this record's JSON: a gateway without TLS and without policies would write seven nulls in
+    /// each line.
+    #[inline]
+    pub(super) fn is_left_out(self, record: &Record<'_>) -> bool {
+        match self {
+            Self::TimeLocal => true,
+            Self::TlsVersion | Self::TlsCipher | Self::Sni | Self::ClientSubject => record.tls.is_none(),
+            Self::Consumer => record.consumer.is_none(),
+            Self::TraceId | Self::SpanId => record.span.is_none(),
+            _ => false,
+        }
     }
 
     #[inline]
@@ -164,6 +182,9 @@ impl Field {
             Field::BytesIn => Value::Number(record.bytes_in),
             Field::BytesOut => Value::Number(record.bytes_out),
             Field::RequestId => optional(record.request_id),
+            Field::Consumer => optional(record.consumer.map(str::as_bytes)),
+            Field::TraceId => record.span.map_or(Value::Absent, |(trace, _)| Value::Trace(trace)),
+            Field::SpanId => record.span.map_or(Value::Absent, |(_, span)| Value::Span(span)),
             Field::Referer => optional(record.referer),
             Field::UserAgent => optional(record.user_agent),
             Field::Attempts => Value::Number(record.attempts.into()),
@@ -209,6 +230,8 @@ impl Value<'_> {
             Value::Status(status) => text::number(line, status.into()),
             Value::Millis(duration) => text::millis(line, duration),
             Value::Flag(flag) => line.extend_from_slice(if flag { b"true" } else { b"false" }),
+            Value::Trace(trace) => text::hexadecimal(line, &trace.to_be_bytes()),
+            Value::Span(span) => text::hexadecimal(line, &span.to_be_bytes()),
             Value::Address(client) if is_unix(client) => line.extend_from_slice(b"unix:"),
             Value::Address(client) => text::address(line, client.ip()),
             Value::Time(millis) => time(line, clock, millis),
@@ -228,7 +251,7 @@ impl Value<'_> {
             }
             Value::Status(status) => text::number(line, status.into()),
             Value::Number(_) | Value::Millis(_) | Value::Flag(_) => self.write_text(line, clock),
-            Value::Address(_) | Value::Time(_) | Value::TimeLocal => {
+            Value::Address(_) | Value::Time(_) | Value::TimeLocal | Value::Trace(_) | Value::Span(_) => {
                 line.push(b'"');
                 self.write_text(line, clock);
                 line.push(b'"');

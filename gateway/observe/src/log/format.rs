@@ -35,10 +35,12 @@ impl Format {
     }
 }
 
-/// nginx's `combined`. There is no `$remote_user`: the gateway checks no passwords here.
+/// nginx's `combined`. `$remote_user` is whoever a policy has told apart, by a password or otherwise.
 fn combined(line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock) {
     Value::Address(record.client).write_text(line, clock);
-    line.extend_from_slice(b" - - [");
+    line.extend_from_slice(b" - ");
+    Field::Consumer.value(record, 0).write_text(line, clock);
+    line.extend_from_slice(b" [");
     line.extend_from_slice(clock.local());
     line.extend_from_slice(b"] \"");
     request(line, record);
@@ -72,7 +74,7 @@ fn request(line: &mut Vec<u8>, record: &Record<'_>) {
 fn json(line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock, millis: u32) {
     let mut opening: &[u8] = b"{\"";
     for &field in Field::ALL {
-        if field == Field::TimeLocal || record.tls.is_none() && field.needs_tls() {
+        if field.is_left_out(record) {
             continue;
         }
         line.extend_from_slice(opening);
@@ -127,6 +129,8 @@ mod tests {
         assert_eq!(combined_line(&odd), shown);
         let unread = Record { method: b"", target: b"", version: b"", status: 400, ..record };
         assert!(combined_line(&unread).contains("[T] \"-\" 400 "));
+        let known = Record { consumer: Some("alice b"), ..record };
+        assert!(combined_line(&known).starts_with("192.0.2.7 - alice b [T] \"GET"));
         let short = Record { version: b"", ..record };
         assert!(combined_line(&short).contains("\"GET /v1/items?page=2\""));
     }
@@ -140,6 +144,8 @@ mod tests {
             status: 504,
             detail: Some("no head"),
             connect: Some(Duration::from_micros(70)),
+            consumer: Some("alice"),
+            span: Some((0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736, 0x00f0_67aa_0ba9_02b7)),
             ..sample::record()
         };
         let shown = line(&format, &record);
@@ -149,13 +155,19 @@ mod tests {
         let expected = "192.0.2.7 40312 GET /v1/items?page=2 /v1/items page=2 HTTP/1.1 api.example.com 1.3 \
                         TLS_AES_128_GCM_SHA256 api.example.com - 504 - \
                         http_response_timeout no head items shop 10.0.0.1:8080 0 1234 \
-                        0123456789abcdef0123456789abcdef - curl/8.5.0 1 true 2.500 0.070 1.250 1.250\n";
+                        0123456789abcdef0123456789abcdef alice 4bf92f3577b34da6a3ce929d0e0e4736 00f067aa0ba902b7 \
+                        - curl/8.5.0 1 true 2.500 0.070 1.250 1.250\n";
         assert_eq!(rest, expected);
     }
 
     #[test]
     fn json_has_each_field_and_says_null_for_none() {
-        let value: Json = serde_json::from_str(&line(&Format::Json, &sample::record())).unwrap();
+        let known = Record {
+            consumer: Some("alice"),
+            span: Some((0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736, 0x00f0_67aa_0ba9_02b7)),
+            ..sample::record()
+        };
+        let value: Json = serde_json::from_str(&line(&Format::Json, &known)).unwrap();
         let keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
         let wanted: Vec<&str> =
             Field::ALL.iter().filter(|field| **field != Field::TimeLocal).map(|field| field.name()).collect();
@@ -167,6 +179,13 @@ mod tests {
         );
         assert_eq!(value["reused"], true);
         assert!(value["connect_ms"].is_null() && value["reason"].is_null() && value["referer"].is_null());
+        assert_eq!(
+            (&value["consumer"], &value["span_id"]),
+            (&Json::from("alice"), &Json::from("00f067aa0ba902b7"))
+        );
+        let plain: Json = serde_json::from_str(&line(&Format::Json, &sample::record())).unwrap();
+        let fields = plain.as_object().unwrap();
+        assert!(["consumer", "trace_id", "span_id"].iter().all(|name| !fields.contains_key(*name)));
     }
 
     proptest! {

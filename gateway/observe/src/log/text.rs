@@ -20,6 +20,12 @@ pub(super) fn millis(line: &mut Vec<u8>, duration: Duration) {
     line.extend_from_slice(&fraction);
 }
 
+/// Each byte as two digits of base 16.
+pub(super) fn hexadecimal(line: &mut Vec<u8>, bytes: &[u8]) {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    line.extend(digits.map(|digit| b"0123456789abcdef"[usize::from(digit)]));
+}
+
 #[inline]
 pub(super) fn address(line: &mut Vec<u8>, address: IpAddr) {
     match address {

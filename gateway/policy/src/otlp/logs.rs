@@ -94,17 +94,25 @@ fn record(mut fields: Map<String, Value>, now: SystemTime) -> Value {
         fields.insert("host".to_owned(), host.into());
         fields.insert("server.port".to_owned(), port.into());
     }
+    let ids = ["trace_id", "span_id"].map(|name| fields.remove(name));
     let told = fields.into_iter().filter(|(name, value)| !value.is_null() && name != "time");
     let attributes: Vec<Value> = told.map(attribute).collect();
     let observed = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos()).to_string();
-    json!({
+    let mut record = json!({
         "timeUnixNano": nanos(&time).unwrap_or_else(|| observed.clone()),
         "observedTimeUnixNano": observed,
         "severityNumber": severity,
         "severityText": word,
         "body": { "stringValue": body },
         "attributes": attributes,
-    })
+    });
+    // Fields of the record itself: so a collector finds the lines of a trace.
+    for (key, id) in ["traceId", "spanId"].into_iter().zip(ids) {
+        if let Some(id) = id {
+            record[key] = id;
+        }
+    }
+    record
 }
 
 /// A host and its port (RFC 3986, section 3.2), if it has one.
@@ -140,13 +148,17 @@ mod tests {
 
     #[test]
     fn a_line_becomes_a_record() {
+        const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
         let line = json!({
             "time": "2026-01-31T23:59:59.123Z", "method": "GET", "target": "/a?b", "status": 502, "reason": "dns_error",
+            "trace_id": TRACE, "span_id": "00f067aa0ba902b7",
             "total_ms": 1.5, "reused": true, "query": null, "host": "[::1]:8443",
         });
         let Value::Object(fields) = line else { panic!("an object") };
         let record = record(fields, SystemTime::now());
         assert_eq!(record["timeUnixNano"], "1769903999123000000");
+        assert_eq!((&record["traceId"], &record["spanId"]), (&TRACE.into(), &"00f067aa0ba902b7".into()));
+        assert!(!record["attributes"].to_string().contains(TRACE));
         assert_eq!(
             (&record["severityNumber"], &record["body"]["stringValue"]),
             (&17.into(), &"GET /a?b 502".into())

@@ -63,6 +63,7 @@ impl Policy for Trace {
             None => fastrand::f64() < rules.sample,
         };
         let ids = Ids::new(parent.as_ref());
+        request.context.span = Some((ids.trace, ids.span));
         // In every form alone: what a client says goes no further beside it.
         for form in Propagation::ALL {
             form.remove(request, rules.continues && parent.is_some());

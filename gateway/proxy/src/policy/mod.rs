@@ -34,6 +34,7 @@ use crate::affinity::{Asker, client_address};
 use crate::client_side::{ClientSide, ClientStream};
 use crate::connection::{Client, Link};
 use crate::identity::Identity;
+use crate::ledger::Found;
 use crate::request::{Next, closes_after, pass_over_body, request};
 use crate::respond;
 use crate::scratch::Scratch;
@@ -66,7 +67,11 @@ async fn carry(
     let policed = Policed::new(stream, &mut context, &scratch.request);
     let mut client = Client::of_stream(link, policed, peer, requests);
     let route = active.route(index);
-    let next = match meet_all(&mut client, worker, scratch, active, (index, route)).await {
+    let met = meet_all(&mut client, worker, scratch, active, (index, route)).await;
+    if worker.log.borrow().is_on() {
+        scratch.ledger.found = Found::of(client.stream.context());
+    }
+    let next = match met {
         Met::Through => match decode(&mut client, scratch) {
             Ok(()) => {
                 shadows::start(&mut client, worker, scratch, active, index);

@@ -145,6 +145,8 @@ pub(crate) struct Worker {
     pub request_ids: RefCell<RequestIds>,
     /// HTTP/2 streams that live, of all connections.
     pub http2_streams: Cell<usize>,
+    /// Bytes of responses that wait for the sockets of clients that speak HTTP/2.
+    pub http2_waiting: Rc<Cell<usize>>,
     date: RefCell<(u64, String)>,
     /// Every answer says that it is the last.
     pub leaving: Cell<bool>,
@@ -197,6 +199,7 @@ impl Worker {
             stream_routines: Rc::new(StreamRoutines::new()),
             request_ids: RefCell::new(RequestIds::new(tollgate_net::secret()?)),
             http2_streams: Cell::new(0),
+            http2_waiting: Rc::default(),
             // Of no second that there is.
             date: RefCell::new((u64::MAX, String::new())),
             leaving: Cell::new(false),

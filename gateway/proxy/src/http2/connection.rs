@@ -92,7 +92,7 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
     deadline.set(tollgate_net::now(), worker.active.borrow().plan.settings.timeouts.header);
     let Some(connection) = shake_hands(&worker, io, &deadline).await else { return };
     let shared = Rc::new(Shared {
-        gate: Rc::default(),
+        gate: Rc::new(Gate::among(worker.http2_waiting.clone())),
         tls,
         local_address,
         link,

@@ -6,9 +6,11 @@ use super::PREFACE;
 
 /// The length of a frame's header (RFC 9113, 4.1).
 const HEADER: usize = 9;
+/// The flag of SETTINGS that answer the other side's (RFC 9113, 6.5).
+const ACK: u8 = 1;
 
 /// What a connection may spend at most before it has earned anything. A browser's start takes about 10.
-const BURST: u32 = 2_000;
+const BURST: u32 = 1_000;
 /// What it earns in a second: a keep-alive PING, an update of a window.
 const PER_SECOND: u32 = 100;
 /// What it earns with a request: its cancellation, updates of its window, its priority.
@@ -18,7 +20,7 @@ const BYTES: u32 = 1024;
 
 /// What frames cost. Those that carry requests and bodies are for the library's own bounds, and for the limits on
 /// requests.
-fn price(kind: u8, length: u32) -> u32 {
+fn price(kind: u8, flags: u8, length: u32) -> u32 {
     match kind {
         // DATA without data: nothing but work.
         0 if length == 0 => 8,
@@ -27,9 +29,14 @@ fn price(kind: u8, length: u32) -> u32 {
         1 => 0,
         // RST_STREAM: a request that was begun in vain.
         3 => 16,
-        // SETTINGS and PING want an answer.
-        4 | 6 => 8,
-        // PRIORITY, PUSH_PROMISE, GOAWAY, WINDOW_UPDATE, CONTINUATION and what nobody knows.
+        // SETTINGS want an answer, and may move the window of every stream. Clients that measure the path (gRPC's) send them
+        // some ten times, all others once.
+        4 if flags & ACK == 0 => 50,
+        // PING wants an answer.
+        6 => 8,
+        // PRIORITY, which nobody heeds any more (RFC 9113, 5.3.2), and older browsers send some with each request.
+        2 => 2,
+        // PUSH_PROMISE, GOAWAY, WINDOW_UPDATE, CONTINUATION and what nobody knows.
         _ => 1,
     }
 }
@@ -96,13 +103,13 @@ impl Meter {
     }
 
     fn frame(&mut self, now: &impl Fn() -> Instant) -> Result<(), Exhausted> {
-        let [a, b, c, kind, ..] = self.header;
+        let [a, b, c, kind, flags, ..] = self.header;
         let length = u32::from_be_bytes([0, a, b, c]);
         self.payload = length;
         if kind == 1 {
             self.earn(PER_STREAM);
         }
-        let price = price(kind, length);
+        let price = price(kind, flags, length);
         if price > self.credit {
             // Only now: the clock costs more than most frames.
             let now = now();
@@ -159,13 +166,13 @@ mod tests {
     #[test]
     fn floods_end() {
         for read in [1, 7, 9, 64, 100_000] {
-            assert_eq!(allowed(&[frame(6, 8)], read), Some(250), "PING");
-            assert_eq!(allowed(&[frame(4, 0)], read), Some(250), "SETTINGS");
-            assert_eq!(allowed(&[frame(0, 0)], read), Some(250), "empty DATA");
-            assert!(allowed(&[frame(8, 4)], read).is_some_and(|count| count < 2100), "WINDOW_UPDATE");
-            assert!(allowed(&[frame(2, 5)], read).is_some_and(|count| count < 2100), "PRIORITY");
+            assert_eq!(allowed(&[frame(6, 8)], read), Some(125), "PING");
+            assert_eq!(allowed(&[frame(4, 0)], read), Some(20), "SETTINGS");
+            assert_eq!(allowed(&[frame(0, 0)], read), Some(125), "empty DATA");
+            assert!(allowed(&[frame(8, 4)], read).is_some_and(|count| count < 1100), "WINDOW_UPDATE");
+            assert!(allowed(&[frame(2, 5)], read).is_some_and(|count| count < 550), "PRIORITY");
             assert!(
-                allowed(&[frame(1, 20), frame(3, 4)], read).is_some_and(|count| count < 300),
+                allowed(&[frame(1, 20), frame(3, 4)], read).is_some_and(|count| count < 150),
                 "rapid reset"
             );
         }
@@ -176,6 +183,12 @@ mod tests {
         let [headers, data, update] = [frame(1, 40), frame(0, 16_384), frame(8, 4)];
         assert_eq!(allowed(&[headers.clone(), update.clone(), update.clone()], 1000), None, "small requests");
         assert_eq!(allowed(&[data, update.clone(), update], 1000), None, "an upload");
+        let priority = frame(2, 5);
+        assert_eq!(
+            allowed(&[headers.clone(), priority.clone(), priority], 1000),
+            None,
+            "priorities of each request"
+        );
         assert_eq!(
             allowed(&[headers.clone(), headers, frame(3, 4)], 1000),
             None,

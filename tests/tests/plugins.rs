@@ -231,3 +231,30 @@ fn over_the_api_its_problems_have_pointers() {
     let kept = json_of(&call(&gateway, "GET", "/routes/new", "", ""));
     assert_eq!(kept["policies"], route(json!({"retry_after": 3}))["policies"], "{kept}");
 }
+
+#[test]
+fn at_a_listener_and_an_upstream_too_and_after_an_upgrade() {
+    let origin = Origin::ok();
+    let mut gateway = start(&format!(
+        "listen: {{bind: $LISTEN, policies: {{plugins: {{maintenance: {{allow: [127.0.0.1]}}}}}}}}\n\
+         policies: {{plugins: {{maintenance: on}}}}\n\
+         routes: [{{match: /open, to: plain}}, {{match: /closed, to: closed}}]\n\
+         upstreams:\n  plain: {{endpoints: \"{0}\"}}\n  \
+         closed: {{endpoints: \"{0}\", policies: {{plugins: {{maintenance: {{retry_after: 5}}}}}}}}\n",
+        origin.address()
+    ));
+    for _ in 0..2 {
+        assert_eq!(
+            gateway.client().get("/open").status,
+            200,
+            "the listener's takes the place of the gateway's"
+        );
+        let answer = gateway.client().get("/closed");
+        assert_eq!(
+            (answer.status, answer.header("retry-after")),
+            (503, Some("5")),
+            "the upstream's comes on top"
+        );
+        gateway.upgrade();
+    }
+}

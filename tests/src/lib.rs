@@ -55,7 +55,7 @@ pub use http2_origin::{Http2Origin, Http2Settings, OriginStream};
 pub use message::{Framing, Headers, Request, Response};
 pub use metrics::Metrics;
 pub use origin::{Origin, OriginConn};
-pub use process::{Ran, binary, limit_files, tollgate};
+pub use process::{Ran, binary, binary_with_plugin, limit_files, run, tollgate};
 pub use redis::Redis;
 pub use rustix::process::Signal;
 pub use service::Service;

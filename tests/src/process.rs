@@ -1,6 +1,6 @@
 //! The built binary, and runs of it that end by themselves.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
@@ -33,10 +33,26 @@ pub fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("TOLLGATE_BIN") {
         return path.into();
     }
-    let exe = std::env::current_exe().expect("a test has a path");
-    exe.ancestors().skip(1).map(|dir| dir.join("tollgate")).find(|path| path.is_file()).expect(
+    beside("tollgate").expect(
         "no tollgate binary beside the tests: run `cargo build -p tollgate` first, or set TOLLGATE_BIN",
     )
+}
+
+/// The binary of `examples/plugin`: a gateway that has a plugin.
+///
+/// # Panics
+/// When there is none.
+#[must_use]
+pub fn binary_with_plugin() -> PathBuf {
+    beside("tollgate-with-plugin").expect(
+        "no tollgate-with-plugin beside the tests: run `cargo build -p tollgate-example-plugin` first",
+    )
+}
+
+/// A program that cargo built beside this test.
+fn beside(name: &str) -> Option<PathBuf> {
+    let exe = std::env::current_exe().expect("a test has a path");
+    exe.ancestors().skip(1).map(|dir| dir.join(name)).find(|path| path.is_file())
 }
 
 /// Runs `tollgate` with these arguments to its end.
@@ -45,7 +61,16 @@ pub fn binary() -> PathBuf {
 /// When it cannot be started.
 #[must_use]
 pub fn tollgate(args: &[&str]) -> Ran {
-    let output = Command::new(binary()).args(args).stdin(Stdio::null()).output().expect("tollgate starts");
+    run(&binary(), args)
+}
+
+/// As [`tollgate`], with a binary of the test's own.
+///
+/// # Panics
+/// When it cannot be started.
+#[must_use]
+pub fn run(program: &Path, args: &[&str]) -> Ran {
+    let output = Command::new(program).args(args).stdin(Stdio::null()).output().expect("tollgate starts");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let ran = Ran { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) };
     assert!(!ran.err.contains("panicked"), "tollgate {args:?} panicked:\n{}", ran.err);

@@ -35,6 +35,7 @@ mod mixed;
 mod otlp_log;
 mod overload;
 mod paths;
+mod plugins;
 mod policies;
 mod proxy_protocol;
 mod redirect_respond;

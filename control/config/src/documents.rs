@@ -27,7 +27,7 @@ use crate::read::{Reference, unknown};
 use crate::tree::shown;
 
 pub use kinds::{KINDS, Kind, kind};
-pub use mask::{MASK, masked, unmasked};
+pub use mask::{MASK, hide_in_plugin, masked, unmasked};
 pub use parts::Parts;
 pub use value::{FileResource, file_resources, from_yaml, to_yaml};
 

@@ -30,14 +30,16 @@ mod watched;
 
 pub use documents::{
     Document, DocumentProblem, Documents, FileResource, KINDS, Kind, MASK, Parts, Undo, file_resources,
-    from_yaml, kind, masked, to_yaml, unmasked,
+    from_yaml, hide_in_plugin, kind, masked, to_yaml, unmasked,
 };
 pub use endpoint_list::{endpoints_from_text, load_endpoints};
 pub use load::{Loaded, Readable, from_text, load, load_with};
 pub use model::*;
 pub use problem::{Problem, Problems, Severity};
 pub use reference::reference;
+pub use scalar::cidr::block;
 pub use scalar::template::{ACCESS_LOG_FIELDS, Piece, access_log_template};
 pub use scalar::value_template::{REQUEST_FIELDS, ValuePiece, value_template};
 pub use schema::schema;
 pub use source::{Held, Reading, Source};
+pub use suggest::nearest;

@@ -3,7 +3,7 @@
 use crate::spec::Section;
 
 /// The nearest of some names, when it is near enough to be a slip.
-pub(crate) fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(text: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // Longer texts are no slips of our names, and the distance costs their product.
     if text.len() > 64 {
         return None;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tollgate_config as config;
 use tollgate_config::{PolicyKind, PolicySpec, Problem, Spanned};
-use tollgate_policy::{CollectorRule, Consumers, Planned};
+use tollgate_policy::{CollectorRule, Consumers, Planned, Plugins};
 
 use crate::{Action, Route};
 
@@ -31,6 +31,7 @@ mod hmac;
 mod ip;
 mod jwt;
 mod mirror;
+mod plugins;
 mod query;
 mod quota;
 mod rate_limit;
@@ -48,8 +49,8 @@ pub fn log_collector(config: &config::Config, problems: &mut Vec<Problem>) -> Op
 /// A policy at its place in the configuration.
 #[derive(Clone, Debug)]
 pub struct Attached {
-    /// The same from plan to plan for the policy of this kind at this place: `route/NAME/KIND` and the like. What it counts
-    /// and keeps is found by it.
+    /// The same from plan to plan for the policy of this kind at this place: `route/NAME/KIND` and the like, of a plugin
+    /// `route/NAME/plugins/PLUGIN`. What it counts and keeps is found by it.
     pub key: String,
     /// What it does.
     pub policy: Arc<dyn Planned>,
@@ -72,9 +73,19 @@ impl RouteChains {
     }
 }
 
+/// What a request meets at most one of: a kind of the gateway's own, or a plugin by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Own(PolicyKind),
+    Plugin(usize),
+}
+
 /// Policies in the making.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Chains {
+    plugins: &'static Plugins,
+    /// What there is, in the order in which a request meets it.
+    order: Vec<Kind>,
     policies: Vec<Attached>,
     chains: Vec<Vec<u32>>,
     known: HashMap<Vec<u32>, u32>,
@@ -82,31 +93,59 @@ struct Chains {
     problems: Vec<config::Problem>,
 }
 
+impl Default for Chains {
+    /// None, of a program with the plugins that this one has.
+    fn default() -> Self {
+        let plugins = Plugins::installed();
+        Self {
+            plugins,
+            order: plugins::order(plugins),
+            policies: Vec::new(),
+            chains: Vec::new(),
+            known: HashMap::new(),
+            consumers: Arc::default(),
+            problems: Vec::new(),
+        }
+    }
+}
+
 /// The policies of one place: of each kind that is spoken of, which one it is, or that there is to be none.
-type Placed = Vec<(PolicyKind, Option<u32>)>;
+type Placed = Vec<(Kind, Option<u32>)>;
 
 impl Chains {
     /// The policies that are attached to a place.
     fn place(&mut self, place: &str, policies: &config::Policies) -> Placed {
-        let mut one = |attached: &config::Attached| {
-            let index = attached.spec.as_ref().map(|spec| {
-                let key = format!("{place}/{}", attached.kind.as_str());
-                self.policies
-                    .push(Attached { key, policy: planned(spec, &self.consumers, &mut self.problems) });
-                (self.policies.len() - 1) as u32
-            });
-            (attached.kind, index)
-        };
-        policies.list.iter().map(&mut one).collect()
+        let mut placed = Placed::new();
+        for attached in &policies.list {
+            let spec = attached.spec.as_deref();
+            if attached.kind == PolicyKind::Plugins {
+                for (plugin, policy) in plugins::planned(spec, self.plugins, &mut self.problems) {
+                    let index = policy.map(|policy| self.add(place, policy));
+                    placed.push((Kind::Plugin(plugin), index));
+                }
+                continue;
+            }
+            let policy = spec.and_then(|spec| planned(spec, &self.consumers, &mut self.problems));
+            let index = policy.map(|policy| self.add(place, policy));
+            placed.push((Kind::Own(attached.kind), index));
+        }
+        placed
+    }
+
+    /// One more policy, at this place.
+    fn add(&mut self, place: &str, policy: Arc<dyn Planned>) -> u32 {
+        let key = format!("{place}/{}", policy.kind());
+        self.policies.push(Attached { key, policy });
+        (self.policies.len() - 1) as u32
     }
 
     /// The chain of several places, the outermost first: of each kind the innermost counts. Nothing if it is empty.
     fn chain(&mut self, places: &[&Placed]) -> Option<u32> {
-        let innermost = |kind: PolicyKind| {
+        let innermost = |kind: Kind| {
             let of = |placed: &&&Placed| placed.iter().find(|(other, _)| *other == kind).copied();
             places.iter().rev().find_map(|placed| of(&placed)).and_then(|(_, index)| index)
         };
-        let chain: Vec<u32> = PolicyKind::ALL.into_iter().filter_map(innermost).collect();
+        let chain: Vec<u32> = self.order.iter().copied().filter_map(innermost).collect();
         if chain.is_empty() {
             return None;
         }
@@ -217,8 +256,8 @@ fn planned(
     spec: &PolicySpec,
     consumers: &Arc<Consumers>,
     problems: &mut Vec<config::Problem>,
-) -> Arc<dyn Planned> {
-    match spec {
+) -> Option<Arc<dyn Planned>> {
+    Some(match spec {
         PolicySpec::Trace(spec) => Arc::new(trace::trace(spec, problems)),
         PolicySpec::Ip(ip) => Arc::new(ip::ip(ip)),
         PolicySpec::ApiKey(spec) => Arc::new(api_key::api_key(spec, consumers)),
@@ -245,7 +284,9 @@ fn planned(
         PolicySpec::Query(query) => Arc::new(query::query(query)),
         PolicySpec::Cookies(cookies) => Arc::new(cookies::cookies(cookies)),
         PolicySpec::Headers(headers) => Arc::new(headers::headers(headers)),
-    }
+        // Each of them is one.
+        PolicySpec::Plugins(_) => return None,
+    })
 }
 
 /// The upstreams that a policy names.

@@ -96,6 +96,10 @@ reasons! {
     ConcurrencyLimited = "concurrency_limited", 429;
     /// What counts for several gateways cannot be asked, and the limit refuses then (`on_failure: closed`).
     LimitUnavailable = "limit_unavailable", 503;
+    /// A plugin refuses the request (`policies.plugins`).
+    PluginRefused = "plugin_refused", 403;
+    /// A plugin lets the request go nowhere for now: maintenance, or something that it needs is away (`policies.plugins`).
+    PluginUnavailable = "plugin_unavailable", 503;
     /// The upstream has no endpoint that takes requests.
     DestinationUnavailable = "destination_unavailable", 503;
     /// A connection cap of the upstream's is reached, and its queue is full.

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use tollgate_observe::Reason;
 
+use crate::response::then;
 use crate::{Reserved, Response, Shadow, Transform};
 
 /// Somebody who was told apart from everybody else by an authentication policy.
@@ -125,10 +126,14 @@ impl Context {
         self.shadows.push(shadow);
     }
 
-    /// Has the request's body become another one on its way upstream. Whoever calls this changes `Content-Encoding` and the
-    /// like; the length is seen to.
+    /// Has the request's body become another one on its way upstream. Of several, who calls this last gets it as the client
+    /// sends it: `decompression` comes behind all that may want it decoded. Whoever calls this changes `Content-Encoding` and
+    /// the like; the length is seen to.
     pub fn transform(&mut self, transform: Box<dyn Transform>) {
-        self.transform = Some(transform);
+        self.transform = Some(match self.transform.take() {
+            Some(second) => then(transform, second),
+            None => transform,
+        });
     }
 
     /// What is to make another body of its body.
@@ -157,5 +162,35 @@ impl Debug for Context {
             .field("responses", &self.responses.len())
             .field("held", &self.held.len())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ends a body with a letter.
+    struct Ends(u8);
+
+    impl Transform for Ends {
+        fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
+            out.extend_from_slice(data);
+            Ok(())
+        }
+
+        fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Reason> {
+            out.push(self.0);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn who_transforms_a_body_last_gets_it_as_it_was_sent() {
+        let mut context = Context::default();
+        context.transform(Box::new(Ends(b'2')));
+        context.transform(Box::new(Ends(b'1')));
+        let (mut both, mut out) = (context.take_transform().expect("both"), Vec::new());
+        assert_eq!((both.push(b"a", &mut out), both.finish(&mut out)), (Ok(()), Ok(())));
+        assert_eq!(out, b"a12");
     }
 }

@@ -9,7 +9,8 @@
 //! which all workers share, with whatever state it finds in [`Shared`] under its key; so counters and caches survive a
 //! change of plan.
 //!
-//! Whoever adds a policy of their own implements these two traits; `gateway/tollgate` hands it to the plan by name.
+//! Whoever adds a policy of their own implements these two traits and [`Plugin`], by which it has a name and settings; a
+//! binary says once which plugins it has ([`Plugins`]).
 
 mod aggregate;
 mod api_key;
@@ -39,6 +40,7 @@ mod lot;
 mod mirror;
 mod otlp;
 mod percent;
+mod plugin;
 mod policy;
 mod query;
 mod query_pairs;
@@ -52,8 +54,7 @@ mod shadow;
 mod shared;
 mod side;
 mod template;
-#[cfg(test)]
-mod testing;
+pub mod testing;
 mod told;
 mod trace;
 
@@ -82,6 +83,9 @@ pub use ip::{Block, IpRules};
 pub use jwt::{Algorithm, FixedKeys, JwtRules, RemoteKeys};
 pub use mirror::MirrorRules;
 pub use otlp::{CollectorRule, LogExport};
+pub use plugin::{
+    Installed, Plugin, Plugins, SettingsProblem, SettingsProblems, Stage, settings as plugin_settings,
+};
 pub use policy::{After, Answer, Heard, Planned, Policy, Question, Read, Refusal, Said, Verdict, Waiting};
 pub use query::QueryRules;
 pub use quota::{Period, Quota, QuotaRules};

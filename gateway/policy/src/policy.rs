@@ -16,8 +16,11 @@ use crate::{Request, Shared};
 
 /// A policy as it stands in a plan: its configuration, checked and compiled, without state.
 pub trait Planned: Debug + Send + Sync {
-    /// Its kind: its key in the configuration, its label in metrics, its name in `explain`.
-    fn kind(&self) -> &'static str;
+    /// Its kind: its key in the configuration, its label in metrics, its name in `explain`. Of a plugin it is `plugins/NAME`,
+    /// whatever this says.
+    fn kind(&self) -> &'static str {
+        "plugins"
+    }
 
     /// What it does, in a few words, for `explain`.
     fn summary(&self) -> String;
@@ -69,6 +72,15 @@ pub struct Refusal {
     pub lines: Vec<u8>,
 }
 
+impl Refusal {
+    /// With this field in the answer, unless it is for codecs alone to write, or can be none.
+    #[must_use]
+    pub fn with_field(mut self, name: &str, value: &[u8]) -> Self {
+        add_line(&mut self.lines, name.as_bytes(), value);
+        self
+    }
+}
+
 impl From<Reason> for Refusal {
     fn from(reason: Reason) -> Self {
         Self { reason, detail: None, lines: Vec::new() }
@@ -101,23 +113,26 @@ pub struct Answer {
 
 impl Answer {
     /// With these fields, but for those that codecs alone write, and for what can be no field.
-    pub(crate) fn with_fields<'f>(
+    pub fn with_fields<'f>(
         status: u16,
         fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
         body: Vec<u8>,
     ) -> Self {
         let mut lines = Vec::new();
-        for (name, value) in fields {
-            let id = Name::of(name);
-            let codecs = id.is_hop_by_hop() || matches!(id, Name::ContentLength | Name::Date);
-            let name = HeaderName::from_bytes(name);
-            if let (false, Ok(name), Ok(value)) = (codecs, name, HeaderValue::from_bytes(value)) {
-                for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-                    lines.extend_from_slice(piece);
-                }
-            }
-        }
+        fields.for_each(|(name, value)| add_line(&mut lines, name, value));
         Self { status, lines, body }
+    }
+}
+
+/// A field as a line with its CRLF, if it can be one and is not for codecs alone to write.
+fn add_line(lines: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    let id = Name::of(name);
+    let codecs = id.is_hop_by_hop() || matches!(id, Name::ContentLength | Name::Date);
+    let name = HeaderName::from_bytes(name);
+    if let (false, Ok(name), Ok(value)) = (codecs, name, HeaderValue::from_bytes(value)) {
+        for piece in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            lines.extend_from_slice(piece);
+        }
     }
 }
 

@@ -38,6 +38,11 @@ struct Then {
     between: Vec<u8>,
 }
 
+/// What the first makes of a body, the second makes another one of.
+pub(crate) fn then(first: Box<dyn Transform>, second: Box<dyn Transform>) -> Box<dyn Transform> {
+    Box::new(Then { first, second, between: Vec::new() })
+}
+
 impl Transform for Then {
     fn push(&mut self, data: &[u8], out: &mut Vec<u8>) -> Result<(), Reason> {
         self.between.clear();
@@ -127,7 +132,7 @@ impl<'a> Response<'a> {
     pub fn transform(&mut self, transform: Box<dyn Transform>) {
         if self.body == BodyKind::Free {
             self.transform = Some(match self.transform.take() {
-                Some(first) => Box::new(Then { first, second: transform, between: Vec::new() }),
+                Some(first) => then(first, transform),
                 None => transform,
             });
         }

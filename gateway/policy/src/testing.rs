@@ -1,4 +1,4 @@
-//! Requests for the tests of policies.
+//! Requests for the tests of policies, the gateway's and those of plugins.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Instant;
@@ -9,22 +9,36 @@ use tollgate_http::{HeadLimits, RequestHead};
 use crate::{Context, Origin, Request};
 
 /// A request as it was received.
-pub(crate) struct Sent {
+#[derive(Debug)]
+pub struct Sent {
+    /// Its head.
     pub head: RequestHead,
 }
 
 impl Sent {
     /// A GET with these fields, each with its CRLF.
+    ///
+    /// # Panics
+    /// When it is no request.
+    #[must_use]
     pub fn new(fields: &str) -> Self {
         Self::with("GET /a?b=c HTTP/1.1", fields)
     }
 
     /// With this request line.
+    ///
+    /// # Panics
+    /// When it is no request.
+    #[must_use]
     pub fn with(line: &str, fields: &str) -> Self {
         Self::at("a.example", line, fields)
     }
 
     /// For this host.
+    ///
+    /// # Panics
+    /// When it is no request.
+    #[must_use]
     pub fn at(host: &str, line: &str, fields: &str) -> Self {
         let bytes = format!("{line}\r\nHost: {host}\r\n{fields}\r\n");
         let mut head = RequestHead::default();

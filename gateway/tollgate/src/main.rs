@@ -1,75 +1,7 @@
-//! The gateway's binary: command line, start, signals, reload, drain. The only place that wires the parts.
-
-mod access;
-mod admin;
-mod api;
-mod apisix;
-mod behind;
-mod bench;
-mod check;
-mod cli;
-mod client;
-mod compiled;
-mod control;
-mod demo;
-mod etcd;
-mod explain;
-mod files;
-mod gateway;
-mod guards;
-mod listeners;
-mod live;
-mod lookups;
-mod pages;
-mod print;
-mod reload;
-mod remote;
-mod run;
-mod signals;
-mod startup;
-mod stop;
-mod surface;
-mod systemd;
-mod takeover;
-mod time;
-mod top;
-mod upgrade;
-mod watch;
-mod workers;
+//! The gateway's binary, without plugins. What it does is in the library beside it.
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use cli::{Cli, Command};
-
-/// A burst of connections leaves glibc's heap in pieces: with 5,000 come and gone the process kept 2.7 times its
-/// memory, with mimalloc 1.3, with jemalloc 1.1. An idle connection costs 1.0, 1.5 and 0.7 KiB. (`.cargo/config.toml`
-/// has its settings.)
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-
 fn main() -> ExitCode {
-    match Cli::parse().command {
-        Command::Run { file } => run::run(&file),
-        Command::Check { files } => check::check(&files),
-        Command::Explain(question) => explain::explain(&question),
-        Command::Demo(addresses) => demo::demo(&addresses),
-        Command::Top(watched) => top::top(&watched),
-        Command::Get(args) => remote::run(remote::get(&args), 1),
-        Command::Set(args) => remote::run(remote::set(&args), 1),
-        Command::Delete(args) => remote::run(remote::delete(&args), 1),
-        // 1 is for a difference, as diff(1) has it.
-        Command::Diff(args) => remote::run(remote::diff(&args), 2),
-        Command::History(args) => remote::run(remote::history(&args), 1),
-        Command::Rollback(args) => remote::run(remote::rollback(&args), 1),
-        Command::Export(args) => remote::run(remote::export(&args), 1),
-        Command::Import(args) => remote::run(remote::import(&args), 1),
-        Command::Backup(args) => remote::run(remote::backup(&args), 1),
-        Command::Bench { arguments } => bench::bench(&arguments),
-        Command::Schema => pages::schema(),
-        Command::Reference => pages::reference(),
-        Command::Completions { shell } => pages::completions(shell),
-        Command::Man { command } => pages::man(command.as_deref()),
-    }
+    tollgate::run_with(Vec::new())
 }

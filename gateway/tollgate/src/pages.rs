@@ -4,18 +4,56 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use clap_complete::Shell;
+use serde_json::{Map, Value, json};
+use tollgate_policy::{Installed, Plugins};
 
 use crate::cli::Cli;
 use crate::print::print;
 
 /// Prints the JSON Schema.
 pub fn schema() -> ExitCode {
-    print(&format!("{:#}\n", tollgate_config::schema()), ExitCode::SUCCESS)
+    let mut schema = tollgate_config::schema();
+    let plugins = Plugins::installed().all();
+    if !plugins.is_empty() {
+        add_plugins(&mut schema, plugins);
+    }
+    print(&format!("{schema:#}\n"), ExitCode::SUCCESS)
+}
+
+/// The plugins of this program take the place of "any name" under `plugins`.
+fn add_plugins(schema: &mut Value, plugins: &[Installed]) {
+    let Some(key) = schema.pointer_mut("/$defs/policies/properties/plugins") else { return };
+    let one = |installed: &Installed| {
+        let plugin = installed.plugin();
+        // `on`, `off` and a variable beside what the plugin says of itself.
+        let own = plugin.schema().map_or_else(
+            || json!({}),
+            |own| json!({ "anyOf": [own, { "enum": ["on", "off", true, false] }, { "$ref": "#/$defs/variable" }] }),
+        );
+        let mut own = if let Value::Object(own) = own { own } else { Map::new() };
+        own.insert("description".to_owned(), plugin.about().into());
+        (plugin.name().to_owned(), Value::Object(own))
+    };
+    let properties: Map<String, Value> = plugins.iter().map(one).collect();
+    let forms = key.get_mut("anyOf").and_then(Value::as_array_mut);
+    for form in forms.into_iter().flatten().filter(|form| form["type"] == "object") {
+        form["properties"] = Value::Object(properties.clone());
+        form["additionalProperties"] = false.into();
+    }
 }
 
 /// Prints the reference of the configuration's keys.
 pub fn reference() -> ExitCode {
-    print(&tollgate_config::reference(), ExitCode::SUCCESS)
+    let mut page = tollgate_config::reference();
+    let plugins = Plugins::installed().all();
+    if !plugins.is_empty() {
+        page.push_str("\n## plugins of this program\n\n| Name | What for | Stage |\n|---|---|---|\n");
+    }
+    for plugin in plugins.iter().map(Installed::plugin) {
+        let (name, about, stage) = (plugin.name(), plugin.about(), plugin.stage().as_str());
+        page.push_str(&format!("| `{name}` | {about} | {stage} |\n"));
+    }
+    print(&page, ExitCode::SUCCESS)
 }
 
 /// Prints a shell's completion script.

@@ -1,7 +1,7 @@
 //! Secrets are written, and never read back.
 
-use std::collections::HashSet;
-use std::sync::LazyLock;
+use std::collections::{HashMap, HashSet};
+use std::sync::{LazyLock, PoisonError, RwLock};
 
 use serde_json::Value;
 
@@ -20,17 +20,53 @@ static SECRET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
 /// secret as well. `Cookie` is not among them: the language has a key of that name, which holds a cookie's name.
 const CREDENTIALS: [&str; 3] = ["authorization", "proxy-authorization", "x-api-key"];
 
-/// Whether a secret can stand under this key of a mapping that stands under `within`.
-fn is_secret_key(key: &str, within: &str) -> bool {
-    let named = SECRET.contains(key) || CREDENTIALS.iter().any(|name| key.eq_ignore_ascii_case(name));
-    named || (key == "url" && within == "redis")
+/// Plugins' keys whose values are secret, by plugin: said once, by the program that has the plugins.
+static PLUGINS: LazyLock<RwLock<HashMap<String, HashSet<String>>>> = LazyLock::new(RwLock::default);
+
+/// Has the values of these keys, at any depth of the settings of a plugin, be secret.
+pub fn hide_in_plugin(plugin: &str, keys: &[&str]) {
+    let mut plugins = PLUGINS.write().unwrap_or_else(PoisonError::into_inner);
+    plugins.entry(plugin.to_owned()).or_default().extend(keys.iter().map(|key| (*key).to_owned()));
 }
 
-fn is_secret(key: &str, value: &Value, within: &str) -> bool {
+fn is_secret_of_plugin(plugin: &str, key: &str) -> bool {
+    let plugins = PLUGINS.read().unwrap_or_else(PoisonError::into_inner);
+    plugins.get(plugin).is_some_and(|keys| keys.contains(key))
+}
+
+/// Where a mapping stands: under which key, and whether in a plugin's settings.
+#[derive(Clone, Copy, Default)]
+struct Within<'a> {
+    key: &'a str,
+    /// Its keys are names of plugins.
+    names: bool,
+    plugin: Option<&'a str>,
+}
+
+impl<'a> Within<'a> {
+    /// One mapping deeper.
+    fn under(self, key: &'a str) -> Self {
+        let names = self.plugin.is_none() && self.key == "policies" && key == "plugins";
+        Self { key, names, plugin: self.plugin.or_else(|| self.names.then_some(key)) }
+    }
+}
+
+/// Whether a secret can stand under this key of a mapping that stands there.
+fn is_secret_key(key: &str, within: Within<'_>) -> bool {
+    let named = SECRET.contains(key) || CREDENTIALS.iter().any(|name| key.eq_ignore_ascii_case(name));
+    let of_plugin = within.plugin.is_some_and(|plugin| is_secret_of_plugin(plugin, key));
+    named && !within.names || of_plugin || (key == "url" && within.key == "redis")
+}
+
+fn is_secret(key: &str, value: &Value, within: Within<'_>) -> bool {
     if !is_secret_key(key, within) {
         return false;
     }
     match value {
+        // What a plugin says of its own key holds for all that is under it.
+        Value::Array(_) | Value::Object(_) => {
+            within.plugin.is_some_and(|plugin| is_secret_of_plugin(plugin, key))
+        }
         // A URL is a secret if there is a password in it.
         Value::String(text) => !is_variable(text) && (key != "url" || text.contains('@')),
         Value::Number(_) => true,
@@ -41,17 +77,17 @@ fn is_secret(key: &str, value: &Value, within: &str) -> bool {
 /// The value with its secrets covered. What names a variable of the environment tells nothing and stays.
 #[must_use]
 pub fn masked(value: &Value) -> Value {
-    covered(value, "")
+    covered(value, Within::default())
 }
 
-fn covered(value: &Value, within: &str) -> Value {
+fn covered(value: &Value, within: Within<'_>) -> Value {
     match value {
         Value::Object(entries) => Value::Object(
             entries
                 .iter()
                 .map(|(key, value)| {
                     let secret = is_secret(key, value, within);
-                    (key.clone(), if secret { Value::from(MASK) } else { covered(value, key) })
+                    (key.clone(), if secret { Value::from(MASK) } else { covered(value, within.under(key)) })
                 })
                 .collect(),
         ),
@@ -70,10 +106,10 @@ fn is_variable(text: &str) -> bool {
 /// # Errors
 /// The pointer.
 pub fn unmasked(value: &mut Value, before: Option<&Value>) -> Result<(), String> {
-    uncovered(value, before, "")
+    uncovered(value, before, Within::default())
 }
 
-fn uncovered(value: &mut Value, before: Option<&Value>, within: &str) -> Result<(), String> {
+fn uncovered(value: &mut Value, before: Option<&Value>, within: Within<'_>) -> Result<(), String> {
     match value {
         Value::Object(entries) => {
             for (key, value) in entries {
@@ -82,7 +118,7 @@ fn uncovered(value: &mut Value, before: Option<&Value>, within: &str) -> Result<
                 if is_secret_key(key, within) && value.as_str() == Some(MASK) {
                     *value = before.cloned().ok_or_else(path)?;
                 } else {
-                    uncovered(value, before, key).map_err(|rest| path() + &rest)?;
+                    uncovered(value, before, within.under(key)).map_err(|rest| path() + &rest)?;
                 }
             }
         }
@@ -135,5 +171,23 @@ mod tests {
         assert_eq!((unmasked(&mut written, Some(&value)), &written), (Ok(()), &value));
         let variable = json!({"secret": "${STICKY}"});
         assert_eq!(masked(&variable), variable);
+    }
+    #[test]
+    fn what_a_plugin_calls_secret_is_covered_in_its_settings_and_nowhere_else() {
+        hide_in_plugin("lock", &["code", "codes"]);
+        let value = json!({"code": 1, "policies": {"plugins": {
+            "lock": {"codes": ["1", "2"], "deep": [{"code": "x"}], "hint": "y"},
+            "other": {"code": "z"}, "code": "off"
+        }}});
+        let shown = masked(&value);
+        let lock = &shown["policies"]["plugins"]["lock"];
+        assert_eq!(lock, &json!({"codes": MASK, "deep": [{"code": MASK}], "hint": "y"}));
+        assert_eq!(
+            (&shown["code"], &shown["policies"]["plugins"]["other"]["code"]),
+            (&json!(1), &json!("z"))
+        );
+        assert_eq!(shown["policies"]["plugins"]["code"], "off");
+        let mut written = shown;
+        assert_eq!((unmasked(&mut written, Some(&value)), &written), (Ok(()), &value));
     }
 }

@@ -18,6 +18,7 @@ mod headers;
 mod hmac;
 mod jwt;
 mod mirror;
+mod plugins;
 mod query;
 mod quota;
 mod rate_limit;
@@ -39,6 +40,7 @@ pub use headers::*;
 pub use hmac::*;
 pub use jwt::*;
 pub use mirror::*;
+pub use plugins::*;
 pub use query::*;
 pub use quota::*;
 pub use rate_limit::*;
@@ -64,7 +66,7 @@ pub struct Attached {
     pub spec: Option<Arc<PolicySpec>>,
 }
 
-/// The kinds of policies, in the order in which a request meets them.
+/// The kinds of policies, in the order in which a request meets them. Each plugin says itself where it stands among them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PolicyKind {
     /// Spans of requests, for a collector.
@@ -115,11 +117,13 @@ pub enum PolicyKind {
     Decompression,
     /// One document of what several upstreams say.
     Aggregate,
+    /// What plugins do, each at a place of its own.
+    Plugins,
 }
 
 impl PolicyKind {
-    /// All kinds, in the order in which a request meets them.
-    pub const ALL: [Self; 24] = [
+    /// All kinds, in the order in which a request meets them; plugins last, since each has a place of its own.
+    pub const ALL: [Self; 25] = [
         Self::Trace,
         Self::Ip,
         Self::Cors,
@@ -144,6 +148,7 @@ impl PolicyKind {
         Self::Compression,
         Self::Decompression,
         Self::Aggregate,
+        Self::Plugins,
     ];
 
     /// Its key in the configuration.
@@ -174,6 +179,7 @@ impl PolicyKind {
             Self::Compression => "compression",
             Self::Decompression => "decompression",
             Self::Aggregate => "aggregate",
+            Self::Plugins => "plugins",
         }
     }
 }
@@ -229,6 +235,8 @@ pub enum PolicySpec {
     Cookies(Cookies),
     /// One document of what several upstreams say.
     Aggregate(Aggregate),
+    /// What plugins do.
+    Plugins(PluginPolicies),
 }
 
 /// `ip`: which addresses may come.

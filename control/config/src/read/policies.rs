@@ -27,6 +27,7 @@ mod hmac;
 mod ip;
 mod jwt;
 mod mirror;
+mod plugins;
 mod query;
 mod quota;
 mod rate_limit;
@@ -115,6 +116,7 @@ fn policy(reader: &mut Reader, kind: PolicyKind, field: Field<'_>) -> Option<Pol
         }
         PolicyKind::Compression => compression::compression(reader, field).map(PolicySpec::Compression),
         PolicyKind::Aggregate => aggregate::aggregate(reader, field).map(PolicySpec::Aggregate),
+        PolicyKind::Plugins => plugins::plugins(reader, field).map(PolicySpec::Plugins),
         PolicyKind::Decompression => {
             decompression::decompression(reader, field).map(PolicySpec::Decompression)
         }

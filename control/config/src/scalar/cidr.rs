@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::Fault;
 use crate::model::Cidr;
+use crate::tree::shown;
 
 /// `10.0.0.0/8`, or an address alone. The second value tells whether bits past the prefix were set (and cleared).
 pub(crate) fn cidr(text: &str) -> Result<(Cidr, bool), Fault> {
@@ -34,6 +35,20 @@ pub(crate) fn cidr(text: &str) -> Result<(Cidr, bool), Fault> {
         }
     };
     Ok((Cidr { address: first, prefix }, first != address))
+}
+
+/// `10.0.0.0/8`, or an address alone, for settings that are read elsewhere.
+///
+/// # Errors
+/// What is wrong with it: also that bits past the prefix are set.
+pub fn block(text: &str) -> Result<Cidr, String> {
+    match cidr(text) {
+        Ok((block, false)) => Ok(block),
+        Ok((Cidr { address, prefix }, true)) => {
+            Err(format!("{} has bits past its prefix: `{address}/{prefix}` has none", shown(text)))
+        }
+        Err(fault) => Err(fault.message.replacen("{}", &shown(text), 1)),
+    }
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ mod hmac;
 mod ip;
 mod jwt;
 mod mirror;
+mod plugins;
 mod query;
 mod quota;
 mod rate_limit;
@@ -49,6 +50,7 @@ pub(crate) use hmac::*;
 pub(crate) use ip::*;
 pub(crate) use jwt::*;
 pub(crate) use mirror::*;
+pub(crate) use plugins::*;
 pub(crate) use query::*;
 pub(crate) use quota::*;
 pub(crate) use rate_limit::*;
@@ -223,5 +225,11 @@ pub(crate) static POLICIES: Section = Section {
             Shape::AnyOf(&[Shape::Off, Shape::Section(&AGGREGATE_POLICY)]),
         )
         .also(&["aggregation", "fan_out", "merge", "compose", "api_composition"]),
+        Key::new(
+            "plugins",
+            "What plugins do that were built into this program: their names, each with settings of its own, `on` or `off`.",
+            Shape::AnyOf(&[Shape::Off, Shape::MapOf(&PLUGIN_SHAPE)]),
+        )
+        .also(&["plugin", "extensions", "wasm", "filters", "middlewares", "http_filters"]),
     ],
 };

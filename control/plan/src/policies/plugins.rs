@@ -1,0 +1,263 @@
+//! `plugins`: each plugin that is named is a policy of its own.
+
+use std::sync::Arc;
+
+use tollgate_config as config;
+use tollgate_config::{PluginPolicy, PluginSettings, PolicyKind, Problem, Spanned, nearest};
+use tollgate_policy::{Planned, Plugins, SettingsProblem, Stage};
+
+use super::Kind;
+
+/// What a request may meet, in this order: the gateway's own kinds, and each plugin where it stands among them.
+pub(super) fn order(plugins: &Plugins) -> Vec<Kind> {
+    let before = |kind| match kind {
+        PolicyKind::ClientCertificate => Some(Stage::Early),
+        PolicyKind::Authorize => Some(Stage::Authentication),
+        PolicyKind::Canary => Some(Stage::Request),
+        PolicyKind::Decompression => Some(Stage::Response),
+        _ => None,
+    };
+    let one = |kind| {
+        let those = before(kind).into_iter().flat_map(|stage| plugins.at(stage)).map(Kind::Plugin);
+        // What is written under `plugins` is not one kind.
+        those.chain((kind != PolicyKind::Plugins).then_some(Kind::Own(kind))).collect::<Vec<_>>()
+    };
+    PolicyKind::ALL.into_iter().flat_map(one).collect()
+}
+
+/// What is written under `plugins` at one place: of each plugin that is spoken of, its policy, or that there is to be none.
+pub(super) fn planned(
+    spec: Option<&config::PolicySpec>,
+    plugins: &'static Plugins,
+    problems: &mut Vec<Problem>,
+) -> Vec<(usize, Option<Arc<dyn Planned>>)> {
+    let Some(spec) = spec else {
+        // `plugins: off`.
+        return (0..plugins.all().len()).map(|index| (index, None)).collect();
+    };
+    let config::PolicySpec::Plugins(written) = spec else { return Vec::new() };
+    written.list.iter().filter_map(|one| plugin(one, plugins, problems)).collect()
+}
+
+fn plugin(
+    written: &PluginPolicy,
+    plugins: &'static Plugins,
+    problems: &mut Vec<Problem>,
+) -> Option<(usize, Option<Arc<dyn Planned>>)> {
+    let Some(index) = plugins.find(&written.name.value) else {
+        problems.push(unknown(&written.name, plugins));
+        return None;
+    };
+    let Some(settings) = &written.settings else { return Some((index, None)) };
+    match plugins.all()[index].plan(&settings.value) {
+        Ok(policy) => Some((index, Some(policy))),
+        Err(found) => {
+            let told = found.as_slice().iter().map(|problem| told(problem, &written.name, settings));
+            problems.extend(told);
+            // A plugin may have forgotten to say what is wrong.
+            if found.as_slice().is_empty() {
+                let message = format!("the plugin `{}` does not take its settings", written.name.value);
+                problems.push(Problem::error(written.name.at, message));
+            }
+            None
+        }
+    }
+}
+
+/// A name that no plugin has.
+fn unknown(name: &Spanned<String>, plugins: &Plugins) -> Problem {
+    let names = || plugins.all().iter().map(|one| one.plugin().name());
+    let problem = Problem::error(name.at, format!("there is no plugin `{}`", name.value));
+    if names().next().is_none() {
+        let help = "a plugin is a crate that a program of your own is built with: see docs/plugins.md";
+        return problem.help("this tollgate was built without plugins").help(help);
+    }
+    let list = names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let problem = problem.expected(format!("a plugin that this program was built with: {list}"));
+    match nearest(&name.value, names()) {
+        Some(near) => problem.help(format!("did you mean `{near}`?")),
+        None => problem,
+    }
+}
+
+/// What a plugin finds wrong with its settings, at its place. What variables of the environment hold is not told.
+fn told(found: &SettingsProblem, plugin: &Spanned<String>, settings: &PluginSettings) -> Problem {
+    let SettingsProblem { pointer, message, expected, help, words, key } = found;
+    let at = if *key && pointer.is_empty() { plugin.at } else { settings.at(pointer, *key) };
+    let variable = settings.variable(pointer).filter(|_| !key);
+    let message = match variable {
+        Some(variable) => format!("what `{variable}` holds is not good here"),
+        None => settings.shown(message),
+    };
+    let mut problem = Problem::error(at, format!("plugin `{}`: {message}", plugin.value));
+    if let Some(expected) = expected {
+        problem = problem.expected(settings.shown(expected));
+    }
+    if let Some(help) = help {
+        problem = problem.help(settings.shown(help));
+    }
+    let last = || pointer.rsplit('/').next().map(|key| key.replace("~1", "/").replace("~0", "~"));
+    let text = || settings.value.pointer(pointer).and_then(|value| value.as_str()).map(str::to_owned);
+    let written = if *key { last() } else { text().filter(|_| variable.is_none()) };
+    match written.as_deref().and_then(|text| nearest(text, words.iter().map(String::as_str))) {
+        Some(near) => problem.help(format!("did you mean `{near}`?")),
+        None => problem,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use tollgate_policy::{Plugin, Policy, SettingsProblems, Shared};
+
+    use super::super::{Chains, Placed};
+    use super::*;
+
+    #[derive(Debug)]
+    struct Known(&'static str, Stage);
+
+    #[derive(Debug)]
+    struct Nothing;
+
+    impl Plugin for Known {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn about(&self) -> &'static str {
+            "nothing"
+        }
+
+        fn stage(&self) -> Stage {
+            self.1
+        }
+
+        fn plan(&self, settings: &Value) -> Result<Arc<dyn Planned>, SettingsProblems> {
+            let mut problems = SettingsProblems::default();
+            if settings["secret"].is_string() {
+                problems.push(SettingsProblem::at("/secret", format!("{} is weak", settings["secret"])));
+                problems.push(SettingsProblem::at("/other", format!("unlike {}", settings["secret"])));
+            }
+            if settings["colour"] == "gren" {
+                let problem = SettingsProblem::at("/colour", "this is no colour").expected("a colour");
+                problems.push(SettingsProblem { words: vec!["red".into(), "green".into()], ..problem });
+            }
+            problems.or(Arc::new(Nothing))
+        }
+    }
+
+    impl Planned for Nothing {
+        fn summary(&self) -> String {
+            String::new()
+        }
+
+        fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+            unreachable!("it is only planned")
+        }
+    }
+
+    fn plugins(named: &[(&'static str, Stage)]) -> &'static Plugins {
+        let plugins = named.iter().map(|(name, stage)| Box::new(Known(name, *stage)) as Box<_>).collect();
+        Box::leak(Box::new(Plugins::new(plugins).expect("good names")))
+    }
+
+    fn chains(plugins: &'static Plugins) -> Chains {
+        Chains { order: order(plugins), plugins, ..Chains::default() }
+    }
+
+    fn policies(text: &str) -> config::Policies {
+        let text = format!("listen: 127.0.0.1:0\nroutes: []\npolicies:\n  {text}\n");
+        let variable = |name: &str| (name == "KEY").then(|| "hunter2".to_owned());
+        let loaded = config::from_text("t", &text, &variable);
+        loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false))).policies
+    }
+
+    /// What a request meets that comes by places with these policies.
+    fn met(plugins: &'static Plugins, places: &[&str]) -> Vec<String> {
+        let mut chains = chains(plugins);
+        let name = |number: usize| format!("place{number}");
+        let placed: Vec<Placed> = places
+            .iter()
+            .enumerate()
+            .map(|(number, text)| chains.place(&name(number), &policies(text)))
+            .collect();
+        let chain = chains.chain(&placed.iter().collect::<Vec<_>>());
+        assert!(chains.problems.is_empty(), "{:?}", chains.problems);
+        let chain = chain.map(|index| chains.chains[index as usize].clone()).unwrap_or_default();
+        chain.iter().map(|index| chains.policies[*index as usize].key.clone()).collect()
+    }
+
+    #[test]
+    fn each_stands_in_its_place() {
+        let stages = [("d", Stage::Response), ("c", Stage::Request), ("b", Stage::Authentication)];
+        let known = plugins(&[&stages[..], &[("a", Stage::Early), ("c2", Stage::Request)]].concat());
+        let text = "plugins: {d: on, c2: on, c: on, b: on, a: on}\n  decompression: on\n  compression: on\n  \
+            cors: {origins: \"*\"}\n  ip: {deny: 10.0.0.1}\n  fault: {abort: {status: 500}}\n  \
+            authorize: {allow: {groups: x}}\n  api_key: on\n  headers: {request: {remove: A}}";
+        let kinds: Vec<_> = met(known, &[text]).iter().map(|key| key.replace("place0/", "")).collect();
+        assert_eq!(
+            kinds,
+            [
+                "ip",
+                "cors",
+                "plugins/a",
+                "api_key",
+                "plugins/b",
+                "authorize",
+                "fault",
+                "plugins/c",
+                "plugins/c2",
+                "headers",
+                "compression",
+                "plugins/d",
+                "decompression"
+            ]
+        );
+    }
+
+    #[test]
+    fn of_each_name_the_innermost_counts() {
+        let known = plugins(&[("a", Stage::Request), ("b", Stage::Request)]);
+        let outer = "plugins: {a: on, b: {x: 1}}";
+        assert_eq!(met(known, &[outer, "plugins: {b: on}"]), ["place0/plugins/a", "place1/plugins/b"]);
+        assert_eq!(met(known, &[outer, "plugins: {a: off}"]), ["place0/plugins/b"]);
+        assert_eq!(met(known, &[outer, "plugins: {}"]), ["place0/plugins/a", "place0/plugins/b"]);
+        assert!(met(known, &[outer, "plugins: off"]).is_empty());
+        assert_eq!(met(known, &[outer, "plugins: off", "plugins: {b: on}"]), ["place2/plugins/b"]);
+    }
+
+    fn problems(known: &'static Plugins, text: &str) -> Vec<Problem> {
+        let mut chains = chains(known);
+        chains.place("gateway", &policies(text));
+        chains.problems
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_the_nearest_one() {
+        let known = plugins(&[("maintenance", Stage::Request)]);
+        let told = problems(known, "plugins: {maintenence: off}");
+        assert_eq!(told[0].message, "there is no plugin `maintenence`");
+        assert_eq!((told[0].at.line, told[0].at.column), (4, 13));
+        assert_eq!(told[0].help, ["did you mean `maintenance`?"]);
+        assert!(told[0].expected.as_ref().is_some_and(|text| text.ends_with(": `maintenance`")));
+        let told = problems(plugins(&[]), "plugins: {maintenence: on}");
+        assert_eq!(told[0].help[0], "this tollgate was built without plugins");
+    }
+
+    #[test]
+    fn what_a_plugin_finds_wrong_has_its_place_and_tells_no_secret() {
+        let known = plugins(&[("a", Stage::Request)]);
+        let told = problems(known, "plugins: {a: {colour: gren, secret: \"${KEY}\"}}");
+        let told: Vec<_> = told.iter().map(|problem| (problem.at.column, problem.message.as_str())).collect();
+        assert_eq!(
+            told,
+            [
+                (39, "plugin `a`: what `${KEY}` holds is not good here"),
+                (16, "plugin `a`: unlike \"${KEY}\""),
+                (25, "plugin `a`: this is no colour"),
+            ]
+        );
+        let told = problems(known, "plugins: {a: {colour: gren}}");
+        assert_eq!(told[0].help, ["did you mean `green`?"]);
+    }
+}

@@ -1,0 +1,228 @@
+//! Which plugins this binary has.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+use tollgate_observe::Reason;
+
+use super::{Plugin, SettingsProblem, SettingsProblems, Stage};
+use crate::{Planned, Policy, Refusal, Request, Shared, Verdict};
+
+/// Which plugins a binary has, in the order in which they were given. A property of the binary, as its own policies are: it is
+/// set before anything is read and never changes, so that compiling a configuration stays a function of that configuration.
+#[derive(Debug, Default)]
+pub struct Plugins(Vec<Installed>);
+
+/// A plugin of this binary.
+#[derive(Debug)]
+pub struct Installed {
+    plugin: Box<dyn Plugin>,
+    label: String,
+}
+
+static PLUGINS: OnceLock<Plugins> = OnceLock::new();
+
+impl Plugins {
+    /// These.
+    ///
+    /// # Errors
+    /// When a name is none, or two have the same.
+    pub fn new(plugins: Vec<Box<dyn Plugin>>) -> Result<Self, String> {
+        let mut out = Self::default();
+        for plugin in plugins {
+            let name = plugin.name();
+            if !is_name(name) {
+                return Err(format!("`{name}` is no name of a plugin: a-z, 0-9 and _, a letter first"));
+            }
+            if out.find(name).is_some() {
+                return Err(format!("two plugins are named `{name}`"));
+            }
+            out.0.push(Installed { plugin, label: format!("plugins/{name}") });
+        }
+        Ok(out)
+    }
+
+    /// Makes these the plugins of the process. To be called before anything asks for them.
+    ///
+    /// # Errors
+    /// When they are known already.
+    pub fn install(self) -> Result<(), String> {
+        PLUGINS.set(self).map_err(|_| "the plugins of this process are set already".to_owned())
+    }
+
+    /// The plugins of the process; none, if nobody has said which.
+    pub fn installed() -> &'static Self {
+        PLUGINS.get_or_init(Self::default)
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &[Installed] {
+        &self.0
+    }
+
+    /// Which of them has this name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|installed| installed.plugin.name() == name)
+    }
+
+    /// Those at one place among the policies, in their order.
+    pub fn at(&self, stage: Stage) -> impl Iterator<Item = usize> {
+        self.0.iter().enumerate().filter(move |(_, one)| one.plugin.stage() == stage).map(|(index, _)| index)
+    }
+}
+
+impl Installed {
+    /// The plugin.
+    #[must_use]
+    pub fn plugin(&self) -> &dyn Plugin {
+        &*self.plugin
+    }
+
+    /// What it is called in metrics, in `explain` and in the keys of its state: `plugins/NAME`.
+    #[must_use]
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// The policy that it makes of these settings, under its name. One that panics is told as a problem: a reload must not end
+    /// the gateway.
+    ///
+    /// # Errors
+    /// What is wrong with the settings.
+    pub fn plan(&'static self, settings: &Value) -> Result<Arc<dyn Planned>, SettingsProblems> {
+        let planned = catch_unwind(AssertUnwindSafe(|| self.plugin.plan(settings)));
+        match planned {
+            Ok(planned) => Ok(Arc::new(Named { label: &self.label, policy: planned? })),
+            Err(_) => Err(SettingsProblem::at("", "the plugin panicked over these settings").into()),
+        }
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    bytes.next().is_some_and(|first| first.is_ascii_lowercase())
+        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// A plugin's policy, under the plugin's name.
+#[derive(Debug)]
+struct Named {
+    label: &'static str,
+    policy: Arc<dyn Planned>,
+}
+
+impl Planned for Named {
+    fn kind(&self) -> &'static str {
+        self.label
+    }
+
+    fn summary(&self) -> String {
+        self.policy.summary()
+    }
+
+    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+        let live = catch_unwind(AssertUnwindSafe(|| self.policy.clone().live(key, shared)));
+        live.unwrap_or_else(|_| Arc::new(Broken))
+    }
+}
+
+/// Stands for a policy that panicked when it was to become live. The plan is on its way then: who is behind it is closed off.
+#[derive(Debug)]
+struct Broken;
+
+impl Policy for Broken {
+    fn request(&self, _: &mut Request<'_>) -> Verdict {
+        let detail = Some("a plugin panicked when it was to begin");
+        Refusal { detail, ..Reason::ProxyInternalError.into() }.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::Context;
+    use crate::testing::Sent;
+
+    #[derive(Debug)]
+    struct Named(&'static str, Stage);
+
+    impl Plugin for Named {
+        fn name(&self) -> &'static str {
+            self.0
+        }
+
+        fn about(&self) -> &'static str {
+            "nothing"
+        }
+
+        fn stage(&self) -> Stage {
+            self.1
+        }
+
+        fn plan(&self, settings: &Value) -> Result<Arc<dyn Planned>, SettingsProblems> {
+            match settings.as_str() {
+                Some("fine") => Ok(Arc::new(Falls)),
+                Some("odd") => Err(SettingsProblem::at("/x", "odd").into()),
+                _ => panic!("what is this?"),
+            }
+        }
+    }
+
+    #[derive(Debug)]
+    struct Falls;
+
+    impl Planned for Falls {
+        fn summary(&self) -> String {
+            "falls".to_owned()
+        }
+
+        fn live(self: Arc<Self>, key: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+            panic!("{key} falls")
+        }
+    }
+
+    fn plugins(named: &[(&'static str, Stage)]) -> Result<Plugins, String> {
+        Plugins::new(named.iter().map(|(name, stage)| Box::new(Named(name, *stage)) as Box<_>).collect())
+    }
+
+    #[test]
+    fn names_are_names_and_no_two_the_same() {
+        let stage = Stage::Request;
+        assert!(plugins(&[("a", stage), ("a_1", stage)]).is_ok());
+        for bad in ["", "1a", "A", "a-b", "a/b", "ä"] {
+            assert!(plugins(&[(bad, stage)]).is_err(), "{bad}");
+        }
+        assert!(plugins(&[("a", stage), ("a", Stage::Early)]).is_err());
+    }
+
+    #[test]
+    fn they_are_found_by_name_and_place() {
+        let plugins = plugins(&[("b", Stage::Request), ("c", Stage::Early), ("a", Stage::Request)]);
+        let plugins = plugins.expect("good names");
+        assert_eq!((plugins.find("a"), plugins.find("x")), (Some(2), None));
+        assert_eq!(plugins.at(Stage::Request).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(plugins.at(Stage::Response).count(), 0);
+    }
+
+    #[test]
+    fn a_panic_is_a_problem_or_a_refusal() {
+        let plugins = Box::leak(Box::new(plugins(&[("a", Stage::Request)]).expect("a good name")));
+        let one = &plugins.all()[0];
+        let told =
+            |settings: Value| one.plan(&settings).expect_err("a problem").as_slice()[0].message.clone();
+        assert_eq!(told(json!("odd")), "odd");
+        assert!(told(json!({})).contains("panicked"));
+        let planned = one.plan(&json!("fine")).expect("it is good");
+        assert_eq!((planned.kind(), planned.summary().as_str()), ("plugins/a", "falls"));
+        let live = planned.live("gateway/plugins/a", &Arc::default());
+        let (mut sent, mut context) = (Sent::new(""), Context::default());
+        let verdict = live.request(&mut sent.request(&mut context));
+        let Verdict::Refuse(refusal) = verdict else { panic!("{verdict:?}") };
+        assert_eq!(refusal.reason, Reason::ProxyInternalError);
+    }
+}

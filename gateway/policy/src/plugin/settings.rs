@@ -1,0 +1,257 @@
+//! A plugin's settings: from JSON to types, and what is wrong with them.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_path_to_error::{Path, Segment};
+
+/// Something that is wrong with a plugin's settings. Text in backquotes is the user's or is to be typed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsProblem {
+    /// Where in the settings (a JSON pointer, RFC 6901); empty: the settings as a whole.
+    pub pointer: String,
+    /// What is wrong, in one line without a full stop.
+    pub message: String,
+    /// What would have been right: "a whole number", "one of `a` and `b`".
+    pub expected: Option<String>,
+    /// What to do about it.
+    pub help: Option<String>,
+    /// The words that could have stood there: the nearest to the one that does is told.
+    pub words: Vec<String>,
+    /// Whether it is the key itself that is wrong, and not what stands under it.
+    pub key: bool,
+}
+
+impl SettingsProblem {
+    /// A problem with what stands at a JSON pointer: `/window/from`, `/allow/0`, or nothing for the whole.
+    #[must_use]
+    pub fn at(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        let (pointer, message) = (pointer.into(), message.into());
+        Self { pointer, message, expected: None, help: None, words: Vec::new(), key: false }
+    }
+
+    /// Says what would have been right.
+    #[must_use]
+    pub fn expected(mut self, what: impl Into<String>) -> Self {
+        self.expected = Some(what.into());
+        self
+    }
+
+    /// Says what to do about it.
+    #[must_use]
+    pub fn help(mut self, what: impl Into<String>) -> Self {
+        self.help = Some(what.into());
+        self
+    }
+}
+
+/// All that is wrong with a plugin's settings: people mend it in one pass. `?` makes one of a single problem.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SettingsProblems(Vec<SettingsProblem>);
+
+impl SettingsProblems {
+    /// One more.
+    pub fn push(&mut self, problem: SettingsProblem) {
+        self.0.push(problem);
+    }
+
+    /// The value, if nothing is wrong.
+    ///
+    /// # Errors
+    /// The problems, if there are any.
+    pub fn or<T>(self, value: T) -> Result<T, Self> {
+        if self.0.is_empty() { Ok(value) } else { Err(self) }
+    }
+
+    /// The problems, in the order in which they were found.
+    #[must_use]
+    pub fn as_slice(&self) -> &[SettingsProblem] {
+        &self.0
+    }
+}
+
+impl From<SettingsProblem> for SettingsProblems {
+    fn from(problem: SettingsProblem) -> Self {
+        Self(vec![problem])
+    }
+}
+
+/// Settings as a type that serde can read. Give the type `#[serde(deny_unknown_fields)]`: a key that nobody reads is most
+/// likely misspelt, and is told then with the nearest one.
+///
+/// # Errors
+/// The first thing that does not fit, with its place; serde finds no more than one.
+pub fn settings<T: DeserializeOwned>(value: &Value) -> Result<T, SettingsProblems> {
+    serde_path_to_error::deserialize(value).map_err(|error| {
+        let path = error.path().clone();
+        told(&path, &error.into_inner().to_string(), value).into()
+    })
+}
+
+/// What serde says, in the gateway's words.
+fn told(path: &Path, said: &str, settings: &Value) -> SettingsProblem {
+    let pointer = pointer(path);
+    let (message, expected) = match said.split_once(", expected ") {
+        Some((message, expected)) => (message, Some(expected)),
+        None => (said, None),
+    };
+    let quoted = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let words = expected.map(quoted).unwrap_or_default();
+    let name = quoted(message).into_iter().next().unwrap_or_default();
+    let mut problem = if message.starts_with("unknown field") {
+        // serde's path ends with the key or before it, by how the type is read.
+        let end = format!("/{}", escaped(&name));
+        let within = pointer.strip_suffix(&end).unwrap_or(&pointer);
+        let here = [within, &end].concat();
+        let pointer = if settings.pointer(&here).is_some() { here } else { pointer };
+        SettingsProblem { key: true, ..SettingsProblem::at(pointer, format!("unknown key `{name}`")) }
+    } else if message.starts_with("missing field") {
+        SettingsProblem { key: true, ..SettingsProblem::at(pointer, format!("there is no `{name}`")) }
+    } else if message.starts_with("unknown variant") {
+        SettingsProblem::at(pointer, format!("`{name}` is none of the words that may stand here"))
+    } else if let Some(kind) = message.strip_prefix("invalid type: ") {
+        SettingsProblem::at(pointer, format!("this is {}", noun(kind)))
+    } else if message.starts_with("invalid value: ") {
+        SettingsProblem::at(pointer, "this value does not fit")
+    } else {
+        SettingsProblem::at(pointer, message)
+    };
+    problem.expected = expected.map(|expected| match words.as_slice() {
+        [] => wanted(expected).to_owned(),
+        words => any_of(words),
+    });
+    problem.words = words;
+    problem
+}
+
+/// What serde finds, without repeating it: it may be secret.
+fn noun(kind: &str) -> &'static str {
+    match kind.split(' ').next().unwrap_or_default() {
+        "string" => "a text",
+        "integer" => "a whole number",
+        "floating" => "a number",
+        "boolean" => "`true` or `false`",
+        "map" => "a mapping",
+        "sequence" => "a list",
+        "null" => "empty",
+        _ => "of another type",
+    }
+}
+
+/// What serde wants, for people who do not write Rust.
+fn wanted(expected: &str) -> &str {
+    match expected {
+        "u8" => "a whole number from 0 to 255",
+        "u16" => "a whole number from 0 to 65535",
+        "u32" | "u64" | "u128" | "usize" => "a whole number, at least 0",
+        "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => "a whole number",
+        "f32" | "f64" => "a number",
+        "a boolean" => "`true` or `false`",
+        "a string" | "a borrowed string" => "a text",
+        "a sequence" => "a list",
+        "a map" => "a mapping",
+        other if other.starts_with("struct ") => "a mapping",
+        other => other,
+    }
+}
+
+/// "`a`, `b` or `c`".
+fn any_of(words: &[String]) -> String {
+    let words: Vec<_> = words.iter().map(|word| format!("`{word}`")).collect();
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+/// A key as a part of a JSON pointer.
+fn escaped(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+fn pointer(path: &Path) -> String {
+    let mut out = String::new();
+    for segment in path.iter() {
+        match segment {
+            Segment::Seq { index } => out.push_str(&format!("/{index}")),
+            Segment::Map { key } => out.push_str(&format!("/{}", escaped(key))),
+            Segment::Enum { .. } | Segment::Unknown => {}
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Whole {
+        #[expect(dead_code, reason = "only read")]
+        message: String,
+        #[serde(default)]
+        #[expect(dead_code, reason = "only read")]
+        parts: Vec<Part>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Part {
+        #[serde(rename = "a/b")]
+        #[expect(dead_code, reason = "only read")]
+        count: u64,
+        #[expect(dead_code, reason = "only read")]
+        kind: Option<Kind>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Kind {
+        Red,
+        Green,
+    }
+
+    fn problem(value: &Value) -> SettingsProblem {
+        settings::<Whole>(value).expect_err("it is not good").as_slice()[0].clone()
+    }
+
+    #[test]
+    fn what_fits_is_read() {
+        let value =
+            json!({"message": "a", "parts": [{"a/b": 1, "kind": "red"}, {"a/b": 2, "kind": "green"}]});
+        settings::<Whole>(&value).expect("it is good");
+    }
+
+    #[test]
+    fn an_unknown_key_is_told_with_those_that_there_are() {
+        let told = problem(&json!({"mesage": "a"}));
+        assert_eq!((told.pointer.as_str(), told.message.as_str()), ("/mesage", "unknown key `mesage`"));
+        assert_eq!(told.expected.as_deref(), Some("`message` or `parts`"));
+        assert_eq!(told.words, ["message", "parts"]);
+        assert!(told.key);
+        let told = problem(&json!({"message": "a", "parts": [{"a/b": 1}, {"a/b": 1, "x~y": 2}]}));
+        assert_eq!(told.pointer, "/parts/1/x~0y");
+    }
+
+    #[test]
+    fn what_is_missing_is_told_where_it_should_be() {
+        let told = problem(&json!({"message": "a", "parts": [{}]}));
+        assert_eq!((told.pointer.as_str(), told.message.as_str()), ("/parts/0", "there is no `a/b`"));
+        assert_eq!(problem(&json!({})).pointer, "");
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_told_with_what_was_expected() {
+        let told = problem(&json!({"message": "a", "parts": [{"a/b": "many"}]}));
+        assert_eq!(told.pointer, "/parts/0/a~1b");
+        assert_eq!(told.message, "this is a text");
+        assert_eq!(told.expected.as_deref(), Some("a whole number, at least 0"));
+        assert_eq!(problem(&json!("x")).expected.as_deref(), Some("a mapping"));
+        let told = problem(&json!({"message": "a", "parts": [{"a/b": 1, "kind": "gren"}]}));
+        assert_eq!(told.expected.as_deref(), Some("`red` or `green`"));
+        assert_eq!(told.message, "`gren` is none of the words that may stand here");
+    }
+}

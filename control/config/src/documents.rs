@@ -20,8 +20,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::load::read_pem_files;
-use crate::model::{At, Config, Route, SourceFile, Upstream};
+use crate::model::{At, Config, ConsumerSpec, Route, SourceFile, Upstream};
 use crate::problem::{Problem, Problems, Severity};
 use crate::read::{Reference, unknown};
 use crate::tree::shown;
@@ -59,6 +58,7 @@ pub struct Document {
     place: u32,
     pub(crate) routes: Vec<Route>,
     pub(crate) upstreams: Vec<Upstream>,
+    pub(crate) consumers: Vec<ConsumerSpec>,
     references: Vec<Reference>,
     warnings: Vec<Problem>,
 }
@@ -258,9 +258,11 @@ impl Documents {
                 problems.push(told("route", &name.value, name.at, other.start()));
             }
         }
-        for upstream in &config.upstreams {
-            if let Some(other) = self.by_kind[kinds::UPSTREAMS].get(&upstream.name.value) {
-                problems.push(told("upstream", &upstream.name.value, upstream.name.at, other.start()));
+        for kind in KINDS.iter().filter(|kind| !kind.named_inside) {
+            for (name, at) in config.names(kind) {
+                if let Some(other) = self.by_kind[kind.index].get(&name) {
+                    problems.push(told(kind.noun, &name, at, other.start()));
+                }
             }
         }
         problems.dedup();
@@ -277,27 +279,23 @@ impl Config {
                 let names = self.upstreams.iter().map(|upstream| &upstream.name);
                 names.map(|name| (name.value.clone(), name.at)).collect()
             }
+            kinds::CONSUMERS => {
+                let names = self.consumers.iter().map(|consumer| &consumer.name);
+                names.map(|name| (name.value.clone(), name.at)).collect()
+            }
             _ => Vec::new(),
         }
     }
 }
 
 impl Document {
-    /// The text in which the places of problems are.
+    /// The text in which the places of problems are, as it may be shown.
     fn text(&self) -> String {
-        read::text(&self.value)
+        read::shown(&self.value)
     }
 
     fn start(&self) -> At {
         At { file: self.place, line: 1, column: 1, length: 1 }
-    }
-
-    /// What the upstream's files of certificates hold now, or why they cannot be read.
-    pub(crate) fn read_files(upstreams: &mut [Upstream], problems: &mut Vec<Problem>) {
-        // The reader of files wants a configuration.
-        let mut config = Config { upstreams: upstreams.to_vec(), ..Config::default() };
-        read_pem_files(&mut config, problems);
-        upstreams.clone_from_slice(&config.upstreams);
     }
 }
 

@@ -21,6 +21,8 @@ mod target;
 mod tls;
 mod upstream;
 
+pub(crate) use consumers::document as consumer_document;
+pub use consumers::shared_credentials;
 pub(crate) use references::{Reference, unknown};
 #[cfg(test)]
 pub(crate) use respond::json as json_of;

@@ -61,7 +61,7 @@ pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec
         clients: Clients::default(),
     };
     compiler.named_upstreams();
-    let mut policing = Policing::new(parts);
+    let mut policing = Policing::new(parts, memo);
     let routes = parts.routes.iter().copied().zip(prefixes);
     let routes = routes
         .map(|(route, prefix)| {

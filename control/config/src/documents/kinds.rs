@@ -24,9 +24,10 @@ pub struct Kind {
 
 pub(crate) const ROUTES: usize = 0;
 pub(crate) const UPSTREAMS: usize = 1;
+pub(crate) const CONSUMERS: usize = 2;
 
 /// Every kind, in the order in which a transaction's changes may name each other.
-pub static KINDS: [Kind; 2] = [
+pub static KINDS: [Kind; 3] = [
     Kind {
         name: "routes",
         noun: "route",
@@ -42,6 +43,14 @@ pub static KINDS: [Kind; 2] = [
         index: UPSTREAMS,
         named_inside: false,
         read: read::upstream_document,
+    },
+    Kind {
+        name: "consumers",
+        noun: "consumer",
+        schema: || json!({ "$ref": "#/components/schemas/consumer" }),
+        index: CONSUMERS,
+        named_inside: false,
+        read: read::consumer_document,
     },
 ];
 

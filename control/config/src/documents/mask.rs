@@ -20,42 +20,54 @@ static SECRET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
 /// secret as well. `Cookie` is not among them: the language has a key of that name, which holds a cookie's name.
 const CREDENTIALS: [&str; 3] = ["authorization", "proxy-authorization", "x-api-key"];
 
-/// Whether a secret can stand under this key of a mapping that stands under `within`.
-fn is_secret_key(key: &str, within: &str) -> bool {
-    let named = SECRET.contains(key) || CREDENTIALS.iter().any(|name| key.eq_ignore_ascii_case(name));
-    named || (key == "url" && within == "redis")
+/// What of that which stands under a key is secret.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Secret {
+    Nothing,
+    /// Whatever is written there, of secrets by names each of them.
+    Whole,
+    /// A URL, if there is a password in it.
+    Url,
 }
 
-fn is_secret(key: &str, value: &Value, within: &str) -> bool {
-    if !is_secret_key(key, within) {
-        return false;
+impl Secret {
+    /// Under this key of a mapping that stands under `within`.
+    fn under(self, key: &str, within: &str) -> Self {
+        let named = SECRET.contains(key) || CREDENTIALS.iter().any(|name| key.eq_ignore_ascii_case(name));
+        match (self, key, within) {
+            (Self::Whole, ..) => Self::Whole,
+            _ if named => Self::Whole,
+            (_, "url", "redis") => Self::Url,
+            _ => Self::Nothing,
+        }
     }
-    match value {
-        // A URL is a secret if there is a password in it.
-        Value::String(text) => !is_variable(text) && (key != "url" || text.contains('@')),
-        Value::Number(_) => true,
-        _ => false,
+
+    fn covers(self, text: &str) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Whole => !is_variable(text),
+            Self::Url => !is_variable(text) && text.contains('@'),
+        }
     }
 }
 
 /// The value with its secrets covered. What names a variable of the environment tells nothing and stays.
 #[must_use]
 pub fn masked(value: &Value) -> Value {
-    covered(value, "")
+    covered(value, "", Secret::Nothing)
 }
 
-fn covered(value: &Value, within: &str) -> Value {
+fn covered(value: &Value, within: &str, secret: Secret) -> Value {
     match value {
-        Value::Object(entries) => Value::Object(
-            entries
-                .iter()
-                .map(|(key, value)| {
-                    let secret = is_secret(key, value, within);
-                    (key.clone(), if secret { Value::from(MASK) } else { covered(value, key) })
-                })
-                .collect(),
-        ),
-        Value::Array(items) => Value::Array(items.iter().map(|item| covered(item, within)).collect()),
+        Value::Object(entries) => {
+            let entries = entries.iter().map(|(key, value)| {
+                (key.clone(), covered(value, key, secret.under(key, within)))
+            });
+            Value::Object(entries.collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(|item| covered(item, within, secret)).collect()),
+        Value::String(text) if secret.covers(text) => Value::from(MASK),
+        Value::Number(_) if secret == Secret::Whole => Value::from(MASK),
         other => other.clone(),
     }
 }
@@ -70,27 +82,27 @@ fn is_variable(text: &str) -> bool {
 /// # Errors
 /// The pointer.
 pub fn unmasked(value: &mut Value, before: Option<&Value>) -> Result<(), String> {
-    uncovered(value, before, "")
+    uncovered(value, before, "", Secret::Nothing)
 }
 
-fn uncovered(value: &mut Value, before: Option<&Value>, within: &str) -> Result<(), String> {
+fn uncovered(value: &mut Value, before: Option<&Value>, within: &str, secret: Secret) -> Result<(), String> {
     match value {
         Value::Object(entries) => {
             for (key, value) in entries {
                 let before = before.and_then(|before| before.get(key));
-                let path = || format!("/{}", key.replace('~', "~0").replace('/', "~1"));
-                if is_secret_key(key, within) && value.as_str() == Some(MASK) {
-                    *value = before.cloned().ok_or_else(path)?;
-                } else {
-                    uncovered(value, before, key).map_err(|rest| path() + &rest)?;
-                }
+                uncovered(value, before, key, secret.under(key, within)).map_err(|rest| {
+                    format!("/{}{rest}", key.replace('~', "~0").replace('/', "~1"))
+                })?;
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
                 let before = before.and_then(|before| before.get(index));
-                uncovered(item, before, within).map_err(|rest| format!("/{index}{rest}"))?;
+                uncovered(item, before, within, secret).map_err(|rest| format!("/{index}{rest}"))?;
             }
+        }
+        Value::String(text) if secret != Secret::Nothing && text == MASK => {
+            *value = before.cloned().ok_or_else(String::new)?;
         }
         _ => {}
     }
@@ -133,6 +145,15 @@ mod tests {
         assert_eq!(shown["policies"]["jwt"]["url"], "https://u@h");
         let mut written = shown;
         assert_eq!((unmasked(&mut written, Some(&value)), &written), (Ok(()), &value));
+        // Secrets by names, whatever those are; who writes back without one takes that one away.
+        let value = json!({"hmac_keys": {"ann-1": "0123456789abcdef", "url": "fedcba9876543210"}, "groups": ["a"]});
+        let mut written = masked(&value);
+        assert_eq!(written, json!({"hmac_keys": {"ann-1": MASK, "url": MASK}, "groups": ["a"]}));
+        written["hmac_keys"].as_object_mut().expect("a mapping").shift_remove("ann-1");
+        assert_eq!(unmasked(&mut written, Some(&value)), Ok(()));
+        assert_eq!(written["hmac_keys"], json!({"url": "fedcba9876543210"}));
+        let mut new = json!({"hmac_keys": {"b/c": MASK}});
+        assert_eq!(unmasked(&mut new, Some(&value)), Err("/hmac_keys/b~1c".to_owned()));
         let variable = json!({"secret": "${STICKY}"});
         assert_eq!(masked(&variable), variable);
     }

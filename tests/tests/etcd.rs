@@ -1,4 +1,4 @@
-//! Gateways that share their routes and upstreams in a real etcd.
+//! Gateways that share their resources in a real etcd.
 
 use std::sync::Arc;
 
@@ -7,6 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tollgate_tests::api::{JSON, call, json_of, put};
 use tollgate_tests::{Client, Etcd, Gateway, eventually};
+
+use crate::policies::api_key::{ALICE, hashed};
 
 fn told(gateway: &Gateway) -> Value {
     json_of(&call(gateway, "GET", "/etcd", "", ""))
@@ -42,6 +44,17 @@ fn what_one_gateway_is_told_all_serve() {
     for gateway in &gateways {
         eventually("the route of etcd", || serves(gateway, "/yaml", "from YAML"));
     }
+    // Somebody whom all know, and nobody any more.
+    etcd.put("consumers/alice", &json!({ "api_keys": hashed(ALICE) }).to_string());
+    let guarded = json!({"match": "/known", "respond": "known", "policies": {"api_key": "on"}});
+    etcd.put("routes/known", &guarded.to_string());
+    let known = |gateway: &Gateway| {
+        let head = format!("GET /known HTTP/1.1\r\nHost: a\r\nX-Api-Key: {ALICE}\r\n\r\n");
+        gateway.client().ask(head).status
+    };
+    gateways.iter().for_each(|gateway| eventually("who is known", || known(gateway) == 200));
+    etcd.delete("consumers/alice");
+    gateways.iter().for_each(|gateway| eventually("who is not", || known(gateway) == 401));
     // By the API of one: it serves when the answer is here.
     let answer = put(&gateways[0], "/routes/api", &json!({"match": "/api", "respond": "1"}));
     assert_eq!(answer.status, 201, "{answer:?}");

@@ -154,7 +154,8 @@ mod tests {
 
     #[test]
     fn a_consumer_that_changes_leaves_the_routes_as_they_are() {
-        let text = format!("consumers: {{a: {{groups: x}}, b: {{}}}}\npolicies: {{client_certificate: on}}\n{TEXT}");
+        let text =
+            format!("consumers: {{a: {{groups: x}}, b: {{}}}}\npolicies: {{client_certificate: on}}\n{TEXT}");
         let (mut now, mut memo) = (config(&text), Memo::default());
         let first = again(&now, &mut memo);
         let known = |memo: &Memo| memo.consumers.as_ref().map(|(_, consumers)| Arc::as_ptr(consumers));

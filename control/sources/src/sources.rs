@@ -45,7 +45,7 @@ pub(crate) struct Base {
 /// What came of reading the file.
 #[derive(Debug)]
 pub struct Reload<T> {
-    /// The configuration without its routes and upstreams, and what was compiled; nothing if one of the problems is an error.
+    /// The configuration without its resources, and what was compiled; nothing if one of the problems is an error.
     pub good: Option<(Config, T)>,
     /// What is wrong.
     pub problems: Problems,

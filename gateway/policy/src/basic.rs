@@ -316,6 +316,30 @@ mod tests {
     }
 
     #[test]
+    fn a_new_plan_leaves_what_is_remembered() {
+        let shared = Arc::new(Shared::default());
+        let live = |cache: u64| {
+            let rules = BasicRules {
+                realm: String::new(),
+                forward: false,
+                cache: Duration::from_secs(cache),
+                identity: Identity::default(),
+                consumers: Arc::default(),
+            };
+            Arc::new(rules).live("gateway/basic", &shared)
+        };
+        let known =
+            || shared.state("gateway/basic", |_: &Remembered| true, || Remembered::new(Duration::ZERO));
+        let first = live(60);
+        let before = known();
+        let second = live(60);
+        assert!(Arc::ptr_eq(&before, &known()) && before.wanted == Duration::from_secs(60));
+        let third = live(5);
+        assert_eq!(known().wanted, Duration::from_secs(5), "it is to be remembered for another time");
+        drop((first, second, third));
+    }
+
+    #[test]
     fn what_was_right_is_remembered_for_a_time() {
         let (known, now) = (Remembered::new(Duration::from_secs(10)), Instant::now());
         let (hash, other): (Arc<str>, Arc<str>) = ("$1".into(), "$2".into());

@@ -36,8 +36,7 @@ fn ask(gateway: &Gateway, path: &str, fields: &[(&str, String)]) -> Response {
 
 /// What each of some connections is answered: they spread over the workers.
 fn by_key(gateway: &Gateway, path: &str, key: &str) -> u16 {
-    let all: Vec<u16> =
-        (0..4).map(|_| ask(gateway, path, &[("X-Api-Key", key.to_owned())]).status).collect();
+    let all: Vec<u16> = (0..4).map(|_| ask(gateway, path, &[("X-Api-Key", key.to_owned())]).status).collect();
     assert!(all.iter().all(|status| *status == all[0]), "{all:?}");
     all[0]
 }
@@ -85,7 +84,10 @@ fn what_was_counted_outlives_a_change_of_consumers() {
     let few = |key: &str| ask(&gateway, "/few", &[("X-Api-Key", key.to_owned())]).status;
     assert_eq!((few(ALICE), few(ALICE)), (200, 200));
     assert_eq!(put(&gateway, "/consumers/alice", &alice("staff")).status, 200);
-    assert_eq!(put(&gateway, "/consumers/carol", &json!({"api_keys": hashed("carol-0123456789")})).status, 201);
+    assert_eq!(
+        put(&gateway, "/consumers/carol", &json!({"api_keys": hashed("carol-0123456789")})).status,
+        201
+    );
     assert_eq!((few(ALICE), few(ALICE)), (200, 429), "three a day, whatever has changed");
     assert_eq!(few("carol-0123456789"), 200);
 }
@@ -94,7 +96,8 @@ fn what_was_counted_outlives_a_change_of_consumers() {
 fn a_consumer_is_a_resource_like_others() {
     let origin = Origin::ok();
     let gateway = guarded(&origin);
-    let dry = json_of(&call(&gateway, "PUT", "/consumers/alice?dry_run=true", JSON, &alice("dev").to_string()));
+    let dry =
+        json_of(&call(&gateway, "PUT", "/consumers/alice?dry_run=true", JSON, &alice("dev").to_string()));
     assert_eq!((&dry["dry_run"], &dry["changes"][0]["change"]), (&json!(true), &json!("added")), "{dry}");
     assert_eq!(by_key(&gateway, "/key", ALICE), 401);
     // Together with a route that needs it; and by both sources.
@@ -107,7 +110,8 @@ fn a_consumer_is_a_resource_like_others() {
     assert_eq!(done.status, 200, "{done:?}");
     assert_eq!((by_key(&gateway, "/hers", ALICE), by_key(&gateway, "/hers", BOB)), (200, 403));
     let listed = json_of(&call(&gateway, "GET", "/consumers", "", ""));
-    let names: Vec<_> = listed["items"].as_array().expect("a list").iter().map(|item| item["name"].clone()).collect();
+    let names: Vec<_> =
+        listed["items"].as_array().expect("a list").iter().map(|item| item["name"].clone()).collect();
     assert_eq!((&listed["total"], names), (&json!(2), vec![json!("known"), json!("alice")]), "{listed}");
     assert_eq!(json_of(&call(&gateway, "GET", "/consumers/known", "", ""))["groups"], "staff");
     // Only if nobody else has changed it.
@@ -121,12 +125,22 @@ fn a_consumer_is_a_resource_like_others() {
     let refused = |name: &str, value: &Value| {
         let answer = put(&gateway, &format!("/consumers/{name}"), value);
         let told = json_of(&answer);
-        (answer.status, told["error"].clone(), told["problems"][0]["pointer"].clone(), told["message"].clone())
+        (
+            answer.status,
+            told["error"].clone(),
+            told["problems"][0]["pointer"].clone(),
+            told["message"].clone(),
+        )
     };
     assert_eq!(refused("known", &json!({})).1, "of_the_file");
-    let (status, _, pointer, message) = refused("eve", &json!({"api_keys": [hashed("eves-own"), hashed(BOB)]}));
-    assert_eq!((status, pointer, message), (422, json!("/api_keys/1"), json!("two consumers have the same key")));
-    let (status, _, pointer, message) = refused("eve", &json!({"hmac_keys": {"ann-1": "another secret of 16"}}));
+    let (status, _, pointer, message) =
+        refused("eve", &json!({"api_keys": [hashed("eves-own"), hashed(BOB)]}));
+    assert_eq!(
+        (status, pointer, message),
+        (422, json!("/api_keys/1"), json!("two consumers have the same key"))
+    );
+    let (status, _, pointer, message) =
+        refused("eve", &json!({"hmac_keys": {"ann-1": "another secret of 16"}}));
     assert_eq!((status, pointer), (422, json!("/hmac_keys/ann-1")), "{message}");
     let (status, _, pointer, _) = refused("eve", &json!({"api_key": "x"}));
     assert_eq!((status, pointer), (422, json!("/api_key")));
@@ -179,7 +193,10 @@ fn the_file_and_the_store_know_nobody_twice() {
         gateway.stderr()[before..].to_owned()
     };
     let told = reload("alice: {groups: staff}", "not loaded");
-    assert!(told.contains("two consumers are named `alice`") && told.contains("store: consumers/alice"), "{told}");
+    assert!(
+        told.contains("two consumers are named `alice`") && told.contains("store: consumers/alice"),
+        "{told}"
+    );
     let told = reload(&format!("eve: {{api_keys: \"{}\"}}", hashed(ALICE)), "not loaded");
     assert!(told.contains("two consumers have the same key") && told.contains("consumers/alice"), "{told}");
     assert_eq!((by_key(&gateway, "/key", ALICE), by_key(&gateway, "/key", BOB)), (200, 200));

@@ -60,9 +60,9 @@ pub fn masked(value: &Value) -> Value {
 fn covered(value: &Value, within: &str, secret: Secret) -> Value {
     match value {
         Value::Object(entries) => {
-            let entries = entries.iter().map(|(key, value)| {
-                (key.clone(), covered(value, key, secret.under(key, within)))
-            });
+            let entries = entries
+                .iter()
+                .map(|(key, value)| (key.clone(), covered(value, key, secret.under(key, within))));
             Value::Object(entries.collect())
         }
         Value::Array(items) => Value::Array(items.iter().map(|item| covered(item, within, secret)).collect()),
@@ -90,9 +90,8 @@ fn uncovered(value: &mut Value, before: Option<&Value>, within: &str, secret: Se
         Value::Object(entries) => {
             for (key, value) in entries {
                 let before = before.and_then(|before| before.get(key));
-                uncovered(value, before, key, secret.under(key, within)).map_err(|rest| {
-                    format!("/{}{rest}", key.replace('~', "~0").replace('/', "~1"))
-                })?;
+                uncovered(value, before, key, secret.under(key, within))
+                    .map_err(|rest| format!("/{}{rest}", key.replace('~', "~0").replace('/', "~1")))?;
             }
         }
         Value::Array(items) => {
@@ -146,7 +145,8 @@ mod tests {
         let mut written = shown;
         assert_eq!((unmasked(&mut written, Some(&value)), &written), (Ok(()), &value));
         // Secrets by names, whatever those are; who writes back without one takes that one away.
-        let value = json!({"hmac_keys": {"ann-1": "0123456789abcdef", "url": "fedcba9876543210"}, "groups": ["a"]});
+        let value =
+            json!({"hmac_keys": {"ann-1": "0123456789abcdef", "url": "fedcba9876543210"}, "groups": ["a"]});
         let mut written = masked(&value);
         assert_eq!(written, json!({"hmac_keys": {"ann-1": MASK, "url": MASK}, "groups": ["a"]}));
         written["hmac_keys"].as_object_mut().expect("a mapping").shift_remove("ann-1");

@@ -116,13 +116,13 @@ pub(crate) static ROOT: Section = Section {
             .also(&["policy", "plugins", "middlewares", "filters", "http_filters"]),
         Key::new(
             "store",
-            "The file in which the routes and upstreams are kept that the admin API writes.",
+            "The file in which the resources are kept that the admin API writes.",
             Shape::AnyOf(&[Shape::Text(&STORE_PATH), Shape::Section(&STORE)]),
         )
         .also(&["database", "db", "storage"]),
         Key::new(
             "etcd",
-            "The etcd in which several gateways share the routes and upstreams that the admin API writes, in place of \
+            "The etcd in which several gateways share the resources that the admin API writes, in place of \
              `store`.",
             Shape::AnyOf(&[Shape::Section(&ETCD), Shape::Text(&ETCD_ENDPOINT), Shape::ListOf(&ETCD_ENDPOINT_SHAPE)]),
         ),

@@ -27,7 +27,11 @@ pub(super) fn consumers(written: &[&config::ConsumerSpec], problems: &mut Vec<Pr
         },
         api_keys: written.api_keys.iter().map(|(digest, _)| digest.0).collect(),
         password: password(written),
-        hmac_keys: written.hmac_keys.iter().map(|(id, key, _)| (id.clone(), HmacSecret::new(&key.0))).collect(),
+        hmac_keys: written
+            .hmac_keys
+            .iter()
+            .map(|(id, key, _)| (id.clone(), HmacSecret::new(&key.0)))
+            .collect(),
         certificates: written.certificates.iter().map(certificate_name).collect(),
     };
     Consumers::new(written.iter().map(known).collect())

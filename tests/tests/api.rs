@@ -1,5 +1,6 @@
 //! The admin API and its store, by the real binary.
 
+mod certificates;
 mod consumers;
 
 use serde_json::{Value, json};

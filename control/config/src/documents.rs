@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::model::{At, Config, ConsumerSpec, Route, SourceFile, Upstream};
+use crate::load::read_pem;
+use crate::model::{At, Config, ConsumerSpec, NamedCertificate, PemFile, Route, SourceFile, Upstream};
 use crate::problem::{Problem, Problems, Severity};
 use crate::read::{Reference, unknown};
 use crate::tree::shown;
@@ -59,6 +60,9 @@ pub struct Document {
     pub(crate) routes: Vec<Route>,
     pub(crate) upstreams: Vec<Upstream>,
     pub(crate) consumers: Vec<ConsumerSpec>,
+    pub(crate) certificates: Vec<NamedCertificate>,
+    /// Files that it names, with what they held when it was read.
+    files: Vec<PemFile>,
     references: Vec<Reference>,
     warnings: Vec<Problem>,
 }
@@ -141,6 +145,24 @@ impl Documents {
                 Err(problems.iter().map(tell).collect())
             }
         }
+    }
+
+    /// Reads those anew whose files hold something else than when they were read. What is to be undone if that is not good
+    /// after all, and why some could not be read: those stay as they are.
+    pub fn renew(&mut self) -> (Vec<Undo>, Vec<Problem>) {
+        let all = self.by_kind.iter().flat_map(BTreeMap::values);
+        let changed: Vec<_> = all.filter(|document| document.files.iter().any(is_changed)).cloned().collect();
+        let (mut undo, mut problems) = (Vec::new(), Vec::new());
+        for document in changed {
+            match self.put(document.kind, &document.name, document.value.clone()) {
+                Ok(done) => undo.push(done),
+                Err(wrong) => {
+                    let errors = wrong.into_iter().filter(|problem| problem.severity == Severity::Error);
+                    problems.extend(errors.map(|wrong| Problem::error(document.start(), wrong.message)));
+                }
+            }
+        }
+        (undo, problems)
     }
 
     /// Takes a document away; `None`: there is none.
@@ -283,6 +305,10 @@ impl Config {
                 let names = self.consumers.iter().map(|consumer| &consumer.name);
                 names.map(|name| (name.value.clone(), name.at)).collect()
             }
+            kinds::CERTIFICATES => {
+                let names = self.certificates.iter().map(|named| &named.name);
+                names.map(|name| (name.value.clone(), name.at)).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -297,6 +323,11 @@ impl Document {
     fn start(&self) -> At {
         At { file: self.place, line: 1, column: 1, length: 1 }
     }
+}
+
+/// Whether a file holds something else than it did.
+fn is_changed(known: &PemFile) -> bool {
+    read_pem(known).is_some_and(|now| now.is_none_or(|now| now != known.bytes))
 }
 
 /// A problem as the API tells it.

@@ -100,6 +100,8 @@ pub struct Config {
     pub etcd: Option<EtcdSettings>,
     /// Who is known, and by what.
     pub consumers: Vec<ConsumerSpec>,
+    /// Certificates for several listeners.
+    pub certificates: Vec<NamedCertificate>,
 }
 
 impl Default for Config {
@@ -126,6 +128,7 @@ impl Default for Config {
             store: None,
             etcd: None,
             consumers: Vec::new(),
+            certificates: Vec::new(),
         }
     }
 }

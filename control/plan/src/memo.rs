@@ -1,4 +1,4 @@
-//! What was made of each route by itself, and of the consumers, for the next plan: a change costs mostly what has changed.
+//! What was made of each route by itself, of the consumers, and of the listeners' TLS, for the next plan: a change costs mostly what has changed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,10 +6,11 @@ use std::sync::Arc;
 use tollgate_config::{ConsumerSpec, Identity};
 use tollgate_policy::Consumers;
 use tollgate_route::{PathRules, Prepared};
+use tollgate_tls::{Server, ServerFiles};
 
 use crate::Route;
 
-/// What compiling has found for each route by itself, and for the consumers. Whoever compiles again and again keeps it; it is never wrong to begin
+/// What compiling has found for each route by itself, for the consumers, and for the listeners' TLS. Whoever compiles again and again keeps it; it is never wrong to begin
 /// with an empty one.
 #[derive(Debug, Default)]
 pub struct Memo {
@@ -20,6 +21,8 @@ pub struct Memo {
     next: Table,
     /// Consumers as they were written last, and found by what they show.
     consumers: Option<(Vec<ConsumerSpec>, Arc<Consumers>)>,
+    /// TLS of listeners, and what it was made of.
+    servers: Vec<(ServerFiles, Server)>,
 }
 
 type Table = HashMap<Identity, Known>;
@@ -71,6 +74,16 @@ impl Memo {
     /// Takes note of what became of consumers.
     pub(crate) fn note_consumers(&mut self, written: &[&ConsumerSpec], consumers: &Arc<Consumers>) {
         self.consumers = Some((written.iter().copied().cloned().collect(), consumers.clone()));
+    }
+
+    /// The TLS that was made of these files the last time.
+    pub(crate) fn server(&self, files: &ServerFiles) -> Option<Server> {
+        self.servers.iter().find(|(known, _)| known == files).map(|(_, server)| server.clone())
+    }
+
+    /// Takes note of the TLS of all listeners.
+    pub(crate) fn note_servers(&mut self, servers: Vec<(ServerFiles, Server)>) {
+        self.servers = servers;
     }
 
     /// The plan is good: what is not in it is forgotten.

@@ -25,9 +25,10 @@ pub struct Kind {
 pub(crate) const ROUTES: usize = 0;
 pub(crate) const UPSTREAMS: usize = 1;
 pub(crate) const CONSUMERS: usize = 2;
+pub(crate) const CERTIFICATES: usize = 3;
 
 /// Every kind, in the order in which a transaction's changes may name each other.
-pub static KINDS: [Kind; 3] = [
+pub static KINDS: [Kind; 4] = [
     Kind {
         name: "routes",
         noun: "route",
@@ -51,6 +52,14 @@ pub static KINDS: [Kind; 3] = [
         index: CONSUMERS,
         named_inside: false,
         read: read::consumer_document,
+    },
+    Kind {
+        name: "certificates",
+        noun: "certificate",
+        schema: || json!({ "$ref": "#/components/schemas/named_certificate" }),
+        index: CERTIFICATES,
+        named_inside: false,
+        read: read::certificate_document,
     },
 ];
 

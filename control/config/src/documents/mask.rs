@@ -66,10 +66,18 @@ fn covered(value: &Value, within: &str, secret: Secret) -> Value {
             Value::Object(entries.collect())
         }
         Value::Array(items) => Value::Array(items.iter().map(|item| covered(item, within, secret)).collect()),
-        Value::String(text) if secret.covers(text) => Value::from(MASK),
+        Value::String(text) if secret.covers(text) || holds_key(text) => Value::from(MASK),
         Value::Number(_) if secret == Secret::Whole => Value::from(MASK),
         other => other.clone(),
     }
+}
+
+/// Where private keys are written in their place.
+const KEYS: [&str; 2] = ["certificate", "key"];
+
+/// Whether a text is, or is meant to be, PEM with a private key (RFC 7468, sections 10 and 11).
+fn holds_key(text: &str) -> bool {
+    text.contains("PRIVATE KEY")
 }
 
 fn is_variable(text: &str) -> bool {
@@ -100,9 +108,13 @@ fn uncovered(value: &mut Value, before: Option<&Value>, within: &str, secret: Se
                 uncovered(item, before, within, secret).map_err(|rest| format!("/{index}{rest}"))?;
             }
         }
-        Value::String(text) if secret != Secret::Nothing && text == MASK => {
-            *value = before.cloned().ok_or_else(String::new)?;
-        }
+        Value::String(text) if text == MASK => match before {
+            Some(Value::String(known)) if holds_key(known) => *value = Value::from(known.as_str()),
+            // What has no key in it is shown, so nobody has read the mask there.
+            _ if KEYS.contains(&within) => return Err(String::new()),
+            before if secret != Secret::Nothing => *value = before.cloned().ok_or_else(String::new)?,
+            _ => {}
+        },
         _ => {}
     }
     Ok(())
@@ -154,6 +166,24 @@ mod tests {
         assert_eq!(written["hmac_keys"], json!({"url": "fedcba9876543210"}));
         let mut new = json!({"hmac_keys": {"b/c": MASK}});
         assert_eq!(unmasked(&mut new, Some(&value)), Err("/hmac_keys/b~1c".to_owned()));
+        // A private key, wherever it is written, but not the path of one.
+        let pem = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+        let chain = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for (value, shown) in [
+            (json!({"certificate": chain, "key": pem}), json!({"certificate": chain, "key": MASK})),
+            (json!({"certificate": format!("{chain}{pem}")}), json!({"certificate": MASK})),
+            (
+                json!({"certificate": "a.pem", "key": "a.key"}),
+                json!({"certificate": "a.pem", "key": "a.key"}),
+            ),
+        ] {
+            let mut written = masked(&value);
+            assert_eq!(written, shown);
+            assert_eq!((unmasked(&mut written, Some(&value)), &written), (Ok(()), &value));
+        }
+        let mut new = json!({"certificate": chain, "key": MASK});
+        assert_eq!(unmasked(&mut new.clone(), None), Err("/key".to_owned()));
+        assert_eq!(unmasked(&mut new, Some(&json!({"key": "a.key"}))), Err("/key".to_owned()));
         let variable = json!({"secret": "${STICKY}"});
         assert_eq!(masked(&variable), variable);
     }

@@ -1,7 +1,7 @@
 //! What all sources say together.
 
 use super::{Documents, kinds};
-use crate::model::{Config, ConsumerSpec, Route, Upstream};
+use crate::model::{Config, ConsumerSpec, NamedCertificate, Route, Upstream};
 
 /// A configuration whose resources come from several sources. The file's come first, then the documents' by
 /// name: where two matches tie, the earlier one wins.
@@ -15,6 +15,8 @@ pub struct Parts<'a> {
     pub upstreams: Vec<&'a Upstream>,
     /// All consumers.
     pub consumers: Vec<&'a ConsumerSpec>,
+    /// All certificates that have names.
+    pub certificates: Vec<&'a NamedCertificate>,
 }
 
 impl<'a> Parts<'a> {
@@ -26,6 +28,7 @@ impl<'a> Parts<'a> {
             routes: config.routes.iter().collect(),
             upstreams: config.upstreams.iter().collect(),
             consumers: config.consumers.iter().collect(),
+            certificates: config.certificates.iter().collect(),
         }
     }
 
@@ -36,6 +39,7 @@ impl<'a> Parts<'a> {
             self.routes.extend(&document.routes);
             self.upstreams.extend(&document.upstreams);
             self.consumers.extend(&document.consumers);
+            self.certificates.extend(&document.certificates);
         }
         debug_assert_eq!(documents.by_kind.len(), kinds::KINDS.len());
         self

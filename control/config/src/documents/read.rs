@@ -56,7 +56,7 @@ pub(super) fn document(
     let mut problems = reader.problems;
     problems.extend(too_long(&draft.waits, draft.config.timeouts.total));
     for pem in pem_files(&mut draft.config) {
-        pem.path = folder.join(&pem.path);
+        pem.path = pem.path.as_ref().map(|path| folder.join(path));
     }
     for upstream in &mut draft.config.upstreams {
         if let Some(Discover::File(path)) = upstream.discover.as_mut().map(|discover| &mut discover.value) {
@@ -64,6 +64,8 @@ pub(super) fn document(
         }
     }
     read_pem_files(&mut draft.config, &mut problems);
+    let files =
+        pem_files(&mut draft.config).filter(|pem| pem.path.is_some()).map(|pem| pem.clone()).collect();
     if problems.iter().any(|problem| problem.severity == Severity::Error) {
         return Err(Refused { text: shown(&value), problems });
     }
@@ -82,6 +84,8 @@ pub(super) fn document(
         routes: draft.config.routes,
         upstreams: draft.config.upstreams,
         consumers: draft.config.consumers,
+        certificates: draft.config.certificates,
+        files,
         references: draft.references,
         warnings: problems,
     })

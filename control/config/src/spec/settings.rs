@@ -2,7 +2,8 @@
 
 use super::{
     ACCESS_LOG_OTLP, ADMIN, ADMIN_ADDRESS, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT, ETCD_ENDPOINT_SHAPE,
-    Key, LOG_COLLECTOR, POLICIES, POLICIES_DOC, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
+    Key, LOG_COLLECTOR, NAMED_CERTIFICATE_VALUE, POLICIES, POLICIES_DOC, ROUTE, Section, Shape, TLS, Text,
+    UPSTREAM_VALUE, ZONE,
 };
 
 /// Head sizes beyond this are an attack or a mistake, and a receive buffer has to hold one.
@@ -112,6 +113,12 @@ pub(crate) static ROOT: Section = Section {
             "users",
             "clients",
         ]),
+        Key::new(
+            "certificates",
+            "Certificates for every listener with `tls`, or for some, by name.",
+            Shape::MapOf(&NAMED_CERTIFICATE_VALUE),
+        )
+        .also(&["certificate", "certs", "ssls"]),
         Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES))
             .also(&["policy", "plugins", "middlewares", "filters", "http_filters"]),
         Key::new(

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tollgate_tests::api::{JSON, call, json_of, put};
 use tollgate_tests::{Client, Etcd, Gateway, eventually};
 
+use crate::faults::network::{HOLE, Relay};
 use crate::policies::api_key::{ALICE, hashed};
 
 fn told(gateway: &Gateway) -> Value {
@@ -53,6 +54,9 @@ fn what_one_gateway_is_told_all_serve() {
         gateway.client().ask(head).status
     };
     gateways.iter().for_each(|gateway| eventually("who is known", || known(gateway) == 200));
+    etcd.put("certificates/none", "certificate: /no/such/file");
+    eventually("a refusal", || told(&gateways[0])["refused"][0]["resource"] == "certificates/none");
+    etcd.delete("certificates/none");
     etcd.delete("consumers/alice");
     gateways.iter().for_each(|gateway| eventually("who is not", || known(gateway) == 401));
     // By the API of one: it serves when the answer is here.
@@ -187,7 +191,7 @@ fn etcd_may_go_and_come_back() {
     etcd.put("routes/a", &respond("/a", "1"));
     let mut gateway = Gateway::start(&config(&etcd));
     assert!(serves(&gateway, "/a", "1"));
-    // Changed, and compacted, while the gateway does not hear of it.
+    // Gone while the gateway does not hear of it.
     etcd.kill(0);
     eventually("the loss to be known", || told(&gateway)["connected"] == false);
     assert!(serves(&gateway, "/a", "1"));
@@ -219,4 +223,40 @@ fn etcd_may_go_and_come_back() {
     etcd.delete("routes/none");
     eventually("the change", || serves(&gateway, "/a", "4"));
     assert_eq!(told(&gateway)["cached"], false);
+}
+
+#[test]
+fn what_was_compacted_while_a_gateway_was_cut_off_is_in_force_when_it_is_back() {
+    let etcd = Etcd::start(1);
+    let relay = Relay::to(etcd.address(0));
+    for name in ["a", "b"] {
+        etcd.put(&format!("routes/{name}"), &respond(&format!("/{name}"), "1"));
+    }
+    let gateway = Gateway::start(&format!(
+        "etcd: {{endpoints: \"{}\", cache: $DIR/last-good.json}}\n\
+         routes: [{{name: fixed, match: /fixed, respond: file}}]",
+        relay.address()
+    ));
+    assert!(serves(&gateway, "/a", "1") && serves(&gateway, "/b", "1"));
+    let known = told(&gateway)["revision"].as_u64().expect("a revision");
+    relay.set(HOLE);
+    eventually("the loss to be known", || told(&gateway)["connected"] == false);
+    // One changes twice, one goes and one comes; what was in between nobody can tell any more.
+    etcd.put("routes/a", &respond("/a", "2"));
+    etcd.put("routes/a", &respond("/a", "3"));
+    etcd.delete("routes/b");
+    etcd.put("routes/c", &respond("/c", "3"));
+    etcd.compact();
+    let since = format!("--rev={}", known + 1);
+    assert!(etcd.try_ctl(&["get", "/tollgate/config/routes/a", &since]).is_none(), "it is compacted");
+    assert!(serves(&gateway, "/a", "1") && serves(&gateway, "/b", "1"), "what was known stays");
+    relay.set(0);
+    eventually("etcd to answer", || told(&gateway)["connected"] == true);
+    eventually("the new state", || serves(&gateway, "/a", "3") && serves(&gateway, "/c", "3"));
+    assert_eq!(gateway.client().get("/b").status, 404);
+    assert!(serves(&gateway, "/fixed", "file"));
+    assert_eq!(told(&gateway)["refused"], json!([]));
+    // It follows from there on.
+    etcd.put("routes/a", &respond("/a", "4"));
+    eventually("the next change", || serves(&gateway, "/a", "4"));
 }

@@ -18,7 +18,8 @@ import { Routes } from './views/routes.js';
 import { Upstreams } from './views/upstreams.js';
 
 const views = {
-  overview: Overview, routes: Routes, upstreams: Upstreams, consumers: plain('consumers'), capacity: Capacity, explain: Explain, changes: Changes,
+  overview: Overview, routes: Routes, upstreams: Upstreams, consumers: plain('consumers'), certificates: plain('certificates'),
+  capacity: Capacity, explain: Explain, changes: Changes,
 };
 const themes = ['auto', 'light', 'dark'];
 const system = matchMedia('(prefers-color-scheme: dark)');

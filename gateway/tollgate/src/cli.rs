@@ -63,13 +63,13 @@ pub enum Command {
     /// space stands still. Where the output is no terminal, it prints one page and ends.
     #[command(after_long_help = TOP_LIVE)]
     Top(Watched),
-    /// Show what a running gateway has: routes, upstreams, consumers, one of them.
+    /// Show what a running gateway has: routes, upstreams, consumers, certificates, one of them.
     #[command(after_long_help = GET)]
     Get(remote::Get),
-    /// Write a route, an upstream or a consumer of a running gateway: it is durable and in force when this returns.
+    /// Write a resource of a running gateway, such as a route: it is durable and in force when this returns.
     #[command(after_long_help = SET)]
     Set(remote::Set),
-    /// Remove a route, an upstream or a consumer of a running gateway.
+    /// Remove a resource of a running gateway, such as a route.
     #[command(after_long_help = DELETE)]
     Delete(remote::Delete),
     /// Show what a file, or a version, would change in a running gateway.

@@ -13,6 +13,7 @@ import { Weights } from '../weights.js';
 const BEGINNINGS = {
   routes: 'match: /hello\nrespond: hello\n',
   upstreams: 'endpoints:\n  - 127.0.0.1:3000\n',
+  certificates: 'certificate: |\n  -----BEGIN CERTIFICATE-----\nkey: |\n  -----BEGIN PRIVATE KEY-----\n',
   consumers: 'groups: [dev]\napi_keys: sha256:\n',
 };
 

@@ -1,5 +1,8 @@
 //! The admin API and its store, by the real binary.
 
+mod certificates;
+mod consumers;
+
 use serde_json::{Value, json};
 use tollgate_tests::api::{JSON, call, json_of, put};
 use tollgate_tests::{Client, Gateway, Origin, Signal, eventually};

@@ -38,6 +38,23 @@ fn refused(gateway: &Gateway, words: &[&str], code: i32) -> String {
 }
 
 #[test]
+fn consumers_are_resources_too() {
+    let gateway = stored();
+    let told =
+        said(&gateway, &["set", "consumers/alice", "{groups: dev, hmac_keys: {a: a secret of alice}}"]);
+    assert!(told.starts_with("+ consumers/alice\n") && !told.contains("of alice"), "{told}");
+    assert_eq!(said(&gateway, &["get", "consumers/alice"]), "groups: dev\nhmac_keys:\n  a: \"(secret)\"\n");
+    assert!(said(&gateway, &["get", "consumers"]).lines().any(|line| line.starts_with("alice ")));
+    let exported = said(&gateway, &["export", "--stored"]);
+    let file = gateway.directory().join("exported.yaml");
+    std::fs::write(&file, exported.replace("groups: dev", "groups: ops")).expect("written");
+    assert!(said(&gateway, &["import", &file.display().to_string()]).starts_with("~ consumers/alice\n"));
+    assert_eq!(said(&gateway, &["get", "consumers/alice"]), "groups: ops\nhmac_keys:\n  a: \"(secret)\"\n");
+    said(&gateway, &["delete", "consumers/alice"]);
+    refused(&gateway, &["get", "consumers/alice"], 1);
+}
+
+#[test]
 fn a_resource_is_set_shown_changed_and_removed() {
     let gateway = stored();
     let told = said(&gateway, &["set", "routes/hello", "{match: /hello, respond: hello}"]);

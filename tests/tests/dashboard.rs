@@ -14,7 +14,8 @@ mod explaining;
 mod history;
 mod roles;
 
-const VIEWS: [&str; 6] = ["routes", "upstreams", "capacity", "explain", "changes", "overview"];
+const VIEWS: [&str; 8] =
+    ["routes", "upstreams", "consumers", "certificates", "capacity", "explain", "changes", "overview"];
 
 /// Requests that go on until it is dropped.
 struct Traffic {

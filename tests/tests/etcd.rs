@@ -1,4 +1,4 @@
-//! Gateways that share their routes and upstreams in a real etcd.
+//! Gateways that share their resources in a real etcd.
 
 use std::sync::Arc;
 
@@ -7,6 +7,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tollgate_tests::api::{JSON, call, json_of, put};
 use tollgate_tests::{Client, Etcd, Gateway, eventually};
+
+use crate::faults::network::{HOLE, Relay};
+use crate::policies::api_key::{ALICE, hashed};
 
 fn told(gateway: &Gateway) -> Value {
     json_of(&call(gateway, "GET", "/etcd", "", ""))
@@ -42,6 +45,20 @@ fn what_one_gateway_is_told_all_serve() {
     for gateway in &gateways {
         eventually("the route of etcd", || serves(gateway, "/yaml", "from YAML"));
     }
+    // Somebody whom all know, and nobody any more.
+    etcd.put("consumers/alice", &json!({ "api_keys": hashed(ALICE) }).to_string());
+    let guarded = json!({"match": "/known", "respond": "known", "policies": {"api_key": "on"}});
+    etcd.put("routes/known", &guarded.to_string());
+    let known = |gateway: &Gateway| {
+        let head = format!("GET /known HTTP/1.1\r\nHost: a\r\nX-Api-Key: {ALICE}\r\n\r\n");
+        gateway.client().ask(head).status
+    };
+    gateways.iter().for_each(|gateway| eventually("who is known", || known(gateway) == 200));
+    etcd.put("certificates/none", "certificate: /no/such/file");
+    eventually("a refusal", || told(&gateways[0])["refused"][0]["resource"] == "certificates/none");
+    etcd.delete("certificates/none");
+    etcd.delete("consumers/alice");
+    gateways.iter().for_each(|gateway| eventually("who is not", || known(gateway) == 401));
     // By the API of one: it serves when the answer is here.
     let answer = put(&gateways[0], "/routes/api", &json!({"match": "/api", "respond": "1"}));
     assert_eq!(answer.status, 201, "{answer:?}");
@@ -174,7 +191,7 @@ fn etcd_may_go_and_come_back() {
     etcd.put("routes/a", &respond("/a", "1"));
     let mut gateway = Gateway::start(&config(&etcd));
     assert!(serves(&gateway, "/a", "1"));
-    // Changed, and compacted, while the gateway does not hear of it.
+    // Gone while the gateway does not hear of it.
     etcd.kill(0);
     eventually("the loss to be known", || told(&gateway)["connected"] == false);
     assert!(serves(&gateway, "/a", "1"));
@@ -206,4 +223,40 @@ fn etcd_may_go_and_come_back() {
     etcd.delete("routes/none");
     eventually("the change", || serves(&gateway, "/a", "4"));
     assert_eq!(told(&gateway)["cached"], false);
+}
+
+#[test]
+fn what_was_compacted_while_a_gateway_was_cut_off_is_in_force_when_it_is_back() {
+    let etcd = Etcd::start(1);
+    let relay = Relay::to(etcd.address(0));
+    for name in ["a", "b"] {
+        etcd.put(&format!("routes/{name}"), &respond(&format!("/{name}"), "1"));
+    }
+    let gateway = Gateway::start(&format!(
+        "etcd: {{endpoints: \"{}\", cache: $DIR/last-good.json}}\n\
+         routes: [{{name: fixed, match: /fixed, respond: file}}]",
+        relay.address()
+    ));
+    assert!(serves(&gateway, "/a", "1") && serves(&gateway, "/b", "1"));
+    let known = told(&gateway)["revision"].as_u64().expect("a revision");
+    relay.set(HOLE);
+    eventually("the loss to be known", || told(&gateway)["connected"] == false);
+    // One changes twice, one goes and one comes; what was in between nobody can tell any more.
+    etcd.put("routes/a", &respond("/a", "2"));
+    etcd.put("routes/a", &respond("/a", "3"));
+    etcd.delete("routes/b");
+    etcd.put("routes/c", &respond("/c", "3"));
+    etcd.compact();
+    let since = format!("--rev={}", known + 1);
+    assert!(etcd.try_ctl(&["get", "/tollgate/config/routes/a", &since]).is_none(), "it is compacted");
+    assert!(serves(&gateway, "/a", "1") && serves(&gateway, "/b", "1"), "what was known stays");
+    relay.set(0);
+    eventually("etcd to answer", || told(&gateway)["connected"] == true);
+    eventually("the new state", || serves(&gateway, "/a", "3") && serves(&gateway, "/c", "3"));
+    assert_eq!(gateway.client().get("/b").status, 404);
+    assert!(serves(&gateway, "/fixed", "file"));
+    assert_eq!(told(&gateway)["refused"], json!([]));
+    // It follows from there on.
+    etcd.put("routes/a", &respond("/a", "4"));
+    eventually("the next change", || serves(&gateway, "/a", "4"));
 }

@@ -1,9 +1,9 @@
 //! Policies: where they are attached, in which order a request meets them, and what each does.
 
 mod aggregate;
-mod api_key;
+pub mod api_key;
 mod auth;
-mod basic;
+pub mod basic;
 mod canary;
 mod client_certificate;
 mod compression;
@@ -17,7 +17,7 @@ mod ext_authz;
 mod fault;
 mod forward_auth;
 mod headers;
-mod hmac;
+pub mod hmac;
 mod ip;
 mod jwt;
 mod mirror;

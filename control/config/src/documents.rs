@@ -20,8 +20,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::load::read_pem_files;
-use crate::model::{At, Config, Route, SourceFile, Upstream};
+use crate::load::read_pem;
+use crate::model::{At, Config, ConsumerSpec, NamedCertificate, PemFile, Route, SourceFile, Upstream};
 use crate::problem::{Problem, Problems, Severity};
 use crate::read::{Reference, unknown};
 use crate::tree::shown;
@@ -59,6 +59,10 @@ pub struct Document {
     place: u32,
     pub(crate) routes: Vec<Route>,
     pub(crate) upstreams: Vec<Upstream>,
+    pub(crate) consumers: Vec<ConsumerSpec>,
+    pub(crate) certificates: Vec<NamedCertificate>,
+    /// Files that it names, with what they held when it was read.
+    files: Vec<PemFile>,
     references: Vec<Reference>,
     warnings: Vec<Problem>,
 }
@@ -141,6 +145,24 @@ impl Documents {
                 Err(problems.iter().map(tell).collect())
             }
         }
+    }
+
+    /// Reads those anew whose files hold something else than when they were read. What is to be undone if that is not good
+    /// after all, and why some could not be read: those stay as they are.
+    pub fn renew(&mut self) -> (Vec<Undo>, Vec<Problem>) {
+        let all = self.by_kind.iter().flat_map(BTreeMap::values);
+        let changed: Vec<_> = all.filter(|document| document.files.iter().any(is_changed)).cloned().collect();
+        let (mut undo, mut problems) = (Vec::new(), Vec::new());
+        for document in changed {
+            match self.put(document.kind, &document.name, document.value.clone()) {
+                Ok(done) => undo.push(done),
+                Err(wrong) => {
+                    let errors = wrong.into_iter().filter(|problem| problem.severity == Severity::Error);
+                    problems.extend(errors.map(|wrong| Problem::error(document.start(), wrong.message)));
+                }
+            }
+        }
+        (undo, problems)
     }
 
     /// Takes a document away; `None`: there is none.
@@ -258,9 +280,11 @@ impl Documents {
                 problems.push(told("route", &name.value, name.at, other.start()));
             }
         }
-        for upstream in &config.upstreams {
-            if let Some(other) = self.by_kind[kinds::UPSTREAMS].get(&upstream.name.value) {
-                problems.push(told("upstream", &upstream.name.value, upstream.name.at, other.start()));
+        for kind in KINDS.iter().filter(|kind| !kind.named_inside) {
+            for (name, at) in config.names(kind) {
+                if let Some(other) = self.by_kind[kind.index].get(&name) {
+                    problems.push(told(kind.noun, &name, at, other.start()));
+                }
             }
         }
         problems.dedup();
@@ -277,28 +301,33 @@ impl Config {
                 let names = self.upstreams.iter().map(|upstream| &upstream.name);
                 names.map(|name| (name.value.clone(), name.at)).collect()
             }
+            kinds::CONSUMERS => {
+                let names = self.consumers.iter().map(|consumer| &consumer.name);
+                names.map(|name| (name.value.clone(), name.at)).collect()
+            }
+            kinds::CERTIFICATES => {
+                let names = self.certificates.iter().map(|named| &named.name);
+                names.map(|name| (name.value.clone(), name.at)).collect()
+            }
             _ => Vec::new(),
         }
     }
 }
 
 impl Document {
-    /// The text in which the places of problems are.
+    /// The text in which the places of problems are, as it may be shown.
     fn text(&self) -> String {
-        read::text(&self.value)
+        read::shown(&self.value)
     }
 
     fn start(&self) -> At {
         At { file: self.place, line: 1, column: 1, length: 1 }
     }
+}
 
-    /// What the upstream's files of certificates hold now, or why they cannot be read.
-    pub(crate) fn read_files(upstreams: &mut [Upstream], problems: &mut Vec<Problem>) {
-        // The reader of files wants a configuration.
-        let mut config = Config { upstreams: upstreams.to_vec(), ..Config::default() };
-        read_pem_files(&mut config, problems);
-        upstreams.clone_from_slice(&config.upstreams);
-    }
+/// Whether a file holds something else than it did.
+fn is_changed(known: &PemFile) -> bool {
+    read_pem(known).is_some_and(|now| now.is_none_or(|now| now != known.bytes))
 }
 
 /// A problem as the API tells it.

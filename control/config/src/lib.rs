@@ -36,6 +36,7 @@ pub use endpoint_list::{endpoints_from_text, load_endpoints};
 pub use load::{Loaded, Readable, from_text, load, load_with};
 pub use model::*;
 pub use problem::{Problem, Problems, Severity};
+pub use read::shared_credentials;
 pub use reference::reference;
 pub use scalar::cidr::block;
 pub use scalar::template::{ACCESS_LOG_FIELDS, Piece, access_log_template};

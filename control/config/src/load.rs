@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::env::{self, Lookup};
 use crate::include;
-use crate::model::{At, Config, Discover, Paths, PemBytes, Route, SourceFile};
+use crate::model::{At, Config, Discover, Paths, PemBytes, PemFile, Route, SourceFile};
 use crate::parse::parse;
 use crate::problem::{Problem, Problems, Severity};
 use crate::read::{self, Draft, Include};
@@ -256,8 +256,8 @@ impl Loader<'_> {
     fn pem_files(&mut self) {
         for pem in read::pem_files(&mut self.draft.config) {
             let by = self.files.get(pem.at.file as usize).map(|file| Path::new(&file.name));
-            if let Some(folder) = by.and_then(Path::parent) {
-                pem.path = folder.join(&pem.path);
+            if let (Some(folder), Some(path)) = (by.and_then(Path::parent), &mut pem.path) {
+                *path = folder.join(&*path);
             }
         }
         read_pem_files(&mut self.draft.config, &mut self.problems);
@@ -267,7 +267,8 @@ impl Loader<'_> {
 /// Reads the files of certificates and keys.
 pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
     for pem in read::pem_files(config) {
-        match bytes(&pem.path, LARGEST_PEM) {
+        let Some(path) = &pem.path else { continue };
+        match bytes(path, LARGEST_PEM) {
             Ok(bytes) => pem.bytes = PemBytes(bytes),
             Err(reason) => {
                 let problem = Problem::error(pem.at, format!("cannot read {}: {reason}", pem.shown));
@@ -278,6 +279,12 @@ pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
             }
         }
     }
+}
+
+/// What such a file holds now, if it can be read; nothing at all if it is none.
+pub(crate) fn read_pem(pem: &PemFile) -> Option<Option<PemBytes>> {
+    let path = pem.path.as_ref()?;
+    Some(bytes(path, LARGEST_PEM).ok().map(PemBytes))
 }
 
 /// The text of a file, or why it has none, in words.

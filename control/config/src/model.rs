@@ -96,10 +96,12 @@ pub struct Config {
     pub policies: Policies,
     /// Where what the admin API changes is kept. Default nowhere: the API changes nothing then.
     pub store: Option<StoreSettings>,
-    /// The etcd that several gateways share their routes and upstreams in, in place of a store. Default none.
+    /// The etcd that several gateways share their resources in, in place of a store. Default none.
     pub etcd: Option<EtcdSettings>,
     /// Who is known, and by what.
     pub consumers: Vec<ConsumerSpec>,
+    /// Certificates for several listeners.
+    pub certificates: Vec<NamedCertificate>,
 }
 
 impl Default for Config {
@@ -126,6 +128,7 @@ impl Default for Config {
             store: None,
             etcd: None,
             consumers: Vec::new(),
+            certificates: Vec::new(),
         }
     }
 }

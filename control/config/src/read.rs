@@ -3,6 +3,7 @@
 mod access_log;
 mod admin;
 mod buffer;
+mod certificates;
 mod condition;
 mod consumers;
 mod etcd;
@@ -21,6 +22,9 @@ mod target;
 mod tls;
 mod upstream;
 
+pub(crate) use certificates::document as certificate_document;
+pub(crate) use consumers::document as consumer_document;
+pub use consumers::shared_credentials;
 pub(crate) use references::{Reference, unknown};
 #[cfg(test)]
 pub(crate) use respond::json as json_of;

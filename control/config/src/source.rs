@@ -78,16 +78,17 @@ impl Deref for Held<'_> {
 }
 
 impl Held<'_> {
-    /// All of it but its routes, upstreams and texts, which can be large.
+    /// All of it but its resources and texts, which can be large.
     pub fn settings(&mut self) -> Config {
         let config = match self {
             Self::Kept(config) => &mut **config,
             Self::Own(config) => &mut **config,
         };
         let (files, routes) = (take(&mut config.files), take(&mut config.routes));
-        let upstreams = take(&mut config.upstreams);
+        let (upstreams, consumers) = (take(&mut config.upstreams), take(&mut config.consumers));
         let settings = config.clone();
-        (config.files, config.routes, config.upstreams) = (files, routes, upstreams);
+        (config.files, config.routes) = (files, routes);
+        (config.upstreams, config.consumers) = (upstreams, consumers);
         settings
     }
 }

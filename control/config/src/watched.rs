@@ -13,7 +13,7 @@ impl Config {
         let folders = self.files.iter().skip(1).filter_map(|file| Path::new(&file.name).parent());
         let folders = folders.filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned);
         let mut all: Vec<PathBuf> =
-            read.chain(folders).chain(self.pem().map(|pem| pem.path.clone())).collect();
+            read.chain(folders).chain(self.pem().filter_map(|pem| pem.path.clone())).collect();
         all.sort();
         all.dedup();
         all
@@ -27,6 +27,7 @@ impl Config {
         let upstreams = self.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref());
         let upstreams = upstreams
             .flat_map(|tls| tls.ca.iter().chain(tls.certificate.iter().flat_map(|it| [&it.chain, &it.key])));
-        listen.chain(upstreams)
+        let named = self.certificates.iter().map(|named| &named.certificate);
+        listen.chain(upstreams).chain(named.flat_map(|it| [&it.chain, &it.key]))
     }
 }

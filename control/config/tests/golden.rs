@@ -141,6 +141,7 @@ fn summary(config: &Config) -> String {
     line("watch", &config.watch, &default.watch);
     line("overload", &config.overload, &default.overload);
     line("consumers", &config.consumers, &default.consumers);
+    line("certificates", &config.certificates, &default.certificates);
     for upstream in &config.upstreams {
         line("upstream", &upstream.name.value, &());
         line("  endpoints", &upstream.endpoints, &());

@@ -61,7 +61,7 @@ pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec
         clients: Clients::default(),
     };
     compiler.named_upstreams();
-    let mut policing = Policing::new(parts);
+    let mut policing = Policing::new(parts, memo);
     let routes = parts.routes.iter().copied().zip(prefixes);
     let routes = routes
         .map(|(route, prefix)| {
@@ -83,7 +83,7 @@ pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec
     problems.extend(policing.problems());
     log_collector(config, &mut problems);
     let (policies, chains, upstream_chains) = policing.finish(upstreams.len());
-    let listeners = tls::listeners(config, &mut problems);
+    let listeners = tls::listeners(parts, memo, &mut problems);
     tls::etcd(config, &mut problems);
     let admin = tls::admin(config, &mut problems);
     if router.is_some() && problems.is_empty() {

@@ -19,8 +19,8 @@ pub use endpoint_list::read_endpoints;
 pub use matches::check_matches;
 pub use memo::Memo;
 pub use plan::{
-    Action, Endpoint, EndpointHttp2, Listener, Plan, Redirect, Respond, Route, Settings, Tls, Upstream,
-    UpstreamShare,
+    Action, Certificate, Endpoint, EndpointHttp2, Listener, Plan, Redirect, Respond, Route, Settings, Tls,
+    Upstream, UpstreamShare,
 };
 pub use policies::{Attached, RouteChains, log_collector};
 pub use rewrite::{PathRewrite, Rewrite};

@@ -1,14 +1,16 @@
-//! What was made of each route by itself, for the next plan: a change costs mostly what has changed.
+//! What was made of each route by itself, of the consumers, and of the listeners' TLS, for the next plan: a change costs mostly what has changed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tollgate_config::Identity;
+use tollgate_config::{ConsumerSpec, Identity};
+use tollgate_policy::Consumers;
 use tollgate_route::{PathRules, Prepared};
+use tollgate_tls::{Server, ServerFiles};
 
 use crate::Route;
 
-/// What compiling has found for each route by itself. Whoever compiles again and again keeps it; it is never wrong to begin
+/// What compiling has found for each route by itself, for the consumers, and for the listeners' TLS. Whoever compiles again and again keeps it; it is never wrong to begin
 /// with an empty one.
 #[derive(Debug, Default)]
 pub struct Memo {
@@ -17,6 +19,10 @@ pub struct Memo {
     known: Table,
     /// What is known so far of the routes that are being compiled.
     next: Table,
+    /// Consumers as they were written last, and found by what they show.
+    consumers: Option<(Vec<ConsumerSpec>, Arc<Consumers>)>,
+    /// TLS of listeners, and what it was made of.
+    servers: Vec<(ServerFiles, Server)>,
 }
 
 type Table = HashMap<Identity, Known>;
@@ -59,6 +65,27 @@ impl Memo {
         }
     }
 
+    /// What became of these consumers, if they are the same as the last time.
+    pub(crate) fn consumers(&self, written: &[&ConsumerSpec]) -> Option<Arc<Consumers>> {
+        let (known, consumers) = self.consumers.as_ref()?;
+        known.iter().eq(written.iter().copied()).then(|| consumers.clone())
+    }
+
+    /// Takes note of what became of consumers.
+    pub(crate) fn note_consumers(&mut self, written: &[&ConsumerSpec], consumers: &Arc<Consumers>) {
+        self.consumers = Some((written.iter().copied().cloned().collect(), consumers.clone()));
+    }
+
+    /// The TLS that was made of these files the last time.
+    pub(crate) fn server(&self, files: &ServerFiles) -> Option<Server> {
+        self.servers.iter().find(|(known, _)| known == files).map(|(_, server)| server.clone())
+    }
+
+    /// Takes note of the TLS of all listeners.
+    pub(crate) fn note_servers(&mut self, servers: Vec<(ServerFiles, Server)>) {
+        self.servers = servers;
+    }
+
     /// The plan is good: what is not in it is forgotten.
     pub(crate) fn keep(&mut self) {
         std::mem::swap(&mut self.known, &mut self.next);
@@ -68,7 +95,7 @@ impl Memo {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_config::{Config, Parts, from_text};
+    use tollgate_config::{self as config, At, Config, Parts, from_text};
 
     use super::*;
     use crate::{Plan, compile_again};
@@ -135,6 +162,31 @@ mod tests {
             let fresh = format!("{:?}", again(&other, &mut Memo::default()).routes);
             assert_eq!(known, fresh, "{what} became {to}");
             assert!(known != before || to.contains("paths"), "{what} became {to} and nothing changed");
+        }
+    }
+
+    #[test]
+    fn a_consumer_that_changes_leaves_the_routes_as_they_are() {
+        let text =
+            format!("consumers: {{a: {{groups: x}}, b: {{}}}}\npolicies: {{client_certificate: on}}\n{TEXT}");
+        let (mut now, mut memo) = (config(&text), Memo::default());
+        let first = again(&now, &mut memo);
+        let known = |memo: &Memo| memo.consumers.as_ref().map(|(_, consumers)| Arc::as_ptr(consumers));
+        let before = known(&memo);
+        let second = again(&now, &mut memo);
+        assert!(before.is_some() && before == known(&memo), "made once");
+        now.consumers[0].groups = vec!["y".to_owned()];
+        let third = again(&now, &mut memo);
+        assert_ne!(before, known(&memo), "made anew");
+        assert!(taken_over(&first, &second).iter().chain(&taken_over(&second, &third)).all(|same| *same));
+        // What is wrong is told each time.
+        now.consumers[0].groups.clear();
+        let key = |line| (config::Digest([7; 32]), At { line, ..At::default() });
+        (now.consumers[0].api_keys, now.consumers[1].api_keys) = (vec![key(1)], vec![key(2)]);
+        for _ in 0..2 {
+            let problems = compile_again(&Parts::of(&now), &mut memo).expect_err("one key of two");
+            assert_eq!(problems[0].message, "two consumers have the same key");
+            assert_eq!((problems[0].at.line, problems[0].related[0].0.line), (2, 1));
         }
     }
 

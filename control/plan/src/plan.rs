@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use tollgate_config::At;
 use tollgate_http::HeadLimits;
 use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::{PathRules, Router};
@@ -43,6 +44,17 @@ impl Plan {
     }
 }
 
+/// A certificate of a listener, for those who tell when it ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// Its file as it is written; where it is written itself, `certificates/NAME`.
+    pub name: String,
+    /// Where that is written.
+    pub at: At,
+    /// When it ends, in seconds since 1970; `None`: it does not tell.
+    pub not_after: Option<i64>,
+}
+
 /// What is said of the connections that come in at an address.
 #[derive(Debug)]
 pub struct Listener {
@@ -50,6 +62,8 @@ pub struct Listener {
     pub bind: SocketAddr,
     /// TLS; `None`: plain text.
     pub tls: Option<tollgate_tls::Server>,
+    /// Its certificates, in the order of `tls`.
+    pub certificates: Vec<Certificate>,
     /// Whether HTTP/2 is spoken.
     pub http2: Http2,
     /// Who begins connections with a header of the PROXY protocol.

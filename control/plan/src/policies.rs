@@ -8,6 +8,7 @@ use tollgate_config as config;
 use tollgate_config::{PolicyKind, PolicySpec, Problem, Spanned};
 use tollgate_policy::{CollectorRule, Consumers, Planned, Plugins};
 
+use crate::memo::Memo;
 use crate::{Action, Route};
 
 mod aggregate;
@@ -174,10 +175,17 @@ pub(crate) struct Policing {
 }
 
 impl Policing {
-    pub fn new(parts: &config::Parts<'_>) -> Self {
+    pub fn new(parts: &config::Parts<'_>, memo: &mut Memo) -> Self {
         let config = parts.config;
         let mut problems = Vec::new();
-        let consumers = Arc::new(consumers::consumers(&config.consumers, &mut problems));
+        let consumers = memo.consumers(&parts.consumers).unwrap_or_else(|| {
+            let consumers = Arc::new(consumers::consumers(&parts.consumers, &mut problems));
+            // What is wrong with them is to be told the next time too.
+            if problems.is_empty() {
+                memo.note_consumers(&parts.consumers, &consumers);
+            }
+            consumers
+        });
         let mut chains = Chains { consumers, problems, ..Chains::default() };
         let gateway = chains.place("gateway", &config.policies);
         let own = config.listen.iter().filter(|listener| !listener.policies.list.is_empty());
@@ -301,7 +309,7 @@ fn named(spec: &PolicySpec) -> Vec<&Spanned<String>> {
 
 /// A problem for each name of an upstream that there is not, in any policy of any source.
 fn unknown_upstreams(parts: &config::Parts<'_>) -> Vec<Problem> {
-    let config::Parts { config, routes, upstreams } = parts;
+    let config::Parts { config, routes, upstreams, .. } = parts;
     let names: HashSet<&str> = upstreams.iter().map(|upstream| upstream.name.value.as_str()).collect();
     let listeners = config.listen.iter().map(|listener| &listener.policies);
     let upstreams = upstreams.iter().map(|upstream| &upstream.policies);

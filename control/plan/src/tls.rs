@@ -6,7 +6,8 @@ use tollgate_config as config;
 use tollgate_config::{At, Http2, PemFile, Problem, StrictTransportSecurity};
 use tollgate_tls::{Client, ClientAuthentication, ClientFiles, File, Identity, Pem, Server, ServerFiles};
 
-use crate::{Listener, Redirect, Tls};
+use crate::memo::Memo;
+use crate::{Certificate, Listener, Redirect, Tls};
 
 /// The protocols that are spoken over TLS (ALPN; RFC 7301), the best first.
 fn alpn(http2: Http2) -> Vec<Vec<u8>> {
@@ -18,8 +19,15 @@ fn alpn(http2: Http2) -> Vec<Vec<u8>> {
     protocols.iter().map(|protocol| protocol.to_vec()).collect()
 }
 
-/// The listeners, each with its TLS.
-pub(crate) fn listeners(config: &config::Config, problems: &mut Vec<Problem>) -> Vec<Arc<Listener>> {
+/// The listeners, each with its TLS: its own certificates, then those with names that are for it.
+pub(crate) fn listeners(
+    parts: &config::Parts<'_>,
+    memo: &mut Memo,
+    problems: &mut Vec<Problem>,
+) -> Vec<Arc<Listener>> {
+    let config = parts.config;
+    let mut told = named(parts);
+    let mut servers = Vec::new();
     let mut listeners: Vec<Arc<Listener>> = Vec::new();
     for (index, listener) in config.listen.iter().enumerate() {
         let bind = listener.bind.value;
@@ -32,11 +40,24 @@ pub(crate) fn listeners(config: &config::Config, problems: &mut Vec<Problem>) ->
             let message = "this address is written twice, with other settings";
             problems.push(Problem::error(listener.bind.at, message));
         }
-        let tls = listener.tls.as_ref().and_then(|tls| server(tls, listener.http2, problems));
-        let told = listener.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
+        let mut certificates = Vec::new();
+        let tls = listener.tls.as_ref().and_then(|tls| {
+            let fitting = || parts.certificates.iter().filter(|named| is_for(named, listener));
+            let all = tls.certificates.iter().chain(fitting().map(|named| &named.certificate)).collect();
+            let (files, server) = server(tls, all, listener.http2, memo, &mut told)?;
+            let names = tls.certificates.iter().map(|own| (file_name(&own.chain), own.chain.at));
+            let names = names.chain(fitting().map(|named| (name(named), named.certificate.chain.at)));
+            let ends = server.not_after().iter();
+            certificates =
+                names.zip(ends).map(|((name, at), end)| Certificate { name, at, not_after: *end }).collect();
+            servers.push((files, server.clone()));
+            Some(server)
+        });
+        let sts = listener.tls.as_ref().and_then(|tls| tls.strict_transport_security.as_ref());
         listeners.push(Arc::new(Listener {
             bind,
             tls,
+            certificates,
             http2: listener.http2,
             proxy_protocol: listener.proxy_protocol.clone(),
             redirect: listener.redirect_to_https.map(|to| Redirect {
@@ -47,16 +68,68 @@ pub(crate) fn listeners(config: &config::Config, problems: &mut Vec<Problem>) ->
                 port: Some(to.port).filter(|port| *port != 443),
                 path: None,
             }),
-            strict_transport_security: told.map(strict_transport_security).unwrap_or_default(),
+            strict_transport_security: sts.map(strict_transport_security).unwrap_or_default(),
         }));
     }
+    // A certificate may be for several listeners.
+    for problem in told {
+        if !problems.iter().any(|known| known.at == problem.at && known.message == problem.message) {
+            problems.push(problem);
+        }
+    }
+    memo.note_servers(servers);
     listeners
+}
+
+/// What a file is called.
+fn file_name(file: &PemFile) -> String {
+    file.shown.trim_matches('`').to_owned()
+}
+
+/// What a certificate is called that has a name.
+fn name(named: &config::NamedCertificate) -> String {
+    let chain = &named.certificate.chain;
+    match chain.path {
+        Some(_) => file_name(chain),
+        None => format!("certificates/{}", named.name.value),
+    }
+}
+
+/// Whether a certificate with a name is for this listener, if it speaks TLS.
+fn is_for(named: &config::NamedCertificate, listener: &config::Listener) -> bool {
+    named.listeners.is_empty() || named.listeners.iter().any(|bind| bind.value == listener.bind.value)
+}
+
+/// What is wrong with certificates that have names, but for those that a listener looks into.
+fn named(parts: &config::Parts<'_>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let secure = || parts.config.listen.iter().filter(|listener| listener.tls.is_some());
+    for named in &parts.certificates {
+        for bind in &named.listeners {
+            if !secure().any(|listener| listener.bind.value == bind.value) {
+                let message = format!("no listener with `tls` has the address {}", bind.value);
+                let problem = Problem::error(bind.at, message);
+                let binds: Vec<String> =
+                    secure().map(|listener| format!("`{}`", listener.bind.value)).collect();
+                problems.push(match binds.is_empty() {
+                    true => problem.help("no listener has `tls`"),
+                    false => problem.help(format!("listeners with `tls`: {}", binds.join(", "))),
+                });
+            }
+        }
+        if !secure().any(|listener| is_for(named, listener)) {
+            let wrong = identity(&named.certificate).check().map_err(|problem| vec![problem]);
+            told(wrong, &[&named.certificate], None, None, &mut problems);
+        }
+    }
+    problems
 }
 
 /// The TLS of the admin listener, which speaks HTTP/1 alone.
 pub(crate) fn admin(config: &config::Config, problems: &mut Vec<Problem>) -> Option<Server> {
     let tls = config.admin.as_ref()?.tls.as_ref()?;
-    server(tls, Http2::Off, problems)
+    let certificates = tls.certificates.iter().collect();
+    server(tls, certificates, Http2::Off, &Memo::default(), problems).map(|(_, server)| server)
 }
 
 /// The field's line (RFC 6797, 6.1).
@@ -72,9 +145,15 @@ fn strict_transport_security(told: &StrictTransportSecurity) -> Vec<u8> {
     line.into_bytes()
 }
 
-fn server(tls: &config::ListenTls, http2: Http2, problems: &mut Vec<Problem>) -> Option<Server> {
+fn server(
+    tls: &config::ListenTls,
+    certificates: Vec<&config::Certificate>,
+    http2: Http2,
+    memo: &Memo,
+    problems: &mut Vec<Problem>,
+) -> Option<(ServerFiles, Server)> {
     let files = ServerFiles {
-        certificates: tls.certificates.iter().map(identity).collect(),
+        certificates: certificates.iter().copied().map(identity).collect(),
         only_13: tls.min_version == config::TlsVersion::Tls13,
         clients: tls
             .client
@@ -82,9 +161,12 @@ fn server(tls: &config::ListenTls, http2: Http2, problems: &mut Vec<Problem>) ->
             .map(|client| ClientAuthentication { authorities: pem(&client.ca), required: client.required }),
         alpn: alpn(http2),
     };
-    let wrong = Server::new(&files);
+    if let Some(server) = memo.server(&files) {
+        return Some((files, server));
+    }
+    let made = Server::new(&files);
     let ca = tls.client.as_ref().map(|client| &client.ca);
-    told(wrong, &tls.certificates, ca, None, problems)
+    told(made, &certificates, ca, None, problems).map(|server| (files, server))
 }
 
 /// The TLS of upstreams; those that are made of the same files share it, and with it the sessions to resume.
@@ -112,8 +194,8 @@ impl Clients {
         if let Some((_, client)) = self.0.iter().find(|(known, _)| *known == files) {
             return Some(Tls { client: client.clone(), server_name });
         }
-        let certificates = certificate.map_or(&[][..], std::slice::from_ref);
-        let client = Arc::new(told(Client::new(&files), certificates, ca, Some(at), problems)?);
+        let certificates: Vec<_> = certificate.into_iter().collect();
+        let client = Arc::new(told(Client::new(&files), &certificates, ca, Some(at), problems)?);
         self.0.push((files, client.clone()));
         Some(Tls { client, server_name })
     }
@@ -141,7 +223,7 @@ impl Tls {
 /// Says what is wrong with files where they are named; `at` is for what is in none of them.
 fn told<T>(
     result: Result<T, Vec<tollgate_tls::Problem>>,
-    certificates: &[config::Certificate],
+    certificates: &[&config::Certificate],
     ca: Option<&PemFile>,
     at: Option<At>,
     problems: &mut Vec<Problem>,

@@ -45,7 +45,7 @@ pub(crate) struct Base {
 /// What came of reading the file.
 #[derive(Debug)]
 pub struct Reload<T> {
-    /// The configuration without its routes and upstreams, and what was compiled; nothing if one of the problems is an error.
+    /// The configuration without its resources, and what was compiled; nothing if one of the problems is an error.
     pub good: Option<(Config, T)>,
     /// What is wrong.
     pub problems: Problems,
@@ -187,7 +187,9 @@ impl Sources {
         }
         self.begun = true;
         let files = Arc::new(config.files.clone());
+        let (renewed, unread) = self.documents.renew();
         let mut told = self.documents.twice(&config);
+        told.extend(unread);
         told.extend(closed);
         let compiled = match told.is_empty() {
             true => compile(&Parts::of(&config).with(&self.documents)),
@@ -203,6 +205,9 @@ impl Sources {
         let settings = config.settings();
         reading.problems.extend(told);
         let problems = self.documents.collect(reading.problems);
+        if good.is_none() {
+            renewed.into_iter().rev().for_each(|undo| self.documents.undo(undo));
+        }
         Reload { good: good.map(|good| (settings, good)), problems, anew, base, files, read }
     }
 

@@ -13,10 +13,14 @@ import { Capacity } from './views/capacity.js';
 import { Changes } from './views/changes.js';
 import { Explain } from './views/explain.js';
 import { Overview } from './views/overview.js';
+import { plain } from './views/plain.js';
 import { Routes } from './views/routes.js';
 import { Upstreams } from './views/upstreams.js';
 
-const views = { overview: Overview, routes: Routes, upstreams: Upstreams, capacity: Capacity, explain: Explain, changes: Changes };
+const views = {
+  overview: Overview, routes: Routes, upstreams: Upstreams, consumers: plain('consumers'), certificates: plain('certificates'),
+  capacity: Capacity, explain: Explain, changes: Changes,
+};
 const themes = ['auto', 'light', 'dark'];
 const system = matchMedia('(prefers-color-scheme: dark)');
 

@@ -3,8 +3,6 @@
 import { call } from './api.js';
 import { set, state } from './store.js';
 
-export const KINDS = ['routes', 'upstreams'];
-
 /// A resource's path in the API.
 const path = (kind, name) => `${kind}/${encodeURIComponent(name)}`;
 

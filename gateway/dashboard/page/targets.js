@@ -7,7 +7,9 @@ function shared(kind, value) {
     if (to === undefined) return null;
     return { pointer: '/to', list: to, put: (list) => ({ ...value, to: list }) };
   }
-  if (value === null || typeof value !== 'object' || Array.isArray(value)) return { pointer: '', list: value, put: (list) => list };
+  // Of a kind that shares nothing out, or one that is yet to be written.
+  if (kind !== 'upstreams' || value === null || value === undefined) return null;
+  if (typeof value !== 'object' || Array.isArray(value)) return { pointer: '', list: value, put: (list) => list };
   if (value.endpoints === undefined) return null;
   return { pointer: '/endpoints', list: value.endpoints, put: (list) => ({ ...value, endpoints: list }) };
 }

@@ -41,6 +41,7 @@ pub(crate) const FILES: &[File] = files! {
         "resources.js" SCRIPT, "store.js" SCRIPT, "targets.js" SCRIPT, "text.js" SCRIPT, "token.js" SCRIPT,
         "token-dialog.js" SCRIPT, "weights.js" SCRIPT, "words.js" SCRIPT, "yaml.js" SCRIPT,
         "views/capacity.js" SCRIPT, "views/changes.js" SCRIPT, "views/explain.js" SCRIPT, "views/overview.js" SCRIPT,
+        "views/plain.js" SCRIPT,
         "views/resource.js" SCRIPT, "views/routes.js" SCRIPT, "views/upstreams.js" SCRIPT,
         "words/change.js" SCRIPT, "words/explain.js" SCRIPT, "words/frame.js" SCRIPT, "words/live.js" SCRIPT;
     "vendor/":

@@ -57,9 +57,11 @@ impl Planned for BasicRules {
         format!("{} passwords", self.consumers.passwords())
     }
 
-    fn live(self: Arc<Self>, _: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
         let pool = shared.state("passwords", |_| true, Pool::default);
-        let known = Arc::new(Remembered::new(self.cache));
+        // It holds for the hash that a password was right by, so it outlives changes of consumers.
+        let same = |known: &Remembered| known.wanted == self.cache;
+        let known = shared.state(key, same, || Remembered::new(self.cache));
         Arc::new(Live { rules: self, pool, known, shared: shared.clone() })
     }
 }
@@ -232,15 +234,17 @@ type Right = (Arc<str>, Instant);
 struct Remembered {
     key: hmac::Key,
     right: Mutex<HashMap<[u8; 32], Right>>,
+    /// How long a password is to be remembered, and how long it is.
+    wanted: Duration,
     time: Duration,
 }
 
 impl Remembered {
-    fn new(time: Duration) -> Self {
+    fn new(wanted: Duration) -> Self {
         let mut secret = [0; 32];
         // Without randomness nothing is remembered.
-        let time = SystemRandom::new().fill(&mut secret).map_or(Duration::ZERO, |()| time);
-        Self { key: hmac::Key::new(hmac::HMAC_SHA256, &secret), right: Mutex::default(), time }
+        let time = SystemRandom::new().fill(&mut secret).map_or(Duration::ZERO, |()| wanted);
+        Self { key: hmac::Key::new(hmac::HMAC_SHA256, &secret), right: Mutex::default(), wanted, time }
     }
 
     fn key(&self, name: &str, password: &[u8]) -> [u8; 32] {
@@ -309,6 +313,30 @@ mod tests {
         ] {
             assert!(!is_password_hash(text), "{text}");
         }
+    }
+
+    #[test]
+    fn a_new_plan_leaves_what_is_remembered() {
+        let shared = Arc::new(Shared::default());
+        let live = |cache: u64| {
+            let rules = BasicRules {
+                realm: String::new(),
+                forward: false,
+                cache: Duration::from_secs(cache),
+                identity: Identity::default(),
+                consumers: Arc::default(),
+            };
+            Arc::new(rules).live("gateway/basic", &shared)
+        };
+        let known =
+            || shared.state("gateway/basic", |_: &Remembered| true, || Remembered::new(Duration::ZERO));
+        let first = live(60);
+        let before = known();
+        let second = live(60);
+        assert!(Arc::ptr_eq(&before, &known()) && before.wanted == Duration::from_secs(60));
+        let third = live(5);
+        assert_eq!(known().wanted, Duration::from_secs(5), "it is to be remembered for another time");
+        drop((first, second, third));
     }
 
     #[test]

@@ -75,6 +75,14 @@ impl Identity {
         Presented::new(chain.first()?).map(|leaf| leaf.not_after())
     }
 
+    /// That both can be used, and belong together.
+    ///
+    /// # Errors
+    /// Which cannot, and why.
+    pub fn check(&self) -> Result<(), Problem> {
+        self.certified(0).map(drop)
+    }
+
     /// Both, and that they belong together.
     pub(crate) fn certified(&self, index: usize) -> Result<CertifiedKey, Problem> {
         let chain_is = |message: String| Problem::new(File::Chain(index), message);

@@ -34,10 +34,10 @@ pub struct ClientAuthentication {
 }
 
 /// TLS towards clients, as all workers use it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Server {
     config: Arc<ServerConfig>,
-    not_after: Vec<Option<i64>>,
+    not_after: Arc<[Option<i64>]>,
 }
 
 impl Server {

@@ -63,13 +63,13 @@ pub enum Command {
     /// space stands still. Where the output is no terminal, it prints one page and ends.
     #[command(after_long_help = TOP_LIVE)]
     Top(Watched),
-    /// Show what a running gateway has: routes, upstreams, one of them.
+    /// Show what a running gateway has: routes, upstreams, consumers, certificates, one of them.
     #[command(after_long_help = GET)]
     Get(remote::Get),
-    /// Write a route or an upstream of a running gateway: it is durable and in force when this returns.
+    /// Write a resource of a running gateway, such as a route: it is durable and in force when this returns.
     #[command(after_long_help = SET)]
     Set(remote::Set),
-    /// Remove a route or an upstream of a running gateway.
+    /// Remove a resource of a running gateway, such as a route.
     #[command(after_long_help = DELETE)]
     Delete(remote::Delete),
     /// Show what a file, or a version, would change in a running gateway.
@@ -81,10 +81,10 @@ pub enum Command {
     /// Make all in a running gateway's store as it was at a version.
     #[command(after_long_help = ROLLBACK)]
     Rollback(remote::Rollback),
-    /// Write out the routes and upstreams of a running gateway, as a file has them.
+    /// Write out the resources of a running gateway, as a file has them.
     #[command(after_long_help = EXPORT)]
     Export(remote::Export),
-    /// Write the routes and upstreams of a file into a running gateway: all of them, or none.
+    /// Write the resources of a file into a running gateway: all of them, or none.
     #[command(after_long_help = IMPORT)]
     Import(remote::Import),
     /// Copy the store of a running gateway, on the gateway's machine.

@@ -54,7 +54,7 @@ pub type Reload = tollgate_sources::Reload<Plan>;
 pub fn read_again(sources: &mut Sources, memo: &mut Memo) -> Reload {
     let compile = |parts: &Parts<'_>| {
         let compiled = compile_again(parts, memo)?;
-        let told = [compiled.warnings, ending(parts.config, &compiled.plan)].concat();
+        let told = [compiled.warnings, ending(&compiled.plan)].concat();
         Ok((compiled.plan, told))
     };
     sources.reload(compile, check_matches)
@@ -70,8 +70,8 @@ pub fn good(reload: &mut Reload) -> Option<Good> {
 fn plan(config: Option<&Config>, readable: Option<&Readable>, problems: &mut Problems) -> Option<Plan> {
     let (plan, told) = match config.map(compile) {
         Some(Ok(compiled)) => {
-            let ending = config.map(|config| ending(config, &compiled.plan)).unwrap_or_default();
-            (Some(compiled.plan), [compiled.warnings, ending].concat())
+            let told = [compiled.warnings, ending(&compiled.plan)].concat();
+            (Some(compiled.plan), told)
         }
         Some(Err(errors)) => (None, errors),
         // What can be said of the routes that were read is said in the same pass.

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tollgate_config::{Config, PemFile, Problem};
-use tollgate_plan::Plan;
+use tollgate_config::{Config, Problem};
+use tollgate_plan::{Certificate, Plan};
 
 use crate::check::counted;
 
@@ -21,45 +21,34 @@ impl Files {
     /// Of a config and its plan; `sources` are the files that the config was read from.
     pub fn new(config: &Config, plan: &Plan, sources: Vec<PathBuf>) -> Self {
         let watched = if config.watch { sources } else { Vec::new() };
-        let mut certificates: Vec<_> = certificates(config, plan)
-            .map(|(file, not_after)| (file.shown.trim_matches('`').to_owned(), not_after))
-            .collect();
-        certificates.sort();
-        certificates.dedup_by(|one, other| one.0 == other.0);
-        Self { watched, certificates }
+        Self { watched, certificates: ends(plan) }
     }
 }
 
-/// The listeners' certificates, and when they end.
-fn certificates<'a>(config: &'a Config, plan: &'a Plan) -> impl Iterator<Item = (&'a PemFile, i64)> {
-    let listeners = config.listen.iter().zip(&plan.listeners);
-    listeners
-        .filter_map(|(written, listener)| Some((written.tls.as_ref()?, listener.tls.as_ref()?)))
-        .flat_map(|(written, tls)| {
-            let both = written.certificates.iter().zip(tls.not_after());
-            both.filter_map(|(certificate, not_after)| Some((&certificate.chain, (*not_after)?)))
-        })
+/// The listeners' certificates, each once, and when they end.
+pub fn ends(plan: &Plan) -> Vec<(String, i64)> {
+    let all = plan.listeners.iter().flat_map(|listener| &listener.certificates);
+    let mut all: Vec<_> = all.filter_map(|it| Some((it.name.clone(), it.not_after?))).collect();
+    all.sort();
+    all.dedup_by(|one, other| one.0 == other.0);
+    all
 }
 
 /// How long before its end a certificate is warned of. Those that are renewed by themselves are renewed a month before.
 const SOON: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// Certificates that have ended, or will soon.
-pub fn ending(config: &Config, plan: &Plan) -> Vec<Problem> {
+pub fn ending(plan: &Plan) -> Vec<Problem> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs() as i64;
     let mut problems = Vec::new();
-    for (file, not_after) in certificates(config, plan) {
-        let left = not_after - now;
+    for Certificate { name, at, not_after } in plan.listeners.iter().flat_map(|it| &it.certificates) {
+        let Some(left) = not_after.map(|end| end - now) else { continue };
         if left < SOON.as_secs() as i64 {
             let message = match left {
-                ..=0 => format!("the certificate in {} has ended: clients refuse it", file.shown),
-                _ => format!(
-                    "the certificate in {} ends in {}",
-                    file.shown,
-                    counted(left as u64 / 86_400, "day")
-                ),
+                ..=0 => format!("the certificate in `{name}` has ended: clients refuse it"),
+                _ => format!("the certificate in `{name}` ends in {}", counted(left as u64 / 86_400, "day")),
             };
-            problems.push(Problem::warning(file.at, message));
+            problems.push(Problem::warning(*at, message));
         }
     }
     problems

@@ -17,7 +17,7 @@ use tollgate_upstream::health::Health;
 use crate::behind::behind;
 use crate::check::counted;
 use crate::compiled;
-use crate::files::Files;
+use crate::files::{Files, ends};
 use crate::gateway::Gateway;
 use crate::lookups;
 use crate::systemd;
@@ -284,6 +284,7 @@ fn serving(rollout: &Rollout, registry: &Registry) {
         if generation > status.generation {
             status.generation = generation;
             status.routes = routes;
+            status.certificates = ends(rollout);
             status.in_force_since = SystemTime::now();
         }
     });

@@ -86,6 +86,45 @@ fn a_weight_that_is_changed_shifts_the_traffic_once_it_is_applied() {
 }
 
 #[test]
+fn one_of_each_kind_can_be_begun() {
+    let (one, two) = (Origin::named("one"), Origin::named("two"));
+    let gateway = stored(&one, &two);
+    let browser = opened(&gateway, "en-US");
+    for kind in ["routes", "upstreams", "consumers", "certificates"] {
+        at(&browser, &format!("#{kind}/+"));
+        browser.wait(&format!(
+            "document.querySelector('p.back a').hash === '#{kind}' && document.querySelector('form.text input[name=name]')"
+        ));
+    }
+    clean(&browser, &gateway);
+}
+
+#[test]
+fn a_consumer_is_added_as_text_and_its_secrets_are_not_shown() {
+    let (one, two) = (Origin::named("one"), Origin::named("two"));
+    let gateway = stored(&one, &two);
+    let browser = opened(&gateway, "en-US");
+    view(&browser, "consumers");
+    browser.wait_text("No consumers are configured.");
+    accessible(&browser, "consumers");
+    browser.click("a[href='#consumers/+']");
+    browser.fill("input[name=name]", "alice");
+    browser.fill("textarea", "groups: dev\nhmac_keys: {ann-1: a secret that nobody has}\n");
+    browser.click("form.text button.primary");
+    apply(&browser, &["added: +groups: dev", "added: + ann-1: (secret)"]);
+    browser.wait_text("in the store, version 1");
+    at(&browser, "#consumers");
+    browser.click("a[href='#consumers/alice']");
+    browser.wait("document.querySelector('textarea').value.includes('ann-1: \"(secret)\"')");
+    browser.fill("textarea", "groups: [dev, ops]\nhmac_keys: {ann-1: (secret)}\n");
+    browser.click("form.text button.primary");
+    apply(&browser, &["removed: −groups: dev"]);
+    browser.wait_text("in the store, version 2");
+    assert!(!gateway.stderr().contains("nobody has"));
+    clean(&browser, &gateway);
+}
+
+#[test]
 fn a_route_is_added_as_text_changed_and_deleted() {
     let (one, two) = (Origin::named("one"), Origin::named("two"));
     let gateway = stored(&one, &two);

@@ -10,7 +10,7 @@ mod killed_gateway;
 mod killed_origin;
 mod load;
 mod mirror;
-mod network;
+pub mod network;
 mod offered;
 mod rate_limit;
 mod relay;

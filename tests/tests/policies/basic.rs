@@ -6,9 +6,10 @@ use tollgate_tests::{Gateway, Origin};
 
 use super::auth::{both, passed, refused};
 
-/// Of `correct horse`: by bcrypt with a cost of 4, and argon2id.
-const BCRYPT: &str = "$2b$04$YUDH4LPhF5SiQuEneCdn9.ltTxgeJ.A7tkKykgt8kADTseU/KH3b.";
-const ARGON: &str =
+/// Of `correct horse`, by bcrypt with a cost of 4.
+pub const BCRYPT: &str = "$2b$04$YUDH4LPhF5SiQuEneCdn9.ltTxgeJ.A7tkKykgt8kADTseU/KH3b.";
+/// The same by argon2id.
+pub const ARGON: &str =
     "$argon2id$v=19$m=64,t=1,p=1$XXAMTRxD4ghA4c5whva2Uw$0pRUqObJcMhxER33T8IcCrFzIYICukVkzJf7YQ0MC/o";
 
 /// `alice` and `bob`, whose password is `correct horse`.

@@ -10,7 +10,8 @@ use tollgate_tests::{Gateway, Origin, eventually, http2};
 
 use super::auth::{passed, refused};
 
-const SECRET: &str = "a secret that nobody else has";
+/// The secret of `ann-1`.
+pub const SECRET: &str = "a secret that nobody else has";
 
 /// `alice`, who has a key.
 pub fn consumers() -> String {

@@ -24,6 +24,7 @@ impl Drop for Files {
 }
 
 impl Files {
+    /// An empty one.
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let n = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -24,9 +24,11 @@ pub struct Kind {
 
 pub(crate) const ROUTES: usize = 0;
 pub(crate) const UPSTREAMS: usize = 1;
+pub(crate) const CONSUMERS: usize = 2;
+pub(crate) const CERTIFICATES: usize = 3;
 
 /// Every kind, in the order in which a transaction's changes may name each other.
-pub static KINDS: [Kind; 2] = [
+pub static KINDS: [Kind; 4] = [
     Kind {
         name: "routes",
         noun: "route",
@@ -42,6 +44,22 @@ pub static KINDS: [Kind; 2] = [
         index: UPSTREAMS,
         named_inside: false,
         read: read::upstream_document,
+    },
+    Kind {
+        name: "consumers",
+        noun: "consumer",
+        schema: || json!({ "$ref": "#/components/schemas/consumer" }),
+        index: CONSUMERS,
+        named_inside: false,
+        read: read::consumer_document,
+    },
+    Kind {
+        name: "certificates",
+        noun: "certificate",
+        schema: || json!({ "$ref": "#/components/schemas/named_certificate" }),
+        index: CERTIFICATES,
+        named_inside: false,
+        read: read::certificate_document,
     },
 ];
 

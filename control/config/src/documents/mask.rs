@@ -34,66 +34,79 @@ fn is_secret_of_plugin(plugin: &str, key: &str) -> bool {
     plugins.get(plugin).is_some_and(|keys| keys.contains(key))
 }
 
-/// Where a mapping stands: under which key, and whether in a plugin's settings.
+/// What of that which stands under a key is secret.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Secret {
+    #[default]
+    Nothing,
+    /// Whatever is written there, of secrets by names each of them.
+    Whole,
+    /// A URL, if there is a password in it.
+    Url,
+}
+
+/// Where a value stands: under which key, whether in a plugin's settings, and what of it is secret.
 #[derive(Clone, Copy, Default)]
-struct Within<'a> {
+struct Place<'a> {
     key: &'a str,
     /// Its keys are names of plugins.
     names: bool,
     plugin: Option<&'a str>,
+    secret: Secret,
 }
 
-impl<'a> Within<'a> {
+impl<'a> Place<'a> {
     /// One mapping deeper.
     fn under(self, key: &'a str) -> Self {
         let names = self.plugin.is_none() && self.key == "policies" && key == "plugins";
-        Self { key, names, plugin: self.plugin.or_else(|| self.names.then_some(key)) }
+        let plugin = self.plugin.or_else(|| self.names.then_some(key));
+        let known = SECRET.contains(key) || CREDENTIALS.iter().any(|name| key.eq_ignore_ascii_case(name));
+        let of_plugin = self.plugin.is_some_and(|plugin| is_secret_of_plugin(plugin, key));
+        let secret = match (self.secret, key, self.key) {
+            (Secret::Whole, ..) => Secret::Whole,
+            _ if known && !self.names || of_plugin => Secret::Whole,
+            (_, "url", "redis") => Secret::Url,
+            _ => Secret::Nothing,
+        };
+        Self { key, names, plugin, secret }
     }
 }
 
-/// Whether a secret can stand under this key of a mapping that stands there.
-fn is_secret_key(key: &str, within: Within<'_>) -> bool {
-    let named = SECRET.contains(key) || CREDENTIALS.iter().any(|name| key.eq_ignore_ascii_case(name));
-    let of_plugin = within.plugin.is_some_and(|plugin| is_secret_of_plugin(plugin, key));
-    named && !within.names || of_plugin || (key == "url" && within.key == "redis")
-}
-
-fn is_secret(key: &str, value: &Value, within: Within<'_>) -> bool {
-    if !is_secret_key(key, within) {
-        return false;
-    }
-    match value {
-        // What a plugin says of its own key holds for all that is under it.
-        Value::Array(_) | Value::Object(_) => {
-            within.plugin.is_some_and(|plugin| is_secret_of_plugin(plugin, key))
+impl Secret {
+    fn covers(self, text: &str) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Whole => !is_variable(text),
+            Self::Url => !is_variable(text) && text.contains('@'),
         }
-        // A URL is a secret if there is a password in it.
-        Value::String(text) => !is_variable(text) && (key != "url" || text.contains('@')),
-        Value::Number(_) => true,
-        _ => false,
     }
 }
 
 /// The value with its secrets covered. What names a variable of the environment tells nothing and stays.
 #[must_use]
 pub fn masked(value: &Value) -> Value {
-    covered(value, Within::default())
+    covered(value, Place::default())
 }
 
-fn covered(value: &Value, within: Within<'_>) -> Value {
+fn covered(value: &Value, place: Place<'_>) -> Value {
     match value {
-        Value::Object(entries) => Value::Object(
-            entries
-                .iter()
-                .map(|(key, value)| {
-                    let secret = is_secret(key, value, within);
-                    (key.clone(), if secret { Value::from(MASK) } else { covered(value, within.under(key)) })
-                })
-                .collect(),
-        ),
-        Value::Array(items) => Value::Array(items.iter().map(|item| covered(item, within)).collect()),
+        Value::Object(entries) => {
+            let entries = entries.iter().map(|(key, value)| (key.clone(), covered(value, place.under(key))));
+            Value::Object(entries.collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(|item| covered(item, place)).collect()),
+        Value::String(text) if place.secret.covers(text) || holds_key(text) => Value::from(MASK),
+        Value::Number(_) if place.secret == Secret::Whole => Value::from(MASK),
         other => other.clone(),
     }
+}
+
+/// Where private keys are written in their place.
+const KEYS: [&str; 2] = ["certificate", "key"];
+
+/// Whether a text is, or is meant to be, PEM with a private key (RFC 7468, sections 10 and 11).
+fn holds_key(text: &str) -> bool {
+    text.contains("PRIVATE KEY")
 }
 
 fn is_variable(text: &str) -> bool {
@@ -106,28 +119,31 @@ fn is_variable(text: &str) -> bool {
 /// # Errors
 /// The pointer.
 pub fn unmasked(value: &mut Value, before: Option<&Value>) -> Result<(), String> {
-    uncovered(value, before, Within::default())
+    uncovered(value, before, Place::default())
 }
 
-fn uncovered(value: &mut Value, before: Option<&Value>, within: Within<'_>) -> Result<(), String> {
+fn uncovered(value: &mut Value, before: Option<&Value>, place: Place<'_>) -> Result<(), String> {
     match value {
         Value::Object(entries) => {
             for (key, value) in entries {
                 let before = before.and_then(|before| before.get(key));
-                let path = || format!("/{}", key.replace('~', "~0").replace('/', "~1"));
-                if is_secret_key(key, within) && value.as_str() == Some(MASK) {
-                    *value = before.cloned().ok_or_else(path)?;
-                } else {
-                    uncovered(value, before, within.under(key)).map_err(|rest| path() + &rest)?;
-                }
+                uncovered(value, before, place.under(key))
+                    .map_err(|rest| format!("/{}{rest}", key.replace('~', "~0").replace('/', "~1")))?;
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter_mut().enumerate() {
                 let before = before.and_then(|before| before.get(index));
-                uncovered(item, before, within).map_err(|rest| format!("/{index}{rest}"))?;
+                uncovered(item, before, place).map_err(|rest| format!("/{index}{rest}"))?;
             }
         }
+        Value::String(text) if text == MASK => match before {
+            Some(Value::String(known)) if holds_key(known) => *value = Value::from(known.as_str()),
+            // What has no key in it is shown, so nobody has read the mask there.
+            _ if KEYS.contains(&place.key) => return Err(String::new()),
+            before if place.secret != Secret::Nothing => *value = before.cloned().ok_or_else(String::new)?,
+            _ => {}
+        },
         _ => {}
     }
     Ok(())
@@ -169,9 +185,38 @@ mod tests {
         assert_eq!(shown["policies"]["jwt"]["url"], "https://u@h");
         let mut written = shown;
         assert_eq!((unmasked(&mut written, Some(&value)), &written), (Ok(()), &value));
+        // Secrets by names, whatever those are; who writes back without one takes that one away.
+        let value =
+            json!({"hmac_keys": {"ann-1": "0123456789abcdef", "url": "fedcba9876543210"}, "groups": ["a"]});
+        let mut written = masked(&value);
+        assert_eq!(written, json!({"hmac_keys": {"ann-1": MASK, "url": MASK}, "groups": ["a"]}));
+        written["hmac_keys"].as_object_mut().expect("a mapping").shift_remove("ann-1");
+        assert_eq!(unmasked(&mut written, Some(&value)), Ok(()));
+        assert_eq!(written["hmac_keys"], json!({"url": "fedcba9876543210"}));
+        let mut new = json!({"hmac_keys": {"b/c": MASK}});
+        assert_eq!(unmasked(&mut new, Some(&value)), Err("/hmac_keys/b~1c".to_owned()));
+        // A private key, wherever it is written, but not the path of one.
+        let pem = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+        let chain = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        for (value, shown) in [
+            (json!({"certificate": chain, "key": pem}), json!({"certificate": chain, "key": MASK})),
+            (json!({"certificate": format!("{chain}{pem}")}), json!({"certificate": MASK})),
+            (
+                json!({"certificate": "a.pem", "key": "a.key"}),
+                json!({"certificate": "a.pem", "key": "a.key"}),
+            ),
+        ] {
+            let mut written = masked(&value);
+            assert_eq!(written, shown);
+            assert_eq!((unmasked(&mut written, Some(&value)), &written), (Ok(()), &value));
+        }
+        let mut new = json!({"certificate": chain, "key": MASK});
+        assert_eq!(unmasked(&mut new.clone(), None), Err("/key".to_owned()));
+        assert_eq!(unmasked(&mut new, Some(&json!({"key": "a.key"}))), Err("/key".to_owned()));
         let variable = json!({"secret": "${STICKY}"});
         assert_eq!(masked(&variable), variable);
     }
+
     #[test]
     fn what_a_plugin_calls_secret_is_covered_in_its_settings_and_nowhere_else() {
         hide_in_plugin("lock", &["code", "codes"]);
@@ -181,7 +226,7 @@ mod tests {
         }}});
         let shown = masked(&value);
         let lock = &shown["policies"]["plugins"]["lock"];
-        assert_eq!(lock, &json!({"codes": MASK, "deep": [{"code": MASK}], "hint": "y"}));
+        assert_eq!(lock, &json!({"codes": [MASK, MASK], "deep": [{"code": MASK}], "hint": "y"}));
         assert_eq!(
             (&shown["code"], &shown["policies"]["plugins"]["other"]["code"]),
             (&json!(1), &json!("z"))

@@ -1,25 +1,35 @@
 //! What all sources say together.
 
 use super::{Documents, kinds};
-use crate::model::{Config, Route, Upstream};
+use crate::model::{Config, ConsumerSpec, NamedCertificate, Route, Upstream};
 
-/// A configuration whose routes and upstreams come from several sources. The file's come first, then the documents' by
+/// A configuration whose resources come from several sources. The file's come first, then the documents' by
 /// name: where two matches tie, the earlier one wins.
 #[derive(Clone, Debug)]
 pub struct Parts<'a> {
-    /// What holds for the whole gateway: the file's alone. Its routes and upstreams count only as far as they are below.
+    /// What holds for the whole gateway: the file's alone. Its resources count only as far as they are below.
     pub config: &'a Config,
     /// All routes.
     pub routes: Vec<&'a Route>,
     /// All upstreams.
     pub upstreams: Vec<&'a Upstream>,
+    /// All consumers.
+    pub consumers: Vec<&'a ConsumerSpec>,
+    /// All certificates that have names.
+    pub certificates: Vec<&'a NamedCertificate>,
 }
 
 impl<'a> Parts<'a> {
     /// A configuration of one source.
     #[must_use]
     pub fn of(config: &'a Config) -> Self {
-        Self { config, routes: config.routes.iter().collect(), upstreams: config.upstreams.iter().collect() }
+        Self {
+            config,
+            routes: config.routes.iter().collect(),
+            upstreams: config.upstreams.iter().collect(),
+            consumers: config.consumers.iter().collect(),
+            certificates: config.certificates.iter().collect(),
+        }
     }
 
     /// Adds what a source of documents says.
@@ -28,6 +38,8 @@ impl<'a> Parts<'a> {
         for document in documents.by_kind.iter().flat_map(|documents| documents.values()) {
             self.routes.extend(&document.routes);
             self.upstreams.extend(&document.upstreams);
+            self.consumers.extend(&document.consumers);
+            self.certificates.extend(&document.certificates);
         }
         debug_assert_eq!(documents.by_kind.len(), kinds::KINDS.len());
         self

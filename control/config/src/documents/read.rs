@@ -4,8 +4,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::mask::masked;
 use super::{Document, Kind};
 use crate::env::expand;
+use crate::load::read_pem_files;
 use crate::model::Discover;
 use crate::parse::parse;
 use crate::problem::{Problem, Severity};
@@ -13,15 +15,20 @@ use crate::read::{Draft, pem_files, too_long};
 use crate::reader::Reader;
 use crate::tree::{Entry, Kind as Tree, Node, Scalar};
 
-/// A document that is not good, and its text.
+/// A document that is not good, and its text as it may be shown.
 pub(super) struct Refused {
     pub text: String,
     pub problems: Vec<Problem>,
 }
 
 /// The text of a document: JSON, which is YAML too, and has lines.
-pub(super) fn text(value: &Value) -> String {
+fn text(value: &Value) -> String {
     format!("{value:#}\n")
+}
+
+/// The same for people: its lines are the same ones, and no secret stands in them.
+pub(super) fn shown(value: &Value) -> String {
+    text(&masked(value))
 }
 
 pub(super) fn document(
@@ -37,7 +44,7 @@ pub(super) fn document(
     let Some(mut node) = parsed.root else {
         let at = crate::model::At { file: place, line: 1, column: 1, length: 1 };
         reader.problems.push(Problem::error(at, format!("the {} is empty", kind.noun)));
-        return Err(Refused { text: whole, problems: reader.problems });
+        return Err(Refused { text: shown(&value), problems: reader.problems });
     };
     if kind.named_inside {
         say_name(&mut reader, &mut node, name);
@@ -49,16 +56,18 @@ pub(super) fn document(
     let mut problems = reader.problems;
     problems.extend(too_long(&draft.waits, draft.config.timeouts.total));
     for pem in pem_files(&mut draft.config) {
-        pem.path = folder.join(&pem.path);
+        pem.path = pem.path.as_ref().map(|path| folder.join(path));
     }
     for upstream in &mut draft.config.upstreams {
         if let Some(Discover::File(path)) = upstream.discover.as_mut().map(|discover| &mut discover.value) {
             *path = folder.join(&*path);
         }
     }
-    Document::read_files(&mut draft.config.upstreams, &mut problems);
+    read_pem_files(&mut draft.config, &mut problems);
+    let files =
+        pem_files(&mut draft.config).filter(|pem| pem.path.is_some()).map(|pem| pem.clone()).collect();
     if problems.iter().any(|problem| problem.severity == Severity::Error) {
-        return Err(Refused { text: whole, problems });
+        return Err(Refused { text: shown(&value), problems });
     }
     if let (true, Value::Object(entries)) = (kind.named_inside, &mut value) {
         // The places of what follows are to be those in the text that is told later.
@@ -74,6 +83,9 @@ pub(super) fn document(
         place,
         routes: draft.config.routes,
         upstreams: draft.config.upstreams,
+        consumers: draft.config.consumers,
+        certificates: draft.config.certificates,
+        files,
         references: draft.references,
         warnings: problems,
     })

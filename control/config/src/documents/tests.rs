@@ -68,6 +68,25 @@ fn a_problem_has_a_pointer_and_the_words_of_the_file() {
 }
 
 #[test]
+fn files_that_a_document_names_are_read() {
+    let mut documents = documents();
+    let jwt = json!({"match": "/x", "respond": "x", "policies": {"jwt": {"jwks": "no-such-file.pem"}}});
+    let problems = documents.put(routes(), "x", jwt).expect_err("there is no such file");
+    assert_eq!(problems[0].pointer, "/policies/jwt/jwks");
+    assert!(problems[0].message.contains("there is no such file"), "{problems:?}");
+}
+
+#[test]
+fn no_secret_stands_in_the_lines_of_a_problem() {
+    let mut documents = documents();
+    let consumer = json!({"hmac_keys": {"a": "too short"}, "grups": []});
+    let problems =
+        documents.put(kind("consumers").expect("a kind"), "a", consumer).expect_err("two mistakes");
+    let text: String = problems.iter().map(|problem| problem.text.as_str()).collect();
+    assert!(text.contains("\"(secret)\"") && text.contains("grups") && !text.contains("too short"), "{text}");
+}
+
+#[test]
 fn what_was_undone_never_was() {
     let mut documents = documents();
     let respond = |text: &str| json!({"match": "/x", "respond": text});

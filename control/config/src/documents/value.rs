@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Number, Value};
 
-use super::{DocumentProblem, KINDS, Kind, kinds};
+use super::{DocumentProblem, KINDS, Kind};
 use crate::model::SourceFile;
 use crate::parse::parse;
 use crate::problem::{Problem, Severity};
@@ -162,21 +162,19 @@ pub fn file_resources(files: &[SourceFile]) -> Vec<FileResource> {
         let index = u32::try_from(number).unwrap_or(u32::MAX);
         let Some(root) = parse(index, &file.text).root else { continue };
         let place = |node: &Node| format!("{}:{}", file.name, node.at.line);
-        if let Some(Tree::List(items)) = root.entry("routes").map(|entry| &entry.value.kind) {
-            for item in items {
-                let kind = &KINDS[kinds::ROUTES];
-                out.push(FileResource {
-                    kind,
-                    name: route_name(item),
-                    value: value_of(item),
-                    at: place(item),
-                });
-            }
-        }
-        if let Some(Tree::Map(entries)) = root.entry("upstreams").map(|entry| &entry.value.kind) {
-            for entry in entries {
-                let (kind, name) = (&KINDS[kinds::UPSTREAMS], entry.key.clone());
-                out.push(FileResource { kind, name, value: value_of(&entry.value), at: place(&entry.value) });
+        for kind in &KINDS {
+            let of = |name: String, node: &Node| FileResource {
+                kind,
+                name,
+                value: value_of(node),
+                at: place(node),
+            };
+            match root.entry(kind.name).map(|entry| &entry.value.kind) {
+                Some(Tree::List(items)) => out.extend(items.iter().map(|item| of(route_name(item), item))),
+                Some(Tree::Map(entries)) => {
+                    out.extend(entries.iter().map(|entry| of(entry.key.clone(), &entry.value)));
+                }
+                _ => {}
             }
         }
     }

@@ -17,8 +17,8 @@ pub struct ConsumerSpec {
     pub password: Option<Spanned<Secret>>,
     /// What its certificates are told by.
     pub certificates: Vec<CertificateName>,
-    /// The secrets that it signs with, by their ids.
-    pub hmac_keys: Vec<(String, HmacKey)>,
+    /// The secrets that it signs with, by their ids, and where each id was written.
+    pub hmac_keys: Vec<(String, HmacKey, At)>,
 }
 
 /// What requests are signed with.

@@ -1,10 +1,10 @@
-//! `etcd`: where several gateways share their routes and upstreams.
+//! `etcd`: where several gateways share their resources.
 
 use std::path::PathBuf;
 
 use super::{EndpointAddress, Secret, Spanned, UpstreamTls};
 
-/// The etcd that several gateways share their routes and upstreams in.
+/// The etcd that several gateways share their resources in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdSettings {
     /// Its members; at least one, over TCP.

@@ -1,17 +1,18 @@
 //! TLS: certificates, keys, and whom to trust, on either side.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::At;
+use super::{At, Spanned};
 
-/// A file of certificates or keys in PEM (RFC 7468), with what it held when the configuration was read.
+/// A file of certificates or keys in PEM (RFC 7468), with what it held when the configuration was read; or the text of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PemFile {
-    /// Where it is.
-    pub path: PathBuf,
-    /// The path as it was written, for messages.
+    /// Where it is; `None`: what it would hold is written in its place.
+    pub path: Option<PathBuf>,
+    /// The path as it was written, for messages; for what is written in its place, words for that.
     pub shown: String,
     /// Where it was written.
     pub at: At,
@@ -101,6 +102,17 @@ pub struct Certificate {
     pub chain: PemFile,
     /// Its private key.
     pub key: PemFile,
+}
+
+/// A certificate with a name, for the listeners that speak TLS, beside their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedCertificate {
+    /// The name.
+    pub name: Spanned<String>,
+    /// The certificate with its key.
+    pub certificate: Certificate,
+    /// The addresses of the listeners that it is for; empty: every one with `tls`.
+    pub listeners: Vec<Spanned<SocketAddr>>,
 }
 
 /// A version of TLS.

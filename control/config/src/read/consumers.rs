@@ -1,10 +1,12 @@
 //! `consumers`.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use super::Draft;
 use crate::model::{At, CertificateName, ConsumerSpec, Digest, HmacKey, Secret, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
@@ -19,54 +21,71 @@ pub(super) fn consumers(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<Co
         reader.mismatch(field.node, "`consumers`", field.key.shape.expected());
         return Vec::new();
     };
-    let mut out = Vec::new();
-    let mut keys = Seen::default();
-    for entry in entries {
-        // The name goes upstream in a field.
-        if entry.key.is_empty() || header::value(&entry.key).is_err() {
-            let message = format!("{} cannot be the name of a consumer", shown(&entry.key));
-            reader.problems.push(Problem::error(entry.at, message).expected("a name such as `alice`"));
-            continue;
-        }
-        let name = Spanned { value: entry.key.clone(), at: entry.at };
-        out.extend(consumer(reader, name, &entry.value, &mut keys));
-    }
+    let named = entries.iter().filter_map(|entry| consumer(reader, &entry.key, entry.at, &entry.value));
+    let out: Vec<_> = named.collect();
+    reader.problems.extend(shared_credentials(out.iter()));
     out
 }
 
-fn consumer(
-    reader: &mut Reader,
-    name: Spanned<String>,
-    node: &Node,
-    seen: &mut Seen,
-) -> Option<ConsumerSpec> {
+/// A consumer that is a document.
+pub(crate) fn document(reader: &mut Reader, name: &str, node: &Node, draft: &mut Draft) {
+    draft.config.consumers.extend(consumer(reader, name, node.at, node));
+}
+
+/// A problem for each credential that is written twice: by it nobody could tell who comes. Within one source its reader asks
+/// for it, over several the plan's compiler.
+pub fn shared_credentials<'a>(consumers: impl Iterator<Item = &'a ConsumerSpec>) -> Vec<Problem> {
+    let (mut api_keys, mut hmac_keys) = (HashMap::new(), HashMap::new());
+    let mut problems = Vec::new();
+    let mut twice = |at: At, first: At, message: &str| {
+        problems.push(Problem::error(at, message).see(first, "first written here"));
+    };
+    for consumer in consumers {
+        for (digest, at) in &consumer.api_keys {
+            match api_keys.entry(digest.0) {
+                Entry::Occupied(first) => twice(*at, *first.get(), "two consumers have the same key"),
+                Entry::Vacant(free) => drop(free.insert(*at)),
+            }
+        }
+        for (id, _, at) in &consumer.hmac_keys {
+            match hmac_keys.entry(id) {
+                Entry::Occupied(first) => twice(*at, *first.get(), "two consumers have a key of this id"),
+                Entry::Vacant(free) => drop(free.insert(*at)),
+            }
+        }
+    }
+    problems
+}
+
+fn consumer(reader: &mut Reader, name: &str, at: At, node: &Node) -> Option<ConsumerSpec> {
+    // The name goes upstream in a field.
+    if name.is_empty() || header::value(name).is_err() {
+        let message = format!("{} cannot be the name of a consumer", shown(name));
+        reader.problems.push(Problem::error(at, message).expected("a name such as `alice`"));
+        return None;
+    }
+    let name = Spanned { value: name.to_owned(), at };
     let fields = reader.fields(node, &CONSUMER)?;
     let mut out = ConsumerSpec { name, ..ConsumerSpec::default() };
     out.groups = texts(reader, fields.get("groups"), group);
     if let Some(field) = fields.get("api_keys") {
         for item in one_or_many(field.node) {
-            let Some(digest) = reader.parsed(item, "a key", one(field), digest) else { continue };
-            if let Some(first) = seen.api_keys.get(&digest.0) {
-                let problem = Problem::error(item.at, "two consumers have the same key");
-                reader.problems.push(problem.see(*first, "first written here"));
-                continue;
-            }
-            seen.api_keys.insert(digest.0, item.at);
-            out.api_keys.push((digest, item.at));
+            let digest = reader.parsed(item, "a key", one(field), digest);
+            out.api_keys.extend(digest.map(|digest| (digest, item.at)));
         }
     }
     if let Some(field) = fields.get("password") {
         out.password = reader.spanned(field, password);
     }
     if let Some(field) = fields.get("hmac_keys") {
-        hmac_keys(reader, field, seen, &mut out);
+        hmac_keys(reader, field, &mut out);
     }
     out.certificates = texts(reader, fields.get("certificates"), certificate_name);
     Some(out)
 }
 
-/// Secrets by their ids, which are those of one consumer alone.
-fn hmac_keys(reader: &mut Reader, field: Field<'_>, seen: &mut Seen, out: &mut ConsumerSpec) {
+/// Secrets by their ids.
+fn hmac_keys(reader: &mut Reader, field: Field<'_>, out: &mut ConsumerSpec) {
     let Kind::Map(entries) = &field.node.kind else {
         reader.mismatch(field.node, "`hmac_keys`", field.key.shape.expected());
         return;
@@ -79,12 +98,8 @@ fn hmac_keys(reader: &mut Reader, field: Field<'_>, seen: &mut Seen, out: &mut C
             reader.problems.push(Problem::error(entry.at, message).expected("an id such as `ann-2026`"));
             continue;
         }
-        if let Some(first) = seen.hmac_keys.insert(entry.key.clone(), entry.at) {
-            let problem = Problem::error(entry.at, "two consumers have a key of this id");
-            reader.problems.push(problem.see(first, "first written here"));
-        }
         let secret = reader.parsed(&entry.value, "a secret", one, hmac_secret);
-        out.hmac_keys.extend(secret.map(|secret| (entry.key.clone(), secret)));
+        out.hmac_keys.extend(secret.map(|secret| (entry.key.clone(), secret, entry.at)));
     }
 }
 
@@ -100,13 +115,6 @@ fn hmac_secret(text: &str) -> Result<HmacKey, Fault> {
             .help("`base64:` and what `openssl rand -base64 32` prints is a good one")),
         _ => Err(Fault::new("this secret has more than 1024 bytes")),
     }
-}
-
-/// What must not be there twice, and where it was written.
-#[derive(Default)]
-struct Seen {
-    api_keys: HashMap<[u8; 32], At>,
-    hmac_keys: HashMap<String, At>,
 }
 
 /// The hash of a password; whether it can be computed, the plan finds out.

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Reference, Wait, access_log, admin, consumers, etcd, listen, policies, route, settings, upstream,
+    Reference, Wait, access_log, admin, certificates, consumers, etcd, listen, policies, route, settings,
+    upstream,
 };
 use crate::model::{At, Config};
 use crate::problem::Problem;
@@ -109,6 +110,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
             config.overload = settings::overload(reader, field);
         }
         config.consumers = consumers::consumers(reader, fields.get("consumers"));
+        config.certificates = certificates::certificates(reader, fields.get("certificates"));
         config.policies = policies::policies(reader, fields.get("policies"));
         if let Some(field) = fields.get("store") {
             config.store = settings::store(reader, field);

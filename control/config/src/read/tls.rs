@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::model::{
-    Certificate, CertificatePart, ClientCertificates, Config, Discover, ListenTls, PemFile, Scheme,
+    Certificate, CertificatePart, ClientCertificates, Config, Discover, ListenTls, PemBytes, PemFile, Scheme,
     StrictTransportSecurity, TlsVersion, Upstream, UpstreamTls,
 };
 use crate::problem::Problem;
@@ -132,6 +132,17 @@ pub(super) fn upstream(reader: &mut Reader, field: Field<'_>) -> Option<Upstream
 }
 
 fn certificate(reader: &mut Reader, fields: &Fields<'_>) -> Option<Certificate> {
+    certificate_by(pem, reader, fields)
+}
+
+/// A certificate that may be written in its place.
+pub(super) fn certificate_or_text(reader: &mut Reader, fields: &Fields<'_>) -> Option<Certificate> {
+    certificate_by(pem_or_text, reader, fields)
+}
+
+type ReadPem = fn(&mut Reader, Field<'_>) -> Option<PemFile>;
+
+fn certificate_by(pem: ReadPem, reader: &mut Reader, fields: &Fields<'_>) -> Option<Certificate> {
     let chain = fields.get("certificate").and_then(|field| pem(reader, field))?;
     let key = fields.get("key").and_then(|field| pem(reader, field));
     Some(Certificate { key: key.unwrap_or_else(|| chain.clone()), chain })
@@ -143,7 +154,28 @@ pub(super) fn pem(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
         true => Err(Fault::new("{} names no file")),
         false => Ok(PathBuf::from(text)),
     })?;
-    Some(PemFile { path, shown, at: field.node.at, ..PemFile::default() })
+    Some(PemFile { path: Some(path), shown, at: field.node.at, ..PemFile::default() })
+}
+
+/// A file, or what it would hold. What is neither is told without it: it may be a key.
+fn pem_or_text(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
+    let text = &field.node.scalar()?.text;
+    if text.contains("-----BEGIN ") {
+        let bytes = PemBytes(text.clone().into_bytes());
+        return Some(PemFile {
+            path: None,
+            shown: "what is written here".to_owned(),
+            at: field.node.at,
+            bytes,
+        });
+    }
+    if text.chars().any(char::is_control) {
+        let problem =
+            Problem::error(field.node.at, format!("`{}` is neither a path nor PEM", field.key.name));
+        reader.problems.push(problem.expected(field.key.shape.expected()));
+        return None;
+    }
+    pem(reader, field)
 }
 
 fn version(text: &str) -> Result<TlsVersion, Fault> {
@@ -176,6 +208,7 @@ pub(crate) fn files(config: &mut Config) -> impl Iterator<Item = &mut PemFile> {
         out.extend(super::policies::files(&mut listener.policies));
         out.extend(listener.tls.as_mut().into_iter().flat_map(of_listener));
     }
+    out.extend(config.certificates.iter_mut().flat_map(|named| both(&mut named.certificate)));
     out.extend(config.admin.iter_mut().filter_map(|admin| admin.tls.as_mut()).flat_map(of_listener));
     out.extend(config.routes.iter_mut().flat_map(|route| super::policies::files(&mut route.policies)));
     for upstream in &mut config.upstreams {

@@ -86,7 +86,7 @@ pub(crate) static ADMIN_TOKEN: Section = Section {
     keys: &[
         Key::new(
             "role",
-            "`read`: looking; `write`: changing routes and upstreams too; `admin`: copying the store too.",
+            "`read`: looking; `write`: changing resources too; `admin`: copying the store too.",
             Shape::Word(&["read", "write", "admin"]),
         )
         .required()

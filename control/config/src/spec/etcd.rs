@@ -26,7 +26,7 @@ static PASSWORD: Text = Text { expected: "a password, best as `${VARIABLE}`", pa
 pub(crate) static ETCD: Section = Section {
     name: "etcd",
     noun: "`etcd`",
-    doc: "The etcd in which several gateways share routes and upstreams.",
+    doc: "The etcd in which several gateways share resources.",
     choice: Choice::Free,
     keys: &[
         Key::new("endpoints", "Its members.", Shape::OneOrMany(&ETCD_ENDPOINT_SHAPE))

@@ -2,7 +2,8 @@
 
 use super::{
     ACCESS_LOG_OTLP, ADMIN, ADMIN_ADDRESS, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT, ETCD_ENDPOINT_SHAPE,
-    Key, LOG_COLLECTOR, POLICIES, POLICIES_DOC, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
+    Key, LOG_COLLECTOR, NAMED_CERTIFICATE_VALUE, POLICIES, POLICIES_DOC, ROUTE, Section, Shape, TLS, Text,
+    UPSTREAM_VALUE, ZONE,
 };
 
 /// Head sizes beyond this are an attack or a mistake, and a receive buffer has to hold one.
@@ -112,17 +113,23 @@ pub(crate) static ROOT: Section = Section {
             "users",
             "clients",
         ]),
+        Key::new(
+            "certificates",
+            "Certificates for every listener with `tls`, or for some, by name.",
+            Shape::MapOf(&NAMED_CERTIFICATE_VALUE),
+        )
+        .also(&["certificate", "certs", "ssls"]),
         Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES))
             .also(&["policy", "plugins", "middlewares", "filters", "http_filters"]),
         Key::new(
             "store",
-            "The file in which the routes and upstreams are kept that the admin API writes.",
+            "The file in which the resources are kept that the admin API writes.",
             Shape::AnyOf(&[Shape::Text(&STORE_PATH), Shape::Section(&STORE)]),
         )
         .also(&["database", "db", "storage"]),
         Key::new(
             "etcd",
-            "The etcd in which several gateways share the routes and upstreams that the admin API writes, in place of \
+            "The etcd in which several gateways share the resources that the admin API writes, in place of \
              `store`.",
             Shape::AnyOf(&[Shape::Section(&ETCD), Shape::Text(&ETCD_ENDPOINT), Shape::ListOf(&ETCD_ENDPOINT_SHAPE)]),
         ),

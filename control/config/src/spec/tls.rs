@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Choice, Key, Section, Shape, Text};
+use super::{ADDRESS, Choice, Key, Section, Shape, Text};
 
 static PEM: Text = Text {
     expected: "the path of a file such as `/etc/tollgate/example.com.pem`",
@@ -16,6 +16,14 @@ static SERVER_NAME: Text = Text {
     loose: false,
 };
 static CERTIFICATE_SHAPE: Shape = Shape::Section(&CERTIFICATE);
+
+static PEM_OR_TEXT: Text = Text {
+    expected: "the path of a file such as `/etc/tollgate/example.com.pem`, or what it would hold (`-----BEGIN ...`)",
+    pattern: Some("."),
+    loose: false,
+};
+static LISTENER_ADDRESS: Shape = Shape::Text(&ADDRESS);
+pub(crate) static NAMED_CERTIFICATE_VALUE: Shape = Shape::Section(&NAMED_CERTIFICATE);
 
 const CHAIN: Key = Key::new(
     "certificate",
@@ -101,6 +109,34 @@ pub(crate) static CERTIFICATE: Section = Section {
     doc: "A certificate with its key.",
     choice: Choice::Free,
     keys: &[CHAIN.required(), KEY],
+};
+
+pub(crate) static NAMED_CERTIFICATE: Section = Section {
+    name: "named_certificate",
+    noun: "a certificate",
+    doc: "A certificate with its key, for listeners with `tls`, beside their own.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new(
+            "certificate",
+            "A PEM file, or what it would hold: the certificate, and those between it and a root.",
+            Shape::Text(&PEM_OR_TEXT),
+        )
+        .required()
+        .also(&["cert", "chain", "crt", "ssl_certificate", "cert_file", "certFile"]),
+        Key::new(
+            "key",
+            "A PEM file, or what it would hold: the certificate's private key; default: that of `certificate`.",
+            Shape::Text(&PEM_OR_TEXT),
+        )
+        .also(&["private_key", "ssl_certificate_key", "key_file", "keyFile"]),
+        Key::new(
+            "listeners",
+            "The addresses of the listeners that it is for, as `listen` has them; default: every one with `tls`.",
+            Shape::OneOrMany(&LISTENER_ADDRESS),
+        )
+        .also(&["listener", "listen", "bind", "for"]),
+    ],
 };
 
 pub(crate) static CLIENT_CERTIFICATES: Section = Section {

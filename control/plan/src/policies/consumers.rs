@@ -6,7 +6,9 @@ use tollgate_policy::{Consumer, Consumers, HmacSecret, Known, is_password_hash};
 
 use super::client_certificate::certificate_name;
 
-pub(super) fn consumers(written: &[config::ConsumerSpec], problems: &mut Vec<Problem>) -> Consumers {
+/// Everybody whom some source knows. The same credential of two of them is a mistake that no source sees alone.
+pub(super) fn consumers(written: &[&config::ConsumerSpec], problems: &mut Vec<Problem>) -> Consumers {
+    problems.extend(config::shared_credentials(written.iter().copied()));
     let mut password = |written: &config::ConsumerSpec| {
         let hash = written.password.as_ref()?;
         if !is_password_hash(hash.value.reveal()) {
@@ -17,7 +19,7 @@ pub(super) fn consumers(written: &[config::ConsumerSpec], problems: &mut Vec<Pro
         }
         Some(hash.value.reveal().to_owned())
     };
-    let known = |written: &config::ConsumerSpec| Known {
+    let known = |written: &&config::ConsumerSpec| Known {
         consumer: Consumer {
             name: written.name.value.clone(),
             groups: written.groups.clone(),
@@ -25,7 +27,11 @@ pub(super) fn consumers(written: &[config::ConsumerSpec], problems: &mut Vec<Pro
         },
         api_keys: written.api_keys.iter().map(|(digest, _)| digest.0).collect(),
         password: password(written),
-        hmac_keys: written.hmac_keys.iter().map(|(id, key)| (id.clone(), HmacSecret::new(&key.0))).collect(),
+        hmac_keys: written
+            .hmac_keys
+            .iter()
+            .map(|(id, key, _)| (id.clone(), HmacSecret::new(&key.0)))
+            .collect(),
         certificates: written.certificates.iter().map(certificate_name).collect(),
     };
     Consumers::new(written.iter().map(known).collect())

@@ -128,8 +128,9 @@ impl Sources {
     fn put_one(&mut self, entry: &Entry) -> Result<Option<Undo>, (Vec<DocumentProblem>, bool)> {
         let plain = |message: &str| vec![DocumentProblem::plain(&entry.key, "", message)];
         let Some((kind, name)) = resource(&entry.key) else {
-            let message = "no resource has such a key: it is `routes/NAME` or `upstreams/NAME`";
-            return if entry.value.is_some() { Err((plain(message), false)) } else { Ok(None) };
+            let keys: Vec<_> = KINDS.iter().map(|kind| format!("`{}/NAME`", kind.name)).collect();
+            let message = format!("no resource has such a key; there are {}", keys.join(", "));
+            return if entry.value.is_some() { Err((plain(&message), false)) } else { Ok(None) };
         };
         let Some(value) = &entry.value else { return Ok(self.documents.remove(kind, name)) };
         if let Some(place) = self.base.as_ref().and_then(|base| base.place(kind, name)) {

@@ -1,4 +1,4 @@
-// One route or upstream: its weights and its text, changed after a look at the difference.
+// One route, upstream or other resource: its weights and its text, changed after a look at the difference.
 
 import { Editor } from '../editor.js';
 import { Alert, Card, Component, Empty, html, Pill } from '../parts.js';
@@ -13,6 +13,8 @@ import { Weights } from '../weights.js';
 const BEGINNINGS = {
   routes: 'match: /hello\nrespond: hello\n',
   upstreams: 'endpoints:\n  - 127.0.0.1:3000\n',
+  certificates: 'certificate: |\n  -----BEGIN CERTIFICATE-----\nkey: |\n  -----BEGIN PRIVATE KEY-----\n',
+  consumers: 'groups: [dev]\napi_keys: sha256:\n',
 };
 
 /// The name in the address that stands for one that is yet to be made.

@@ -10,6 +10,8 @@ export const frame = {
   'view.overview': ['Overview', '总览'],
   'view.routes': ['Routes', '路由'],
   'view.upstreams': ['Upstreams', '上游'],
+  'view.consumers': ['Consumers', '消费者'],
+  'view.certificates': ['Certificates', '证书'],
   'view.capacity': ['Capacity', '容量'],
   'view.explain': ['Explain', '请求推演'],
   'view.changes': ['Changes', '变更'],

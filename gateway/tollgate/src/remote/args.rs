@@ -20,7 +20,7 @@ pub enum Output {
 /// What to show.
 #[derive(Clone, Debug, Args)]
 pub struct Get {
-    /// `routes` or `upstreams`, or one of them: `routes/hello`. Left out: what runs.
+    /// `routes`, `upstreams`, `consumers` or `certificates`, or one of them: `routes/hello`. Left out: what runs.
     #[arg(value_name = "KIND[/NAME]")]
     pub what: Option<String>,
     /// The name, if it does not stand behind the kind.
@@ -42,7 +42,7 @@ pub struct Get {
 /// What to write.
 #[derive(Clone, Debug, Args)]
 pub struct Set {
-    /// The resource: `routes/hello`, `upstreams/shop`.
+    /// The resource: `routes/hello`, `upstreams/shop`, `consumers/alice`.
     #[arg(value_name = "KIND/NAME")]
     pub what: String,
     /// What it is to be, in YAML or JSON: what would stand in the file, without the name.
@@ -115,7 +115,7 @@ pub struct Export {
 /// What to read in.
 #[derive(Clone, Debug, Args)]
 pub struct Import {
-    /// A file with `routes` and `upstreams`, as `export` writes it; `-` is standard input.
+    /// A file with resources, as `export` writes it; `-` is standard input.
     pub file: PathBuf,
     /// Remove what the store has and the file has not.
     #[arg(long)]
@@ -128,7 +128,7 @@ pub struct Import {
 /// What to compare.
 #[derive(Clone, Debug, Args)]
 pub struct Diff {
-    /// A file with `routes` and `upstreams`; `-` is standard input. Or the number of a version.
+    /// A file with resources, as `export` writes it; `-` is standard input. Or the number of a version.
     #[arg(value_name = "FILE|VERSION")]
     pub with: PathBuf,
     /// Show as removed what the store has and the file has not.

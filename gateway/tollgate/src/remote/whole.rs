@@ -88,12 +88,13 @@ fn told(left: usize) -> String {
 /// Has a file's resources written, or only told what that would be; gives how many the gateway's own file has, too.
 fn brought(gateway: &Gateway, file: &Path, prune: bool, dry_run: bool) -> Result<(Value, usize), String> {
     let whole = read(file)?;
-    let entries = whole.as_object().ok_or("the file holds no mapping with `routes` and `upstreams`")?;
+    let entries =
+        whole.as_object().ok_or("the file holds no mapping of kinds of resources, such as `routes`")?;
     if let Some(key) = entries.keys().find(|key| KINDS.iter().all(|kind| kind.name != key.as_str())) {
         let kinds: Vec<_> = KINDS.iter().map(|kind| format!("`{}`", kind.name)).collect();
         return Err(format!(
-            "`{key}` is for the gateway's own file: what is imported has {}, as `tollgate export` writes them",
-            kinds.join(" and ")
+            "`{key}` is for the gateway's own file: what is imported has resources ({}), as `tollgate export` writes them",
+            kinds.join(", ")
         ));
     }
     let (mut changes, mut left) = (Vec::new(), 0);

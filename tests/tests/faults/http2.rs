@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, setpriority_process};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 use tollgate_tests::frames::{END_HEADERS, END_STREAM, PREFACE, fields, frame, kind, pseudo};
 use tollgate_tests::{Gateway, http2};
 
@@ -227,7 +227,10 @@ fn origin() -> SocketAddr {
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
-            let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
+            let socket = TcpSocket::new_v4().expect("a socket");
+            socket.bind(([127, 0, 0, 1], 0).into()).expect("loopback");
+            // Thousands connect at once: a full queue would make them, and good clients, wait for a second.
+            let listener = socket.listen(8192).expect("a listener");
             say.send(listener.local_addr().expect("bound")).expect("heard");
             let answer: Arc<[u8]> =
                 [b"HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\n".as_slice(), &[b'x'; 20_000]]

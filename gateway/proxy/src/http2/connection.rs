@@ -32,9 +32,11 @@ const SEND_BUFFER: usize = 128 * 1024;
 /// opens all windows and reads nothing, it would take hundreds of answers.
 const UNSENT: u32 = 128 * 1024;
 /// Streams of all connections of a worker, past which a connection has no more of them than its `SHARE`, and as many as it
-/// has taken whole responses: who opens windows of nothing takes none.
+/// has taken whole responses: who opens windows of nothing takes none, nor does whoever leaves unread what was sent.
 const CROWD: usize = 2048;
-const SHARE: usize = 4;
+const SHARE: usize = 2;
+/// Requests of a connection that are begun before others have their turn: a hundred of them can come at once.
+const TURN: usize = 16;
 /// Streams of a connection that may be gone before they are looked at, beside as many as were begun.
 const STILLBORN: u64 = 100;
 
@@ -77,7 +79,8 @@ impl Shared {
 
     /// Whether the worker has so many streams that this connection is to have no more.
     fn is_crowded(&self) -> bool {
-        self.link.worker().http2_streams.get() >= CROWD && self.streams.get() >= SHARE + self.answered.get()
+        let taken = if self.gate.is_behind() { 0 } else { self.answered.get() };
+        self.link.worker().http2_streams.get() >= CROWD && self.streams.get() >= SHARE + taken
     }
 }
 
@@ -169,10 +172,18 @@ struct Serving {
 
 impl Serving {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut begun = 0;
         loop {
             loop {
+                if begun == TURN {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 match self.connection.poll_accept(cx) {
-                    Poll::Ready(Some(Ok((request, respond)))) => self.begin(request, respond),
+                    Poll::Ready(Some(Ok((request, respond)))) => {
+                        self.begin(request, respond);
+                        begun += 1;
+                    }
                     Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
                     Poll::Pending => break,
                 }

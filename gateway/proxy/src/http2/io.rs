@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_net::{Deadline, Stream};
 
 use super::PREFACE;
-use super::meter::Meter;
+use super::meter::{Exhausted, Meter};
 use crate::worker::Worker;
 
 /// How long the end is waited for once the gateway has ended its direction, and how much is read meanwhile: closing a
@@ -57,14 +57,29 @@ impl Io {
         }
     }
 
-    fn measure(&mut self, bytes: &[u8]) {
+    /// Looks at bytes that came. So many of them are for the library.
+    fn measure(&mut self, bytes: &[u8]) -> usize {
         let left = &PREFACE[self.preface..];
         let count = left.len().min(bytes.len());
         self.refused |= left[..count] != bytes[..count];
         self.preface += count;
-        if self.meter.received(bytes, tollgate_net::now).is_err() {
-            self.exhausted.set(true);
+        match self.meter.received(bytes, tollgate_net::now) {
+            Ok(()) => bytes.len(),
+            Err(Exhausted(good)) => {
+                self.exhausted.set(true);
+                good
+            }
         }
+    }
+
+    /// Gives the library what is for it. Where that is nothing, the connection is about to be ended.
+    fn pass(bytes: &[u8], out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if bytes.is_empty() {
+            // Nothing would be the end.
+            return Poll::Pending;
+        }
+        out.put_slice(bytes);
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -83,13 +98,12 @@ impl AsyncRead for Io {
         if !this.early.is_empty() {
             let early = std::mem::take(&mut this.early);
             let (now, later) = early.split_at(early.len().min(out.remaining()));
-            this.measure(now);
+            let good = this.measure(now);
             this.early = later.to_vec();
             if this.refused {
                 return Pin::new(this).poll_read(cx, out);
             }
-            out.put_slice(now);
-            return Poll::Ready(Ok(()));
+            return Self::pass(&now[..good], out);
         }
         // By way of the shared buffer: the library's own is not initialised, and to fill it with zeros costs more than
         // to copy what came.
@@ -97,13 +111,15 @@ impl AsyncRead for Io {
         let mut buffer = worker.receive.borrow_mut();
         let most = buffer.len().min(out.remaining());
         let count = ready!(this.stream.poll_read(cx, &mut buffer[..most]))?;
-        this.measure(&buffer[..count]);
+        if count == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let good = this.measure(&buffer[..count]);
         if this.refused {
             drop(buffer);
             return Pin::new(this).poll_read(cx, out);
         }
-        out.put_slice(&buffer[..count]);
-        Poll::Ready(Ok(()))
+        Self::pass(&buffer[..good], out)
     }
 }
 

@@ -41,9 +41,10 @@ fn price(kind: u8, flags: u8, length: u32) -> u32 {
     }
 }
 
-/// The connection costs more than it is worth.
+/// The connection costs more than it is worth. What has come may be looked at up to the frame that was too much: so many
+/// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Exhausted;
+pub(super) struct Exhausted(pub usize);
 
 /// Weighs the frames that cost work and bring nothing against what the connection is used for: floods of PING, SETTINGS,
 /// PRIORITY, WINDOW_UPDATE, empty DATA and RST_STREAM are each allowed by the protocol, frame by frame.
@@ -76,7 +77,8 @@ impl Meter {
     }
 
     /// Looks at bytes that came.
-    pub fn received(&mut self, mut bytes: &[u8], now: impl Fn() -> Instant) -> Result<(), Exhausted> {
+    pub fn received(&mut self, all: &[u8], now: impl Fn() -> Instant) -> Result<(), Exhausted> {
+        let mut bytes = all;
         let preface = self.preface.min(bytes.len());
         self.preface -= preface;
         bytes = &bytes[preface..];
@@ -85,13 +87,14 @@ impl Meter {
             self.payload -= skip as u32;
             self.earn_bytes(skip);
             bytes = &bytes[skip..];
+            let begin = all.len() - bytes.len();
             let take = (HEADER - self.have).min(bytes.len());
             self.header[self.have..self.have + take].copy_from_slice(&bytes[..take]);
             self.have += take;
             bytes = &bytes[take..];
             if self.have == HEADER {
                 self.have = 0;
-                self.frame(&now)?;
+                self.frame(&now).ok_or(Exhausted(begin))?;
             }
         }
         Ok(())
@@ -102,7 +105,8 @@ impl Meter {
         self.earn_bytes(count);
     }
 
-    fn frame(&mut self, now: &impl Fn() -> Instant) -> Result<(), Exhausted> {
+    /// Pays for a frame; nothing, if it cannot.
+    fn frame(&mut self, now: &impl Fn() -> Instant) -> Option<()> {
         let [a, b, c, kind, flags, ..] = self.header;
         let length = u32::from_be_bytes([0, a, b, c]);
         self.payload = length;
@@ -120,8 +124,8 @@ impl Meter {
                 self.earn(earned);
             }
         }
-        self.credit = self.credit.checked_sub(price).ok_or(Exhausted)?;
-        Ok(())
+        self.credit = self.credit.checked_sub(price)?;
+        Some(())
     }
 
     fn earn_bytes(&mut self, count: usize) {
@@ -175,6 +179,27 @@ mod tests {
                 allowed(&[frame(1, 20), frame(3, 4)], read).is_some_and(|count| count < 150),
                 "rapid reset"
             );
+        }
+    }
+
+    #[test]
+    fn what_comes_after_the_end_is_not_looked_at() {
+        let start = Instant::now();
+        let (pings, piece) = (frame(6, 8).repeat(1000), 100);
+        for whole in [true, false] {
+            let mut meter = Meter { preface: 0, ..Meter::new(start) };
+            let mut looked = 0;
+            let pieces: Vec<_> = if whole { vec![&pings[..]] } else { pings.chunks(piece).collect() };
+            let ended = pieces.into_iter().find_map(|bytes| match meter.received(bytes, || start) {
+                Ok(()) => {
+                    looked += bytes.len();
+                    None
+                }
+                Err(Exhausted(count)) => Some(looked + count),
+            });
+            let ended = ended.expect("a flood ends");
+            // The header of the frame that is too much may have come in part before.
+            assert!((125 * 17..125 * 17 + HEADER).contains(&ended), "{ended}");
         }
     }
 

@@ -19,7 +19,7 @@ SEED ?=
 IMAGE ?= tollgate:dev
 
 .DEFAULT_GOAL := help
-.PHONY: help run test simulate faults lint check-dependencies check-docs check-examples bench systems bench-full count fuzz fuzz-seeds doc fmt \
+.PHONY: help run test simulate faults hostile lint check-dependencies check-docs check-examples bench systems bench-full count fuzz fuzz-seeds doc fmt \
 	clean docker toolchain test-tools
 
 help: ## list what can be made
@@ -50,6 +50,11 @@ faults: toolchain ## the release binary under load while things die, change and 
 	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
 		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 faults::
 	$(CARGO) test -p tollgate-etcd --test fleet -- --ignored --nocapture
+
+hostile: toolchain ## a thousand hostile HTTP/2 connections of each kind against the release binary; takes 3 minutes
+	$(CARGO) build --release -p tollgate
+	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
+		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 hostile::
 
 lint: toolchain check-docs check-dependencies ## formatting, clippy, documentation, licences and advisories
 	cargo fmt --all --check

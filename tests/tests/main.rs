@@ -24,6 +24,7 @@ mod harness;
 mod headers;
 mod health;
 mod hedging;
+mod hostile;
 mod hostile_origin;
 mod http2;
 mod http2_endpoints;

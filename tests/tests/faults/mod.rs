@@ -5,10 +5,9 @@ mod cap;
 mod changes;
 mod etcd;
 mod floods;
-mod http2;
 mod killed_gateway;
 mod killed_origin;
-mod load;
+pub mod load;
 mod mirror;
 pub mod network;
 mod offered;
@@ -24,12 +23,12 @@ mod storm;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Whether the gateway's binary is one whose speed tells something: a debug build is not.
-fn is_optimised() -> bool {
+pub fn is_optimised() -> bool {
     !tollgate_tests::binary().iter().any(|part| part == "debug")
 }
 
 /// Lets this process, and the gateways that it starts, have so many open files.
-fn allow_files(count: u64) {
+pub fn allow_files(count: u64) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_none_or(|current| current >= count) {
         return;

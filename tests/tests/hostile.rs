@@ -13,8 +13,8 @@ use tokio::net::{TcpSocket, TcpStream};
 use tollgate_tests::frames::{END_HEADERS, END_STREAM, PREFACE, fields, frame, kind, pseudo};
 use tollgate_tests::{Gateway, http2};
 
-use super::load::{Answers, Load};
-use super::{allow_files, is_optimised};
+use crate::faults::load::{Answers, Load};
+use crate::faults::{allow_files, is_optimised};
 
 /// Hostile connections at once.
 const CONNECTIONS: usize = 1000;
@@ -288,7 +288,7 @@ fn good(gateway: &Gateway, time: Duration) -> [Answers; 2] {
 }
 
 #[test]
-#[ignore = "a fault test: `make faults`"]
+#[ignore = "it takes minutes: `make hostile`"]
 fn a_thousand_hostile_connections_of_each_kind() {
     allow_files(16_384);
     let only = std::env::var("ATTACK").unwrap_or_default();

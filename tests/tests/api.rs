@@ -2,6 +2,7 @@
 
 mod certificates;
 mod consumers;
+mod policies;
 
 use serde_json::{Value, json};
 use tollgate_tests::api::{JSON, call, json_of, put};

@@ -144,9 +144,11 @@ fn what_is_exported_is_imported_elsewhere() {
     let gateway = stored();
     said(&gateway, &["set", "upstreams/u", "[\"127.0.0.1:1\"]"]);
     said(&gateway, &["set", "routes/a", "{match: /a, to: u}"]);
-    said(&gateway, &["set", "routes/b", "{match: /b, respond: b}"]);
+    said(&gateway, &["set", "policies/framed", "{headers: {response: {set: {X-Set: framed}}}}"]);
+    said(&gateway, &["set", "routes/b", "{match: /b, respond: b, policies: {use: framed}}"]);
     let whole = said(&gateway, &["export"]);
     assert!(whole.contains("- name: fixed\n") && whole.contains("- name: a\n"), "{whole}");
+    assert!(whole.contains("policy_sets:\n  framed:\n") && !whole.contains("\npolicies:"), "{whole}");
     let file = gateway.directory().join("all.yaml");
     let file = file.to_str().expect("UTF-8");
     std::fs::write(file, &whole).expect("written");
@@ -167,6 +169,7 @@ fn what_is_exported_is_imported_elsewhere() {
         (other.client().get("/b").text(), other.client().get("/old").text()),
         ("b".into(), "old".into())
     );
+    assert_eq!(other.client().get("/b").headers.get("x-set"), Some("framed"));
     let pruned = said(&other, &["import", file, "--prune"]);
     assert!(pruned.starts_with("- routes/old\n"), "{pruned}");
     assert_eq!(other.client().get("/old").status, 404);

@@ -14,8 +14,17 @@ mod explaining;
 mod history;
 mod roles;
 
-const VIEWS: [&str; 8] =
-    ["routes", "upstreams", "consumers", "certificates", "capacity", "explain", "changes", "overview"];
+const VIEWS: [&str; 9] = [
+    "routes",
+    "upstreams",
+    "consumers",
+    "certificates",
+    "policies",
+    "capacity",
+    "explain",
+    "changes",
+    "overview",
+];
 
 /// Requests that go on until it is dropped.
 struct Traffic {

@@ -54,6 +54,19 @@ fn what_one_gateway_is_told_all_serve() {
         gateway.client().ask(head).status
     };
     gateways.iter().for_each(|gateway| eventually("who is known", || known(gateway) == 200));
+    // A set of policies, which cannot go while a route uses it.
+    etcd.put("policies/shut", &json!({"ip": {"deny": "127.0.0.0/8"}}).to_string());
+    etcd.put(
+        "routes/shut",
+        &json!({"match": "/shut", "respond": "x", "policies": {"use": "shut"}}).to_string(),
+    );
+    let shut = |gateway: &Gateway| gateway.client().get("/shut").status;
+    gateways.iter().for_each(|gateway| eventually("the set", || shut(gateway) == 403));
+    etcd.delete("policies/shut");
+    eventually("a refusal", || told(&gateways[0])["refused"][0]["resource"] == "policies/shut");
+    assert_eq!(shut(&gateways[0]), 403);
+    etcd.delete("routes/shut");
+    eventually("both gone", || told(&gateways[0])["refused"].as_array().is_some_and(Vec::is_empty));
     etcd.put("certificates/none", "certificate: /no/such/file");
     eventually("a refusal", || told(&gateways[0])["refused"][0]["resource"] == "certificates/none");
     etcd.delete("certificates/none");

@@ -21,7 +21,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::load::read_pem;
-use crate::model::{At, Config, ConsumerSpec, NamedCertificate, PemFile, Route, SourceFile, Upstream};
+use crate::model::{
+    At, Config, ConsumerSpec, NamedCertificate, PemFile, PolicySet, Route, SourceFile, Upstream,
+};
 use crate::problem::{Problem, Problems, Severity};
 use crate::read::{Reference, unknown};
 use crate::tree::shown;
@@ -61,6 +63,7 @@ pub struct Document {
     pub(crate) upstreams: Vec<Upstream>,
     pub(crate) consumers: Vec<ConsumerSpec>,
     pub(crate) certificates: Vec<NamedCertificate>,
+    pub(crate) policy_sets: Vec<PolicySet>,
     /// Files that it names, with what they held when it was read.
     files: Vec<PemFile>,
     references: Vec<Reference>,
@@ -309,6 +312,10 @@ impl Config {
                 let names = self.certificates.iter().map(|named| &named.name);
                 names.map(|name| (name.value.clone(), name.at)).collect()
             }
+            kinds::POLICIES => {
+                let names = self.policy_sets.iter().map(|set| &set.name);
+                names.map(|name| (name.value.clone(), name.at)).collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -317,7 +324,7 @@ impl Config {
 impl Document {
     /// The text in which the places of problems are, as it may be shown.
     fn text(&self) -> String {
-        read::shown(&self.value)
+        read::shown(self.kind, &self.value)
     }
 
     fn start(&self) -> At {

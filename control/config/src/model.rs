@@ -102,6 +102,8 @@ pub struct Config {
     pub consumers: Vec<ConsumerSpec>,
     /// Certificates for several listeners.
     pub certificates: Vec<NamedCertificate>,
+    /// Sets of policies, for whatever uses them.
+    pub policy_sets: Vec<PolicySet>,
 }
 
 impl Default for Config {
@@ -129,6 +131,7 @@ impl Default for Config {
             etcd: None,
             consumers: Vec::new(),
             certificates: Vec::new(),
+            policy_sets: Vec::new(),
         }
     }
 }

@@ -25,6 +25,7 @@ mod upstream;
 pub(crate) use certificates::document as certificate_document;
 pub(crate) use consumers::document as consumer_document;
 pub use consumers::shared_credentials;
+pub(crate) use policies::document as policy_set_document;
 pub(crate) use references::{Reference, unknown};
 #[cfg(test)]
 pub(crate) use respond::json as json_of;

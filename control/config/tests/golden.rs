@@ -142,6 +142,8 @@ fn summary(config: &Config) -> String {
     line("overload", &config.overload, &default.overload);
     line("consumers", &config.consumers, &default.consumers);
     line("certificates", &config.certificates, &default.certificates);
+    line("policy_sets", &config.policy_sets, &default.policy_sets);
+    line("use", &config.policies.sets, &default.policies.sets);
     for upstream in &config.upstreams {
         line("upstream", &upstream.name.value, &());
         line("  endpoints", &upstream.endpoints, &());
@@ -172,6 +174,7 @@ fn summary(config: &Config) -> String {
         line("  upgrade", &route.upgrade, &["websocket"]);
         line("  retry", &route.retry, &None::<()>);
         line("  priority", &route.priority, &tollgate_config::Priority::Normal);
+        line("  use", &route.policies.sets, &Vec::<tollgate_config::UsedSet>::new());
         line("  grpc_web", &route.grpc_web, &false);
     }
     let _ = writeln!(

@@ -9,6 +9,7 @@ use tollgate_config::{PolicyKind, PolicySpec, Problem, Spanned};
 use tollgate_policy::{CollectorRule, Consumers, Planned, Plugins};
 
 use crate::memo::Memo;
+use crate::policies::sets::Sets;
 use crate::{Action, Route};
 
 mod aggregate;
@@ -38,6 +39,7 @@ mod quota;
 mod rate_limit;
 mod redis;
 mod security_headers;
+mod sets;
 mod shared;
 mod template;
 mod trace;
@@ -53,6 +55,8 @@ pub struct Attached {
     /// The same from plan to plan for the policy of this kind at this place: `route/NAME/KIND` and the like, of a plugin
     /// `route/NAME/plugins/PLUGIN`. What it counts and keeps is found by it.
     pub key: String,
+    /// The set of policies that it comes from; nothing: it is written at the place itself.
+    pub set: Option<Arc<str>>,
     /// What it does.
     pub policy: Arc<dyn Planned>,
 }
@@ -91,6 +95,7 @@ struct Chains {
     chains: Vec<Vec<u32>>,
     known: HashMap<Vec<u32>, u32>,
     consumers: Arc<Consumers>,
+    sets: Sets,
     problems: Vec<config::Problem>,
 }
 
@@ -105,38 +110,62 @@ impl Default for Chains {
             chains: Vec::new(),
             known: HashMap::new(),
             consumers: Arc::default(),
+            sets: Sets::default(),
             problems: Vec::new(),
         }
     }
 }
 
+/// A policy, or that there is to be none of its kind.
+type Made = (Kind, Option<Arc<dyn Planned>>);
+
 /// The policies of one place: of each kind that is spoken of, which one it is, or that there is to be none.
 type Placed = Vec<(Kind, Option<u32>)>;
 
 impl Chains {
-    /// The policies that are attached to a place.
+    /// The policies that are attached to a place: its own, and those of the sets that it uses of kinds that it does not speak
+    /// of, the last set first.
     fn place(&mut self, place: &str, policies: &config::Policies) -> Placed {
+        let own = self.made(policies);
         let mut placed = Placed::new();
-        for attached in &policies.list {
-            let spec = attached.spec.as_deref();
-            if attached.kind == PolicyKind::Plugins {
-                for (plugin, policy) in plugins::planned(spec, self.plugins, &mut self.problems) {
-                    let index = policy.map(|policy| self.add(place, policy));
-                    placed.push((Kind::Plugin(plugin), index));
+        for (kind, policy) in own {
+            let index = policy.map(|policy| self.add(place, policy, None));
+            placed.push((kind, index));
+        }
+        for used in policies.sets.iter().rev() {
+            let Some(set) = self.sets.find(used, &mut self.problems) else { continue };
+            for (kind, policy) in &set.policies {
+                if placed.iter().any(|(other, _)| other == kind) {
+                    continue;
                 }
-                continue;
+                let policy = policy.as_ref();
+                let index = policy.map(|policy| self.add(place, policy.clone(), Some(set.name.clone())));
+                placed.push((*kind, index));
             }
-            let policy = spec.and_then(|spec| planned(spec, &self.consumers, &mut self.problems));
-            let index = policy.map(|policy| self.add(place, policy));
-            placed.push((Kind::Own(attached.kind), index));
         }
         placed
     }
 
+    /// What is made of the policies that are written here; of those that are `off`, nothing.
+    fn made(&mut self, policies: &config::Policies) -> Vec<Made> {
+        let mut made = Vec::new();
+        for attached in &policies.list {
+            let spec = attached.spec.as_deref();
+            if attached.kind == PolicyKind::Plugins {
+                let all = plugins::planned(spec, self.plugins, &mut self.problems);
+                made.extend(all.into_iter().map(|(plugin, policy)| (Kind::Plugin(plugin), policy)));
+                continue;
+            }
+            let policy = spec.and_then(|spec| planned(spec, &self.consumers, &mut self.problems));
+            made.push((Kind::Own(attached.kind), policy));
+        }
+        made
+    }
+
     /// One more policy, at this place.
-    fn add(&mut self, place: &str, policy: Arc<dyn Planned>) -> u32 {
+    fn add(&mut self, place: &str, policy: Arc<dyn Planned>, set: Option<Arc<str>>) -> u32 {
         let key = format!("{place}/{}", policy.kind());
-        self.policies.push(Attached { key, policy });
+        self.policies.push(Attached { key, set, policy });
         (self.policies.len() - 1) as u32
     }
 
@@ -187,8 +216,9 @@ impl Policing {
             consumers
         });
         let mut chains = Chains { consumers, problems, ..Chains::default() };
+        chains.sets = Sets::new(parts, &mut chains);
         let gateway = chains.place("gateway", &config.policies);
-        let own = config.listen.iter().filter(|listener| !listener.policies.list.is_empty());
+        let own = config.listen.iter().filter(|listener| !listener.policies.is_empty());
         let listeners = own.map(|listener| {
             let bind = listener.bind.value;
             (bind, chains.place(&format!("listener/{bind}"), &listener.policies))
@@ -196,7 +226,7 @@ impl Policing {
         let listeners = listeners.collect();
         let mut problems = unknown_upstreams(parts);
         let upstreams = parts.upstreams.iter().map(|upstream| {
-            problems.extend(behind_others(&upstream.policies));
+            problems.extend(behind_others(parts, &chains.sets, &upstream.policies));
             let placed = chains.place(&format!("upstream/{}", upstream.name.value), &upstream.policies);
             chains.chain(&[&placed])
         });
@@ -222,12 +252,12 @@ impl Policing {
         written: &config::Route,
         planned: &Route,
     ) -> Option<RouteChains> {
-        let chains = if written.policies.list.is_empty() {
+        let chains = if written.policies.is_empty() {
             self.usual.clone()
         } else if let Some((_, same)) = self.last.as_ref().filter(|(at, _)| *at == written.at) {
             same.clone()
         } else {
-            self.problems.extend(off_route(parts, written, planned));
+            self.problems.extend(off_route(parts, &self.chains.sets, written, planned));
             let placed = self.chains.place(&format!("route/{}", planned.name), &written.policies);
             let chains = self.over_all(&placed);
             self.last = Some((written.at, chains.clone()));
@@ -309,12 +339,13 @@ fn named(spec: &PolicySpec) -> Vec<&Spanned<String>> {
 
 /// A problem for each name of an upstream that there is not, in any policy of any source.
 fn unknown_upstreams(parts: &config::Parts<'_>) -> Vec<Problem> {
-    let config::Parts { config, routes, upstreams, .. } = parts;
+    let config::Parts { config, routes, upstreams, policy_sets, .. } = parts;
     let names: HashSet<&str> = upstreams.iter().map(|upstream| upstream.name.value.as_str()).collect();
     let listeners = config.listen.iter().map(|listener| &listener.policies);
     let upstreams = upstreams.iter().map(|upstream| &upstream.policies);
     let routes = routes.iter().map(|route| &route.policies);
-    let all = std::iter::once(&config.policies).chain(listeners).chain(upstreams).chain(routes);
+    let sets = policy_sets.iter().map(|set| &set.policies);
+    let all = std::iter::once(&config.policies).chain(listeners).chain(upstreams).chain(routes).chain(sets);
     let specs = all.flat_map(|policies| &policies.list).filter_map(|attached| attached.spec.as_deref());
     let missing = specs.flat_map(named).filter(|name| !names.contains(name.value.as_str()));
     let mut told = HashSet::new();
@@ -327,17 +358,31 @@ fn unknown_upstreams(parts: &config::Parts<'_>) -> Vec<Problem> {
 }
 
 /// A problem for an `aggregate` of an upstream: upstreams could ask each other in a circle.
-fn behind_others(policies: &config::Policies) -> Option<Problem> {
-    let attached = policies.list.iter().find(|attached| attached.kind == PolicyKind::Aggregate)?;
+fn behind_others(parts: &config::Parts<'_>, sets: &Sets, policies: &config::Policies) -> Option<Problem> {
+    let (attached, by) = sets.written(parts, policies, PolicyKind::Aggregate)?;
     attached.spec.as_ref()?;
-    let problem = Problem::error(attached.at, "an upstream has no `aggregate`");
-    Some(problem.help("write it at the route, a listener or the gateway"))
+    Some(match by {
+        None => Problem::error(attached.at, "an upstream has no `aggregate`")
+            .help("write it at the route, a listener or the gateway"),
+        Some(used) => Problem::error(used.name.at, "this set has an `aggregate`, and an upstream has none")
+            .help(
+                "write `aggregate: off` beside `use`, or use the set at the route, a listener or the gateway",
+            )
+            .see(attached.at, "it is here"),
+    })
 }
 
 /// A problem for each upstream that a route's `canary` names and its `to` does not.
-fn off_route(parts: &config::Parts<'_>, written: &config::Route, planned: &Route) -> Vec<Problem> {
-    let canary = written.policies.list.iter().find(|attached| attached.kind == PolicyKind::Canary);
-    let Some(spec) = canary.and_then(|attached| attached.spec.as_deref()) else { return Vec::new() };
+fn off_route(
+    parts: &config::Parts<'_>,
+    sets: &Sets,
+    written: &config::Route,
+    planned: &Route,
+) -> Vec<Problem> {
+    let Some((attached, by)) = sets.written(parts, &written.policies, PolicyKind::Canary) else {
+        return Vec::new();
+    };
+    let Some(spec) = attached.spec.as_deref() else { return Vec::new() };
     let shares = if let Action::Forward(shares) = &planned.action { shares.as_slice() } else { &[] };
     let is = |index: usize, name: &str| {
         parts.upstreams.get(index).is_some_and(|upstream| upstream.name.value == name)
@@ -346,10 +391,16 @@ fn off_route(parts: &config::Parts<'_>, written: &config::Route, planned: &Route
     let off = named(spec)
         .into_iter()
         .filter(|name| known(&name.value) && !shares.iter().any(|share| is(share.upstream, &name.value)));
+    let help = "name it in `to` as well, with `weight: 0` if nobody else is to come to it";
     let problem = |name: &Spanned<String>| {
         let message = format!("`{}` is none of the upstreams of this route", name.value);
-        let help = "name it in `to` as well, with `weight: 0` if nobody else is to come to it";
-        Problem::error(name.at, message).help(help)
+        match by {
+            None => Problem::error(name.at, message).help(help),
+            Some(used) => {
+                let message = format!("{message}, and the `canary` of this set names it");
+                Problem::error(used.name.at, message).help(help).see(name.at, "it is named here")
+            }
+        }
     };
     off.map(problem).collect()
 }

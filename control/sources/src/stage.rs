@@ -111,7 +111,7 @@ impl Sources {
         let undo = match value {
             None => self.documents.remove(kind, &name),
             Some(mut value) => {
-                unmasked(&mut value, before.as_ref()).map_err(|pointer| {
+                unmasked(kind, &mut value, before.as_ref()).map_err(|pointer| {
                     let message = "the mask of a secret stands here, and no secret is known".to_owned();
                     Refusal::Invalid(vec![DocumentProblem::plain(&shown(), &pointer, &message)])
                 })?;

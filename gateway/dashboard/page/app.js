@@ -19,7 +19,7 @@ import { Upstreams } from './views/upstreams.js';
 
 const views = {
   overview: Overview, routes: Routes, upstreams: Upstreams, consumers: plain('consumers'), certificates: plain('certificates'),
-  capacity: Capacity, explain: Explain, changes: Changes,
+  policies: plain('policies'), capacity: Capacity, explain: Explain, changes: Changes,
 };
 const themes = ['auto', 'light', 'dark'];
 const system = matchMedia('(prefers-color-scheme: dark)');

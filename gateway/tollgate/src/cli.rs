@@ -63,7 +63,7 @@ pub enum Command {
     /// space stands still. Where the output is no terminal, it prints one page and ends.
     #[command(after_long_help = TOP_LIVE)]
     Top(Watched),
-    /// Show what a running gateway has: routes, upstreams, consumers, certificates, one of them.
+    /// Show what a running gateway has: routes, upstreams, consumers, certificates, policy sets, one of them.
     #[command(after_long_help = GET)]
     Get(remote::Get),
     /// Write a resource of a running gateway, such as a route: it is durable and in force when this returns.

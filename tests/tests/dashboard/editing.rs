@@ -90,7 +90,7 @@ fn one_of_each_kind_can_be_begun() {
     let (one, two) = (Origin::named("one"), Origin::named("two"));
     let gateway = stored(&one, &two);
     let browser = opened(&gateway, "en-US");
-    for kind in ["routes", "upstreams", "consumers", "certificates"] {
+    for kind in ["routes", "upstreams", "consumers", "certificates", "policies"] {
         at(&browser, &format!("#{kind}/+"));
         browser.wait(&format!(
             "document.querySelector('p.back a').hash === '#{kind}' && document.querySelector('form.text input[name=name]')"

@@ -9,8 +9,10 @@ use crate::tree::Node;
 
 /// A kind of resource.
 pub struct Kind {
-    /// What it is called in paths and in the file: `routes`.
+    /// What it is called in paths: `routes`.
     pub name: &'static str,
+    /// The key of the file that has them. It differs from the name where the file has another use for that word.
+    pub key: &'static str,
     /// What one is called, for messages: `route`.
     pub noun: &'static str,
     /// The definition in the [schema](crate::schema()) that describes one.
@@ -26,11 +28,13 @@ pub(crate) const ROUTES: usize = 0;
 pub(crate) const UPSTREAMS: usize = 1;
 pub(crate) const CONSUMERS: usize = 2;
 pub(crate) const CERTIFICATES: usize = 3;
+pub(crate) const POLICIES: usize = 4;
 
 /// Every kind, in the order in which a transaction's changes may name each other.
-pub static KINDS: [Kind; 4] = [
+pub static KINDS: [Kind; 5] = [
     Kind {
         name: "routes",
+        key: "routes",
         noun: "route",
         schema: || json!({ "$ref": "#/components/schemas/route" }),
         index: ROUTES,
@@ -39,6 +43,7 @@ pub static KINDS: [Kind; 4] = [
     },
     Kind {
         name: "upstreams",
+        key: "upstreams",
         noun: "upstream",
         schema: schema::upstream_value,
         index: UPSTREAMS,
@@ -47,6 +52,7 @@ pub static KINDS: [Kind; 4] = [
     },
     Kind {
         name: "consumers",
+        key: "consumers",
         noun: "consumer",
         schema: || json!({ "$ref": "#/components/schemas/consumer" }),
         index: CONSUMERS,
@@ -55,11 +61,21 @@ pub static KINDS: [Kind; 4] = [
     },
     Kind {
         name: "certificates",
+        key: "certificates",
         noun: "certificate",
         schema: || json!({ "$ref": "#/components/schemas/named_certificate" }),
         index: CERTIFICATES,
         named_inside: false,
         read: read::certificate_document,
+    },
+    Kind {
+        name: "policies",
+        key: "policy_sets",
+        noun: "policy set",
+        schema: || json!({ "$ref": "#/components/schemas/policies" }),
+        index: POLICIES,
+        named_inside: false,
+        read: read::policy_set_document,
     },
 ];
 

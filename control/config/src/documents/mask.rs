@@ -5,6 +5,7 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 
 use serde_json::Value;
 
+use super::{Kind, kinds};
 use crate::spec::sections;
 
 /// What is shown in a secret's place.
@@ -56,6 +57,12 @@ struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
+    /// The root of a document of this kind. That of a set of policies is what stands under `policies` elsewhere.
+    fn root(kind: &Kind) -> Self {
+        let key = if kind.index == kinds::POLICIES { "policies" } else { "" };
+        Self { key, ..Self::default() }
+    }
+
     /// One mapping deeper.
     fn under(self, key: &'a str) -> Self {
         let names = self.plugin.is_none() && self.key == "policies" && key == "plugins";
@@ -82,10 +89,10 @@ impl Secret {
     }
 }
 
-/// The value with its secrets covered. What names a variable of the environment tells nothing and stays.
+/// A document of this kind with its secrets covered. What names a variable of the environment tells nothing and stays.
 #[must_use]
-pub fn masked(value: &Value) -> Value {
-    covered(value, Place::default())
+pub fn masked(kind: &Kind, value: &Value) -> Value {
+    covered(value, Place::root(kind))
 }
 
 fn covered(value: &Value, place: Place<'_>) -> Value {
@@ -113,13 +120,13 @@ fn is_variable(text: &str) -> bool {
     text.starts_with("${") && text.ends_with('}')
 }
 
-/// The value with what stands behind its masks: who writes back what was read does not change the secrets. Gives the
+/// A document of this kind with what stands behind its masks: who writes back what was read does not change the secrets. Gives the
 /// pointer to a mask behind which nothing is known.
 ///
 /// # Errors
 /// The pointer.
-pub fn unmasked(value: &mut Value, before: Option<&Value>) -> Result<(), String> {
-    uncovered(value, before, Place::default())
+pub fn unmasked(kind: &Kind, value: &mut Value, before: Option<&Value>) -> Result<(), String> {
+    uncovered(value, before, Place::root(kind))
 }
 
 fn uncovered(value: &mut Value, before: Option<&Value>, place: Place<'_>) -> Result<(), String> {
@@ -154,24 +161,29 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::documents::kind;
+
+    fn route() -> &'static Kind {
+        kind("routes").expect("a kind")
+    }
 
     #[test]
     fn secrets_are_covered_and_kept_when_they_are_written_back() {
         let value = json!({"balance": {"sticky": {"cookie": "c", "secret": "hunter2-hunter2"}}, "endpoints": ["h:1"]});
-        let shown = masked(&value);
+        let shown = masked(route(), &value);
         assert_eq!(shown["balance"]["sticky"]["secret"], MASK);
         assert_eq!(shown["endpoints"], value["endpoints"]);
         let mut written = shown.clone();
-        assert_eq!(unmasked(&mut written, Some(&value)), Ok(()));
+        assert_eq!(unmasked(route(), &mut written, Some(&value)), Ok(()));
         assert_eq!(written, value);
         let mut written = shown;
-        assert_eq!(unmasked(&mut written, None), Err("/balance/sticky/secret".to_owned()));
+        assert_eq!(unmasked(route(), &mut written, None), Err("/balance/sticky/secret".to_owned()));
         let value = json!({"policies": {
             "headers": {"request": {"set": {"Authorization": "Basic Zm9v", "X-Plain": "p"}}},
             "rate_limit": {"redis": {"url": "redis://u:p@h", "password": "p"}},
             "jwt": {"secret": "x", "url": "https://u@h"},
         }});
-        let shown = masked(&value);
+        let shown = masked(route(), &value);
         let covered = [
             "/policies/headers/request/set/Authorization",
             "/policies/rate_limit/redis/url",
@@ -184,17 +196,17 @@ mod tests {
         assert_eq!(shown["policies"]["headers"]["request"]["set"]["X-Plain"], "p");
         assert_eq!(shown["policies"]["jwt"]["url"], "https://u@h");
         let mut written = shown;
-        assert_eq!((unmasked(&mut written, Some(&value)), &written), (Ok(()), &value));
+        assert_eq!((unmasked(route(), &mut written, Some(&value)), &written), (Ok(()), &value));
         // Secrets by names, whatever those are; who writes back without one takes that one away.
         let value =
             json!({"hmac_keys": {"ann-1": "0123456789abcdef", "url": "fedcba9876543210"}, "groups": ["a"]});
-        let mut written = masked(&value);
+        let mut written = masked(route(), &value);
         assert_eq!(written, json!({"hmac_keys": {"ann-1": MASK, "url": MASK}, "groups": ["a"]}));
         written["hmac_keys"].as_object_mut().expect("a mapping").shift_remove("ann-1");
-        assert_eq!(unmasked(&mut written, Some(&value)), Ok(()));
+        assert_eq!(unmasked(route(), &mut written, Some(&value)), Ok(()));
         assert_eq!(written["hmac_keys"], json!({"url": "fedcba9876543210"}));
         let mut new = json!({"hmac_keys": {"b/c": MASK}});
-        assert_eq!(unmasked(&mut new, Some(&value)), Err("/hmac_keys/b~1c".to_owned()));
+        assert_eq!(unmasked(route(), &mut new, Some(&value)), Err("/hmac_keys/b~1c".to_owned()));
         // A private key, wherever it is written, but not the path of one.
         let pem = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
         let chain = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
@@ -206,15 +218,15 @@ mod tests {
                 json!({"certificate": "a.pem", "key": "a.key"}),
             ),
         ] {
-            let mut written = masked(&value);
+            let mut written = masked(route(), &value);
             assert_eq!(written, shown);
-            assert_eq!((unmasked(&mut written, Some(&value)), &written), (Ok(()), &value));
+            assert_eq!((unmasked(route(), &mut written, Some(&value)), &written), (Ok(()), &value));
         }
         let mut new = json!({"certificate": chain, "key": MASK});
-        assert_eq!(unmasked(&mut new.clone(), None), Err("/key".to_owned()));
-        assert_eq!(unmasked(&mut new, Some(&json!({"key": "a.key"}))), Err("/key".to_owned()));
+        assert_eq!(unmasked(route(), &mut new.clone(), None), Err("/key".to_owned()));
+        assert_eq!(unmasked(route(), &mut new, Some(&json!({"key": "a.key"}))), Err("/key".to_owned()));
         let variable = json!({"secret": "${STICKY}"});
-        assert_eq!(masked(&variable), variable);
+        assert_eq!(masked(route(), &variable), variable);
     }
 
     #[test]
@@ -224,7 +236,7 @@ mod tests {
             "lock": {"codes": ["1", "2"], "deep": [{"code": "x"}], "hint": "y"},
             "other": {"code": "z"}, "code": "off"
         }}});
-        let shown = masked(&value);
+        let shown = masked(route(), &value);
         let lock = &shown["policies"]["plugins"]["lock"];
         assert_eq!(lock, &json!({"codes": [MASK, MASK], "deep": [{"code": MASK}], "hint": "y"}));
         assert_eq!(
@@ -233,6 +245,31 @@ mod tests {
         );
         assert_eq!(shown["policies"]["plugins"]["code"], "off");
         let mut written = shown;
-        assert_eq!((unmasked(&mut written, Some(&value)), &written), (Ok(()), &value));
+        assert_eq!((unmasked(route(), &mut written, Some(&value)), &written), (Ok(()), &value));
+    }
+
+    #[test]
+    fn a_set_of_policies_is_what_stands_under_policies() {
+        hide_in_plugin("bolt", &["code"]);
+        let set = kind("policies").expect("a kind");
+        let value = json!({
+            "jwt": {"secret": "x"},
+            "headers": {"request": {"set": {"Authorization": "Basic Zm9v"}}},
+            "rate_limit": {"redis": {"url": "redis://u:p@h"}},
+            "plugins": {"bolt": {"code": "x"}, "code": {"code": "z"}, "secret": "on"}
+        });
+        let shown = masked(set, &value);
+        for pointer in ["/jwt/secret", "/headers/request/set/Authorization", "/rate_limit/redis/url"] {
+            assert_eq!(shown.pointer(pointer), Some(&json!(MASK)), "{pointer}");
+        }
+        assert_eq!(
+            shown["plugins"],
+            json!({"bolt": {"code": MASK}, "code": {"code": "z"}, "secret": "on"}),
+            "keys of a plugin's settings, and not the plugins' names"
+        );
+        let mut written = shown;
+        assert_eq!((unmasked(set, &mut written, Some(&value)), &written), (Ok(()), &value));
+        let mut new = json!({"plugins": {"bolt": {"code": MASK}}});
+        assert_eq!(unmasked(set, &mut new, None), Err("/plugins/bolt/code".to_owned()));
     }
 }

@@ -1,7 +1,7 @@
 //! What all sources say together.
 
 use super::{Documents, kinds};
-use crate::model::{Config, ConsumerSpec, NamedCertificate, Route, Upstream};
+use crate::model::{Config, ConsumerSpec, NamedCertificate, PolicySet, Route, Upstream};
 
 /// A configuration whose resources come from several sources. The file's come first, then the documents' by
 /// name: where two matches tie, the earlier one wins.
@@ -17,6 +17,8 @@ pub struct Parts<'a> {
     pub consumers: Vec<&'a ConsumerSpec>,
     /// All certificates that have names.
     pub certificates: Vec<&'a NamedCertificate>,
+    /// All sets of policies.
+    pub policy_sets: Vec<&'a PolicySet>,
 }
 
 impl<'a> Parts<'a> {
@@ -29,6 +31,7 @@ impl<'a> Parts<'a> {
             upstreams: config.upstreams.iter().collect(),
             consumers: config.consumers.iter().collect(),
             certificates: config.certificates.iter().collect(),
+            policy_sets: config.policy_sets.iter().collect(),
         }
     }
 
@@ -40,6 +43,7 @@ impl<'a> Parts<'a> {
             self.upstreams.extend(&document.upstreams);
             self.consumers.extend(&document.consumers);
             self.certificates.extend(&document.certificates);
+            self.policy_sets.extend(&document.policy_sets);
         }
         debug_assert_eq!(documents.by_kind.len(), kinds::KINDS.len());
         self

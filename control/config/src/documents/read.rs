@@ -27,8 +27,8 @@ fn text(value: &Value) -> String {
 }
 
 /// The same for people: its lines are the same ones, and no secret stands in them.
-pub(super) fn shown(value: &Value) -> String {
-    text(&masked(value))
+pub(super) fn shown(kind: &Kind, value: &Value) -> String {
+    text(&masked(kind, value))
 }
 
 pub(super) fn document(
@@ -44,7 +44,7 @@ pub(super) fn document(
     let Some(mut node) = parsed.root else {
         let at = crate::model::At { file: place, line: 1, column: 1, length: 1 };
         reader.problems.push(Problem::error(at, format!("the {} is empty", kind.noun)));
-        return Err(Refused { text: shown(&value), problems: reader.problems });
+        return Err(Refused { text: shown(kind, &value), problems: reader.problems });
     };
     if kind.named_inside {
         say_name(&mut reader, &mut node, name);
@@ -67,7 +67,7 @@ pub(super) fn document(
     let files =
         pem_files(&mut draft.config).filter(|pem| pem.path.is_some()).map(|pem| pem.clone()).collect();
     if problems.iter().any(|problem| problem.severity == Severity::Error) {
-        return Err(Refused { text: shown(&value), problems });
+        return Err(Refused { text: shown(kind, &value), problems });
     }
     if let (true, Value::Object(entries)) = (kind.named_inside, &mut value) {
         // The places of what follows are to be those in the text that is told later.
@@ -85,6 +85,7 @@ pub(super) fn document(
         upstreams: draft.config.upstreams,
         consumers: draft.config.consumers,
         certificates: draft.config.certificates,
+        policy_sets: draft.config.policy_sets,
         files,
         references: draft.references,
         warnings: problems,

@@ -169,7 +169,7 @@ pub fn file_resources(files: &[SourceFile]) -> Vec<FileResource> {
                 value: value_of(node),
                 at: place(node),
             };
-            match root.entry(kind.name).map(|entry| &entry.value.kind) {
+            match root.entry(kind.key).map(|entry| &entry.value.kind) {
                 Some(Tree::List(items)) => out.extend(items.iter().map(|item| of(route_name(item), item))),
                 Some(Tree::Map(entries)) => {
                     out.extend(entries.iter().map(|entry| of(entry.key.clone(), &entry.value)));

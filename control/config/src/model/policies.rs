@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{At, Cidr};
+use super::{At, Cidr, Spanned};
 
 mod aggregate;
 mod auth;
@@ -51,8 +51,37 @@ pub use trace::*;
 /// The policies that are attached to one thing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Policies {
+    /// The sets that are used here, as written: what is in `list` counts over them, and a later one over an earlier.
+    pub sets: Vec<UsedSet>,
     /// As written; at most one of a kind.
     pub list: Vec<Attached>,
+}
+
+impl Policies {
+    /// Whether nothing is said here.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sets.is_empty() && self.list.is_empty()
+    }
+}
+
+/// A set of policies that is used somewhere. Whether there is one of the name is for the plan's compiler to say: it may be of
+/// another source.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UsedSet {
+    /// Its name.
+    pub name: Spanned<String>,
+    /// As it was written, when an environment variable was filled in: the name is then not to be shown.
+    pub written: Option<String>,
+}
+
+/// Policies with a name, for several places.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PolicySet {
+    /// The name.
+    pub name: Spanned<String>,
+    /// The policies; it uses no other sets.
+    pub policies: Policies,
 }
 
 /// A policy that is attached to something, or kept from it.

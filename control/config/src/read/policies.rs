@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::model::{Attached, JwtKeys, PemFile, Policies, PolicyKind, PolicySpec};
-use crate::reader::{Field, Reader};
-use crate::spec::POLICIES;
-use crate::tree::Scalar;
+use super::Draft;
+use crate::model::{
+    At, Attached, JwtKeys, PemFile, Policies, PolicyKind, PolicySet, PolicySpec, Spanned, UsedSet,
+};
+use crate::problem::Problem;
+use crate::reader::{Field, Fields, Reader, misnamed, one_or_many};
+use crate::scalar::Fault;
+use crate::spec::{POLICIES, Shape};
+use crate::tree::{Kind, Node, Scalar, shown};
 
 mod aggregate;
 mod api_key;
@@ -38,8 +43,15 @@ pub(super) mod trace;
 
 /// The policies of the gateway, a listener, a route or an upstream.
 pub(super) fn policies(reader: &mut Reader, field: Option<Field<'_>>) -> Policies {
-    let mut out = Policies::default();
-    let Some(fields) = field.and_then(|field| reader.fields(field.node, &POLICIES)) else { return out };
+    let Some(fields) = field.and_then(|field| reader.fields(field.node, &POLICIES)) else {
+        return Policies::default();
+    };
+    let sets = fields.get("use").map(|field| used(reader, field)).unwrap_or_default();
+    Policies { sets, list: attached(reader, &fields) }
+}
+
+fn attached(reader: &mut Reader, fields: &Fields<'_>) -> Vec<Attached> {
+    let mut list = Vec::new();
     for kind in PolicyKind::ALL {
         let Some(field) = fields.get(kind.as_str()) else { continue };
         let spec = match field.node.scalar() {
@@ -50,9 +62,73 @@ pub(super) fn policies(reader: &mut Reader, field: Option<Field<'_>>) -> Policie
                 None => continue,
             },
         };
-        out.list.push(Attached { kind, at: field.at, spec });
+        list.push(Attached { kind, at: field.at, spec });
+    }
+    list
+}
+
+/// Names of sets, each once.
+fn used(reader: &mut Reader, field: Field<'_>) -> Vec<UsedSet> {
+    let one = if let Shape::OneOrMany(inner) = field.key.shape { inner } else { &field.key.shape };
+    let mut out: Vec<UsedSet> = Vec::new();
+    for item in one_or_many(field.node) {
+        let Some(value) = reader.parsed(item, "the name of a set", one, name) else { continue };
+        let written = item.scalar().and_then(|scalar| scalar.written.clone());
+        if let Some(first) = out.iter().find(|set| set.name.value == value) {
+            let message = format!("the set {} is used twice", shown(written.as_ref().unwrap_or(&value)));
+            reader.problems.push(Problem::error(item.at, message).see(first.name.at, "first written here"));
+            continue;
+        }
+        out.push(UsedSet { name: Spanned { value, at: item.at }, written });
+    }
+    if one_or_many(field.node).is_empty() {
+        reader.missing(field.node.at, "`use` is an empty list".to_owned(), &field.key.shape);
     }
     out
+}
+
+/// Sets of policies by name.
+pub(super) fn sets(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<PolicySet> {
+    let Some(field) = field else { return Vec::new() };
+    let Kind::Map(entries) = &field.node.kind else {
+        reader.mismatch(field.node, "`policy_sets`", field.key.shape.expected());
+        return Vec::new();
+    };
+    entries.iter().filter_map(|entry| set(reader, &entry.key, entry.at, &entry.value)).collect()
+}
+
+/// A set that is a document.
+pub(crate) fn document(reader: &mut Reader, name: &str, node: &Node, draft: &mut Draft) {
+    draft.config.policy_sets.extend(set(reader, name, node.at, node));
+}
+
+fn set(reader: &mut Reader, text: &str, at: At, node: &Node) -> Option<PolicySet> {
+    if let Err(fault) = name(text) {
+        reader.problems.push(misnamed(at, text, fault));
+        return None;
+    }
+    let fields = reader.fields(node, &POLICIES)?;
+    if let Some(field) = fields.get("use") {
+        // Chains of sets, or circles, would have to be followed by whoever wants to know what holds.
+        let problem = Problem::error(field.at, "a set uses no other sets");
+        reader.problems.push(problem.help("write both names in `use` where they are to hold"));
+    }
+    let policies = Policies { sets: Vec::new(), list: attached(reader, &fields) };
+    Some(PolicySet { name: Spanned { value: text.to_owned(), at }, policies })
+}
+
+/// What a set of policies may be called, and a route.
+pub(super) fn name(text: &str) -> Result<String, Fault> {
+    let odd = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ' '));
+    if let Some(odd) = text.chars().position(odd) {
+        return Err(Fault::new("{} is not a name").part(odd, 1));
+    }
+    if text.trim() != text || text.is_empty() || text.chars().count() > 128 {
+        return Err(
+            Fault::new("{} is not a name").help("a name has 1 to 128 characters and no blank at its ends")
+        );
+    }
+    Ok(text.to_owned())
 }
 
 /// The files that policies name.

@@ -111,6 +111,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         }
         config.consumers = consumers::consumers(reader, fields.get("consumers"));
         config.certificates = certificates::certificates(reader, fields.get("certificates"));
+        config.policy_sets = policies::sets(reader, fields.get("policy_sets"));
         config.policies = policies::policies(reader, fields.get("policies"));
         if let Some(field) = fields.get("store") {
             config.store = settings::store(reader, field);

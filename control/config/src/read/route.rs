@@ -144,17 +144,7 @@ fn unused(reader: &mut Reader, fields: &Fields<'_>) {
 }
 
 fn name(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) -> Option<Spanned<String>> {
-    let name = reader.spanned(field, |text| {
-        let odd = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ' '));
-        if let Some(odd) = text.chars().position(odd) {
-            return Err(Fault::new("{} is not a name").part(odd, 1));
-        }
-        if text.trim() != text || text.is_empty() || text.chars().count() > 128 {
-            return Err(Fault::new("{} is not a name")
-                .help("a name has 1 to 128 characters and no blank at its ends"));
-        }
-        Ok(text.to_owned())
-    })?;
+    let name = reader.spanned(field, policies::name)?;
     if let Some(first) = draft.route_names.get(&name.value) {
         let shown = field.node.scalar().map(Scalar::shown).unwrap_or_default();
         let problem = Problem::error(name.at, format!("two routes are named {shown}"));

@@ -210,6 +210,8 @@ pub(crate) fn files(config: &mut Config) -> impl Iterator<Item = &mut PemFile> {
     }
     out.extend(config.certificates.iter_mut().flat_map(|named| both(&mut named.certificate)));
     out.extend(config.admin.iter_mut().filter_map(|admin| admin.tls.as_mut()).flat_map(of_listener));
+    let sets = config.policy_sets.iter_mut();
+    out.extend(sets.flat_map(|set| super::policies::files(&mut set.policies)));
     out.extend(config.routes.iter_mut().flat_map(|route| super::policies::files(&mut route.policies)));
     for upstream in &mut config.upstreams {
         out.extend(super::policies::files(&mut upstream.policies));

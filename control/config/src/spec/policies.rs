@@ -1,6 +1,6 @@
 //! The keys of policies: one file a policy.
 
-use super::{Choice, Key, Section, Shape};
+use super::{Choice, Key, Section, Shape, Text};
 
 mod aggregate;
 mod api_key;
@@ -60,13 +60,24 @@ pub(crate) use trace::*;
 
 pub(crate) const POLICIES_DOC: &str = "What requests meet on their way. The policy of a kind that is written closest holds; `off` keeps one away.";
 
-/// In the order in which a request meets them.
+static SET_NAME: Text =
+    Text { expected: "the name of a set under `policy_sets`", pattern: Some("."), loose: false };
+static SET_NAME_SHAPE: Shape = Shape::Text(&SET_NAME);
+pub(crate) static POLICY_SET_VALUE: Shape = Shape::Section(&POLICIES);
+
+/// The sets that are used, then the policies in the order in which a request meets them.
 pub(crate) static POLICIES: Section = Section {
     name: "policies",
     noun: "`policies`",
-    doc: "Policies of the gateway, a listener, a route or an upstream.",
+    doc: "Policies of the gateway, a listener, a route or an upstream, or a set of them.",
     choice: Choice::Free,
     keys: &[
+        Key::new(
+            "use",
+            "Sets under `policy_sets` that hold here too. What is written beside it counts over them, and a later set over an earlier one. Not in a set.",
+            Shape::OneOrMany(&SET_NAME_SHAPE),
+        )
+        .also(&["uses", "set", "sets", "policy_set", "policy_sets", "plugin_config_id", "middlewares_from"]),
         Key::new(
             "trace",
             "Spans of requests, told to an OpenTelemetry collector.",

@@ -2,8 +2,8 @@
 
 use super::{
     ACCESS_LOG_OTLP, ADMIN, ADMIN_ADDRESS, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT, ETCD_ENDPOINT_SHAPE,
-    Key, LOG_COLLECTOR, NAMED_CERTIFICATE_VALUE, POLICIES, POLICIES_DOC, ROUTE, Section, Shape, TLS, Text,
-    UPSTREAM_VALUE, ZONE,
+    Key, LOG_COLLECTOR, NAMED_CERTIFICATE_VALUE, POLICIES, POLICIES_DOC, POLICY_SET_VALUE, ROUTE, Section,
+    Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
 };
 
 /// Head sizes beyond this are an attack or a mistake, and a receive buffer has to hold one.
@@ -121,6 +121,12 @@ pub(crate) static ROOT: Section = Section {
         .also(&["certificate", "certs", "ssls"]),
         Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES))
             .also(&["policy", "plugins", "middlewares", "filters", "http_filters"]),
+        Key::new(
+            "policy_sets",
+            "Policies by name, for every place that names them in `use`.",
+            Shape::MapOf(&POLICY_SET_VALUE),
+        )
+        .also(&["policy_set", "policies_sets", "plugin_configs", "shared_policies"]),
         Key::new(
             "store",
             "The file in which the resources are kept that the admin API writes.",

@@ -110,7 +110,7 @@ mod tests {
     use serde_json::Value;
     use tollgate_policy::{Plugin, Policy, SettingsProblems, Shared};
 
-    use super::super::{Chains, Placed};
+    use super::super::{Chains, Placed, Sets};
     use super::*;
 
     #[derive(Debug)]
@@ -224,6 +224,30 @@ mod tests {
         assert_eq!(met(known, &[outer, "plugins: {}"]), ["place0/plugins/a", "place0/plugins/b"]);
         assert!(met(known, &[outer, "plugins: off"]).is_empty());
         assert_eq!(met(known, &[outer, "plugins: off", "plugins: {b: on}"]), ["place2/plugins/b"]);
+    }
+
+    #[test]
+    fn of_a_set_each_name_counts_by_itself() {
+        let known = plugins(&[("a", Stage::Request), ("b", Stage::Request)]);
+        let text = "listen: 127.0.0.1:0\nroutes: []\n\
+            policy_sets: {one: {plugins: {a: on, b: {x: 1}}}, two: {plugins: {b: off}}, no: {plugins: off}}\n";
+        let config = config::from_text("t", text, &|_| None).config.expect("a good config");
+        let met = |text: &str| {
+            let mut chains = chains(known);
+            chains.sets = Sets::new(&config::Parts::of(&config), &mut chains);
+            let placed = chains.place("gateway", &policies(text));
+            let chain = chains.chain(&[&placed]).map(|index| chains.chains[index as usize].clone());
+            let attached =
+                chain.unwrap_or_default().into_iter().map(|index| &chains.policies[index as usize]);
+            attached.map(|one| (one.key.clone(), one.set.is_some())).collect::<Vec<_>>()
+        };
+        let (a, b) = (("gateway/plugins/a".to_owned(), true), ("gateway/plugins/b".to_owned(), true));
+        assert_eq!(met("use: one"), [a.clone(), b.clone()]);
+        assert_eq!(met("use: [one, two]").as_slice(), std::slice::from_ref(&a));
+        assert_eq!(met("use: [two, one]"), [a.clone(), b.clone()]);
+        assert!(met("use: [one, no]").is_empty());
+        assert_eq!(met("use: one\n  plugins: {b: on}"), [a.clone(), (b.0.clone(), false)]);
+        assert!(met("use: one\n  plugins: off").is_empty());
     }
 
     fn problems(known: &'static Plugins, text: &str) -> Vec<Problem> {

@@ -48,8 +48,8 @@ function forwarded(forward) {
 function Policies({ policies }) {
   const columns = [{ label: '#' }, { label: t('explain.policy') }, { label: t('explain.policy.of') }, { label: t('explain.policy.does') }, { label: t('explain.verdict') }];
   return html`<div class="answer-part"><h3>${t('explain.policies')}</h3>
-    <${Table} label=${t('explain.policies')} columns=${columns} className="policies">${policies.map(({ kind, place, summary, verdict }, index) => html`<tr>
-      <td class="quiet">${index + 1}</td><th scope="row"><code>${kind}</code></th><td>${place}</td><td class="name">${summary}</td>
+    <${Table} label=${t('explain.policies')} columns=${columns} className="policies">${policies.map(({ kind, place, set, summary, verdict }, index) => html`<tr>
+      <td class="quiet">${index + 1}</td><th scope="row"><code>${kind}</code></th><td>${set ? t('explain.by.set', { place, set }) : place}</td><td class="name">${summary}</td>
       <td><${Pill} kind=${VERDICTS[verdict] ?? ''}>${known(`verdict.${verdict}`) ? t(`verdict.${verdict}`) : verdict}<//></td></tr>`)}<//></div>`;
 }
 

@@ -14,6 +14,7 @@ const BEGINNINGS = {
   routes: 'match: /hello\nrespond: hello\n',
   upstreams: 'endpoints:\n  - 127.0.0.1:3000\n',
   certificates: 'certificate: |\n  -----BEGIN CERTIFICATE-----\nkey: |\n  -----BEGIN PRIVATE KEY-----\n',
+  policies: 'rate_limit: {rate: 100/s, by: address}\n',
   consumers: 'groups: [dev]\napi_keys: sha256:\n',
 };
 

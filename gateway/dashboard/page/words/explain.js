@@ -32,6 +32,7 @@ export const explain = {
   'explain.respond': ['Answers with {status}', '以 {status} 应答'],
   'explain.upgrade': ['The connection may change its protocol.', '该连接可以升级协议。'],
   'explain.rules': ['How it copes', '应对方式'],
+  'explain.by.set': ['{place}, by the set {set}', '{place}（策略集 {set}）'],
   'explain.policies': ['Policies, in the order in which it meets them', '依次经过的策略'],
   'explain.policy': ['Policy', '策略'],
   'explain.policy.of': ['Written at', '所在位置'],

@@ -12,6 +12,7 @@ export const frame = {
   'view.upstreams': ['Upstreams', '上游'],
   'view.consumers': ['Consumers', '消费者'],
   'view.certificates': ['Certificates', '证书'],
+  'view.policies': ['Policy sets', '策略集'],
   'view.capacity': ['Capacity', '容量'],
   'view.explain': ['Explain', '请求推演'],
   'view.changes': ['Changes', '变更'],

@@ -17,6 +17,8 @@ pub struct MetPolicy {
     pub kind: &'static str,
     /// Where it is attached: `gateway`, `listener/ADDRESS`, `route/NAME` or `upstream/NAME`.
     pub place: String,
+    /// The set of policies that it comes from; nothing: it is written there.
+    pub set: Option<Arc<str>>,
     /// What it does, in a few words.
     pub summary: String,
     /// What it says of the request.
@@ -147,6 +149,6 @@ fn meet(
         let kind = attached.policy.kind();
         let place = attached.key.strip_suffix(kind).map_or("", |place| place.trim_end_matches('/'));
         let summary = attached.policy.summary();
-        out.met.push(MetPolicy { kind, place: place.to_owned(), summary, said });
+        out.met.push(MetPolicy { kind, place: place.to_owned(), set: attached.set.clone(), summary, said });
     }
 }

@@ -5,7 +5,7 @@ use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, RETRY_AFTER}
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
-use tollgate_config::{DocumentProblem, Severity, masked, to_yaml};
+use tollgate_config::{DocumentProblem, KINDS, Severity, kind, masked, to_yaml};
 use tollgate_sources::{Difference, Done, Refusal};
 
 use crate::access::{Changed, Problem};
@@ -132,17 +132,19 @@ fn difference(difference: &Difference) -> Value {
 }
 
 /// A resource before and after, its secrets covered.
-pub fn change(kind: &str, name: &str, before: Option<&Value>, after: Option<&Value>) -> Value {
+pub fn change(kind_name: &str, name: &str, before: Option<&Value>, after: Option<&Value>) -> Value {
+    // A history may tell of a kind that this program does not know.
+    let kind = kind(kind_name).unwrap_or(&KINDS[0]);
     let what = match (before, after) {
         (None, _) => "added",
         (_, None) => "removed",
         _ => "changed",
     };
     json!({
-        "kind": kind,
+        "kind": kind_name,
         "name": name,
         "change": what,
-        "before": before.map(masked),
-        "after": after.map(masked),
+        "before": before.map(|value| masked(kind, value)),
+        "after": after.map(|value| masked(kind, value)),
     })
 }

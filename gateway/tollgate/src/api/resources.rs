@@ -87,7 +87,7 @@ pub async fn list(
                 && filter
                     .q
                     .as_ref()
-                    .is_none_or(|text| masked(&item.value).to_string().contains(text.as_str()))
+                    .is_none_or(|text| masked(kind, &item.value).to_string().contains(text.as_str()))
         });
         let found = items.len();
         items.truncate(filter.limit.unwrap_or(usize::MAX));
@@ -105,7 +105,7 @@ fn shown(item: &Item) -> Value {
         "name": item.name,
         "source": item.source,
         "version": item.version,
-        "value": masked(&item.value),
+        "value": masked(item.kind, &item.value),
     })
 }
 
@@ -123,7 +123,7 @@ pub async fn one(
         let message = format!("there is no {} of the name `{name}`", kind.noun);
         return problem(StatusCode::NOT_FOUND, "not_found", &message);
     };
-    let mut response = body(StatusCode::OK, wants_yaml(&headers), &masked(&item.value));
+    let mut response = body(StatusCode::OK, wants_yaml(&headers), &masked(kind, &item.value));
     let source = HeaderValue::from_str(&item.source).unwrap_or(HeaderValue::from_static("file"));
     response.headers_mut().insert("tollgate-source", source);
     match item.version {
@@ -138,7 +138,7 @@ pub async fn config(State(surface): State<Surface>, headers: HeaderMap) -> Respo
         let mut whole = Map::new();
         for kind in &KINDS {
             let items = surface.view.all(kind);
-            whole.insert(kind.name.to_owned(), together(kind, &items));
+            whole.insert(kind.key.to_owned(), together(kind, &items));
         }
         Value::Object(whole)
     });
@@ -151,10 +151,12 @@ pub async fn config(State(surface): State<Surface>, headers: HeaderMap) -> Respo
 /// The resources of a kind as a file has them: a list with names, or a mapping of names.
 fn together(kind: &Kind, items: &[Item]) -> Value {
     if !kind.is_list() {
-        return Value::Object(items.iter().map(|item| (item.name.clone(), masked(&item.value))).collect());
+        return Value::Object(
+            items.iter().map(|item| (item.name.clone(), masked(kind, &item.value))).collect(),
+        );
     }
     let named = items.iter().map(|item| {
-        let mut value = masked(&item.value);
+        let mut value = masked(kind, &item.value);
         if let (Value::Object(entries), Some(_)) = (&mut value, item.version) {
             entries.shift_insert(0, "name".to_owned(), Value::from(item.name.as_str()));
         }

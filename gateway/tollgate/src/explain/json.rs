@@ -27,8 +27,8 @@ pub fn json(report: &Report) -> Value {
         entry.insert("why".to_owned(), why.to_string().into());
         Value::from(entry)
     });
-    let policies = report.policies.iter().map(|MetPolicy { kind, place, summary, said }| {
-        json!({ "kind": kind, "place": place, "summary": summary, "verdict": said.as_str() })
+    let policies = report.policies.iter().map(|MetPolicy { kind, place, set, summary, said }| {
+        json!({ "kind": kind, "place": place, "set": set.as_deref(), "summary": summary, "verdict": said.as_str() })
     });
     json!({
         "request": { "method": report.method, "host": report.host, "target": report.target },

@@ -44,9 +44,10 @@ pub fn text(report: &Report) -> String {
         None => {}
     }
     let mut label = "policies";
-    for MetPolicy { kind, place, summary, said } in &report.policies {
+    for MetPolicy { kind, place, set, summary, said } in &report.policies {
         let said = said.as_str();
-        page.line(std::mem::take(&mut label), format_args!("{kind} of {place} ({summary}): {said}"));
+        let from = set.as_ref().map(|set| format!(" by the set {set}")).unwrap_or_default();
+        page.line(std::mem::take(&mut label), format_args!("{kind} of {place}{from} ({summary}): {said}"));
     }
     match &report.action {
         None => {}

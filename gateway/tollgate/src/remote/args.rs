@@ -20,7 +20,7 @@ pub enum Output {
 /// What to show.
 #[derive(Clone, Debug, Args)]
 pub struct Get {
-    /// `routes`, `upstreams`, `consumers` or `certificates`, or one of them: `routes/hello`. Left out: what runs.
+    /// `routes`, `upstreams`, `consumers`, `certificates` or `policies`, or one of them: `routes/hello`. Left out: what runs.
     #[arg(value_name = "KIND[/NAME]")]
     pub what: Option<String>,
     /// The name, if it does not stand behind the kind.

@@ -22,7 +22,7 @@ pub fn export(args: &Export) -> Result<Said, String> {
             let mut whole = Map::new();
             for kind in &KINDS {
                 let items = items(&gateway, kind)?.into_iter().filter(|item| item.stored);
-                whole.insert(kind.name.to_owned(), together(kind, items));
+                whole.insert(kind.key.to_owned(), together(kind, items));
             }
             Value::Object(whole)
         }
@@ -90,8 +90,8 @@ fn brought(gateway: &Gateway, file: &Path, prune: bool, dry_run: bool) -> Result
     let whole = read(file)?;
     let entries =
         whole.as_object().ok_or("the file holds no mapping of kinds of resources, such as `routes`")?;
-    if let Some(key) = entries.keys().find(|key| KINDS.iter().all(|kind| kind.name != key.as_str())) {
-        let kinds: Vec<_> = KINDS.iter().map(|kind| format!("`{}`", kind.name)).collect();
+    if let Some(key) = entries.keys().find(|key| KINDS.iter().all(|kind| kind.key != key.as_str())) {
+        let kinds: Vec<_> = KINDS.iter().map(|kind| format!("`{}`", kind.key)).collect();
         return Err(format!(
             "`{key}` is for the gateway's own file: what is imported has resources ({}), as `tollgate export` writes them",
             kinds.join(", ")
@@ -100,7 +100,7 @@ fn brought(gateway: &Gateway, file: &Path, prune: bool, dry_run: bool) -> Result
     let (mut changes, mut left) = (Vec::new(), 0);
     for kind in &KINDS {
         let there = items(gateway, kind)?;
-        let wanted = apart(kind, entries.get(kind.name))?;
+        let wanted = apart(kind, entries.get(kind.key))?;
         for (name, value) in &wanted {
             // What the gateway's own file says already is no change; the API refuses what differs, and says where to do it.
             if there.iter().any(|item| !item.stored && item.name == *name && item.value == *value) {
@@ -135,7 +135,7 @@ fn apart(kind: &Kind, value: Option<&Value>) -> Result<Vec<(String, Value)>, Str
                     Some(Value::String(name)) => Ok((name, value)),
                     _ => Err(format!(
                         "/{}/{index}: what is imported needs a `name`, by which it can be found again",
-                        kind.name
+                        kind.key
                     )),
                 }
             });
@@ -143,7 +143,7 @@ fn apart(kind: &Kind, value: Option<&Value>) -> Result<Vec<(String, Value)>, Str
         }
         Some(_) => {
             let form = if kind.is_list() { "a list" } else { "a mapping of names" };
-            Err(format!("/{}: this is to be {form}", kind.name))
+            Err(format!("/{}: this is to be {form}", kind.key))
         }
     }
 }

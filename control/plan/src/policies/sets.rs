@@ -1,0 +1,87 @@
+//! Sets of policies: made once, and attached wherever they are used.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tollgate_config as config;
+use tollgate_config::{At, PolicyKind, Problem, UsedSet, nearest};
+
+use super::{Chains, Made};
+
+/// Unknown names that get a suggestion; each is compared with every name there is.
+const SUGGESTIONS: usize = 20;
+
+/// The sets of all sources, by name.
+#[derive(Debug, Default)]
+pub(super) struct Sets {
+    known: HashMap<Arc<str>, Arc<Set>>,
+    /// Where names stand that no set has: each is told once, however many matches a route has.
+    told: HashSet<At>,
+}
+
+/// What was made of a set.
+#[derive(Debug)]
+pub(super) struct Set {
+    pub name: Arc<str>,
+    /// Which one it is of all that are written.
+    index: usize,
+    pub policies: Vec<Made>,
+}
+
+impl Sets {
+    /// Makes each of them once: what is wrong with one is told once, and also if nobody uses it.
+    pub fn new(parts: &config::Parts<'_>, chains: &mut Chains) -> Self {
+        let made = parts.policy_sets.iter().enumerate().map(|(index, set)| {
+            let name: Arc<str> = set.name.value.as_str().into();
+            let policies = chains.made(&set.policies);
+            (name.clone(), Arc::new(Set { name, index, policies }))
+        });
+        Self { known: made.collect(), told: HashSet::new() }
+    }
+
+    /// The set that is used; if there is none of the name, that is told.
+    pub fn find(&mut self, used: &UsedSet, problems: &mut Vec<Problem>) -> Option<Arc<Set>> {
+        let found = self.known.get(used.name.value.as_str()).cloned();
+        if found.is_none() && self.told.insert(used.name.at) {
+            problems.push(self.unknown(used));
+        }
+        found
+    }
+
+    fn unknown(&self, UsedSet { name, written }: &UsedSet) -> Problem {
+        let shown = written.as_ref().unwrap_or(&name.value);
+        let problem = Problem::error(name.at, format!("there is no policy set `{shown}`"))
+            .expected("the name of a set under `policy_sets`");
+        // Help that is made from the name would tell what a variable holds.
+        if written.is_some() || self.told.len() > SUGGESTIONS {
+            return problem;
+        }
+        // The order of a hash is no order.
+        let mut names: Vec<&str> = self.known.keys().map(|name| &**name).collect();
+        names.sort_unstable();
+        match nearest(&name.value, names.into_iter()) {
+            Some(near) => problem.help(format!("did you mean `{near}`?")),
+            None => problem,
+        }
+    }
+
+    /// What is written of a kind at a place, or in a set that it uses: then in which. As [`Chains::place`] finds it.
+    pub fn written<'a>(
+        &self,
+        parts: &config::Parts<'a>,
+        policies: &'a config::Policies,
+        kind: PolicyKind,
+    ) -> Option<(&'a config::Attached, Option<&'a UsedSet>)> {
+        let of = |list: &'a [config::Attached]| list.iter().find(|attached| attached.kind == kind);
+        if let Some(own) = of(&policies.list) {
+            return Some((own, None));
+        }
+        policies.sets.iter().rev().find_map(|used| {
+            let set = self.known.get(used.name.value.as_str())?;
+            of(&parts.policy_sets.get(set.index)?.policies.list).map(|attached| (attached, Some(used)))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! Which policies sets bring, and what is wrong with names.
+
+use std::sync::Arc;
+
+use tollgate_config::{Config, Parts, Problem, from_text};
+
+use crate::{Compiled, Memo, Plan, compile, compile_again};
+
+const SETS: &str = "policy_sets:\n  \
+    strict: {rate_limit: {rate: 1/s}, ip: {deny: 192.0.2.0/24}}\n  \
+    loose: {rate_limit: {rate: 99/s}, security_headers: on}\n  \
+    none: {rate_limit: off}\n";
+
+fn config(text: &str) -> Config {
+    let loaded = from_text("t", &format!("listen: 127.0.0.1:0\n{SETS}{text}"), &|_| None);
+    loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)))
+}
+
+fn plan(text: &str) -> Plan {
+    compile(&config(text)).map(|Compiled { plan, .. }| plan).unwrap_or_else(|problems| panic!("{problems:?}"))
+}
+
+fn wrong(text: &str) -> Vec<Problem> {
+    compile(&config(text)).expect_err("a mistake")
+}
+
+/// The policies of a route: where each is attached, by which set, and what it says.
+fn met(plan: &Plan, name: &str) -> Vec<(String, Option<String>, String)> {
+    let route = plan.routes.iter().find(|route| route.name == name).expect("a route");
+    let chain = route.policies.as_ref().and_then(|chains| chains.usual);
+    let indices = chain.map(|chain| plan.chains[chain as usize].as_slice()).unwrap_or_default();
+    let told = indices.iter().map(|index| {
+        let attached = &plan.policies[*index as usize];
+        (attached.key.clone(), attached.set.as_deref().map(str::to_owned), attached.policy.summary())
+    });
+    told.collect()
+}
+
+/// As [`met`], without what each says.
+fn by(plan: &Plan, name: &str) -> Vec<(String, String)> {
+    met(plan, name).into_iter().map(|(key, set, _)| (key, set.unwrap_or_default())).collect()
+}
+
+fn pairs(all: &[(&str, &str)]) -> Vec<(String, String)> {
+    all.iter().map(|(key, set)| ((*key).to_owned(), (*set).to_owned())).collect()
+}
+
+#[test]
+fn the_later_set_counts_and_what_is_written_at_the_place_most() {
+    let plan = plan(
+        "policies: {use: strict}\nroutes:\n\
+         - {name: usual, match: /a, respond: a}\n\
+         - {name: later, match: /b, respond: a, policies: {use: [strict, loose]}}\n\
+         - {name: earlier, match: /c, respond: a, policies: {use: [loose, strict]}}\n\
+         - {name: own, match: /d, respond: a, policies: {use: [loose, strict], rate_limit: {rate: 5/s}, ip: off}}\n\
+         - {name: none, match: /e, respond: a, policies: {use: [strict, none]}}\n",
+    );
+    assert_eq!(by(&plan, "usual"), pairs(&[("gateway/ip", "strict"), ("gateway/rate_limit", "strict")]));
+    let later = pairs(&[
+        ("route/later/ip", "strict"),
+        ("route/later/rate_limit", "loose"),
+        ("route/later/security_headers", "loose"),
+    ]);
+    assert_eq!(by(&plan, "later"), later);
+    let earlier = pairs(&[
+        ("route/earlier/ip", "strict"),
+        ("route/earlier/rate_limit", "strict"),
+        ("route/earlier/security_headers", "loose"),
+    ]);
+    assert_eq!(by(&plan, "earlier"), earlier);
+    assert_eq!(
+        by(&plan, "own"),
+        pairs(&[("route/own/rate_limit", ""), ("route/own/security_headers", "loose")])
+    );
+    assert_eq!(by(&plan, "none"), pairs(&[("route/none/ip", "strict")]), "`off` in a set counts too");
+    let rate = |name: &str| met(&plan, name).into_iter().find(|(key, ..)| key.ends_with("rate_limit"));
+    assert!(rate("later").expect("a limit").2.contains("99"), "{:?}", rate("later"));
+    // What counts is kept by the place: each has a key of its own, and no key is there twice.
+    let mut keys: Vec<&str> = plan.policies.iter().map(|attached| attached.key.as_str()).collect();
+    let count = keys.len();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), count, "{keys:?}");
+}
+
+#[test]
+fn listeners_and_upstreams_use_sets_too() {
+    let text = format!(
+        "listen: [{{bind: \"127.0.0.1:0\", policies: {{use: loose}}}}]\n{SETS}\
+         upstreams: {{u: {{endpoints: \"h:1\", policies: {{use: [strict]}}}}}}\n\
+         routes: [{{name: a, match: /a, to: u}}]\n"
+    );
+    let loaded = from_text("t", &text, &|_| None);
+    let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
+    let plan = compile(&config).unwrap_or_else(|problems| panic!("{problems:?}")).plan;
+    let keys: Vec<&str> = plan.policies.iter().map(|attached| attached.key.as_str()).collect();
+    let listener = |kind: &str| format!("listener/127.0.0.1:0/{kind}");
+    assert_eq!(
+        keys,
+        [
+            listener("rate_limit").as_str(),
+            &listener("security_headers"),
+            "upstream/u/ip",
+            "upstream/u/rate_limit"
+        ]
+    );
+    assert!(plan.upstream_chains[0].is_some());
+    assert!(plan.routes[0].policies.as_ref().is_some_and(|chains| chains.listeners[0].1.is_some()));
+}
+
+#[test]
+fn an_unknown_name_is_told_once_with_the_nearest() {
+    let problems = wrong(
+        "routes:\n- {match: [/a, /b], respond: x, policies: {use: [strct, far-away]}}\n\
+         - {match: /c, respond: x, policies: {use: lose}}\n",
+    );
+    let told: Vec<_> = problems.iter().map(|problem| (problem.message.as_str(), &problem.help)).collect();
+    assert_eq!(
+        told,
+        [
+            ("there is no policy set `far-away`", &Vec::new()),
+            ("there is no policy set `strct`", &vec!["did you mean `strict`?".to_owned()]),
+            ("there is no policy set `lose`", &vec!["did you mean `loose`?".to_owned()]),
+        ]
+    );
+    assert_eq!((problems[1].at.line, problems[1].at.column, problems[1].at.length), (7, 50, 5));
+    // Not with what a variable holds.
+    let text = format!("listen: 127.0.0.1:0\n{SETS}routes: []\npolicies: {{use: \"${{SET}}\"}}\n");
+    let config = from_text("t", &text, &|_| Some("strct".to_owned())).config.expect("it can be read");
+    let problems = compile(&config).expect_err("unknown");
+    assert_eq!(
+        (problems[0].message.as_str(), problems[0].help.len()),
+        ("there is no policy set `${SET}`", 0)
+    );
+}
+
+#[test]
+fn what_is_wrong_with_a_set_is_told_once_wherever_it_is_used() {
+    let more = "policy_sets: {far: {mirror: {to: nowhere}}, one: {canary: {to: u}}, all: {aggregate: {parts: {a: {to: u, path: /}}}}}\n";
+    let read = |text: &str| {
+        let text = format!("listen: 127.0.0.1:0\n{more}upstreams: {{u: \"h:1\", v: \"h:2\"}}\n{text}");
+        let loaded = from_text("t", &text, &|_| None);
+        loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)))
+    };
+    let of = |config: &Config| -> Vec<(String, u32, Option<u32>)> {
+        let problems = compile(config).expect_err("mistakes");
+        let told = problems.into_iter().map(|problem| {
+            let other = problem.related.first().map(|(at, _)| at.line);
+            (problem.message, problem.at.line, other)
+        });
+        told.collect()
+    };
+    let unused = ("there is no upstream `nowhere`".to_owned(), 2, None);
+    assert_eq!(of(&read("routes: []\n")).as_slice(), std::slice::from_ref(&unused), "used or not");
+    let used =
+        "routes:\n- {match: /a, to: v, policies: {use: far}}\n- {match: /b, to: v, policies: {use: far}}\n";
+    assert_eq!(of(&read(used)).as_slice(), std::slice::from_ref(&unused));
+    let off = read(
+        "routes:\n- {match: /a, to: v, policies: {use: one}}\n- {match: /b, to: [u, v], policies: {use: one}}\n- {match: /c, to: v, policies: {use: one, canary: off}}\n",
+    );
+    let told = of(&off);
+    assert!(told[1].0.contains("`u` is none of the upstreams of this route"), "{told:?}");
+    assert_eq!((told.len(), told[1].1, told[1].2), (2, 5, Some(2)), "{told:?}");
+    let behind = read("routes: []\npolicies: {use: all}\n");
+    assert_eq!(of(&behind), [unused]);
+    let mut behind = read("routes: [{match: /, to: v}]\n");
+    behind.upstreams[0].policies = read("routes: []\npolicies: {use: all}\n").policies;
+    let told = of(&behind);
+    assert!(
+        told.iter().any(|(message, _, other)| message.contains("an upstream has none") && *other == Some(2)),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_set_that_changes_leaves_the_routes_as_they_are() {
+    let text = "routes:\n- {name: a, match: /a, respond: a, policies: {use: strict}}\n\
+        - {name: b, match: /b, respond: b, policies: {use: loose}}\n- {name: c, match: /c, respond: c}\n";
+    let (mut now, mut memo) = (config(text), Memo::default());
+    let again = |config: &Config, memo: &mut Memo| {
+        compile_again(&Parts::of(config), memo).unwrap_or_else(|problems| panic!("{problems:?}")).plan
+    };
+    let same = |one: &Plan, other: &Plan| -> Vec<bool> {
+        one.routes.iter().zip(&other.routes).map(|(one, other)| Arc::ptr_eq(one, other)).collect()
+    };
+    let first = again(&now, &mut memo);
+    // Another rate: the routes are what they were, and what they meet is not.
+    let other = format!("listen: 127.0.0.1:0\n{}{text}", SETS.replace("rate: 1/s", "rate: 7/s"));
+    now.policy_sets = from_text("t", &other, &|_| None).config.expect("good").policy_sets;
+    let second = again(&now, &mut memo);
+    assert_eq!(same(&first, &second), [true, true, true]);
+    assert!(met(&first, "a")[1].2.contains('1') && met(&second, "a")[1].2.contains('7'));
+    assert_eq!(met(&first, "b"), met(&second, "b"));
+    // Without any policy the set attaches nothing, and only who uses it is another one.
+    now.policy_sets[0].policies.list.clear();
+    let third = again(&now, &mut memo);
+    let fresh = again(&now, &mut Memo::default());
+    assert!(met(&third, "a").is_empty());
+    assert!(same(&second, &third)[2], "who uses no set is taken over");
+    assert_eq!(format!("{:?}", third.routes), format!("{:?}", fresh.routes));
+    // A set that goes is missed by who uses it, each time.
+    now.policy_sets.remove(0);
+    for _ in 0..2 {
+        let problems = compile_again(&Parts::of(&now), &mut memo).expect_err("in use");
+        assert_eq!(problems[0].message, "there is no policy set `strict`");
+    }
+}

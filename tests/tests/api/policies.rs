@@ -1,0 +1,208 @@
+//! Sets of policies as resources: routes use them by their names, and follow when they change.
+
+use serde_json::{Value, json};
+use tollgate_tests::api::{JSON, call, json_of, put};
+use tollgate_tests::{Gateway, Signal, eventually};
+
+fn stored() -> Gateway {
+    Gateway::start(
+        "workers: 2\nstore: $DIR/store\n\
+         policy_sets: {framed: {headers: {response: {set: {X-Set: file}}}}}\n\
+         upstreams: {known: [\"127.0.0.1:1\"]}\n\
+         routes: [{name: fixed, match: /fixed, respond: file, policies: {use: framed}}]\n",
+    )
+}
+
+fn sets(word: &str) -> Value {
+    json!({"headers": {"response": {"set": {"X-Set": word}}}})
+}
+
+fn using(path: &str, policies: Value) -> Value {
+    json!({"match": path, "respond": "x", "policies": policies})
+}
+
+/// What `X-Set` says at each of some connections: they spread over the workers.
+fn said(gateway: &Gateway, path: &str) -> String {
+    let of = || gateway.client().get(path).headers.get("x-set").unwrap_or("nothing").to_owned();
+    let all: Vec<String> = (0..4).map(|_| of()).collect();
+    assert!(all.iter().all(|one| *one == all[0]), "{all:?}");
+    all[0].clone()
+}
+
+#[test]
+fn a_change_of_a_set_is_in_force_wherever_it_is_used_when_it_is_answered() {
+    let mut gateway = stored();
+    assert_eq!(put(&gateway, "/policies/mine", &sets("one")).status, 201);
+    assert_eq!(put(&gateway, "/routes/a", &using("/a", json!({"use": "mine"}))).status, 201);
+    // The store's route uses the file's set, and both: the later counts, and what is written there most.
+    assert_eq!(put(&gateway, "/routes/b", &using("/b", json!({"use": ["framed"]}))).status, 201);
+    assert_eq!(put(&gateway, "/routes/c", &using("/c", json!({"use": ["mine", "framed"]}))).status, 201);
+    let own = json!({"use": ["framed", "mine"], "headers": {"response": {"set": {"X-Set": "own"}}}});
+    assert_eq!(put(&gateway, "/routes/d", &using("/d", own)).status, 201);
+    let off = json!({"use": ["framed", "mine"], "headers": "off"});
+    assert_eq!(put(&gateway, "/routes/e", &using("/e", off)).status, 201);
+    let all = |gateway: &Gateway| ["/a", "/b", "/c", "/d", "/e", "/fixed"].map(|path| said(gateway, path));
+    assert_eq!(all(&gateway), ["one", "file", "file", "own", "nothing", "file"]);
+    assert_eq!(put(&gateway, "/policies/mine", &sets("two")).status, 200);
+    assert_eq!(all(&gateway), ["two", "file", "file", "own", "nothing", "file"]);
+    let patch = r#"{"headers": null, "ip": {"deny": "127.0.0.0/8"}}"#;
+    assert_eq!(call(&gateway, "PATCH", "/policies/mine", JSON, patch).status, 200);
+    assert_eq!((gateway.client().get("/a").status, gateway.client().get("/fixed").status), (403, 200));
+    // By which set is told.
+    let question = json!({"method": "GET", "url": "http://x/a", "from": "127.0.0.1"});
+    let asked = call(&gateway, "POST", "/explain", JSON, &question.to_string());
+    let met = &json_of(&asked)["policies"][0];
+    assert_eq!(
+        (&met["kind"], &met["place"], &met["set"]),
+        (&json!("ip"), &json!("route/a"), &json!("mine")),
+        "{asked:?}"
+    );
+    // Going back, and what is durable.
+    assert_eq!(call(&gateway, "POST", "/rollback/6", "", "").status, 200);
+    gateway.kill_and_restart();
+    assert_eq!(said(&gateway, "/a"), "one");
+}
+
+#[test]
+fn a_set_of_the_store_serves_what_the_file_says() {
+    let gateway = stored();
+    assert_eq!(put(&gateway, "/policies/mine", &sets("store")).status, 201);
+    let reload = |text: &str, word: &str| {
+        let before = gateway.stderr().len();
+        gateway.write_config(&format!("workers: 2\nstore: $DIR/store\n{text}"));
+        gateway.signal(Signal::HUP);
+        eventually("word of the reload", || gateway.stderr()[before..].contains(word));
+        gateway.stderr()[before..].to_owned()
+    };
+    reload("routes: [{match: /fixed, respond: x, policies: {use: mine}}]\n", "loaded");
+    eventually("the new file", || said(&gateway, "/fixed") == "store");
+    assert_eq!(put(&gateway, "/policies/mine", &sets("other")).status, 200);
+    assert_eq!(said(&gateway, "/fixed"), "other");
+    // The file uses it: it cannot go.
+    let gone = call(&gateway, "DELETE", "/policies/mine", "", "");
+    assert!(gone.status == 422 && gone.text().contains("there is no policy set `mine`"), "{gone:?}");
+    // A name that there is not, with its line; and one that both have.
+    let told = reload("routes: [{match: /fixed, respond: x, policies: {use: mien}}]\n", "not loaded");
+    let caret = told.contains("there is no policy set `mien`") && told.contains("did you mean `mine`?");
+    assert!(caret && told.contains("^^^^"), "{told}");
+    let told =
+        reload("policy_sets: {mine: {ip: off}}\nroutes: [{match: /fixed, respond: x}]\n", "not loaded");
+    assert!(
+        told.contains("two policy sets are named `mine`") && told.contains("store: policies/mine"),
+        "{told}"
+    );
+    assert_eq!(said(&gateway, "/fixed"), "other");
+}
+
+#[test]
+fn what_is_in_use_stays_and_what_is_unknown_is_told_with_its_place() {
+    let gateway = stored();
+    let refused = |path: &str, value: &Value| {
+        let told = json_of(&put(&gateway, path, value));
+        let first = told["problems"][0].clone();
+        (
+            told["error"].clone(),
+            first["resource"].clone(),
+            first["pointer"].clone(),
+            first["message"].clone(),
+            first["help"].clone(),
+        )
+    };
+    let (_, resource, pointer, message, help) =
+        refused("/routes/a", &using("/a", json!({"use": ["framed", "fromed"]})));
+    assert_eq!((resource, pointer), (json!("routes/a"), json!("/policies/use/1")));
+    assert_eq!(
+        (message, help),
+        (json!("there is no policy set `fromed`"), json!(["did you mean `framed`?"]))
+    );
+    let upstream = json!({"endpoints": "127.0.0.1:1", "policies": {"use": "fremed"}});
+    assert_eq!(refused("/upstreams/u", &upstream).2, "/policies/use");
+    assert_eq!(refused("/policies/framed", &sets("x")).0, "of_the_file");
+    assert_eq!(refused("/policies/a", &json!({"use": "framed"})).2, "/use");
+    assert_eq!(refused("/policies/a", &json!({"rate_limt": "5/s"})).2, "/rate_limt");
+    // Upstreams that a set names have to be there, and at an upstream nothing is gathered.
+    let (_, resource, pointer, message, _) = refused("/policies/a", &json!({"mirror": {"to": "typo"}}));
+    assert_eq!((resource, pointer), (json!("policies/a"), json!("/mirror/to")), "{message}");
+    let gathers = json!({"aggregate": {"parts": {"one": {"to": "known", "path": "/"}}}});
+    assert_eq!(put(&gateway, "/policies/gathers", &gathers).status, 201);
+    let upstream = json!({"endpoints": "127.0.0.1:1", "policies": {"use": "gathers"}});
+    assert_eq!(refused("/upstreams/u", &upstream).2, "/policies/use");
+    assert_eq!(put(&gateway, "/policies/split", &json!({"canary": {"to": "known"}})).status, 201);
+    let to = json!({"match": "/b", "to": "127.0.0.1:1", "policies": {"use": "split"}});
+    let (_, _, pointer, message, _) = refused("/routes/b", &to);
+    assert_eq!(pointer, "/policies/use");
+    assert!(
+        message.as_str().is_some_and(|text| text.contains("none of the upstreams of this route")),
+        "{message}"
+    );
+    // In use: who uses it is told. Together with who uses it, it can go.
+    assert_eq!(put(&gateway, "/policies/mine", &sets("x")).status, 201);
+    assert_eq!(put(&gateway, "/routes/a", &using("/a", json!({"use": "mine"}))).status, 201);
+    let gone = call(&gateway, "DELETE", "/policies/mine", "", "");
+    let problem = &json_of(&gone)["problems"][0];
+    assert_eq!(
+        (gone.status, &problem["resource"], &problem["pointer"]),
+        (422, &json!("routes/a"), &json!("/policies/use"))
+    );
+    assert_eq!(said(&gateway, "/a"), "x");
+    let changes = json!({"changes": [
+        {"op": "delete", "kind": "policies", "name": "mine"},
+        {"op": "delete", "kind": "routes", "name": "a"},
+    ]});
+    assert_eq!(call(&gateway, "POST", "/transactions", JSON, &changes.to_string()).status, 200);
+    assert_eq!(call(&gateway, "GET", "/policies/mine", "", "").status, 404);
+    let changes = json!({"changes": [
+        {"op": "put", "kind": "routes", "name": "a", "value": using("/a", json!({"use": "both"}))},
+        {"op": "put", "kind": "policies", "name": "both", "value": sets("both")},
+    ]});
+    let dry = call(&gateway, "POST", "/transactions?dry_run=true", JSON, &changes.to_string());
+    assert_eq!((dry.status, gateway.client().get("/a").status), (200, 404), "{dry:?}");
+    assert_eq!(call(&gateway, "POST", "/transactions", JSON, &changes.to_string()).status, 200);
+    assert_eq!(said(&gateway, "/a"), "both");
+}
+
+#[test]
+fn what_a_set_counts_is_counted_for_each_place_and_outlives_its_change() {
+    let gateway = stored();
+    let few = |more: &str| json!({"rate_limit": {"rate": "2/d"}, "headers": {"response": {"set": {"X-Set": more}}}});
+    assert_eq!(put(&gateway, "/policies/few", &few("one")).status, 201);
+    for path in ["a", "b"] {
+        let value = using(&format!("/{path}"), json!({"use": "few"}));
+        assert_eq!(put(&gateway, &format!("/routes/{path}"), &value).status, 201);
+    }
+    let ask = |path: &str| gateway.client().get(path).status;
+    assert_eq!([ask("/a"), ask("/a"), ask("/a"), ask("/b")], [200, 200, 429, 200]);
+    assert_eq!(put(&gateway, "/policies/few", &few("two")).status, 200);
+    assert_eq!([ask("/a"), ask("/b"), ask("/b")], [429, 200, 429]);
+}
+
+#[test]
+fn a_secret_of_a_set_is_told_to_nobody() {
+    let gateway = stored();
+    let secret = "a-secret-of-thirty-two-bytes-0123";
+    let set = json!({
+        "jwt": {"secret": secret, "algorithms": ["HS256"]},
+        "headers": {"request": {"set": {"Authorization": secret}}},
+    });
+    let answer = put(&gateway, "/policies/mine", &set);
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let mut wrong = set.clone();
+    wrong["ip"] = json!({"dny": "10.0.0.0/8"});
+    let short = put(&gateway, "/policies/mine", &wrong);
+    assert_eq!(json_of(&short)["problems"][0]["pointer"], "/ip/dny");
+    let mut told = answer.text() + &short.text() + &gateway.stderr();
+    for path in ["/policies/mine", "/policies", "/config", "/history/1", "/history"] {
+        told += &call(&gateway, "GET", path, "", "").text();
+    }
+    assert!(!told.contains(secret), "{told}");
+    // Written back as it was read it is what it was; the whole is in the file's language.
+    let mut read = json_of(&call(&gateway, "GET", "/policies/mine", "", ""));
+    assert_eq!(read["jwt"]["secret"], "(secret)");
+    assert_eq!(put(&gateway, "/policies/other", &read).status, 422);
+    read["ip"] = json!({"deny": "10.0.0.0/8"});
+    assert_eq!(put(&gateway, "/policies/mine", &read).status, 200);
+    let whole = json_of(&call(&gateway, "GET", "/config", "", ""));
+    assert_eq!(whole["policy_sets"]["framed"]["headers"]["response"]["set"]["X-Set"], "file");
+    assert_eq!(whole["policy_sets"]["mine"]["ip"]["deny"], "10.0.0.0/8");
+    assert!(whole["policies"].is_null(), "the gateway's own are no resources");
+}

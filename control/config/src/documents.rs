@@ -295,6 +295,14 @@ impl Documents {
     }
 }
 
+impl At {
+    /// Whether it is in a document, and not in a file.
+    #[must_use]
+    pub fn is_in_document(self) -> bool {
+        self.file >= FIRST
+    }
+}
+
 impl Config {
     /// The names of a kind's resources, as metrics call them, and where each is written.
     pub fn names(&self, kind: &Kind) -> Vec<(String, At)> {

@@ -27,12 +27,13 @@ pub struct Compiled {
     pub warnings: Vec<Problem>,
 }
 
-/// Compiles a config. Pure: the same config gives the same plan, and nothing outside is looked at.
+/// Compiles a config by itself. Pure: the same config gives the same plan, and nothing outside is looked at: what only a store
+/// can have is a warning, so that this is to look at, and not to be put in force where there is a store.
 ///
 /// # Errors
 /// Every problem at once, warnings among them.
 pub fn compile(config: &Config) -> Result<Compiled, Vec<Problem>> {
-    compile_parts(&Parts::of(config))
+    compile_parts(&Parts { unseen: config.store.is_some(), ..Parts::of(config) })
 }
 
 /// As [`compile`], of a config that comes from several sources.
@@ -50,7 +51,7 @@ pub fn compile_parts(parts: &Parts<'_>) -> Result<Compiled, Vec<Problem>> {
 pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec<Problem>> {
     let config = parts.config;
     let rules = path_rules(&config.paths);
-    let Matches { router, prefixes, problems, warnings } = matches(&parts.routes, &rules, memo);
+    let Matches { router, prefixes, problems, mut warnings } = matches(&parts.routes, &rules, memo);
     let mut compiler = Compiler {
         config,
         written: &parts.upstreams,
@@ -81,6 +82,7 @@ pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec
         .collect();
     let Compiler { mut problems, upstreams, .. } = compiler;
     problems.extend(policing.problems());
+    warnings.extend(policing.warnings());
     log_collector(config, &mut problems);
     let (policies, chains, upstream_chains) = policing.finish(upstreams.len());
     let listeners = tls::listeners(parts, memo, &mut problems);

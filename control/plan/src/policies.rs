@@ -283,6 +283,11 @@ impl Policing {
         problems
     }
 
+    /// What is doubtful about them, once.
+    pub fn warnings(&mut self) -> Vec<config::Problem> {
+        self.chains.sets.warnings()
+    }
+
     /// The policies, the chains, and the chain of each upstream.
     pub fn finish(mut self, upstreams: usize) -> (Vec<Attached>, Vec<Vec<u32>>, Vec<Option<u32>>) {
         self.upstreams.resize(upstreams, None);

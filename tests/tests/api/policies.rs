@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tollgate_tests::api::{JSON, call, json_of, put};
-use tollgate_tests::{Gateway, Signal, eventually};
+use tollgate_tests::{Gateway, Signal, eventually, tollgate};
 
 fn stored() -> Gateway {
     Gateway::start(
@@ -76,6 +76,9 @@ fn a_set_of_the_store_serves_what_the_file_says() {
     };
     reload("routes: [{match: /fixed, respond: x, policies: {use: mine}}]\n", "loaded");
     eventually("the new file", || said(&gateway, "/fixed") == "store");
+    // `check` looks at the file alone, and says so.
+    let checked = tollgate(&["check", &gateway.config().display().to_string()]);
+    assert!(checked.code == Some(0) && checked.err.contains("the store has to have it"), "{checked:?}");
     assert_eq!(put(&gateway, "/policies/mine", &sets("other")).status, 200);
     assert_eq!(said(&gateway, "/fixed"), "other");
     // The file uses it: it cannot go.

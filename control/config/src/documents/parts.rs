@@ -17,8 +17,10 @@ pub struct Parts<'a> {
     pub consumers: Vec<&'a ConsumerSpec>,
     /// All certificates that have names.
     pub certificates: Vec<&'a NamedCertificate>,
-    /// All sets of policies.
+    /// All sets of policies, the file's first.
     pub policy_sets: Vec<&'a PolicySet>,
+    /// Whether the file names a store that was not looked at: what is put in force has seen all.
+    pub unseen: bool,
 }
 
 impl<'a> Parts<'a> {
@@ -32,6 +34,7 @@ impl<'a> Parts<'a> {
             consumers: config.consumers.iter().collect(),
             certificates: config.certificates.iter().collect(),
             policy_sets: config.policy_sets.iter().collect(),
+            unseen: false,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_config::{At, PolicyKind, Problem, UsedSet, nearest};
+use tollgate_config::{At, PolicyKind, Problem, Severity, UsedSet, nearest};
 
 use super::{Chains, Made};
 
@@ -17,6 +17,11 @@ pub(super) struct Sets {
     known: HashMap<Arc<str>, Arc<Set>>,
     /// Where names stand that no set has: each is told once, however many matches a route has.
     told: HashSet<At>,
+    /// How many of them are the file's, if it may use no others.
+    own: Option<usize>,
+    /// Whether there may be more of them in a store.
+    unseen: bool,
+    warnings: Vec<Problem>,
 }
 
 /// What was made of a set.
@@ -36,14 +41,32 @@ impl Sets {
             let policies = chains.made(&set.policies);
             (name.clone(), Arc::new(Set { name, index, policies }))
         });
-        Self { known: made.collect(), told: HashSet::new() }
+        // A gateway starts with what its file says, and asks etcd then.
+        let own = parts.config.etcd.is_some().then_some(parts.config.policy_sets.len());
+        Self { known: made.collect(), own, unseen: parts.unseen, ..Self::default() }
+    }
+
+    /// What is doubtful, once.
+    pub fn warnings(&mut self) -> Vec<Problem> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// The set that is used; if there is none of the name, that is told.
     pub fn find(&mut self, used: &UsedSet, problems: &mut Vec<Problem>) -> Option<Arc<Set>> {
-        let found = self.known.get(used.name.value.as_str()).cloned();
+        let in_file = !used.name.at.is_in_document();
+        let found = self.known.get(used.name.value.as_str());
+        let found = found.filter(|set| !in_file || self.own.is_none_or(|own| set.index < own)).cloned();
         if found.is_none() && self.told.insert(used.name.at) {
-            problems.push(self.unknown(used));
+            let mut problem = self.unknown(used);
+            if in_file && self.unseen {
+                problem.severity = Severity::Warning;
+                self.warnings.push(problem.help("the store has to have it, which is not looked at here"));
+                return None;
+            }
+            if in_file && self.own.is_some() {
+                problem = problem.help("the file uses its own sets: it has to be good before etcd answers");
+            }
+            problems.push(problem);
         }
         found
     }

@@ -1,8 +1,9 @@
 //! Which policies sets bring, and what is wrong with names.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use tollgate_config::{Config, Parts, Problem, from_text};
+use tollgate_config::{Config, Documents, Parts, Problem, from_text, kind};
 
 use crate::{Compiled, Memo, Plan, compile, compile_again};
 
@@ -204,4 +205,40 @@ fn a_set_that_changes_leaves_the_routes_as_they_are() {
         let problems = compile_again(&Parts::of(&now), &mut memo).expect_err("in use");
         assert_eq!(problems[0].message, "there is no policy set `strict`");
     }
+}
+
+#[test]
+fn a_set_that_only_a_store_can_have_is_a_warning_as_long_as_the_store_is_not_looked_at() {
+    let text = "store: s\nroutes: [{name: a, match: /a, respond: x, policies: {use: [strict, stored]}}]\n";
+    let config = config(text);
+    let Compiled { plan, warnings } = compile(&config).unwrap_or_else(|problems| panic!("{problems:?}"));
+    assert_eq!(warnings[0].message, "there is no policy set `stored`");
+    assert!(warnings[0].help.iter().any(|help| help.contains("the store has to have it")), "{warnings:?}");
+    assert_eq!(by(&plan, "a").len(), 2, "what is known is there");
+    // What is put in force has looked at it.
+    let problems = compile_again(&Parts::of(&config), &mut Memo::default()).expect_err("unknown");
+    assert_eq!((problems.len(), problems[0].message.as_str()), (1, "there is no policy set `stored`"));
+}
+
+#[test]
+fn with_etcd_the_file_uses_its_own_sets() {
+    let file =
+        config("etcd: 127.0.0.1:2379\nroutes: [{name: a, match: /a, respond: x, policies: {use: theirs}}]\n");
+    let mut documents = Documents::new("etcd", PathBuf::new());
+    let mut put = |kind_name: &str, name: &str, value: serde_json::Value| {
+        drop(documents.put(kind(kind_name).expect("a kind"), name, value).expect("good"));
+    };
+    put("policies", "theirs", serde_json::json!({"ip": {"deny": "192.0.2.0/24"}}));
+    put(
+        "routes",
+        "b",
+        serde_json::json!({"match": "/b", "respond": "x", "policies": {"use": ["strict", "theirs"]}}),
+    );
+    let told = compile_again(&Parts::of(&file).with(&documents), &mut Memo::default()).expect_err("refused");
+    assert_eq!((told.len(), told[0].message.as_str()), (1, "there is no policy set `theirs`"));
+    assert!(told[0].help.iter().any(|help| help.contains("before etcd answers")), "{told:?}");
+    let file = config("etcd: 127.0.0.1:2379\nroutes: []\n");
+    let parts = Parts::of(&file).with(&documents);
+    let plan = compile_again(&parts, &mut Memo::default()).expect("good").plan;
+    assert_eq!(by(&plan, "b"), pairs(&[("route/b/ip", "theirs"), ("route/b/rate_limit", "strict")]));
 }

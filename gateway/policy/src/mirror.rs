@@ -1,7 +1,7 @@
 //! `mirror`: copies of requests go to another upstream, and nobody waits for what comes of them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tollgate_observe::Reason;
@@ -13,6 +13,9 @@ use crate::{Planned, Policy, Request, Shared, Verdict};
 /// After a copy that reached no endpoint none are made for so long. Connections that are refused cost more than requests
 /// that are answered, and with one for each request the requests of clients would feel it.
 const PAUSE: Duration = Duration::from_millis(100);
+/// Copies under way at a time to a shadow that did not answer the one that ended last. Each takes the gateway as long as a
+/// request until it is called off, for nothing; some go on, to find out when it answers again.
+const FEW: usize = 4;
 
 /// Copies of requests for another upstream.
 #[derive(Clone, Debug)]
@@ -45,6 +48,7 @@ impl Planned for MirrorRules {
         let count = |event| shared.events().counter("mirror", place, event);
         let counts = || Counts {
             in_flight: AtomicUsize::new(0),
+            failing: AtomicBool::new(false),
             began: tollgate_net::now(),
             pause: AtomicU64::new(0),
             sent: count("sent"),
@@ -70,11 +74,13 @@ struct Mirror {
 struct Counts {
     in_flight: AtomicUsize,
     began: Instant,
+    /// The copy that ended last was not answered.
+    failing: AtomicBool,
     /// Until when no copies are made, in milliseconds since it began.
     pause: AtomicU64,
     /// Sent, whatever came of it.
     sent: Arc<AtomicU64>,
-    /// Not made: there were too many, or the last one reached nobody.
+    /// Not made: there were too many, or the last one was not answered.
     dropped: Arc<AtomicU64>,
     /// Not sent: the body was too long, or did not come whole.
     given_up: Arc<AtomicU64>,
@@ -121,6 +127,7 @@ impl Place {
         if counts.now() < counts.pause.load(Ordering::Relaxed) {
             return None;
         }
+        let most = if counts.failing.load(Ordering::Relaxed) { most.min(FEW) } else { most };
         let more = |now: usize| (now < most).then_some(now + 1);
         let taken = counts.in_flight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         taken.is_ok().then(|| Self(counts.clone()))
@@ -135,6 +142,9 @@ impl Counts {
 
     fn heard(&self, end: ShadowEnd, status: Option<u16>) {
         let counts = self;
+        if end != ShadowEnd::GivenUp {
+            counts.failing.store(matches!(end, ShadowEnd::Failed(_)), Ordering::Relaxed);
+        }
         match (end, status) {
             (ShadowEnd::GivenUp, _) => return add(&counts.given_up),
             (ShadowEnd::Failed(reason), _) => {
@@ -219,6 +229,21 @@ mod tests {
         assert!(shadows(&policy, "").is_empty());
         std::thread::sleep(PAUSE + Duration::from_millis(10));
         assert_eq!(shadows(&policy, "").len(), 1);
+    }
+
+    #[test]
+    fn a_shadow_that_does_not_answer_gets_few_until_it_does() {
+        let policy = mirror(100, 10);
+        let take = || (0..20).flat_map(|_| shadows(&policy, "")).collect::<Vec<_>>();
+        let late =
+            || shadows(&policy, "").remove(0).watch.shadow(ShadowEnd::Failed(Reason::HttpResponseTimeout));
+        assert_eq!(take().len(), 10);
+        late();
+        let mut few = take();
+        assert_eq!(few.len(), FEW);
+        few.remove(0).watch.shadow(ShadowEnd::Answered(200));
+        drop(few);
+        assert_eq!(take().len(), 10);
     }
 
     #[test]

@@ -31,6 +31,7 @@ use crate::tree::shown;
 pub use kinds::{KINDS, Kind, kind};
 pub use mask::{MASK, hide_in_plugin, masked, unmasked};
 pub use parts::Parts;
+pub(crate) use pointer::step;
 pub use value::{FileResource, file_resources, from_yaml, to_yaml};
 
 /// Documents have places of their own: numbers of files from here on are theirs.

@@ -10,6 +10,7 @@ mod etcd;
 mod grpc;
 mod listen;
 mod matching;
+mod named;
 mod policies;
 mod redirect;
 mod references;

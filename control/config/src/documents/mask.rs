@@ -5,6 +5,7 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 
 use serde_json::Value;
 
+use super::pointer::step;
 use super::{Kind, kinds};
 use crate::spec::sections;
 
@@ -134,8 +135,7 @@ fn uncovered(value: &mut Value, before: Option<&Value>, place: Place<'_>) -> Res
         Value::Object(entries) => {
             for (key, value) in entries {
                 let before = before.and_then(|before| before.get(key));
-                uncovered(value, before, place.under(key))
-                    .map_err(|rest| format!("/{}{rest}", key.replace('~', "~0").replace('/', "~1")))?;
+                uncovered(value, before, place.under(key)).map_err(|rest| step(key) + &rest)?;
             }
         }
         Value::Array(items) => {

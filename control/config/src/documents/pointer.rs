@@ -4,6 +4,11 @@ use crate::model::At;
 use crate::parse::parse;
 use crate::tree::{Kind, Node};
 
+/// One step of a pointer: to what stands under a key.
+pub(crate) fn step(key: &str) -> String {
+    format!("/{}", key.replace('~', "~0").replace('/', "~1"))
+}
+
 /// The pointer to the value, or the key, that stands at a place; the whole document if none does.
 pub(super) fn find(text: &str, at: At) -> String {
     let mut best = String::new();
@@ -24,8 +29,7 @@ fn walk(node: &Node, path: &mut String, at: (u32, u32), best: &mut String) {
     match &node.kind {
         Kind::Map(entries) => {
             for entry in entries.iter().filter(|entry| begins(entry.at)) {
-                path.push('/');
-                path.push_str(&entry.key.replace('~', "~0").replace('/', "~1"));
+                path.push_str(&step(&entry.key));
                 best.clone_from(path);
                 walk(&entry.value, path, at, best);
                 path.truncate(length);

@@ -2,23 +2,19 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
+use super::named::named;
 use super::{Draft, tls};
 use crate::model::{At, NamedCertificate, Spanned};
 use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::address;
 use crate::spec::NAMED_CERTIFICATE;
-use crate::tree::{Kind, Node};
+use crate::tree::Node;
 
 use super::consumers::one;
 
 /// Certificates by name.
 pub(super) fn certificates(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<NamedCertificate> {
-    let Some(field) = field else { return Vec::new() };
-    let Kind::Map(entries) = &field.node.kind else {
-        reader.mismatch(field.node, "`certificates`", field.key.shape.expected());
-        return Vec::new();
-    };
-    entries.iter().filter_map(|entry| certificate(reader, &entry.key, entry.at, &entry.value)).collect()
+    named(reader, field, certificate)
 }
 
 /// A certificate that is a document.

@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::Draft;
+use super::named::named;
 use crate::model::{At, CertificateName, ConsumerSpec, Digest, HmacKey, Secret, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
@@ -16,13 +17,7 @@ use crate::tree::{Kind, Node, shown};
 
 /// Consumers by name.
 pub(super) fn consumers(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<ConsumerSpec> {
-    let Some(field) = field else { return Vec::new() };
-    let Kind::Map(entries) = &field.node.kind else {
-        reader.mismatch(field.node, "`consumers`", field.key.shape.expected());
-        return Vec::new();
-    };
-    let named = entries.iter().filter_map(|entry| consumer(reader, &entry.key, entry.at, &entry.value));
-    let out: Vec<_> = named.collect();
+    let out = named(reader, field, consumer);
     reader.problems.extend(shared_credentials(out.iter()));
     out
 }

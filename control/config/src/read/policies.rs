@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Draft;
+use super::named::named;
 use crate::model::{
     At, Attached, JwtKeys, PemFile, Policies, PolicyKind, PolicySet, PolicySpec, Spanned, UsedSet,
 };
@@ -10,7 +11,7 @@ use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, misnamed, one_or_many};
 use crate::scalar::Fault;
 use crate::spec::{POLICIES, Shape};
-use crate::tree::{Kind, Node, Scalar, shown};
+use crate::tree::{Node, Scalar, shown};
 
 mod aggregate;
 mod api_key;
@@ -89,12 +90,7 @@ fn used(reader: &mut Reader, field: Field<'_>) -> Vec<UsedSet> {
 
 /// Sets of policies by name.
 pub(super) fn sets(reader: &mut Reader, field: Option<Field<'_>>) -> Vec<PolicySet> {
-    let Some(field) = field else { return Vec::new() };
-    let Kind::Map(entries) = &field.node.kind else {
-        reader.mismatch(field.node, "`policy_sets`", field.key.shape.expected());
-        return Vec::new();
-    };
-    entries.iter().filter_map(|entry| set(reader, &entry.key, entry.at, &entry.value)).collect()
+    named(reader, field, set)
 }
 
 /// A set that is a document.

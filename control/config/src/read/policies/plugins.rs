@@ -1,6 +1,7 @@
 //! `plugins`.
 
 use super::super::respond::json;
+use crate::documents::step;
 use crate::model::{PluginPolicies, PluginPolicy, PluginSettings, SettingPlace, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
@@ -61,8 +62,7 @@ fn walk(out: &mut PluginSettings, node: &Node, pointer: &mut String, key: Option
     match &node.kind {
         Kind::Map(entries) => {
             for entry in entries {
-                pointer.push('/');
-                pointer.push_str(&entry.key.replace('~', "~0").replace('/', "~1"));
+                pointer.push_str(&step(&entry.key));
                 walk(out, &entry.value, pointer, Some(entry.at));
                 pointer.truncate(length);
             }

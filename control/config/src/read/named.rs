@@ -1,0 +1,19 @@
+//! What stands under names of its own.
+
+use crate::model::At;
+use crate::reader::{Field, Reader};
+use crate::tree::{Kind, Node};
+
+/// The entries of a mapping of names, each as `one` reads it: by its name, and where that stands.
+pub(super) fn named<T>(
+    reader: &mut Reader,
+    field: Option<Field<'_>>,
+    one: impl Fn(&mut Reader, &str, At, &Node) -> Option<T>,
+) -> Vec<T> {
+    let Some(field) = field else { return Vec::new() };
+    let Kind::Map(entries) = &field.node.kind else {
+        reader.mismatch(field.node, &format!("`{}`", field.key.name), field.key.shape.expected());
+        return Vec::new();
+    };
+    entries.iter().filter_map(|entry| one(reader, &entry.key, entry.at, &entry.value)).collect()
+}

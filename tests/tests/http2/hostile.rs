@@ -92,11 +92,27 @@ fn pings_settings_priorities_and_unknown_frames() {
     }
 }
 
+/// A request whose body is to come.
+fn post() -> Vec<u8> {
+    fields(&[(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a.example")])
+}
+
+#[test]
+fn requests_that_a_flood_begins_with_cost_no_endpoint() {
+    let origin = Origin::ok();
+    let gateway = Gateway::with(&origin, "");
+    let mut frames = gateway.frames(&[]);
+    let begun = (0..50).flat_map(|n| frame(kind::HEADERS, END_HEADERS, 1 + 2 * n, &post()));
+    let all = begun.chain(frame(kind::SETTINGS, 0, 0, &[]).repeat(30)).collect::<Vec<_>>();
+    frames.send_bytes(&all);
+    is_calm(frames.goodbye());
+    assert_eq!(origin.connections(), 0);
+}
+
 #[test]
 fn empty_data() {
     many("", &[], |frames| {
-        let head = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a.example")];
-        frames.send(kind::HEADERS, END_HEADERS, 1, &fields(&head));
+        frames.send(kind::HEADERS, END_HEADERS, 1, &post());
         is_calm(flood(frames, |_| frame(kind::DATA, 0, 1, &[]).repeat(20)));
     });
 }

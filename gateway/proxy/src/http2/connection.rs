@@ -1,6 +1,7 @@
 //! One connection: its frames are read, and a task started for each stream.
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -16,11 +17,13 @@ use tollgate_net::{Deadline, Negotiated};
 use super::io::Io;
 use super::request;
 use super::stream::Http2Stream;
+use super::turn::{Turn, after_others};
 use crate::connection::{Client, Link};
 use crate::worker::Worker;
 use tollgate_http::h2::{Chunk, Gate};
 
 type Connection = h2::server::Connection<Io, Chunk>;
+type Asked = (Request<RecvStream>, SendResponse<Chunk>);
 
 /// How long a connection that was told to end has to take what it was told.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -35,8 +38,8 @@ const UNSENT: u32 = 128 * 1024;
 /// has taken whole responses: who opens windows of nothing takes none, nor does whoever leaves unread what was sent.
 const CROWD: usize = 2048;
 const SHARE: usize = 2;
-/// Requests of a connection that are begun before others have their turn: a hundred of them can come at once.
-const TURN: usize = 16;
+/// Requests of a client of whom nothing is known that may wait until what else it has sent was looked at.
+const LOOKED_AT: usize = 100;
 /// Streams of a connection that may be gone before they are looked at, beside as many as were begun.
 const STILLBORN: u64 = 100;
 
@@ -88,10 +91,11 @@ impl Shared {
 pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
     let Client { stream, peer, deadline, link, .. } = *client;
     let worker = link.worker().clone();
-    let (exhausted, tls) = (Rc::new(Cell::new(false)), stream.tls().cloned());
+    let (exhausted, turn) = (Rc::new(Cell::new(false)), Rc::new(Turn::default()));
+    let tls = stream.tls().cloned();
     let local_address = stream.local_address();
     stream.limit_unsent(UNSENT);
-    let io = Io::new(stream, worker.clone(), early, exhausted.clone());
+    let io = Io::new(stream, worker.clone(), early, exhausted.clone(), turn.clone());
     deadline.set(tollgate_net::now(), worker.active.borrow().plan.settings.timeouts.header);
     let Some(connection) = shake_hands(&worker, io, &deadline).await else { return };
     let shared = Rc::new(Shared {
@@ -109,6 +113,9 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
         peer,
         deadline,
         exhausted,
+        turn,
+        asked: VecDeque::new(),
+        has_looked: false,
         requests: 0,
         stillborn: 0,
         phase: Phase::Open,
@@ -162,6 +169,11 @@ struct Serving {
     peer: SocketAddr,
     deadline: Deadline,
     exhausted: Rc<Cell<bool>>,
+    turn: Rc<Turn>,
+    /// Requests that have come and are not begun.
+    asked: VecDeque<Asked>,
+    /// Whether what else had come was looked at since the first of them came.
+    has_looked: bool,
     requests: u64,
     /// Streams that were gone before they were looked at.
     stillborn: u64,
@@ -172,25 +184,37 @@ struct Serving {
 
 impl Serving {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let mut begun = 0;
+        self.turn.begin();
         loop {
             loop {
-                if begun == TURN {
-                    cx.waker().wake_by_ref();
+                if self.turn.is_over(cx) {
                     return Poll::Pending;
                 }
                 match self.connection.poll_accept(cx) {
                     Poll::Ready(Some(Ok((request, respond)))) => {
-                        self.begin(request, respond);
-                        begun += 1;
+                        self.turn.request();
+                        if self.is_stranger() && self.asked.len() < LOOKED_AT {
+                            self.asked.push_back((request, respond));
+                        } else {
+                            self.begin_asked();
+                            self.begin(request, respond);
+                        }
                     }
                     Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
                     Poll::Pending => break,
                 }
             }
             if self.exhausted.get() && self.phase != Phase::Ending {
+                self.asked.clear();
                 self.end(Reason::ENHANCE_YOUR_CALM);
                 continue;
+            }
+            if !self.asked.is_empty() {
+                if !std::mem::replace(&mut self.has_looked, true) {
+                    after_others(cx);
+                    return Poll::Pending;
+                }
+                self.begin_asked();
             }
             if self.phase == Phase::Open && self.is_to_leave() {
                 self.phase = Phase::Leaving;
@@ -209,7 +233,20 @@ impl Serving {
         }
     }
 
-    /// A request has come.
+    /// Whether nothing is known of the client: what it asks for is begun only once what else it has sent was looked at.
+    /// Floods begin with requests, as many as they may, and each can cost a connection to an endpoint.
+    fn is_stranger(&self) -> bool {
+        self.shared.answered.get() == 0
+    }
+
+    fn begin_asked(&mut self) {
+        self.has_looked = false;
+        while let Some((request, respond)) = self.asked.pop_front() {
+            self.begin(request, respond);
+        }
+    }
+
+    /// A request is to be begun.
     fn begin(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Chunk>) {
         if respond.poll_reset(&mut Context::from_waker(Waker::noop())).is_ready() {
             // Reset by the client, or by the library for a frame that breaks the protocol, in the bytes that brought the
@@ -225,6 +262,7 @@ impl Serving {
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
         self.requests += 1;
+        self.turn.request_begins();
         let (head, body) = request.into_parts();
         let stream = Http2Stream::new(body, respond, self.shared.clone());
         let client = Client::of_stream(&self.shared.link, stream, self.peer, self.requests);

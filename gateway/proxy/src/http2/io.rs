@@ -12,6 +12,7 @@ use tollgate_net::{Deadline, Stream};
 
 use super::PREFACE;
 use super::meter::{Exhausted, Meter};
+use super::turn::Turn;
 use crate::worker::Worker;
 
 /// How long the end is waited for once the gateway has ended its direction, and how much is read meanwhile: closing a
@@ -32,6 +33,7 @@ pub(super) struct Io {
     refused: bool,
     /// Set when the meter has had enough.
     exhausted: Rc<Cell<bool>>,
+    turn: Rc<Turn>,
     linger: Linger,
 }
 
@@ -44,7 +46,13 @@ enum Linger {
 }
 
 impl Io {
-    pub fn new(stream: Stream, worker: Rc<Worker>, early: Vec<u8>, exhausted: Rc<Cell<bool>>) -> Self {
+    pub fn new(
+        stream: Stream,
+        worker: Rc<Worker>,
+        early: Vec<u8>,
+        exhausted: Rc<Cell<bool>>,
+        turn: Rc<Turn>,
+    ) -> Self {
         Self {
             stream,
             worker,
@@ -53,6 +61,7 @@ impl Io {
             preface: 0,
             refused: false,
             exhausted,
+            turn,
             linger: Linger::No,
         }
     }
@@ -63,11 +72,13 @@ impl Io {
         let count = left.len().min(bytes.len());
         self.refused |= left[..count] != bytes[..count];
         self.preface += count;
+        self.turn.read(bytes.len());
         match self.meter.received(bytes, tollgate_net::now) {
             Ok(()) => bytes.len(),
             Err(Exhausted(good)) => {
                 self.exhausted.set(true);
-                good
+                // What nobody has seen yet, nobody waits for: not to look at it at all costs least.
+                if self.turn.has_begun() { good } else { 0 }
             }
         }
     }
@@ -93,6 +104,9 @@ impl AsyncRead for Io {
         }
         if this.exhausted.get() {
             // The task that polls is the one that ends the connection.
+            return Poll::Pending;
+        }
+        if this.turn.is_over(cx) {
             return Poll::Pending;
         }
         if !this.early.is_empty() {

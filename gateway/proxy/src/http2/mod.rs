@@ -19,6 +19,7 @@ mod meter;
 mod outlet;
 mod request;
 mod stream;
+mod turn;
 
 use crate::connection::Client;
 

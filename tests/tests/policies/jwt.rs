@@ -444,6 +444,8 @@ fn a_client_that_goes_while_keys_are_fetched_leaves_nothing_behind() {
     let mut http2 = gateway.http2();
     let stream = http2.begin(tollgate_tests::http2::request("GET", "/", &[("authorization", &header)]), true);
     eventually("the issuer is asked", || issuer.count() == 1);
+    // One that is reset before it is looked at stands in no log.
+    eventually("both wait", || gateway.metrics().sum("tollgate_requests_in_flight", "") == Some(2.0));
     client.reset();
     stream.expect("begun").reset();
     for record in gateway.wait_records(2) {

@@ -69,6 +69,9 @@ pub struct Plan {
 pub struct Tls {
     /// PEM file of the certificate that the target must show: this one and no other.
     pub certificate: PathBuf,
+    /// PEM file of its key, where the client shows the same certificate as its own.
+    #[serde(default)]
+    pub key: Option<PathBuf>,
 }
 
 /// When the measurement ends.

@@ -13,7 +13,7 @@ use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{
     CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, version,
 };
@@ -34,8 +34,8 @@ pub(crate) struct Client {
 impl Client {
     /// The client of a plan; `None` where it speaks plain text.
     pub(crate) fn of(plan: &Plan) -> Result<Option<Self>, Failure> {
-        let Some(Tls { certificate }) = &plan.tls else { return Ok(None) };
-        let config = tls_config(certificate)?;
+        let Some(Tls { certificate, key }) = &plan.tls else { return Ok(None) };
+        let config = tls_config(certificate, key.as_deref())?;
         // The host without its port; an address is not sent as a name (RFC 6066 section 3).
         let host = plan.requests.iter().find_map(|request| request.host.as_deref());
         let name = host
@@ -55,21 +55,30 @@ impl Client {
     }
 }
 
-/// What a client needs that takes the certificate of this file and no other, for HTTP/1.1.
+/// What a client needs that takes the certificate of this file and no other, for HTTP/1.1. With the key of it, the client shows
+/// it as well.
 ///
 /// # Errors
-/// [`Failure::Plan`] where the file holds none.
-pub fn tls_config(file: &Path) -> Result<Arc<ClientConfig>, Failure> {
+/// [`Failure::Plan`] where a file does not hold what it should.
+pub fn tls_config(file: &Path, key: Option<&Path>) -> Result<Arc<ClientConfig>, Failure> {
     let wrong = |what: String| Failure::Plan(format!("`tls.certificate` {}: {what}", file.display()));
     let certificate = CertificateDer::from_pem_file(file).map_err(|error| wrong(error.to_string()))?;
     let provider = provider();
-    let pinned = Pinned { certificate, algorithms: provider.signature_verification_algorithms };
-    let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
+    let pinned =
+        Pinned { certificate: certificate.clone(), algorithms: provider.signature_verification_algorithms };
+    let builder = ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&version::TLS13])
         .map_err(|error| wrong(error.to_string()))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(pinned))
-        .with_no_client_auth();
+        .with_custom_certificate_verifier(Arc::new(pinned));
+    let mut config = match key {
+        None => builder.with_no_client_auth(),
+        Some(file) => {
+            let wrong = |what: String| Failure::Plan(format!("`tls.key` {}: {what}", file.display()));
+            let key = PrivateKeyDer::from_pem_file(file).map_err(|error| wrong(error.to_string()))?;
+            builder.with_client_auth_cert(vec![certificate], key).map_err(|error| wrong(error.to_string()))?
+        }
+    };
     config.resumption = Resumption::disabled();
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(Arc::new(config))

@@ -100,7 +100,11 @@ struct Answers {
 
 impl Answers {
     fn new(shared: Arc<Shared>, thread: usize) -> Self {
-        let message = message(&body(shared.settings.response_bytes)).into();
+        let message = match &shared.settings.message[..] {
+            [] => message(&body(shared.settings.response_bytes)),
+            bytes => message(bytes),
+        };
+        let message = message.into();
         let ready = shared.settings.ready_body.clone().into();
         Self { shared, thread, message, ready }
     }

@@ -36,6 +36,9 @@ pub struct Settings {
     /// bytes and the status OK. Nothing is recorded, delayed or held up then.
     #[serde(default)]
     pub grpc: bool,
+    /// The bytes of that message, where they are not [`crate::body`].
+    #[serde(default)]
+    pub message: Vec<u8>,
     /// How many of the last requests' heads are kept, for `GET /recorded` on the control port.
     #[serde(default)]
     pub record: usize,
@@ -89,6 +92,7 @@ impl Settings {
             ready_path: ready_path(),
             ready_body: ready_body(),
             grpc: false,
+            message: Vec::new(),
             record: 0,
             stalls: Stalls::default(),
         }

@@ -63,6 +63,8 @@ settings! {
     streams: u32,
     /// Header lines exactly as given, such as `Connection:Close`.
     header_lines: Vec<String>,
+    /// Whether each request says who the client is, in all the ways that features ask for; default false.
+    known_client: bool,
     /// `Host` header; absent: the address.
     host: String,
     /// Path; default `/`.
@@ -71,6 +73,8 @@ settings! {
     method: String,
     /// Bytes of the request body, with gRPC of its message; default 0.
     request_body: usize,
+    /// The body of every answer, where the system makes it; absent: the origin's.
+    answer: String,
     /// Bytes of the response body, with gRPC of its message; default 2.
     response_body: usize,
     /// Status that the origin answers with; default 200.
@@ -142,10 +146,12 @@ impl Settings {
         put("http", self.http.map(|version| version.to_string()));
         put("streams", self.streams.map(|streams| streams.to_string()));
         put("header lines", self.header_lines.as_ref().map(|lines| lines.join(" | ")));
+        put("known client", self.known_client().then(|| "yes".to_owned()));
         put("host", self.host.clone());
         put("path", Some(self.path().to_owned()));
         put("method", self.method.clone());
         put("request body", self.request_body.map(|bytes| format!("{bytes} B")));
+        put("answer", self.answer.clone());
         put("response body", Some(format!("{} B", self.response_body())));
         put("origin status", self.origin_status.map(|status| status.to_string()));
         put(
@@ -233,6 +239,14 @@ impl Settings {
     /// Whether requests are unary gRPC calls, over HTTP/2 on both sides: that is the origin `grpc`.
     pub fn grpc(&self) -> bool {
         self.origin() == OriginKind::Grpc
+    }
+    /// Whether requests say who the client is.
+    pub fn known_client(&self) -> bool {
+        self.known_client.unwrap_or(false)
+    }
+    /// Whether clients show a certificate.
+    pub fn client_certificate(&self) -> bool {
+        self.features().iter().any(|feature| feature == "client_certificate")
     }
     /// Bytes of the response body.
     pub fn response_body(&self) -> usize {

@@ -28,7 +28,7 @@ const TOOLS: [&str; 13] = [
     "gatling",
 ];
 
-const FEATURES: [&str; 32] = [
+const FEATURES: [&str; 38] = [
     "access_log",
     "request_id",
     "statistics",
@@ -48,8 +48,12 @@ const FEATURES: [&str; 32] = [
     "basic_auth",
     "jwt",
     "forward_auth",
+    "ext_authz",
+    "signatures",
+    "client_certificate",
     "authorize",
     "rate_limit",
+    "shared_rate_limit",
     "quota",
     "concurrency_limit",
     "fault",
@@ -60,6 +64,8 @@ const FEATURES: [&str; 32] = [
     "cookie_edits",
     "security_headers",
     "compression",
+    "decompression",
+    "aggregate",
     "tracing",
 ];
 

@@ -1,12 +1,34 @@
 //! Who the laboratory's clients are, where a feature wants to know.
 //!
-//! They are for measuring on loopback and guard nothing, so they stand here in the open. Studies whose cells ask for such a
-//! feature send [`HEADER_LINES`]; the questions whether a system is ready always do.
+//! They are for measuring on loopback and guard nothing, so they stand here in the open. Cells with `known_client` send
+//! [`header_lines`]; the questions whether a system is ready always do.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::hmac;
 use serde::Serialize;
+use std::time::SystemTime;
 
-/// What a known client sends: an API key, name and password, and a token.
-pub const HEADER_LINES: [(&str, &str); 3] = [
+/// What a known client sends: an API key, name and password, a token, and a signature of these by HMAC with SHA-256 (RFC 9421),
+/// made now: who checks it asks how old it is.
+pub fn header_lines() -> Vec<(&'static str, String)> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    let names = SIGNED.map(|(name, _)| format!("\"{}\"", name.to_lowercase()));
+    let parameters = format!("({});created={now};keyid=\"{KEY_ID}\"", names.join(" "));
+    let mut base = String::new();
+    for (name, (_, value)) in names.iter().zip(SIGNED) {
+        base += &format!("{name}: {value}\n");
+    }
+    base += &format!("\"@signature-params\": {parameters}");
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, HMAC_KEY.as_bytes()), base.as_bytes());
+    let mut lines = SIGNED.map(|(name, value)| (name, value.to_owned())).to_vec();
+    lines.push(("Signature-Input", format!("lab={parameters}")));
+    lines.push(("Signature", format!("lab=:{}:", STANDARD.encode(tag))));
+    lines
+}
+
+/// What is signed.
+const SIGNED: [(&str, &str); 3] = [
     ("X-Api-Key", API_KEY),
     ("Authorization", "Basic bGFiOnRvbGxnYXRl"),
     (
@@ -18,6 +40,8 @@ pub const HEADER_LINES: [(&str, &str); 3] = [
 ];
 
 const API_KEY: &str = "tollgate-lab";
+const HMAC_KEY: &str = "tollgate-lab-signs";
+const KEY_ID: &str = "lab";
 
 /// What a template is told of them.
 #[derive(Serialize)]
@@ -25,6 +49,9 @@ pub(crate) struct Credentials {
     /// The API key, and its SHA-256 in hexadecimal.
     api_key: &'static str,
     api_key_sha256: &'static str,
+    /// The secret of signatures, and its id.
+    hmac_key: &'static str,
+    key_id: &'static str,
     /// Name and password, and the password's hashes: by bcrypt (8 rounds of doubling), and SHA-1 in Base64.
     user: &'static str,
     password: &'static str,
@@ -40,6 +67,8 @@ pub(crate) struct Credentials {
 pub(crate) const CREDENTIALS: Credentials = Credentials {
     api_key: API_KEY,
     api_key_sha256: "01e3d3d393bf844b0325e84f2771b105940039165efa1533fe314d496224894b",
+    hmac_key: HMAC_KEY,
+    key_id: KEY_ID,
     user: "lab",
     password: "tollgate",
     password_bcrypt: "$2y$08$xBaHKOIiM3rdINKOwTqU.OQTAPa8Ie0ncZ.9v1tkqZ1oQBNF8wVY.",
@@ -52,3 +81,30 @@ pub(crate) const CREDENTIALS: Credentials = Credentials {
         nciUG2849WmEPuGjcKqGNvKc2mi1xr9I2qOdiQvlW8hKYHGSXEhKw2r0Rg==\n\
         -----END PUBLIC KEY-----",
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_sent_is_what_was_signed() {
+        let lines = header_lines();
+        let value = |name: &str| lines.iter().find(|(other, _)| *other == name).unwrap().1.clone();
+        let input = value("Signature-Input");
+        let parameters = input.strip_prefix("lab=").unwrap();
+        assert!(
+            parameters.starts_with("(\"x-api-key\" \"authorization\" \"cookie\");created="),
+            "{parameters}"
+        );
+        let signature = value("Signature");
+        let tag = STANDARD.decode(signature.trim_start_matches("lab=:").trim_end_matches(':')).unwrap();
+        let base = format!(
+            "\"x-api-key\": {}\n\"authorization\": {}\n\"cookie\": {}\n\"@signature-params\": {parameters}",
+            value("X-Api-Key"),
+            value("Authorization"),
+            value("Cookie")
+        );
+        let key = hmac::Key::new(hmac::HMAC_SHA256, HMAC_KEY.as_bytes());
+        assert!(hmac::verify(&key, base.as_bytes(), &tag).is_ok());
+    }
+}

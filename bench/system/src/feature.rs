@@ -65,10 +65,18 @@ features! {
     Jwt = "jwt",
     /// Another service is asked about each request.
     ForwardAuth = "forward_auth",
+    /// A service that speaks Envoy's gRPC protocol is asked about each request.
+    ExtAuthz = "ext_authz",
+    /// A signature over each request (RFC 9421), by a shared secret.
+    Signatures = "signatures",
+    /// With TLS: who shows a certificate that was verified.
+    ClientCertificate = "client_certificate",
     /// Rules on who is known by an API key.
     Authorize = "authorize",
     /// Requests of an address a second; nobody reaches the limit.
     RateLimit = "rate_limit",
+    /// The same, counted in a Redis for several gateways.
+    SharedRateLimit = "shared_rate_limit",
     /// Requests of an address a day; nobody reaches the limit.
     Quota = "quota",
     /// Requests of an address at once; nobody reaches the limit.
@@ -89,6 +97,10 @@ features! {
     SecurityHeaders = "security_headers",
     /// Responses are compressed for clients that accept it.
     Compression = "compression",
+    /// Bodies of requests and responses are decoded.
+    Decompression = "decompression",
+    /// A request for `/aggregate` becomes two, and one document of their answers.
+    Aggregate = "aggregate",
     /// Spans of one request in ten go to a collector.
     Tracing = "tracing",
 }

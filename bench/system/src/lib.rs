@@ -32,6 +32,6 @@ pub use feature::{Feature, Support};
 pub use launch::{CommandSpec, Launch, RenderedFile};
 pub use place::Place;
 pub use problem::{Problem, Problems};
-pub use setting::{Address, Route, Setting, Timeouts, TlsFiles, Upstream, VirtualHost};
+pub use setting::{Address, Partners, Route, Setting, Timeouts, TlsFiles, Upstream, VirtualHost};
 pub use status::Status;
 pub use system::System;

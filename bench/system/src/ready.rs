@@ -1,6 +1,6 @@
 //! Waits until a system really answers: the right status and the right body, through it, from the origin.
 
-use crate::credentials::HEADER_LINES;
+use crate::credentials::header_lines;
 use crate::error::SystemError;
 use crate::launch::Launch;
 use crate::setting::TlsFiles;
@@ -10,7 +10,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 
 /// The most of a log that is quoted.
 const TAIL_BYTES: u64 = 16 * 1024;
@@ -87,7 +87,7 @@ impl fmt::Display for Seen {
 
 fn ask(agent: &ureq::Agent, url: &str, probe: &Probe<'_>) -> Seen {
     let mut request = agent.get(url).header("connection", "close");
-    for (name, value) in HEADER_LINES {
+    for (name, value) in header_lines() {
         request = request.header(name, value);
     }
     if let Some(host) = probe.host {
@@ -121,8 +121,14 @@ fn agent(probe: &Probe<'_>) -> Result<ureq::Agent, String> {
         let path = files.certificate.display();
         let pem = std::fs::read(&files.certificate).map_err(|error| format!("{path}: {error}"))?;
         let certificate = Certificate::from_pem(&pem).map_err(|error| format!("{path}: {error}"))?;
+        let path = files.key.display();
+        let pem = std::fs::read(&files.key).map_err(|error| format!("{path}: {error}"))?;
+        let key = PrivateKey::from_pem(&pem).map_err(|error| format!("{path}: {error}"))?;
+        // Who asks for a certificate is shown the same one, which it trusts.
+        let own = ClientCert::new_with_certs(std::slice::from_ref(&certificate), key);
         let tls = TlsConfig::builder()
             .root_certs(RootCerts::new_with_certs(&[certificate]))
+            .client_cert(Some(own))
             .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .build();
         config = config.tls_config(tls);

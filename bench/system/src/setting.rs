@@ -66,6 +66,15 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
+/// Services beside the origin that features ask, by their ports on 127.0.0.1; 0 is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Partners {
+    /// For `Feature::ExtAuthz`: lets every request through.
+    pub authorizer: u16,
+    /// For `Feature::SharedRateLimit`.
+    pub redis: u16,
+}
+
 /// Whole seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Timeouts {
@@ -100,6 +109,8 @@ pub struct Setting {
     pub folder: PathBuf,
     /// For `Feature::Tls`.
     pub tls: Option<TlsFiles>,
+    /// Who else is asked.
+    pub partners: Partners,
     /// How long to wait for what.
     pub timeouts: Timeouts,
     /// Idle connections to the origin that may be kept.
@@ -132,6 +143,7 @@ impl Setting {
             options: BTreeMap::new(),
             folder,
             tls: None,
+            partners: Partners::default(),
             timeouts: Timeouts { connect: 5, response: 60, idle: 600 },
             keepalive: 512,
             clients: 1_000,

@@ -2,7 +2,7 @@
 
 use crate::credentials::{CREDENTIALS, Credentials};
 use crate::feature::Feature;
-use crate::setting::{Address, Route, Setting, Timeouts, Upstream, VirtualHost};
+use crate::setting::{Address, Partners, Route, Setting, Timeouts, Upstream, VirtualHost};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
@@ -37,6 +37,7 @@ pub(crate) struct Variables<'a> {
     pub options: &'a BTreeMap<String, String>,
     pub access_log: PathBuf,
     pub tls: Tls,
+    pub partners: Partners,
     pub timeouts: Timeouts,
     pub keepalive: u32,
     pub clients: u32,
@@ -49,7 +50,7 @@ pub(crate) struct Variables<'a> {
 }
 
 /// The names of the variables of a run.
-pub(crate) const RUN_VARIABLES: [&str; 25] = [
+pub(crate) const RUN_VARIABLES: [&str; 26] = [
     "home",
     "system",
     "programs",
@@ -66,6 +67,7 @@ pub(crate) const RUN_VARIABLES: [&str; 25] = [
     "options",
     "access_log",
     "tls",
+    "partners",
     "timeouts",
     "keepalive",
     "clients",
@@ -123,6 +125,7 @@ impl<'a> Variables<'a> {
                 },
                 None => Tls::default(),
             },
+            partners: setting.partners,
             timeouts: setting.timeouts,
             keepalive: setting.keepalive,
             clients: setting.clients,
@@ -194,6 +197,7 @@ pub(crate) fn unknown(used: impl IntoIterator<Item = String>, known: &Known<'_>)
             "programs" => below(known.programs.clone()),
             "options" => below(known.options.clone()),
             "tls" => below(vec!["certificate", "key", "both"]),
+            "partners" => below(vec!["authorizer", "redis"]),
             "timeouts" => below(vec!["connect", "response", "idle"]),
             _ => None,
         };

@@ -142,8 +142,15 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         }
         let port = origin.borrow().ports[0];
         let bytes = body(planned.settings.response_body());
-        let aim = Aim { port, body: &bytes, status: planned.settings.origin_status(), certificate: None };
-        let plain = Settings { relay: None, requests: None, header_lines: None, ..planned.settings.clone() };
+        let aim = Aim { port, body: &bytes, status: planned.settings.origin_status(), tls: None };
+        let plain = Settings {
+            relay: None,
+            requests: None,
+            header_lines: None,
+            known_client: None,
+            answer: None,
+            ..planned.settings.clone()
+        };
         let plan = load_plan(&plain, aim, CEILING_SECONDS, Some(LoadModel::Closed));
         let snapshots =
             || -> Vec<Snapshot> { origin.borrow().ids().into_iter().map(Snapshot::take).collect() };

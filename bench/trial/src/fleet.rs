@@ -48,6 +48,8 @@ pub fn key(arms: &[Arm], settings: &Settings) -> String {
         keep_alive: None,
         streams: None,
         header_lines: None,
+        known_client: None,
+        answer: None,
         host: None,
         path: None,
         method: None,

@@ -4,12 +4,13 @@ use crate::failure::Failure;
 use crate::ground::{Ground, tail};
 use std::fs;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::time::{Duration, Instant};
 use tollgate_lab_load::{Done, Expect, Length as PlanLength, Plan, Request as PlanRequest, Tls};
 use tollgate_lab_meter::child::{Ended, Group, Launch};
 use tollgate_lab_record::{LoadModel, Tree, Verification};
 use tollgate_lab_study::Settings;
+use tollgate_lab_system::TlsFiles;
+use tollgate_lab_system::credentials::header_lines;
 use tollgate_lab_tools::{Found, Header, HttpVersion, Length, Output, Request, Tool};
 
 /// Distinct paths asked for where many routes are configured, spread evenly over them.
@@ -68,8 +69,8 @@ pub struct Aim<'a> {
     pub body: &'a [u8],
     /// The status of every answer.
     pub status: u16,
-    /// The certificate that is shown there; plain text without.
-    pub certificate: Option<&'a Path>,
+    /// The certificate that is shown there, and its key; plain text without.
+    pub tls: Option<&'a TlsFiles>,
 }
 
 impl Run {
@@ -323,7 +324,10 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
     plan.threads = settings.threads();
     plan.connections = settings.connections().max(settings.threads());
     plan.keep_alive = settings.keep_alive();
-    plan.tls = aim.certificate.map(|file| Tls { certificate: file.to_owned() });
+    plan.tls = aim.tls.map(|files| Tls {
+        certificate: files.certificate.clone(),
+        key: settings.client_certificate().then(|| files.key.clone()),
+    });
     plan.model = model_instead.unwrap_or_else(|| model(settings));
     plan.requests = paths(settings)
         .iter()
@@ -333,7 +337,8 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
             request.host = settings.host.clone();
             request.headers = header_fields(settings);
             request.body = settings.request_body.map(tollgate_lab_load::Body::Bytes);
-            request.expect = Expect::exactly(aim.status, aim.body);
+            request.expect =
+                Expect::exactly(aim.status, settings.answer.as_deref().map_or(aim.body, str::as_bytes));
             request
         })
         .collect();
@@ -346,17 +351,23 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
     plan
 }
 
+/// The lines of a client that is known, if it is to be.
+fn known(settings: &Settings) -> Vec<(String, String)> {
+    let lines = if settings.known_client() { header_lines() } else { Vec::new() };
+    lines.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 /// The header lines as fields, for the built-in generator, which sends none that is not well-formed.
 fn header_fields(settings: &Settings) -> Vec<(String, String)> {
     let field = |line: &String| {
         let (name, value) = line.split_once(':').unwrap_or((line, ""));
         (name.trim().to_owned(), value.trim().to_owned())
     };
-    settings.header_lines.iter().flatten().map(field).collect()
+    settings.header_lines.iter().flatten().map(field).chain(known(settings)).collect()
 }
 
 fn request(settings: &Settings, aim: Aim<'_>, seconds: f64) -> Request {
-    let scheme = if aim.certificate.is_some() { "https" } else { "http" };
+    let scheme = if aim.tls.is_some() { "https" } else { "http" };
     let urls: Vec<String> =
         paths(settings).iter().map(|path| format!("{scheme}://127.0.0.1:{}{path}", aim.port)).collect();
     let mut request =
@@ -377,6 +388,7 @@ fn request(settings: &Settings, aim: Aim<'_>, seconds: f64) -> Request {
     request.method = settings.method().to_owned();
     request.headers.extend(settings.host.iter().map(|host| Header::new("Host", host.clone())));
     request.headers.extend(settings.header_lines.iter().flatten().map(|line| Header::Verbatim(line.clone())));
+    request.headers.extend(known(settings).into_iter().map(|(name, value)| Header::new(name, value)));
     request.body = vec![b'p'; settings.request_body.unwrap_or(0)];
     if settings.grpc() {
         request.body = tollgate_lab_origin::message(&request.body);

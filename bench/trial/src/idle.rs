@@ -126,7 +126,11 @@ pub(crate) fn idle(ground: &Ground, arm: &Arm, connections: u32, tls: bool) -> R
         target.ids().into_iter().map(|id| Memory::read(id).own_kib()).sum()
     };
     let aim = target.aim(&settings, &body);
-    let config = aim.certificate.map(tls_config).transpose().map_err(|error| Failure(error.to_string()))?;
+    let config = aim
+        .tls
+        .map(|files| tls_config(&files.certificate, None))
+        .transpose()
+        .map_err(|error| Failure(error.to_string()))?;
     burst(WARM)?;
     let mut idle = Idle { connections, before: own(), ..Idle::default() };
     let held = (0..connections)

@@ -18,6 +18,7 @@ mod instructions;
 pub mod measure;
 mod once;
 pub mod origin;
+mod partner;
 pub mod received;
 pub mod run;
 pub mod runtime_route;

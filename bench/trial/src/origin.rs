@@ -2,6 +2,7 @@
 
 use crate::failure::Failure;
 use crate::ground::{Ground, tail};
+use crate::partner::Partners;
 use crate::server::Server;
 use std::fmt::Write as _;
 use std::fs;
@@ -14,6 +15,7 @@ use tollgate_lab_meter::child::Launch;
 use tollgate_lab_meter::ports::free_ports;
 use tollgate_lab_origin::body;
 use tollgate_lab_study::{OriginKind, Settings};
+use tollgate_lab_system::Partners as Ports;
 
 /// Asked for to learn whether a system is ready, whatever status the study wants.
 pub const READY_PATH: &str = "/tollgate-lab-ready";
@@ -40,6 +42,7 @@ pub struct Origin {
     status_ports: Vec<u16>,
     kind: OriginKind,
     servers: Vec<Server>,
+    partners: Partners,
 }
 
 /// What origins counted since their start.
@@ -68,6 +71,7 @@ impl Origin {
             status_ports: Vec::new(),
             kind: settings.origin(),
             servers: Vec::new(),
+            partners: Partners::start(ground, settings.features(), cores)?,
         };
         for _ in 0..settings.origins() {
             let ports = free_ports(2)?;
@@ -108,7 +112,13 @@ impl Origin {
             status_ports: Vec::new(),
             kind: OriginKind::Builtin,
             servers: Vec::new(),
+            partners: Partners::default(),
         }
+    }
+
+    /// Where the services listen that features ask.
+    pub fn partners(&self) -> Ports {
+        self.partners.ports
     }
 
     fn wait(&mut self, folder: &Path) -> Result<(), Failure> {

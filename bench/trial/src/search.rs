@@ -24,7 +24,7 @@ pub fn search(
     origin.borrow_mut().resume();
     let port = origin.borrow().ports[0];
     let body = origin.borrow().body.clone();
-    let aim = Aim { port, body: &body, status: planned.settings.origin_status(), certificate: None };
+    let aim = Aim { port, body: &body, status: planned.settings.origin_status(), tls: None };
     let mut rows = Vec::new();
     let mut best: Option<(f64, u32, u32)> = None;
     for threads in threads {

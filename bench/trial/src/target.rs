@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tollgate_lab_meter::callgrind::Callgrind;
@@ -40,8 +40,6 @@ pub struct Target {
     pub name: String,
     /// The port that the load goes to.
     pub port: u16,
-    /// The certificate that it shows there, where it speaks TLS.
-    pub certificate: Option<PathBuf>,
     /// For the record.
     pub used: SystemUsed,
     /// What is behind it.
@@ -168,7 +166,8 @@ impl Target {
         let links = if system.is_direct() { 0 } else { settings.chain() };
         for link in 0..links {
             let front = link + 1 == links;
-            let setting = setting(ground, arm, settings, &behind, clients, front)?;
+            let mut setting = setting(ground, arm, settings, &behind, clients, front)?;
+            setting.partners = origin.borrow().partners();
             let cannot = system.unsupported(&setting);
             if !cannot.is_empty() {
                 let names: Vec<&str> = cannot.iter().map(|feature| feature.name()).collect();
@@ -228,10 +227,6 @@ impl Target {
         Ok(Self {
             name: arm.name.clone(),
             port,
-            certificate: last
-                .as_ref()
-                .and_then(|setting| setting.tls.as_ref())
-                .map(|tls| tls.certificate.clone()),
             used,
             origin,
             servers,
@@ -245,8 +240,8 @@ impl Target {
 
     /// What its load is sent to.
     pub fn aim<'a>(&'a self, settings: &Settings, body: &'a [u8]) -> Aim<'a> {
-        let certificate = self.certificate.as_deref();
-        Aim { port: self.port, body, status: settings.origin_status(), certificate }
+        let tls = self.setting.as_ref().and_then(|setting| setting.tls.as_ref());
+        Aim { port: self.port, body, status: settings.origin_status(), tls }
     }
 
     /// Process ids of the system; none for a direct run.

@@ -98,7 +98,7 @@ fn plan(address: SocketAddr, certificate: PathBuf, requests: u64) -> Plan {
         length: Length::Requests(requests),
         time_limit: 20.0,
         connections: 3,
-        tls: Some(Tls { certificate }),
+        tls: Some(Tls { certificate, key: None }),
         ..Plan::new(address)
     }
 }

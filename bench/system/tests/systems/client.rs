@@ -4,14 +4,14 @@ use crate::origin::{body, head};
 use std::io::{BufReader, Write};
 use std::net::TcpStream;
 use std::time::Duration;
-use tollgate_lab_system::credentials::HEADER_LINES;
+use tollgate_lab_system::credentials::header_lines;
 
 /// One connection.
 pub struct Client(BufReader<TcpStream>);
 
 /// The lines of a client that is known.
 fn credentials() -> String {
-    HEADER_LINES.map(|(name, value)| format!("{name}: {value}\r\n")).concat()
+    header_lines().into_iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect()
 }
 
 /// An answer.

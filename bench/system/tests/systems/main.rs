@@ -3,6 +3,7 @@
 mod bad;
 mod client;
 mod origin;
+mod partner;
 mod process;
 mod ready;
 

@@ -2,6 +2,7 @@
 
 use crate::client::Client;
 use crate::origin::{Origin, field};
+use crate::partner::Services;
 use crate::process::Process;
 use crate::{catalogue, free_ports};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,7 @@ struct Bed {
     first: Origin,
     twin: Origin,
     second: Origin,
+    services: Services,
     folder: tempfile::TempDir,
     tls: TlsFiles,
 }
@@ -51,6 +53,7 @@ impl Bed {
             first: Origin::start("first"),
             twin: Origin::start("first"),
             second: Origin::start("second"),
+            services: Services::start(folder.path()),
             folder,
             tls,
         }
@@ -78,6 +81,7 @@ impl Bed {
                 |host: &str| VirtualHost { host: host.to_owned(), routes: vec![route("shop", "/shop/")] };
             setting.hosts = vec![virtual_host("a.example.com"), virtual_host("b.example.com")];
         }
+        setting.partners = self.services.ports;
         setting.tls = features.contains(&Feature::Tls).then(|| self.tls.clone());
         setting
     }
@@ -232,11 +236,14 @@ fn arms(system: &System) -> Vec<Arm> {
     let switched: BTreeSet<Feature> =
         Feature::ALL.into_iter().filter(|feature| system.support(*feature) == Support::Switched).collect();
     let of = |features| Arm { features, ..Arm::default() };
-    let clear: BTreeSet<Feature> =
-        switched.iter().copied().filter(|one| ![Feature::Tls, Feature::Http2Origin].contains(one)).collect();
+    let over_tls = [Feature::Tls, Feature::ClientCertificate, Feature::Http2Origin];
+    let clear: BTreeSet<Feature> = switched.iter().copied().filter(|one| !over_tls.contains(one)).collect();
     let mut arms = vec![Arm::default(), of(clear.clone())];
     if !system.description().jvm {
-        let alone = switched.into_iter().map(|feature| of(BTreeSet::from([feature])));
+        let alone = switched.iter().map(|feature| match feature {
+            Feature::ClientCertificate => of(BTreeSet::from([Feature::Tls, *feature])),
+            _ => of(BTreeSet::from([*feature])),
+        });
         arms.extend(alone.filter(|one| one.features != clear));
     }
     let both = BTreeSet::from([Feature::Tls, Feature::Http2]);
@@ -260,6 +267,12 @@ fn all_arms(bed: &Bed, system: &System) -> Vec<String> {
             // The bed's origins speak HTTP/1; the study `tls` has one of gRPC.
             let mut arms = arms(system);
             arms.retain(|arm| !arm.features.contains(&Feature::Http2Origin));
+            if bed.services.ports.redis == 0 {
+                say("no redis-server on PATH: shared limits are not tested");
+                for arm in &mut arms {
+                    arm.features.remove(&Feature::SharedRateLimit);
+                }
+            }
             let begun = Instant::now();
             // One failure must not hide another.
             let failed = |arm: &Arm| catch_unwind(AssertUnwindSafe(|| run(bed, system, arm))).is_err();

@@ -1,0 +1,107 @@
+//! Services beside the origin that features ask, on its cores: what they cost is not the systems'.
+
+use crate::failure::Failure;
+use crate::ground::{Ground, tail};
+use crate::origin::get;
+use crate::server::Server;
+use std::fs;
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tollgate_lab_meter::child::Launch;
+use tollgate_lab_meter::ports::free_ports;
+use tollgate_lab_system::Partners as Ports;
+
+/// How long one may take to start.
+const START_LIMIT: Duration = Duration::from_secs(10);
+
+/// A `CheckResponse` (envoy.service.auth.v3) whose status is OK: its first field, a message without fields.
+const ALLOWED: [u8; 2] = [0x0a, 0];
+
+/// The services that features ask.
+#[derive(Debug, Default)]
+pub struct Partners {
+    /// Where they listen.
+    pub ports: Ports,
+    servers: Vec<Server>,
+}
+
+impl Partners {
+    /// Starts those that these features need.
+    ///
+    /// # Errors
+    /// When one is missing or does not start.
+    pub fn start(ground: &Ground, features: &[String], cores: &[usize]) -> Result<Self, Failure> {
+        let mut partners = Self::default();
+        let wanted = |name: &str| features.iter().any(|feature| feature == name);
+        if wanted("ext_authz") {
+            partners.ports.authorizer = partners.authorizer(ground, cores)?;
+        }
+        if wanted("shared_rate_limit") {
+            partners.ports.redis = partners.redis(ground, cores)?;
+        }
+        Ok(partners)
+    }
+
+    /// An origin of gRPC that says yes to all.
+    fn authorizer(&mut self, ground: &Ground, cores: &[usize]) -> Result<u16, Failure> {
+        let (ports, folder) = (free_ports(2)?, ground.folder("authorizer")?);
+        let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let mut settings = tollgate_lab_origin::Settings::new(address(ports[0]), address(ports[1]));
+        settings.grpc = true;
+        settings.message = ALLOWED.to_vec();
+        let file = folder.join("origin.json");
+        let text =
+            serde_json::to_vec(&settings).map_err(|error| Failure::of("the authorizer's settings", error))?;
+        fs::write(&file, text).map_err(|error| Failure::of(file.display(), error))?;
+        let launch = Launch::new(&ground.exe).arguments(["origin".as_ref(), file.as_os_str()]);
+        // It tells what it counted once it listens.
+        self.wait("the authorizer", launch, &folder, cores, || get(ports[1], "/counters").is_ok())?;
+        Ok(ports[0])
+    }
+
+    /// A Redis that keeps nothing.
+    fn redis(&mut self, ground: &Ground, cores: &[usize]) -> Result<u16, Failure> {
+        let (port, folder) = (free_ports(1)?[0], ground.folder("redis")?);
+        let number = port.to_string();
+        let launch = Launch::new("redis-server").folder(&folder).arguments([
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            &number,
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+        ]);
+        let ready = || TcpStream::connect(("127.0.0.1", port)).is_ok();
+        self.wait("redis-server", launch, &folder, cores, ready).map_err(|failure| {
+            Failure(format!("{failure} (`shared_rate_limit` needs one: apt-get install redis-server)"))
+        })?;
+        Ok(port)
+    }
+
+    fn wait(
+        &mut self,
+        name: &str,
+        launch: Launch<'_>,
+        folder: &Path,
+        cores: &[usize],
+        ready: impl Fn() -> bool,
+    ) -> Result<(), Failure> {
+        let output = folder.join("output.log");
+        let mut server = Server::new(launch.cores(cores).output(&output, &output).start()?);
+        let begun = Instant::now();
+        while !ready() {
+            if let Some(how) = server.ended()? {
+                return Err(Failure(format!("{name} did not start ({how}): {}", tail(&output, 4))));
+            }
+            if begun.elapsed() > START_LIMIT {
+                return Err(Failure(format!("{name} does not answer: {}", tail(&output, 4))));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.servers.push(server);
+        Ok(())
+    }
+}

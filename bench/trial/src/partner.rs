@@ -10,13 +10,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tollgate_lab_meter::child::Launch;
 use tollgate_lab_meter::ports::free_ports;
-use tollgate_lab_system::Partners as Ports;
+use tollgate_lab_system::{Feature, Partners as Ports};
 
 /// How long one may take to start.
 const START_LIMIT: Duration = Duration::from_secs(10);
-
-/// A `CheckResponse` (envoy.service.auth.v3) whose status is OK: its first field, a message without fields.
-const ALLOWED: [u8; 2] = [0x0a, 0];
 
 /// The services that features ask.
 #[derive(Debug, Default)]
@@ -33,11 +30,11 @@ impl Partners {
     /// When one is missing or does not start.
     pub fn start(ground: &Ground, features: &[String], cores: &[usize]) -> Result<Self, Failure> {
         let mut partners = Self::default();
-        let wanted = |name: &str| features.iter().any(|feature| feature == name);
-        if wanted("ext_authz") {
+        let wanted = |feature: Feature| features.iter().any(|name| name == feature.name());
+        if wanted(Feature::ExtAuthz) {
             partners.ports.authorizer = partners.authorizer(ground, cores)?;
         }
-        if wanted("shared_rate_limit") {
+        if wanted(Feature::SharedRateLimit) {
             partners.ports.redis = partners.redis(ground, cores)?;
         }
         Ok(partners)
@@ -47,9 +44,7 @@ impl Partners {
     fn authorizer(&mut self, ground: &Ground, cores: &[usize]) -> Result<u16, Failure> {
         let (ports, folder) = (free_ports(2)?, ground.folder("authorizer")?);
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
-        let mut settings = tollgate_lab_origin::Settings::new(address(ports[0]), address(ports[1]));
-        settings.grpc = true;
-        settings.message = ALLOWED.to_vec();
+        let settings = tollgate_lab_origin::Settings::authorizer(address(ports[0]), address(ports[1]));
         let file = folder.join("origin.json");
         let text =
             serde_json::to_vec(&settings).map_err(|error| Failure::of("the authorizer's settings", error))?;

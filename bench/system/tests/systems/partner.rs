@@ -21,9 +21,7 @@ pub struct Services {
 impl Services {
     pub fn start(folder: &Path) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        // A `CheckResponse` whose status is OK.
-        let settings = Settings { grpc: true, message: vec![0x0a, 0], ..Settings::new(any, any) };
-        let authorizer = Origin::start(&settings).expect("an authorizer");
+        let authorizer = Origin::start(&Settings::authorizer(any, any)).expect("an authorizer");
         let (redis, port) = match redis(folder) {
             Some((process, port)) => (Some(process), port),
             None => (None, 0),

@@ -14,10 +14,10 @@ use h2::{Reason, RecvStream};
 use http::Request;
 use tollgate_net::{Deadline, Negotiated};
 
+use super::intake::{Intake, after_others};
 use super::io::Io;
 use super::request;
 use super::stream::Http2Stream;
-use super::turn::{Turn, after_others};
 use crate::connection::{Client, Link};
 use crate::worker::Worker;
 use tollgate_http::h2::{Chunk, Gate};
@@ -91,11 +91,10 @@ impl Shared {
 pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
     let Client { stream, peer, deadline, link, .. } = *client;
     let worker = link.worker().clone();
-    let (exhausted, turn) = (Rc::new(Cell::new(false)), Rc::new(Turn::default()));
-    let tls = stream.tls().cloned();
+    let (intake, tls) = (Rc::new(Intake::default()), stream.tls().cloned());
     let local_address = stream.local_address();
     stream.limit_unsent(UNSENT);
-    let io = Io::new(stream, worker.clone(), early, exhausted.clone(), turn.clone());
+    let io = Io::new(stream, worker.clone(), early, intake.clone());
     deadline.set(tollgate_net::now(), worker.active.borrow().plan.settings.timeouts.header);
     let Some(connection) = shake_hands(&worker, io, &deadline).await else { return };
     let shared = Rc::new(Shared {
@@ -112,8 +111,7 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
         shared,
         peer,
         deadline,
-        exhausted,
-        turn,
+        intake,
         asked: VecDeque::new(),
         has_looked: false,
         requests: 0,
@@ -168,8 +166,7 @@ struct Serving {
     shared: Rc<Shared>,
     peer: SocketAddr,
     deadline: Deadline,
-    exhausted: Rc<Cell<bool>>,
-    turn: Rc<Turn>,
+    intake: Rc<Intake>,
     /// Requests that have come and are not begun.
     asked: VecDeque<Asked>,
     /// Whether what else had come was looked at since the first of them came.
@@ -184,15 +181,15 @@ struct Serving {
 
 impl Serving {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.turn.begin();
+        self.intake.turn();
         loop {
             loop {
-                if self.turn.is_over(cx) {
+                if self.intake.is_turn_over(cx) {
                     return Poll::Pending;
                 }
                 match self.connection.poll_accept(cx) {
                     Poll::Ready(Some(Ok((request, respond)))) => {
-                        self.turn.request();
+                        self.intake.request();
                         if self.is_stranger() && self.asked.len() < LOOKED_AT {
                             self.asked.push_back((request, respond));
                         } else {
@@ -204,7 +201,7 @@ impl Serving {
                     Poll::Pending => break,
                 }
             }
-            if self.exhausted.get() && self.phase != Phase::Ending {
+            if self.intake.is_exhausted() && self.phase != Phase::Ending {
                 self.asked.clear();
                 self.end(Reason::ENHANCE_YOUR_CALM);
                 continue;
@@ -253,7 +250,7 @@ impl Serving {
             // request: nobody waits for an answer, and who does so again and again wants none.
             self.stillborn += 1;
             if self.stillborn > STILLBORN + self.requests {
-                self.exhausted.set(true);
+                self.intake.exhaust();
             }
             return;
         }
@@ -262,7 +259,7 @@ impl Serving {
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
         self.requests += 1;
-        self.turn.request_begins();
+        self.intake.request_begins();
         let (head, body) = request.into_parts();
         let stream = Http2Stream::new(body, respond, self.shared.clone());
         let client = Client::of_stream(&self.shared.link, stream, self.peer, self.requests);

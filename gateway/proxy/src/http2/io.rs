@@ -1,6 +1,5 @@
 //! The connection's socket as the library wants it.
 
-use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -11,8 +10,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_net::{Deadline, Stream};
 
 use super::PREFACE;
+use super::intake::Intake;
 use super::meter::{Exhausted, Meter};
-use super::turn::Turn;
 use crate::worker::Worker;
 
 /// How long the end is waited for once the gateway has ended its direction, and how much is read meanwhile: closing a
@@ -31,9 +30,7 @@ pub(super) struct Io {
     preface: usize,
     /// Whether what came is none.
     refused: bool,
-    /// Set when the meter has had enough.
-    exhausted: Rc<Cell<bool>>,
-    turn: Rc<Turn>,
+    intake: Rc<Intake>,
     linger: Linger,
 }
 
@@ -46,13 +43,7 @@ enum Linger {
 }
 
 impl Io {
-    pub fn new(
-        stream: Stream,
-        worker: Rc<Worker>,
-        early: Vec<u8>,
-        exhausted: Rc<Cell<bool>>,
-        turn: Rc<Turn>,
-    ) -> Self {
+    pub fn new(stream: Stream, worker: Rc<Worker>, early: Vec<u8>, intake: Rc<Intake>) -> Self {
         Self {
             stream,
             worker,
@@ -60,8 +51,7 @@ impl Io {
             meter: Meter::new(tollgate_net::now()),
             preface: 0,
             refused: false,
-            exhausted,
-            turn,
+            intake,
             linger: Linger::No,
         }
     }
@@ -72,13 +62,13 @@ impl Io {
         let count = left.len().min(bytes.len());
         self.refused |= left[..count] != bytes[..count];
         self.preface += count;
-        self.turn.read(bytes.len());
+        self.intake.read(bytes.len());
         match self.meter.received(bytes, tollgate_net::now) {
             Ok(()) => bytes.len(),
             Err(Exhausted(good)) => {
-                self.exhausted.set(true);
+                self.intake.exhaust();
                 // What nobody has seen yet, nobody waits for: not to look at it at all costs least.
-                if self.turn.has_begun() { good } else { 0 }
+                if self.intake.has_begun() { good } else { 0 }
             }
         }
     }
@@ -102,11 +92,11 @@ impl AsyncRead for Io {
             ready!(Pin::new(this).poll_shutdown(cx))?;
             return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
         }
-        if this.exhausted.get() {
+        if this.intake.is_exhausted() {
             // The task that polls is the one that ends the connection.
             return Poll::Pending;
         }
-        if this.turn.is_over(cx) {
+        if this.intake.is_turn_over(cx) {
             return Poll::Pending;
         }
         if !this.early.is_empty() {

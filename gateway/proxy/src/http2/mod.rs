@@ -2,7 +2,8 @@
 //! as HTTP/1's.
 //!
 //! 1. `connection`: one task a connection reads its frames and starts a task for each stream. It says goodbye when it is
-//!    idle for too long, when its worker drains, or when it costs more than it is worth (`meter`).
+//!    idle for too long, when its worker drains, or when it costs more than it is worth (`meter`), and has turns among the
+//!    others (`intake`).
 //! 2. `request`: a stream's head becomes a [`RequestHead`](tollgate_http::RequestHead), and goes the way of any other.
 //! 3. `stream`: the [client's side](crate::client_side::ClientSide) of that exchange.
 //!
@@ -14,12 +15,12 @@
 mod connection;
 mod endpoint;
 mod fields;
+mod intake;
 mod io;
 mod meter;
 mod outlet;
 mod request;
 mod stream;
-mod turn;
 
 use crate::connection::Client;
 

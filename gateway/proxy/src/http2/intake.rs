@@ -1,4 +1,4 @@
-//! How much a connection may do before others have their turn.
+//! How much of what a connection sends is taken in, and when others have their turn.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -10,18 +10,20 @@ const REQUESTS: usize = 16;
 /// Bytes that are read: heads of many fields cost as much as many requests.
 const BYTES: usize = 64 * 1024;
 
-/// How much a connection has done since others had their turn. A worker's tasks run one after the other, and hundreds of
-/// connections that each have much to say make a good one wait for all of them.
+/// What the socket of a connection and its task have to know of each other: how much was taken in since others had their
+/// turn, whether a request was ever begun, and whether the meter has had enough. A worker's tasks run one after the other,
+/// and hundreds of connections that each have much to say make a good one wait for all of them.
 #[derive(Debug, Default)]
-pub(super) struct Turn {
+pub(super) struct Intake {
     requests: Cell<usize>,
     bytes: Cell<usize>,
     has_begun: Cell<bool>,
+    exhausted: Cell<bool>,
 }
 
-impl Turn {
-    /// It is this connection's again.
-    pub fn begin(&self) {
+impl Intake {
+    /// It is this connection's turn again.
+    pub fn turn(&self) {
         self.requests.set(0);
         self.bytes.set(0);
     }
@@ -36,6 +38,16 @@ impl Turn {
         self.has_begun.get()
     }
 
+    /// The connection costs more than it is worth: nothing more is taken in.
+    pub fn exhaust(&self) {
+        self.exhausted.set(true);
+    }
+
+    /// Whether the connection is to be ended.
+    pub fn is_exhausted(&self) -> bool {
+        self.exhausted.get()
+    }
+
     /// A request was taken up.
     pub fn request(&self) {
         self.requests.set(self.requests.get() + 1);
@@ -46,8 +58,8 @@ impl Turn {
         self.bytes.set(self.bytes.get() + count);
     }
 
-    /// Whether it is over: so, the task is woken when the others have had theirs.
-    pub fn is_over(&self, cx: &mut Context<'_>) -> bool {
+    /// Whether its turn is over: so, the task is woken when the others have had theirs.
+    pub fn is_turn_over(&self, cx: &mut Context<'_>) -> bool {
         let over = self.requests.get() >= REQUESTS || self.bytes.get() >= BYTES;
         if over {
             after_others(cx);

@@ -226,11 +226,9 @@ impl PoolSet {
         self.stats.upstream_queued(self.slot);
         let number = self.tickets.replace(self.tickets.get() + 1);
         let ticket = Ticket::new(number, self.shared.usage.peers.microseconds(now), pool);
-        let alone = pool.queue.is_empty();
-        self.queue.join(&ticket);
-        pool.queue.join(&ticket);
-        self.publish(pool);
-        if alone {
+        let [first, first_of_all] = [&pool.queue, &self.queue].map(|queue| queue.join(&ticket));
+        self.publish(pool, first, first_of_all);
+        if first {
             // Once more, now that whoever gives a place back sees that somebody waits.
             match Permit::take(&self.shared, pool.state()) {
                 Some(permit) => self.grant(&ticket, Grant::Permit(permit)),
@@ -244,19 +242,23 @@ impl PoolSet {
 
     /// Leaves the queue, if it is still there.
     pub fn leave(&self, ticket: &Ticket) {
-        if self.queue.leave(ticket) {
-            ticket.pool.queue.leave(ticket);
-            self.publish(&ticket.pool);
+        if ticket.leave() {
+            let [first, first_of_all] = [&ticket.pool.queue, &self.queue].map(|queue| queue.forget(ticket));
+            self.publish(&ticket.pool, first, first_of_all);
             self.shared.usage.queued.give_back();
             self.stats.upstream_dequeued(self.slot);
         }
     }
 
-    /// Tells the others since when requests wait here.
-    fn publish(&self, pool: &Pool) {
-        let peers = &self.shared.usage.peers;
-        pool.state().usage.waiting.publish(peers, self.worker, pool.queue.since());
-        self.shared.usage.waiting.publish(peers, self.worker, self.queue.since());
+    /// Tells the others since when requests wait here: for this pool's endpoint, for any, where another is the first now.
+    fn publish(&self, pool: &Pool, first: bool, first_of_all: bool) {
+        let usage = &self.shared.usage;
+        if first {
+            pool.state().usage.waiting.publish(&usage.peers, self.worker, pool.queue.since());
+        }
+        if first_of_all {
+            usage.waiting.publish(&usage.peers, self.worker, self.queue.since());
+        }
         self.note();
     }
 

@@ -1,7 +1,7 @@
 //! Requests that wait for a connection, in the order in which they came.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -30,6 +30,8 @@ pub(crate) struct Ticket {
     /// Since when it waits, in microseconds from the start.
     pub since: u64,
     pub pool: Rc<Pool>,
+    /// It is in its queues.
+    waits: Cell<bool>,
     grant: RefCell<Option<Grant>>,
     waker: RefCell<Option<Waker>>,
 }
@@ -37,7 +39,12 @@ pub(crate) struct Ticket {
 impl Ticket {
     pub fn new(number: u64, since: u64, pool: &Rc<Pool>) -> Rc<Self> {
         let (grant, waker) = (RefCell::default(), RefCell::default());
-        Rc::new(Self { number, since, pool: pool.clone(), grant, waker })
+        Rc::new(Self { number, since, pool: pool.clone(), waits: Cell::new(true), grant, waker })
+    }
+
+    /// It is to leave its queues: each [forgets](Queue::forget) it after this. Whether it was there.
+    pub fn leave(&self) -> bool {
+        self.waits.replace(false)
     }
 
     /// Gives it what it waits for. It has left the queue.
@@ -50,40 +57,70 @@ impl Ticket {
 }
 
 /// Requests in order of their coming; any can leave.
+///
+/// Nearly all leave from the front, in their turn, so they are in one piece of memory. Who leaves from further behind is
+/// taken out later, together with others: when all before it have left, or when half of them are such.
 #[derive(Debug, Default)]
-pub(crate) struct Queue(RefCell<BTreeMap<u64, Rc<Ticket>>>);
+pub(crate) struct Queue {
+    /// By number. The first waits.
+    tickets: RefCell<VecDeque<Rc<Ticket>>>,
+    /// How many of them have left.
+    gone: Cell<usize>,
+}
 
 impl Queue {
     pub fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
+        self.tickets.borrow().is_empty()
     }
 
     pub fn len(&self) -> usize {
-        self.0.borrow().len()
+        self.tickets.borrow().len() - self.gone.get()
+    }
+
+    /// Tickets that it holds, those that have left among them.
+    #[cfg(test)]
+    pub fn held(&self) -> usize {
+        self.tickets.borrow().len()
     }
 
     /// The one that waits the longest.
     pub fn first(&self) -> Option<Rc<Ticket>> {
-        self.0.borrow().first_key_value().map(|(_, ticket)| ticket.clone())
+        self.tickets.borrow().front().cloned()
     }
 
-    /// The first that came after another one.
+    /// The first that came after another one, which may have left.
     pub fn after(&self, ticket: &Ticket) -> Option<Rc<Ticket>> {
-        self.0.borrow().range(ticket.number + 1..).next().map(|(_, ticket)| ticket.clone())
+        let tickets = self.tickets.borrow();
+        let next = tickets.partition_point(|other| other.number <= ticket.number);
+        tickets.range(next..).find(|other| other.waits.get()).cloned()
     }
 
     /// Since when the first waits.
     pub fn since(&self) -> Option<u64> {
-        self.0.borrow().first_key_value().map(|(_, ticket)| ticket.since)
+        self.tickets.borrow().front().map(|ticket| ticket.since)
     }
 
-    pub fn join(&self, ticket: &Rc<Ticket>) {
-        self.0.borrow_mut().insert(ticket.number, ticket.clone());
+    /// Says whether it is the first now. Its number is higher than that of all that joined before.
+    pub fn join(&self, ticket: &Rc<Ticket>) -> bool {
+        let mut tickets = self.tickets.borrow_mut();
+        tickets.push_back(ticket.clone());
+        tickets.len() == 1
     }
 
-    /// Whether it was there.
-    pub fn leave(&self, ticket: &Ticket) -> bool {
-        self.0.borrow_mut().remove(&ticket.number).is_some()
+    /// Takes out one that has [left](Ticket::leave), sooner or later. Says whether it was the first.
+    pub fn forget(&self, ticket: &Ticket) -> bool {
+        let mut tickets = self.tickets.borrow_mut();
+        let is_first = tickets.front().is_some_and(|first| std::ptr::eq(&**first, ticket));
+        self.gone.set(self.gone.get() + 1);
+        if is_first {
+            while tickets.pop_front_if(|first| !first.waits.get()).is_some() {
+                self.gone.set(self.gone.get() - 1);
+            }
+        } else if self.gone.get() * 2 > tickets.len() {
+            tickets.retain(|ticket| ticket.waits.get());
+            self.gone.set(0);
+        }
+        is_first
     }
 }
 

@@ -10,7 +10,7 @@ const CAP: usize = 1_000;
 const CLIENTS: usize = 4_000;
 const THREADS: usize = 8;
 const ROUNDS: usize = 4;
-const TURNS: usize = 11;
+const TURNS: usize = 25;
 const GET: &str = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 fn gateway(origin: &Service, workers: usize, limits: &str) -> Gateway {
@@ -75,6 +75,11 @@ fn capped(workers: usize) {
     let [free_us, bound_us] =
         [cpu(&free) - used[0], cpu(&bound) - used[1]].map(|used| used / (TURNS * ROUNDS * CLIENTS) as f64);
     let most = watch.end();
+    let metrics = bound.metrics();
+    let a_request =
+        |name: &str| metrics.sum(name, "").expect("counted") / ((TURNS + 1) * ROUNDS * CLIENTS) as f64;
+    let waited = a_request("tollgate_upstream_queued_total");
+    let moved = a_request("tollgate_upstream_handed_over_total");
     let ratio = |turn: &(f64, f64)| turn.1 / turn.0;
     turns.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
     let (uncapped, capped) = turns[TURNS / 2];
@@ -82,7 +87,8 @@ fn capped(workers: usize) {
     eprintln!(
         "cap of {CAP} connections, {CLIENTS} clients, {workers} workers: at most {} opened and {} accepted in {} looks at \
          the kernel's table; {capped:.0} requests a second, {uncapped:.0} without a cap, ratio {median:.2} (half of \
-         the turns: {low:.2} to {high:.2}); CPU a request {bound_us:.1} us, {free_us:.1} us without",
+         the turns: {low:.2} to {high:.2}); CPU a request {bound_us:.1} us, {free_us:.1} us without; {waited:.2} of the \
+         requests waited, {moved:.3} connections a request went to another worker",
         most.opened, most.accepted, most.looks,
     );
     assert!(most.opened <= CAP && most.accepted <= CAP, "{most:?}");

@@ -379,6 +379,30 @@ fn who_leaves_passes_on_what_was_granted() {
 }
 
 #[test]
+fn who_leaves_from_the_middle_is_forgotten() {
+    run(async {
+        let world = World::new(1, 1, limits(Some(1), None));
+        let mut only = world.open(0, 0).await;
+        let queue = &world.sets[0].queue;
+        let mut waiting: Vec<_> = (0..10).map(|_| world.request(0, 0)).collect();
+        waiting.iter_mut().for_each(|request| assert!(poll(request).is_pending()));
+        // From the end, from the middle, and the first: half of them stay.
+        for (gone, at) in [9, 4, 4, 6, 0].into_iter().enumerate() {
+            drop(waiting.remove(at));
+            assert_eq!(queue.len(), 9 - gone);
+            assert!(queue.held() <= 2 * queue.len(), "kept {} of {}", queue.held(), queue.len());
+        }
+        for mut next in waiting {
+            put(only);
+            only = world.until(&mut next).await.expect("its turn");
+            assert!(only.is_reused());
+        }
+        assert_eq!((queue.len(), queue.held()), (0, 0));
+        world.is_calm();
+    });
+}
+
+#[test]
 fn idle_connections_elsewhere_make_room() {
     run(async {
         let world = World::new(2, 3, limits(Some(3), None));

@@ -1,5 +1,6 @@
 //! HTTP/2 clients by prior knowledge (RFC 9113), with HTTP/1 origins behind.
 
+mod crowd;
 mod exchange;
 mod flow;
 mod goodbye;

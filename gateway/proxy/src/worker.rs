@@ -23,7 +23,7 @@ use crate::accept::{TURN, accept, admit};
 use crate::active::ActivePlan;
 use crate::connection::{Client, serve};
 use crate::door::{DoorId, Doors, Waiting};
-use crate::http2::StreamRoutines;
+use crate::http2::{Crowd, StreamRoutines};
 use crate::request::exchanges;
 use crate::rollout::{Receipt, Rollout};
 use crate::routine::RoutinePool;
@@ -143,8 +143,8 @@ pub(crate) struct Worker {
     /// When what a burst left on the shelves is looked at.
     tidy_due: Deadline,
     pub request_ids: RefCell<RequestIds>,
-    /// HTTP/2 streams that live, of all connections.
-    pub http2_streams: Cell<usize>,
+    /// HTTP/2 streams of all connections.
+    pub http2_crowd: Crowd,
     /// Bytes of responses that wait for the sockets of clients that speak HTTP/2.
     pub http2_waiting: Rc<Cell<usize>>,
     date: RefCell<(u64, String)>,
@@ -198,7 +198,7 @@ impl Worker {
             scratches: Shelf::default(),
             stream_routines: Rc::new(StreamRoutines::new()),
             request_ids: RefCell::new(RequestIds::new(tollgate_net::secret()?)),
-            http2_streams: Cell::new(0),
+            http2_crowd: Crowd::default(),
             http2_waiting: Rc::default(),
             // Of no second that there is.
             date: RefCell::new((u64::MAX, String::new())),

@@ -11,7 +11,7 @@ use bytes::Buf;
 const MOST: usize = 128 * 1024;
 /// Bytes that all connections of a worker may have waiting before each may have no more than `FEW`: thousands whose peers
 /// read nothing are thousands of times what one may have.
-const CROWD: usize = 16 * 1024 * 1024;
+const CROWD: usize = 8 * 1024 * 1024;
 const FEW: usize = 16 * 1024;
 
 /// Counts what a connection has been given to send and has not sent. A client that opens its windows wide and reads

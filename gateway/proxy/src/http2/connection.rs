@@ -1,29 +1,27 @@
 //! One connection: its frames are read, and a task started for each stream.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use h2::server::{Builder, SendResponse};
 use h2::{Reason, RecvStream};
 use http::Request;
-use tollgate_net::{Deadline, Negotiated};
+use tollgate_http::h2::Chunk;
+use tollgate_net::Deadline;
 
 use super::intake::{Intake, after_others};
 use super::io::Io;
 use super::request;
+use super::shared::Shared;
 use super::stream::Http2Stream;
-use crate::connection::{Client, Link};
+use crate::connection::Client;
 use crate::worker::Worker;
-use tollgate_http::h2::{Chunk, Gate};
 
 type Connection = h2::server::Connection<Io, Chunk>;
-type Asked = (Request<RecvStream>, SendResponse<Chunk>);
 
 /// How long a connection that was told to end has to take what it was told.
 const FAREWELL: Duration = Duration::from_secs(2);
@@ -33,59 +31,9 @@ const LARGEST_WINDOW: u32 = (1 << 31) - 1;
 const SEND_BUFFER: usize = 128 * 1024;
 /// Bytes that the kernel may keep unsent. What it takes is lost to streams that have something more urgent to say; and of who
 /// opens all windows and reads nothing, it would take hundreds of answers.
-const UNSENT: u32 = 128 * 1024;
-/// Streams of all connections of a worker, past which a connection has no more of them than its `SHARE`, and as many as it
-/// has taken whole responses: who opens windows of nothing takes none, nor does whoever leaves unread what was sent.
-const CROWD: usize = 2048;
-const SHARE: usize = 2;
-/// Requests of a client of whom nothing is known that may wait until what else it has sent was looked at.
-const LOOKED_AT: usize = 100;
-/// Streams of a connection that may be gone before they are looked at, beside as many as were begun.
+const UNSENT: u32 = 32 * 1024;
+/// Streams of a connection that may be gone before they are begun, beside as many as were.
 const STILLBORN: u64 = 100;
-
-/// What the streams of a connection have in common.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub gate: Rc<Gate>,
-    /// What TLS has agreed on; `None`: plain text.
-    pub tls: Option<Negotiated>,
-    /// The address that the client has connected to.
-    pub local_address: Option<SocketAddr>,
-    link: Link,
-    /// Streams that live.
-    streams: Cell<usize>,
-    /// Responses that have gone whole.
-    answered: Cell<usize>,
-    /// The connection's task, to look again when the last stream has ended.
-    task: RefCell<Option<Waker>>,
-}
-
-impl Shared {
-    pub fn stream_began(&self) {
-        self.streams.set(self.streams.get() + 1);
-        let all = &self.link.worker().http2_streams;
-        all.set(all.get() + 1);
-    }
-
-    /// `whole`: with all of its response.
-    pub fn stream_ended(&self, whole: bool) {
-        self.answered.set(self.answered.get() + usize::from(whole));
-        self.streams.set(self.streams.get() - 1);
-        let all = &self.link.worker().http2_streams;
-        all.set(all.get() - 1);
-        if self.streams.get() == 0
-            && let Some(task) = self.task.borrow_mut().take()
-        {
-            task.wake();
-        }
-    }
-
-    /// Whether the worker has so many streams that this connection is to have no more.
-    fn is_crowded(&self) -> bool {
-        let taken = if self.gate.is_behind() { 0 } else { self.answered.get() };
-        self.link.worker().http2_streams.get() >= CROWD && self.streams.get() >= SHARE + taken
-    }
-}
 
 /// Serves a connection to its end. `early` is what has come of it already.
 pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
@@ -97,22 +45,13 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
     let io = Io::new(stream, worker.clone(), early, intake.clone());
     deadline.set(tollgate_net::now(), worker.active.borrow().plan.settings.timeouts.header);
     let Some(connection) = shake_hands(&worker, io, &deadline).await else { return };
-    let shared = Rc::new(Shared {
-        gate: Rc::new(Gate::among(worker.http2_waiting.clone())),
-        tls,
-        local_address,
-        link,
-        streams: Cell::new(0),
-        answered: Cell::new(0),
-        task: RefCell::default(),
-    });
+    let shared = Shared::new(link, tls, local_address);
     let mut serving = Serving {
         connection,
         shared,
         peer,
         deadline,
         intake,
-        asked: VecDeque::new(),
         has_looked: false,
         requests: 0,
         stillborn: 0,
@@ -167,12 +106,10 @@ struct Serving {
     peer: SocketAddr,
     deadline: Deadline,
     intake: Rc<Intake>,
-    /// Requests that have come and are not begun.
-    asked: VecDeque<Asked>,
-    /// Whether what else had come was looked at since the first of them came.
+    /// Whether what had come with the requests was looked at.
     has_looked: bool,
     requests: u64,
-    /// Streams that were gone before they were looked at.
+    /// Streams that were gone before they were begun.
     stillborn: u64,
     phase: Phase,
     /// For what the deadline is set: whether there were streams, and whether the connection was leaving.
@@ -183,35 +120,12 @@ impl Serving {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.intake.turn();
         loop {
-            loop {
-                if self.intake.is_turn_over(cx) {
-                    return Poll::Pending;
-                }
-                match self.connection.poll_accept(cx) {
-                    Poll::Ready(Some(Ok((request, respond)))) => {
-                        self.intake.request();
-                        if self.is_stranger() && self.asked.len() < LOOKED_AT {
-                            self.asked.push_back((request, respond));
-                        } else {
-                            self.begin_asked();
-                            self.begin(request, respond);
-                        }
-                    }
-                    Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(()),
-                    Poll::Pending => break,
-                }
+            if !ready!(self.take_in(cx)) {
+                return Poll::Ready(());
             }
             if self.intake.is_exhausted() && self.phase != Phase::Ending {
-                self.asked.clear();
                 self.end(Reason::ENHANCE_YOUR_CALM);
                 continue;
-            }
-            if !self.asked.is_empty() {
-                if !std::mem::replace(&mut self.has_looked, true) {
-                    after_others(cx);
-                    return Poll::Pending;
-                }
-                self.begin_asked();
             }
             if self.phase == Phase::Open && self.is_to_leave() {
                 self.phase = Phase::Leaving;
@@ -219,7 +133,7 @@ impl Serving {
                 continue;
             }
             self.wait();
-            *self.shared.task.borrow_mut() = Some(cx.waker().clone());
+            self.shared.wake_later(cx);
             if self.deadline.poll_passed(cx).is_pending() {
                 return Poll::Pending;
             }
@@ -230,31 +144,62 @@ impl Serving {
         }
     }
 
-    /// Whether nothing is known of the client: what it asks for is begun only once what else it has sent was looked at.
-    /// Floods begin with requests, as many as they may, and each can cost a connection to an endpoint.
-    fn is_stranger(&self) -> bool {
-        self.shared.answered.get() == 0
-    }
-
-    fn begin_asked(&mut self) {
-        self.has_looked = false;
-        while let Some((request, respond)) = self.asked.pop_front() {
-            self.begin(request, respond);
+    /// Reads what has come, and begins what may be begun of it; the rest waits in the library, which keeps no more than may
+    /// be open at once, unless their heads are too large. Ready when nothing is left to do now: whether the connection is still there.
+    fn take_in(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        loop {
+            if self.intake.is_turn_over(cx) {
+                return Poll::Pending;
+            }
+            if self.shared.is_stranger() && !self.has_looked {
+                // What it asks for is begun when what else it has sent was looked at.
+                let is_over = self.connection.poll_closed(cx).is_ready();
+                if is_over || self.intake.is_exhausted() {
+                    return Poll::Ready(!is_over);
+                }
+                self.has_looked = true;
+                after_others(cx);
+                return Poll::Pending;
+            }
+            if self.intake.is_exhausted() {
+                return Poll::Ready(self.connection.poll_closed(cx).is_pending());
+            }
+            if !self.shared.may_begin() {
+                let is_over = self.connection.poll_closed(cx).is_ready();
+                // What was written meanwhile may have changed that.
+                if is_over || !self.shared.may_begin() && !self.intake.holds_too_much() {
+                    self.shared.wait();
+                    return Poll::Ready(!is_over);
+                }
+            }
+            match self.connection.poll_accept(cx) {
+                Poll::Ready(Some(Ok((request, respond)))) => {
+                    self.intake.request();
+                    self.begin_or_refuse(request, respond);
+                }
+                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(false),
+                Poll::Pending => {
+                    self.has_looked = false;
+                    self.intake.holds_nothing();
+                    self.shared.waits_no_longer();
+                    return Poll::Ready(true);
+                }
+            }
         }
     }
 
-    /// A request is to be begun.
-    fn begin(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Chunk>) {
+    /// A request is to be begun, or refused where too many wait already.
+    fn begin_or_refuse(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Chunk>) {
         if respond.poll_reset(&mut Context::from_waker(Waker::noop())).is_ready() {
-            // Reset by the client, or by the library for a frame that breaks the protocol, in the bytes that brought the
-            // request: nobody waits for an answer, and who does so again and again wants none.
+            // Reset by the client, or by the library for a frame that breaks the protocol, before it was begun: nobody
+            // waits for an answer, and who does so again and again wants none.
             self.stillborn += 1;
             if self.stillborn > STILLBORN + self.requests {
                 self.intake.exhaust();
             }
             return;
         }
-        if self.shared.is_crowded() {
+        if !self.shared.may_begin() {
             // Nothing was done for it: the client may send it again, here or elsewhere (RFC 9113, 8.7).
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
@@ -276,7 +221,7 @@ impl Serving {
 
     /// Sets the deadline when what it is for has changed.
     fn wait(&mut self) {
-        let for_what = Some((self.shared.streams.get() == 0, self.phase));
+        let for_what = Some((self.shared.is_idle(), self.phase));
         if self.idle == for_what || self.phase == Phase::Ending {
             return;
         }

@@ -63,7 +63,9 @@ impl Io {
         self.refused |= left[..count] != bytes[..count];
         self.preface += count;
         self.intake.read(bytes.len());
-        match self.meter.received(bytes, tollgate_net::now) {
+        let measured = self.meter.received(bytes, tollgate_net::now);
+        self.intake.heads(self.meter.take_heads());
+        match measured {
             Ok(()) => bytes.len(),
             Err(Exhausted(good)) => {
                 self.intake.exhaust();

@@ -6,6 +6,9 @@ use super::PREFACE;
 
 /// The length of a frame's header (RFC 9113, 4.1).
 const HEADER: usize = 9;
+/// The frames of heads (RFC 9113, 6.2 and 6.10).
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
 /// The flag of SETTINGS that answer the other side's (RFC 9113, 6.5).
 const ACK: u8 = 1;
 
@@ -26,7 +29,7 @@ fn price(kind: u8, flags: u8, length: u32) -> u32 {
         0 if length == 0 => 8,
         0 => 1,
         // HEADERS are paid for by what they ask for.
-        1 => 0,
+        HEADERS => 0,
         // RST_STREAM: a request that was begun in vain.
         3 => 16,
         // SETTINGS want an answer, and may move the window of every stream. Clients that measure the path (gRPC's) send them
@@ -59,6 +62,8 @@ pub(super) struct Meter {
     preface: usize,
     credit: u32,
     bytes: u32,
+    /// Bytes of heads that have come, or are announced, since they were asked for.
+    heads: usize,
     earned_at: Instant,
 }
 
@@ -72,6 +77,7 @@ impl Meter {
             preface: PREFACE.len(),
             credit: BURST,
             bytes: 0,
+            heads: 0,
             earned_at: now,
         }
     }
@@ -100,6 +106,11 @@ impl Meter {
         Ok(())
     }
 
+    /// Bytes of heads that have come since this was asked for.
+    pub fn take_heads(&mut self) -> usize {
+        std::mem::take(&mut self.heads)
+    }
+
     /// Bytes went out.
     pub fn sent(&mut self, count: usize) {
         self.earn_bytes(count);
@@ -110,8 +121,11 @@ impl Meter {
         let [a, b, c, kind, flags, ..] = self.header;
         let length = u32::from_be_bytes([0, a, b, c]);
         self.payload = length;
-        if kind == 1 {
+        if kind == HEADERS {
             self.earn(PER_STREAM);
+        }
+        if matches!(kind, HEADERS | CONTINUATION) {
+            self.heads += length as usize;
         }
         let price = price(kind, flags, length);
         if price > self.credit {

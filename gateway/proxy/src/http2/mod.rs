@@ -3,7 +3,7 @@
 //!
 //! 1. `connection`: one task a connection reads its frames and starts a task for each stream. It says goodbye when it is
 //!    idle for too long, when its worker drains, or when it costs more than it is worth (`meter`), and has turns among the
-//!    others (`intake`).
+//!    others (`intake`). Where a worker has very many streams, further ones wait (`crowd`).
 //! 2. `request`: a stream's head becomes a [`RequestHead`](tollgate_http::RequestHead), and goes the way of any other.
 //! 3. `stream`: the [client's side](crate::client_side::ClientSide) of that exchange.
 //!
@@ -13,6 +13,7 @@
 //! What a connection can make the gateway keep is bounded: what it may send by windows, what it has not taken by a [gate](tollgate_http::h2::Gate).
 
 mod connection;
+mod crowd;
 mod endpoint;
 mod fields;
 mod intake;
@@ -20,10 +21,12 @@ mod io;
 mod meter;
 mod outlet;
 mod request;
+mod shared;
 mod stream;
 
 use crate::connection::Client;
 
+pub(crate) use self::crowd::Crowd;
 pub(crate) use self::endpoint::EndpointStream;
 pub(crate) use self::request::StreamRoutines;
 

@@ -7,15 +7,15 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use h2::server::SendResponse;
-use h2::{Reason, RecvStream};
+use h2::{Reason, RecvStream, SendStream};
 use http::HeaderMap;
 use tollgate_http::h1::BodyReader;
 use tollgate_http::h2::{Chunk, decode_trailers};
 use tollgate_net::{Negotiated, Peek};
 
-use super::connection::Shared;
 use super::fields;
 use super::outlet::{Outlet, gone};
+use super::shared::Shared;
 
 use crate::backlog::{Backlog, Sink};
 use crate::client_side::{ClientSide, ClientStream, Duplex};
@@ -106,15 +106,24 @@ impl Http2Stream {
 
     fn head(&mut self, head: &[u8], ends: bool) -> io::Result<()> {
         let sender = self.respond.send_response(fields::response(head)?, ends).map_err(|_| gone())?;
-        self.sender = Some(Outlet::new(sender, self.shared.gate.clone()));
+        self.answer_by(sender);
         if ends {
             self.end = End::Sent;
+            self.shared.piece_taken();
         }
         Ok(())
     }
 
+    /// The head of the response has gone; its body goes this way.
+    fn answer_by(&mut self, sender: SendStream<Chunk>) {
+        self.sender = Some(Outlet::new(sender, self.shared.gate.clone()));
+    }
+
     /// The client has taken so much of so much.
     fn took(&mut self, count: usize, wanted: usize) {
+        if count > 0 {
+            self.shared.piece_taken();
+        }
         let (least, _, most) = ROOM;
         self.room = if count == wanted { (self.room * 2).min(most) } else { (self.room / 2).max(least) };
     }
@@ -192,7 +201,7 @@ impl ClientSide for Http2Stream {
 impl ClientStream for Http2Stream {
     fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()> {
         let sender = self.respond.send_response(fields::switched(head)?, false).map_err(|_| gone())?;
-        self.sender = Some(Outlet::new(sender, self.shared.gate.clone()));
+        self.answer_by(sender);
         if bytes.is_empty() { Ok(()) } else { self.send(backlog, bytes, false) }
     }
 
@@ -276,6 +285,6 @@ impl ClientStream for Http2Stream {
 
 impl Drop for Http2Stream {
     fn drop(&mut self) {
-        self.shared.stream_ended(matches!(self.end, End::Sent));
+        self.shared.stream_ended();
     }
 }

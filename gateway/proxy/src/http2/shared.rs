@@ -1,0 +1,133 @@
+//! What the streams of a connection have in common.
+
+use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use tollgate_http::h2::Gate;
+use tollgate_net::Negotiated;
+
+use super::crowd::{Crowd, PIECES, SHARE};
+use crate::connection::Link;
+use crate::worker::Worker;
+
+/// What the streams of a connection have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub gate: Rc<Gate>,
+    /// What TLS has agreed on; `None`: plain text.
+    pub tls: Option<Negotiated>,
+    /// The address that the client has connected to.
+    pub local_address: Option<SocketAddr>,
+    pub link: Link,
+    /// Streams that live.
+    streams: Cell<usize>,
+    /// Pieces of responses that the client has taken: of a body, or the end of one without.
+    taken: Cell<usize>,
+    /// Whether requests wait for room in the [`Crowd`].
+    waits: Cell<bool>,
+    /// Whether the crowd knows it, as one that waits or has waited.
+    is_queued: Cell<bool>,
+    /// The connection's task, to look again when that may begin further streams, or the last one has ended.
+    task: RefCell<Option<Waker>>,
+}
+
+impl Shared {
+    pub fn new(link: Link, tls: Option<Negotiated>, local_address: Option<SocketAddr>) -> Rc<Self> {
+        Rc::new(Self {
+            gate: Rc::new(Gate::among(link.worker().http2_waiting.clone())),
+            tls,
+            local_address,
+            link,
+            streams: Cell::new(0),
+            taken: Cell::new(0),
+            waits: Cell::new(false),
+            is_queued: Cell::new(false),
+            task: RefCell::default(),
+        })
+    }
+
+    pub fn worker(&self) -> &Rc<Worker> {
+        self.link.worker()
+    }
+
+    fn crowd(&self) -> &Crowd {
+        &self.worker().http2_crowd
+    }
+
+    pub fn stream_began(&self) {
+        self.streams.set(self.streams.get() + 1);
+        self.crowd().stream_began();
+    }
+
+    pub fn stream_ended(&self) {
+        self.streams.set(self.streams.get() - 1);
+        if self.streams.get() == 0 || self.waits.get() {
+            self.look();
+        }
+        self.crowd().stream_ended();
+    }
+
+    /// A piece of a response has gone.
+    pub fn piece_taken(&self) {
+        self.taken.set(self.taken.get() + 1);
+        if self.waits.get() && self.taken.get().is_multiple_of(PIECES) {
+            self.look();
+        }
+    }
+
+    /// Whether no stream lives.
+    pub fn is_idle(&self) -> bool {
+        self.streams.get() == 0
+    }
+
+    /// Whether nothing is known of the client: what it asks for is begun only once what else it has sent was looked at.
+    /// Floods begin with requests, as many as they may, and each can cost a connection to an endpoint.
+    pub fn is_stranger(&self) -> bool {
+        self.taken.get() == 0
+    }
+
+    /// Whether it may begin one more stream.
+    pub fn may_begin(&self) -> bool {
+        let earned = if self.gate.is_behind() { 0 } else { self.taken.get() / PIECES };
+        self.crowd().has_room() || self.streams.get() < SHARE + earned
+    }
+
+    /// Has requests that it may not begin now.
+    pub fn wait(self: &Rc<Self>) {
+        self.waits.set(true);
+        if !self.is_queued.replace(true) {
+            self.crowd().wait(self);
+        }
+    }
+
+    /// Has no such requests any longer. Who was told of room and needs none lets the next one have it.
+    pub fn waits_no_longer(&self) {
+        self.waits.set(false);
+        self.crowd().pass_on();
+    }
+
+    /// There is room in the crowd, which does not know it any longer. Whether it still waits for that.
+    pub fn has_its_turn(&self) -> bool {
+        self.is_queued.set(false);
+        if self.waits.get() {
+            self.look();
+        }
+        self.waits.get()
+    }
+
+    /// The connection's task is to be woken.
+    pub fn wake_later(&self, cx: &Context<'_>) {
+        let mut task = self.task.borrow_mut();
+        if !task.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+            *task = Some(cx.waker().clone());
+        }
+    }
+
+    fn look(&self) {
+        if let Some(task) = &*self.task.borrow() {
+            task.wake_by_ref();
+        }
+    }
+}

@@ -154,7 +154,7 @@ impl Serving {
             if self.shared.is_stranger() && !self.has_looked {
                 // What it asks for is begun when what else it has sent was looked at.
                 let is_over = self.connection.poll_closed(cx).is_ready();
-                if is_over || self.intake.is_exhausted() {
+                if is_over || self.intake.is_exhausted() || !self.intake.holds_some() {
                     return Poll::Ready(!is_over);
                 }
                 self.has_looked = true;
@@ -168,7 +168,9 @@ impl Serving {
                 let is_over = self.connection.poll_closed(cx).is_ready();
                 // What was written meanwhile may have changed that.
                 if is_over || !self.shared.may_begin() && !self.intake.holds_too_much() {
-                    self.shared.wait();
+                    if self.intake.holds_some() {
+                        self.shared.wait();
+                    }
                     return Poll::Ready(!is_over);
                 }
             }
@@ -180,7 +182,7 @@ impl Serving {
                 Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(false),
                 Poll::Pending => {
                     self.has_looked = false;
-                    self.intake.holds_nothing();
+                    self.intake.caught_up();
                     self.shared.waits_no_longer();
                     return Poll::Ready(true);
                 }

@@ -67,8 +67,13 @@ impl Intake {
     }
 
     /// No request that was read waits any longer.
-    pub fn holds_nothing(&self) {
+    pub fn caught_up(&self) {
         self.held.set(0);
+    }
+
+    /// Whether requests may wait that were read: only after heads have come.
+    pub fn holds_some(&self) -> bool {
+        self.held.get() > 0
     }
 
     /// Whether the requests that wait have heads of more bytes than may be kept.

@@ -10,9 +10,11 @@ use crate::lot::drawn;
 use crate::shadow::{Marks, Shadow, ShadowEnd, Watch};
 use crate::{Planned, Policy, Request, Shared, Verdict};
 
-/// After a copy that reached no endpoint none are made for so long. Connections that are refused cost more than requests
-/// that are answered, and with one for each request the requests of clients would feel it.
+/// After a copy that reached no endpoint none are made for so long, then one alone, and if that reaches none either, for
+/// twice as long, up to `LONGEST`. Connections that are refused cost more than requests that are answered: with one for each
+/// request those of clients would feel it, and with four every 100 ms one in a hundred did.
 const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_millis(1600);
 /// Copies under way at a time to a shadow that did not answer the one that ended last. Each takes the gateway as long as a
 /// request until it is called off, for nothing; some go on, to find out when it answers again.
 const FEW: usize = 4;
@@ -51,6 +53,7 @@ impl Planned for MirrorRules {
             failing: AtomicBool::new(false),
             began: tollgate_net::now(),
             pause: AtomicU64::new(0),
+            paused: AtomicU64::new(0),
             sent: count("sent"),
             dropped: count("dropped"),
             given_up: count("given_up"),
@@ -78,6 +81,8 @@ struct Counts {
     failing: AtomicBool,
     /// Until when no copies are made, in milliseconds since it began.
     pause: AtomicU64,
+    /// The last pause in milliseconds; 0: endpoints are reached.
+    paused: AtomicU64,
     /// Sent, whatever came of it.
     sent: Arc<AtomicU64>,
     /// Not made: there were too many, or the last one was not answered.
@@ -127,7 +132,11 @@ impl Place {
         if counts.now() < counts.pause.load(Ordering::Relaxed) {
             return None;
         }
-        let most = if counts.failing.load(Ordering::Relaxed) { most.min(FEW) } else { most };
+        let most = match counts.paused.load(Ordering::Relaxed) {
+            0 if counts.failing.load(Ordering::Relaxed) => most.min(FEW),
+            0 => most,
+            _ => 1,
+        };
         let more = |now: usize| (now < most).then_some(now + 1);
         let taken = counts.in_flight.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         taken.is_ok().then(|| Self(counts.clone()))
@@ -140,17 +149,34 @@ impl Counts {
         tollgate_net::now().duration_since(self.began).as_millis() as u64
     }
 
+    /// A copy has reached no endpoint.
+    fn pause(&self) {
+        let (now, until) = (self.now(), self.pause.load(Ordering::Relaxed));
+        // Of those that were under way together, the first counts.
+        if now >= until {
+            let [least, most] = [PAUSE, LONGEST].map(|time| time.as_millis() as u64);
+            let pause = (self.paused.load(Ordering::Relaxed) * 2).clamp(least, most);
+            self.paused.store(pause, Ordering::Relaxed);
+            self.pause.store(now + pause, Ordering::Relaxed);
+        }
+    }
+
     fn heard(&self, end: ShadowEnd, status: Option<u16>) {
         let counts = self;
         if end != ShadowEnd::GivenUp {
             counts.failing.store(matches!(end, ShadowEnd::Failed(_)), Ordering::Relaxed);
+        }
+        if matches!(end, ShadowEnd::Answered(_)) {
+            counts.paused.store(0, Ordering::Relaxed);
         }
         match (end, status) {
             (ShadowEnd::GivenUp, _) => return add(&counts.given_up),
             (ShadowEnd::Failed(reason), _) => {
                 if matches!(reason, Reason::ConnectionRefused | Reason::ConnectionTimeout | Reason::DnsError)
                 {
-                    counts.pause.store(counts.now() + PAUSE.as_millis() as u64, Ordering::Relaxed);
+                    counts.pause();
+                } else {
+                    counts.paused.store(0, Ordering::Relaxed);
                 }
                 add(&counts.failed);
             }
@@ -224,11 +250,26 @@ mod tests {
     fn a_shadow_that_cannot_be_reached_is_left_alone_for_a_while() {
         let policy = mirror(100, 10);
         let end = |reason| shadows(&policy, "").remove(0).watch.shadow(ShadowEnd::Failed(reason));
+        let wait = |pauses: u32| std::thread::sleep(PAUSE * pauses + Duration::from_millis(10));
+        let take = || (0..20).flat_map(|_| shadows(&policy, "")).collect::<Vec<_>>();
         end(Reason::HttpResponseTimeout);
-        end(Reason::ConnectionRefused);
-        assert!(shadows(&policy, "").is_empty());
-        std::thread::sleep(PAUSE + Duration::from_millis(10));
-        assert_eq!(shadows(&policy, "").len(), 1);
+        let mut together = take();
+        let mut refused = || together.remove(0).watch.shadow(ShadowEnd::Failed(Reason::ConnectionRefused));
+        refused();
+        refused();
+        drop(together);
+        assert!(take().is_empty());
+        wait(1);
+        let mut one = take();
+        assert_eq!(one.len(), 1);
+        one.remove(0).watch.shadow(ShadowEnd::Failed(Reason::ConnectionRefused));
+        wait(1);
+        assert!(take().is_empty(), "twice as long");
+        wait(1);
+        let mut one = take();
+        assert_eq!(one.len(), 1);
+        one.remove(0).watch.shadow(ShadowEnd::Answered(200));
+        assert_eq!(take().len(), 10);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Debug};
 
+use memchr::{memchr, memchr3};
 use tollgate_http::Name;
 use tollgate_observe::Reason;
 
@@ -78,8 +79,12 @@ impl<'a> Response<'a> {
     /// Its status.
     #[must_use]
     pub fn status(&self) -> u16 {
-        let digits = self.head.get(9..12).unwrap_or_default();
-        std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+        match self.head.get(9..12) {
+            Some(digits) if digits.iter().all(u8::is_ascii_digit) => {
+                digits.iter().fold(0, |status, digit| status * 10 + u16::from(digit - b'0'))
+            }
+            _ => 0,
+        }
     }
 
     /// The values of all fields of this name, in any case.
@@ -102,12 +107,13 @@ impl<'a> Response<'a> {
 
     /// Adds a field behind the others. One that has a line break in it is left out: nothing may begin another field.
     pub fn append(&mut self, name: &str, value: &[u8]) {
-        if !is_free(name) || value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+        if !is_free(name) || memchr3(b'\r', b'\n', 0, value).is_some() {
             return;
         }
-        let end = self.head.len().saturating_sub(2);
-        let line = [name.as_bytes(), b": ", value, b"\r\n"].concat();
-        self.head.splice(end..end, line);
+        self.head.truncate(self.head.len().saturating_sub(2));
+        for part in [name.as_bytes(), b": ", value, b"\r\n\r\n"] {
+            self.head.extend_from_slice(part);
+        }
     }
 
     /// Gives the response this field alone of its name.
@@ -182,7 +188,7 @@ fn lines(head: &[u8]) -> impl Iterator<Item = (usize, usize)> {
 
 fn next_line(head: &[u8], from: usize) -> usize {
     let rest = head.get(from..).unwrap_or_default();
-    rest.iter().position(|byte| *byte == b'\n').map_or(head.len(), |at| from + at + 1)
+    memchr(b'\n', rest).map_or(head.len(), |at| from + at + 1)
 }
 
 /// The value of a line, if it is a field of this name.

@@ -77,7 +77,9 @@ async fn carry(
                 shadows::start(&mut client, worker, scratch, active, index);
                 let next = request(&mut client, worker, scratch, active).await;
                 let rest = client.stream.rest();
-                scratch.inbox.splice(..0, rest);
+                if !rest.is_empty() {
+                    scratch.inbox.splice(..0, rest);
+                }
                 next
             }
             Err(reason) => {

@@ -148,9 +148,15 @@ impl Head {
 
     /// Notes anew which names are there: a field was taken out.
     pub(crate) fn index_anew(&mut self) {
-        let fields = std::mem::take(&mut self.fields);
         (self.known, self.repeated) = (0, 0);
-        fields.into_iter().for_each(|field| self.push(field));
+        for at in 0..self.fields.len() {
+            self.note(self.fields[at].id);
+        }
+    }
+
+    fn note(&mut self, id: Name) {
+        self.repeated |= self.known & id.bit();
+        self.known |= id.bit();
     }
 
     /// The values of every field of a known name.
@@ -174,8 +180,7 @@ impl Head {
     }
 
     pub(crate) fn push(&mut self, field: Field) {
-        self.repeated |= self.known & field.id.bit();
-        self.known |= field.id.bit();
+        self.note(field.id);
         self.fields.push(field);
     }
 

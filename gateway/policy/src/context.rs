@@ -111,6 +111,24 @@ impl Context {
         self.ends.push(Box::new(act));
     }
 
+    /// Whether nothing is left to be done for this request by those that it has met: what goes on and what comes back is
+    /// nobody's but the gateway's.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.reserved.is_empty()
+            && self.responses.is_empty()
+            && self.ends.is_empty()
+            && self.shadows.is_empty()
+            && self.transform.is_none()
+            && self.held.is_empty()
+    }
+
+    /// Whether anything is to be done with the response's head.
+    #[must_use]
+    pub fn responds(&self) -> bool {
+        !self.responses.is_empty()
+    }
+
     /// The exchange has ended.
     pub fn end(&mut self, ended: &Ended) {
         self.ends.drain(..).for_each(|act| act(ended));

@@ -131,11 +131,11 @@ mod tests {
         let change = Change { remove: vec!["X-Debug".to_owned()], set, ..Change::default() };
         let policy = Arc::new(HeaderRules { request: change, response: Arc::default() });
         let policy = policy.live("k", &Arc::default());
-        let fields = "X_Role: admin\r\nx.debug: 1\r\nX-Roles: a\r\n";
-        let (mut sent, mut context) = (Sent::new(fields), Context::default());
+        let fields = "X_Role: admin\r\nx.debug: 1\r\nX-Roles: a\r\nTransfer-Encoding: chunked\r\n";
+        let (mut sent, mut context) = (Sent::with("POST / HTTP/1.1", fields), Context::default());
         assert!(matches!(policy.request(&mut sent.request(&mut context)), Verdict::Continue));
         let names: Vec<_> = sent.head.head.fields().iter().map(|field| sent.head.slice(field.name)).collect();
-        assert_eq!(names, [&b"Host"[..], b"X-Roles", b"X-Role"]);
+        assert_eq!(names, [&b"Host"[..], b"X-Roles", b"Transfer-Encoding", b"X-Role"]);
         assert!(context.is_reserved(b"x_role") && context.is_reserved(b"X-Debug"), "behind the body");
     }
 

@@ -3,7 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use tollgate_http::{Name, RequestHead};
+use tollgate_http::h1::Length;
+use tollgate_http::{Name, RequestHead, Version};
 
 use crate::Context;
 
@@ -116,7 +117,15 @@ impl<'a> Request<'a> {
     /// behind the body.
     pub fn claim(&mut self, names: &crate::Reserved) {
         self.strip(names);
-        self.context.reserve(names);
+        // What has no body has nothing behind it, and neither has one of a length that was told, in HTTP/1.
+        let ends = match self.head.length {
+            Length::None => true,
+            Length::Exactly(_) => self.head.version != Version::Http2,
+            Length::Chunked | Length::UntilClose => false,
+        };
+        if !ends {
+            self.context.reserve(names);
+        }
     }
 
     /// Takes out every field of this name, in any case.

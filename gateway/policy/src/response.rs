@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Debug};
 
-use memchr::{memchr, memchr3};
+use memchr::{memchr_iter, memchr3};
 use tollgate_http::Name;
 use tollgate_observe::Reason;
 
@@ -64,6 +64,9 @@ impl Transform for Then {
 pub struct Response<'a> {
     /// Start line, fields and the empty line.
     head: &'a mut Vec<u8>,
+    /// Where each field's line begins, and behind them the empty one. Kept, since policies ask for many names: to look for the
+    /// ends of lines once more for each was most of what they cost.
+    lines: Vec<usize>,
     /// What follows.
     pub body: BodyKind,
     /// What makes another body of it.
@@ -73,7 +76,10 @@ pub struct Response<'a> {
 impl<'a> Response<'a> {
     /// Of a whole head, from the status line to the empty line.
     pub fn new(head: &'a mut Vec<u8>, body: BodyKind) -> Self {
-        Self { head, body, transform: None }
+        let mut lines = Vec::with_capacity(32);
+        lines.extend(memchr_iter(b'\n', head).map(|end| end + 1));
+        lines.pop();
+        Self { head, lines, body, transform: None }
     }
 
     /// Its status.
@@ -89,30 +95,26 @@ impl<'a> Response<'a> {
 
     /// The values of all fields of this name, in any case.
     pub fn all<'h>(&'h self, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
-        lines(self.head).filter_map(move |(start, end)| value(&self.head[start..end], name))
+        self.lines.windows(2).filter_map(move |line| value(&self.head[line[0]..line[1]], name))
     }
 
     /// The value of the first field of this name, in any case.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        lines(self.head).find_map(|(start, end)| value(&self.head[start..end], name))
+        self.lines.windows(2).find_map(|line| value(&self.head[line[0]..line[1]], name))
     }
 
     /// Takes out every field of this name.
     pub fn remove(&mut self, name: &str) {
         if is_free(name) {
-            cut(self.head, name);
+            self.cut(name);
         }
     }
 
     /// Adds a field behind the others. One that has a line break in it is left out: nothing may begin another field.
     pub fn append(&mut self, name: &str, value: &[u8]) {
-        if !is_free(name) || memchr3(b'\r', b'\n', 0, value).is_some() {
-            return;
-        }
-        self.head.truncate(self.head.len().saturating_sub(2));
-        for part in [name.as_bytes(), b": ", value, b"\r\n\r\n"] {
-            self.head.extend_from_slice(part);
+        if is_free(name) && memchr3(b'\r', b'\n', 0, value).is_none() {
+            self.write(name, value);
         }
     }
 
@@ -120,6 +122,26 @@ impl<'a> Response<'a> {
     pub fn set(&mut self, name: &str, value: &[u8]) {
         self.remove(name);
         self.append(name, value);
+    }
+
+    fn cut(&mut self, name: &str) {
+        let is_named = |head: &[u8], line: &[usize]| value(&head[line[0]..line[1]], name).is_some();
+        while let Some(at) = self.lines.windows(2).position(|line| is_named(self.head, line)) {
+            let (start, end) = (self.lines[at], self.lines[at + 1]);
+            self.head.drain(start..end);
+            self.lines.remove(at);
+            self.lines[at..].iter_mut().for_each(|line| *line -= end - start);
+        }
+    }
+
+    fn write(&mut self, name: &str, value: &[u8]) {
+        let Some(empty) = self.lines.last() else { return };
+        self.head.truncate(*empty);
+        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+            self.head.extend_from_slice(part);
+        }
+        self.lines.push(self.head.len());
+        self.head.extend_from_slice(b"\r\n");
     }
 
     /// Has caches know that the response depends on this field of the request (RFC 9110, 12.5.5).
@@ -147,26 +169,13 @@ impl<'a> Response<'a> {
     /// What makes another body of it; the head then says nothing of a length any more. `chunked`: it says instead that chunks
     /// come.
     #[must_use]
-    pub fn into_transform(self, chunked: bool) -> Option<Box<dyn Transform>> {
-        let transform = self.transform?;
-        cut(self.head, "content-length");
-        if chunked
-            && !lines(self.head)
-                .any(|(start, end)| value(&self.head[start..end], "transfer-encoding").is_some())
-        {
-            let end = self.head.len().saturating_sub(2);
-            self.head.splice(end..end, *b"Transfer-Encoding: chunked\r\n");
+    pub fn into_transform(mut self, chunked: bool) -> Option<Box<dyn Transform>> {
+        let transform = self.transform.take()?;
+        self.cut("content-length");
+        if chunked && self.get("transfer-encoding").is_none() {
+            self.write("Transfer-Encoding", b"chunked");
         }
         Some(transform)
-    }
-}
-
-/// Takes out every field of this name.
-fn cut(head: &mut Vec<u8>, name: &str) {
-    let named = |(start, end): &(usize, usize)| value(&head[*start..*end], name).is_some();
-    let gone: Vec<_> = lines(head).filter(named).collect();
-    for (start, end) in gone.into_iter().rev() {
-        head.drain(start..end);
     }
 }
 
@@ -176,23 +185,9 @@ fn is_free(name: &str) -> bool {
     !id.is_hop_by_hop() && id != Name::ContentLength
 }
 
-/// Where the field lines are, each with its CRLF.
-fn lines(head: &[u8]) -> impl Iterator<Item = (usize, usize)> {
-    let mut at = next_line(head, 0);
-    std::iter::from_fn(move || {
-        let start = at;
-        at = next_line(head, start);
-        (at > start + 2).then_some((start, at))
-    })
-}
-
-fn next_line(head: &[u8], from: usize) -> usize {
-    let rest = head.get(from..).unwrap_or_default();
-    memchr(b'\n', rest).map_or(head.len(), |at| from + at + 1)
-}
-
 /// The value of a line, if it is a field of this name.
 fn value<'l>(line: &'l [u8], name: &str) -> Option<&'l [u8]> {
+    // Nearly every line of another name has something else where the colon would be.
     let (begin, rest) = line.split_at_checked(name.len())?;
     let value = rest.strip_prefix(b":")?;
     begin.eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())

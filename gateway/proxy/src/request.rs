@@ -97,8 +97,8 @@ async fn exchange(mut client: Box<Client>) -> Then {
     }
 }
 
-/// Sees one request through, whose head was received. One that its policies have let through comes here again with them as
-/// its client's side, which then goes on from its route.
+/// Sees one request through, whose head was received. One whose policies have let it through and want more of it comes here
+/// again with them as its client's side, which then goes on from its route.
 pub(crate) async fn request<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Rc<Worker>,
@@ -111,8 +111,8 @@ pub(crate) async fn request<S: ClientSide>(
     }
     let close = closes_after(active, client, scratch);
     let known = if S::POLICED { scratch.ledger.route.as_ref().map(|(_, route)| *route) } else { None };
-    let route = if let Some(route) = known {
-        route
+    let (route, share) = if let Some(route) = known {
+        (route, client.stream.share())
     } else {
         if is_misdirected(client, &scratch.request) {
             let close = !pass_over_body(scratch) || close;
@@ -140,10 +140,14 @@ pub(crate) async fn request<S: ClientSide>(
             }
         };
         scratch.ledger.route = Some((active.clone(), route));
+        let mut share = None;
         if active.route(route).policies.is_some() {
-            return policy::police(client, worker, scratch, active, route).await;
+            share = match policy::police(client, worker, scratch, active, route) {
+                Ok(share) => share,
+                Err(carried) => return carried.await,
+            };
         }
-        route
+        (route, share)
     };
     match &active.route(route).action {
         Action::Forward(_) if worker.sheds(active.route(route).priority) => {
@@ -152,7 +156,7 @@ pub(crate) async fn request<S: ClientSide>(
             respond::error(client, worker, scratch, settings, Reason::Overload, close).await
         }
         Action::Forward(_) => {
-            match destination(scratch, active, route, (&client.peer, client.stream.share())) {
+            match destination(scratch, active, route, (&client.peer, share)) {
                 Ok(upstream) if active.route(route).grpc_web && translate::is_web(&scratch.request) => {
                     let to = (route, upstream);
                     Box::pin(translate::forward_web(client, worker, scratch, active, to)).await

@@ -18,11 +18,12 @@ use tollgate_http::RequestHead;
 use tollgate_http::h1::{BodyReader, Length};
 use tollgate_net::{Negotiated, Peek};
 use tollgate_observe::Reason;
-use tollgate_policy::{BodyKind, Consumer, Context, Ended, Question, Response, Said};
+use tollgate_policy::{BodyKind, Consumer, Context, Ended, Question, Response, Said, Verdict};
 use tollgate_upstream::{Connection, Upstream};
 
+use super::meet::{Met, meet};
 use super::policed::Policed;
-use super::{Met, meet};
+use super::walk::Walk;
 use crate::active::ActivePlan;
 use crate::backlog::{Backlog, Sink};
 use crate::client_side::{ClientStream, Duplex};
@@ -148,7 +149,9 @@ impl Calling {
         let mut met = Met::Through;
         let exchange = async {
             if let Some(chain) = active.plan.upstream_chains[number] {
-                met = meet(&mut stand_in, &worker, scratch, &active, (route, chain)).await;
+                let mut walk = Walk::of_chain(&active, route, Some(chain));
+                let go = Verdict::Continue;
+                met = meet(&mut stand_in, &worker, scratch, (&active, route), &mut walk, go).await;
             }
             if let Met::Through = met {
                 send(&mut stand_in, &worker, scratch, &active, (route, &upstream)).await;

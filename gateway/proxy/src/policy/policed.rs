@@ -53,9 +53,9 @@ impl<'a> Policed<'a> {
         self.context
     }
 
-    /// Which of its route's upstreams it goes to.
-    pub fn goes_to(&mut self, share: usize) {
-        self.share = Some(share);
+    /// Which of its route's upstreams it goes to, by number.
+    pub fn goes_to(&mut self, share: Option<usize>) {
+        self.share = share;
     }
 
     /// The request's body is to be another one.
@@ -85,6 +85,9 @@ impl<'a> Policed<'a> {
 
     /// Does with the head of a response what policies want done.
     fn head(&mut self, head: &mut Vec<u8>, free: bool) {
+        if !self.context.responds() {
+            return;
+        }
         let mut response = Response::new(head, BodyKind::Fixed);
         let bodiless = matches!(response.status(), 100..200 | 204 | 304);
         if free && self.bodied && !bodiless && self.version != Version::Http10 {

@@ -1,0 +1,123 @@
+//! A request meets policies that take more than a look: they ask somebody, wait, read its body, refuse or answer it.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tollgate_net::Peek;
+use tollgate_observe::Reason;
+use tollgate_policy::{After, Answer, Origin, Verdict, Waiting};
+
+use super::policed::Policed;
+use super::walk::{Walk, note, origin, seen};
+use super::{body, questions};
+use crate::active::ActivePlan;
+use crate::client_side::ClientStream;
+use crate::connection::Client;
+use crate::scratch::Scratch;
+use crate::worker::Worker;
+
+/// What came of it.
+pub(super) enum Met {
+    /// All let it through.
+    Through,
+    /// One refuses it, with these further lines.
+    Refused(Reason, Vec<u8>),
+    /// One answers it.
+    Answered(Answer),
+    /// The client did not wait for it.
+    Gone,
+}
+
+/// The request has heard `verdict`, and goes on from there through the policies that it has still before it.
+pub(super) async fn meet(
+    client: &mut Client<Policed<'_>>,
+    worker: &Rc<Worker>,
+    scratch: &mut Scratch,
+    (active, index): (&Rc<ActivePlan>, u32),
+    walk: &mut Walk<'_>,
+    mut verdict: Verdict,
+) -> Met {
+    let tls = client.link.tls.clone();
+    let from = (client.peer, tls.as_deref(), client.stream.tls().is_some());
+    let mut origin = origin(worker, scratch, active, index, from);
+    let met = loop {
+        verdict = match verdict {
+            Verdict::Continue => match walk.on(scratch, origin, client.stream.context()) {
+                Verdict::Continue => return Met::Through,
+                verdict => verdict,
+            },
+            Verdict::Refuse(refusal) => {
+                scratch.ledger.detail = refusal.detail.or(scratch.ledger.detail);
+                break Met::Refused(refusal.reason, refusal.lines);
+            }
+            Verdict::Answer(answer) => break Met::Answered(answer),
+            Verdict::Sleep(time, after) => Verdict::Wait(sleep(worker, time, after)),
+            Verdict::Wait(waiting) => {
+                let Some(after) = unless_gone(client, waiting).await else { return Met::Gone };
+                heard(client, scratch, &mut origin, after)
+            }
+            Verdict::Body(most, after) => {
+                let body = match body::read(client, worker, scratch, active.route(index), most).await {
+                    Ok(body) => body,
+                    Err(Reason::ClientClosed) => return Met::Gone,
+                    Err(reason) => break Met::Refused(reason, Vec::new()),
+                };
+                heard(client, scratch, &mut origin, |request| after(&body, request))
+            }
+            Verdict::Call(questions, after) => {
+                let asking = questions::ask(client, worker, scratch, active, (index, questions));
+                let Some(said) = unless_gone(client, asking).await else { return Met::Gone };
+                heard(client, scratch, &mut origin, |request| after(said, request))
+            }
+        };
+    };
+    walk.pass_over(scratch, origin, client.stream.context());
+    met
+}
+
+/// What a policy says when what it has waited for is here. It is later now, for those behind it as well.
+fn heard<'a>(
+    client: &mut Client<Policed<'_>>,
+    scratch: &mut Scratch,
+    origin: &mut Origin<'a>,
+    after: impl FnOnce(&mut tollgate_policy::Request<'_>) -> Verdict,
+) -> Verdict {
+    origin.now = tollgate_net::now();
+    let verdict = after(&mut seen(scratch, *origin, client.stream.context()));
+    note(scratch, client.stream.context());
+    verdict
+}
+
+/// Stands still for so long, by the worker's own timers.
+fn sleep(worker: &Rc<Worker>, time: Duration, after: After) -> Waiting {
+    let deadline = worker.timers.deadline();
+    deadline.set(tollgate_net::now(), Some(time));
+    Box::pin(async move {
+        poll_fn(|cx| deadline.poll_passed(cx)).await;
+        after
+    })
+}
+
+/// Waits for something, unless the client goes meanwhile.
+async fn unless_gone<T>(client: &mut Client<Policed<'_>>, waiting: impl Future<Output = T>) -> Option<T> {
+    let mut waiting = pin!(waiting);
+    let mut watched = true;
+    poll_fn(|cx| {
+        if let Poll::Ready(done) = waiting.as_mut().poll(cx) {
+            return Poll::Ready(Some(done));
+        }
+        if watched {
+            match client.stream.poll_peek(cx) {
+                Poll::Ready(Peek::Reset) => return Poll::Ready(None),
+                // Its next request, or half of the connection closed: it waits still.
+                Poll::Ready(Peek::Data | Peek::End) => watched = false,
+                Poll::Pending => {}
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}

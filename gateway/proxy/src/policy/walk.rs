@@ -1,0 +1,129 @@
+//! A request on its way through policies, as far as they let it go on at once.
+
+use std::net::SocketAddr;
+use std::slice;
+use std::sync::Arc;
+
+use tollgate_observe::Reason;
+use tollgate_plan::Action;
+use tollgate_policy::{Context, Origin, Policy, Refusal, Request, Verdict};
+
+use crate::active::ActivePlan;
+use crate::affinity::{Asker, client_address};
+use crate::identity::Identity;
+use crate::scratch::Scratch;
+use crate::secured::Secured;
+use crate::worker::Worker;
+
+/// Which policies a request has still before it: the rest of a chain, and those of the upstream that is chosen then.
+pub(super) struct Walk<'a> {
+    active: &'a ActivePlan,
+    route: u32,
+    rest: slice::Iter<'a, Arc<dyn Policy>>,
+    /// Whether an upstream is still to be chosen.
+    chooses: bool,
+    /// Which of its route's upstreams it goes to, by number, once that is known.
+    share: Option<usize>,
+}
+
+impl<'a> Walk<'a> {
+    /// The policies of a route for who comes in at this address, then those of the upstream that it goes to.
+    pub fn of_route(active: &'a ActivePlan, route: u32, bind: SocketAddr) -> Self {
+        let Self { rest, .. } = Self::of_chain(active, route, None);
+        let taken = active.route(route);
+        let chain = taken.policies.as_ref().and_then(|chains| chains.at(bind));
+        let rest = chain.map_or(rest, |chain| active.plan.chain(chain).iter());
+        Self { active, route, rest, chooses: matches!(taken.action, Action::Forward(_)), share: None }
+    }
+
+    /// The policies of one chain alone.
+    pub fn of_chain(active: &'a ActivePlan, route: u32, chain: Option<u32>) -> Self {
+        let rest = chain.map_or(&[][..], |chain| active.plan.chain(chain)).iter();
+        Self { active, route, rest, chooses: false, share: None }
+    }
+
+    /// Which of its route's upstreams the request goes to, by number; `None`: that was not to be chosen.
+    pub fn share(&self) -> Option<usize> {
+        self.share
+    }
+
+    /// Meets one policy after the other, until one wants more than that the request goes on, or there are no more.
+    pub fn on(&mut self, scratch: &mut Scratch, origin: Origin<'_>, context: &mut Context) -> Verdict {
+        loop {
+            for policy in self.rest.by_ref() {
+                let verdict = policy.request(&mut seen(scratch, origin, context));
+                note(scratch, context);
+                if !matches!(verdict, Verdict::Continue) {
+                    return verdict;
+                }
+            }
+            if !self.chooses {
+                return Verdict::Continue;
+            }
+            self.chooses = false;
+            // Else it would be chosen once more, and could go where nobody has asked that upstream's policies.
+            let Some((share, upstream)) = self.choose(scratch, &origin.peer, context) else {
+                return Refusal::from(Reason::DestinationUnavailable).into();
+            };
+            self.share = Some(share);
+            if let Some(chain) = self.active.plan.upstream_chains[upstream] {
+                self.rest = self.active.plan.chain(chain).iter();
+            }
+        }
+    }
+
+    /// One has refused or answered the request: those behind it see it go by.
+    pub fn pass_over(&mut self, scratch: &mut Scratch, origin: Origin<'_>, context: &mut Context) {
+        self.rest.by_ref().for_each(|policy| policy.passed_over(&mut seen(scratch, origin, context)));
+    }
+
+    /// Which of the route's upstreams it goes to, and which of the plan's that is.
+    fn choose(&self, scratch: &Scratch, peer: &SocketAddr, context: &Context) -> Option<(usize, usize)> {
+        let active = self.active;
+        let Action::Forward(shares) = &active.route(self.route).action else { return None };
+        let by_name = context.upstream.as_ref().and_then(|name| {
+            shares.iter().position(|share| active.plan.upstreams[share.upstream].name == **name)
+        });
+        let share = by_name.or_else(|| {
+            let asker = Asker::new(scratch, &active.plan.settings, peer);
+            active.next_share(self.route, &asker)
+        })?;
+        Some((share, shares[share].upstream))
+    }
+}
+
+/// Where a request comes from that has just been received.
+pub(super) fn origin<'a>(
+    worker: &Worker,
+    scratch: &Scratch,
+    active: &'a ActivePlan,
+    route: u32,
+    (peer, tls, secure): (SocketAddr, Option<&'a Secured>, bool),
+) -> Origin<'a> {
+    Origin {
+        peer,
+        client: client_address(&active.plan.settings.forwarded, &scratch.request.head, peer.ip()),
+        secure,
+        certificate: tls.and_then(|tls| tls.identity.as_ref()).and_then(Identity::der),
+        route: &active.route(route).name,
+        worker: worker.id,
+        now: scratch.ledger.started().unwrap_or_else(tollgate_net::now),
+    }
+}
+
+/// The request as a policy sees it.
+pub(super) fn seen<'a>(
+    scratch: &'a mut Scratch,
+    origin: Origin<'a>,
+    context: &'a mut Context,
+) -> Request<'a> {
+    let Scratch { request, path, ledger, .. } = scratch;
+    Request::new(request, path, origin, context, &ledger.request_id)
+}
+
+/// Takes down what a policy has to tell of a request that it lets go on.
+pub(super) fn note(scratch: &mut Scratch, context: &mut Context) {
+    if let Some(note) = context.note.take() {
+        scratch.ledger.detail = Some(note);
+    }
+}

@@ -55,12 +55,18 @@ pub(crate) fn lines(
     if rows.is_empty() {
         return Vec::new();
     }
-    let head = ["Cell", "Figure", "Better peer", "Ratio to it", "Bar", "Result"].map(str::to_owned);
+    let titles: Vec<String> = peers.iter().map(|peer| title(study, results, peer)).collect();
+    // The names are in the head, too: of tables of one head a result file has only the last.
+    let peer = match &titles[..] {
+        [one] => format!("Beside {one}"),
+        more => format!("Better of {}", more.join(" and ")),
+    };
+    let head = ["Cell", "Figure", &peer, "Ratio to it", "Bar", "Result"].map(str::to_owned);
     let name = title(study, results, system);
-    let text = format!(
-        "{name} meets {passed} of {held} bars. The ratio is to the better of {} over the run, within rounds.",
-        peers.iter().map(|peer| title(study, results, peer)).collect::<Vec<_>>().join(" and ")
-    );
+    let than =
+        if titles.len() == 1 { titles[0].clone() } else { format!("the better of {}", titles.join(" and ")) };
+    let text =
+        format!("{name} meets {passed} of {held} bars. The ratio is to {than} over the run, within rounds.");
     vec![table(WHOLE, head, rows), note(WHOLE, text)]
 }
 
@@ -211,6 +217,22 @@ sections:
         let tables = made::tables(&lines);
         assert_eq!(tables.len(), 1, "the other judges nothing: {tables:?}");
         assert_eq!(tables[0][1][..3], ["One: cell 1-1", "CPU", "The a"]);
+    }
+
+    #[test]
+    fn what_two_have_judged_stands_in_two_tables() {
+        let two = STUDY.replace(
+            "peers: [a, b]}]",
+            "peers: [a, b]}, {kind: bars, system: us, peers: [a], sections: [Two]}]",
+        ) + "  - {title: Two, systems: [us, a, b], points: [{bars: {cpu: 0.7}}]}\n";
+        let mut results = results((100.0, 8.0, 95.0));
+        results.cells.push(made::cell("2-1", "Two", &[], &["us", "a", "b"]));
+        for (system, figures) in [("us", (100.0, 8.0, 95.0)), ("a", (100.0, 16.0, 95.0))] {
+            made::measured(&mut results, "2-1", system, VerdictKind::Nothing, &[figures; 3]);
+        }
+        let tables = made::tables(&crate::analyse(&made::study(&two), &results));
+        let heads: Vec<_> = tables.iter().map(|table| table[0][2].as_str()).collect();
+        assert_eq!(heads, ["Better of The a and The b", "Beside The a"]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Measures the toll of any gateway, side by side.
@@ -91,6 +92,17 @@ pub enum Action {
     Origin {
         /// The settings.
         settings: PathBuf,
+    },
+    /// Runs the least that a proxy can be: passes bytes on and reads none of them.
+    #[command(hide = true)]
+    Forward {
+        /// Where clients connect.
+        listen: SocketAddr,
+        /// Where each of them is connected to.
+        to: SocketAddr,
+        /// Threads.
+        #[arg(long, default_value_t = 1)]
+        threads: u32,
     },
     /// Runs a slow link: what it shall do in JSON, from a file.
     #[command(hide = true)]

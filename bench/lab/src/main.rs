@@ -2,7 +2,7 @@
 //!
 //! [`command`] is the command line; [`data`] finds the descriptions of systems and studies; [`study`] runs one;
 //! [`lists`] tells what there is and installs it; [`reports`] turns result files into pages and answers; [`parts`] are the
-//! generator, origin and relay, which a study starts as processes of their own.
+//! generator, origin, forwarder and relay, which a study starts as processes of their own.
 
 mod command;
 mod data;
@@ -44,6 +44,7 @@ fn main() -> ExitCode {
         Action::Schema => print(&format!("{:#}\n", tollgate_lab_record::schema())),
         Action::Load { plan } => parts::load(plan),
         Action::Origin { settings } => parts::origin(settings),
+        Action::Forward { listen, to, threads } => parts::forward(*listen, *to, *threads),
         Action::Relay { settings } => parts::relay(settings),
     };
     tollgate_lab_meter::child::wait_if_ending();

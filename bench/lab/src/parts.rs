@@ -1,7 +1,8 @@
-//! The generator, the origin and the relay, each a process of its own while a study runs.
+//! The generator, the origin, the forwarder and the relay, each a process of its own while a study runs.
 
 use std::fs;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::Path;
 use tollgate_lab_load::{Phase, Plan, run_with};
 use tollgate_lab_trial::generator::Phase as Told;
@@ -30,6 +31,13 @@ pub fn load(file: &Path) -> Result<(), String> {
 /// `tollgate bench origin SETTINGS`.
 pub fn origin(file: &Path) -> Result<(), String> {
     match tollgate_lab_origin::serve(&read(file)?) {
+        Err(failure) => Err(failure.to_string()),
+    }
+}
+
+/// `tollgate bench forward LISTEN TO`.
+pub fn forward(listen: SocketAddr, to: SocketAddr, threads: u32) -> Result<(), String> {
+    match tollgate_lab_origin::forward(listen, to, threads) {
         Err(failure) => Err(failure.to_string()),
     }
 }

@@ -13,16 +13,20 @@
 //!
 //! [`relay`] and [`Relay::start`] run the link that a [`Link`] describes: `link::traffic` is its loop, `link::pipe` one
 //! direction of one connection, `link::bottleneck` the rate that all connections share.
+//!
+//! [`forward`] and [`Forwarder::start`] run the least that a proxy can be: what passes bytes on and reads none of them.
 
 mod answer;
 mod control;
 mod counters;
 mod exchange;
 mod failure;
+mod forward;
 mod grpc;
 mod head;
 mod link;
 mod origin;
+mod place;
 mod reader;
 mod recorded;
 mod settings;
@@ -35,6 +39,7 @@ mod worker;
 pub use answer::body;
 pub use counters::Counters;
 pub use failure::Failure;
+pub use forward::{Forwarder, forward};
 pub use grpc::message;
 pub use link::{Link, Relay, relay};
 pub use origin::{Origin, serve};

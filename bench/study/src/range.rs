@@ -18,6 +18,7 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
         ("target_cores", settings.target_cores().into()),
         ("origins", settings.origins().into()),
         ("origin_workers", settings.origin_workers().into()),
+        ("origin_kept", settings.origin_kept.unwrap_or(1).into()),
         ("chain", settings.chain().into()),
         ("routes", settings.routes().into()),
         ("requests", settings.requests.unwrap_or(1)),

@@ -85,6 +85,8 @@ settings! {
     origin_workers: u32,
     /// Origins behind the system; default 1.
     origins: u32,
+    /// Idle connections to the origin that each system may keep; default as many as there are clients, at least 64.
+    origin_kept: u32,
     /// CPU quota of the origin, cores.
     origin_quota: f64,
     /// Delay before each answer of the (built-in) origin, milliseconds.
@@ -168,6 +170,7 @@ impl Settings {
                 if self.origin_workers() == 1 { "" } else { "s" }
             )),
         );
+        put("kept to the origin", self.origin_kept.map(|count| format!("{count} connections")));
         put("origin quota", self.origin_quota.map(|cores| format!("{cores} cores")));
         put("origin delay", self.origin_delay_ms.map(|ms| format!("{ms} ms")));
         put("workers", Some(self.workers().to_string()));

@@ -33,6 +33,10 @@ const COME_BACK: Duration = Duration::from_secs(10);
 /// Memory counts as back within this factor of before: then nobody waits any longer.
 const BACK: f64 = 1.10;
 
+/// Idle connections to the origin that a system may keep. More, and what the burst opened there would still be in use when
+/// memory is to be back.
+const KEPT: u32 = 256;
+
 /// Files that this process and a system have open beside the idle connections.
 const SPARE_FILES: u64 = 600;
 
@@ -105,6 +109,7 @@ pub(crate) fn idle(ground: &Ground, arm: &Arm, connections: u32, tls: bool) -> R
     let settings = arm.settings(&Settings {
         features: Some(features),
         response_body: Some(ANSWER),
+        origin_kept: Some(KEPT),
         ..Settings::default()
     });
     let origin = Origin::start(ground, &settings, &[ground.cores.load], None)?;

@@ -365,7 +365,7 @@ fn setting(
     }
     setting.options = arm.options.clone();
     setting.clients = clients;
-    setting.keepalive = clients.max(64);
+    setting.keepalive = settings.origin_kept.unwrap_or_else(|| clients.max(64));
     setting.cores = settings.target_cores();
     setting.quota = settings.quota;
     setting.memory_mib = settings.memory_mib;

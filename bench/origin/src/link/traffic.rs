@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use crate::link::Link;
 use crate::link::bottleneck::Bottleneck;
 use crate::link::pipe::Pipe;
+use crate::place::Place;
 use crate::socket::{Accepted, accept, connect_to};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -42,24 +43,6 @@ struct Pair {
     generation: u32,
     sockets: [Option<OwnedFd>; 2],
     pipes: [Pipe; 2],
-}
-
-/// A side of a pair, in a word that epoll keeps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
-    at: usize,
-    side: usize,
-    generation: u32,
-}
-
-impl Place {
-    fn word(self) -> u64 {
-        u64::from(self.generation) << 32 | (self.at as u64) << 1 | self.side as u64
-    }
-
-    fn of(word: u64) -> Self {
-        Self { at: (word as u32 >> 1) as usize, side: (word & 1) as usize, generation: (word >> 32) as u32 }
-    }
 }
 
 pub(crate) struct Traffic {
@@ -224,7 +207,7 @@ impl Traffic {
             return;
         }
         if flags.contains(EventFlags::OUT) {
-            self.deliver(Place { side: 1 - place.side, ..place });
+            self.deliver(place.opposite());
         }
         let told = EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
         if flags.intersects(told) && self.is_open(place) {

@@ -1,0 +1,282 @@
+//! The least that a proxy can be: bytes pass from one socket to another, and nobody reads them.
+//!
+//! What it costs is what the kernel takes for two connections: two reads, two writes and the wait. No proxy on sockets and
+//! epoll can cost less, so that it tells how much of a gateway's toll is the gateway's.
+
+use crate::failure::Failure;
+use crate::place::Place;
+use crate::socket::{Accepted, accept, connect_to, listen_on};
+use crate::threads::Threads;
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// Events taken from the kernel at once.
+const EVENTS: usize = 512;
+
+/// Connections accepted in a row.
+const ACCEPTS: usize = 64;
+
+/// Most bytes read at once.
+const READ_SIZE: usize = 64 * 1024;
+
+/// Marks the listening socket and the call to stop among the events.
+const LISTENER: u64 = u64::MAX;
+const STOP: u64 = u64::MAX - 1;
+
+/// Forwards on threads of this process until it is dropped.
+#[derive(Debug)]
+pub struct Forwarder {
+    address: SocketAddr,
+    threads: Threads,
+}
+
+impl Forwarder {
+    /// Starts it: a connection to `to` for each that comes to `listen`, on so many threads, over which the kernel spreads
+    /// them. When this returns it listens. Each connection takes two of the files that the process may open.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub fn start(listen: SocketAddr, to: SocketAddr, threads: u32) -> Result<Self, Failure> {
+        // With less than the most, connections beyond wait in the listen queue.
+        let _ = tollgate_lab_load::raise_limit();
+        let (mut all, mut address) = (Threads::new()?, listen);
+        for thread in 0..threads.max(1) {
+            let (listener, bound) = listen_on(address, threads > 1)?;
+            address = bound;
+            let worker = Worker::new(to, listener, all.stop())?;
+            all.spawn(format!("forward-{thread}"), || worker.run())?;
+        }
+        Ok(Self { address, threads: all })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// Forwards for the rest of this process, which a signal (SIGTERM) ends.
+///
+/// # Errors
+/// See [`Failure`]; it returns for no other reason.
+pub fn forward(listen: SocketAddr, to: SocketAddr, threads: u32) -> Result<Infallible, Failure> {
+    Forwarder::start(listen, to, threads)?.threads.wait()
+}
+
+/// A client's connection, and the one that was opened for it.
+#[derive(Debug, Default)]
+struct Pair {
+    generation: u32,
+    sockets: Option<[OwnedFd; 2]>,
+    /// What a side has not taken yet. While there is any, nothing more is read from the other side.
+    waiting: [Vec<u8>; 2],
+    /// Whether a side has ended what it sends.
+    ended: [bool; 2],
+}
+
+struct Worker {
+    to: SocketAddr,
+    listener: OwnedFd,
+    /// Whether epoll tells of connections to accept.
+    accepting: bool,
+    /// Held open for as long as epoll watches it.
+    _stop: Arc<OwnedFd>,
+    epoll: OwnedFd,
+    pairs: Vec<Pair>,
+    vacant: Vec<usize>,
+    buffer: Vec<u8>,
+}
+
+impl Worker {
+    fn new(to: SocketAddr, listener: OwnedFd, stop: Arc<OwnedFd>) -> Result<Self, Failure> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(Failure::system("create an epoll"))?;
+        let watch = |result: Result<(), Errno>| result.map_err(Failure::system("watch a file"));
+        watch(epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN))?;
+        watch(epoll::add(&epoll, &stop, EventData::new_u64(STOP), EventFlags::IN))?;
+        let (pairs, vacant, buffer) = (Vec::new(), Vec::new(), vec![0; READ_SIZE]);
+        Ok(Self { to, listener, accepting: true, _stop: stop, epoll, pairs, vacant, buffer })
+    }
+
+    fn run(mut self) -> Result<(), Failure> {
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
+        loop {
+            events.clear();
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(Failure::System("wait for events", error.into())),
+            }
+            for Event { flags, data } in events.iter().copied() {
+                match data.u64() {
+                    LISTENER => self.accept()?,
+                    STOP => return Ok(()),
+                    word => self.event(Place::of(word), flags),
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self) -> Result<(), Failure> {
+        for _ in 0..ACCEPTS {
+            match accept(&self.listener)? {
+                Accepted::Connection(client) => {
+                    // One that cannot be connected is closed.
+                    if let Ok(server) = connect_to(self.to) {
+                        self.open([client, server]);
+                    }
+                }
+                Accepted::None => break,
+                Accepted::NoRoom => return self.set_accepting(false),
+            }
+        }
+        Ok(())
+    }
+
+    /// Turns accepting off when this process has no room for more files, and on when a connection went.
+    fn set_accepting(&mut self, on: bool) -> Result<(), Failure> {
+        self.accepting = on;
+        let flags = if on { EventFlags::IN } else { EventFlags::empty() };
+        epoll::modify(&self.epoll, &self.listener, EventData::new_u64(LISTENER), flags)
+            .map_err(Failure::system("watch a file"))
+    }
+
+    fn open(&mut self, sockets: [OwnedFd; 2]) {
+        let at = self.vacant.pop().unwrap_or_else(|| {
+            self.pairs.push(Pair::default());
+            self.pairs.len() - 1
+        });
+        let pair = &mut self.pairs[at];
+        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
+        let watched = sockets.iter().enumerate().all(|(side, socket)| {
+            let data = EventData::new_u64(Place { at, side, generation: pair.generation }.word());
+            epoll::add(&self.epoll, socket, data, flags).is_ok()
+        });
+        pair.sockets = Some(sockets);
+        if !watched {
+            self.close(at);
+        }
+    }
+
+    fn close(&mut self, at: usize) {
+        let pair = &mut self.pairs[at];
+        let generation = (pair.generation + 1) & 0x7fff_ffff;
+        *pair = Pair { generation, ..Pair::default() };
+        self.vacant.push(at);
+        if !self.accepting {
+            // Fails only for a file that is not in the set, and the listener is.
+            let _ = self.set_accepting(true);
+        }
+    }
+
+    fn event(&mut self, place: Place, flags: EventFlags) {
+        let pair = &mut self.pairs[place.at];
+        if pair.generation != place.generation {
+            return;
+        }
+        let over = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        let mut passed = Ok(());
+        if flags.contains(EventFlags::OUT) && !pair.waiting[place.side].is_empty() {
+            // What waited was in the way of the other side.
+            let source = place.opposite().side;
+            passed = pair.flush(place.side).and_then(|()| pair.pass(source, true, &mut self.buffer));
+        }
+        if over || flags.contains(EventFlags::IN) {
+            passed = passed.and_then(|()| pair.pass(place.side, over, &mut self.buffer));
+        }
+        if passed.is_err() || pair.ended == [true, true] && pair.waiting.iter().all(Vec::is_empty) {
+            self.close(place.at);
+        }
+    }
+}
+
+impl Pair {
+    /// Passes on what a side has sent. A read that does not fill the buffer was the last, unless the side has ended: then
+    /// nothing will tell of it once more (`to_the_end`).
+    fn pass(&mut self, from: usize, to_the_end: bool, buffer: &mut [u8]) -> Result<(), Errno> {
+        let Some(sockets) = &self.sockets else { return Ok(()) };
+        let (source, target, waiting) = (&sockets[from], &sockets[1 - from], &mut self.waiting[1 - from]);
+        while waiting.is_empty() && !self.ended[from] {
+            let count = match recv(source, &mut *buffer, RecvFlags::empty()) {
+                Ok((count, _)) => count,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error),
+            };
+            if count == 0 {
+                self.ended[from] = true;
+                // A connection that is not there yet has nothing to end; its own end is seen.
+                let _ = shutdown(target, Shutdown::Write);
+                return Ok(());
+            }
+            let sent = match send(target, &buffer[..count], SendFlags::NOSIGNAL) {
+                Ok(sent) => sent,
+                Err(Errno::AGAIN | Errno::INTR) => 0,
+                Err(error) => return Err(error),
+            };
+            waiting.extend_from_slice(&buffer[sent..count]);
+            if count < buffer.len() && !to_the_end {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what a side has not taken yet.
+    fn flush(&mut self, to: usize) -> Result<(), Errno> {
+        let Some(sockets) = &self.sockets else { return Ok(()) };
+        match send(&sockets[to], &self.waiting[to], SendFlags::NOSIGNAL) {
+            Ok(sent) => drop(self.waiting[to].drain(..sent)),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    fn read_all(stream: &mut TcpStream) -> Vec<u8> {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        all
+    }
+
+    #[test]
+    fn bytes_and_ends_pass_both_ways() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        for threads in [1, 2] {
+            let any = SocketAddr::from(([127, 0, 0, 1], 0));
+            let forwarder = Forwarder::start(any, server.local_addr().unwrap(), threads).unwrap();
+            let mut client = TcpStream::connect(forwarder.address()).unwrap();
+            let (mut inner, _) = server.accept().unwrap();
+            // More than all buffers on the way hold, so that both sides have to wait.
+            let body: Vec<u8> = (0..32 << 20).map(|at: u32| (at / 7) as u8).collect();
+            let echo = std::thread::spawn(move || {
+                let all = read_all(&mut inner);
+                inner.write_all(&all).unwrap();
+            });
+            client.write_all(&body).unwrap();
+            client.shutdown(std::net::Shutdown::Write).unwrap();
+            assert!(read_all(&mut client) == body, "{threads} threads");
+            echo.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_client_whose_server_is_gone_sees_the_end() {
+        let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let forwarder = Forwarder::start(SocketAddr::from(([127, 0, 0, 1], 0)), gone, 1).unwrap();
+        let mut client = TcpStream::connect(forwarder.address()).unwrap();
+        // An end, or a reset.
+        assert!(matches!(client.read(&mut [0; 8]), Ok(0) | Err(_)));
+    }
+}

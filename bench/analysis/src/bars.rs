@@ -61,8 +61,9 @@ pub(crate) fn lines(
         [one] => format!("Beside {one}"),
         more => format!("Better of {}", more.join(" and ")),
     };
-    let head = ["Cell", "Figure", &peer, "Ratio to it", "Bar", "Result"].map(str::to_owned);
     let name = title(study, results, system);
+    let ratio = format!("Ratio of {name}");
+    let head = ["Cell", "Figure", &peer, &ratio, "Bar", "Result"].map(str::to_owned);
     let than =
         if titles.len() == 1 { titles[0].clone() } else { format!("the better of {}", titles.join(" and ")) };
     let text =

@@ -1,7 +1,7 @@
 //! The least that a proxy can be: bytes pass from one socket to another, and nobody reads them.
 //!
-//! What it costs is what the kernel takes for two connections: two reads, two writes and the wait. No proxy on sockets and
-//! epoll can cost less, so that it tells how much of a gateway's toll is the gateway's.
+//! What it costs is what the kernel takes for two connections: two reads, two writes and the wait, so that it tells how much
+//! of a gateway's toll is the gateway's. What shares few connections to the origin among many clients' may save some of it.
 
 use crate::failure::Failure;
 use crate::place::Place;
@@ -12,6 +12,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
+use rustix::time::Timespec;
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,6 +25,16 @@ const ACCEPTS: usize = 64;
 
 /// Most bytes read at once.
 const READ_SIZE: usize = 64 * 1024;
+
+/// Reads of one side in a row: then others have their turn.
+const READS: usize = 16;
+
+/// How long accepting rests when there is no room for more files. Others than this thread may make some.
+const REST: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// What a socket is watched for.
+const WATCHED: EventFlags =
+    EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
 /// Marks the listening socket and the call to stop among the events.
 const LISTENER: u64 = u64::MAX;
@@ -107,9 +118,13 @@ impl Worker {
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS);
         loop {
             events.clear();
-            match epoll::wait(&self.epoll, spare_capacity(&mut events), None) {
+            let rest = (!self.accepting).then_some(REST);
+            match epoll::wait(&self.epoll, spare_capacity(&mut events), rest.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(Failure::System("wait for events", error.into())),
+            }
+            if !self.accepting {
+                self.set_accepting(true)?;
             }
             for Event { flags, data } in events.iter().copied() {
                 match data.u64() {
@@ -124,12 +139,14 @@ impl Worker {
     fn accept(&mut self) -> Result<(), Failure> {
         for _ in 0..ACCEPTS {
             match accept(&self.listener)? {
-                Accepted::Connection(client) => {
-                    // One that cannot be connected is closed.
-                    if let Ok(server) = connect_to(self.to) {
-                        self.open([client, server]);
+                // One that cannot be connected is closed.
+                Accepted::Connection(client) => match connect_to(self.to) {
+                    Ok(server) => self.open([client, server]),
+                    Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => {
+                        return self.set_accepting(false);
                     }
-                }
+                    Err(_) => {}
+                },
                 Accepted::None => break,
                 Accepted::NoRoom => return self.set_accepting(false),
             }
@@ -137,7 +154,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Turns accepting off when this process has no room for more files, and on when a connection went.
+    /// Turns accepting off when this process has no room for more files, and on again a moment later.
     fn set_accepting(&mut self, on: bool) -> Result<(), Failure> {
         self.accepting = on;
         let flags = if on { EventFlags::IN } else { EventFlags::empty() };
@@ -151,10 +168,9 @@ impl Worker {
             self.pairs.len() - 1
         });
         let pair = &mut self.pairs[at];
-        let flags = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP | EventFlags::ET;
         let watched = sockets.iter().enumerate().all(|(side, socket)| {
             let data = EventData::new_u64(Place { at, side, generation: pair.generation }.word());
-            epoll::add(&self.epoll, socket, data, flags).is_ok()
+            epoll::add(&self.epoll, socket, data, WATCHED).is_ok()
         });
         pair.sockets = Some(sockets);
         if !watched {
@@ -167,10 +183,6 @@ impl Worker {
         let generation = (pair.generation + 1) & 0x7fff_ffff;
         *pair = Pair { generation, ..Pair::default() };
         self.vacant.push(at);
-        if !self.accepting {
-            // Fails only for a file that is not in the set, and the listener is.
-            let _ = self.set_accepting(true);
-        }
     }
 
     fn event(&mut self, place: Place, flags: EventFlags) {
@@ -178,15 +190,17 @@ impl Worker {
         if pair.generation != place.generation {
             return;
         }
-        let over = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-        let mut passed = Ok(());
+        let over = flags.intersects(EventFlags::RDHUP | EventFlags::HUP);
+        // What was reset takes no more, and nobody wants what it has sent.
+        let mut passed = if flags.contains(EventFlags::ERR) { Err(Errno::CONNRESET) } else { Ok(()) };
         if flags.contains(EventFlags::OUT) && !pair.waiting[place.side].is_empty() {
             // What waited was in the way of the other side.
-            let source = place.opposite().side;
-            passed = pair.flush(place.side).and_then(|()| pair.pass(source, true, &mut self.buffer));
+            passed = passed
+                .and_then(|()| pair.flush(place.side))
+                .and_then(|()| pair.pass(place.opposite(), true, &mut self.buffer, &self.epoll));
         }
         if over || flags.contains(EventFlags::IN) {
-            passed = passed.and_then(|()| pair.pass(place.side, over, &mut self.buffer));
+            passed = passed.and_then(|()| pair.pass(place, over, &mut self.buffer, &self.epoll));
         }
         if passed.is_err() || pair.ended == [true, true] && pair.waiting.iter().all(Vec::is_empty) {
             self.close(place.at);
@@ -197,10 +211,20 @@ impl Worker {
 impl Pair {
     /// Passes on what a side has sent. A read that does not fill the buffer was the last, unless the side has ended: then
     /// nothing will tell of it once more (`to_the_end`).
-    fn pass(&mut self, from: usize, to_the_end: bool, buffer: &mut [u8]) -> Result<(), Errno> {
+    fn pass(
+        &mut self,
+        from: Place,
+        to_the_end: bool,
+        buffer: &mut [u8],
+        epoll: &OwnedFd,
+    ) -> Result<(), Errno> {
         let Some(sockets) = &self.sockets else { return Ok(()) };
-        let (source, target, waiting) = (&sockets[from], &sockets[1 - from], &mut self.waiting[1 - from]);
-        while waiting.is_empty() && !self.ended[from] {
+        let (side, other) = (from.side, from.opposite().side);
+        let (source, target, waiting) = (&sockets[side], &sockets[other], &mut self.waiting[other]);
+        for _ in 0..READS {
+            if !waiting.is_empty() || self.ended[side] {
+                return Ok(());
+            }
             let count = match recv(source, &mut *buffer, RecvFlags::empty()) {
                 Ok((count, _)) => count,
                 Err(Errno::AGAIN) => return Ok(()),
@@ -208,7 +232,7 @@ impl Pair {
                 Err(error) => return Err(error),
             };
             if count == 0 {
-                self.ended[from] = true;
+                self.ended[side] = true;
                 // A connection that is not there yet has nothing to end; its own end is seen.
                 let _ = shutdown(target, Shutdown::Write);
                 return Ok(());
@@ -223,7 +247,8 @@ impl Pair {
                 return Ok(());
             }
         }
-        Ok(())
+        // There may be more, of which the kernel tells once more when it is asked anew.
+        epoll::modify(epoll, source, EventData::new_u64(from.word()), WATCHED)
     }
 
     /// Sends what a side has not taken yet.

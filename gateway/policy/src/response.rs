@@ -76,6 +76,7 @@ pub struct Response<'a> {
 impl<'a> Response<'a> {
     /// Of a whole head, from the status line to the empty line.
     pub fn new(head: &'a mut Vec<u8>, body: BodyKind) -> Self {
+        debug_assert!(head.ends_with(b"\r\n\r\n"), "a whole head: {:?}", String::from_utf8_lossy(head));
         let mut lines = Vec::with_capacity(32);
         lines.extend(memchr_iter(b'\n', head).map(|end| end + 1));
         lines.pop();
@@ -126,12 +127,24 @@ impl<'a> Response<'a> {
 
     fn cut(&mut self, name: &str) {
         let is_named = |head: &[u8], line: &[usize]| value(&head[line[0]..line[1]], name).is_some();
-        while let Some(at) = self.lines.windows(2).position(|line| is_named(self.head, line)) {
-            let (start, end) = (self.lines[at], self.lines[at + 1]);
-            self.head.drain(start..end);
-            self.lines.remove(at);
-            self.lines[at..].iter_mut().for_each(|line| *line -= end - start);
+        let Some(first) = self.lines.windows(2).position(|line| is_named(self.head, line)) else { return };
+        // The others close up in one pass, however many go.
+        let (mut kept, mut end) = (first, self.lines[first]);
+        for at in first + 1..self.lines.len() {
+            let start = self.lines[at];
+            let next = self.lines.get(at + 1).copied();
+            if next.is_some_and(|next| is_named(self.head, &[start, next])) {
+                continue;
+            }
+            // The last is the empty line.
+            let next = next.unwrap_or(self.head.len());
+            self.head.copy_within(start..next, end);
+            self.lines[kept] = end;
+            kept += 1;
+            end += next - start;
         }
+        self.lines.truncate(kept);
+        self.head.truncate(end);
     }
 
     fn write(&mut self, name: &str, value: &[u8]) {
@@ -243,6 +256,18 @@ mod tests {
             "no value begins another field"
         );
         assert_eq!(changed(|response| response.set("Content-Length", b"7")), String::from_utf8_lossy(HEAD));
+    }
+
+    #[test]
+    fn all_of_a_name_go_and_the_others_stay_where_they_are() {
+        let mut head = b"HTTP/1.1 200 OK\r\nS: 1\r\nA: 1\r\ns:2\r\nS: 3\r\nB: 22\r\nS: 4\r\n\r\n".to_vec();
+        let mut response = Response::new(&mut head, BodyKind::Fixed);
+        response.remove("S");
+        assert_eq!((response.get("a"), response.get("B")), (Some(&b"1"[..]), Some(&b"22"[..])));
+        response.append("C", b"3");
+        response.remove("a");
+        assert_eq!(response.get("c"), Some(&b"3"[..]));
+        assert_eq!(head, b"HTTP/1.1 200 OK\r\nB: 22\r\nC: 3\r\n\r\n");
     }
 
     #[test]

@@ -102,6 +102,23 @@ fn binary_over_http_1() {
 }
 
 #[test]
+fn what_is_not_the_clients_to_send_does_not_come_behind_its_call() {
+    let origin = origin();
+    let gateway = Gateway::start(&format!(
+        "routes: [{{match: \"/*\", to: \"h2c://{}\", grpc_web: on, policies: {{headers: {{request: {{set: {{X-Env: test}}}}}}}}}}]",
+        origin.address()
+    ));
+    let mut client = gateway.client();
+    client.send(head("web", "Transfer-Encoding: chunked\r\n"));
+    client.send([b"a\r\n", MESSAGE, b"\r\n0\r\nX-Env: root\r\nx_env: root\r\nX-Fine: 1\r\n\r\n"].concat());
+    assert_eq!(client.response().body, whole());
+    let got = &origin.requests()[0];
+    assert_eq!(got.headers.all("x-env"), ["test"], "{got:?}");
+    let behind: Vec<_> = got.trailers.0.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(behind, ["x-fine"], "{got:?}");
+}
+
+#[test]
 fn base64_over_http_1() {
     let origin = origin();
     let gateway = gateway(&origin);

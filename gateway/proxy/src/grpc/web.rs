@@ -251,4 +251,9 @@ impl<S: ClientSide> ClientStream for Web<'_, S> {
     fn may_be_grpc(&self) -> bool {
         true
     }
+
+    /// Over HTTP/1 a call may have trailers behind its last chunk.
+    fn policed(&self) -> Option<&tollgate_policy::Context> {
+        self.client.policed()
+    }
 }

@@ -149,7 +149,8 @@ impl Calling {
         let mut met = Met::Through;
         let exchange = async {
             if let Some(chain) = active.plan.upstream_chains[number] {
-                let mut walk = Walk::of_chain(&active, route, Some(chain));
+                let from = (&scratch.request.head, stand_in.peer);
+                let mut walk = Walk::of_chain(&active, route, Some(chain), from);
                 let go = Verdict::Continue;
                 met = meet(&mut stand_in, &worker, scratch, (&active, route), &mut walk, go).await;
             }

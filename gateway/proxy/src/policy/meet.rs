@@ -11,7 +11,7 @@ use tollgate_observe::Reason;
 use tollgate_policy::{After, Answer, Origin, Verdict, Waiting};
 
 use super::policed::Policed;
-use super::walk::{Walk, note, origin, seen};
+use super::walk::{Walk, note, seen};
 use super::{body, questions};
 use crate::active::ActivePlan;
 use crate::client_side::ClientStream;
@@ -41,8 +41,7 @@ pub(super) async fn meet(
     mut verdict: Verdict,
 ) -> Met {
     let tls = client.link.tls.clone();
-    let from = (client.peer, tls.as_deref(), client.stream.tls().is_some());
-    let mut origin = origin(worker, scratch, active, index, from);
+    let mut origin = walk.origin(worker, scratch, tls.as_deref(), client.stream.tls().is_some());
     let met = loop {
         verdict = match verdict {
             Verdict::Continue => match walk.on(scratch, origin, client.stream.context()) {

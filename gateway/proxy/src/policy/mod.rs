@@ -29,7 +29,7 @@ use self::meet::{Met, meet};
 use self::policed::Policed;
 pub(crate) use self::rehearse::{From as RehearsedFrom, Rehearsed, rehearse};
 pub use self::rehearse::{MetPolicy, Said};
-use self::walk::{Walk, origin};
+use self::walk::Walk;
 use crate::active::ActivePlan;
 use crate::client_side::{ClientSide, ClientStream};
 use crate::connection::{Client, Link};
@@ -56,16 +56,18 @@ pub(crate) fn police<'a, S: ClientSide>(
 ) -> Result<Option<usize>, Carried<'a>> {
     let mut context = Context::default();
     let route = active.route(index);
-    let mut walk = Walk::of_route(active, index, client.link.listener.bind);
-    let from = (client.peer, client.link.tls.as_deref(), client.stream.tls().is_some());
+    let from = (&scratch.request.head, client.peer);
+    let mut walk = Walk::of_route(active, index, client.link.listener.bind, from);
     let verdict = if matches!(route.action, Action::Forward(_)) && worker.sheds(route.priority) {
         // Who is turned away anyway costs nobody anything. Said here and now: a moment later there may be room again, and
         // the request would go on without having met anybody.
         worker.stats.shed(route.priority as usize);
-        walk = Walk::of_chain(active, index, None);
+        walk.end();
         Refusal::from(Reason::Overload).into()
     } else {
-        walk.on(scratch, origin(worker, scratch, active, index, from), &mut context)
+        let secure = client.stream.tls().is_some();
+        let origin = walk.origin(worker, scratch, client.link.tls.as_deref(), secure);
+        walk.on(scratch, origin, &mut context)
     };
     if matches!(verdict, Verdict::Continue) && context.is_settled() {
         take_down(&context, worker, scratch);

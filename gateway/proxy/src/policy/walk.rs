@@ -1,9 +1,10 @@
 //! A request on its way through policies, as far as they let it go on at once.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::slice;
 use std::sync::Arc;
 
+use tollgate_http::Head;
 use tollgate_observe::Reason;
 use tollgate_plan::Action;
 use tollgate_policy::{Context, Origin, Policy, Refusal, Request, Verdict};
@@ -24,22 +25,58 @@ pub(super) struct Walk<'a> {
     chooses: bool,
     /// Which of its route's upstreams it goes to, by number, once that is known.
     share: Option<usize>,
+    peer: SocketAddr,
+    /// Whose it is, by the head that was received: what policies write into that says nothing of it to those behind them.
+    client: IpAddr,
 }
 
 impl<'a> Walk<'a> {
     /// The policies of a route for who comes in at this address, then those of the upstream that it goes to.
-    pub fn of_route(active: &'a ActivePlan, route: u32, bind: SocketAddr) -> Self {
-        let Self { rest, .. } = Self::of_chain(active, route, None);
+    pub fn of_route(active: &'a ActivePlan, route: u32, bind: SocketAddr, from: (&Head, SocketAddr)) -> Self {
         let taken = active.route(route);
         let chain = taken.policies.as_ref().and_then(|chains| chains.at(bind));
-        let rest = chain.map_or(rest, |chain| active.plan.chain(chain).iter());
-        Self { active, route, rest, chooses: matches!(taken.action, Action::Forward(_)), share: None }
+        let chooses = matches!(taken.action, Action::Forward(_));
+        Self { chooses, ..Self::of_chain(active, route, chain, from) }
     }
 
     /// The policies of one chain alone.
-    pub fn of_chain(active: &'a ActivePlan, route: u32, chain: Option<u32>) -> Self {
+    pub fn of_chain(
+        active: &'a ActivePlan,
+        route: u32,
+        chain: Option<u32>,
+        (head, peer): (&Head, SocketAddr),
+    ) -> Self {
         let rest = chain.map_or(&[][..], |chain| active.plan.chain(chain)).iter();
-        Self { active, route, rest, chooses: false, share: None }
+        let client = client_address(&active.plan.settings.forwarded, head, peer.ip());
+        Self { active, route, rest, chooses: false, share: None, peer, client }
+    }
+
+    /// It meets nobody.
+    pub fn end(&mut self) {
+        (self.rest, self.chooses) = ([].iter(), false);
+    }
+
+    /// Where the request comes from, which has just been received. `tls` is that of its connection; `secure`: whether that
+    /// concerns the request.
+    pub fn origin<'o>(
+        &self,
+        worker: &Worker,
+        scratch: &Scratch,
+        tls: Option<&'o Secured>,
+        secure: bool,
+    ) -> Origin<'o>
+    where
+        'a: 'o,
+    {
+        Origin {
+            peer: self.peer,
+            client: self.client,
+            secure,
+            certificate: tls.and_then(|tls| tls.identity.as_ref()).and_then(Identity::der),
+            route: &self.active.route(self.route).name,
+            worker: worker.id,
+            now: scratch.ledger.started().unwrap_or_else(tollgate_net::now),
+        }
     }
 
     /// Which of its route's upstreams the request goes to, by number; `None`: that was not to be chosen.
@@ -62,7 +99,7 @@ impl<'a> Walk<'a> {
             }
             self.chooses = false;
             // Else it would be chosen once more, and could go where nobody has asked that upstream's policies.
-            let Some((share, upstream)) = self.choose(scratch, &origin.peer, context) else {
+            let Some((share, upstream)) = self.choose(scratch, context) else {
                 return Refusal::from(Reason::DestinationUnavailable).into();
             };
             self.share = Some(share);
@@ -78,36 +115,17 @@ impl<'a> Walk<'a> {
     }
 
     /// Which of the route's upstreams it goes to, and which of the plan's that is.
-    fn choose(&self, scratch: &Scratch, peer: &SocketAddr, context: &Context) -> Option<(usize, usize)> {
+    fn choose(&self, scratch: &Scratch, context: &Context) -> Option<(usize, usize)> {
         let active = self.active;
         let Action::Forward(shares) = &active.route(self.route).action else { return None };
         let by_name = context.upstream.as_ref().and_then(|name| {
             shares.iter().position(|share| active.plan.upstreams[share.upstream].name == **name)
         });
         let share = by_name.or_else(|| {
-            let asker = Asker::new(scratch, &active.plan.settings, peer);
+            let asker = Asker::new(scratch, &active.plan.settings, &self.peer);
             active.next_share(self.route, &asker)
         })?;
         Some((share, shares[share].upstream))
-    }
-}
-
-/// Where a request comes from that has just been received.
-pub(super) fn origin<'a>(
-    worker: &Worker,
-    scratch: &Scratch,
-    active: &'a ActivePlan,
-    route: u32,
-    (peer, tls, secure): (SocketAddr, Option<&'a Secured>, bool),
-) -> Origin<'a> {
-    Origin {
-        peer,
-        client: client_address(&active.plan.settings.forwarded, &scratch.request.head, peer.ip()),
-        secure,
-        certificate: tls.and_then(|tls| tls.identity.as_ref()).and_then(Identity::der),
-        route: &active.route(route).name,
-        worker: worker.id,
-        now: scratch.ledger.started().unwrap_or_else(tollgate_net::now),
     }
 }
 

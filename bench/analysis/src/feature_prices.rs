@@ -3,7 +3,9 @@
 use crate::note;
 use crate::number::promise;
 use crate::outcome::{Outcome, bootstrap, cells, gateways, typical};
-use tollgate_lab_record::{Cell, Known, Line, Metric, Price, Results, Summary, Trial, VerdictKind};
+use tollgate_lab_record::{
+    Cell, Known, Line, LoadResult, Metric, Price, Results, Summary, Trial, VerdictKind,
+};
 use tollgate_lab_stats::bootstrap::Interval;
 use tollgate_lab_stats::paired;
 use tollgate_lab_study::Study;
@@ -21,7 +23,8 @@ pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line
     }
     let mut text = format!(
         "What a feature adds is the difference to \"{}\", round by round, at the same offered rate that both kept: a system at \
-         its limit batches more and looks cheaper, so that it has no price. An interval that holds 0 is no proof of a price. \
+         its limit batches more and looks cheaper, so that it has no price. Where the generator sent late there is none of the \
+         latency. An interval that holds 0 is no proof of a price. \
          \"cannot\" says that the system lacks the feature or did not start with it.",
         plain.title
     );
@@ -85,10 +88,17 @@ fn instructions(results: &Results, (plain, cell): (&Cell, &Cell), name: &str) ->
     }
 }
 
-/// Trials of a system that kept the offered rate, or what to say in their place.
-fn kept<'a>(outcome: &'a Outcome<'a>, place: &str) -> Result<&'a [&'a Trial], String> {
+/// Trials of a system that kept the offered rate, or what to say in their place. A generator that sends late spoils the
+/// latency, and not what a request costs where the rate was kept.
+fn kept<'a>(outcome: &'a Outcome<'a>, place: &str, metric: Metric) -> Result<&'a [&'a Trial], String> {
+    let keeps = |trial: &&Trial| trial.load.as_ref().is_some_and(LoadResult::keeps_its_rate);
     match outcome {
         Outcome::Measured { trials, kind: VerdictKind::Nothing } => Ok(trials),
+        Outcome::Measured { trials, kind: VerdictKind::Generator }
+            if metric == Metric::Cpu && trials.iter().all(keeps) =>
+        {
+            Ok(trials)
+        }
         Outcome::Measured { kind, .. } => Err(format!("{place}limited by: {}", kind.name())),
         Outcome::Cannot => Err(format!("{place}cannot")),
         Outcome::None(why) => Err(format!("{place}{why}")),
@@ -97,7 +107,8 @@ fn kept<'a>(outcome: &'a Outcome<'a>, place: &str) -> Result<&'a [&'a Trial], St
 
 /// The whole of it, and of how many rounds.
 fn whole(results: &Results, outcome: &Outcome<'_>, metric: Metric) -> Result<(Interval, u32), String> {
-    let values: Vec<f64> = kept(outcome, "")?.iter().filter_map(|trial| trial.figure(metric)).collect();
+    let values: Vec<f64> =
+        kept(outcome, "", metric)?.iter().filter_map(|trial| trial.figure(metric)).collect();
     typical(results, &values)
         .map(|interval| (interval, values.len() as u32))
         .ok_or_else(|| "not measured".to_owned())
@@ -113,8 +124,8 @@ fn added(
     metric: Metric,
 ) -> Result<(Interval, u32), String> {
     let (with, without) = (Outcome::of(results, cell, name), Outcome::of(results, plain, name));
-    let with = kept(&with, "")?;
-    let without = kept(&without, &format!("{}: ", plain.title))?;
+    let with = kept(&with, "", metric)?;
+    let without = kept(&without, &format!("{}: ", plain.title), metric)?;
     let offered = |trial: &Trial| trial.load.as_ref().and_then(|load| load.model.rps());
     let same_round = |trial: &&&Trial| {
         without.iter().find(|other| other.round == trial.round && offered(other) == offered(trial))
@@ -253,6 +264,18 @@ sections: [{title: Features, systems: [nginx, haproxy], points: [{}]}]
         near(&log(&results).cpu_us, (1.75, 1.5, 2.0), 2);
         results.trials.retain(|trial| trial.cell == "log" || trial.round == 3);
         near(&log(&results).cpu_us, (2.0, 2.0, 2.0), 1);
+    }
+
+    #[test]
+    fn a_generator_that_sends_late_spoils_the_latency_alone() {
+        let mut results = results();
+        results.verdicts[2].kind = VerdictKind::Generator;
+        near(&log(&results).cpu_us, (2.0, 1.5, 2.5), 3);
+        lacks(&log(&results).p99_us, "limited by: generator");
+        for trial in results.trials.iter_mut().filter(|trial| trial.cell == "log") {
+            trial.load.as_mut().unwrap().model = LoadModel::Constant { rps: 17_000.0 };
+        }
+        lacks(&log(&results).cpu_us, "limited by: generator");
     }
 
     #[test]

@@ -186,6 +186,16 @@ impl LoadResult {
         if self.seconds > 0.0 { self.ok as f64 / self.seconds } else { 0.0 }
     }
 
+    /// The offered rate, if there is one, and the share of it that was answered.
+    pub fn answered(&self) -> Option<(f64, f64)> {
+        self.model.rps().map(|offered| (offered, self.rps() / offered))
+    }
+
+    /// Whether a rate was offered and kept: at least 99 % of it were answered in time.
+    pub fn keeps_its_rate(&self) -> bool {
+        self.answered().is_some_and(|(_, share)| share >= 0.99)
+    }
+
     /// Latency that a reader should see first: corrected where known.
     pub fn latency(&self) -> Option<&Distribution> {
         self.response_time.as_ref().or(self.service_time.as_ref())

@@ -41,9 +41,6 @@ const HELD: f64 = 0.2;
 /// Share of failed requests from which figures are not comparable.
 const ERRORS: f64 = 0.001;
 
-/// A rate counts as kept from this share of it on.
-const KEPT: f64 = 0.99;
-
 /// Requests in flight up to which a closed loop cannot fill a core: each waits for the one before it.
 const FEW: u32 = 4;
 
@@ -125,9 +122,8 @@ fn errors(findings: &mut Vec<Finding>, load: &LoadResult) -> Option<VerdictKind>
 }
 
 fn kept(findings: &mut Vec<Finding>, load: &LoadResult) -> Option<VerdictKind> {
-    let offered = load.model.rps()?;
-    let share = load.rps() / offered;
-    if share < KEPT {
+    let (offered, share) = load.answered()?;
+    if !load.keeps_its_rate() {
         note(findings, format!("of {offered:.0}/s offered, {} were answered in time", percent(share)));
         return None;
     }

@@ -115,7 +115,8 @@ impl Calling {
         let mut stand_in = Client::of_stream(&client.link, policed, client.peer, client.requests);
         let deadline = worker.timers.deadline();
         deadline.set(tollgate_net::now(), Some(timeout));
-        let exchange = send(&mut stand_in, &worker, scratch, &active, (route, &upstream));
+        // In a box of its own: what a call is made of goes from hand to hand before it runs, and kilobytes would with it.
+        let exchange = Box::pin(send(&mut stand_in, &worker, scratch, &active, (route, &upstream)));
         let in_time = within(&deadline, exchange).await;
         drop(stand_in);
         let reason = books.0.ledger.reason;
@@ -147,7 +148,7 @@ impl Calling {
         let deadline = worker.timers.deadline();
         deadline.set(tollgate_net::now(), Some(question.timeout));
         let mut met = Met::Through;
-        let exchange = async {
+        let exchange = Box::pin(async {
             if let Some(chain) = active.plan.upstream_chains[number] {
                 let from = (&scratch.request.head, stand_in.peer);
                 let mut walk = Walk::of_chain(&active, route, Some(chain), from);
@@ -157,7 +158,7 @@ impl Calling {
             if let Met::Through = met {
                 send(&mut stand_in, &worker, scratch, &active, (route, &upstream)).await;
             }
-        };
+        });
         let in_time = within(&deadline, exchange).await;
         drop(stand_in);
         let ledger = &books.0.ledger;
@@ -191,7 +192,7 @@ async fn send(
 ) {
     let to = (route, upstream);
     if upstream.is_http2() {
-        forward::<_, EndpointStream>(stand_in, worker, scratch, active, to).await;
+        Box::pin(forward::<_, EndpointStream>(stand_in, worker, scratch, active, to)).await;
     } else {
         forward::<_, Connection>(stand_in, worker, scratch, active, to).await;
     }

@@ -132,9 +132,21 @@ fn run(bed: &Bed, system: &System, arm: &Arm) {
         drop(process);
     }
     if !system.is_direct() {
-        assert!(TcpStream::connect(("127.0.0.1", setting.listen.port)).is_err(), "{what}: it still listens");
+        assert!(closes(setting.listen.port), "{what}: it still listens");
         access_log(system, &setting, &launch, &what);
     }
+}
+
+/// Whether nobody listens there any more, or soon: the last of a group of processes is killed, and the kernel takes its time.
+fn closes(port: u16) -> bool {
+    let until = Instant::now() + Duration::from_secs(5);
+    while TcpStream::connect(("127.0.0.1", port)).is_ok() {
+        if Instant::now() > until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
 }
 
 /// Whether its files give it the admin port; some only count.

@@ -56,16 +56,15 @@ pub(crate) fn lines(
         return Vec::new();
     }
     let titles: Vec<String> = peers.iter().map(|peer| title(study, results, peer)).collect();
-    // The names are in the head, too: of tables of one head a result file has only the last.
-    let peer = match &titles[..] {
-        [one] => format!("Beside {one}"),
-        more => format!("Better of {}", more.join(" and ")),
+    let all = titles.join(" and ");
+    let (peer, than) = match titles.len() {
+        1 => (format!("Beside {all}"), all),
+        _ => (format!("Better of {all}"), format!("the better of {all}")),
     };
     let name = title(study, results, system);
     let ratio = format!("Ratio of {name}");
+    // The names are in the head, too: of tables of one head a result file has only the last.
     let head = ["Cell", "Figure", &peer, &ratio, "Bar", "Result"].map(str::to_owned);
-    let than =
-        if titles.len() == 1 { titles[0].clone() } else { format!("the better of {}", titles.join(" and ")) };
     let text =
         format!("{name} meets {passed} of {held} bars. The ratio is to {than} over the run, within rounds.");
     vec![table(WHOLE, head, rows), note(WHOLE, text)]

@@ -5,7 +5,7 @@
 
 use crate::failure::Failure;
 use crate::place::Place;
-use crate::socket::{Accepted, accept, connect_to, listen_on};
+use crate::socket::{Accepted, accept, connect_to, listen_on, watch_for_accept};
 use crate::threads::Threads;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -157,9 +157,7 @@ impl Worker {
     /// Turns accepting off when this process has no room for more files, and on again a moment later.
     fn set_accepting(&mut self, on: bool) -> Result<(), Failure> {
         self.accepting = on;
-        let flags = if on { EventFlags::IN } else { EventFlags::empty() };
-        epoll::modify(&self.epoll, &self.listener, EventData::new_u64(LISTENER), flags)
-            .map_err(Failure::system("watch a file"))
+        watch_for_accept(&self.epoll, &self.listener, LISTENER, on)
     }
 
     fn open(&mut self, sockets: [OwnedFd; 2]) {

@@ -1,6 +1,7 @@
 //! Listening sockets and what is accepted from them.
 
 use crate::failure::Failure;
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{self, Errno};
 use rustix::net::{
@@ -57,6 +58,17 @@ pub(crate) fn accept(listener: impl AsFd) -> Result<Accepted, Failure> {
             Err(error) => Err(Failure::System("accept a connection", error.into())),
         };
     }
+}
+
+/// Has epoll tell of connections that wait at a listening socket, which it calls `mark`, or no longer.
+pub(crate) fn watch_for_accept(
+    epoll: impl AsFd,
+    listener: impl AsFd,
+    mark: u64,
+    on: bool,
+) -> Result<(), Failure> {
+    let flags = if on { EventFlags::IN } else { EventFlags::empty() };
+    epoll::modify(epoll, listener, EventData::new_u64(mark), flags).map_err(Failure::system("watch a file"))
 }
 
 /// Starts to connect; nothing that is written waits for an acknowledgement.

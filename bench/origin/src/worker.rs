@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::head::Heads;
 use crate::origin::Shared;
 use crate::slot::Slot;
-use crate::socket::{Accepted, accept};
+use crate::socket::{Accepted, accept, watch_for_accept};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -143,9 +143,7 @@ impl Worker {
     /// Turns accepting off when this process has no room for more files, and on when a connection went.
     fn set_accepting(&mut self, on: bool) -> Result<(), Failure> {
         self.accepting = on;
-        let flags = if on { EventFlags::IN } else { EventFlags::empty() };
-        epoll::modify(&self.epoll, &self.listener, EventData::new_u64(LISTENER), flags)
-            .map_err(Failure::system("watch a file"))
+        watch_for_accept(&self.epoll, &self.listener, LISTENER, on)
     }
 
     /// Closes a slot's connection.

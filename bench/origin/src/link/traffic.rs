@@ -5,7 +5,7 @@ use crate::link::Link;
 use crate::link::bottleneck::Bottleneck;
 use crate::link::pipe::Pipe;
 use crate::place::Place;
-use crate::socket::{Accepted, accept, connect_to};
+use crate::socket::{Accepted, accept, connect_to, watch_for_accept};
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::fd::OwnedFd;
@@ -161,9 +161,7 @@ impl Traffic {
     /// Turns accepting off when this process has no room for more files, and on when a connection went.
     fn set_accepting(&mut self, on: bool) -> Result<(), Failure> {
         self.accepting = on;
-        let flags = if on { EventFlags::IN } else { EventFlags::empty() };
-        epoll::modify(&self.epoll, &self.listener, EventData::new_u64(LISTENER), flags)
-            .map_err(Failure::system("watch a file"))
+        watch_for_accept(&self.epoll, &self.listener, LISTENER, on)
     }
 
     fn is_open(&self, place: Place) -> bool {

@@ -1,8 +1,9 @@
 //! A request meets the policies of its route, and then those of the upstream that it goes to.
 //!
-//! What they leave to be done with the response does [`Policed`], which stands between the exchange and the client; so
-//! neither the exchange nor what answers for the gateway knows of policies, and a request that meets none is carried by code
-//! that has no question about them but one.
+//! [`Walk`] goes from policy to policy for as long as they let the request go on at once, and [`meet()`] from there where one
+//! wants more. What they leave to be done with the response does [`Policed`], which stands between the exchange and the
+//! client; so neither the exchange nor what answers for the gateway knows of policies, and a request that meets none, or
+//! none that wants more, is carried by code that has no question about them but one.
 
 mod body;
 mod call;

@@ -1,11 +1,12 @@
 //! The policies that a request would meet, without a socket: for `tollgate explain`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use tollgate_plan::{Action, Plan, Route, Settings};
+use tollgate_plan::{Action, Plan, Route};
 use tollgate_policy::{Answer, Context, Origin, Request, Shared, Verdict};
 
+use super::walk::named;
 use crate::affinity::client_address;
 use crate::rehearse::{Outcome, refused};
 use crate::scratch::Scratch;
@@ -82,18 +83,18 @@ pub(crate) struct From {
 pub(crate) fn rehearse(plan: &Plan, route: &Route, scratch: &mut Scratch, from: From) -> Rehearsed {
     let mut out = Rehearsed::default();
     let mut context = Context::default();
+    // As where requests are served: by the head that was received, whatever policies write into it.
+    let client = client_address(&plan.settings.forwarded, &scratch.request.head, from.peer.ip());
     let chains = route.policies.as_ref();
     let chain = chains.and_then(|chains| from.bind.map_or(chains.usual, |bind| chains.at(bind)));
     if let Some(chain) = chain {
-        meet(plan, (route, chain), scratch, &mut context, from, &mut out);
+        meet(plan, (route, chain), scratch, &mut context, (from, client), &mut out);
     }
     if let Action::Forward(shares) = &route.action {
-        let named = context.upstream.as_deref();
-        out.share = named
-            .and_then(|name| shares.iter().position(|share| plan.upstreams[share.upstream].name == name));
+        out.share = named(plan, shares, &context);
         let taken = out.share.or_else(|| shares.iter().position(|share| share.weight > 0));
         if let Some(chain) = taken.and_then(|index| plan.upstream_chains[shares[index].upstream]) {
-            meet(plan, (route, chain), scratch, &mut context, from, &mut out);
+            meet(plan, (route, chain), scratch, &mut context, (from, client), &mut out);
         }
     }
     out
@@ -104,12 +105,11 @@ fn meet(
     (route, chain): (&Route, u32),
     scratch: &mut Scratch,
     context: &mut Context,
-    from: From,
+    (from, client): (From, IpAddr),
     out: &mut Rehearsed,
 ) {
     // Nobody is to be asked because somebody wants to know what would be.
     let shared = Arc::new(Shared::silent());
-    let Settings { forwarded, .. } = &plan.settings;
     for index in &plan.chains[chain as usize] {
         let attached = &plan.policies[*index as usize];
         let said = if out.end.is_some() {
@@ -117,7 +117,7 @@ fn meet(
         } else {
             let origin = Origin {
                 peer: from.peer,
-                client: client_address(forwarded, &scratch.request.head, from.peer.ip()),
+                client,
                 secure: from.secure,
                 certificate: None,
                 route: &route.name,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tollgate_http::Head;
 use tollgate_observe::Reason;
-use tollgate_plan::Action;
+use tollgate_plan::{Action, Plan, UpstreamShare};
 use tollgate_policy::{Context, Origin, Policy, Refusal, Request, Verdict};
 
 use crate::active::ActivePlan;
@@ -118,15 +118,18 @@ impl<'a> Walk<'a> {
     fn choose(&self, scratch: &Scratch, context: &Context) -> Option<(usize, usize)> {
         let active = self.active;
         let Action::Forward(shares) = &active.route(self.route).action else { return None };
-        let by_name = context.upstream.as_ref().and_then(|name| {
-            shares.iter().position(|share| active.plan.upstreams[share.upstream].name == **name)
-        });
-        let share = by_name.or_else(|| {
+        let share = named(&active.plan, shares, context).or_else(|| {
             let asker = Asker::new(scratch, &active.plan.settings, &self.peer);
             active.next_share(self.route, &asker)
         })?;
         Some((share, shares[share].upstream))
     }
+}
+
+/// Which of a route's upstreams a policy has named, by number.
+pub(super) fn named(plan: &Plan, shares: &[UpstreamShare], context: &Context) -> Option<usize> {
+    let name = context.upstream.as_deref()?;
+    shares.iter().position(|share| plan.upstreams[share.upstream].name == name)
 }
 
 /// The request as a policy sees it.

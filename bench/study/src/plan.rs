@@ -151,8 +151,9 @@ fn fit(settings: &mut Settings, limits: &Limits, scaled: &mut Vec<String>) {
         ));
         settings.target_cores = Some(limits.target_cores);
     }
-    // Thousands of connections take seconds to open; a trial that ends before says nothing.
-    let opening = f64::from(settings.connections()) / CONNECTIONS_A_SECOND;
+    // Thousands of connections take seconds to open; a trial that ends before says nothing. Whole ones: most tools know no
+    // others.
+    let opening = (f64::from(settings.connections()) / CONNECTIONS_A_SECOND).ceil();
     if let Some(most) = limits.seconds.map(|most| most.max(opening)).filter(|most| settings.seconds() > *most)
     {
         scaled.push(format!("trials of {} s became {most} s, as asked", settings.seconds()));
@@ -277,6 +278,8 @@ sections:
         assert!(plan.scaled.iter().any(|text| text.contains("64000 connections became 9000")));
         assert_eq!(plan.cells[0].settings.seconds(), 2.0);
         assert_eq!(plan.cells[1].settings.seconds(), 9.0, "9,000 connections take their time to open");
+        let fewer = Limits { seconds: Some(2.0), connections: 6_400, ..limits() };
+        assert_eq!(super::plan(&study(), &fewer).cells[1].settings.seconds(), 7.0, "in whole seconds");
     }
 
     #[test]

@@ -275,7 +275,8 @@ impl Run {
         let said = tail(&self.folder.join("stderr"), 4);
         self.group.stop()?;
         let limit = self.limit.as_secs_f64();
-        Ok(Failure(format!("the generator had not ended after {limit:.0} s and was stopped: {said}")))
+        let told = if said.trim().is_empty() { String::new() } else { format!(": {said}") };
+        Ok(Failure(format!("the generator had not ended after {limit:.0} s and was stopped{told}")))
     }
 
     fn read(&self, name: &str) -> String {

@@ -4,6 +4,6 @@ mod connections;
 mod counters;
 mod tally;
 
-pub use connections::{ConnectionCount, End, count_connections};
+pub use connections::{ConnectionCount, End, count_of_others};
 pub use counters::{NetCounters, NetDelta};
 pub use tally::{ConnectionTally, Opened};

@@ -95,8 +95,8 @@ fn attempt(
     let body = target.origin.borrow().body.clone();
     let aim = target.aim(settings, &body);
     let blind = !tells_phases(settings);
-    // The others stand still and keep what they have open, so what changes from here on is this system's.
-    let of_others = target.established().saturating_sub(target.kept);
+    // The others stand still and keep what they have open.
+    let of_others = target.of_others();
     if blind && settings.warm_up() > 0.0 {
         warm_up(ground, settings, aim)?;
     }
@@ -145,7 +145,6 @@ fn attempt(
     if target.ended()?.is_some() {
         return Err(Failure("what was counted is in part nobody's".into()));
     }
-    target.kept = target.established().saturating_sub(of_others);
     let wall_us = after.at.duration_since(before.at).as_secs_f64() * 1e6;
     let mut evidence = Evidence {
         wall_us,

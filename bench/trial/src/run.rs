@@ -200,9 +200,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             if let (Slot::Up(target), true) = (slot, limit > 0.0 && compiles) {
                 self.progress.say(&format!("{}: load until its rate is steady, at most {limit} s", arm.name));
                 target.resume();
-                let of_others = target.established();
                 let traced = warm(self.ground, target, &settings, limit);
-                target.kept = target.established().saturating_sub(of_others);
                 target.pause();
                 match traced {
                     Ok((load, answer)) => {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tollgate_lab_meter::callgrind::Callgrind;
 use tollgate_lab_meter::cgroup::Quota;
 use tollgate_lab_meter::child::Launch;
-use tollgate_lab_meter::network::{End, count_connections};
+use tollgate_lab_meter::network::count_of_others;
 use tollgate_lab_meter::ports::free_ports;
 use tollgate_lab_origin::Link;
 use tollgate_lab_record::{Missing, RenderedFile, SystemUsed};
@@ -50,8 +50,6 @@ pub struct Target {
     quota: Option<Quota>,
     /// What it was rendered from; none for a direct run.
     pub setting: Option<Setting>,
-    /// Connections to the origin that it kept open at the end of its last trial.
-    pub kept: u64,
     /// Whether the origin is inside this system's quota.
     pub beside: bool,
 }
@@ -224,18 +222,7 @@ impl Target {
         let unasked = last.as_ref().map(|setting| system.unasked(setting)).unwrap_or_default();
         used.terms
             .extend(unasked.iter().map(|feature| format!("does {} although not asked to", feature.name())));
-        Ok(Self {
-            name: arm.name.clone(),
-            port,
-            used,
-            origin,
-            servers,
-            relay,
-            quota,
-            setting: last,
-            kept: 0,
-            beside,
-        })
+        Ok(Self { name: arm.name.clone(), port, used, origin, servers, relay, quota, setting: last, beside })
     }
 
     /// What its load is sent to.
@@ -249,9 +236,9 @@ impl Target {
         self.servers.iter().map(Server::id).collect()
     }
 
-    /// Connections that are open to the origins now, whoever opened them.
-    pub fn established(&self) -> u64 {
-        self.origin.borrow().ports.iter().map(|port| count_connections(End::Local(*port)).established).sum()
+    /// Connections that are open to the origins now and are not this system's.
+    pub fn of_others(&self) -> u64 {
+        self.origin.borrow().ports.iter().map(|port| count_of_others(*port, &self.ids())).sum()
     }
 
     /// Asks it to read its files again.

@@ -5,8 +5,10 @@
 //! codec of our own or three more crates, and one reading a second costs little (see `ConnectionTally`), and that on the
 //! load's core and not the target's.
 
+use crate::process::process_ids;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
+use std::collections::HashSet;
+use std::fs::{self, File};
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::AddAssign;
@@ -41,10 +43,32 @@ impl AddAssign for ConnectionCount {
 }
 
 /// Counts the connections of an end now, over IPv4 and IPv6. Without `/proc/net` there are none.
-pub fn count_connections(end: End) -> ConnectionCount {
+#[cfg(test)]
+fn count_connections(end: End) -> ConnectionCount {
     let mut count = ConnectionCount::default();
     each_socket(&mut Vec::new(), |socket| count += socket.counted(end));
     count
+}
+
+/// Open connections to a server's port that none of these processes has, nor one below them.
+pub fn count_of_others(port: u16, processes: &[u32]) -> u64 {
+    let own: HashSet<u64> = processes.iter().flat_map(|id| process_ids(*id)).flat_map(sockets).collect();
+    let mut count = 0;
+    each_socket(&mut Vec::new(), |socket| {
+        let is_open = socket.state == State::Established && socket.remote.port() == port;
+        count += u64::from(is_open && !own.contains(&socket.inode));
+    });
+    count
+}
+
+/// The numbers of the sockets that a process has open.
+fn sockets(process: u32) -> Vec<u64> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{process}/fd")) else { return Vec::new() };
+    let number = |entry: fs::DirEntry| {
+        let link = fs::read_link(entry.path()).ok()?;
+        link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    };
+    entries.flatten().filter_map(number).collect()
 }
 
 /// A TCP socket as the kernel lists it.
@@ -53,6 +77,8 @@ pub(crate) struct Socket {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) state: State,
+    /// Its number as a file; 0: nobody has it open any more.
+    pub(crate) inode: u64,
 }
 
 /// States of a socket as far as they matter here (`include/net/tcp_states.h`).
@@ -102,7 +128,9 @@ fn parse_line(line: &[u8]) -> Option<Socket> {
         0x0A => State::Listen,
         _ => State::Other,
     };
-    Some(Socket { local, remote, state })
+    // Between: queues, timer, retransmissions, user, probes.
+    let inode = words.nth(5).and_then(|word| std::str::from_utf8(word).ok()?.parse().ok()).unwrap_or(0);
+    Some(Socket { local, remote, state, inode })
 }
 
 /// Reads `0100007F:1F90`. The address is printed as 32-bit words in the machine's byte order. An IPv4 address in its
@@ -141,8 +169,9 @@ mod tests {
     #[test]
     #[cfg(target_endian = "little")]
     fn lines_of_both_families() {
-        let line = b"   0: 0100007F:1F90 0200007F:C001 01 00000000:00000000 00:00000000 00000000     0";
+        let line = b"   0: 0100007F:1F90 0200007F:C001 01 00000000:00000000 00:00000000 00000000     0        0 4711 1";
         let socket = parse_line(line).unwrap();
+        assert_eq!(socket.inode, 4711);
         assert_eq!(
             (socket.local, socket.remote),
             ("127.0.0.1:8080".parse().unwrap(), "127.0.0.2:49153".parse().unwrap())
@@ -171,6 +200,8 @@ mod tests {
         let three = ConnectionCount { established: 3, ..ConnectionCount::default() };
         assert_eq!(count_connections(End::Local(port)), three);
         assert_eq!(count_connections(End::Remote(port)), three);
+        let me = std::process::id();
+        assert_eq!((count_of_others(port, &[me]), count_of_others(port, &[])), (0, 3));
         // The client closes first, so TIME_WAIT is on its side.
         for (client, server) in clients.iter().zip(&servers) {
             client.shutdown(Shutdown::Both).unwrap();

@@ -110,7 +110,7 @@ impl Policy for Live {
         if self.rules.allow.iter().any(|block| block.contains(request.origin.client)) {
             let state = self.state.clone();
             // Done when the response comes: the count is that of then.
-            request.context.on_response(move |response| {
+            request.context.on_head(move |response| {
                 let count = state.turned_away.load(Ordering::Relaxed);
                 response.set("Maintenance-Turned-Away", count.to_string().as_bytes());
             });

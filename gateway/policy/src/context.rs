@@ -8,7 +8,7 @@ use std::time::Instant;
 use tollgate_observe::Reason;
 
 use crate::response::then;
-use crate::{Reserved, Response, Shadow, Transform};
+use crate::{BodyKind, Reserved, Response, Shadow, Transform};
 
 /// Somebody who was told apart from everybody else by an authentication policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +43,25 @@ impl Consumer {
 type OnResponse = Box<dyn FnOnce(&mut Response<'_>)>;
 type OnEnd = Box<dyn FnOnce(&Ended)>;
 
+/// What is the same for the heads of all responses.
+pub trait Edit: Send + Sync {
+    /// Does it with one of them.
+    fn edit(&self, response: &mut Response<'_>);
+}
+
+/// What is done with a response.
+enum Act {
+    /// With its head and its body.
+    Whole(OnResponse),
+    /// With its head.
+    Head(OnResponse),
+    /// The same with all heads.
+    Edit(Arc<dyn Edit>),
+}
+
+/// Lines of a head for which memory is kept.
+const LINES: usize = 128;
+
 /// What policies know of one request, and what they want to be done later.
 #[derive(Default)]
 pub struct Context {
@@ -56,8 +75,10 @@ pub struct Context {
     reserved: Vec<Reserved>,
     /// Something about the request that the log is to tell (`detail`) though it goes on; never a secret.
     pub note: Option<&'static str>,
-    /// What is done with the response's head, the last policy's first.
-    responses: Vec<OnResponse>,
+    /// What is done with the response, the last policy's first.
+    acts: Vec<Act>,
+    /// Where the lines of its head begin: kept for the next request's, which then allocates nothing.
+    lines: Vec<usize>,
     /// What is done when the exchange has ended.
     ends: Vec<OnEnd>,
     /// Copies that are to be sent elsewhere.
@@ -82,10 +103,21 @@ pub struct Ended {
 }
 
 impl Context {
-    /// Has this done with the head of the final response before it goes to the client, whoever answers: an endpoint, or the
-    /// gateway. Who comes first sees it last.
+    /// Has this done with the final response before it goes to the client, whoever answers: an endpoint, or the gateway. Who
+    /// comes first sees it last. It may have another body made of the response's; who leaves that alone calls
+    /// [`on_head`](Self::on_head) or [`edit`](Self::edit): then nobody has to stand between the exchange and the client.
     pub fn on_response(&mut self, act: impl FnOnce(&mut Response<'_>) + 'static) {
-        self.responses.push(Box::new(act));
+        self.acts.push(Act::Whole(Box::new(act)));
+    }
+
+    /// The same for who wants nothing but the head: the body is [fixed](BodyKind::Fixed) for it.
+    pub fn on_head(&mut self, act: impl FnOnce(&mut Response<'_>) + 'static) {
+        self.acts.push(Act::Head(Box::new(act)));
+    }
+
+    /// The same for who does with this head what it does with all: nothing is made for this request.
+    pub fn edit(&mut self, edit: Arc<dyn Edit>) {
+        self.acts.push(Act::Edit(edit));
     }
 
     /// Keeps fields of these names out of what the client sends behind its body.
@@ -111,22 +143,19 @@ impl Context {
         self.ends.push(Box::new(act));
     }
 
-    /// Whether nothing is left to be done for this request by those that it has met: what goes on and what comes back is
-    /// nobody's but the gateway's.
+    /// Whether nobody has to stand between the request and who sends it: its body stays what it is, so does the response's,
+    /// and no copy is made of either.
     #[must_use]
-    pub fn is_settled(&self) -> bool {
-        self.reserved.is_empty()
-            && self.responses.is_empty()
-            && self.ends.is_empty()
-            && self.shadows.is_empty()
+    pub fn leaves_bodies(&self) -> bool {
+        self.shadows.is_empty()
             && self.transform.is_none()
-            && self.held.is_empty()
+            && !self.acts.iter().any(|act| matches!(act, Act::Whole(_)))
     }
 
-    /// Whether anything is to be done with the response's head.
+    /// Whether anything is to be done with the response.
     #[must_use]
     pub fn responds(&self) -> bool {
-        !self.responses.is_empty()
+        !self.acts.is_empty()
     }
 
     /// The exchange has ended.
@@ -164,11 +193,40 @@ impl Context {
         std::mem::take(&mut self.shadows)
     }
 
-    /// Does with a response what is to be done.
-    pub fn respond(&mut self, response: &mut Response<'_>) {
-        while let Some(act) = self.responses.pop() {
-            act(response);
+    /// Does with a response what is to be done, and says what makes another body of its body. `chunked`: chunks are what such a
+    /// body comes in.
+    pub fn respond(
+        &mut self,
+        head: &mut Vec<u8>,
+        body: BodyKind,
+        chunked: bool,
+    ) -> Option<Box<dyn Transform>> {
+        let mut response = Response::with_lines(head, body, std::mem::take(&mut self.lines));
+        while let Some(act) = self.acts.pop() {
+            response.body = if let Act::Whole(_) = &act { body } else { BodyKind::Fixed };
+            match act {
+                Act::Whole(act) | Act::Head(act) => act(&mut response),
+                Act::Edit(edit) => edit.edit(&mut response),
+            }
         }
+        let transform;
+        (transform, self.lines) = response.into_transform(chunked);
+        transform
+    }
+
+    /// Makes it that of a request of which nothing is known, and keeps its memory. What was held is let go.
+    pub fn clear(&mut self) {
+        let Self { consumer, span, upstream, reserved, note, acts, lines, ends, shadows, transform, held } =
+            self;
+        (*consumer, *span, *upstream, *note, *transform) = (None, None, None, None, None);
+        reserved.clear();
+        acts.clear();
+        lines.clear();
+        // What one head of very many lines needed is not kept.
+        lines.shrink_to(LINES);
+        ends.clear();
+        shadows.clear();
+        held.clear();
     }
 }
 
@@ -177,7 +235,7 @@ impl Debug for Context {
         f.debug_struct("Context")
             .field("consumer", &self.consumer)
             .field("upstream", &self.upstream)
-            .field("responses", &self.responses.len())
+            .field("acts", &self.acts.len())
             .field("held", &self.held.len())
             .finish()
     }
@@ -210,5 +268,47 @@ mod tests {
         let (mut both, mut out) = (context.take_transform().expect("both"), Vec::new());
         assert_eq!((both.push(b"a", &mut out), both.finish(&mut out)), (Ok(()), Ok(())));
         assert_eq!(out, b"a12");
+    }
+
+    #[test]
+    fn who_wants_the_head_alone_gets_no_other_body() {
+        let mut context = Context::default();
+        context.on_response(|response| response.transform(Box::new(Ends(b'1'))));
+        assert!(!context.leaves_bodies());
+        context.on_head(|response| response.transform(Box::new(Ends(b'2'))));
+        let mut head = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n".to_vec();
+        let (transform, mut out) = (context.respond(&mut head, BodyKind::Free, true), Vec::new());
+        assert_eq!(head, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        assert_eq!(transform.expect("one").finish(&mut out), Ok(()));
+        assert_eq!(out, b"1");
+        assert!(context.leaves_bodies() && !context.responds());
+    }
+
+    #[test]
+    fn nothing_of_a_request_is_there_for_the_next() {
+        struct Nothing;
+        impl Edit for Nothing {
+            fn edit(&self, _: &mut Response<'_>) {}
+        }
+        let held = std::rc::Rc::new(());
+        let mut context = Context {
+            consumer: Some(Arc::default()),
+            span: Some((1, 2)),
+            upstream: Some("next".into()),
+            note: Some("note"),
+            ..Context::default()
+        };
+        context.reserve(&Reserved::new(["X-Role"]));
+        context.on_head(|_| ());
+        context.edit(Arc::new(Nothing));
+        context.on_end(|_| ());
+        context.hold(held.clone());
+        context.transform(Box::new(Ends(b'1')));
+        context.clear();
+        assert_eq!(std::rc::Rc::strong_count(&held), 1, "it is let go");
+        let Context { consumer, span, upstream, note, .. } = &context;
+        assert!(consumer.is_none() && span.is_none() && upstream.is_none() && note.is_none());
+        assert!(context.leaves_bodies() && !context.responds() && !context.reserves());
+        assert!(!context.is_reserved(b"X-Role") && context.ends.is_empty());
     }
 }

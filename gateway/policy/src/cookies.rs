@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Planned, Policy, Request, Response, Shared, Verdict};
+use crate::{Edit, Planned, Policy, Request, Response, Shared, Verdict};
 
 /// What changes in the cookies that responses set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,13 +44,12 @@ impl Policy for Cookies {
     }
 
     fn passed_over(&self, request: &mut Request<'_>) {
-        let rules = self.0.clone();
-        request.context.on_response(move |response| rules.apply(response));
+        request.context.edit(self.0.clone());
     }
 }
 
-impl CookieRules {
-    fn apply(&self, response: &mut Response<'_>) {
+impl Edit for CookieRules {
+    fn edit(&self, response: &mut Response<'_>) {
         let cookies: Vec<Vec<u8>> = response.all("set-cookie").map(<[u8]>::to_vec).collect();
         if cookies.is_empty() {
             return;
@@ -60,7 +59,9 @@ impl CookieRules {
             response.append("Set-Cookie", &cookie);
         }
     }
+}
 
+impl CookieRules {
     /// What becomes of one; nothing: it goes.
     fn changed(&self, cookie: &[u8]) -> Option<Vec<u8>> {
         let mut parts = cookie.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
@@ -127,7 +128,7 @@ mod tests {
     fn every_line_is_changed_and_no_other_field() {
         let rules = CookieRules { flags: vec![("Secure", true)], ..CookieRules::default() };
         let mut head = b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nX: y\r\nset-cookie: b=2\r\n\r\n".to_vec();
-        rules.apply(&mut Response::new(&mut head, BodyKind::Fixed));
+        rules.edit(&mut Response::new(&mut head, BodyKind::Fixed));
         assert_eq!(
             head,
             b"HTTP/1.1 200 OK\r\nX: y\r\nSet-Cookie: a=1; Secure\r\nSet-Cookie: b=2; Secure\r\n\r\n"

@@ -104,7 +104,7 @@ impl CorsRules {
 
     /// Has the response say who may read it.
     fn annotates(self: Arc<Self>, allowed: Option<Vec<u8>>, request: &mut Request<'_>) {
-        request.context.on_response(move |response| self.annotate(allowed.as_deref(), response));
+        request.context.on_head(move |response| self.annotate(allowed.as_deref(), response));
     }
 
     /// The answer to a preflight. To an origin that may not it says nothing, and the browser refuses.

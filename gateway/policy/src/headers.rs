@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Planned, Policy, Request, Reserved, Response, Shared, Template, Verdict};
+use crate::{Edit, Planned, Policy, Request, Reserved, Response, Shared, Template, Verdict};
 
 /// What changes in the fields of a message: first some go, then others come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,16 +44,30 @@ impl Change {
                 out.add.push((name.clone(), filled.as_slice().into()));
             }
         }
+        out.set_each_once();
         out
     }
 
-    fn of_request(&self, request: &mut Request<'_>) {
-        self.remove.iter().for_each(|name| request.remove(name));
-        self.set.iter().for_each(|(name, value)| request.set(name, value.fixed().unwrap_or_default()));
-        self.add.iter().for_each(|(name, value)| request.append(name, value.fixed().unwrap_or_default()));
+    /// Leaves out what is set and then set again.
+    fn set_each_once(&mut self) {
+        for at in (0..self.set.len()).rev() {
+            let (name, behind) = (&self.set[at].0, &self.set[at + 1..]);
+            if behind.iter().any(|(later, _)| later.eq_ignore_ascii_case(name)) {
+                self.set.remove(at);
+            }
+        }
     }
 
-    fn of_response(&self, response: &mut Response<'_>) {
+    /// What goes is gone already, and so is what was there of the names that are set.
+    fn of_request(&self, request: &mut Request<'_>) {
+        for (name, value) in self.set.iter().chain(&self.add) {
+            request.append(name, value.fixed().unwrap_or_default());
+        }
+    }
+}
+
+impl Edit for Change {
+    fn edit(&self, response: &mut Response<'_>) {
         self.remove.iter().for_each(|name| response.remove(name));
         self.set.iter().for_each(|(name, value)| response.set(name, value.fixed().unwrap_or_default()));
         self.add.iter().for_each(|(name, value)| response.append(name, value.fixed().unwrap_or_default()));
@@ -79,16 +93,22 @@ impl Planned for HeaderRules {
     }
 
     fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
-        let (fills_request, fills_response) = (!self.request.is_fixed(), !self.response.is_fixed());
-        let set = self.request.set.iter().map(|(name, _)| name);
-        let reserved = Reserved::new(self.request.remove.iter().chain(set).cloned());
-        Arc::new(Headers { rules: self, reserved, fills_request, fills_response })
+        let mut request = self.request.clone();
+        let (fills_request, fills_response) = (!request.is_fixed(), !self.response.is_fixed());
+        if !fills_request {
+            request.set_each_once();
+        }
+        let set = request.set.iter().map(|(name, _)| name);
+        let reserved = Reserved::new(request.remove.iter().chain(set).cloned());
+        let response = self.response.clone();
+        Arc::new(Headers { request, response, reserved, fills_request, fills_response })
     }
 }
 
 #[derive(Debug)]
 struct Headers {
-    rules: Arc<HeaderRules>,
+    request: Change,
+    response: Arc<Change>,
     /// What a client cannot send: neither under a name that endpoints may take for one of these, nor behind the body.
     reserved: Reserved,
     /// Whether parts of a request are filled in.
@@ -98,10 +118,11 @@ struct Headers {
 
 impl Policy for Headers {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        let change = &self.rules.request;
+        let change = &self.request;
         // All of it is filled in before anything changes: a field can be given another name.
         let filled = self.fills_request.then(|| change.filled(request));
         self.passed_over(request);
+        // With them goes what is to go, and what would stand beside what is set.
         request.claim(&self.reserved);
         filled.as_ref().unwrap_or(change).of_request(request);
         Verdict::Continue
@@ -109,12 +130,12 @@ impl Policy for Headers {
 
     /// The response's part.
     fn passed_over(&self, request: &mut Request<'_>) {
-        let change = match &self.rules.response {
+        let change = match &self.response {
             response if response.is_empty() => return,
             response if self.fills_response => Arc::new(response.filled(request)),
             response => response.clone(),
         };
-        request.context.on_response(move |response| change.of_response(response));
+        request.context.edit(change);
     }
 }
 
@@ -140,6 +161,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_set_twice_is_there_once() {
+        let set = [("X-A", "1"), ("X-B", "2"), ("x-a", "3")];
+        let set = set.map(|(name, value)| (name.to_owned(), Template::from(value.as_bytes()))).to_vec();
+        let rules = HeaderRules { request: Change { set, ..Change::default() }, ..HeaderRules::default() };
+        let (mut sent, mut context) = (Sent::new("X-A: 0\r\n"), Context::default());
+        Arc::new(rules).live("k", &Arc::default()).request(&mut sent.request(&mut context));
+        let fields = sent.head.head.fields().iter();
+        let lines: Vec<_> =
+            fields.map(|field| (sent.head.slice(field.name), sent.head.slice(field.value))).collect();
+        assert_eq!(lines[1..], [(&b"X-B"[..], &b"2"[..]), (b"x-a", b"3")]);
+    }
+
+    #[test]
     fn a_field_can_be_given_another_name_and_none_begins_a_line() {
         let old = Template::from(vec![Part::Header("x-old".into())]);
         let change = Change {
@@ -162,7 +196,7 @@ mod tests {
             assert_eq!(head.get_by_text(gone.as_bytes()), None, "{gone}");
         }
         let mut bytes = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
-        context.respond(&mut Response::new(&mut bytes, BodyKind::Fixed));
+        context.respond(&mut bytes, BodyKind::Fixed, false);
         assert_eq!(bytes, b"HTTP/1.1 200 OK\r\nX-Back: a b\r\n\r\n");
     }
 }

@@ -69,7 +69,7 @@ pub use client_certificate::{CertificateName, CertificateRules};
 pub use compression::{CompressionRules, Encoding};
 pub use concurrency::{Concurrency, ConcurrencyRules};
 pub use consumers::{Consumers, HmacSecret, Known};
-pub use context::{Consumer, Context, Ended};
+pub use context::{Consumer, Context, Edit, Ended};
 pub use cookies::CookieRules;
 pub use cors::{CorsRules, OriginPattern};
 pub use decompression::{Bounds, Coding, DecompressionRules};

@@ -76,8 +76,14 @@ pub struct Response<'a> {
 impl<'a> Response<'a> {
     /// Of a whole head, from the status line to the empty line.
     pub fn new(head: &'a mut Vec<u8>, body: BodyKind) -> Self {
+        Self::with_lines(head, body, Vec::new())
+    }
+
+    /// The same with memory that was used before.
+    pub(crate) fn with_lines(head: &'a mut Vec<u8>, body: BodyKind, mut lines: Vec<usize>) -> Self {
         debug_assert!(head.ends_with(b"\r\n\r\n"), "a whole head: {:?}", String::from_utf8_lossy(head));
-        let mut lines = Vec::with_capacity(32);
+        lines.clear();
+        lines.reserve(32);
         lines.extend(memchr_iter(b'\n', head).map(|end| end + 1));
         lines.pop();
         Self { head, lines, body, transform: None }
@@ -180,15 +186,16 @@ impl<'a> Response<'a> {
     }
 
     /// What makes another body of it; the head then says nothing of a length any more. `chunked`: it says instead that chunks
-    /// come.
-    #[must_use]
-    pub fn into_transform(mut self, chunked: bool) -> Option<Box<dyn Transform>> {
-        let transform = self.transform.take()?;
-        self.cut("content-length");
-        if chunked && self.get("transfer-encoding").is_none() {
-            self.write("Transfer-Encoding", b"chunked");
+    /// come. And the memory for the next one.
+    pub(crate) fn into_transform(mut self, chunked: bool) -> (Option<Box<dyn Transform>>, Vec<usize>) {
+        let transform = self.transform.take();
+        if transform.is_some() {
+            self.cut("content-length");
+            if chunked && self.get("transfer-encoding").is_none() {
+                self.write("Transfer-Encoding", b"chunked");
+            }
         }
-        Some(transform)
+        (transform, self.lines)
     }
 }
 
@@ -300,7 +307,7 @@ mod tests {
             let mut response = Response::new(&mut head, body);
             response.transform(Box::new(Same));
             response.append("B", b"1");
-            assert_eq!(response.into_transform(true).is_some(), changes, "{body:?}");
+            assert_eq!(response.into_transform(true).0.is_some(), changes, "{body:?}");
             let told =
                 String::from_utf8_lossy(&head).contains("\r\nB: 1\r\nTransfer-Encoding: chunked\r\n\r\n");
             assert_eq!(told, changes, "{body:?}");
@@ -313,7 +320,7 @@ mod tests {
         let mut response = Response::new(&mut head, BodyKind::Free);
         response.transform(Box::new(Same));
         response.transform(Box::new(Same));
-        let (mut both, mut out) = (response.into_transform(false).expect("both"), Vec::new());
+        let (mut both, mut out) = (response.into_transform(false).0.expect("both"), Vec::new());
         assert_eq!((both.push(b"ab", &mut out), both.finish(&mut out)), (Ok(()), Ok(())));
         assert_eq!(out, b"ab..");
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Planned, Policy, Request, Response, Shared, Verdict};
+use crate::{Edit, Planned, Policy, Request, Response, Shared, Verdict};
 
 /// Fields of responses by which browsers are told to be careful.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,13 +38,12 @@ impl Policy for Live {
     }
 
     fn passed_over(&self, request: &mut Request<'_>) {
-        let headers = self.0.clone();
-        request.context.on_response(move |response| headers.apply(response));
+        request.context.edit(self.0.clone());
     }
 }
 
-impl SecurityHeaders {
-    fn apply(&self, response: &mut Response<'_>) {
+impl Edit for SecurityHeaders {
+    fn edit(&self, response: &mut Response<'_>) {
         for (name, value) in &self.fields {
             if self.overwrite {
                 response.set(name, value.as_bytes());
@@ -68,7 +67,7 @@ mod tests {
                 vec![("X-Frame-Options", "DENY".to_owned()), ("Referrer-Policy", "no-referrer".to_owned())];
             let mut bytes = head.to_vec();
             let mut response = Response::new(&mut bytes, BodyKind::Fixed);
-            SecurityHeaders { fields, overwrite }.apply(&mut response);
+            SecurityHeaders { fields, overwrite }.edit(&mut response);
             assert_eq!(response.all("X-Frame-Options").collect::<Vec<_>>(), [frame.as_bytes()]);
             assert_eq!(response.get("Referrer-Policy"), Some(&b"no-referrer"[..]));
         }

@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use tollgate_http::h1::BodyReader;
 use tollgate_net::{Negotiated, Peek, Stream};
 use tollgate_observe::Reason;
+use tollgate_policy::Transform;
 
 use crate::backlog::{Backlog, Sink};
 use crate::write_body::write_body;
@@ -32,7 +33,7 @@ pub(crate) trait ClientSide: ClientStream {
     /// Whether a request can be for its own stream to be switched to another protocol (RFC 8441).
     const EXTENDED: bool;
 
-    /// Whether the request has met its policies: see [`policy`](crate::policy).
+    /// Whether the request is carried for its [policies](crate::policy), and has met them.
     const POLICED: bool = false;
 }
 
@@ -60,7 +61,10 @@ pub(crate) trait ClientStream: Duplex {
     /// When the client is gone.
     fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()>;
 
-    /// Sends a part of the final response: its head, which may be added to, or nothing of it if that has gone; some
+    /// Makes the head of a final response, an upstream's or the gateway's own, what the client understands.
+    fn translate(&mut self, _: &mut Vec<u8>) {}
+
+    /// Sends a part of the final response: its head, translated, which may be added to, or nothing of it if that has gone; some
     /// data; and, when `body` is done, what ends it. `chunked`: data goes in chunks, in a version that has them. What is
     /// not taken goes into the backlog.
     ///
@@ -91,8 +95,8 @@ pub(crate) trait ClientStream: Duplex {
     /// A constant, so that HTTP/1 is compiled as if there were no gRPC.
     fn may_be_grpc(&self) -> bool;
 
-    /// What is known of the request, if it has met policies.
-    fn policed(&self) -> Option<&tollgate_policy::Context> {
+    /// Where that is put which makes another body of the response's; nothing: here it stays what it is.
+    fn transform(&mut self) -> Option<&mut Option<Box<dyn Transform>>> {
         None
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tollgate_http::grpc::Code;
 use tollgate_http::{Name, RequestHead, Version};
 use tollgate_observe::{Protocol, Reason, Record, Slot, Tally};
-use tollgate_policy::{Consumer, Context};
+use tollgate_policy::{Consumer, Context, Ended};
 use tollgate_upstream::{Pool, Upstream};
 
 use crate::active::ActivePlan;
@@ -109,7 +109,15 @@ impl Ledger {
 
 /// The exchange has ended: into the counters and the log.
 pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
-    let Scratch { request, ledger, .. } = scratch;
+    let Scratch { request, ledger, met, .. } = scratch;
+    if !ledger.is_open() {
+        return;
+    }
+    // While the books are open, so that they are closed by somebody if one of these panics.
+    if let Some(context) = met.take() {
+        let Ledger { status, reason, bytes_out, .. } = *ledger;
+        end(worker, context, &Ended { status, reason, bytes_out, now });
+    }
     let Some(open) = ledger.open.take() else { return };
     let total = now.saturating_duration_since(open.started);
     // A short response ends with the read that brings its head.
@@ -142,6 +150,16 @@ pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
     ledger.found = None;
 }
 
+/// Policies hear of the end, and what they held is let go.
+#[inline(never)]
+fn end(worker: &Worker, mut context: Box<Context>, ended: &Ended) {
+    context.end(ended);
+    context.clear();
+    if worker.contexts.put(context) {
+        worker.tidy_later();
+    }
+}
+
 fn protocol(request: &RequestHead) -> Protocol {
     match request.version {
         _ if request.head.bytes().is_empty() => Protocol::Unknown,
@@ -154,6 +172,8 @@ fn protocol(request: &RequestHead) -> Protocol {
 /// Closes the books of an exchange that nobody will end: its task panicked, or its worker stops.
 pub(crate) fn close_abandoned(worker: &Worker, scratch: &mut Scratch) {
     if scratch.ledger.is_open() {
+        // What they held is let go, but that was no end that policies hear of.
+        scratch.met = None;
         let panicked = std::thread::panicking();
         scratch.ledger.reason = if panicked { Reason::ProxyInternalError } else { Reason::ShuttingDown };
         close(worker, scratch, tollgate_net::now());

@@ -19,7 +19,7 @@ use crate::http2::EndpointStream;
 use crate::https;
 use crate::ledger;
 use crate::linger::linger;
-use crate::policy;
+use crate::policy::{self, Met};
 use crate::receive::{Received, receive};
 use crate::respond;
 use crate::scratch::{Loan, Scratch};
@@ -142,9 +142,15 @@ pub(crate) async fn request<S: ClientSide>(
         scratch.ledger.route = Some((active.clone(), route));
         let mut share = None;
         if active.route(route).policies.is_some() {
-            share = match policy::police(client, worker, scratch, active, route) {
+            // In two steps: what carries it borrows what would be needed here.
+            let met = match policy::police(client, worker, scratch, active, route) {
+                Met::Through(share) => Ok(share),
+                Met::End(end) => Err(end),
+                Met::More(carried) => return carried.await,
+            };
+            share = match met {
                 Ok(share) => share,
-                Err(carried) => return carried.await,
+                Err(end) => return policy::end(client, worker, scratch, settings, (end, close)).await,
             };
         }
         (route, share)

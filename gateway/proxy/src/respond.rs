@@ -11,6 +11,7 @@ use crate::decide::normal_path;
 use crate::deliver::deliver;
 use crate::error_body::{Flavour, error_body};
 use crate::grpc;
+use crate::policy;
 use crate::request::Next;
 use crate::scratch::Scratch;
 use crate::total::Total;
@@ -164,7 +165,7 @@ async fn answer<S: ClientSide>(
     scratch: &mut Scratch,
     answer: Answer<'_>,
 ) -> Next {
-    let Scratch { request, to_client, ledger, grpc, .. } = scratch;
+    let Scratch { request, to_client, ledger, grpc, met, .. } = scratch;
     let close = answer.close || client.is_leaving();
     let bodiless = answer.status < 200 || matches!(answer.status, 204 | 304);
     let body = if bodiless || request.method == Method::Head { b"" } else { answer.body };
@@ -199,6 +200,10 @@ async fn answer<S: ClientSide>(
             Version::Http11 => {}
         }
         out.extend_from_slice(b"\r\n");
+        client.stream.translate(out);
+        if let Some(context) = met {
+            policy::respond(context, request, answer.status, out, None);
+        }
         client.stream.answer(to_client, out, body)
     };
     if answered.is_err() {

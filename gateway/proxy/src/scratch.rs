@@ -4,6 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
 use tollgate_http::{RequestHead, ResponseHead};
+use tollgate_policy::Context;
 
 use crate::backlog::Backlog;
 use crate::grpc::Grpc;
@@ -29,6 +30,8 @@ pub(crate) struct Scratch {
     pub partial: Vec<u8>,
     /// The line that gives the client its sticky cookie; empty: it gets none.
     pub set_cookie: Vec<u8>,
+    /// What the policies that the request has met want yet. In a box: a request that has met none pays for a null pointer.
+    pub met: Option<Box<Context>>,
     /// Of a gRPC call. Only what may be one looks at it or sets it: see [`ClientSide::may_be_grpc`].
     ///
     /// [`ClientSide::may_be_grpc`]: crate::client_side::ClientSide::may_be_grpc
@@ -49,6 +52,7 @@ impl Scratch {
         self.rewritten.clear();
         self.partial.clear();
         self.set_cookie.clear();
+        self.met = None;
         self.to_upstream.clear();
         self.to_client.clear();
     }

@@ -17,6 +17,7 @@ use tollgate_listen::{Full, Loads};
 use tollgate_net::{Bound, Deadline, Detached, Listener, Runtime, Timers};
 use tollgate_observe::{LogSink, Registry, RequestIds, WorkerStats};
 use tollgate_plan::{Listener as Listening, Priority};
+use tollgate_policy::Context as PolicyContext;
 use tollgate_upstream::{Message, Post, Shared, Upstreams};
 
 use crate::accept::{TURN, accept, admit};
@@ -139,6 +140,8 @@ pub(crate) struct Worker {
     pub log_due: Deadline,
     /// In boxes: lent to exchanges, only a pointer moves.
     pub scratches: Shelf<Box<Scratch>>,
+    /// For requests that meet policies.
+    pub contexts: Shelf<Box<PolicyContext>>,
     pub stream_routines: Rc<StreamRoutines>,
     /// When what a burst left on the shelves is looked at.
     tidy_due: Deadline,
@@ -196,6 +199,7 @@ impl Worker {
             tidy_due: timers.deadline(),
             timers,
             scratches: Shelf::default(),
+            contexts: Shelf::default(),
             stream_routines: Rc::new(StreamRoutines::new()),
             request_ids: RefCell::new(RequestIds::new(tollgate_net::secret()?)),
             http2_crowd: Crowd::default(),
@@ -493,7 +497,8 @@ fn listen<F: Fn(Box<Client>) + Clone + 'static>(
 async fn tidy_up<I, O, F: Future<Output = Infallible>>(worker: Rc<Worker>, pool: Rc<RoutinePool<I, O, F>>) {
     poll_fn(|cx| {
         if worker.tidy_due.poll_passed(cx).is_ready() {
-            let more = worker.scratches.tidy() | pool.tidy() | worker.stream_routines.tidy();
+            let shelves = worker.scratches.tidy() | worker.contexts.tidy();
+            let more = shelves | pool.tidy() | worker.stream_routines.tidy();
             worker.tidy_due.set(tollgate_net::now(), more.then_some(TIDY));
             let _ = worker.tidy_due.poll_passed(cx);
         }

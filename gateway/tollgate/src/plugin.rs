@@ -8,10 +8,10 @@ pub use serde_json;
 pub use tollgate_http::RequestHead;
 pub use tollgate_observe::{PolicyEvents, Reason};
 pub use tollgate_policy::{
-    After, Answer, Asked, Block, BodyKind, Consumer, Context, Ended, Heard, Marks, Origin, Planned, Plugin,
-    Policy, Question, Read, Refusal, Request, Reserved, Response, Said, SettingsProblem, SettingsProblems,
-    Shadow, ShadowEnd, Shared, Side, Stage, Transform, Verdict, Waiting, Watch, plugin_settings as settings,
-    testing,
+    After, Answer, Asked, Block, BodyKind, Consumer, Context, Edit, Ended, Heard, Marks, Origin, Planned,
+    Plugin, Policy, Question, Read, Refusal, Request, Reserved, Response, Said, SettingsProblem,
+    SettingsProblems, Shadow, ShadowEnd, Shared, Side, Stage, Transform, Verdict, Waiting, Watch,
+    plugin_settings as settings, testing,
 };
 
 /// A block of addresses as it is written in the configuration's own keys: `10.0.0.0/8`, or an address alone.

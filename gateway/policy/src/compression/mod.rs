@@ -46,7 +46,12 @@ impl Policy for Compression {
         let accepted = lines.flat_map(|line| line.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
         let encoding = negotiate(accepted, &self.0.encodings);
         let rules = self.0.clone();
-        request.context.on_response(move |response| rules.compress(encoding, response));
+        if encoding.is_some() {
+            request.context.on_response(move |response| rules.compress(encoding, response));
+        } else {
+            // Caches are told all the same.
+            request.context.on_head(move |response| rules.compress(None, response));
+        }
         Verdict::Continue
     }
 }
@@ -119,7 +124,7 @@ mod tests {
         let mut head = format!("HTTP/1.1 {status} X\r\n{fields}\r\n").into_bytes();
         let mut response = Response::new(&mut head, BodyKind::Free);
         rules().compress(Some(Encoding::Gzip), &mut response);
-        let transforms = response.into_transform(false).is_some();
+        let transforms = response.into_transform(false).0.is_some();
         (transforms, String::from_utf8(head).expect("text"))
     }
 

@@ -179,9 +179,7 @@ mod tests {
         let mut sent = Sent::new(accepts);
         live().request(&mut sent.request(&mut context));
         let mut head = format!("HTTP/1.1 200 OK\r\n{fields}\r\n").into_bytes();
-        let mut response = Response::new(&mut head, BodyKind::Free);
-        context.respond(&mut response);
-        let body = response.into_transform(false).map(|mut transform| {
+        let body = context.respond(&mut head, BodyKind::Free, false).map(|mut transform| {
             let mut out = Vec::new();
             transform.push(&encoded(Coding::Gzip, b"hello"), &mut out).expect("it is good");
             transform.finish(&mut out).expect("it has ended");

@@ -243,7 +243,7 @@ impl ExtAuthzRules {
         }
         if !response_headers_to_add.is_empty() {
             let headers = response_headers_to_add.clone();
-            request.context.on_response(move |response: &mut Response<'_>| {
+            request.context.on_head(move |response: &mut Response<'_>| {
                 for header in headers.iter().filter_map(|option| option.header.as_ref()) {
                     response.append(&header.key, header.bytes());
                 }

@@ -198,7 +198,7 @@ fn walk(limits: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut
         }
     }
     if let Some(told) = told {
-        request.context.on_response(move |response| told.respond(response));
+        request.context.on_head(move |response| told.respond(response));
     }
     Verdict::Continue
 }

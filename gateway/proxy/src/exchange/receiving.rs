@@ -12,6 +12,7 @@ use super::{End, Exchange, Parties, Stage};
 use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
 use crate::forward::Again;
+use crate::policy;
 use crate::scratch::Scratch;
 use crate::tunnel::is_websocket;
 use crate::upstream_side::{NoHead, UpstreamSide};
@@ -232,10 +233,13 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let mut output = parties.worker.output.borrow_mut();
         output.clear();
         client_head::write(&mut output, response, &framing, parties.settings, parties.worker);
-        scratch.ledger.status = response.status;
+        scratch.ledger.status = status;
         scratch.ledger.headed = Some(self.now);
         if switched {
             self.begun = true;
+            if let Some(context) = &mut scratch.met {
+                policy::respond(context, request, status, &mut output, None);
+            }
             let sent = parties.client.stream.switch(&mut scratch.to_client, &output, rest);
             scratch.ledger.bytes_out += rest.len() as u64;
             scratch.early_frames = Frames::default();
@@ -309,7 +313,13 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         scratch.ledger.bytes_out += data.len() as u64;
         let (stream, backlog) = (&mut parties.client.stream, &mut scratch.to_client);
         let out = &mut *parties.worker.output.borrow_mut();
-        if !first {
+        if first {
+            stream.translate(out);
+            if let Some(context) = &mut scratch.met {
+                let status = scratch.response.status;
+                policy::respond(context, &scratch.request, status, out, stream.transform());
+            }
+        } else {
             out.clear();
         }
         let sent = stream.respond(backlog, out, reader, *chunked, &input[data]);

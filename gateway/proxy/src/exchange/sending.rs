@@ -188,7 +188,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         if !reserved.is_empty() {
             self.request.retain_trailers(|name| !reserved.has(name));
         }
-        if let Some(context) = self.parties.client.stream.policed().filter(|context| context.reserves()) {
+        if let Some(context) = self.parties.scratch.met.as_deref().filter(|context| context.reserves()) {
             self.request.retain_trailers(|name| !context.is_reserved(name));
         }
     }

@@ -12,6 +12,7 @@ use tollgate_http::grpc::{Kind, web};
 use tollgate_http::h1::{BodyReader, Length};
 use tollgate_http::{Name, RequestHead};
 use tollgate_net::{Negotiated, Peek};
+use tollgate_policy::Transform;
 
 use super::Grpc;
 use crate::backlog::{Backlog, Sink};
@@ -192,6 +193,10 @@ impl<S: ClientSide> ClientStream for Web<'_, S> {
         self.client.interim(backlog, head)
     }
 
+    fn translate(&mut self, head: &mut Vec<u8>) {
+        self.head(head);
+    }
+
     fn respond(
         &mut self,
         backlog: &mut Backlog,
@@ -200,9 +205,6 @@ impl<S: ClientSide> ClientStream for Web<'_, S> {
         chunked: bool,
         data: &[u8],
     ) -> io::Result<()> {
-        if !head.is_empty() {
-            self.head(head);
-        }
         if !self.translates {
             return self.client.respond(backlog, head, body, chunked, data);
         }
@@ -231,9 +233,7 @@ impl<S: ClientSide> ClientStream for Web<'_, S> {
     }
 
     fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> io::Result<()> {
-        let mut head = head.to_vec();
-        self.head(&mut head);
-        self.client.answer(backlog, &head, body)
+        self.client.answer(backlog, head, body)
     }
 
     fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()> {
@@ -252,8 +252,7 @@ impl<S: ClientSide> ClientStream for Web<'_, S> {
         true
     }
 
-    /// Over HTTP/1 a call may have trailers behind its last chunk.
-    fn policed(&self) -> Option<&tollgate_policy::Context> {
-        self.client.policed()
+    fn transform(&mut self) -> Option<&mut Option<Box<dyn Transform>>> {
+        self.client.transform()
     }
 }

@@ -21,7 +21,8 @@ use tollgate_observe::Reason;
 use tollgate_policy::{BodyKind, Consumer, Context, Ended, Question, Response, Said, Verdict};
 use tollgate_upstream::{Connection, Upstream};
 
-use super::meet::{Met, meet};
+use super::End;
+use super::meet::meet;
 use super::policed::Policed;
 use super::walk::Walk;
 use crate::active::ActivePlan;
@@ -110,8 +111,7 @@ impl Calling {
         scratch.inbox.extend_from_slice(&body);
         rewrite(active.route(route), scratch)?;
         let mut side = Inner { secure, local, grpc: grpc.is_some(), most, ..Inner::default() };
-        let mut context = Context::default();
-        let policed = Policed::new(&mut side, &mut context, &scratch.request);
+        let policed = Policed::new(&mut side, scratch.request.version);
         let mut stand_in = Client::of_stream(&client.link, policed, client.peer, client.requests);
         let deadline = worker.timers.deadline();
         deadline.set(tollgate_net::now(), Some(timeout));
@@ -141,35 +141,36 @@ impl Calling {
         let scratch = &mut *books.0;
         let budget = Some(question.budget);
         let mut side = Inner { secure, local, most: question.most, budget, ..Inner::default() };
-        let mut context = Context::default();
-        context.consumer = consumer;
-        let policed = Policed::new(&mut side, &mut context, &scratch.request);
+        let policed = Policed::new(&mut side, scratch.request.version);
         let mut stand_in = Client::of_stream(&client.link, policed, client.peer, client.requests);
         let deadline = worker.timers.deadline();
         deadline.set(tollgate_net::now(), Some(question.timeout));
-        let mut met = Met::Through;
+        let mut end = None;
+        let mut context = Box::<Context>::default();
+        context.consumer = consumer;
         let exchange = Box::pin(async {
             if let Some(chain) = active.plan.upstream_chains[number] {
                 let from = (&scratch.request.head, stand_in.peer);
                 let mut walk = Walk::of_chain(&active, route, Some(chain), from);
-                let go = Verdict::Continue;
-                met = meet(&mut stand_in, &worker, scratch, (&active, route), &mut walk, go).await;
+                let (at, go) = ((&active, route), Verdict::Continue);
+                end = meet(&mut stand_in, &worker, scratch, &mut context, at, &mut walk, go).await;
+                scratch.met = Some(std::mem::take(&mut context));
             }
-            if let Met::Through = met {
+            if end.is_none() {
                 send(&mut stand_in, &worker, scratch, &active, (route, &upstream)).await;
             }
         });
         let in_time = within(&deadline, exchange).await;
         drop(stand_in);
-        let ledger = &books.0.ledger;
-        let reason = match met {
-            Met::Refused(reason, _) => reason,
-            Met::Answered(_) => Reason::NotAuthorized,
-            Met::Through | Met::Gone => ledger.reason,
+        let Scratch { ledger, met, .. } = &mut *books.0;
+        let reason = match end {
+            Some(End::Refused(reason, _)) => reason,
+            Some(End::Answered(_)) => Reason::NotAuthorized,
+            None | Some(End::Gone) => ledger.reason,
         };
-        let ended =
-            Ended { status: ledger.status, reason, bytes_out: ledger.bytes_out, now: tollgate_net::now() };
-        context.end(&ended);
+        let Ledger { status, bytes_out, .. } = *ledger;
+        let mut context = met.take().unwrap_or(context);
+        context.end(&Ended { status, reason, bytes_out, now: tollgate_net::now() });
         if !in_time {
             return Err(Reason::RequestTimeout);
         }

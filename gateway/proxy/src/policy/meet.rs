@@ -8,85 +8,73 @@ use std::time::Duration;
 
 use tollgate_net::Peek;
 use tollgate_observe::Reason;
-use tollgate_policy::{After, Answer, Origin, Verdict, Waiting};
+use tollgate_policy::{After, Context, Origin, Verdict, Waiting};
 
 use super::policed::Policed;
 use super::walk::{Walk, note, seen};
-use super::{body, questions};
+use super::{End, body, questions};
 use crate::active::ActivePlan;
 use crate::client_side::ClientStream;
 use crate::connection::Client;
 use crate::scratch::Scratch;
 use crate::worker::Worker;
 
-/// What came of it.
-pub(super) enum Met {
-    /// All let it through.
-    Through,
-    /// One refuses it, with these further lines.
-    Refused(Reason, Vec<u8>),
-    /// One answers it.
-    Answered(Answer),
-    /// The client did not wait for it.
-    Gone,
-}
-
-/// The request has heard `verdict`, and goes on from there through the policies that it has still before it.
+/// The request has heard `verdict`, and goes on from there through the policies that it has still before it; nothing: all let
+/// it through.
 pub(super) async fn meet(
     client: &mut Client<Policed<'_>>,
     worker: &Rc<Worker>,
     scratch: &mut Scratch,
+    context: &mut Context,
     (active, index): (&Rc<ActivePlan>, u32),
     walk: &mut Walk<'_>,
     mut verdict: Verdict,
-) -> Met {
+) -> Option<End> {
     let tls = client.link.tls.clone();
     let mut origin = walk.origin(worker, scratch, tls.as_deref(), client.stream.tls().is_some());
-    let met = loop {
+    let end = loop {
         verdict = match verdict {
-            Verdict::Continue => match walk.on(scratch, origin, client.stream.context()) {
-                Verdict::Continue => return Met::Through,
+            Verdict::Continue => match walk.on(scratch, origin, context) {
+                Verdict::Continue => return None,
                 verdict => verdict,
             },
-            Verdict::Refuse(refusal) => {
-                scratch.ledger.detail = refusal.detail.or(scratch.ledger.detail);
-                break Met::Refused(refusal.reason, refusal.lines);
-            }
-            Verdict::Answer(answer) => break Met::Answered(answer),
+            Verdict::Refuse(refusal) => break End::refused(refusal, scratch),
+            Verdict::Answer(answer) => break End::Answered(answer),
             Verdict::Sleep(time, after) => Verdict::Wait(sleep(worker, time, after)),
             Verdict::Wait(waiting) => {
-                let Some(after) = unless_gone(client, waiting).await else { return Met::Gone };
-                heard(client, scratch, &mut origin, after)
+                let Some(after) = unless_gone(client, waiting).await else { return Some(End::Gone) };
+                heard(scratch, context, &mut origin, after)
             }
             Verdict::Body(most, after) => {
                 let body = match body::read(client, worker, scratch, active.route(index), most).await {
                     Ok(body) => body,
-                    Err(Reason::ClientClosed) => return Met::Gone,
-                    Err(reason) => break Met::Refused(reason, Vec::new()),
+                    Err(Reason::ClientClosed) => return Some(End::Gone),
+                    Err(reason) => break End::Refused(reason, Vec::new()),
                 };
-                heard(client, scratch, &mut origin, |request| after(&body, request))
+                heard(scratch, context, &mut origin, |request| after(&body, request))
             }
             Verdict::Call(questions, after) => {
-                let asking = questions::ask(client, worker, scratch, active, (index, questions));
-                let Some(said) = unless_gone(client, asking).await else { return Met::Gone };
-                heard(client, scratch, &mut origin, |request| after(said, request))
+                let consumer = context.consumer.clone();
+                let asking = questions::ask(client, worker, scratch, active, (index, questions), consumer);
+                let Some(said) = unless_gone(client, asking).await else { return Some(End::Gone) };
+                heard(scratch, context, &mut origin, |request| after(said, request))
             }
         };
     };
-    walk.pass_over(scratch, origin, client.stream.context());
-    met
+    walk.pass_over(scratch, origin, context);
+    Some(end)
 }
 
 /// What a policy says when what it has waited for is here. It is later now, for those behind it as well.
 fn heard<'a>(
-    client: &mut Client<Policed<'_>>,
     scratch: &mut Scratch,
+    context: &mut Context,
     origin: &mut Origin<'a>,
     after: impl FnOnce(&mut tollgate_policy::Request<'_>) -> Verdict,
 ) -> Verdict {
     origin.now = tollgate_net::now();
-    let verdict = after(&mut seen(scratch, *origin, client.stream.context()));
-    note(scratch, client.stream.context());
+    let verdict = after(&mut seen(scratch, *origin, context));
+    note(scratch, context);
     verdict
 }
 

@@ -1,9 +1,10 @@
 //! A request meets the policies of its route, and then those of the upstream that it goes to.
 //!
 //! [`Walk`] goes from policy to policy for as long as they let the request go on at once, and [`meet()`] from there where one
-//! wants more. What they leave to be done with the response does [`Policed`], which stands between the exchange and the
-//! client; so neither the exchange nor what answers for the gateway knows of policies, and a request that meets none, or
-//! none that wants more, is carried by code that has no question about them but one.
+//! wants more. What they want yet then lies in the [scratch](crate::scratch::Scratch::met): the exchange, and what answers for
+//! the gateway, [has it done](respond()) with the head of the response, and the books with the end. Only where a body is to be
+//! another one, or is copied, does [`Policed`] stand between the exchange and the client; all other requests are carried by the
+//! code that carries those that have met nobody.
 
 mod body;
 mod call;
@@ -21,12 +22,13 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 
+use tollgate_http::{Method, RequestHead, Version};
 use tollgate_observe::Reason;
-use tollgate_plan::Action;
-use tollgate_policy::{Context, Ended, Refusal, Verdict};
+use tollgate_plan::{Action, Settings};
+use tollgate_policy::{Answer, BodyKind, Context, Refusal, Transform, Verdict};
 
 use self::decoding::Decoding;
-use self::meet::{Met, meet};
+use self::meet::meet;
 use self::policed::Policed;
 pub(crate) use self::rehearse::{From as RehearsedFrom, Rehearsed, rehearse};
 pub use self::rehearse::{MetPolicy, Said};
@@ -43,22 +45,49 @@ use crate::worker::Worker;
 /// What sees a request through whose policies are not done with it.
 type Carried<'a> = Pin<Box<dyn Future<Output = Next> + 'a>>;
 
-/// Has a request meet its policies. Most let it go on after a look, and want nothing more of it: it is carried then like
-/// one that has met nobody, to this one of its route's upstreams (nothing: it goes to none, or none was chosen).
-///
-/// # Errors
-/// Where one wants more, what sees the request through.
+/// What came of meeting policies.
+pub(crate) enum Met<'a> {
+    /// They let the request go on, to this one of its route's upstreams; nothing: it goes to none, or none was chosen.
+    Through(Option<usize>),
+    /// It ends here.
+    End(End),
+    /// They want more: this sees the request through.
+    More(Carried<'a>),
+}
+
+/// What a request has come to that does not go on.
+pub(crate) enum End {
+    /// A policy refuses it, with these further lines.
+    Refused(Reason, Vec<u8>),
+    /// One answers it.
+    Answered(Answer),
+    /// The client did not wait for it.
+    Gone,
+}
+
+impl End {
+    /// What a policy has to tell of its refusal is taken down.
+    fn refused(refusal: Refusal, scratch: &mut Scratch) -> Self {
+        scratch.ledger.detail = refusal.detail.or(scratch.ledger.detail);
+        Self::Refused(refusal.reason, refusal.lines)
+    }
+}
+
+/// Has a request meet its policies. Most let it go on after a look, or refuse it, and that was it. One that does not go on is
+/// for [`end()`].
 pub(crate) fn police<'a, S: ClientSide>(
     client: &'a mut Client<S>,
     worker: &'a Rc<Worker>,
     scratch: &'a mut Scratch,
     active: &'a Rc<ActivePlan>,
     index: u32,
-) -> Result<Option<usize>, Carried<'a>> {
-    let mut context = Context::default();
+) -> Met<'a> {
+    let mut context = worker.contexts.take().unwrap_or_default();
     let route = active.route(index);
     let from = (&scratch.request.head, client.peer);
     let mut walk = Walk::of_route(active, index, client.link.listener.bind, from);
+    let secure = client.stream.tls().is_some();
+    let origin = walk.origin(worker, scratch, client.link.tls.as_deref(), secure);
     let verdict = if matches!(route.action, Action::Forward(_)) && worker.sheds(route.priority) {
         // Who is turned away anyway costs nobody anything. Said here and now: a moment later there may be room again, and
         // the request would go on without having met anybody.
@@ -66,19 +95,39 @@ pub(crate) fn police<'a, S: ClientSide>(
         walk.end();
         Refusal::from(Reason::Overload).into()
     } else {
-        let secure = client.stream.tls().is_some();
-        let origin = walk.origin(worker, scratch, client.link.tls.as_deref(), secure);
         walk.on(scratch, origin, &mut context)
     };
-    if matches!(verdict, Verdict::Continue) && context.is_settled() {
-        take_down(&context, worker, scratch);
-        return Ok(walk.share());
+    match verdict {
+        Verdict::Continue if context.leaves_bodies() => {
+            keep(context, worker, scratch);
+            Met::Through(walk.share())
+        }
+        Verdict::Refuse(refusal) => {
+            let end = End::refused(refusal, scratch);
+            walk.pass_over(scratch, origin, &mut context);
+            keep(context, worker, scratch);
+            Met::End(end)
+        }
+        Verdict::Answer(answer) => {
+            walk.pass_over(scratch, origin, &mut context);
+            keep(context, worker, scratch);
+            Met::End(End::Answered(answer))
+        }
+        verdict => {
+            let close = closes_after(active, client, scratch);
+            let Client { stream, link, peer, requests, .. } = client;
+            // Erased: what follows is the same code for every client.
+            let client = (&mut *stream as &mut dyn ClientStream, &*link, *peer, *requests);
+            Met::More(Box::pin(carry(
+                client,
+                worker,
+                scratch,
+                (active, index),
+                close,
+                (context, walk, verdict),
+            )))
+        }
     }
-    let close = closes_after(active, client, scratch);
-    let Client { stream, link, peer, requests, .. } = client;
-    // Erased: what follows is the same code for every client.
-    let client = (&mut *stream as &mut dyn ClientStream, &*link, *peer, *requests);
-    Err(Box::pin(carry(client, worker, scratch, (active, index), close, (context, walk, verdict))))
 }
 
 async fn carry(
@@ -87,61 +136,81 @@ async fn carry(
     scratch: &mut Scratch,
     (active, index): (&Rc<ActivePlan>, u32),
     close: bool,
-    (mut context, mut walk, verdict): (Context, Walk<'_>, Verdict),
+    (mut context, mut walk, verdict): (Box<Context>, Walk<'_>, Verdict),
 ) -> Next {
-    let policed = Policed::new(stream, &mut context, &scratch.request);
-    let mut client = Client::of_stream(link, policed, peer, requests);
-    let met = meet(&mut client, worker, scratch, (active, index), &mut walk, verdict).await;
+    let settings = &active.plan.settings;
+    let mut client = Client::of_stream(link, Policed::new(stream, scratch.request.version), peer, requests);
+    let ended = meet(&mut client, worker, scratch, &mut context, (active, index), &mut walk, verdict).await;
     client.stream.goes_to(walk.share());
-    take_down(client.stream.context(), worker, scratch);
-    let next = match met {
-        Met::Through => match decode(&mut client, scratch) {
-            Ok(()) => {
-                shadows::start(&mut client, worker, scratch, active, index);
-                let next = request(&mut client, worker, scratch, active).await;
-                let rest = client.stream.rest();
-                if !rest.is_empty() {
-                    scratch.inbox.splice(..0, rest);
-                }
-                next
-            }
-            Err(reason) => {
-                respond::error(&mut client, worker, scratch, &active.plan.settings, reason, true).await
-            }
-        },
-        Met::Refused(reason, lines) => {
-            let close = !pass_over_body(scratch) || close;
-            let settings = &active.plan.settings;
-            respond::refusal(&mut client, worker, scratch, settings, (reason, &lines), close).await
-        }
-        Met::Answered(answer) => {
-            let close = !pass_over_body(scratch) || close;
-            respond::of_policy(&mut client, worker, scratch, &answer, close).await
-        }
-        Met::Gone => {
-            scratch.ledger.reason = Reason::ClientClosed;
-            Next::Close
-        }
-    };
-    drop(client);
-    let ledger = &scratch.ledger;
-    let now = ledger.ended.unwrap_or_else(tollgate_net::now);
-    context.end(&Ended { status: ledger.status, reason: ledger.reason, bytes_out: ledger.bytes_out, now });
+    let (transform, copies) = (context.take_transform(), context.take_shadows());
+    keep(context, worker, scratch);
+    if let Some(ended) = ended {
+        return end(&mut client, worker, scratch, settings, (ended, close)).await;
+    }
+    match transform.map_or(Ok(None), |transform| Decoding::begin(transform, scratch)) {
+        Ok(decoding) => client.stream.decode(decoding),
+        Err(reason) => return respond::error(&mut client, worker, scratch, settings, reason, true).await,
+    }
+    shadows::start(copies, &mut client, worker, scratch, active, index);
+    let next = request(&mut client, worker, scratch, active).await;
+    let rest = client.stream.rest();
+    if !rest.is_empty() {
+        scratch.inbox.splice(..0, rest);
+    }
     next
 }
 
-/// What policies have found out goes into the log, if there is one.
-fn take_down(context: &Context, worker: &Worker, scratch: &mut Scratch) {
-    if worker.log.borrow().is_on() {
-        scratch.ledger.found = Found::of(context);
+/// Answers a request that does not go on. `close`: the connection ends with it whatever is left of the body.
+pub(crate) async fn end<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Worker,
+    scratch: &mut Scratch,
+    settings: &Settings,
+    (end, close): (End, bool),
+) -> Next {
+    match end {
+        End::Refused(reason, lines) => {
+            let close = !pass_over_body(scratch) || close;
+            respond::refusal(client, worker, scratch, settings, (reason, &lines), close).await
+        }
+        End::Answered(answer) => {
+            let close = !pass_over_body(scratch) || close;
+            respond::of_policy(client, worker, scratch, &answer, close).await
+        }
+        End::Gone => {
+            scratch.ledger.reason = Reason::ClientClosed;
+            Next::Close
+        }
     }
 }
 
-/// Has another body be made of the request's, if a policy wants that.
-fn decode(client: &mut Client<Policed<'_>>, scratch: &mut Scratch) -> Result<(), Reason> {
-    if let Some(transform) = client.stream.context().take_transform() {
-        let decoding = Decoding::begin(transform, scratch)?;
-        client.stream.decode(decoding);
+/// Does with the head of a final response what the policies want that its request has met. `slot`: where that goes which is to
+/// make another body of its body; nothing: that stays what it is.
+#[inline(never)]
+pub(crate) fn respond(
+    context: &mut Context,
+    request: &RequestHead,
+    status: u16,
+    head: &mut Vec<u8>,
+    slot: Option<&mut Option<Box<dyn Transform>>>,
+) {
+    if !context.responds() {
+        return;
     }
-    Ok(())
+    // A client of HTTP/1.0 has to be told the length before.
+    let bodiless = request.method == Method::Head || matches!(status, 100..200 | 204 | 304);
+    let slot = slot.filter(|_| !bodiless && request.version != Version::Http10);
+    let body = if slot.is_some() { BodyKind::Free } else { BodyKind::Fixed };
+    let transform = context.respond(head, body, request.version == Version::Http11);
+    if let Some(slot) = slot {
+        *slot = transform;
+    }
+}
+
+/// What policies want yet stays with the request, and what they have found out goes into the log, if there is one.
+fn keep(context: Box<Context>, worker: &Worker, scratch: &mut Scratch) {
+    if worker.log.borrow().is_on() {
+        scratch.ledger.found = Found::of(&context);
+    }
+    scratch.met = Some(context);
 }

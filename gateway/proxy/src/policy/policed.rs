@@ -1,27 +1,24 @@
-//! A client as an exchange sees it whose request has met policies.
+//! A client as an exchange sees it of whose request, or response, policies want the body.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context as Task, Poll, ready};
 
+use tollgate_http::Version;
 use tollgate_http::h1::{BodyReader, Length};
-use tollgate_http::{Method, RequestHead, Version};
 use tollgate_net::{Negotiated, Peek};
-use tollgate_policy::{BodyKind, Context, Response, Transform};
+use tollgate_policy::Transform;
 
 use super::decoding::Decoding;
 use super::shadows::Copying;
 use crate::backlog::{Backlog, Sink};
 use crate::client_side::{ClientSide, ClientStream, Duplex, Unfit};
 
-/// A client whose request has met policies. It is one type whichever version of HTTP the client speaks, so that what
-/// carries a request is compiled once more for all of them, and not once more for each.
+/// A client of whose request, or response, policies want the body. It is one type whichever version of HTTP the client speaks,
+/// so that what carries a request is compiled once more for all of them, and not once more for each.
 pub(crate) struct Policed<'a> {
     client: &'a mut dyn ClientStream,
-    context: &'a mut Context,
     version: Version,
-    /// Whether the response to the request has a body.
-    bodied: bool,
     share: Option<usize>,
     transform: Option<Box<dyn Transform>>,
     /// A part of the response as the client gets it.
@@ -33,24 +30,17 @@ pub(crate) struct Policed<'a> {
 }
 
 impl<'a> Policed<'a> {
-    pub fn new(client: &'a mut dyn ClientStream, context: &'a mut Context, request: &RequestHead) -> Self {
-        let (version, bodied) = (request.version, request.method != Method::Head);
+    /// Whose request has this version.
+    pub fn new(client: &'a mut dyn ClientStream, version: Version) -> Self {
         Self {
             client,
-            context,
             version,
-            bodied,
             share: None,
             transform: None,
             out: Vec::new(),
             decoding: None,
             copies: Vec::new(),
         }
-    }
-
-    /// What is known of the request.
-    pub fn context(&mut self) -> &mut Context {
-        self.context
     }
 
     /// Which of its route's upstreams it goes to, by number.
@@ -81,20 +71,6 @@ impl<'a> Policed<'a> {
     /// A copy of the request waits for its body.
     pub fn copy(&mut self, copy: Option<Copying>) {
         self.copies.extend(copy);
-    }
-
-    /// Does with the head of a response what policies want done.
-    fn head(&mut self, head: &mut Vec<u8>, free: bool) {
-        if !self.context.responds() {
-            return;
-        }
-        let mut response = Response::new(head, BodyKind::Fixed);
-        let bodiless = matches!(response.status(), 100..200 | 204 | 304);
-        if free && self.bodied && !bodiless && self.version != Version::Http10 {
-            response.body = BodyKind::Free;
-        }
-        self.context.respond(&mut response);
-        self.transform = response.into_transform(self.version == Version::Http11);
     }
 }
 
@@ -153,9 +129,7 @@ impl ClientStream for Policed<'_> {
     }
 
     fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()> {
-        let mut head = head.to_vec();
-        self.head(&mut head, false);
-        self.client.switch(backlog, &head, bytes)
+        self.client.switch(backlog, head, bytes)
     }
 
     fn respond(
@@ -166,9 +140,6 @@ impl ClientStream for Policed<'_> {
         chunked: bool,
         data: &[u8],
     ) -> io::Result<()> {
-        if !head.is_empty() {
-            self.head(head, true);
-        }
         let Some(transform) = &mut self.transform else {
             return self.client.respond(backlog, head, body, chunked, data);
         };
@@ -186,9 +157,7 @@ impl ClientStream for Policed<'_> {
     }
 
     fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> io::Result<()> {
-        let mut head = head.to_vec();
-        self.head(&mut head, false);
-        self.client.answer(backlog, &head, body)
+        self.client.answer(backlog, head, body)
     }
 
     fn tls(&self) -> Option<&Negotiated> {
@@ -203,8 +172,8 @@ impl ClientStream for Policed<'_> {
         self.client.local_address()
     }
 
-    fn policed(&self) -> Option<&Context> {
-        Some(self.context)
+    fn transform(&mut self) -> Option<&mut Option<Box<dyn Transform>>> {
+        Some(&mut self.transform)
     }
 
     fn share(&self) -> Option<usize> {

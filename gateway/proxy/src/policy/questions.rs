@@ -3,12 +3,13 @@
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::Poll;
 
 use tollgate_http::h1::{Progress, RequestParser};
 use tollgate_http::{HeadLimits, Name, RequestHead};
 use tollgate_observe::Reason;
-use tollgate_policy::{Question, Said};
+use tollgate_policy::{Consumer, Question, Said};
 use tollgate_route::{Normalised, PathRules, normalise};
 
 use super::call::Calling;
@@ -24,16 +25,16 @@ const LIMITS: HeadLimits = HeadLimits { line: 64 << 10, head: 1 << 20, fields: 1
 type Answered = Result<Said, Reason>;
 type Asking = Pin<Box<dyn Future<Output = Answered>>>;
 
-/// Asks all of them at once. Dropped, all are called off.
+/// Asks all of them at once, for this consumer. Dropped, all are called off.
 pub(super) fn ask(
-    client: &mut Client<Policed<'_>>,
+    client: &Client<Policed<'_>>,
     worker: &Rc<Worker>,
     scratch: &Scratch,
     active: &Rc<ActivePlan>,
     (route, questions): (u32, Vec<Question>),
+    consumer: Option<Arc<Consumer>>,
 ) -> impl Future<Output = Vec<Answered>> + use<> {
     let paths = &active.plan.settings.paths;
-    let consumer = client.stream.context().consumer.clone();
     let asking = questions.into_iter().map(|question| -> Asking {
         let Some(head) = head(&scratch.request, &question, paths) else {
             return Box::pin(std::future::ready(Err(Reason::BadPath)));

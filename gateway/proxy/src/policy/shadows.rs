@@ -35,15 +35,16 @@ impl Copying {
     }
 }
 
-/// Sends the copies that policies want of the request in `scratch`, or has them wait for its body.
+/// Sends copies of the request in `scratch`, or has them wait for its body.
 pub(super) fn start(
+    shadows: Vec<Shadow>,
     client: &mut Client<Policed<'_>>,
     worker: &Rc<Worker>,
     scratch: &Scratch,
     active: &Rc<ActivePlan>,
     route: u32,
 ) {
-    for shadow in client.stream.context().take_shadows() {
+    for shadow in shadows {
         let length = scratch.request.length;
         if matches!(length, Length::Exactly(length) if length > shadow.body as u64) {
             continue;

@@ -5,6 +5,7 @@ use crate::generator::{Aim, Phase, Run, tells_phases};
 use crate::ground::Ground;
 use crate::origin::Counted;
 use crate::target::Target;
+use std::time::Instant;
 use tollgate_lab_meter::cgroup::{Quota, Throttling};
 use tollgate_lab_meter::machine::{CoreShare, CoreTimes};
 use tollgate_lab_meter::network::{ConnectionTally, End, NetCounters};
@@ -17,8 +18,9 @@ use tollgate_lab_study::Settings;
 /// The busiest threads that are written down.
 const THREADS: usize = 8;
 
-/// Connections above which they are counted less often: reading 20,000 sockets takes 20 ms.
-const MANY: u32 = 2_000;
+/// How much longer nobody counts connections than counting them took: it is done on the load's core, and sockets in TIME_WAIT
+/// are read as well, of which a run that opens a connection a request leaves tens of thousands (40,000: 50 ms).
+const REST: u32 = 50;
 
 /// What one trial came to.
 #[derive(Debug)]
@@ -41,14 +43,14 @@ struct Reading {
     net: NetCounters,
     target_quota: Option<Throttling>,
     counted: Option<Counted>,
-    at: std::time::Instant,
+    at: Instant,
 }
 
 impl Reading {
     fn take(target: &Target) -> Self {
         let origin = target.origin.borrow();
         let mut reading = Self {
-            at: std::time::Instant::now(),
+            at: Instant::now(),
             target: target.ids().into_iter().map(Snapshot::take).collect(),
             origin: origin.ids().into_iter().map(Snapshot::take).collect(),
             cores: CoreTimes::read(),
@@ -102,13 +104,14 @@ fn attempt(
     }
     let mut tallies: Vec<ConnectionTally> =
         target.origin.borrow().ports.iter().map(|port| ConnectionTally::begin(End::Local(*port))).collect();
-    let mut calls = 0_u32;
+    let mut again = Instant::now();
     let mut count = move |tallies: &mut Vec<ConnectionTally>| {
-        calls += 1;
-        if settings.connections() <= MANY || calls % 10 == 1 {
+        let begun = Instant::now();
+        if begun >= again {
             tallies.iter_mut().for_each(|tally| {
                 tally.read();
             });
+            again = begun + begun.elapsed() * REST;
         }
     };
     let throttled_before = origin_quota.and_then(|quota| quota.throttling().ok());

@@ -98,6 +98,24 @@ pub(crate) fn host_name_end(bytes: &[u8], start: usize) -> usize {
     })
 }
 
+/// Appends the offset past each LF.
+pub fn push_line_ends(bytes: &[u8], ends: &mut Vec<usize>) {
+    let (blocks, rest) = bytes.as_chunks::<WIDTH>();
+    let mut push = |at: usize, block: [u8; WIDTH]| {
+        let mut found = equal(u8x16::from(block), b'\n').to_bitmask();
+        while found != 0 {
+            ends.push(at + found.trailing_zeros() as usize + 1);
+            found &= found - 1;
+        }
+    };
+    for (at, block) in blocks.iter().enumerate() {
+        push(at * WIDTH, *block);
+    }
+    let mut last = [0; WIDTH];
+    last[..rest.len()].copy_from_slice(rest);
+    push(blocks.len() * WIDTH, last);
+}
+
 /// Bytes in a block, and its mask in bits.
 const WIDTH: usize = 16;
 const ALL: u32 = 0xffff;
@@ -160,6 +178,23 @@ mod tests {
         |byte| CLASSES[byte as usize] & VALUE != 0,
         |byte| CLASSES[byte as usize] & HOST != 0,
     ];
+
+    #[test]
+    fn lines_end_wherever_they_do() {
+        for length in 0..50 {
+            for other in [b'a', 0x0b, 0x8a, 0xff, 0x00] {
+                for ends in 0..32_u32 {
+                    let is_end = |at: usize| at % 10 == 3 && ends >> (at / 10) & 1 == 1;
+                    let text: Vec<u8> =
+                        (0..length).map(|at| if is_end(at) { b'\n' } else { other }).collect();
+                    let mut found = Vec::new();
+                    push_line_ends(&text, &mut found);
+                    let all: Vec<usize> = (0..length).filter(|at| is_end(*at)).map(|at| at + 1).collect();
+                    assert_eq!(found, all, "{text:?}");
+                }
+            }
+        }
+    }
 
     fn lengths(text: &[u8]) -> [usize; 5] {
         let target = if is_target(text) { text.len() } else { run_end(text, 0, target) };

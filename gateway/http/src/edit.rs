@@ -1,7 +1,7 @@
 //! A request's head, changed where it stands: what translations and policies need, and no other request has.
 
 use crate::chars::{is_value, token_length};
-use crate::{Field, Name, Range, RequestHead};
+use crate::{Field, FieldLine, Name, Range, RequestHead};
 
 impl RequestHead {
     /// Gives the first field of this name, in any case, another value. Says whether there is one.
@@ -55,22 +55,32 @@ impl RequestHead {
     pub fn append(&mut self, name: &[u8], value: &[u8]) -> bool {
         let value = value.trim_ascii();
         let fits = !name.is_empty() && token_length(name) == name.len() && is_value(value);
-        if !fits || !self.head.bytes.ends_with(b"\r\n") {
+        fits && self.push_line(&[name, b": ", value, b"\r\n"], name.len(), Name::of(name))
+    }
+
+    /// The same with a line that was made before.
+    pub fn append_line(&mut self, line: &FieldLine) -> bool {
+        self.push_line(&[line.bytes()], line.name().len(), line.id())
+    }
+
+    /// A line in pieces, whose name is so long.
+    #[inline(always)]
+    fn push_line(&mut self, line: &[&[u8]], name: usize, id: Name) -> bool {
+        let bytes = &mut self.head.bytes;
+        if !bytes.ends_with(b"\r\n") {
             return false;
         }
-        let bytes = &mut self.head.bytes;
-        bytes.truncate(bytes.len() - 2);
-        let start = bytes.len();
-        for piece in [name, b": ", value, b"\r\n\r\n"] {
-            bytes.extend_from_slice(piece);
-        }
-        let end = bytes.len() - 4;
+        let start = bytes.len() - 2;
+        bytes.truncate(start);
+        line.iter().for_each(|piece| bytes.extend_from_slice(piece));
+        let end = bytes.len();
+        bytes.extend_from_slice(b"\r\n");
         self.head.push(Field {
-            id: Name::of(name),
+            id,
             nominated: false,
-            name: Range::new(start, start + name.len()),
-            value: Range::new(end - value.len(), end),
-            line_end: (end + 2) as u32,
+            name: Range::new(start, start + name),
+            value: Range::new(start + name + 2, end - 2),
+            line_end: end as u32,
         });
         true
     }

@@ -11,6 +11,7 @@ pub mod grpc;
 pub mod h1;
 pub mod h2;
 mod head;
+mod line;
 mod name;
 mod request;
 mod response;
@@ -18,8 +19,10 @@ mod status;
 mod trailer;
 pub mod websocket;
 
+pub use chars::push_line_ends;
 pub use error::{HeadError, HeadLimits};
 pub use head::{Field, Head, Range};
+pub use line::FieldLine;
 pub use name::{Name, Names};
 pub use request::{Method, RequestHead, TargetForm, Version};
 pub use response::ResponseHead;

@@ -160,7 +160,9 @@ impl Context {
 
     /// The exchange has ended.
     pub fn end(&mut self, ended: &Ended) {
-        self.ends.drain(..).for_each(|act| act(ended));
+        if !self.ends.is_empty() {
+            self.ends.drain(..).for_each(|act| act(ended));
+        }
     }
 
     /// Keeps this until the exchange has ended: a permit that is given back when it is dropped.

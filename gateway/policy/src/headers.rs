@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::{Edit, Planned, Policy, Request, Reserved, Response, Shared, Template, Verdict};
+use tollgate_http::FieldLine;
+
+use crate::{
+    Edit, Planned, Policy, Request, Reserved, Response, Shared, Template, Verdict, request, response,
+};
 
 /// What changes in the fields of a message: first some go, then others come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,30 +33,46 @@ impl Change {
         self.set.iter().chain(&self.add).all(|(_, value)| value.fixed().is_some())
     }
 
-    /// What it is for a request. What comes out empty does not come, and what it would have taken the place of goes.
-    fn filled(&self, request: &Request<'_>) -> Self {
-        let mut out = Self { remove: self.remove.clone(), ..Self::default() };
-        for (name, value) in &self.set {
-            match value.fixed().map_or_else(|| value.fill(request), <[u8]>::to_vec) {
-                filled if filled.is_empty() && value.fixed().is_none() => out.remove.push(name.clone()),
-                filled => out.set.push((name.clone(), filled.as_slice().into())),
+    /// Its lines, filled in from a request; without one, those in which nothing is. What comes out empty does not come, and what
+    /// it would have taken the place of goes.
+    fn lines(&self, request: Option<&Request<'_>>, is_free: fn(&[u8]) -> bool) -> Lines {
+        let line = |name: &String, value: &Template| {
+            let filled = match value.fixed() {
+                Some(fixed) => fixed.to_vec(),
+                None => request.map(|request| value.fill(request)).filter(|filled| !filled.is_empty())?,
+            };
+            FieldLine::new(name.as_bytes(), &filled)
+        };
+        let may = |name: &&String| is_free(name.as_bytes());
+        let mut lines =
+            Lines { remove: self.remove.iter().filter(may).cloned().collect(), ..Lines::default() };
+        for (name, value) in self.set.iter().filter(|(name, _)| may(&name)) {
+            match line(name, value) {
+                Some(line) => lines.set.push(line),
+                None => lines.remove.push(name.clone()),
             }
         }
-        for (name, value) in &self.add {
-            let filled = value.fixed().map_or_else(|| value.fill(request), <[u8]>::to_vec);
-            if !filled.is_empty() || value.fixed().is_some() {
-                out.add.push((name.clone(), filled.as_slice().into()));
-            }
-        }
-        out.set_each_once();
-        out
+        let add = self.add.iter().filter(|(name, _)| may(&name));
+        lines.add.extend(add.filter_map(|(name, value)| line(name, value)));
+        lines.set_each_once();
+        lines
     }
+}
 
+/// A change as it is written.
+#[derive(Clone, Debug, Default)]
+struct Lines {
+    remove: Vec<String>,
+    set: Vec<FieldLine>,
+    add: Vec<FieldLine>,
+}
+
+impl Lines {
     /// Leaves out what is set and then set again.
     fn set_each_once(&mut self) {
         for at in (0..self.set.len()).rev() {
-            let (name, behind) = (&self.set[at].0, &self.set[at + 1..]);
-            if behind.iter().any(|(later, _)| later.eq_ignore_ascii_case(name)) {
+            let (name, behind) = (self.set[at].name(), &self.set[at + 1..]);
+            if behind.iter().any(|later| later.name().eq_ignore_ascii_case(name)) {
                 self.set.remove(at);
             }
         }
@@ -60,17 +80,17 @@ impl Change {
 
     /// What goes is gone already, and so is what was there of the names that are set.
     fn of_request(&self, request: &mut Request<'_>) {
-        for (name, value) in self.set.iter().chain(&self.add) {
-            request.append(name, value.fixed().unwrap_or_default());
+        for line in self.set.iter().chain(&self.add) {
+            request.head.append_line(line);
         }
     }
 }
 
-impl Edit for Change {
+impl Edit for Lines {
     fn edit(&self, response: &mut Response<'_>) {
-        self.remove.iter().for_each(|name| response.remove(name));
-        self.set.iter().for_each(|(name, value)| response.set(name, value.fixed().unwrap_or_default()));
-        self.add.iter().for_each(|(name, value)| response.append(name, value.fixed().unwrap_or_default()));
+        self.remove.iter().for_each(|name| response.cut(name.as_bytes()));
+        self.set.iter().for_each(|line| response.replace(line));
+        self.add.iter().for_each(|line| response.push(line));
     }
 }
 
@@ -93,49 +113,49 @@ impl Planned for HeaderRules {
     }
 
     fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
-        let mut request = self.request.clone();
-        let (fills_request, fills_response) = (!request.is_fixed(), !self.response.is_fixed());
-        if !fills_request {
-            request.set_each_once();
-        }
-        let set = request.set.iter().map(|(name, _)| name);
-        let reserved = Reserved::new(request.remove.iter().chain(set).cloned());
-        let response = self.response.clone();
-        Arc::new(Headers { request, response, reserved, fills_request, fills_response })
+        let set = self.request.set.iter().map(|(name, _)| name);
+        let reserved = Reserved::new(self.request.remove.iter().chain(set).cloned());
+        let fixed = |change: &Change, is_free| change.is_fixed().then(|| change.lines(None, is_free));
+        let request = fixed(&self.request, request::is_free);
+        let response = fixed(&self.response, response::is_free).map(Arc::new);
+        Arc::new(Headers { rules: self, reserved, request, response })
     }
 }
 
 #[derive(Debug)]
 struct Headers {
-    request: Change,
-    response: Arc<Change>,
+    rules: Arc<HeaderRules>,
     /// What a client cannot send: neither under a name that endpoints may take for one of these, nor behind the body.
     reserved: Reserved,
-    /// Whether parts of a request are filled in.
-    fills_request: bool,
-    fills_response: bool,
+    /// The lines, where they are the same for every request.
+    request: Option<Lines>,
+    response: Option<Arc<Lines>>,
 }
 
 impl Policy for Headers {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        let change = &self.request;
         // All of it is filled in before anything changes: a field can be given another name.
-        let filled = self.fills_request.then(|| change.filled(request));
+        let filled = match &self.request {
+            Some(_) => None,
+            None => Some(self.rules.request.lines(Some(request), request::is_free)),
+        };
         self.passed_over(request);
         // With them goes what is to go, and what would stand beside what is set.
         request.claim(&self.reserved);
-        filled.as_ref().unwrap_or(change).of_request(request);
+        if let Some(lines) = filled.as_ref().or(self.request.as_ref()) {
+            lines.of_request(request);
+        }
         Verdict::Continue
     }
 
     /// The response's part.
     fn passed_over(&self, request: &mut Request<'_>) {
-        let change = match &self.response {
-            response if response.is_empty() => return,
-            response if self.fills_response => Arc::new(response.filled(request)),
-            response => response.clone(),
-        };
-        request.context.edit(change);
+        let change = &self.rules.response;
+        if !change.is_empty() {
+            let filled = || Arc::new(change.lines(Some(request), response::is_free));
+            let lines = self.response.clone().unwrap_or_else(filled);
+            request.context.edit(lines);
+        }
     }
 }
 

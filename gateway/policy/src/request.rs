@@ -137,7 +137,7 @@ impl<'a> Request<'a> {
 }
 
 /// Whether a field is one that policies may change: the others were understood already, and codecs alone write them.
-fn is_free(name: &[u8]) -> bool {
+pub(crate) fn is_free(name: &[u8]) -> bool {
     let id = Name::of(name);
     !id.is_hop_by_hop() && !matches!(id, Name::Host | Name::ContentLength | Name::Expect)
 }

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Debug};
 
-use memchr::{memchr_iter, memchr3};
-use tollgate_http::Name;
+use memchr::memchr3;
+use tollgate_http::{FieldLine, Name, push_line_ends};
 use tollgate_observe::Reason;
 
 /// What follows a response's head.
@@ -84,7 +84,7 @@ impl<'a> Response<'a> {
         debug_assert!(head.ends_with(b"\r\n\r\n"), "a whole head: {:?}", String::from_utf8_lossy(head));
         lines.clear();
         lines.reserve(32);
-        lines.extend(memchr_iter(b'\n', head).map(|end| end + 1));
+        push_line_ends(head, &mut lines);
         lines.pop();
         Self { head, lines, body, transform: None }
     }
@@ -102,27 +102,43 @@ impl<'a> Response<'a> {
 
     /// The values of all fields of this name, in any case.
     pub fn all<'h>(&'h self, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
-        self.lines.windows(2).filter_map(move |line| value(&self.head[line[0]..line[1]], name))
+        self.lines.windows(2).filter_map(move |line| value(&self.head[line[0]..line[1]], name.as_bytes()))
     }
 
     /// The value of the first field of this name, in any case.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.lines.windows(2).find_map(|line| value(&self.head[line[0]..line[1]], name))
+        self.lines.windows(2).find_map(|line| value(&self.head[line[0]..line[1]], name.as_bytes()))
     }
 
     /// Takes out every field of this name.
     pub fn remove(&mut self, name: &str) {
-        if is_free(name) {
-            self.cut(name);
+        if is_free(name.as_bytes()) {
+            self.cut(name.as_bytes());
         }
     }
 
     /// Adds a field behind the others. One that has a line break in it is left out: nothing may begin another field.
     pub fn append(&mut self, name: &str, value: &[u8]) {
-        if is_free(name) && memchr3(b'\r', b'\n', 0, value).is_none() {
-            self.write(name, value);
+        if is_free(name.as_bytes()) && memchr3(b'\r', b'\n', 0, value).is_none() {
+            self.write(&[name.as_bytes(), b": ", value, b"\r\n"]);
         }
+    }
+
+    /// Gives the response this line alone of its name, which has to be [one that may change](is_free).
+    pub(crate) fn replace(&mut self, line: &FieldLine) {
+        self.cut(line.name());
+        self.push(line);
+    }
+
+    /// Adds this line behind the others, which has to be one that may change.
+    pub(crate) fn push(&mut self, line: &FieldLine) {
+        self.write(&[line.bytes()]);
+    }
+
+    /// Whether it has a field of this name, in any case.
+    pub(crate) fn has(&self, name: &[u8]) -> bool {
+        self.lines.windows(2).any(|line| value(&self.head[line[0]..line[1]], name).is_some())
     }
 
     /// Gives the response this field alone of its name.
@@ -131,7 +147,7 @@ impl<'a> Response<'a> {
         self.append(name, value);
     }
 
-    fn cut(&mut self, name: &str) {
+    pub(crate) fn cut(&mut self, name: &[u8]) {
         let is_named = |head: &[u8], line: &[usize]| value(&head[line[0]..line[1]], name).is_some();
         let Some(first) = self.lines.windows(2).position(|line| is_named(self.head, line)) else { return };
         // The others close up in one pass, however many go.
@@ -153,12 +169,11 @@ impl<'a> Response<'a> {
         self.head.truncate(end);
     }
 
-    fn write(&mut self, name: &str, value: &[u8]) {
+    /// A line in pieces, with its CRLF.
+    fn write(&mut self, line: &[&[u8]]) {
         let Some(empty) = self.lines.last() else { return };
         self.head.truncate(*empty);
-        for part in [name.as_bytes(), b": ", value, b"\r\n"] {
-            self.head.extend_from_slice(part);
-        }
+        line.iter().for_each(|piece| self.head.extend_from_slice(piece));
         self.lines.push(self.head.len());
         self.head.extend_from_slice(b"\r\n");
     }
@@ -190,9 +205,9 @@ impl<'a> Response<'a> {
     pub(crate) fn into_transform(mut self, chunked: bool) -> (Option<Box<dyn Transform>>, Vec<usize>) {
         let transform = self.transform.take();
         if transform.is_some() {
-            self.cut("content-length");
-            if chunked && self.get("transfer-encoding").is_none() {
-                self.write("Transfer-Encoding", b"chunked");
+            self.cut(b"content-length");
+            if chunked && !self.has(b"transfer-encoding") {
+                self.write(&[b"Transfer-Encoding: chunked\r\n"]);
             }
         }
         (transform, self.lines)
@@ -200,17 +215,17 @@ impl<'a> Response<'a> {
 }
 
 /// Whether a field is one that policies may change: codecs alone say where a message ends.
-fn is_free(name: &str) -> bool {
-    let id = Name::of(name.as_bytes());
+pub(crate) fn is_free(name: &[u8]) -> bool {
+    let id = Name::of(name);
     !id.is_hop_by_hop() && id != Name::ContentLength
 }
 
 /// The value of a line, if it is a field of this name.
-fn value<'l>(line: &'l [u8], name: &str) -> Option<&'l [u8]> {
+fn value<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
     // Nearly every line of another name has something else where the colon would be.
     let (begin, rest) = line.split_at_checked(name.len())?;
     let value = rest.strip_prefix(b":")?;
-    begin.eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())
+    begin.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
 }
 
 impl Debug for Response<'_> {

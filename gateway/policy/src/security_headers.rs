@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tollgate_http::FieldLine;
+
 use crate::{Edit, Planned, Policy, Request, Response, Shared, Verdict};
 
 /// Fields of responses by which browsers are told to be careful.
@@ -24,12 +26,20 @@ impl Planned for SecurityHeaders {
     }
 
     fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
-        Arc::new(Live(self))
+        let lines =
+            self.fields.iter().filter_map(|(name, value)| FieldLine::new(name.as_bytes(), value.as_bytes()));
+        Arc::new(Live(Arc::new(Lines { lines: lines.collect(), overwrite: self.overwrite })))
     }
 }
 
 #[derive(Debug)]
-struct Live(Arc<SecurityHeaders>);
+struct Live(Arc<Lines>);
+
+#[derive(Debug)]
+struct Lines {
+    lines: Vec<FieldLine>,
+    overwrite: bool,
+}
 
 impl Policy for Live {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
@@ -42,13 +52,13 @@ impl Policy for Live {
     }
 }
 
-impl Edit for SecurityHeaders {
+impl Edit for Lines {
     fn edit(&self, response: &mut Response<'_>) {
-        for (name, value) in &self.fields {
+        for line in &self.lines {
             if self.overwrite {
-                response.set(name, value.as_bytes());
-            } else if response.get(name).is_none() {
-                response.append(name, value.as_bytes());
+                response.replace(line);
+            } else if !response.has(line.name()) {
+                response.push(line);
             }
         }
     }
@@ -57,7 +67,8 @@ impl Edit for SecurityHeaders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BodyKind;
+    use crate::testing::Sent;
+    use crate::{BodyKind, Context};
 
     #[test]
     fn what_an_upstream_says_counts_unless_it_is_overwritten() {
@@ -66,8 +77,11 @@ mod tests {
             let fields =
                 vec![("X-Frame-Options", "DENY".to_owned()), ("Referrer-Policy", "no-referrer".to_owned())];
             let mut bytes = head.to_vec();
-            let mut response = Response::new(&mut bytes, BodyKind::Fixed);
-            SecurityHeaders { fields, overwrite }.edit(&mut response);
+            let (mut sent, mut context) = (Sent::new(""), Context::default());
+            let live = Arc::new(SecurityHeaders { fields, overwrite }).live("k", &Arc::default());
+            live.request(&mut sent.request(&mut context));
+            context.respond(&mut bytes, BodyKind::Fixed, false);
+            let response = Response::new(&mut bytes, BodyKind::Fixed);
             assert_eq!(response.all("X-Frame-Options").collect::<Vec<_>>(), [frame.as_bytes()]);
             assert_eq!(response.get("Referrer-Policy"), Some(&b"no-referrer"[..]));
         }

@@ -90,8 +90,9 @@ impl<'a> Walk<'a> {
             for policy in self.rest.by_ref() {
                 let verdict = policy.request(&mut seen(scratch, origin, context));
                 note(scratch, context);
-                if !matches!(verdict, Verdict::Continue) {
-                    return verdict;
+                match verdict {
+                    Verdict::Continue => {}
+                    verdict => return verdict,
                 }
             }
             if !self.chooses {

@@ -108,7 +108,11 @@ impl<'a> Response<'a> {
     /// The value of the first field of this name, in any case.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.lines.windows(2).find_map(|line| value(&self.head[line[0]..line[1]], name.as_bytes()))
+        self.find(name.as_bytes())
+    }
+
+    pub(crate) fn find(&self, name: &[u8]) -> Option<&[u8]> {
+        self.lines.windows(2).find_map(|line| value(&self.head[line[0]..line[1]], name))
     }
 
     /// Takes out every field of this name.
@@ -134,11 +138,6 @@ impl<'a> Response<'a> {
     /// Adds this line behind the others, which has to be one that may change.
     pub(crate) fn push(&mut self, line: &FieldLine) {
         self.write(&[line.bytes()]);
-    }
-
-    /// Whether it has a field of this name, in any case.
-    pub(crate) fn has(&self, name: &[u8]) -> bool {
-        self.lines.windows(2).any(|line| value(&self.head[line[0]..line[1]], name).is_some())
     }
 
     /// Gives the response this field alone of its name.
@@ -206,7 +205,7 @@ impl<'a> Response<'a> {
         let transform = self.transform.take();
         if transform.is_some() {
             self.cut(b"content-length");
-            if chunked && !self.has(b"transfer-encoding") {
+            if chunked && self.find(b"transfer-encoding").is_none() {
                 self.write(&[b"Transfer-Encoding: chunked\r\n"]);
             }
         }

@@ -64,9 +64,9 @@ pub(crate) trait ClientStream: Duplex {
     /// Makes the head of a final response, an upstream's or the gateway's own, what the client understands.
     fn translate(&mut self, _: &mut Vec<u8>) {}
 
-    /// Sends a part of the final response: its head, translated, which may be added to, or nothing of it if that has gone; some
-    /// data; and, when `body` is done, what ends it. `chunked`: data goes in chunks, in a version that has them. What is
-    /// not taken goes into the backlog.
+    /// Sends a part of the final response: its head, [translated](Self::translate), which may be added to, or nothing of it
+    /// if that has gone; some data; and, when `body` is done, what ends it. `chunked`: data goes in chunks, in a version that
+    /// has them. What is not taken goes into the backlog.
     ///
     /// # Errors
     /// When the client is gone, or the disk refuses a buffered body.

@@ -1,9 +1,8 @@
-//! What the network stack did: listen overflows, retransmits, and how many connections an end had.
+//! What the network stack did: listen overflows, retransmits, and how many connections a server had.
 
-mod connections;
 mod counters;
-mod tally;
+mod held;
+mod sockets;
 
-pub use connections::{ConnectionCount, End, count_of_others};
 pub use counters::{NetCounters, NetDelta};
-pub use tally::{ConnectionTally, Opened};
+pub use held::HeldConnections;

@@ -8,7 +8,7 @@ use crate::target::Target;
 use std::time::Instant;
 use tollgate_lab_meter::cgroup::{Quota, Throttling};
 use tollgate_lab_meter::machine::{CoreShare, CoreTimes};
-use tollgate_lab_meter::network::{ConnectionTally, End, NetCounters};
+use tollgate_lab_meter::network::{HeldConnections, NetCounters};
 use tollgate_lab_meter::process::{Memory, Snapshot, Used};
 use tollgate_lab_record::{
     Connections, Cost, Evidence, LoadResult, Machine, Network, Status, ThreadShare, Throttled, Tree,
@@ -17,10 +17,6 @@ use tollgate_lab_study::Settings;
 
 /// The busiest threads that are written down.
 const THREADS: usize = 8;
-
-/// How much longer nobody counts connections than counting them took: it is done on the load's core, and sockets in TIME_WAIT
-/// are read as well, of which a run that opens a connection a request leaves tens of thousands (40,000: 50 ms).
-const REST: u32 = 50;
 
 /// What one trial came to.
 #[derive(Debug)]
@@ -97,42 +93,31 @@ fn attempt(
     let body = target.origin.borrow().body.clone();
     let aim = target.aim(settings, &body);
     let blind = !tells_phases(settings);
-    // The others stand still and keep what they have open.
-    let of_others = target.of_others();
+    // The other systems stand still and keep what they have open.
+    let mut held = {
+        let origin = target.origin.borrow();
+        HeldConnections::begin(&origin.ids(), &origin.ports, &target.ids())
+    };
     if blind && settings.warm_up() > 0.0 {
         warm_up(ground, settings, aim)?;
     }
-    let mut tallies: Vec<ConnectionTally> =
-        target.origin.borrow().ports.iter().map(|port| ConnectionTally::begin(End::Local(*port))).collect();
-    let mut again = Instant::now();
-    let mut count = move |tallies: &mut Vec<ConnectionTally>| {
-        let begun = Instant::now();
-        if begun >= again {
-            tallies.iter_mut().for_each(|tally| {
-                tally.read();
-            });
-            again = begun + begun.elapsed() * REST;
-        }
-    };
     let throttled_before = origin_quota.and_then(|quota| quota.throttling().ok());
     let (before, after, mut done);
     if blind {
         before = Reading::take(target);
         let run = Run::start(ground, settings, aim, seconds)?;
-        done = run.finish(|| count(&mut tallies))?;
+        done = run.finish(|| held.read())?;
         after = Reading::take(target);
     } else {
         let mut run = Run::start(ground, settings, aim, seconds)?;
         let tool = run.id();
-        run.until(Phase::Measuring, settings.warm_up(), || count(&mut tallies))?;
+        run.until(Phase::Measuring, settings.warm_up(), || held.read())?;
         before = Reading::take(target);
         let generator = Snapshot::take(tool);
-        run.until(Phase::Measured, seconds, || count(&mut tallies))?;
+        run.until(Phase::Measured, seconds, || held.read())?;
         let generator = tree(&[tool], &[generator], &[Snapshot::take(tool)]);
+        held.read();
         after = Reading::take(target);
-        tallies.iter_mut().for_each(|tally| {
-            tally.read();
-        });
         done = run.finish(|| ())?;
         // The built-in generator tells by its own clocks; of a tool that was gone already its whole life has to do.
         if settings.tool() != "builtin" && generator.cpu_us() > 0.0 {
@@ -177,11 +162,7 @@ fn attempt(
     evidence.upstream = Connections {
         opened: between.map(|counted| counted.connections),
         requests: between.map(|counted| counted.requests),
-        peak: tallies
-            .iter()
-            .map(|tally| tally.opened().peak.established)
-            .sum::<u64>()
-            .saturating_sub(of_others),
+        peak: held.peak(),
     };
     let cost = (load.ok > 0 && !target.ids().is_empty()).then(|| Cost {
         user_us: evidence.target.user_us / load.ok as f64,

@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 use tollgate_lab_meter::callgrind::Callgrind;
 use tollgate_lab_meter::cgroup::Quota;
 use tollgate_lab_meter::child::Launch;
-use tollgate_lab_meter::network::count_of_others;
 use tollgate_lab_meter::ports::free_ports;
 use tollgate_lab_origin::Link;
 use tollgate_lab_record::{Missing, RenderedFile, SystemUsed};
@@ -234,11 +233,6 @@ impl Target {
     /// Process ids of the system; none for a direct run.
     pub fn ids(&self) -> Vec<u32> {
         self.servers.iter().map(Server::id).collect()
-    }
-
-    /// Connections that are open to the origins now and are not this system's.
-    pub fn of_others(&self) -> u64 {
-        self.origin.borrow().ports.iter().map(|port| count_of_others(*port, &self.ids())).sum()
     }
 
     /// Asks it to read its files again.

@@ -98,23 +98,43 @@ pub(crate) fn host_name_end(bytes: &[u8], start: usize) -> usize {
     })
 }
 
-/// Appends the offset past each LF.
-pub fn push_line_ends(bytes: &[u8], ends: &mut Vec<usize>) {
-    let (blocks, rest) = bytes.as_chunks::<WIDTH>();
-    let mut push = |at: usize, block: [u8; WIDTH]| {
-        let mut found = equal(u8x16::from(block), b'\n').to_bitmask();
-        while found != 0 {
-            ends.push(at + found.trailing_zeros() as usize + 1);
-            found &= found - 1;
+/// Where the first line from `start` on begins whose first letter this is, in either case. What stands first of all bytes is
+/// no such line: in a head that is the start line. (May be a line that begins with another byte that differs in that bit only.)
+#[inline]
+pub(crate) fn line_with(bytes: &[u8], start: usize, letter: u8) -> Option<usize> {
+    let letter = letter | CASE;
+    let begins = |ends: [u8; WIDTH], letters: [u8; WIDTH]| {
+        let is_letter = equal(u8x16::from(letters) | u8x16::splat(CASE), letter);
+        (equal(u8x16::from(ends), b'\n') & is_letter).to_bitmask()
+    };
+    // A line begins behind the end of another: both are looked for at once.
+    let mut at = start.max(1) - 1;
+    let (ends, _) = bytes.get(at..)?.as_chunks();
+    let (letters, _) = bytes.get(at + 1..)?.as_chunks();
+    for (ends, letters) in ends.iter().zip(letters) {
+        let found = begins(*ends, *letters);
+        if found != 0 {
+            return Some(at + found.trailing_zeros() as usize + 1);
+        }
+        at += WIDTH;
+    }
+    // The rest is seen in the last whole block, without the bytes that were seen before.
+    let (last, from) = match bytes.last_chunk::<{ WIDTH + 1 }>() {
+        Some(last) => (*last, bytes.len() - WIDTH - 1),
+        None => {
+            let mut last = [0; WIDTH + 1];
+            last[..bytes.len()].copy_from_slice(bytes);
+            (last, 0)
         }
     };
-    for (at, block) in blocks.iter().enumerate() {
-        push(at * WIDTH, *block);
-    }
-    let mut last = [0; WIDTH];
-    last[..rest.len()].copy_from_slice(rest);
-    push(blocks.len() * WIDTH, last);
+    let [ends @ .., _] = last;
+    let [_, letters @ ..] = last;
+    let found = begins(ends, letters) & (ALL << (at - from).min(WIDTH));
+    (found != 0).then(|| from + found.trailing_zeros() as usize + 1)
 }
+
+/// What tells a capital letter from a small one.
+const CASE: u8 = 0x20;
 
 /// Bytes in a block, and its mask in bits.
 const WIDTH: usize = 16;
@@ -180,17 +200,19 @@ mod tests {
     ];
 
     #[test]
-    fn lines_end_wherever_they_do() {
-        for length in 0..50 {
-            for other in [b'a', 0x0b, 0x8a, 0xff, 0x00] {
-                for ends in 0..32_u32 {
-                    let is_end = |at: usize| at % 10 == 3 && ends >> (at / 10) & 1 == 1;
-                    let text: Vec<u8> =
-                        (0..length).map(|at| if is_end(at) { b'\n' } else { other }).collect();
-                    let mut found = Vec::new();
-                    push_line_ends(&text, &mut found);
-                    let all: Vec<usize> = (0..length).filter(|at| is_end(*at)).map(|at| at + 1).collect();
-                    assert_eq!(found, all, "{text:?}");
+    fn lines_are_found_wherever_they_begin() {
+        for length in 0..70 {
+            for (letter, other) in [(b'a', b'A'), (b'X', b'x'), (b'-', b'\r'), (b'\n', b'*')] {
+                for at in 1..length {
+                    for (written, filler) in [(letter, b'a'), (other, b'x'), (letter, b'\n'), (b'7', b'X')] {
+                        let mut text = vec![filler; length];
+                        (text[at - 1], text[at]) = (b'\n', written);
+                        let fits = |at: &usize| text[*at - 1] == b'\n' && text[*at] | CASE == letter | CASE;
+                        for start in [0, 1, at - 1, at, at + 1, length / 2, length, length + 1] {
+                            let first = (start.max(1)..length).find(fits);
+                            assert_eq!(line_with(&text, start, letter), first, "{text:?} from {start}");
+                        }
+                    }
                 }
             }
         }

@@ -19,10 +19,9 @@ mod status;
 mod trailer;
 pub mod websocket;
 
-pub use chars::push_line_ends;
 pub use error::{HeadError, HeadLimits};
 pub use head::{Field, Head, Range};
-pub use line::FieldLine;
+pub use line::{FieldLine, line_of};
 pub use name::{Name, Names};
 pub use request::{Method, RequestHead, TargetForm, Version};
 pub use response::ResponseHead;

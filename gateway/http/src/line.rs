@@ -1,7 +1,28 @@
-//! A field as a line that is checked once and written many times.
+//! Fields as lines: made once and written many times, and found in heads that are written.
+
+use std::ops::Range;
+
+use memchr::memchr;
 
 use crate::Name;
-use crate::chars::{is_value, token_length};
+use crate::chars::{is_value, line_with, token_length};
+
+/// Where the first line from `start` on stands, with what ends it, that is a field of this name, in any case. `head`: start
+/// line and lines, each with its end.
+#[must_use]
+pub fn line_of(head: &[u8], name: &[u8], mut start: usize) -> Option<Range<usize>> {
+    let letter = *name.first()?;
+    loop {
+        start = line_with(head, start, letter)?;
+        let colon = start + name.len();
+        // Nearly every line of another name has something else where the colon would be.
+        if head.get(colon) == Some(&b':') && head[start..colon].eq_ignore_ascii_case(name) {
+            let end = memchr(b'\n', &head[colon..])?;
+            return Some(start..colon + end + 1);
+        }
+        start += 1;
+    }
+}
 
 /// A field as a line. It is checked when it is made, so that who adds it to a head only copies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +63,25 @@ impl FieldLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_are_found_by_their_names() {
+        let head = b"HTTP/1.1 200 OK\r\nA: 1\r\nAccept:2\r\nb: A: 3\r\na : 4\r\na: 5\r\n\r\nA: 6\r";
+        let all = |name: &[u8]| {
+            let (mut start, mut found) = (0, Vec::new());
+            while let Some(line) = line_of(head, name, start) {
+                start = line.end;
+                found.push(String::from_utf8_lossy(&head[line]).into_owned());
+            }
+            found
+        };
+        assert_eq!(all(b"a"), ["A: 1\r\n", "a: 5\r\n"]);
+        assert_eq!(all(b"ACCEPT"), ["Accept:2\r\n"]);
+        assert_eq!(all(b"B"), ["b: A: 3\r\n"]);
+        for none in [&b"HTTP/1.1 200 OK"[..], b"acc", b"accept:2", b"", b"c"] {
+            assert_eq!(all(none), [""; 0], "{none:?}");
+        }
+    }
 
     #[test]
     fn what_can_be_no_field_is_no_line() {

@@ -144,9 +144,8 @@ mod tests {
         let state = RandomState::new();
         let hash = |address: &str| {
             let (mut sent, mut context) = (Sent::new(""), Context::default());
-            let mut request = sent.request(&mut context);
-            request.origin.client = address.parse().expect("an address");
-            By::Address.hash(&request, &state)
+            sent.origin.client = address.parse().expect("an address");
+            By::Address.hash(&sent.request(&mut context), &state)
         };
         assert_eq!(hash("2001:db8::1"), hash("2001:db8::ffff:1"));
         assert_ne!(hash("2001:db8::1"), hash("2001:db8:0:1::1"));

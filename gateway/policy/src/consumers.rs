@@ -2,12 +2,14 @@
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::hmac;
 
+use crate::hashed::Hashed;
 use crate::{CertificateName, Consumer};
 
 /// A hash that no password has: its last part is all zeros.
@@ -55,7 +57,7 @@ type Key = ([u8; 32], Arc<Consumer>);
 pub struct Consumers {
     /// By the first bytes of the SHA-256 of a key. How long a look-up takes tells something of a hash, from which nobody comes
     /// to the key.
-    keys: HashMap<[u8; 8], Vec<Key>>,
+    keys: HashMap<u64, Vec<Key>, BuildHasherDefault<Hashed>>,
     /// By name, with the hash of the password.
     names: HashMap<String, (Arc<Consumer>, Arc<str>)>,
     certificates: HashMap<CertificateName, Arc<Consumer>>,
@@ -138,10 +140,8 @@ impl Consumers {
     }
 }
 
-fn first(hash: &[u8]) -> [u8; 8] {
-    let mut out = [0; 8];
-    out.iter_mut().zip(hash).for_each(|(out, byte)| *out = *byte);
-    out
+fn first(hash: &[u8]) -> u64 {
+    hash.first_chunk().map_or(0, |first| u64::from_ne_bytes(*first))
 }
 
 impl Debug for Consumers {

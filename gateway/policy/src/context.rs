@@ -59,9 +59,6 @@ enum Act {
     Edit(Arc<dyn Edit>),
 }
 
-/// Lines of a head for which memory is kept.
-const LINES: usize = 128;
-
 /// What policies know of one request, and what they want to be done later.
 #[derive(Default)]
 pub struct Context {
@@ -77,8 +74,6 @@ pub struct Context {
     pub note: Option<&'static str>,
     /// What is done with the response, the last policy's first.
     acts: Vec<Act>,
-    /// Where the lines of its head begin: kept for the next request's, which then allocates nothing.
-    lines: Vec<usize>,
     /// What is done when the exchange has ended.
     ends: Vec<OnEnd>,
     /// Copies that are to be sent elsewhere.
@@ -203,7 +198,7 @@ impl Context {
         body: BodyKind,
         chunked: bool,
     ) -> Option<Box<dyn Transform>> {
-        let mut response = Response::with_lines(head, body, std::mem::take(&mut self.lines));
+        let mut response = Response::new(head, body);
         while let Some(act) = self.acts.pop() {
             response.body = if let Act::Whole(_) = &act { body } else { BodyKind::Fixed };
             match act {
@@ -211,21 +206,15 @@ impl Context {
                 Act::Edit(edit) => edit.edit(&mut response),
             }
         }
-        let transform;
-        (transform, self.lines) = response.into_transform(chunked);
-        transform
+        response.into_transform(chunked)
     }
 
     /// Makes it that of a request of which nothing is known, and keeps its memory. What was held is let go.
     pub fn clear(&mut self) {
-        let Self { consumer, span, upstream, reserved, note, acts, lines, ends, shadows, transform, held } =
-            self;
+        let Self { consumer, span, upstream, reserved, note, acts, ends, shadows, transform, held } = self;
         (*consumer, *span, *upstream, *note, *transform) = (None, None, None, None, None);
         reserved.clear();
         acts.clear();
-        lines.clear();
-        // What one head of very many lines needed is not kept.
-        lines.shrink_to(LINES);
         ends.clear();
         shadows.clear();
         held.clear();

@@ -36,7 +36,7 @@ pub struct Request<'a> {
     /// The path in normal form where that is not what was sent; empty: it is.
     changed: &'a [u8],
     /// Where it comes from.
-    pub origin: Origin<'a>,
+    pub origin: &'a Origin<'a>,
     /// What policies before this one have found, and what is to be done later.
     pub context: &'a mut Context,
     /// Its id; empty: none.
@@ -48,7 +48,7 @@ impl<'a> Request<'a> {
     pub fn new(
         head: &'a mut RequestHead,
         changed: &'a [u8],
-        origin: Origin<'a>,
+        origin: &'a Origin<'a>,
         context: &'a mut Context,
         request_id: &'a [u8],
     ) -> Self {

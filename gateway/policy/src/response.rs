@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug};
 
 use memchr::memchr3;
-use tollgate_http::{FieldLine, Name, push_line_ends};
+use tollgate_http::{FieldLine, Name, line_of};
 use tollgate_observe::Reason;
 
 /// What follows a response's head.
@@ -64,9 +64,6 @@ impl Transform for Then {
 pub struct Response<'a> {
     /// Start line, fields and the empty line.
     head: &'a mut Vec<u8>,
-    /// Where each field's line begins, and behind them the empty one. Kept, since policies ask for many names: to look for the
-    /// ends of lines once more for each was most of what they cost.
-    lines: Vec<usize>,
     /// What follows.
     pub body: BodyKind,
     /// What makes another body of it.
@@ -76,17 +73,8 @@ pub struct Response<'a> {
 impl<'a> Response<'a> {
     /// Of a whole head, from the status line to the empty line.
     pub fn new(head: &'a mut Vec<u8>, body: BodyKind) -> Self {
-        Self::with_lines(head, body, Vec::new())
-    }
-
-    /// The same with memory that was used before.
-    pub(crate) fn with_lines(head: &'a mut Vec<u8>, body: BodyKind, mut lines: Vec<usize>) -> Self {
         debug_assert!(head.ends_with(b"\r\n\r\n"), "a whole head: {:?}", String::from_utf8_lossy(head));
-        lines.clear();
-        lines.reserve(32);
-        push_line_ends(head, &mut lines);
-        lines.pop();
-        Self { head, lines, body, transform: None }
+        Self { head, body, transform: None }
     }
 
     /// Its status.
@@ -102,17 +90,24 @@ impl<'a> Response<'a> {
 
     /// The values of all fields of this name, in any case.
     pub fn all<'h>(&'h self, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
-        self.lines.windows(2).filter_map(move |line| value(&self.head[line[0]..line[1]], name.as_bytes()))
+        let mut start = 0;
+        std::iter::from_fn(move || {
+            let line = line_of(self.head, name.as_bytes(), start)?;
+            start = line.end;
+            Some(self.head[line][name.len() + 1..].trim_ascii())
+        })
     }
 
     /// The value of the first field of this name, in any case.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
-        self.find(name.as_bytes())
+        let line = line_of(self.head, name.as_bytes(), 0)?;
+        Some(self.head[line][name.len() + 1..].trim_ascii())
     }
 
-    pub(crate) fn find(&self, name: &[u8]) -> Option<&[u8]> {
-        self.lines.windows(2).find_map(|line| value(&self.head[line[0]..line[1]], name))
+    /// Whether there is a field of this name, in any case.
+    pub(crate) fn has(&self, name: &[u8]) -> bool {
+        line_of(self.head, name, 0).is_some()
     }
 
     /// Takes out every field of this name.
@@ -147,33 +142,22 @@ impl<'a> Response<'a> {
     }
 
     pub(crate) fn cut(&mut self, name: &[u8]) {
-        let is_named = |head: &[u8], line: &[usize]| value(&head[line[0]..line[1]], name).is_some();
-        let Some(first) = self.lines.windows(2).position(|line| is_named(self.head, line)) else { return };
+        let mut next = line_of(self.head, name, 0);
         // The others close up in one pass, however many go.
-        let (mut kept, mut end) = (first, self.lines[first]);
-        for at in first + 1..self.lines.len() {
-            let start = self.lines[at];
-            let next = self.lines.get(at + 1).copied();
-            if next.is_some_and(|next| is_named(self.head, &[start, next])) {
-                continue;
-            }
-            // The last is the empty line.
-            let next = next.unwrap_or(self.head.len());
-            self.head.copy_within(start..next, end);
-            self.lines[kept] = end;
-            kept += 1;
-            end += next - start;
+        let mut end = next.as_ref().map_or(self.head.len(), |line| line.start);
+        while let Some(line) = next {
+            next = line_of(self.head, name, line.end);
+            let kept = line.end..next.as_ref().map_or(self.head.len(), |line| line.start);
+            end += kept.len();
+            self.head.copy_within(kept.clone(), end - kept.len());
         }
-        self.lines.truncate(kept);
         self.head.truncate(end);
     }
 
     /// A line in pieces, with its CRLF.
     fn write(&mut self, line: &[&[u8]]) {
-        let Some(empty) = self.lines.last() else { return };
-        self.head.truncate(*empty);
+        self.head.truncate(self.head.len().saturating_sub(2));
         line.iter().for_each(|piece| self.head.extend_from_slice(piece));
-        self.lines.push(self.head.len());
         self.head.extend_from_slice(b"\r\n");
     }
 
@@ -200,16 +184,16 @@ impl<'a> Response<'a> {
     }
 
     /// What makes another body of it; the head then says nothing of a length any more. `chunked`: it says instead that chunks
-    /// come. And the memory for the next one.
-    pub(crate) fn into_transform(mut self, chunked: bool) -> (Option<Box<dyn Transform>>, Vec<usize>) {
+    /// come.
+    pub(crate) fn into_transform(mut self, chunked: bool) -> Option<Box<dyn Transform>> {
         let transform = self.transform.take();
         if transform.is_some() {
             self.cut(b"content-length");
-            if chunked && self.find(b"transfer-encoding").is_none() {
+            if chunked && !self.has(b"transfer-encoding") {
                 self.write(&[b"Transfer-Encoding: chunked\r\n"]);
             }
         }
-        (transform, self.lines)
+        transform
     }
 }
 
@@ -217,14 +201,6 @@ impl<'a> Response<'a> {
 pub(crate) fn is_free(name: &[u8]) -> bool {
     let id = Name::of(name);
     !id.is_hop_by_hop() && id != Name::ContentLength
-}
-
-/// The value of a line, if it is a field of this name.
-fn value<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
-    // Nearly every line of another name has something else where the colon would be.
-    let (begin, rest) = line.split_at_checked(name.len())?;
-    let value = rest.strip_prefix(b":")?;
-    begin.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
 }
 
 impl Debug for Response<'_> {
@@ -321,7 +297,7 @@ mod tests {
             let mut response = Response::new(&mut head, body);
             response.transform(Box::new(Same));
             response.append("B", b"1");
-            assert_eq!(response.into_transform(true).0.is_some(), changes, "{body:?}");
+            assert_eq!(response.into_transform(true).is_some(), changes, "{body:?}");
             let told =
                 String::from_utf8_lossy(&head).contains("\r\nB: 1\r\nTransfer-Encoding: chunked\r\n\r\n");
             assert_eq!(told, changes, "{body:?}");
@@ -334,7 +310,7 @@ mod tests {
         let mut response = Response::new(&mut head, BodyKind::Free);
         response.transform(Box::new(Same));
         response.transform(Box::new(Same));
-        let (mut both, mut out) = (response.into_transform(false).0.expect("both"), Vec::new());
+        let (mut both, mut out) = (response.into_transform(false).expect("both"), Vec::new());
         assert_eq!((both.push(b"ab", &mut out), both.finish(&mut out)), (Ok(()), Ok(())));
         assert_eq!(out, b"ab..");
     }

@@ -57,7 +57,7 @@ impl Edit for Lines {
         for line in &self.lines {
             if self.overwrite {
                 response.replace(line);
-            } else if response.find(line.name()).is_none() {
+            } else if !response.has(line.name()) {
                 response.push(line);
             }
         }

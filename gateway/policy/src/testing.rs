@@ -13,6 +13,8 @@ use crate::{Context, Origin, Request};
 pub struct Sent {
     /// Its head.
     pub head: RequestHead,
+    /// Where it comes from: 192.0.2.1, by the route `r`.
+    pub origin: Origin<'static>,
 }
 
 impl Sent {
@@ -44,23 +46,27 @@ impl Sent {
         let mut head = RequestHead::default();
         let limits = HeadLimits { line: 8192, head: 65_536, fields: 100 };
         match RequestParser::default().advance(bytes.as_bytes(), &mut head, &limits) {
-            Ok(Progress::Complete { .. }) => Self { head },
+            Ok(Progress::Complete { .. }) => Self { head, origin: origin() },
             other => panic!("{bytes}: {other:?}"),
         }
     }
 
-    /// As policies see it, from 192.0.2.1 by the route `r`.
+    /// As policies see it.
     pub fn request<'a>(&'a mut self, context: &'a mut Context) -> Request<'a> {
-        let client = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
-        let origin = Origin {
-            peer: SocketAddr::new(client, 4711),
-            client,
-            secure: false,
-            certificate: None,
-            route: "r",
-            worker: 0,
-            now: Instant::now(),
-        };
-        Request::new(&mut self.head, &[], origin, context, b"")
+        self.origin.now = Instant::now();
+        Request::new(&mut self.head, &[], &self.origin, context, b"")
+    }
+}
+
+fn origin() -> Origin<'static> {
+    let client = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+    Origin {
+        peer: SocketAddr::new(client, 4711),
+        client,
+        secure: false,
+        certificate: None,
+        route: "r",
+        worker: 0,
+        now: Instant::now(),
     }
 }

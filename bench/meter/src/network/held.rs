@@ -41,7 +41,8 @@ impl HeldConnections {
 
 /// How many descriptors processes have open.
 fn descriptors(processes: &[u32]) -> u64 {
-    let of_one = |id: &u32| fs::read_dir(format!("/proc/{id}/fd")).map_or(0, |entries| entries.count() as u64);
+    let of_one =
+        |id: &u32| fs::read_dir(format!("/proc/{id}/fd")).map_or(0, |entries| entries.count() as u64);
     processes.iter().map(of_one).sum()
 }
 
@@ -65,7 +66,9 @@ mod tests {
             writeln!(input, "{what}; echo done").unwrap();
             assert_eq!(output.next().unwrap().unwrap(), "done");
         };
-        does(&format!("connect() {{ eval \"exec $1<>/dev/tcp/127.0.0.1/{port}\"; }}; connect 11; connect 12"));
+        does(&format!(
+            "connect() {{ eval \"exec $1<>/dev/tcp/127.0.0.1/{port}\"; }}; connect 11; connect 12"
+        ));
         let id = child.id();
         let mut held = HeldConnections::begin(&[id], &[port], &[]);
         let mut own = HeldConnections::begin(&[id], &[port], &[id]);

@@ -124,7 +124,7 @@ mod tests {
         let mut head = format!("HTTP/1.1 {status} X\r\n{fields}\r\n").into_bytes();
         let mut response = Response::new(&mut head, BodyKind::Free);
         rules().compress(Some(Encoding::Gzip), &mut response);
-        let transforms = response.into_transform(false).0.is_some();
+        let transforms = response.into_transform(false).is_some();
         (transforms, String::from_utf8(head).expect("text"))
     }
 

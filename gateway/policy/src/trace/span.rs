@@ -33,7 +33,7 @@ impl Span {
     /// It begins.
     pub fn begin(request: &Request<'_>, ids: Ids, parent: Option<u64>, now: SystemTime) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST)]).into_owned();
-        let origin = &request.origin;
+        let origin = request.origin;
         let method = text(request.method());
         let name = format!("{method} {}", origin.route);
         let mut facts = vec![

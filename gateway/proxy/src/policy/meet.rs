@@ -34,7 +34,7 @@ pub(super) async fn meet(
     let mut origin = walk.origin(worker, scratch, tls.as_deref(), client.stream.tls().is_some());
     let end = loop {
         verdict = match verdict {
-            Verdict::Continue => match walk.on(scratch, origin, context) {
+            Verdict::Continue => match walk.on(scratch, &origin, context) {
                 Verdict::Continue => return None,
                 verdict => verdict,
             },
@@ -61,7 +61,7 @@ pub(super) async fn meet(
             }
         };
     };
-    walk.pass_over(scratch, origin, context);
+    walk.pass_over(scratch, &origin, context);
     Some(end)
 }
 
@@ -73,7 +73,7 @@ fn heard<'a>(
     after: impl FnOnce(&mut tollgate_policy::Request<'_>) -> Verdict,
 ) -> Verdict {
     origin.now = tollgate_net::now();
-    let verdict = after(&mut seen(scratch, *origin, context));
+    let verdict = after(&mut seen(scratch, origin, context));
     note(scratch, context);
     verdict
 }

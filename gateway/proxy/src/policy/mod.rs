@@ -95,7 +95,7 @@ pub(crate) fn police<'a, S: ClientSide>(
         walk.end();
         Refusal::from(Reason::Overload).into()
     } else {
-        walk.on(scratch, origin, &mut context)
+        walk.on(scratch, &origin, &mut context)
     };
     match verdict {
         Verdict::Continue if context.leaves_bodies() => {
@@ -104,12 +104,12 @@ pub(crate) fn police<'a, S: ClientSide>(
         }
         Verdict::Refuse(refusal) => {
             let end = End::refused(refusal, scratch);
-            walk.pass_over(scratch, origin, &mut context);
+            walk.pass_over(scratch, &origin, &mut context);
             keep(context, worker, scratch);
             Met::End(end)
         }
         Verdict::Answer(answer) => {
-            walk.pass_over(scratch, origin, &mut context);
+            walk.pass_over(scratch, &origin, &mut context);
             keep(context, worker, scratch);
             Met::End(End::Answered(answer))
         }

@@ -126,7 +126,7 @@ fn meet(
             };
             let Scratch { request, path, ledger, .. } = &mut *scratch;
             let live = attached.policy.clone().live(&attached.key, &shared);
-            match live.request(&mut Request::new(request, path, origin, context, &ledger.request_id)) {
+            match live.request(&mut Request::new(request, path, &origin, context, &ledger.request_id)) {
                 Verdict::Continue => Said::Continues,
                 Verdict::Wait(_) => Said::Asks,
                 Verdict::Body(..) => Said::Reads,

@@ -35,8 +35,7 @@ impl<'a> Walk<'a> {
     pub fn of_route(active: &'a ActivePlan, route: u32, bind: SocketAddr, from: (&Head, SocketAddr)) -> Self {
         let taken = active.route(route);
         let chain = taken.policies.as_ref().and_then(|chains| chains.at(bind));
-        let chooses = matches!(taken.action, Action::Forward(_));
-        Self { chooses, ..Self::of_chain(active, route, chain, from) }
+        Self::new(active, route, chain, from, matches!(taken.action, Action::Forward(_)))
     }
 
     /// The policies of one chain alone.
@@ -44,11 +43,22 @@ impl<'a> Walk<'a> {
         active: &'a ActivePlan,
         route: u32,
         chain: Option<u32>,
+        from: (&Head, SocketAddr),
+    ) -> Self {
+        Self::new(active, route, chain, from, false)
+    }
+
+    #[inline(always)]
+    fn new(
+        active: &'a ActivePlan,
+        route: u32,
+        chain: Option<u32>,
         (head, peer): (&Head, SocketAddr),
+        chooses: bool,
     ) -> Self {
         let rest = chain.map_or(&[][..], |chain| active.plan.chain(chain)).iter();
         let client = client_address(&active.plan.settings.forwarded, head, peer.ip());
-        Self { active, route, rest, chooses: false, share: None, peer, client }
+        Self { active, route, rest, chooses, share: None, peer, client }
     }
 
     /// It meets nobody.
@@ -85,7 +95,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Meets one policy after the other, until one wants more than that the request goes on, or there are no more.
-    pub fn on(&mut self, scratch: &mut Scratch, origin: Origin<'_>, context: &mut Context) -> Verdict {
+    pub fn on(&mut self, scratch: &mut Scratch, origin: &Origin<'_>, context: &mut Context) -> Verdict {
         loop {
             for policy in self.rest.by_ref() {
                 let verdict = policy.request(&mut seen(scratch, origin, context));
@@ -111,7 +121,7 @@ impl<'a> Walk<'a> {
     }
 
     /// One has refused or answered the request: those behind it see it go by.
-    pub fn pass_over(&mut self, scratch: &mut Scratch, origin: Origin<'_>, context: &mut Context) {
+    pub fn pass_over(&mut self, scratch: &mut Scratch, origin: &Origin<'_>, context: &mut Context) {
         self.rest.by_ref().for_each(|policy| policy.passed_over(&mut seen(scratch, origin, context)));
     }
 
@@ -136,7 +146,7 @@ pub(super) fn named(plan: &Plan, shares: &[UpstreamShare], context: &Context) ->
 /// The request as a policy sees it.
 pub(super) fn seen<'a>(
     scratch: &'a mut Scratch,
-    origin: Origin<'a>,
+    origin: &'a Origin<'a>,
     context: &'a mut Context,
 ) -> Request<'a> {
     let Scratch { request, path, ledger, .. } = scratch;

@@ -88,7 +88,7 @@ pub struct Network {
 pub struct Connections {
     /// Opened during the trial, as the origin counted them; `None` where it does not count.
     pub opened: Option<u64>,
-    /// The most that were established at once, sampled.
+    /// The most that the origin had open at once, sampled.
     pub peak: u64,
     /// Requests that the origin answered; `None` where it does not count.
     pub requests: Option<u64>,

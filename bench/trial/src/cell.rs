@@ -100,7 +100,6 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         let measured = match &mut fleet.slots[turn.system] {
             Slot::Out => return Ok(None),
             Slot::Up(target) => {
-                target.resume();
                 let measured = measure(self.ground, target, origin_quota, settings, settings.seconds());
                 target.pause();
                 measured

@@ -60,7 +60,7 @@ impl Reading {
     }
 }
 
-/// Runs one trial of `seconds`. The target must be awake.
+/// Runs one trial of `seconds`. A target that stands still goes on for it.
 pub fn measure(
     ground: &Ground,
     target: &mut Target,
@@ -90,14 +90,15 @@ fn attempt(
     settings: &Settings,
     seconds: f64,
 ) -> Result<Measured, Failure> {
-    let body = target.origin.borrow().body.clone();
-    let aim = target.aim(settings, &body);
-    let blind = !tells_phases(settings);
-    // The other systems stand still and keep what they have open.
+    // While all stand still, each with what it has open: one that goes on closes what has been idle for too long.
     let mut held = {
         let origin = target.origin.borrow();
         HeldConnections::begin(&origin.ids(), &origin.ports, &target.ids())
     };
+    target.resume();
+    let body = target.origin.borrow().body.clone();
+    let aim = target.aim(settings, &body);
+    let blind = !tells_phases(settings);
     if blind && settings.warm_up() > 0.0 {
         warm_up(ground, settings, aim)?;
     }

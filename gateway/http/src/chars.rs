@@ -98,43 +98,40 @@ pub(crate) fn host_name_end(bytes: &[u8], start: usize) -> usize {
     })
 }
 
-/// Where the first line from `start` on begins whose first letter this is, in either case. What stands first of all bytes is
-/// no such line: in a head that is the start line. (May be a line that begins with another byte that differs in that bit only.)
-#[inline]
-pub(crate) fn line_with(bytes: &[u8], start: usize, letter: u8) -> Option<usize> {
-    let letter = letter | CASE;
-    let begins = |ends: [u8; WIDTH], letters: [u8; WIDTH]| {
-        let is_letter = equal(u8x16::from(letters) | u8x16::splat(CASE), letter);
-        (equal(u8x16::from(ends), b'\n') & is_letter).to_bitmask()
-    };
-    // A line begins behind the end of another: both are looked for at once.
+/// Where the first line from `start` on begins that is one. What stands first of all bytes is not asked about: in a head that
+/// is the start line.
+#[inline(always)]
+pub(crate) fn find_line(bytes: &[u8], start: usize, is_one: impl Fn(usize) -> bool) -> Option<usize> {
     let mut at = start.max(1) - 1;
-    let (ends, _) = bytes.get(at..)?.as_chunks();
-    let (letters, _) = bytes.get(at + 1..)?.as_chunks();
-    for (ends, letters) in ends.iter().zip(letters) {
-        let found = begins(*ends, *letters);
-        if found != 0 {
-            return Some(at + found.trailing_zeros() as usize + 1);
+    let in_block = |at: usize, mut ends: u32| {
+        while ends != 0 {
+            let line = at + ends.trailing_zeros() as usize + 1;
+            if is_one(line) {
+                return Some(line);
+            }
+            ends &= ends - 1;
+        }
+        None
+    };
+    let ends = |block: [u8; WIDTH]| equal(u8x16::from(block), b'\n').to_bitmask();
+    for block in bytes.get(at..)?.as_chunks().0 {
+        let found = in_block(at, ends(*block));
+        if found.is_some() {
+            return found;
         }
         at += WIDTH;
     }
     // The rest is seen in the last whole block, without the bytes that were seen before.
-    let (last, from) = match bytes.last_chunk::<{ WIDTH + 1 }>() {
-        Some(last) => (*last, bytes.len() - WIDTH - 1),
+    let (block, from) = match bytes.last_chunk() {
+        Some(block) => (*block, bytes.len() - WIDTH),
         None => {
-            let mut last = [0; WIDTH + 1];
-            last[..bytes.len()].copy_from_slice(bytes);
-            (last, 0)
+            let mut block = [0; WIDTH];
+            block[..bytes.len()].copy_from_slice(bytes);
+            (block, 0)
         }
     };
-    let [ends @ .., _] = last;
-    let [_, letters @ ..] = last;
-    let found = begins(ends, letters) & (ALL << (at - from).min(WIDTH));
-    (found != 0).then(|| from + found.trailing_zeros() as usize + 1)
+    in_block(from, ends(block) & (ALL << (at - from).min(WIDTH)))
 }
-
-/// What tells a capital letter from a small one.
-const CASE: u8 = 0x20;
 
 /// Bytes in a block, and its mask in bits.
 const WIDTH: usize = 16;
@@ -202,16 +199,21 @@ mod tests {
     #[test]
     fn lines_are_found_wherever_they_begin() {
         for length in 0..70 {
-            for (letter, other) in [(b'a', b'A'), (b'X', b'x'), (b'-', b'\r'), (b'\n', b'*')] {
-                for at in 1..length {
-                    for (written, filler) in [(letter, b'a'), (other, b'x'), (letter, b'\n'), (b'7', b'X')] {
-                        let mut text = vec![filler; length];
-                        (text[at - 1], text[at]) = (b'\n', written);
-                        let fits = |at: &usize| text[*at - 1] == b'\n' && text[*at] | CASE == letter | CASE;
-                        for start in [0, 1, at - 1, at, at + 1, length / 2, length, length + 1] {
-                            let first = (start.max(1)..length).find(fits);
-                            assert_eq!(line_with(&text, start, letter), first, "{text:?} from {start}");
-                        }
+            for other in [b'a', 0x0b, 0x8a, 0xff, 0x00] {
+                for ends in 0..64_u32 {
+                    let is_end = |at: usize| at % 11 == 4 && ends >> (at / 11) & 1 == 1;
+                    let text: Vec<u8> =
+                        (0..length).map(|at| if is_end(at) { b'\n' } else { other }).collect();
+                    for start in [0, 1, 5, 16, 17, 27, length / 2, length, length + 1] {
+                        let mut expected = (start.max(1)..=length).filter(|at| is_end(at - 1));
+                        assert_eq!(
+                            find_line(&text, start, |_| true),
+                            expected.next(),
+                            "{text:?} from {start}"
+                        );
+                        let second = expected.next();
+                        let found = find_line(&text, start, |at| second.is_some_and(|second| at >= second));
+                        assert_eq!(found, second, "{text:?} from {start}");
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! A request's head, changed where it stands: what translations and policies need, and no other request has.
 
-use crate::chars::{is_value, token_length};
-use crate::{Field, FieldLine, Name, Range, RequestHead};
+use crate::chars::is_value;
+use crate::{Field, FieldLine, Name, Range, RequestHead, is_field};
 
 impl RequestHead {
     /// Gives the first field of this name, in any case, another value. Says whether there is one.
@@ -54,8 +54,7 @@ impl RequestHead {
     /// value that would end its line, or a name that is none, is not.
     pub fn append(&mut self, name: &[u8], value: &[u8]) -> bool {
         let value = value.trim_ascii();
-        let fits = !name.is_empty() && token_length(name) == name.len() && is_value(value);
-        fits && self.push_line(&[name, b": ", value, b"\r\n"], name.len(), Name::of(name))
+        is_field(name, value) && self.push_line(&[name, b": ", value, b"\r\n"], name.len(), Name::of(name))
     }
 
     /// The same with a line that was made before.

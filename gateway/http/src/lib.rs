@@ -21,7 +21,7 @@ pub mod websocket;
 
 pub use error::{HeadError, HeadLimits};
 pub use head::{Field, Head, Range};
-pub use line::{FieldLine, line_of};
+pub use line::{FieldLine, LineNames, is_field, line_of};
 pub use name::{Name, Names};
 pub use request::{Method, RequestHead, TargetForm, Version};
 pub use response::ResponseHead;

@@ -5,23 +5,75 @@ use std::ops::Range;
 use memchr::memchr;
 
 use crate::Name;
-use crate::chars::{is_value, line_with, token_length};
+use crate::chars::{find_line, is_value, token_length};
+
+/// Whether these can be the name and the value of a field: a value cannot end its line (RFC 9110, 5.1 and 5.5).
+#[must_use]
+pub fn is_field(name: &[u8], value: &[u8]) -> bool {
+    !name.is_empty() && token_length(name) == name.len() && is_value(value)
+}
 
 /// Where the first line from `start` on stands, with what ends it, that is a field of this name, in any case. `head`: start
 /// line and lines, each with its end.
 #[must_use]
-pub fn line_of(head: &[u8], name: &[u8], mut start: usize) -> Option<Range<usize>> {
-    let letter = *name.first()?;
-    loop {
-        start = line_with(head, start, letter)?;
-        let colon = start + name.len();
-        // Nearly every line of another name has something else where the colon would be.
-        if head.get(colon) == Some(&b':') && head[start..colon].eq_ignore_ascii_case(name) {
-            let end = memchr(b'\n', &head[colon..])?;
-            return Some(start..colon + end + 1);
-        }
-        start += 1;
+pub fn line_of(head: &[u8], name: &[u8], start: usize) -> Option<Range<usize>> {
+    let line = find_line(head, start, |line| is_named(head, line, name))?;
+    whole(head, line, name)
+}
+
+/// Whether the line that begins there is a field of this name.
+#[inline(always)]
+fn is_named(head: &[u8], line: usize, name: &[u8]) -> bool {
+    // Nearly every line of another name has something else where the colon would be.
+    head.get(line + name.len()) == Some(&b':')
+        && head.get(line..line + name.len()).is_some_and(|own| own.eq_ignore_ascii_case(name))
+}
+
+/// All of a line whose name is this one.
+fn whole(head: &[u8], line: usize, name: &[u8]) -> Option<Range<usize>> {
+    let colon = line + name.len();
+    Some(line..colon + memchr(b'\n', head.get(colon..)?)? + 1)
+}
+
+/// Names of fields that are looked for together: one look at each line tells whether it is one of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LineNames {
+    names: Box<[Box<[u8]>]>,
+    /// What their first letters are, a bit for each.
+    letters: u32,
+}
+
+impl LineNames {
+    /// These names.
+    pub fn new<'n>(names: impl IntoIterator<Item = &'n [u8]>) -> Self {
+        let names: Box<[Box<[u8]>]> =
+            names.into_iter().filter(|name| !name.is_empty()).map(Into::into).collect();
+        let letters = names.iter().fold(0, |letters, name| letters | letter(name[0]));
+        Self { names, letters }
     }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Where the first line from `start` on stands, with what ends it, that is a field of one of these names, and which of them
+    /// that is. `head`: as of [`line_of`].
+    #[must_use]
+    pub fn line(&self, head: &[u8], start: usize) -> Option<(usize, Range<usize>)> {
+        let which = |line| self.names.iter().position(|name| is_named(head, line, name));
+        let line = find_line(head, start, |line| {
+            head.get(line).is_some_and(|first| self.letters & letter(*first) != 0) && which(line).is_some()
+        })?;
+        let which = which(line)?;
+        Some((which, whole(head, line, &self.names[which])?))
+    }
+}
+
+/// The bit of a letter, in either case; of other bytes, which are rare, some bit.
+fn letter(byte: u8) -> u32 {
+    1 << (byte & 0x1f)
 }
 
 /// A field as a line. It is checked when it is made, so that who adds it to a head only copies it.
@@ -37,9 +89,8 @@ impl FieldLine {
     #[must_use]
     pub fn new(name: &[u8], value: &[u8]) -> Option<Self> {
         let value = value.trim_ascii();
-        let fits = !name.is_empty() && token_length(name) == name.len() && is_value(value);
         let bytes = || [name, b": ", value, b"\r\n"].concat().into();
-        fits.then(|| Self { bytes: bytes(), name: name.len(), id: Name::of(name) })
+        is_field(name, value).then(|| Self { bytes: bytes(), name: name.len(), id: Name::of(name) })
     }
 
     /// The name as it was written.
@@ -81,6 +132,15 @@ mod tests {
         for none in [&b"HTTP/1.1 200 OK"[..], b"acc", b"accept:2", b"", b"c"] {
             assert_eq!(all(none), [""; 0], "{none:?}");
         }
+        let names = LineNames::new([&b"B"[..], b"ACCEPT", b"", b"_x", b"a"]);
+        let (mut start, mut found) = (0, Vec::new());
+        while let Some((which, line)) = names.line(head, start) {
+            start = line.end;
+            found.push((which, String::from_utf8_lossy(&head[line]).into_owned()));
+        }
+        let expected = [(3, "A: 1\r\n"), (1, "Accept:2\r\n"), (0, "b: A: 3\r\n"), (3, "a: 5\r\n")];
+        assert_eq!(found, expected.map(|(which, line)| (which, line.to_owned())));
+        assert!(LineNames::new([&b""[..]]).line(head, 0).is_none());
     }
 
     #[test]

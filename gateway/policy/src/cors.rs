@@ -1,8 +1,9 @@
 //! `cors`: which web pages may read the answers (Fetch, 3.2: the CORS protocol).
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
+use tollgate_http::LineNames;
 
 use crate::{Answer, Planned, Policy, Request, Response, Shared, Verdict};
 
@@ -68,6 +69,18 @@ impl Planned for CorsRules {
         Arc::new(Cors(self))
     }
 }
+
+/// What is the gateway's alone to say.
+static OWN: LazyLock<LineNames> = LazyLock::new(|| {
+    LineNames::new([
+        &b"Access-Control-Allow-Origin"[..],
+        b"Access-Control-Allow-Credentials",
+        b"Access-Control-Expose-Headers",
+        b"Access-Control-Allow-Methods",
+        b"Access-Control-Allow-Headers",
+        b"Access-Control-Max-Age",
+    ])
+});
 
 #[derive(Debug)]
 struct Cors(Arc<CorsRules>);
@@ -137,15 +150,7 @@ impl CorsRules {
 
     /// Says in a response who may read it, and nothing that an upstream says of it.
     fn annotate(&self, allowed: Option<&[u8]>, response: &mut Response<'_>) {
-        const OWN: [&str; 6] = [
-            "Access-Control-Allow-Origin",
-            "Access-Control-Allow-Credentials",
-            "Access-Control-Expose-Headers",
-            "Access-Control-Allow-Methods",
-            "Access-Control-Allow-Headers",
-            "Access-Control-Max-Age",
-        ];
-        OWN.iter().for_each(|name| response.remove(name));
+        response.cut_all(&OWN);
         if let Some(origin) = allowed {
             response.append("Access-Control-Allow-Origin", origin);
             if self.credentials {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate_http::FieldLine;
+use tollgate_http::{FieldLine, LineNames};
 
 use crate::{
     Edit, Planned, Policy, Request, Reserved, Response, Shared, Template, Verdict, request, response,
@@ -44,14 +44,13 @@ impl Change {
             FieldLine::new(name.as_bytes(), &filled)
         };
         let may = |name: &&String| is_free(name.as_bytes());
-        let mut lines =
-            Lines { remove: self.remove.iter().filter(may).cloned().collect(), ..Lines::default() };
-        for (name, value) in self.set.iter().filter(|(name, _)| may(&name)) {
-            match line(name, value) {
-                Some(line) => lines.set.push(line),
-                None => lines.remove.push(name.clone()),
-            }
-        }
+        let set = self.set.iter().filter(|(name, _)| may(&name));
+        let gone = self.remove.iter().filter(may).chain(set.clone().map(|(name, _)| name));
+        let mut lines = Lines {
+            gone: LineNames::new(gone.map(String::as_bytes)),
+            set: set.filter_map(|(name, value)| line(name, value)).collect(),
+            add: Vec::new(),
+        };
         let add = self.add.iter().filter(|(name, _)| may(&name));
         lines.add.extend(add.filter_map(|(name, value)| line(name, value)));
         lines.set_each_once();
@@ -62,7 +61,8 @@ impl Change {
 /// A change as it is written.
 #[derive(Clone, Debug, Default)]
 struct Lines {
-    remove: Vec<String>,
+    /// What goes, and what is set.
+    gone: LineNames,
     set: Vec<FieldLine>,
     add: Vec<FieldLine>,
 }
@@ -88,9 +88,10 @@ impl Lines {
 
 impl Edit for Lines {
     fn edit(&self, response: &mut Response<'_>) {
-        self.remove.iter().for_each(|name| response.cut(name.as_bytes()));
-        self.set.iter().for_each(|line| response.replace(line));
-        self.add.iter().for_each(|line| response.push(line));
+        if !self.gone.is_empty() {
+            response.cut_all(&self.gone);
+        }
+        self.set.iter().chain(&self.add).for_each(|line| response.push(line));
     }
 }
 

@@ -1,9 +1,9 @@
 //! The head of a response on its way to the client, as policies see it.
 
 use std::fmt::{self, Debug};
+use std::ops::Range;
 
-use memchr::memchr3;
-use tollgate_http::{FieldLine, Name, line_of};
+use tollgate_http::{FieldLine, LineNames, Name, is_field, line_of};
 use tollgate_observe::Reason;
 
 /// What follows a response's head.
@@ -105,11 +105,6 @@ impl<'a> Response<'a> {
         Some(self.head[line][name.len() + 1..].trim_ascii())
     }
 
-    /// Whether there is a field of this name, in any case.
-    pub(crate) fn has(&self, name: &[u8]) -> bool {
-        line_of(self.head, name, 0).is_some()
-    }
-
     /// Takes out every field of this name.
     pub fn remove(&mut self, name: &str) {
         if is_free(name.as_bytes()) {
@@ -117,17 +112,11 @@ impl<'a> Response<'a> {
         }
     }
 
-    /// Adds a field behind the others. One that has a line break in it is left out: nothing may begin another field.
+    /// Adds a field behind the others. What can be none is left out: nothing may begin another field.
     pub fn append(&mut self, name: &str, value: &[u8]) {
-        if is_free(name.as_bytes()) && memchr3(b'\r', b'\n', 0, value).is_none() {
+        if is_free(name.as_bytes()) && is_field(name.as_bytes(), value) {
             self.write(&[name.as_bytes(), b": ", value, b"\r\n"]);
         }
-    }
-
-    /// Gives the response this line alone of its name, which has to be [one that may change](is_free).
-    pub(crate) fn replace(&mut self, line: &FieldLine) {
-        self.cut(line.name());
-        self.push(line);
     }
 
     /// Adds this line behind the others, which has to be one that may change.
@@ -141,17 +130,41 @@ impl<'a> Response<'a> {
         self.append(name, value);
     }
 
-    pub(crate) fn cut(&mut self, name: &[u8]) {
-        let mut next = line_of(self.head, name, 0);
+    fn cut(&mut self, name: &[u8]) {
+        self.cut_where(|head, start| line_of(head, name, start));
+    }
+
+    /// Takes out every field of these names, which have to be such that may change.
+    pub(crate) fn cut_all(&mut self, names: &LineNames) {
+        self.cut_where(|head, start| names.line(head, start).map(|(_, line)| line));
+    }
+
+    fn cut_where(&mut self, find: impl Fn(&[u8], usize) -> Option<Range<usize>>) {
+        let Some(first) = find(self.head, 0) else { return };
         // The others close up in one pass, however many go.
-        let mut end = next.as_ref().map_or(self.head.len(), |line| line.start);
+        let (mut end, mut next) = (first.start, Some(first));
         while let Some(line) = next {
-            next = line_of(self.head, name, line.end);
+            next = find(self.head, line.end);
             let kept = line.end..next.as_ref().map_or(self.head.len(), |line| line.start);
+            self.head.copy_within(kept.clone(), end);
             end += kept.len();
-            self.head.copy_within(kept.clone(), end - kept.len());
         }
         self.head.truncate(end);
+    }
+
+    /// Which of these names there are fields of; those beyond the 64th of them are not told.
+    pub(crate) fn there(&self, names: &LineNames) -> u64 {
+        let (mut start, mut there) = (0, 0);
+        while let Some((which, line)) = names.line(self.head, start) {
+            start = line.end;
+            there |= 1_u64.checked_shl(which as u32).unwrap_or(0);
+        }
+        there
+    }
+
+    /// Whether there is a field of one of these names.
+    pub(crate) fn has_any(&self, names: &LineNames) -> bool {
+        names.line(self.head, 0).is_some()
     }
 
     /// A line in pieces, with its CRLF.
@@ -189,7 +202,7 @@ impl<'a> Response<'a> {
         let transform = self.transform.take();
         if transform.is_some() {
             self.cut(b"content-length");
-            if chunked && !self.has(b"transfer-encoding") {
+            if chunked && self.get("transfer-encoding").is_none() {
                 self.write(&[b"Transfer-Encoding: chunked\r\n"]);
             }
         }
@@ -264,7 +277,13 @@ mod tests {
         response.append("C", b"3");
         response.remove("a");
         assert_eq!(response.get("c"), Some(&b"3"[..]));
-        assert_eq!(head, b"HTTP/1.1 200 OK\r\nB: 22\r\nC: 3\r\n\r\n");
+        let names = LineNames::new([&b"c"[..], b"x", b"b"]);
+        assert_eq!((response.there(&names), response.has_any(&names)), (0b101, true));
+        response.append("D", b"4");
+        response.append("B", b"5");
+        response.cut_all(&names);
+        assert!(!response.has_any(&names));
+        assert_eq!(head, b"HTTP/1.1 200 OK\r\nD: 4\r\n\r\n");
     }
 
     #[test]
@@ -272,6 +291,11 @@ mod tests {
         let mut head = b"HTTP/1.1 200 OK\r\n\r\n".to_vec();
         let mut response = Response::new(&mut head, BodyKind::Fixed);
         assert_eq!(response.get("a"), None);
+        for (name, value) in
+            [("Content-Length ", "5"), ("A: 1\r\nB", "2"), ("", "3"), ("C", "4\n"), ("C", "\0")]
+        {
+            response.append(name, value.as_bytes());
+        }
         response.append("A", b"1");
         assert_eq!(head, b"HTTP/1.1 200 OK\r\nA: 1\r\n\r\n");
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate_http::FieldLine;
+use tollgate_http::{FieldLine, LineNames};
 
 use crate::{Edit, Planned, Policy, Request, Response, Shared, Verdict};
 
@@ -28,7 +28,9 @@ impl Planned for SecurityHeaders {
     fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
         let lines =
             self.fields.iter().filter_map(|(name, value)| FieldLine::new(name.as_bytes(), value.as_bytes()));
-        Arc::new(Live(Arc::new(Lines { lines: lines.collect(), overwrite: self.overwrite })))
+        let lines: Vec<FieldLine> = lines.collect();
+        let names = LineNames::new(lines.iter().map(FieldLine::name));
+        Arc::new(Live(Arc::new(Lines { names, lines, overwrite: self.overwrite })))
     }
 }
 
@@ -37,6 +39,8 @@ struct Live(Arc<Lines>);
 
 #[derive(Debug)]
 struct Lines {
+    /// The names of the lines, which are few.
+    names: LineNames,
     lines: Vec<FieldLine>,
     overwrite: bool,
 }
@@ -54,13 +58,12 @@ impl Policy for Live {
 
 impl Edit for Lines {
     fn edit(&self, response: &mut Response<'_>) {
-        for line in &self.lines {
-            if self.overwrite {
-                response.replace(line);
-            } else if !response.has(line.name()) {
-                response.push(line);
-            }
+        let there = if self.overwrite { 0 } else { response.there(&self.names) };
+        if self.overwrite {
+            response.cut_all(&self.names);
         }
+        let missing = self.lines.iter().enumerate().filter(|(at, _)| there >> at & 1 == 0);
+        missing.for_each(|(_, line)| response.push(line));
     }
 }
 

@@ -6,8 +6,9 @@ use std::fs;
 
 /// The connections of one client that a server has accepted and not closed, and the most of them so far.
 ///
-/// What is counted is the server's descriptors: a reading costs what the server has open (0.1 ms for 100 connections),
-/// whatever else the machine remembers of connections that are gone. What it had open when the tally began and was not the
+/// What is counted is the server's descriptors, which costs next to nothing, whatever the machine remembers of connections
+/// that are gone. So one that the client has closed counts until the server has, and one that the server has not accepted yet
+/// does not. What it had open at the begin and was not the
 /// client's (listening sockets, files, connections of others) is taken to stay.
 #[derive(Debug)]
 pub struct HeldConnections {
@@ -19,7 +20,7 @@ pub struct HeldConnections {
 }
 
 impl HeldConnections {
-    /// Begins, while nobody connects: `server` and `client` are processes, those below them included, and `ports` where the
+    /// Begins, while the client stands still: `server` and `client` are processes, those below them included, and `ports` where the
     /// server listens. For a client that is not there yet there are none.
     pub fn begin(server: &[u32], ports: &[u16], client: &[u32]) -> Self {
         let server: Vec<u32> = server.iter().flat_map(|id| process_ids(*id)).collect();
@@ -41,8 +42,14 @@ impl HeldConnections {
 
 /// How many descriptors processes have open.
 fn descriptors(processes: &[u32]) -> u64 {
-    let of_one =
-        |id: &u32| fs::read_dir(format!("/proc/{id}/fd")).map_or(0, |entries| entries.count() as u64);
+    let of_one = |id: &u32| {
+        let folder = format!("/proc/{id}/fd");
+        // The folder's size, which kernels before 6.2 do not tell.
+        match fs::metadata(&folder).map_or(0, |folder| folder.len()) {
+            0 => fs::read_dir(&folder).map_or(0, |entries| entries.count() as u64),
+            count => count,
+        }
+    };
     processes.iter().map(of_one).sum()
 }
 

@@ -3,7 +3,9 @@
 mod encoder;
 mod negotiate;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+use tollgate_http::LineNames;
 
 use self::encoder::Encoder;
 pub use self::encoder::Encoding;
@@ -36,6 +38,18 @@ impl Planned for CompressionRules {
         Arc::new(Compression(self))
     }
 }
+
+/// What says something of the bytes as they are: a digest is one of them (RFC 9530).
+static BOUND: LazyLock<LineNames> = LazyLock::new(|| {
+    LineNames::new([
+        &b"content-encoding"[..],
+        b"content-range",
+        b"content-digest",
+        b"repr-digest",
+        b"digest",
+        b"content-md5",
+    ])
+});
 
 #[derive(Debug)]
 struct Compression(Arc<CompressionRules>);
@@ -84,26 +98,24 @@ impl CompressionRules {
                 .split(|byte| *byte == b',')
                 .any(|word| word.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
         };
-        let length = response
-            .get("content-length")
-            .and_then(|text| std::str::from_utf8(text).ok()?.parse::<u64>().ok());
-        // A digest is one of the bytes as they are (RFC 9530).
-        let bound =
-            ["content-encoding", "content-range", "content-digest", "repr-digest", "digest", "content-md5"];
+        let length = || std::str::from_utf8(response.get("content-length")?).ok()?.parse::<u64>().ok();
+        // What rules most of them out comes first: each question is a look at all lines.
         !matches!(response.status(), 0..200 | 204 | 206 | 304)
-            && bound.iter().all(|name| response.get(name).is_none())
-            && length.is_none_or(|length| length >= self.min_length)
-            && !response.all("cache-control").any(directive)
+            && length().is_none_or(|length| length >= self.min_length)
             && response.get("content-type").is_some_and(|value| self.has_type(value))
+            && !response.has_any(&BOUND)
+            && !response.all("cache-control").any(directive)
     }
 
     fn has_type(&self, value: &[u8]) -> bool {
-        let name =
-            value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
+        let name = value.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let is = |part: Option<&[u8]>, own: &str| {
+            part.is_some_and(|part| part.eq_ignore_ascii_case(own.as_bytes()))
+        };
         self.types.iter().any(|own| match (own.strip_suffix('*'), own.strip_prefix('*')) {
-            (Some(begin), _) => name.starts_with(begin.as_bytes()),
-            (None, Some(end)) => name.ends_with(end.as_bytes()),
-            (None, None) => name == own.as_bytes(),
+            (Some(begin), _) => is(name.get(..begin.len()), begin),
+            (None, Some(end)) => is(name.len().checked_sub(end.len()).map(|at| &name[at..]), end),
+            (None, None) => is(Some(name), own),
         })
     }
 }

@@ -62,12 +62,20 @@ impl LineNames {
     /// that is. `head`: as of [`line_of`].
     #[must_use]
     pub fn line(&self, head: &[u8], start: usize) -> Option<(usize, Range<usize>)> {
-        let which = |line| self.names.iter().position(|name| is_named(head, line, name));
+        let letters = self.letters;
         let line = find_line(head, start, |line| {
-            head.get(line).is_some_and(|first| self.letters & letter(*first) != 0) && which(line).is_some()
+            head.get(line).is_some_and(|first| letters & letter(*first) != 0)
+                && self.which(head, line).is_some()
         })?;
-        let which = which(line)?;
+        let which = self.which(head, line)?;
         Some((which, whole(head, line, &self.names[which])?))
+    }
+
+    /// Which of them the line is that begins there. Out of line, since it is few lines that come so far: beside the search it
+    /// would take its registers.
+    #[inline(never)]
+    fn which(&self, head: &[u8], line: usize) -> Option<usize> {
+        self.names.iter().position(|name| is_named(head, line, name))
     }
 }
 

@@ -53,6 +53,10 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
         if let Some(table) = table::of_section(report, section) {
             write_table(out, &table, true)?;
         }
+        if let Some(beside) = table::of_published(report, section) {
+            writeln!(out, "**{}**\n", cell(&beside.caption))?;
+            write_table(out, &beside, true)?;
+        }
         if let Some(more) = table::of_more(section) {
             writeln!(out, "<details><summary>{}</summary>\n", cell(&more.caption))?;
             write_table(out, &more, true)?;

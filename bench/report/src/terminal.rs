@@ -50,6 +50,9 @@ pub fn terminal(results: &Results, width: usize, colour: bool) -> String {
         } else {
             out.title(&section.title);
         }
+        if let Some(table) = table::of_published(&report, section) {
+            out.table(&table);
+        }
         if let Some(table) = table::of_prices(&report, section) {
             out.table(&table);
         }

@@ -25,9 +25,6 @@ pub struct Description {
     /// Whether cold and warm runs must be kept apart.
     #[serde(default)]
     pub jvm: bool,
-    /// How long it is expected to need until its figures are steady.
-    #[serde(default)]
-    pub warm_up_seconds: u32,
     /// How long it may take from start to the first answer.
     #[serde(default = "fifteen")]
     pub ready_within_seconds: u32,

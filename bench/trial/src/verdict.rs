@@ -1,8 +1,8 @@
 //! Who limits a trial, from what the kernel and the generator saw.
 //!
-//! The order of the questions matters: errors make figures worthless; a kept rate needs no culprit; then come limits
-//! that the kernel counts exactly (throttling, refused connections), then full cores and threads, then what follows
-//! from the study's own set-up (a delay, a slow link, too few requests in flight). What is left is not attributed.
+//! The order of the questions matters: errors make figures worthless; a kept rate needs no culprit; then come quotas, whose
+//! throttling the kernel counts exactly, then full cores and threads, full accept queues, and what follows from the study's
+//! own set-up (a delay, a slow link, too few requests in flight). What is left is not attributed.
 
 use tollgate_lab_record::{Evidence, Finding, LoadResult, Throttled, VerdictKind};
 
@@ -34,6 +34,10 @@ const OVERFLOWS: f64 = 0.01;
 
 /// Origin and generator are what fills their core when they use this share of it; the rest is interrupts and readings.
 const OWN: f64 = 0.7;
+
+/// How much more than a whole core somebody may seem to have used: the tool's clock and the readings are some
+/// milliseconds apart.
+const READ_APART: f64 = 1.05;
 
 /// A group counts as held back when this share of its periods was throttled.
 const HELD: f64 = 0.2;
@@ -206,12 +210,13 @@ fn processors(
         return None;
     }
     if facts.shared {
-        return shared(findings, evidence);
+        return shared(findings, facts, evidence);
     }
     // A tool's start and end lie between the readings, but nothing is asked of the system then: what it used, it used
     // while the tool measured. Where that would be more than there is, it is not so: the tool asked on.
     let active = (result.seconds * 1e6 / evidence.wall_us).clamp(0.5, 1.0);
-    let while_active = |share: f64| if share / active <= 1.0 { share / active } else { share };
+    let while_active =
+        |share: f64| if share / active <= READ_APART { (share / active).min(1.0) } else { share };
     // Who shares the system's cores fills them together with it.
     let (cores, mine) = match (facts.target_cores > 0.0, facts.beside) {
         (true, false) => (facts.target_cores, evidence.target.cpu_us()),
@@ -271,11 +276,20 @@ fn processors(
 }
 
 /// Who fills the cores when the system may use those of origin and generator as well.
-fn shared(findings: &mut Vec<Finding>, evidence: &Evidence) -> Option<VerdictKind> {
+fn shared(findings: &mut Vec<Finding>, facts: &Facts, evidence: &Evidence) -> Option<VerdictKind> {
     let busy = &evidence.machine.busy;
     let all = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
     if all < FULL {
-        return None;
+        // The generator has no others than its own, whoever else may use them.
+        let cores: Vec<f64> = facts.load_cores.iter().filter_map(|core| busy.get(*core).copied()).collect();
+        let count = cores.len().max(1) as f64;
+        let load = cores.iter().sum::<f64>() / count;
+        let own = evidence.generator.cpu_us() / evidence.wall_us / count;
+        if load < FULL || own < OWN * load {
+            return None;
+        }
+        note(findings, format!("the generator's core was {} busy", percent(load)));
+        return Some(VerdictKind::Generator);
     }
     let used = [
         (evidence.target.cpu_us(), VerdictKind::Gateway),
@@ -463,6 +477,7 @@ mod tests {
         assert_eq!(kind(&facts(), &closed, &evidence(0.88, 0.2, 0.2)), VerdictKind::Invalid);
         closed.seconds = 0.9;
         assert_eq!(kind(&facts(), &closed, &evidence(0.88, 0.2, 0.2)), VerdictKind::Gateway);
+        assert_eq!(kind(&facts(), &closed, &evidence(0.92, 0.05, 0.1)), VerdictKind::Gateway);
         // It asked on after its clock had stopped, so nothing is known of the time in between.
         closed.seconds = 0.5;
         assert_eq!(kind(&facts(), &closed, &evidence(0.6, 0.2, 0.2)), VerdictKind::Invalid);
@@ -477,6 +492,13 @@ mod tests {
         let mut seen = evidence(0.4, 0.3, 1.2);
         seen.machine.busy = vec![0.99, 0.98];
         assert_eq!(kind(&both, &load(CLOSED, 5_000.0, 200), &seen), VerdictKind::Generator);
+        // A generator of one thread fills its core, while the other one has room.
+        let mut seen = evidence(0.4, 0.15, 0.93);
+        seen.machine.busy = vec![0.5, 0.99];
+        assert_eq!(kind(&both, &load(CLOSED, 5_000.0, 200), &seen), VerdictKind::Generator);
+        let mut seen = evidence(0.8, 0.15, 0.5);
+        seen.machine.busy = vec![0.5, 0.99];
+        assert_eq!(kind(&both, &load(CLOSED, 5_000.0, 200), &seen), VerdictKind::Invalid);
     }
 
     #[test]

@@ -61,6 +61,15 @@ pub struct Attached {
     pub policy: Arc<dyn Planned>,
 }
 
+impl Attached {
+    /// Its kind, and its place: `gateway`, `listener/ADDRESS`, `route/NAME` or `upstream/NAME`.
+    #[must_use]
+    pub fn name(&self) -> (&'static str, &str) {
+        let kind = self.policy.kind();
+        (kind, self.key.strip_suffix(kind).map_or("", |place| place.trim_end_matches('/')))
+    }
+}
+
 /// Which policies the requests of a route meet, by index into [`Plan::chains`](crate::Plan::chains).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RouteChains {

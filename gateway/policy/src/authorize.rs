@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate_observe::Reason;
 
-use crate::{Consumer, Planned, Policy, Refusal, Request, Shared, Verdict};
+use crate::{Consumer, Planned, Policy, Refusal, Request, Shared, Shown, Verdict};
 
 /// Has those for whom all of it is true.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,6 +58,10 @@ impl Planned for AuthorizeRules {
     fn summary(&self) -> String {
         let allow = self.allow.as_ref().map_or("all".to_owned(), |rules| rules.len().to_string());
         format!("{allow} allowed, {} denied", self.deny.len())
+    }
+
+    fn judges_by(&self) -> Option<Shown> {
+        Some(Shown::Identity)
     }
 
     fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {

@@ -9,7 +9,7 @@ use rustls::pki_types::CertificateDer;
 use tollgate_observe::Reason;
 use tollgate_tls::Presented;
 
-use crate::{Consumer, Consumers, Identity, Planned, Policy, Refusal, Request, Shared, Verdict};
+use crate::{Consumer, Consumers, Identity, Planned, Policy, Refusal, Request, Shared, Shown, Verdict};
 
 /// Certificates that are remembered with what came of them.
 const REMEMBERED: usize = 1000;
@@ -59,6 +59,10 @@ impl Planned for CertificateRules {
             0 => "every one that was verified".to_owned(),
             count => format!("{count} allowed"),
         }
+    }
+
+    fn judges_by(&self) -> Option<Shown> {
+        Some(Shown::Certificate)
     }
 
     fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {

@@ -14,7 +14,7 @@ use hyper::{HeaderMap, Method, Request as HttpRequest, Uri};
 use tollgate_http::Name;
 
 use crate::client::Service;
-use crate::{Answer, Consumer, Planned, Policy, Request, Reserved, Shared, Trust, Verdict};
+use crate::{Answer, Consumer, Identity, Planned, Policy, Request, Reserved, Shared, Trust, Verdict};
 
 /// The largest body of an answer that goes to the client, in bytes.
 const LARGEST: usize = 1 << 20;
@@ -48,6 +48,8 @@ pub struct ForwardAuthRules {
     pub consumer: Option<String>,
     /// The field of its answer that has the consumer's groups, with commas.
     pub groups: Option<String>,
+    /// How the upstream is told who it is.
+    pub identity: Identity,
 }
 
 impl Planned for ForwardAuthRules {
@@ -61,7 +63,8 @@ impl Planned for ForwardAuthRules {
 
     fn live(self: Arc<Self>, _: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
         let service = Service::of(&format!("client of {}", self.url), &self.trust, false, shared);
-        let reserved = Reserved::new(self.response_headers.iter().cloned());
+        let names = self.response_headers.iter().chain(&self.consumer).chain(&self.groups);
+        let reserved = Reserved::new(names.cloned());
         Arc::new(Live { service, reserved, told: Reserved::new(TOLD), rules: self, shared: shared.clone() })
     }
 }
@@ -70,7 +73,7 @@ impl Planned for ForwardAuthRules {
 struct Live {
     rules: Arc<ForwardAuthRules>,
     service: Arc<Service<Empty<Bytes>>>,
-    /// The fields of its answer that go upstream.
+    /// The fields of its answer that go upstream, or say who it is: upstreams may take both for what it says.
     reserved: Reserved,
     /// What tells it of the request.
     told: Reserved,
@@ -86,6 +89,7 @@ struct Said {
 
 impl Policy for Live {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
+        self.rules.identity.renew(request);
         let Some(question) = self.question(request) else {
             return Verdict::unavailable("the request cannot be told");
         };
@@ -188,7 +192,8 @@ impl ForwardAuthRules {
             value.to_str().ok().map(str::to_owned)
         };
         if let Some(consumer) = Consumer::told(text(&self.consumer), text(&self.groups)) {
-            request.context.consumer = Some(consumer);
+            self.identity.strip(request);
+            self.identity.tell(request, &consumer);
         }
         Verdict::Continue
     }

@@ -54,6 +54,14 @@ impl Identity {
         request.claim(&self.reserved);
     }
 
+    /// Takes out what the client says of itself, and tells again who it is, if that is known already.
+    pub fn renew(&self, request: &mut Request<'_>) {
+        self.strip(request);
+        if let Some(consumer) = request.context.consumer.clone() {
+            self.tell(request, &consumer);
+        }
+    }
+
     /// It is this one: tells the upstream, and the policies that follow. What the client says of itself was taken out. One
     /// without a name is nobody: else all of them would be one and the same.
     pub fn tell(&self, request: &mut Request<'_>, consumer: &Arc<Consumer>) {

@@ -86,7 +86,9 @@ pub use otlp::{CollectorRule, LogExport};
 pub use plugin::{
     Installed, Plugin, Plugins, SettingsProblem, SettingsProblems, Stage, settings as plugin_settings,
 };
-pub use policy::{After, Answer, Heard, Planned, Policy, Question, Read, Refusal, Said, Verdict, Waiting};
+pub use policy::{
+    After, Answer, Heard, Planned, Policy, Question, Read, Refusal, Said, Shown, Verdict, Waiting,
+};
 pub use query::QueryRules;
 pub use quota::{Period, Quota, QuotaRules};
 pub use rate_limit::{RateLimit, RateLimitRules, SharedRate};

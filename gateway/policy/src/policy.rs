@@ -25,10 +25,24 @@ pub trait Planned: Debug + Send + Sync {
     /// What it does, in a few words, for `explain`.
     fn summary(&self) -> String;
 
+    /// What it judges by that only a request on a connection can show; `explain`, which has none, does not ask it without.
+    fn judges_by(&self) -> Option<Shown> {
+        None
+    }
+
     /// The policy with its state, when a plan that has it is rolled out. `key` is the same from plan to plan for the
     /// policy of this kind at this place of the configuration: under it the state of the plan before can be found. Called
     /// once a plan, beside the workers.
     fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy>;
+}
+
+/// What a request shows of who sends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// The client's certificate.
+    Certificate,
+    /// Who it is, by a policy before that asks somebody or reads the body.
+    Identity,
 }
 
 /// A policy that requests meet. All workers share it.

@@ -7,8 +7,10 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tollgate_observe::{Registry, Slot};
-use tollgate_plan::{Attached, Plan, UpstreamChange};
-use tollgate_policy::{Policy, Side};
+use tollgate_plan::{Plan, UpstreamChange};
+use tollgate_policy::Side;
+
+use crate::policy::LivePolicy;
 
 /// A plan as all workers get it. What is found out here no worker has to: taking over a plan costs a worker what it
 /// changes, however many routes it has.
@@ -30,7 +32,7 @@ pub struct Rollout {
 }
 
 /// Policies in the order in which a request meets them.
-pub(crate) type Chain = Vec<Arc<dyn Policy>>;
+pub(crate) type Chain = Vec<Arc<LivePolicy>>;
 
 impl Rollout {
     /// The first plan of a process, number 1.
@@ -62,8 +64,8 @@ impl Rollout {
         policies: Arc<tollgate_policy::Shared>,
     ) -> Arc<Self> {
         let slots = plan.routes.iter().map(|route| registry.route_slot(&route.name)).collect();
-        let live = |attached: &Attached| attached.policy.clone().live(&attached.key, &policies);
-        let live: Vec<_> = plan.policies.iter().map(live).collect();
+        let live: Vec<_> =
+            plan.policies.iter().map(|attached| LivePolicy::new(attached, &policies)).collect();
         let chain = |chain: &Vec<u32>| chain.iter().map(|index| live[*index as usize].clone()).collect();
         let chains = plan.chains.iter().map(chain).collect();
         Arc::new(Self { plan, generation, slots, change, chains, policies, by_name: OnceLock::new() })
@@ -79,7 +81,7 @@ impl Rollout {
     }
 
     /// The policies of a chain.
-    pub(crate) fn chain(&self, index: u32) -> &[Arc<dyn Policy>] {
+    pub(crate) fn chain(&self, index: u32) -> &[Arc<LivePolicy>] {
         &self.chains[index as usize]
     }
 

@@ -1,13 +1,14 @@
 //! What every policy holds that says who somebody is: attacks on who somebody is, and on what is authorised.
 
+use std::any::Any;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tollgate_tests::http2::{Http2, request as h2_request};
-use tollgate_tests::{Client, Gateway, Origin, Request, Response, TlsFront, TlsPeer};
+use tollgate_tests::{Client, Gateway, Http2Origin, Origin, Request, Response, TlsFront, TlsPeer};
 
-use super::{api_key, basic, hmac, jwt};
+use super::{api_key, basic, ext_authz, forward_auth, hmac, jwt};
 use crate::tls::{self, Files};
 
 /// What a gateway may send on a stream of HTTP/2.
@@ -30,9 +31,23 @@ struct Case {
     once: bool,
     /// Fields that go upstream and that no client may write.
     reserved: &'static [&'static str],
+    /// Who is asked.
+    _service: Option<Box<dyn Any>>,
+}
+
+impl Case {
+    /// How many requests of [`who_shows_nothing_or_something_wrong_is_refused`] are: each is sent in both versions of HTTP.
+    fn turned_away(&self) -> f64 {
+        let wrong = if self.wrong.is_some() { 4.0 } else { 0.0 };
+        let twice = if self.once { 2.0 } else { 0.0 };
+        2.0 + wrong + twice
+    }
 }
 
 type Fields = Vec<(&'static str, String)>;
+
+/// The name of the guarded route.
+const GUARDED: &str = "guarded";
 
 const NAMES: &[&str] = &["X-Consumer-Name", "X-Consumer-Groups"];
 const MISSING: (u16, &str) = (401, "credentials_missing");
@@ -52,6 +67,7 @@ fn cases() -> Vec<Case> {
             nothing: MISSING,
             once: true,
             reserved: NAMES,
+            _service: None,
         },
         Case {
             name: "basic",
@@ -62,6 +78,7 @@ fn cases() -> Vec<Case> {
             nothing: MISSING,
             once: true,
             reserved: NAMES,
+            _service: None,
         },
         Case {
             name: "jwt",
@@ -72,6 +89,7 @@ fn cases() -> Vec<Case> {
             nothing: MISSING,
             once: true,
             reserved: &["X-Consumer-Name", "X-Consumer-Groups", "X-Role"],
+            _service: None,
         },
         Case {
             name: "authorize",
@@ -87,6 +105,7 @@ fn cases() -> Vec<Case> {
             nothing: MISSING,
             once: true,
             reserved: NAMES,
+            _service: None,
         },
         Case {
             name: "hmac",
@@ -98,6 +117,7 @@ fn cases() -> Vec<Case> {
             // The same signature twice is one.
             once: false,
             reserved: NAMES,
+            _service: None,
         },
         Case {
             name: "client_certificate",
@@ -111,8 +131,31 @@ fn cases() -> Vec<Case> {
             nothing: (403, "not_authorized"),
             once: false,
             reserved: NAMES,
+            _service: None,
         },
+        asks("forward_auth", forward_auth::service(), Origin::address),
+        asks("ext_authz", ext_authz::service(), Http2Origin::address),
     ]
+}
+
+/// A policy that asks this service, which lets in who brings `X-Pass: yes`, and says who it is in fields that the upstream may
+/// know as well.
+fn asks<S: 'static>(name: &'static str, service: S, address: fn(&S) -> SocketAddr) -> Case {
+    let url = format!("http://{}", address(&service));
+    Case {
+        name,
+        config: String::new(),
+        policy: format!(
+            "{name}: {{url: \"{url}\", timeout: 10s, consumer: X-Consumer-Name, groups: X-Groups}}"
+        ),
+        shows: |_| vec![("X-Pass", "yes".to_owned())],
+        wrong: None,
+        // The service's own answer.
+        nothing: (401, "-"),
+        once: false,
+        reserved: NAMES,
+        _service: Some(Box::new(service)),
+    }
 }
 
 /// `/admin/*` is guarded, everything else is open.
@@ -123,7 +166,7 @@ struct Guarded {
     alice: SocketAddr,
     /// Where others do.
     others: SocketAddr,
-    _gateway: Gateway,
+    gateway: Gateway,
     _files: Option<Files>,
 }
 
@@ -131,7 +174,7 @@ impl Guarded {
     fn new(case: Case) -> Self {
         let origin = Origin::ok();
         let yaml = format!(
-            "{}\nroutes:\n- {{match: /admin/*, to: it, policies: {{{}}}}}\n- {{match: /*, to: it}}\n\
+            "{}\nroutes:\n- {{name: {GUARDED}, match: /admin/*, to: it, policies: {{{}}}}}\n- {{match: /*, to: it}}\n\
              upstreams: {{it: \"{}\"}}\n",
             case.config,
             case.policy,
@@ -140,7 +183,7 @@ impl Guarded {
         if !yaml.contains("$FILES") {
             let gateway = Gateway::start(&yaml);
             let address = gateway.address();
-            return Self { case, origin, alice: address, others: address, _gateway: gateway, _files: None };
+            return Self { case, origin, alice: address, others: address, gateway, _files: None };
         }
         let (gateway, authority, files) = tls::gateway(&yaml);
         let front = |name: &str| {
@@ -148,7 +191,7 @@ impl Guarded {
             TlsFront::start(gateway.address(), "a.example", || TlsPeer::showing(&authority, &own)).address()
         };
         let (alice, others) = (front("alice.example"), front("bob.example"));
-        Self { case, origin, alice, others, _gateway: gateway, _files: Some(files) }
+        Self { case, origin, alice, others, gateway, _files: Some(files) }
     }
 
     /// What alice shows, and these.
@@ -254,6 +297,14 @@ fn who_shows_nothing_or_something_wrong_is_refused() {
         for got in guarded.passed(&good) {
             assert_eq!(got.headers.all("X-Consumer-Name"), ["alice"], "{}", guarded.case.name);
         }
+        // Each request that was turned away is counted where that was done.
+        let metrics = guarded.gateway.metrics();
+        let ended = ["refused", "answered"].map(|event| {
+            let labels = format!("place=\"route/{GUARDED}\",event=\"{event}\"");
+            metrics.sum("tollgate_policy_events_total", &labels).unwrap_or(0.0)
+        });
+        let turned_away = guarded.case.turned_away();
+        assert_eq!(ended.iter().sum::<f64>(), turned_away, "{}: {ended:?}", guarded.case.name);
     }
 }
 

@@ -62,6 +62,28 @@ fn nobody_is_asked_and_no_thread_is_left() {
 }
 
 #[test]
+fn what_depends_on_who_it_is_is_not_judged_where_nobody_was_asked() {
+    let origin = Origin::ok();
+    let said = |policies: &str| {
+        let gateway = Gateway::with(
+            &origin,
+            &format!(
+                "consumers: {{a: {{password: $2b$04$YUDH4LPhF5SiQuEneCdn9.ltTxgeJ.A7tkKykgt8kADTseU/KH3b.}}}}\n\
+                 policies: {{{policies}, authorize: {{allow: {{groups: admin}}}}, ip: {{allow: 127.0.0.1}}, headers: {{request: {{set: {{X-A: b}}}}}}}}"
+            ),
+        );
+        explain(&gateway, "/x").into_iter().map(|(_, verdict)| verdict).collect::<Vec<_>>()
+    };
+    let asks = "asks somebody else; here it continues";
+    let depends = "depends on who it is; here it continues";
+    assert_eq!(said("basic: on"), ["continues", asks, depends, "continues"]);
+    let service = "forward_auth: {url: \"http://127.0.0.1:1/\"}";
+    assert_eq!(said(service), ["continues", asks, depends, "continues"]);
+    // Nobody would be asked: so it would be.
+    assert_eq!(said("cors: off"), ["continues", "ends here", "not reached"]);
+}
+
+#[test]
 fn no_page_of_others_has_a_request_explained() {
     let origin = Origin::ok();
     let gateway = Gateway::to(&origin);

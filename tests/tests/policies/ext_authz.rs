@@ -106,7 +106,7 @@ fn say(stream: &mut OriginStream, message: &[u8]) {
 }
 
 /// A service that lets in who brings `x-pass: yes`.
-fn service() -> Http2Origin {
+pub fn service() -> Http2Origin {
     Http2Origin::play(|stream| {
         assert!(stream.body());
         let request = stream.request.clone();

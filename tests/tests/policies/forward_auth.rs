@@ -85,6 +85,38 @@ fn the_service_is_told_of_the_request_and_says_who_it_is() {
 }
 
 #[test]
+fn nobody_takes_the_fields_that_say_who_it_is_for_the_services() {
+    let (origin, service) = (Origin::ok(), service());
+    let known = "consumers: {bob: {api_keys: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}}";
+    for (policies, name) in [
+        // The service names her, and that counts over who showed a key.
+        ("api_key: on, forward_auth: {url: \"$URL\", consumer: X-Consumer-Name, groups: X-Groups}", "alice"),
+        // It names nobody.
+        ("api_key: on, forward_auth: {url: \"$URL\"}", "bob"),
+        ("api_key: {consumer_header: X-Owner}, forward_auth: {url: \"$URL\"}", "bob"),
+    ] {
+        let policies = policies.replace("$URL", &format!("http://{}/", service.address()));
+        let gateway = Gateway::with(&origin, &format!("{known}\npolicies: {{{policies}}}"));
+        let fields = [
+            ("X-Pass", "yes"),
+            ("X-Api-Key", "test"),
+            ("X-Consumer-Name", "root"),
+            ("X_Consumer_Groups", "root"),
+        ];
+        for got in passed(&gateway, &origin, &fields) {
+            assert_eq!(got.headers.all("X-Consumer-Name"), [name], "{policies}");
+            assert!(!got.headers.has("X_Consumer_Groups"), "{policies}: {got:?}");
+        }
+        for got in
+            passed(&gateway, &origin, &[&fields[..], &[("X-Groups", "root"), ("x.groups", "root")]].concat())
+        {
+            let groups = ["X-Groups", "x.groups"].map(|name| got.headers.has(name));
+            assert_eq!(groups, [!policies.contains("X-Groups"); 2], "{policies}");
+        }
+    }
+}
+
+#[test]
 fn what_it_says_otherwise_goes_to_the_client() {
     let (origin, service) = (Origin::ok(), service());
     let gateway = gateway(&origin, &format!("http://{}", service.address()), "");

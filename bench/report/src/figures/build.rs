@@ -122,6 +122,7 @@ fn row(results: &Results, cell: &Cell, system: &str) -> Row {
             verdict.findings.iter().map(|finding| finding.text.clone()).collect()
         }),
         control: verdict.and_then(|verdict| verdict.control),
+        published: cell.published.get(system).cloned(),
     }
 }
 

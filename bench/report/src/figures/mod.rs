@@ -10,7 +10,9 @@ pub use decision::{Decision, DecisionRow};
 use serde::Serialize;
 use std::collections::BTreeMap;
 pub use tollgate_lab_record::Metric;
-use tollgate_lab_record::{Ceiling, Header, Price, Received, Summary, SystemUsed, VerdictKind, Window};
+use tollgate_lab_record::{
+    Ceiling, Header, Price, Published, Received, Summary, SystemUsed, VerdictKind, Window,
+};
 
 /// How a ratio and its interval stand to 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -165,6 +167,8 @@ pub struct Row {
     pub control: Option<Summary>,
     /// Against the baseline, the figure that decides first.
     pub ratios: Vec<Ratio>,
+    /// What the original printed of it.
+    pub published: Option<Published>,
 }
 
 impl Row {

@@ -126,6 +126,7 @@ fn section_of(report: &Report, section: &Section, at: usize) -> Markup {
             @if let Some(mut all) = table::of_section(report, section) {
                 ({ all.caption = format!("{}: every cell", section.title); tables::draw(&all, true) })
                 (evidence(section))
+                @if let Some(beside) = table::of_published(report, section) { (tables::draw(&beside, true)) }
                 @if let Some(more) = table::of_more(section) {
                     details { summary { "More figures: mean, largest, cores, connections, failures" } (tables::draw(&more, true)) }
                 }

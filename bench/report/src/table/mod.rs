@@ -2,11 +2,13 @@
 
 mod decision;
 mod derived;
+mod published;
 mod section;
 
 pub use decision::of_decision;
 pub(crate) use derived::signed;
 pub use derived::{of_own, of_prices, steady};
+pub use published::of_published;
 pub use section::{of_more, of_section};
 
 use crate::figures::{Call, CellReport, Ratio, Row};

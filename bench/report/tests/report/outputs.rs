@@ -82,6 +82,16 @@ fn published_figures_stand_beside_ours_as_ratios() {
 }
 
 #[test]
+fn what_the_original_printed_stands_there_for_systems_that_are_missing_too() {
+    let text = markdown(&canned::results());
+    let lines: Vec<&str> = text.lines().collect();
+    let at = lines.iter().position(|line| line.ends_with(": beside the original**")).expect("a table");
+    let row = lines[at..].iter().find(|line| line.contains("| Kong |")).expect("a row");
+    // Ours, theirs, and the ratios to nginx, which is the baseline.
+    assert!(row.contains("| Kong | – |") && row.contains("| – | 0.61 |"), "{row}");
+}
+
+#[test]
 fn markdown_tables_have_equal_rows_and_nothing_is_lost() {
     let text = markdown(&canned::results());
     assert!(text.len() < 60_000, "{} bytes are not small", text.len());

@@ -4,7 +4,7 @@ use tollgate_config as config;
 use tollgate_config::Problem;
 use tollgate_policy::ExtAuthzRules;
 
-use super::shared::trust;
+use super::shared::{identity, trust};
 
 pub(super) fn ext_authz(spec: &config::ExtAuthz, problems: &mut Vec<Problem>) -> ExtAuthzRules {
     ExtAuthzRules {
@@ -16,5 +16,6 @@ pub(super) fn ext_authz(spec: &config::ExtAuthz, problems: &mut Vec<Problem>) ->
         context: spec.context.clone(),
         consumer: spec.consumer.clone(),
         groups: spec.groups.clone(),
+        identity: identity(&spec.identity),
     }
 }

@@ -4,7 +4,7 @@ use tollgate_config as config;
 use tollgate_config::Problem;
 use tollgate_policy::ForwardAuthRules;
 
-use super::shared::trust;
+use super::shared::{identity, trust};
 
 pub(super) fn forward_auth(spec: &config::ForwardAuth, problems: &mut Vec<Problem>) -> ForwardAuthRules {
     ForwardAuthRules {
@@ -15,5 +15,6 @@ pub(super) fn forward_auth(spec: &config::ForwardAuth, problems: &mut Vec<Proble
         response_headers: spec.response_headers.clone(),
         consumer: spec.consumer.clone(),
         groups: spec.groups.clone(),
+        identity: identity(&spec.identity),
     }
 }

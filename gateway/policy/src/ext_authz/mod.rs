@@ -22,7 +22,9 @@ use self::messages::{
 };
 use crate::client::Service;
 use crate::forward_auth::is_its_own;
-use crate::{Answer, Consumer, Planned, Policy, Request, Reserved, Response, Shared, Trust, Verdict};
+use crate::{
+    Answer, Consumer, Identity, Planned, Policy, Request, Reserved, Response, Shared, Trust, Verdict,
+};
 
 /// The method of the service.
 const METHOD: &str = "envoy.service.auth.v3.Authorization/Check";
@@ -48,6 +50,8 @@ pub struct ExtAuthzRules {
     pub consumer: Option<String>,
     /// The field of its answer that has the consumer's groups, with commas.
     pub groups: Option<String>,
+    /// How the upstream is told who it is.
+    pub identity: Identity,
 }
 
 impl Planned for ExtAuthzRules {
@@ -61,7 +65,8 @@ impl Planned for ExtAuthzRules {
 
     fn live(self: Arc<Self>, _: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
         let service = Service::of(&format!("gRPC client of {}", self.url), &self.trust, true, shared);
-        let reserved = Reserved::new(self.reserved.iter().cloned());
+        let names = self.reserved.iter().chain(&self.consumer).chain(&self.groups);
+        let reserved = Reserved::new(names.cloned());
         let url = format!("{}/{METHOD}", self.url.trim_end_matches('/'));
         Arc::new(Live { rules: self, service, reserved, url, shared: shared.clone() })
     }
@@ -79,6 +84,7 @@ struct Live {
 
 impl Policy for Live {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
+        self.rules.identity.renew(request);
         let question = self.question(request);
         let (service, url, timeout) = (self.service.clone(), self.url.clone(), self.rules.timeout);
         let asked = self.shared.side().ask(async move {
@@ -239,7 +245,8 @@ impl ExtAuthzRules {
             String::from_utf8(told.bytes().to_vec()).ok()
         };
         if let Some(consumer) = Consumer::told(told(&self.consumer), told(&self.groups)) {
-            request.context.consumer = Some(consumer);
+            self.identity.strip(request);
+            self.identity.tell(request, &consumer);
         }
         if !response_headers_to_add.is_empty() {
             let headers = response_headers_to_add.clone();
@@ -333,6 +340,7 @@ mod tests {
             context: Vec::new(),
             consumer: Some("X-User".to_owned()),
             groups: None,
+            identity: Identity::default(),
         };
         let field = |key: &str, value: &str| HeaderOption {
             header: Some(Field { key: key.to_owned(), value: value.to_owned(), raw_value: Vec::new() }),

@@ -61,7 +61,7 @@ pub(super) async fn meet(
             }
         };
     };
-    walk.pass_over(scratch, &origin, context);
+    walk.end_with(&end, scratch, &origin, context);
     Some(end)
 }
 

@@ -9,6 +9,7 @@
 mod body;
 mod call;
 mod decoding;
+mod live;
 mod meet;
 mod policed;
 mod questions;
@@ -28,6 +29,7 @@ use tollgate_plan::{Action, Settings};
 use tollgate_policy::{Answer, BodyKind, Context, Refusal, Transform, Verdict};
 
 use self::decoding::Decoding;
+pub(crate) use self::live::LivePolicy;
 use self::meet::meet;
 use self::policed::Policed;
 pub(crate) use self::rehearse::{From as RehearsedFrom, Rehearsed, rehearse};
@@ -104,14 +106,15 @@ pub(crate) fn police<'a, S: ClientSide>(
         }
         Verdict::Refuse(refusal) => {
             let end = End::refused(refusal, scratch);
-            walk.pass_over(scratch, &origin, &mut context);
+            walk.end_with(&end, scratch, &origin, &mut context);
             keep(context, worker, scratch);
             Met::End(end)
         }
         Verdict::Answer(answer) => {
-            walk.pass_over(scratch, &origin, &mut context);
+            let end = End::Answered(answer);
+            walk.end_with(&end, scratch, &origin, &mut context);
             keep(context, worker, scratch);
-            Met::End(End::Answered(answer))
+            Met::End(end)
         }
         verdict => {
             let close = closes_after(active, client, scratch);

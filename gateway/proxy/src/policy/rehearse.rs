@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use tollgate_plan::{Action, Plan, Route};
-use tollgate_policy::{Answer, Context, Origin, Request, Shared, Verdict};
+use tollgate_policy::{Answer, Context, Origin, Request, Shared, Shown, Verdict};
 
 use super::walk::named;
 use crate::affinity::client_address;
@@ -41,6 +41,10 @@ pub enum Said {
     Gathers,
     /// It would stand still for some time, and then go on or not; here it goes on.
     Waits,
+    /// It judges by the client's certificate, which is not there; here it goes on.
+    NeedsCertificate,
+    /// It judges by who it is, which one before it would find out; here it goes on.
+    NeedsIdentity,
     /// It does not come so far.
     NotReached,
 }
@@ -56,6 +60,8 @@ impl Said {
             Said::Reads => "reads the body; here it continues",
             Said::Gathers => "asks upstreams, and answers with what they say",
             Said::Waits => "waits; here it continues",
+            Said::NeedsCertificate => "looks at the client's certificate; here it continues",
+            Said::NeedsIdentity => "depends on who it is; here it continues",
             Said::NotReached => "not reached",
         }
     }
@@ -112,8 +118,17 @@ fn meet(
     let shared = Arc::new(Shared::silent());
     for index in &plan.chains[chain as usize] {
         let attached = &plan.policies[*index as usize];
+        let unknown = context.consumer.is_none()
+            && out
+                .met
+                .iter()
+                .any(|met| matches!(met.said, Said::Asks | Said::Reads | Said::NeedsCertificate));
         let said = if out.end.is_some() {
             Said::NotReached
+        } else if attached.policy.judges_by() == Some(Shown::Certificate) && from.secure {
+            Said::NeedsCertificate
+        } else if attached.policy.judges_by() == Some(Shown::Identity) && unknown {
+            Said::NeedsIdentity
         } else {
             let origin = Origin {
                 peer: from.peer,
@@ -146,8 +161,7 @@ fn meet(
                 }
             }
         };
-        let kind = attached.policy.kind();
-        let place = attached.key.strip_suffix(kind).map_or("", |place| place.trim_end_matches('/'));
+        let (kind, place) = attached.name();
         let summary = attached.policy.summary();
         out.met.push(MetPolicy { kind, place: place.to_owned(), set: attached.set.clone(), summary, said });
     }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use tollgate_http::Head;
 use tollgate_observe::Reason;
 use tollgate_plan::{Action, Plan, UpstreamShare};
-use tollgate_policy::{Context, Origin, Policy, Refusal, Request, Verdict};
+use tollgate_policy::{Context, Origin, Refusal, Request, Verdict};
 
+use super::{End, LivePolicy};
 use crate::active::ActivePlan;
 use crate::affinity::{Asker, client_address};
 use crate::identity::Identity;
@@ -20,7 +21,9 @@ use crate::worker::Worker;
 pub(super) struct Walk<'a> {
     active: &'a ActivePlan,
     route: u32,
-    rest: slice::Iter<'a, Arc<dyn Policy>>,
+    rest: slice::Iter<'a, Arc<LivePolicy>>,
+    /// The one that wants more than that the request goes on; nothing: none does.
+    wants: Option<&'a LivePolicy>,
     /// Whether an upstream is still to be chosen.
     chooses: bool,
     /// Which of its route's upstreams it goes to, by number, once that is known.
@@ -58,7 +61,7 @@ impl<'a> Walk<'a> {
     ) -> Self {
         let rest = chain.map_or(&[][..], |chain| active.plan.chain(chain)).iter();
         let client = client_address(&active.plan.settings.forwarded, head, peer.ip());
-        Self { active, route, rest, chooses, share: None, peer, client }
+        Self { active, route, rest, wants: None, chooses, share: None, peer, client }
     }
 
     /// It meets nobody.
@@ -97,12 +100,15 @@ impl<'a> Walk<'a> {
     /// Meets one policy after the other, until one wants more than that the request goes on, or there are no more.
     pub fn on(&mut self, scratch: &mut Scratch, origin: &Origin<'_>, context: &mut Context) -> Verdict {
         loop {
-            for policy in self.rest.by_ref() {
-                let verdict = policy.request(&mut seen(scratch, origin, context));
+            for live in self.rest.by_ref() {
+                let verdict = live.policy.request(&mut seen(scratch, origin, context));
                 note(scratch, context);
                 match verdict {
                     Verdict::Continue => {}
-                    verdict => return verdict,
+                    verdict => {
+                        self.wants = Some(live);
+                        return verdict;
+                    }
                 }
             }
             if !self.chooses {
@@ -111,6 +117,7 @@ impl<'a> Walk<'a> {
             self.chooses = false;
             // Else it would be chosen once more, and could go where nobody has asked that upstream's policies.
             let Some((share, upstream)) = self.choose(scratch, context) else {
+                self.wants = None;
                 return Refusal::from(Reason::DestinationUnavailable).into();
             };
             self.share = Some(share);
@@ -120,9 +127,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// One has refused or answered the request: those behind it see it go by.
-    pub fn pass_over(&mut self, scratch: &mut Scratch, origin: &Origin<'_>, context: &mut Context) {
-        self.rest.by_ref().for_each(|policy| policy.passed_over(&mut seen(scratch, origin, context)));
+    /// The request ends here: who has ended it counts that, and those behind see it go by.
+    pub fn end_with(&mut self, end: &End, scratch: &mut Scratch, origin: &Origin<'_>, context: &mut Context) {
+        if let Some(live) = self.wants {
+            live.ended(end);
+        }
+        self.rest.by_ref().for_each(|live| live.policy.passed_over(&mut seen(scratch, origin, context)));
     }
 
     /// Which of the route's upstreams it goes to, and which of the plan's that is.

@@ -120,6 +120,8 @@ pub struct ForwardAuth {
     pub consumer: Option<String>,
     /// The field of its answer that has the consumer's groups.
     pub groups: Option<String>,
+    /// How the upstream is told who it is.
+    pub identity: IdentityHeaders,
     /// Who may have signed its certificate; `None`: whom the system trusts.
     pub ca: Option<PemFile>,
 }
@@ -141,6 +143,8 @@ pub struct ExtAuthz {
     pub consumer: Option<String>,
     /// The field of its answer that has the consumer's groups.
     pub groups: Option<String>,
+    /// How the upstream is told who it is.
+    pub identity: IdentityHeaders,
     /// Who may have signed its certificate; `None`: whom the system trusts.
     pub ca: Option<PemFile>,
 }

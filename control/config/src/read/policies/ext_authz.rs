@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::shared::{own_header, url};
+use super::shared::{identity, own_header, url};
 use crate::model::ExtAuthz;
 use crate::problem::Problem;
 use crate::read::consumers::texts;
@@ -25,6 +25,7 @@ pub(super) fn ext_authz(reader: &mut Reader, field: Field<'_>) -> Option<ExtAuth
         context: reader.pairs(fields.get("context"), text, text),
         consumer,
         groups,
+        identity: identity(reader, &fields),
         ca: fields.get("ca").and_then(|field| pem(reader, field)),
     };
     reader.time_into(fields.get("timeout"), &mut out.timeout);

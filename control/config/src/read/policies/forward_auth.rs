@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::shared::{own_header, url};
+use super::shared::{identity, own_header, url};
 use crate::model::ForwardAuth;
 use crate::problem::Problem;
 use crate::read::consumers::texts;
@@ -23,6 +23,7 @@ pub(super) fn forward_auth(reader: &mut Reader, field: Field<'_>) -> Option<Forw
         response_headers: texts(reader, fields.get("response_headers"), own_header),
         consumer,
         groups,
+        identity: identity(reader, &fields),
         ca: fields.get("ca").and_then(|field| pem(reader, field)),
     };
     reader.time_into(fields.get("timeout"), &mut out.timeout);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::spec::{Choice, HEADER_NAME, Key, PEM, Section, Shape, Text, URL};
+use crate::spec::{CONSUMER_HEADER, Choice, GROUPS_HEADER, HEADER_NAME, Key, PEM, Section, Shape, Text, URL};
 
 static VALUE: Text = Text { expected: "a text", pattern: None, loose: true };
 static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
@@ -39,6 +39,8 @@ pub(crate) static EXT_AUTHZ_POLICY: Section = Section {
             .also(&["context_extensions"]),
         Key::new("consumer", "The field of its answer that is the consumer's name.", Shape::Text(&HEADER_NAME)),
         Key::new("groups", "The field of its answer that has the consumer's groups, with commas.", Shape::Text(&HEADER_NAME)),
+        CONSUMER_HEADER,
+        GROUPS_HEADER,
         Key::new(
             "ca",
             "A PEM file with the certificates of those who may have signed the service's; default: whom the system trusts.",

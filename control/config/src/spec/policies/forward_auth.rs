@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::spec::{Choice, HEADER_NAME, Key, PEM, Section, Shape, Text};
+use crate::spec::{CONSUMER_HEADER, Choice, GROUPS_HEADER, HEADER_NAME, Key, PEM, Section, Shape, Text};
 
 pub(crate) static URL: Text = Text {
     expected: "an URL such as `http://auth.internal:9000/verify`",
@@ -40,6 +40,8 @@ pub(crate) static FORWARD_AUTH_POLICY: Section = Section {
         .also(&["authResponseHeaders", "upstream_headers", "copy_headers", "auth_response_headers"]),
         Key::new("consumer", "The field of its answer that is the consumer's name.", Shape::Text(&HEADER_NAME)),
         Key::new("groups", "The field of its answer that has the consumer's groups, with commas.", Shape::Text(&HEADER_NAME)),
+        CONSUMER_HEADER,
+        GROUPS_HEADER,
         Key::new(
             "ca",
             "A PEM file with the certificates of those who may have signed the URL's; default: whom the system trusts.",

@@ -87,8 +87,8 @@ fn what_the_original_printed_stands_there_for_systems_that_are_missing_too() {
     let lines: Vec<&str> = text.lines().collect();
     let at = lines.iter().position(|line| line.ends_with(": beside the original**")).expect("a table");
     let row = lines[at..].iter().find(|line| line.contains("| Kong |")).expect("a row");
-    // Ours, theirs, and the ratios to nginx, which is the baseline.
-    assert!(row.contains("| Kong | – |") && row.contains("| – | 0.61 |"), "{row}");
+    // Ours, theirs, and both as ratios to nginx, which is the baseline: 42,242 of three runs.
+    assert!(row.ends_with("| Kong | – | 32,576 | – | 0.77 |"), "{row}");
 }
 
 #[test]

@@ -401,8 +401,21 @@ fn what_is_authorised_is_what_is_forwarded() {
         "/admin/../admin/x",
         "/a//../admin//x",
     ];
-    for guarded in cases().into_iter().map(Guarded::new) {
+    // Who may come by address alone has nobody's name.
+    let by_address = Case {
+        name: "ip",
+        config: String::new(),
+        policy: "ip: {deny: 127.0.0.1}".to_owned(),
+        shows: |_| Vec::new(),
+        wrong: None,
+        nothing: (403, "address_denied"),
+        once: false,
+        reserved: &[],
+        _service: None,
+    };
+    for guarded in cases().into_iter().chain([by_address]).map(Guarded::new) {
         let (name, origin) = (guarded.case.name, &guarded.origin);
+        guarded.refused(guarded.others, &[], guarded.case.nothing);
         for path in PATHS {
             let before = origin.count();
             let answers = both_at(guarded.others, path, &[]);

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use tollgate_tests::{Gateway, Origin};
+use tollgate_tests::{Gateway, Origin, eventually, http2};
 
 use super::auth::{both, passed, refused};
 
@@ -107,6 +107,40 @@ fn what_is_slow_to_verify_holds_nobody_else_up() {
     for mut client in clients {
         assert_eq!(client.response().status, 401);
     }
+}
+
+#[test]
+fn clients_that_go_while_their_passwords_wait_leave_nothing_behind() {
+    let origin = Origin::ok();
+    let config = consumers().replace("$04$", "$10$");
+    let gateway = Gateway::start(&format!(
+        "workers: 1\n{config}routes:\n- {{match: /slow, to: \"{0}\", policies: {{basic: on}}}}\n- {{to: \"{0}\"}}\n",
+        origin.address()
+    ));
+    // These hold the threads for a while.
+    let guesses: Vec<_> = (0..16)
+        .map(|n| {
+            let (mut client, header) = (gateway.client(), shown("alice", &format!("guess {n}")));
+            client.send(format!("GET /slow HTTP/1.1\r\nHost: a\r\nAuthorization: {header}\r\n\r\n"));
+            client
+        })
+        .collect();
+    let header = shown("alice", "correct horse");
+    let mut client = gateway.client();
+    client.send(format!("GET /slow HTTP/1.1\r\nHost: a\r\nAuthorization: {header}\r\n\r\n"));
+    let mut http2 = gateway.http2();
+    let request = http2::request("GET", "/slow", &[("authorization", &header)]);
+    let stream = http2.begin(request, true).expect("begun");
+    // Once these have their answers, the only worker has read what was sent before.
+    for _ in 0..2 {
+        assert_eq!(gateway.client().get("/").status, 200);
+    }
+    client.reset();
+    stream.reset();
+    let gone = || gateway.records().iter().filter(|record| record["reason"] == "client_closed").count();
+    eventually("both are let go", || gone() == 2);
+    assert!(origin.requests().iter().all(|got| got.target == "/"), "nobody got in");
+    drop(guesses);
 }
 
 #[test]

@@ -245,6 +245,10 @@ fn check_says_which_file_is_wrong() {
         ("certificate: a.pem", "cannot use `a.pem`: there is no private key in it"),
         ("certificate: a.key, key: a.key", "cannot use `a.key`: there is no certificate in it"),
         (
+            "certificate: a.pem, key: a.key, client_certificates: {ca: none.pem}",
+            "cannot read `none.pem`: there is no such file",
+        ),
+        (
             "certificate: a.pem, key: a.key, client_certificates: {ca: a.key}",
             "cannot use `a.key`: there is no certificate in it",
         ),

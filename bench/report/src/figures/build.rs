@@ -7,8 +7,8 @@ use super::{
 use crate::estimate;
 use std::collections::{BTreeMap, BTreeSet};
 use tollgate_lab_record::{
-    Cell, Distribution, LoadResult, Price, Published, Results, Status, Summary, SystemUsed, Trial, Verdict,
-    Window,
+    Cell, Connections, Distribution, LoadResult, Price, Published, Results, Status, Summary, SystemUsed,
+    Trial, Verdict, Window,
 };
 use tollgate_lab_stats::steady::{Steadiness, steady as judge};
 use tollgate_lab_stats::tie::Order;
@@ -218,6 +218,17 @@ fn figures(trials: &[&Trial], steady: Steady) -> Option<Figures> {
         origin_cores: medians(&|trial| cores(trial.evidence.origin.cpu_us(), trial.evidence.wall_us))
             .unwrap_or(0.0),
         upstream_peak: good.iter().map(|trial| trial.evidence.upstream.peak).max().unwrap_or(0),
+        client_connections: medians(&|trial| {
+            let load = trial.load.as_ref()?;
+            let opened = load.connections_opened?;
+            (load.ok > 0).then(|| opened as f64 / load.ok as f64)
+        }),
+        upstream_connections: medians(&|trial| {
+            let Connections { opened, requests, .. } = trial.evidence.upstream;
+            requests
+                .filter(|requests| *requests > 0)
+                .and_then(|requests| Some(opened? as f64 / requests as f64))
+        }),
         failed: loads.iter().map(|load| load.failures.total()).sum(),
         throttled,
         steady,

@@ -105,6 +105,10 @@ pub struct Figures {
     pub origin_cores: f64,
     /// Most connections to the origin at once, over all rounds.
     pub upstream_peak: u64,
+    /// Connections that clients opened, a request; `None` where their tool does not tell.
+    pub client_connections: Option<f64>,
+    /// Connections that the origin accepted, a request; `None` where it does not count.
+    pub upstream_connections: Option<f64>,
     /// Failed requests, over all rounds.
     pub failed: u64,
     /// Time that a CPU quota held it back, as a share of wall time; `None` without a quota.

@@ -47,6 +47,8 @@ fn figures_of(cell: &str, row: &Row) -> Value {
         put("rps_a_core", figures.cores.map(|cores| figures.rps.estimate / cores));
         put("origin_cores", Some(figures.origin_cores));
         put("upstream_peak", Some(figures.upstream_peak as f64));
+        put("client_connections", figures.client_connections);
+        put("upstream_connections", figures.upstream_connections);
         put("failed", Some(figures.failed as f64));
         put("throttled", figures.throttled);
         out.insert("rounds".into(), json!(figures.rounds));

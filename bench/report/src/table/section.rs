@@ -122,6 +122,8 @@ pub fn of_more(section: &Section) -> Option<Table> {
         column("req/s a core", true, 0),
         column("Origin cores", true, 2),
         column("Most connections to the origin", true, 3),
+        column("Connections a request", true, 6),
+        column("Connections a request, at the origin", true, 6),
         column("Failed", true, 0),
         column("Held back by quota", true, 5),
     ];
@@ -144,6 +146,8 @@ pub fn of_more(section: &Section) -> Option<Table> {
                 (figures.upstream_peak > 0).then_some(figures.upstream_peak as f64),
                 number::whole,
             ),
+            place.number("client_connections", figures.client_connections, number::plain),
+            place.number("upstream_connections", figures.upstream_connections, number::plain),
             place.number("failed", Some(figures.failed as f64), number::whole),
             place.number("throttled", figures.throttled, |share| {
                 format!("{} %", number::plain(share * 100.0))

@@ -114,7 +114,10 @@ impl Charts<'_> {
             "connections" => "connections",
             "workers" => "workers",
             "quota" => "CPU quota, cores",
-            "body" => "body, bytes",
+            "response_body" => "body, bytes",
+            "chain" => "proxies in a row",
+            "timeout" => "timeout, s",
+            "routes" => "routes",
             _ => "value of the axis",
         };
         let x = Axis { label, kind, ends: None };

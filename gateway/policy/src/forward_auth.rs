@@ -182,7 +182,12 @@ async fn ask(
 impl ForwardAuthRules {
     fn admit(&self, request: &mut Request<'_>, reserved: &Reserved, headers: &HeaderMap) -> Verdict {
         request.claim(reserved);
+        // Whom a policy before has found stays known, unless the service names another.
+        self.identity.renew(request);
         for name in &self.response_headers {
+            if headers.contains_key(name.as_str()) {
+                request.remove(name);
+            }
             for value in headers.get_all(name.as_str()) {
                 request.append(name, value.as_bytes());
             }

@@ -94,6 +94,10 @@ fn nobody_takes_the_fields_that_say_who_it_is_for_the_services() {
         // It names nobody.
         ("api_key: on, forward_auth: {url: \"$URL\"}", "bob"),
         ("api_key: {consumer_header: X-Owner}, forward_auth: {url: \"$URL\"}", "bob"),
+        // Nor in the field that both take for who it is.
+        ("api_key: on, forward_auth: {url: \"$URL\", consumer: X-Nobody, consumer_header: X-Nobody}", "bob"),
+        // Its word in the same field takes the place of the gateway's.
+        ("api_key: on, forward_auth: {url: \"$URL\", response_headers: X-Consumer-Name}", "alice"),
     ] {
         let policies = policies.replace("$URL", &format!("http://{}/", service.address()));
         let gateway = Gateway::with(&origin, &format!("{known}\npolicies: {{{policies}}}"));
@@ -106,6 +110,8 @@ fn nobody_takes_the_fields_that_say_who_it_is_for_the_services() {
         for got in passed(&gateway, &origin, &fields) {
             assert_eq!(got.headers.all("X-Consumer-Name"), [name], "{policies}");
             assert!(!got.headers.has("X_Consumer_Groups"), "{policies}: {got:?}");
+            let told: &[&str] = if policies.contains("consumer_header: X-Nobody") { &["bob"] } else { &[] };
+            assert_eq!(got.headers.all("X-Nobody"), told, "{policies}");
         }
         for got in
             passed(&gateway, &origin, &[&fields[..], &[("X-Groups", "root"), ("x.groups", "root")]].concat())

@@ -8,8 +8,8 @@ use std::fs;
 ///
 /// What is counted is the server's descriptors, which costs next to nothing, whatever the machine remembers of connections
 /// that are gone. So one that the client has closed counts until the server has, and one that the server has not accepted yet
-/// does not. What it had open at the begin and was not the
-/// client's (listening sockets, files, connections of others) is taken to stay.
+/// does not. What it had open at the begin and was not the client's (listening sockets, files, connections of others) is taken
+/// to stay.
 #[derive(Debug)]
 pub struct HeldConnections {
     /// The server's processes.
@@ -20,8 +20,8 @@ pub struct HeldConnections {
 }
 
 impl HeldConnections {
-    /// Begins, while the client stands still: `server` and `client` are processes, those below them included, and `ports` where the
-    /// server listens. For a client that is not there yet there are none.
+    /// Begins, while the client stands still: `server` and `client` are processes, those below them included, and `ports`
+    /// where the server listens. For a client that is not there yet there are none.
     pub fn begin(server: &[u32], ports: &[u16], client: &[u32]) -> Self {
         let server: Vec<u32> = server.iter().flat_map(|id| process_ids(*id)).collect();
         let held = connections_of(client, ports);

@@ -98,6 +98,8 @@ impl Policy for Live {
             let said = asked.await.unwrap_or(Err("the authorisation service could not be asked"));
             let after = move |request: &mut Request<'_>| {
                 request.claim(&reserved);
+                // Whom a policy before has found stays known, unless the service names another.
+                rules.identity.renew(request);
                 match said {
                     Ok(Said::Allows(allowed)) => rules.admit(request, allowed),
                     Ok(Said::Denies(denied)) => refuse(&denied),

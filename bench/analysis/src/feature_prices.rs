@@ -2,9 +2,9 @@
 
 use crate::note;
 use crate::number::promise;
-use crate::outcome::{Outcome, bootstrap, cells, gateways, typical};
+use crate::outcome::{Outcome, bootstrap, cells, gateways, title, typical};
 use tollgate_lab_record::{
-    Cell, Known, Line, LoadResult, Metric, Price, Results, Summary, Trial, VerdictKind,
+    Cell, Known, Line, LoadResult, Metric, PLAIN, Price, Results, Summary, Trial, VerdictKind,
 };
 use tollgate_lab_stats::bootstrap::Interval;
 use tollgate_lab_stats::paired;
@@ -22,9 +22,9 @@ pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line
         }
     }
     let mut text = format!(
-        "What a feature adds is the difference to \"{}\", round by round, at the same offered rate that both kept: a system at \
-         its limit batches more and looks cheaper, so that it has no price. Where the generator sent late there is none of the \
-         latency. An interval that holds 0 is no proof of a price. \
+        "What a feature adds is the difference to \"{}\" at the same offered rate that both kept, each trial against one without \
+         the feature right before or after it: a system at its limit batches more and looks cheaper, so that it has no price. \
+         Where the generator sent late there is none of the latency. An interval that holds 0 is no proof of a price. \
          \"cannot\" says that the system lacks the feature or did not start with it.",
         plain.title
     );
@@ -33,6 +33,10 @@ pub(crate) fn lines(study: &Study, results: &Results, section: &str) -> Vec<Line
             " Instructions are counted (valgrind's callgrind) for one and the same sequence of requests over one connection, \
              with one worker: they tell of what is too small for a clock, and nothing of what waiting or a cache miss costs.",
         );
+    }
+    if let Some(noise) = noise(study, results, plain, &names) {
+        text.push(' ');
+        text.push_str(&noise);
     }
     if let Some(promise) = promise(&intervals) {
         text.push(' ');
@@ -55,7 +59,7 @@ fn price(
         let found = if is_plain {
             whole(results, &Outcome::of(results, plain, name), metric)
         } else {
-            added(results, plain, cell, name, metric)
+            added(results, cell, name, metric)
         };
         found.map_or_else(Known::Not, |(interval, rounds)| {
             intervals.push(interval);
@@ -90,7 +94,7 @@ fn instructions(results: &Results, (plain, cell): (&Cell, &Cell), name: &str) ->
 
 /// Trials of a system that kept the offered rate, or what to say in their place. A generator that sends late spoils the
 /// latency, and not what a request costs where the rate was kept.
-fn kept<'a>(outcome: &'a Outcome<'a>, place: &str, metric: Metric) -> Result<&'a [&'a Trial], String> {
+fn kept<'a>(outcome: &'a Outcome<'a>, metric: Metric) -> Result<&'a [&'a Trial], String> {
     let keeps = |trial: &&Trial| trial.load.as_ref().is_some_and(LoadResult::keeps_its_rate);
     match outcome {
         Outcome::Measured { trials, kind: VerdictKind::Nothing } => Ok(trials),
@@ -99,45 +103,59 @@ fn kept<'a>(outcome: &'a Outcome<'a>, place: &str, metric: Metric) -> Result<&'a
         {
             Ok(trials)
         }
-        Outcome::Measured { kind, .. } => Err(format!("{place}limited by: {}", kind.name())),
-        Outcome::Cannot => Err(format!("{place}cannot")),
-        Outcome::None(why) => Err(format!("{place}{why}")),
+        Outcome::Measured { kind, .. } => Err(format!("limited by: {}", kind.name())),
+        Outcome::Cannot => Err("cannot".to_owned()),
+        Outcome::None(why) => Err(why.clone()),
     }
 }
 
 /// The whole of it, and of how many rounds.
 fn whole(results: &Results, outcome: &Outcome<'_>, metric: Metric) -> Result<(Interval, u32), String> {
-    let values: Vec<f64> =
-        kept(outcome, "", metric)?.iter().filter_map(|trial| trial.figure(metric)).collect();
+    let values: Vec<f64> = kept(outcome, metric)?.iter().filter_map(|trial| trial.figure(metric)).collect();
     typical(results, &values)
         .map(|interval| (interval, values.len() as u32))
         .ok_or_else(|| "not measured".to_owned())
 }
 
-/// The difference of the two cells' figures, each round of the one against the same round of the other. The cells ran one
-/// after the other, so that a pair shares no more than its number; the interval is honest all the same.
-fn added(
-    results: &Results,
-    plain: &Cell,
-    cell: &Cell,
-    name: &str,
-    metric: Metric,
-) -> Result<(Interval, u32), String> {
-    let (with, without) = (Outcome::of(results, cell, name), Outcome::of(results, plain, name));
-    let with = kept(&with, "", metric)?;
-    let without = kept(&without, &format!("{}: ", plain.title), metric)?;
-    let offered = |trial: &Trial| trial.load.as_ref().and_then(|load| load.model.rps());
-    let same_round = |trial: &&&Trial| {
-        without.iter().find(|other| other.round == trial.round && offered(other) == offered(trial))
-    };
+/// What the system costs more in the cell than without its feature beside it: each trial against the one that came right
+/// before or after it, so that both found the machine alike. In the plain cell that is the system against its own copy.
+fn added(results: &Results, cell: &Cell, name: &str, metric: Metric) -> Result<(Interval, u32), String> {
+    let with = Outcome::of(results, cell, name);
+    let with = kept(&with, metric)?;
+    let beside = format!("{name}{PLAIN}");
+    let without: Vec<&Trial> = results
+        .trials_of(&cell.id, &beside)
+        .filter(|trial| trial.is_good() && trial.load.as_ref().is_some_and(LoadResult::keeps_its_rate))
+        .collect();
     let pairs: Vec<(f64, f64)> = with
         .iter()
-        .filter_map(|trial| Some((trial.figure(metric)?, same_round(&trial)?.figure(metric)?)))
+        .filter_map(|trial| {
+            let other = without.iter().find(|other| other.round == trial.round)?;
+            Some((trial.figure(metric)?, other.figure(metric)?))
+        })
         .filter(|(with, without)| with.is_finite() && without.is_finite())
         .collect();
     paired::difference(&pairs, &bootstrap(results))
         .map(|interval| (interval, pairs.len() as u32))
-        .map_err(|_| "no round in which both were measured at one rate".to_owned())
+        .map_err(|_| "no round in which it was measured without beside it".to_owned())
+}
+
+/// The plain point against its own copy, which tells what a difference of nothing looks like here.
+fn noise(study: &Study, results: &Results, plain: &Cell, names: &[&str]) -> Option<String> {
+    let told: Vec<String> = names
+        .iter()
+        .filter_map(|name| {
+            let (Interval { estimate, low, high, .. }, _) = added(results, plain, name, Metric::Cpu).ok()?;
+            Some(format!("{} {estimate:.1} us ({low:.1} to {high:.1})", title(study, results, name)))
+        })
+        .collect();
+    (!told.is_empty()).then(|| {
+        format!(
+            "\"{}\" against its own copy, measured the same way, is what no difference looks like: {}.",
+            plain.title,
+            told.join(", ")
+        )
+    })
 }
 
 #[cfg(test)]
@@ -165,14 +183,11 @@ sections: [{title: Features, systems: [nginx, haproxy], points: [{}]}]
             &rounds([20.0, 22.0, 21.0], 400.0),
         );
         made::measured(&mut results, "plain", "haproxy", VerdictKind::Nothing, &rounds([30.0; 3], 300.0));
-        // The log adds 1.5, 2.5 and 2 us, and takes 10 us off the p99.
-        made::measured(
-            &mut results,
-            "log",
-            "nginx",
-            VerdictKind::Nothing,
-            &rounds([21.5, 24.5, 23.0], 390.0),
-        );
+        // The machine is slower by then. The log adds 1.5, 2.5 and 2 us, and takes 10 us off the p99.
+        let log = rounds([26.5, 29.5, 28.0], 390.0);
+        made::measured(&mut results, "log", "nginx", VerdictKind::Nothing, &log);
+        made::beside(&mut results, "log", "nginx#plain", &rounds([25.0, 27.0, 26.0], 400.0));
+        made::beside(&mut results, "plain", "nginx#plain", &rounds([20.5, 21.5, 21.0], 400.0));
         for trial in &mut results.trials {
             trial.load.as_mut().unwrap().model = LoadModel::Constant { rps: 16_000.0 };
         }
@@ -210,7 +225,7 @@ sections: [{title: Features, systems: [nginx, haproxy], points: [{}]}]
     }
 
     #[test]
-    fn differences_are_paired_by_round() {
+    fn differences_are_to_what_stood_beside() {
         let results = results();
         let prices = prices(&results);
         let of: Vec<(&str, &str, bool)> =
@@ -230,6 +245,7 @@ sections: [{title: Features, systems: [nginx, haproxy], points: [{}]}]
         lacks(&prices[3].cpu_us, "cannot");
         let lines = analyse(&made::study(STUDY), &results);
         assert!(made::notes(&lines).contains("probability of 75 %"));
+        assert!(made::notes(&lines).contains("The nginx 0.0 us (-0.5 to 0.5)."), "{}", made::notes(&lines));
         assert!(!made::notes(&lines).contains("callgrind"), "nothing was counted");
     }
 
@@ -260,10 +276,11 @@ sections: [{title: Features, systems: [nginx, haproxy], points: [{}]}]
     #[test]
     fn a_round_without_its_pair_does_not_count() {
         let mut results = results();
-        results.trials.retain(|trial| !(trial.cell == "plain" && trial.round == 2));
+        let without = |trial: &Trial| trial.cell == "log" && trial.system == "nginx#plain";
+        results.trials.retain(|trial| !(without(trial) && trial.round == 2));
         near(&log(&results).cpu_us, (1.75, 1.5, 2.0), 2);
-        results.trials.retain(|trial| trial.cell == "log" || trial.round == 3);
-        near(&log(&results).cpu_us, (2.0, 2.0, 2.0), 1);
+        results.trials.retain(|trial| !without(trial));
+        lacks(&log(&results).cpu_us, "no round in which it was measured without beside it");
     }
 
     #[test]
@@ -279,16 +296,15 @@ sections: [{title: Features, systems: [nginx, haproxy], points: [{}]}]
     }
 
     #[test]
-    fn a_system_at_its_limit_or_at_another_rate_has_no_price() {
+    fn a_system_at_its_limit_has_no_price() {
         let mut results = results();
-        for trial in results.trials.iter_mut().filter(|trial| trial.cell == "log") {
-            trial.load.as_mut().unwrap().model = LoadModel::Constant { rps: 8_000.0 };
+        for trial in results.trials.iter_mut().filter(|trial| trial.system == "nginx#plain") {
+            trial.load.as_mut().unwrap().model = LoadModel::Constant { rps: 17_000.0 };
         }
-        lacks(&log(&results).cpu_us, "no round in which both were measured at one rate");
+        lacks(&log(&results).cpu_us, "no round in which it was measured without beside it");
         results.verdicts[2].kind = VerdictKind::Gateway;
         lacks(&log(&results).cpu_us, "limited by: gateway");
-        results.verdicts[2].kind = VerdictKind::Nothing;
-        results.verdicts[0].kind = VerdictKind::Errors;
-        lacks(&log(&results).cpu_us, "cell plain: no figures: errors");
+        results.verdicts[2].kind = VerdictKind::Errors;
+        lacks(&log(&results).cpu_us, "no figures: errors");
     }
 }

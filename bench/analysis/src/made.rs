@@ -77,9 +77,7 @@ pub(crate) fn measured(
     kind: VerdictKind,
     rounds: &[(f64, f64, f64)],
 ) {
-    for (at, (rps, cpu_us, p99_us)) in rounds.iter().enumerate() {
-        results.trials.push(trial(cell, system, at as u32 + 1, *rps, *cpu_us, *p99_us));
-    }
+    beside(results, cell, system, rounds);
     results.verdicts.push(Verdict {
         cell: cell.into(),
         system: system.into(),
@@ -88,6 +86,13 @@ pub(crate) fn measured(
         control: None,
         ratios: BTreeMap::new(),
     });
+}
+
+/// Adds a good trial a round, each (requests/s, CPU us a response, p99 us), of what is no row of the report.
+pub(crate) fn beside(results: &mut Results, cell: &str, system: &str, rounds: &[(f64, f64, f64)]) {
+    for (at, (rps, cpu_us, p99_us)) in rounds.iter().enumerate() {
+        results.trials.push(trial(cell, system, at as u32 + 1, *rps, *cpu_us, *p99_us));
+    }
 }
 
 fn trial(cell: &str, system: &str, round: u32, rps: f64, cpu_us: f64, p99_us: f64) -> Trial {

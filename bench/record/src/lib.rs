@@ -21,7 +21,7 @@ pub use file::{Line, ReadError, Results, append, read, schema};
 pub use load::{Distribution, Failures, LoadModel, LoadResult, Verification, Window};
 pub use measured::{Ceiling, Cost, Finding, Received, Status, Summary, Trial, Verdict, VerdictKind};
 pub use metric::Metric;
-pub use plan::{Cell, Header, Host, Missing, Published, RenderedFile, SystemUsed};
+pub use plan::{CONTROL, Cell, Header, Host, Missing, PLAIN, Published, RenderedFile, SystemUsed};
 pub use price::{Instructions, Known, Price};
 
 /// Version of the format; a reader refuses a file with another one. Since 2 some fields are gone.

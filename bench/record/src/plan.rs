@@ -4,6 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// Ends the name of the second copy of a system in an A/A control.
+pub const CONTROL: &str = "#2";
+
+/// Ends the name of a system that is measured without a cell's feature, beside itself with it.
+pub const PLAIN: &str = "#plain";
+
 /// The machine that a run stands on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -167,6 +167,14 @@ impl Analysis {
         }
     }
 
+    /// The section whose points it holds against the first one.
+    pub(crate) fn prices(&self) -> Option<&str> {
+        match self {
+            Self::FeaturePrices { section, .. } => Some(section),
+            _ => None,
+        }
+    }
+
     /// The section it belongs to, where it belongs to one of the study's.
     pub fn section(&self) -> Option<&str> {
         match self {

@@ -30,6 +30,16 @@ pub struct PlannedCell {
     pub cell: Cell,
     /// What is set.
     pub settings: Settings,
+    /// What is set for each system once more beside itself, where the difference of the two is asked for: the section's first
+    /// point, at this cell's rate.
+    pub plain: Option<Settings>,
+}
+
+impl PlannedCell {
+    /// Times that each system is measured in a round.
+    fn copies(&self) -> f64 {
+        if self.plain.is_some() { 2.0 } else { 1.0 }
+    }
 }
 
 /// The cells of a run.
@@ -82,9 +92,13 @@ pub fn plan(study: &Study, limits: &Limits) -> Plan {
     for (number, section) in
         study.sections.iter().enumerate().filter(|(_, section)| chosen(&limits.sections, &section.title))
     {
+        let priced = study.analyses.iter().any(|analysis| analysis.prices() == Some(&section.title));
+        let mut first = None;
         for (at, point) in section.points.iter().enumerate() {
             let mut settings = study.settings.with(&section.settings).with(&point.set);
             fit(&mut settings, limits, &mut scaled);
+            let first = first.get_or_insert_with(|| settings.clone());
+            let plain = priced.then(|| Settings { rate: settings.rate, ..first.clone() });
             let systems: Vec<String> = point
                 .systems
                 .as_ref()
@@ -110,6 +124,7 @@ pub fn plan(study: &Study, limits: &Limits) -> Plan {
                     published: point.published.clone(),
                 },
                 settings,
+                plain,
             });
         }
     }
@@ -205,7 +220,7 @@ fn estimate(study: &Study, cells: &[PlannedCell]) -> f64 {
     for planned in cells {
         let settings = &planned.settings;
         let control = study.control.as_ref().is_some_and(|name| planned.cell.systems.contains(name));
-        let turns = planned.cell.systems.len() as f64 + f64::from(u8::from(control));
+        let turns = planned.copies() * planned.cell.systems.len() as f64 + f64::from(u8::from(control));
         let turn = settings.seconds() + settings.warm_up() + OVERHEAD;
         seconds += f64::from(settings.rounds()) * (turns * turn + CEILING_SECONDS);
         if planned.cell.section != section {

@@ -26,7 +26,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         &mut self,
         mut fleet: Option<&mut Fleet>,
         planned: &PlannedCell,
-        arms: &[Arm],
+        (arms, together): (&[Arm], &[usize]),
         mut trials: Vec<Trial>,
         begun: Instant,
         (done, all): (usize, usize),
@@ -45,7 +45,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             }
         }
         let turns =
-            left(order(self.seed, cell, arms.len(), planned.settings.rounds()), cell, &systems, &trials);
+            left(order(self.seed, cell, together, planned.settings.rounds()), cell, &systems, &trials);
         let mut round = 0;
         for (at, turn) in turns.iter().enumerate() {
             let Some(fleet) = fleet.as_deref_mut() else { break };

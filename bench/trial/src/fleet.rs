@@ -1,6 +1,6 @@
 //! The servers of a cell: one origin, every system of the cell in front of it, each standing still until its turn.
 
-use crate::arm::Arm;
+use crate::arm::{Arm, original};
 use crate::failure::Failure;
 use crate::ground::Ground;
 use crate::origin::Origin;
@@ -61,7 +61,10 @@ pub fn key(arms: &[Arm], settings: &Settings) -> String {
         warm_up: None,
         ..settings.clone()
     };
-    format!("{:?} {load:?}", arms.iter().map(|arm| (&arm.name, &arm.settings)).collect::<Vec<_>>())
+    format!(
+        "{:?} {load:?}",
+        arms.iter().map(|arm| (&arm.name, &arm.settings, &arm.instead)).collect::<Vec<_>>()
+    )
 }
 
 impl Fleet {
@@ -92,6 +95,19 @@ impl Fleet {
         }
         for arm in arms {
             let settings = arm.settings(settings);
+            // What lacks the feature needs nobody beside it.
+            let lacks = |(used, slot): (&SystemUsed, &Slot)| {
+                matches!(slot, Slot::Out)
+                    .then(|| used.clone())
+                    .filter(|used| used.name == original(&arm.name))
+            };
+            if let Some(used) =
+                fleet.used.iter().zip(&fleet.slots).find_map(lacks).filter(|_| arm.instead.is_some())
+            {
+                fleet.used.push(SystemUsed { name: arm.name.clone(), ..used });
+                fleet.slots.push(Slot::Out);
+                continue;
+            }
             match Target::start(ground, arm, &settings, fleet.origin.clone(), clients) {
                 // A cold system was started to see that it can be; each trial starts it anew.
                 Ok(target) if settings.cold() => {

@@ -1,6 +1,6 @@
 //! A study from its first cell to its last: what is measured is written down at once, so that a run that stops can go on.
 
-use crate::arm::{Arm, CONTROL};
+use crate::arm::Arm;
 use crate::failure::Failure;
 use crate::fleet::{Fleet, Slot};
 use crate::ground::Ground;
@@ -64,7 +64,9 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         let all: usize = self.plan.cells.iter().map(|cell| turns_of(self.study, cell)).sum();
         let mut done = 0;
         for planned in &self.plan.cells {
-            let arms = arms(self.study, planned);
+            let groups = Arm::groups(self.study, planned);
+            let together: Vec<usize> = groups.iter().map(Vec::len).collect();
+            let arms: Vec<Arm> = groups.into_iter().flatten().collect();
             let systems: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
             let cell = &planned.cell.id;
             let made: Vec<Trial> = self
@@ -94,9 +96,9 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                 continue;
             }
             self.line(&Line::Cell(planned.cell.clone()))?;
-            if made.iter().filter(|trial| trial.round > 0).count() >= self.possible(&arms, planned) {
+            if made.iter().filter(|trial| trial.round > 0).count() >= turns {
                 // Only the summing up is left, which needs no servers.
-                self.cell(None, planned, &arms, made, begun, (done, all))?;
+                self.cell(None, planned, (&arms, &together), made, begun, (done, all))?;
                 done += turns;
                 continue;
             }
@@ -112,7 +114,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                     section.clone_from(&planned.cell.section);
                     self.search(fleet, planned)?;
                 }
-                self.cell(Some(fleet), planned, &arms, made, begun, (done, all))?;
+                self.cell(Some(fleet), planned, (&arms, &together), made, begun, (done, all))?;
             }
             done += turns;
         }
@@ -121,16 +123,6 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         self.add_routes()?;
         self.idle_memory()?;
         self.large_body()
-    }
-
-    /// Trials that a cell comes to, of systems that an earlier run did not find missing.
-    fn possible(&self, arms: &[Arm], planned: &PlannedCell) -> usize {
-        let missing = |arm: &&Arm| {
-            self.earlier.as_ref().is_some_and(|earlier| {
-                earlier.systems.iter().any(|system| system.name == arm.name && system.missing.is_some())
-            })
-        };
-        arms.iter().filter(|arm| !missing(arm)).count() * planned.settings.rounds() as usize
     }
 
     /// The most connections of any cell of the section, and some to spare.
@@ -185,7 +177,8 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         told: &mut BTreeSet<String>,
     ) -> Result<Fleet, Failure> {
         let mut fleet = Fleet::start(self.ground, arms, &planned.settings, self.clients(planned))?;
-        for used in fleet.used.iter().filter(|used| !used.name.ends_with(CONTROL)) {
+        let rows = fleet.used.iter().zip(arms).filter(|(_, arm)| !arm.is_copy());
+        for (used, _) in rows {
             if used.missing.is_none() || told.insert(used.name.clone()) {
                 self.progress.say(&describe(used));
                 append_line(&mut self.out, &Line::System(used.clone()))?;
@@ -244,17 +237,8 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     }
 }
 
-/// The rows of a cell: its systems, and the control's copy beside its original.
-fn arms(study: &Study, planned: &PlannedCell) -> Vec<Arm> {
-    let mut arms: Vec<Arm> = planned.cell.systems.iter().map(|name| Arm::of(study, name)).collect();
-    if let Some(control) = study.control.as_ref().filter(|name| planned.cell.systems.contains(name)) {
-        arms.push(Arm::of(study, &format!("{control}{CONTROL}")));
-    }
-    arms
-}
-
 fn turns_of(study: &Study, planned: &PlannedCell) -> usize {
-    arms(study, planned).len() * planned.settings.rounds() as usize
+    Arm::groups(study, planned).iter().map(Vec::len).sum::<usize>() * planned.settings.rounds() as usize
 }
 
 /// What a cell sets, but for the length of its trials.

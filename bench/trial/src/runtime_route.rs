@@ -133,6 +133,7 @@ pub fn add_route(
         features: Vec::new(),
         options: way.options().clone(),
         settings: Settings::default(),
+        instead: None,
     };
     let settings = Settings { routes: Some(routes), connections: Some(16), ..Settings::default() };
     let other = Settings { response_body: Some(NEW_BODY), ..Settings::default() };

@@ -13,19 +13,31 @@ pub struct Turn {
     pub system: usize,
 }
 
-/// The turns of a cell. The order depends on the seed and the cell's id alone, so that a continued run makes the
-/// turns that are left in the order they would have had.
-pub fn order(seed: u64, cell: &str, systems: usize, rounds: u32) -> Vec<Turn> {
+/// The turns of a cell. `together` holds how many of the systems, one after another, are one group: those follow each other
+/// closely in every round, in either order. The order depends on the seed and the cell's id alone, so that a continued run
+/// makes the turns that are left in the order they would have had.
+pub fn order(seed: u64, cell: &str, together: &[usize], rounds: u32) -> Vec<Turn> {
     // FNV-1a (Fowler, Noll, Vo) spreads the id over 64 bits; any fixed hash does, the standard library's is not fixed.
     let cell_seed = cell
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
     let mut random = fastrand::Rng::with_seed(seed ^ cell_seed);
+    let mut first = 0;
+    let groups = together.iter().map(|count| {
+        first += count;
+        (first - count..first).collect()
+    });
+    let groups: Vec<Vec<usize>> = groups.collect();
     let mut turns = Vec::new();
     for round in 1..=rounds {
-        let mut list: Vec<usize> = (0..systems).collect();
+        let mut list = groups.clone();
         random.shuffle(&mut list);
-        turns.extend((1..).zip(list).map(|(turn, system)| Turn { round, turn, system }));
+        list.iter_mut().for_each(|group| random.shuffle(group));
+        turns.extend((1..).zip(list.into_iter().flatten()).map(|(turn, system)| Turn {
+            round,
+            turn,
+            system,
+        }));
     }
     turns
 }
@@ -47,7 +59,7 @@ mod tests {
 
     #[test]
     fn each_round_holds_every_system_once_and_orders_differ() {
-        let turns = order(7, "1-1", 6, 20);
+        let turns = order(7, "1-1", &[1; 6], 20);
         for round in 1..=20 {
             let mut systems: Vec<usize> =
                 turns.iter().filter(|turn| turn.round == round).map(|turn| turn.system).collect();
@@ -64,10 +76,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_compared_follows_each_other_in_either_order() {
+        let turns = order(7, "1-1", &[2, 1, 2], 20);
+        let rounds: Vec<Vec<usize>> =
+            turns.chunks(5).map(|round| round.iter().map(|turn| turn.system).collect()).collect();
+        let place = |round: &[usize], system| round.iter().position(|at| *at == system).unwrap();
+        for round in &rounds {
+            for (a, b) in [(0, 1), (3, 4)] {
+                assert_eq!(place(round, a).abs_diff(place(round, b)), 1, "{round:?}");
+            }
+        }
+        for first in [true, false] {
+            assert!(rounds.iter().any(|round| (place(round, 0) < place(round, 1)) == first));
+        }
+    }
+
+    #[test]
     fn the_seed_fixes_the_order_of_each_cell() {
-        assert_eq!(order(7, "1-1", 5, 3), order(7, "1-1", 5, 3));
-        assert_ne!(order(7, "1-1", 5, 8), order(8, "1-1", 5, 8));
-        assert_ne!(order(7, "1-1", 5, 8), order(7, "1-2", 5, 8));
+        assert_eq!(order(7, "1-1", &[1; 5], 3), order(7, "1-1", &[1; 5], 3));
+        assert_ne!(order(7, "1-1", &[1; 5], 8), order(8, "1-1", &[1; 5], 8));
+        assert_ne!(order(7, "1-1", &[1; 5], 8), order(7, "1-2", &[1; 5], 8));
     }
 
     #[test]
@@ -85,7 +113,7 @@ mod tests {
             warm_up: 0.0,
             status: Status::Good,
         };
-        let left = left(order(1, "1-1", 2, 2), "1-1", &systems, &[made]);
+        let left = left(order(1, "1-1", &[1; 2], 2), "1-1", &systems, &[made]);
         assert_eq!(left.len(), 3);
         assert!(left.iter().all(|turn| (turn.round, turn.system) != (2, 1)));
     }

@@ -1,8 +1,8 @@
 //! What a cell says about each system once its rounds are done.
 
-use crate::arm::CONTROL;
+use crate::arm::original;
 use std::collections::BTreeMap;
-use tollgate_lab_record::{Finding, Metric, Status, Summary, Trial, Verdict, VerdictKind};
+use tollgate_lab_record::{CONTROL, Finding, Metric, Status, Summary, Trial, Verdict, VerdictKind};
 use tollgate_lab_stats::bootstrap::Bootstrap;
 use tollgate_lab_stats::paired::usable_ratio;
 
@@ -49,7 +49,7 @@ pub fn verdicts(
     });
     systems
         .iter()
-        .filter(|name| !name.ends_with(CONTROL))
+        .filter(|name| original(name) == name.as_str())
         .map(|system| {
             let (kind, findings) = most_common(system, trials, attributed);
             let mut ratios = BTreeMap::new();

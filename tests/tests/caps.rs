@@ -114,7 +114,7 @@ fn waiting(gateway: &Gateway, requests: u64) {
 #[test]
 fn a_full_queue_and_a_long_wait_have_reasons_of_their_own() {
     let (gate, origin) = gated();
-    let limits = "limits: {connections: 1}, queue: {size: 2, timeout: 300ms}";
+    let limits = "limits: {connections: 1}, queue: {size: 2, timeout: 3s}";
     let gateway = Gateway::start(&config(&origin, 2, limits));
     let mut first = gateway.client();
     first.send(GET);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use tollgate_tests::{Gateway, Origin, Signal, eventually};
+use tollgate_tests::{Gate, Gateway, Origin, Signal, eventually};
 
 fn lines(path: &std::path::Path) -> Vec<String> {
     fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
@@ -48,16 +48,25 @@ fn json_tells_everything() {
 
 #[test]
 fn durations_are_those_of_the_phases() {
-    let origin = Origin::play(|conn| {
+    let gate = Gate::default();
+    let has_head = gate.clone();
+    let origin = Origin::play(move |conn| {
         while conn.request().is_some() {
             conn.pause(std::time::Duration::from_millis(150));
             conn.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nha");
+            // The client has the head, and so has the worker.
+            has_head.wait();
             conn.pause(std::time::Duration::from_millis(150));
             conn.send("lf");
         }
     });
     let gateway = Gateway::to(&origin);
-    assert_eq!(gateway.client().get("/").text(), "half");
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut response = client.head();
+    gate.open();
+    client.try_body(&mut response).expect("a body");
+    assert_eq!(response.text(), "half");
     let record = &gateway.wait_records(1)[0];
     let ms = |field: &str| record[field].as_f64().expect("a number");
     assert!(ms("header_ms") >= 149.0 && ms("body_ms") >= 140.0, "{record}");

@@ -138,7 +138,7 @@ fn one_that_does_not_come_up_changes_nothing() {
     let program = own_binary("rollback");
     let origin = origin();
     let config = format!(
-        "timeouts: {{takeover: 400ms}}\nroutes: [{{match: \"/*\", to: [{}]}}]\nworkers: 2",
+        "timeouts: {{takeover: 5s}}\nroutes: [{{match: \"/*\", to: [{}]}}]\nworkers: 2",
         origin.address()
     );
     let gateway = Gateway::start_program(&program, &config);
@@ -207,11 +207,13 @@ fn only_one_at_a_time_and_a_stop_ends_both() {
 #[test]
 fn a_reload_asked_for_meanwhile_is_made_afterwards() {
     let program = own_binary("later");
-    let config = |body: &str| format!("timeouts: {{takeover: 1s}}\nroutes: [{{match: /v, respond: {body}}}]");
+    let config = |body: &str| format!("timeouts: {{takeover: 3s}}\nroutes: [{{match: /v, respond: {body}}}]");
     let gateway = Gateway::start_program(&program, &config("one"));
     replace(&program, "#!/bin/sh\nexec sleep 1000\n");
-    gateway.signal(Signal::USR2);
-    std::thread::sleep(Duration::from_millis(50));
+    eventually("the upgrade to be under way", || {
+        gateway.signal(Signal::USR2);
+        gateway.stderr().contains("no second upgrade")
+    });
     gateway.write_config(&config("two"));
     gateway.signal(Signal::HUP);
     eventually("the new plan", || gateway.client().get("/v").text() == "two");

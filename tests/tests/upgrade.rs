@@ -267,9 +267,10 @@ fn it_outlives_a_reload() {
 #[test]
 fn a_silent_tunnel_ends_after_its_timeout() {
     let origin = echoing();
-    let gateway = Gateway::with(&origin, "timeouts: {upgraded: 300ms}");
+    let gateway = Gateway::with(&origin, "timeouts: {upgraded: 2s}");
     let mut client = upgraded(&gateway);
-    for _ in 0..6 {
+    // Longer than that, in small steps.
+    for _ in 0..30 {
         thread::sleep(Duration::from_millis(80));
         echoes(&mut client, "alive");
     }

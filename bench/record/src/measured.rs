@@ -91,6 +91,9 @@ pub struct Ceiling {
 pub struct Received {
     /// [`crate::SystemUsed::name`].
     pub system: String,
+    /// Title of the section with whose settings it was asked.
+    #[serde(default)]
+    pub section: String,
     /// `HTTP/1.0` or `HTTP/1.1`.
     pub version: String,
     /// Header lines in order, values of `host`, ports and ids as sent.

@@ -118,6 +118,8 @@ pub struct Published {
     pub max_us: Option<f64>,
     /// CPU of the system in percent of one core.
     pub cpu_percent: Option<f64>,
+    /// CPU of the origin in percent of one core.
+    pub origin_cpu_percent: Option<f64>,
     /// Errors or time-outs it reported.
     pub errors: Option<u64>,
 }

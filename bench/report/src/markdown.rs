@@ -1,6 +1,6 @@
 //! The report as Markdown: small enough to stand in a repository beside prose.
 
-use crate::figures::{Report, Steady};
+use crate::figures::{Report, Section, Steady};
 use crate::number;
 use crate::table::{self, Table};
 use std::fmt::Write;
@@ -57,6 +57,7 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
             writeln!(out, "**{}**\n", cell(&beside.caption))?;
             write_table(out, &beside, true)?;
         }
+        write_ground(out, section)?;
         if let Some(more) = table::of_more(section) {
             writeln!(out, "<details><summary>{}</summary>\n", cell(&more.caption))?;
             write_table(out, &more, true)?;
@@ -73,6 +74,24 @@ fn write_report(out: &mut String, report: &Report) -> std::fmt::Result {
     write_missing(out, report)?;
     write_terms(out, report)?;
     write_provenance(out, report)
+}
+
+/// What the machine gave each cell: the direct ceiling and what the A/A control made out of nothing.
+fn write_ground(out: &mut String, section: &Section) -> std::fmt::Result {
+    let told: Vec<(&str, String)> = section
+        .cells
+        .iter()
+        .map(|cell| (cell.title.as_str(), table::terms(cell)))
+        .filter(|(_, terms)| !terms.is_empty())
+        .collect();
+    if told.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<details><summary>Offered rate, direct ceiling and A/A control</summary>\n")?;
+    for (title, terms) in told {
+        writeln!(out, "- {}: {}", cell(title), cell(&terms))?;
+    }
+    writeln!(out, "\n</details>\n")
 }
 
 fn write_table(out: &mut String, table: &Table, with_groups: bool) -> std::fmt::Result {
@@ -162,7 +181,8 @@ fn write_terms(out: &mut String, report: &Report) -> std::fmt::Result {
         writeln!(out, "The origin received the same request from every system.\n")?;
     }
     for one in unequal {
-        writeln!(out, "- **{}**: {}.", report.title_of(&one.system), one.differences.join("; "))?;
+        let place = if one.section.is_empty() { String::new() } else { format!(" ({})", one.section) };
+        writeln!(out, "- **{}**{place}: {}.", report.title_of(&one.system), one.differences.join("; "))?;
     }
     for used in marked {
         let mut parts: Vec<&str> = used.marked.iter().map(String::as_str).collect();

@@ -65,8 +65,10 @@ pub fn terminal(results: &Results, width: usize, colour: bool) -> String {
     }
     for received in report.received.iter().filter(|received| !received.differences.is_empty()) {
         let differences = received.differences.join("; ");
+        let place =
+            if received.section.is_empty() { String::new() } else { format!(" ({})", received.section) };
         out.line(
-            &format!("Unequal terms, {}: {differences}", report.title_of(&received.system)),
+            &format!("Unequal terms, {}{place}: {differences}", report.title_of(&received.system)),
             Style::new(),
         );
     }

@@ -221,7 +221,7 @@ fn estimate(study: &Study, cells: &[PlannedCell]) -> f64 {
         let settings = &planned.settings;
         let control = study.control.as_ref().is_some_and(|name| planned.cell.systems.contains(name));
         let turns = planned.copies() * planned.cell.systems.len() as f64 + f64::from(u8::from(control));
-        let turn = settings.seconds() + settings.warm_up() + OVERHEAD;
+        let turn = settings.seconds() + settings.ramp() + settings.warm_up() + OVERHEAD;
         seconds += f64::from(settings.rounds()) * (turns * turn + CEILING_SECONDS);
         if planned.cell.section != section {
             section = &planned.cell.section;

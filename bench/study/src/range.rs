@@ -5,6 +5,9 @@ use crate::settings::Settings;
 /// Most of anything that is counted.
 const MOST: u64 = 100_000_000;
 
+/// Most addresses of the generator: what fits into the last part of one.
+const MOST_SOURCES: u32 = 250;
+
 /// Longest time, seconds: what is longer is a slip of the pen.
 const LONGEST: f64 = 86_400.0;
 
@@ -29,6 +32,13 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
     }
     if let Some((name, count)) = counts.into_iter().find(|(_, count): &(&str, u64)| *count > MOST) {
         return Some(format!("`{name}` is {count}: expected at most {MOST}"));
+    }
+    if !(1..=MOST_SOURCES).contains(&settings.sources()) {
+        return Some(format!("`sources` is {}: expected 1 to {MOST_SOURCES}", settings.sources()));
+    }
+    let own = [("ramp", settings.ramp.is_some()), ("sources", settings.sources.is_some())];
+    if let Some((name, _)) = own.into_iter().find(|(_, set)| *set && settings.tool() != "builtin") {
+        return Some(format!("`{name}` needs `tool: builtin`: {} has no such option", settings.tool()));
     }
     if !(1..=2).contains(&settings.http()) {
         return Some(format!("`http` is {}: expected 1 or 2", settings.http()));
@@ -57,6 +67,7 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
         ("seconds", settings.seconds()),
         ("timeout", settings.timeout()),
         ("warm_up", settings.warm_up()),
+        ("ramp", settings.ramp()),
         ("until_steady", settings.until_steady.unwrap_or(0.0)),
     ];
     if let Some((name, seconds)) = times.into_iter().find(|(_, seconds)| *seconds > LONGEST) {
@@ -76,8 +87,10 @@ pub(crate) fn out_of_range(settings: &Settings) -> Option<String> {
             return Some(format!("`{name}` is {number}: expected a number above 0"));
         }
     }
-    let warm_up = settings.warm_up();
-    (!(warm_up.is_finite() && warm_up >= 0.0)).then(|| format!("`warm_up` is {warm_up}: expected 0 or more"))
+    [("warm_up", settings.warm_up()), ("ramp", settings.ramp())]
+        .into_iter()
+        .find(|(_, seconds)| !(seconds.is_finite() && *seconds >= 0.0))
+        .map(|(name, seconds)| format!("`{name}` is {seconds}: expected 0 or more"))
 }
 
 #[cfg(test)]
@@ -101,5 +114,11 @@ mod tests {
             "`warm_up` is inf: expected at most 86400 seconds, a day"
         );
         assert_eq!(told(|s| s.warm_up = Some(0.0)), "");
+        assert_eq!(told(|s| s.ramp = Some(-1.0)), "`ramp` is -1: expected 0 or more");
+        assert_eq!(told(|s| s.sources = Some(251)), "`sources` is 251: expected 1 to 250");
+        assert_eq!(
+            told(|s| (s.tool, s.sources) = (Some("wrk".into()), Some(2))),
+            "`sources` needs `tool: builtin`: wrk has no such option"
+        );
     }
 }

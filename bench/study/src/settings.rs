@@ -57,6 +57,11 @@ settings! {
     poisson: bool,
     /// Whether connections are kept between requests; default true.
     keep_alive: bool,
+    /// Seconds over which the built-in generator opens its connections, before the warm-up; default 0: at once.
+    ramp: f64,
+    /// Local addresses that the built-in generator's connections come from, in turn, each with its own range of ports;
+    /// default 1.
+    sources: u32,
     /// Version of HTTP that clients speak, 1 or 2; default 1.
     http: u32,
     /// Requests at once on each connection, over HTTP/2; default 1.
@@ -145,6 +150,8 @@ impl Settings {
             self.rate.map(|rate| format!("{rate}/s{}", if self.poisson() { ", Poisson" } else { "" })),
         );
         put("keep-alive", Some(if self.keep_alive() { "yes" } else { "no" }.to_owned()));
+        put("opened", self.ramp.map(|seconds| format!("over {seconds} s")));
+        put("sources", self.sources.map(|count| format!("{count} addresses")));
         put("http", self.http.map(|version| version.to_string()));
         put("streams", self.streams.map(|streams| streams.to_string()));
         put("header lines", self.header_lines.as_ref().map(|lines| lines.join(" | ")));
@@ -195,7 +202,7 @@ impl Settings {
         put("requests", self.requests.map(|count| count.to_string()));
         put("seconds", Some(self.seconds().to_string()));
         put("rounds", Some(self.rounds().to_string()));
-        put("start", self.cold.filter(|cold| *cold).map(|_| "cold, before each trial".to_owned()));
+        put("start", self.cold.filter(|cold| *cold).map(|_| "anew, before each trial".to_owned()));
         words
     }
 
@@ -218,6 +225,14 @@ impl Settings {
     /// Whether connections are kept.
     pub fn keep_alive(&self) -> bool {
         self.keep_alive.unwrap_or(true)
+    }
+    /// Seconds over which connections open.
+    pub fn ramp(&self) -> f64 {
+        self.ramp.unwrap_or(0.0)
+    }
+    /// Addresses of the generator.
+    pub fn sources(&self) -> u32 {
+        self.sources.unwrap_or(1)
     }
     /// Version of HTTP that clients speak.
     pub fn http(&self) -> u32 {
@@ -301,7 +316,7 @@ impl Settings {
     }
     /// Seconds of load before a trial.
     pub fn warm_up(&self) -> f64 {
-        if self.cold() { 0.0 } else { self.warm_up.unwrap_or(1.0) }
+        self.warm_up.unwrap_or(if self.cold() { 0.0 } else { 1.0 })
     }
     /// Seconds that a request may take.
     pub fn timeout(&self) -> f64 {
@@ -324,6 +339,9 @@ mod tests {
         let cell = section.with(&point);
         assert_eq!((cell.connections(), cell.tool(), cell.warm_up()), (640, "wrk", 0.0));
         assert_eq!(cell.words()["connections"], "640");
-        assert_eq!(cell.words()["start"], "cold, before each trial");
+        assert_eq!(cell.words()["start"], "anew, before each trial");
+        // One that runs for the second time since its start.
+        let second = Settings { warm_up: Some(3.0), ..cell };
+        assert_eq!(second.warm_up(), 3.0);
     }
 }

@@ -144,6 +144,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         let aim = Aim { port, body: &bytes, status: planned.settings.origin_status(), tls: None };
         let plain = Settings {
             relay: None,
+            ramp: None,
             requests: None,
             header_lines: None,
             known_client: None,

@@ -46,6 +46,8 @@ pub fn key(arms: &[Arm], settings: &Settings) -> String {
         rate: None,
         poisson: None,
         keep_alive: None,
+        ramp: None,
+        sources: None,
         streams: None,
         header_lines: None,
         known_client: None,

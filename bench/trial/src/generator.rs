@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::ground::{Ground, tail};
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use tollgate_lab_load::{Done, Expect, Length as PlanLength, Plan, Request as PlanRequest, Tls};
 use tollgate_lab_meter::child::{Ended, Group, Launch};
@@ -325,6 +325,11 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
     plan.threads = settings.threads();
     plan.connections = settings.connections().max(settings.threads());
     plan.keep_alive = settings.keep_alive();
+    plan.ramp = settings.ramp();
+    if settings.sources() > 1 {
+        // Beside 127.0.0.1, where systems and origins listen.
+        plan.sources = (1..=settings.sources()).map(|last| IpAddr::from([127, 0, 1, last as u8])).collect();
+    }
     plan.tls = aim.tls.map(|files| Tls {
         certificate: files.certificate.clone(),
         key: settings.client_certificate().then(|| files.key.clone()),

@@ -112,7 +112,7 @@ fn attempt(
     } else {
         let mut run = Run::start(ground, settings, aim, seconds)?;
         let tool = run.id();
-        run.until(Phase::Measuring, settings.warm_up(), || held.read())?;
+        run.until(Phase::Measuring, settings.ramp() + settings.warm_up(), || held.read())?;
         before = Reading::take(target);
         let generator = Snapshot::take(tool);
         run.until(Phase::Measured, seconds, || held.read())?;

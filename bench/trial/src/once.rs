@@ -4,33 +4,41 @@ use crate::arm::Arm;
 use crate::failure::Failure;
 use crate::fleet::Fleet;
 use crate::idle::{Idle, idle, judged};
-use crate::received::probe;
+use crate::received::{distinct, probe};
 use crate::run::{Progress, Session, append_line};
 use crate::runtime_route::{Way, add_route};
 use crate::search::search;
 use crate::transfer::transfer;
+use std::collections::BTreeSet;
 use std::io::Write;
 use tollgate_lab_record::Line;
 use tollgate_lab_study::{Analysis, PlannedCell};
 use tollgate_lab_system::Status;
 
 impl<W: Write, P: Progress> Session<'_, W, P> {
-    /// What the origin receives from each system, asked once a study with the settings of its first cell.
+    /// What the origin receives from each system, asked with the settings of each section's first cell unless they were asked
+    /// for before.
     pub(crate) fn probe(&mut self) -> Result<(), Failure> {
-        let Some(planned) = self.plan.cells.first() else { return Ok(()) };
-        if self.earlier.as_ref().is_some_and(|earlier| !earlier.received.is_empty()) {
-            return Ok(());
-        }
-        let mut names: Vec<&String> = Vec::new();
-        for name in self.plan.cells.iter().flat_map(|planned| &planned.cell.systems) {
-            if !names.contains(&name) {
-                names.push(name);
+        let mut asked = BTreeSet::new();
+        let mut sections = BTreeSet::new();
+        for planned in &self.plan.cells {
+            if !sections.insert(&planned.cell.section) {
+                continue;
             }
-        }
-        self.progress.say("asking what the origin receives from each system");
-        let arms: Vec<Arm> = names.iter().map(|name| Arm::of(self.study, name)).collect();
-        for received in probe(self.ground, &arms, &planned.settings)? {
-            append_line(&mut self.out, &Line::Received(received))?;
+            let arms: Vec<Arm> = planned.cell.systems.iter().map(|name| Arm::of(self.study, name)).collect();
+            let keys: Vec<String> = arms.iter().map(|arm| distinct(arm, &planned.settings)).collect();
+            if keys.iter().all(|key| asked.contains(key)) {
+                continue;
+            }
+            asked.extend(keys);
+            let earlier = self.earlier.iter().flat_map(|earlier| &earlier.received);
+            if earlier.into_iter().any(|received| received.section == planned.cell.section) {
+                continue;
+            }
+            self.progress.say(&format!("{}: asking what the origin receives", planned.cell.section));
+            for received in probe(self.ground, &arms, planned)? {
+                append_line(&mut self.out, &Line::Received(received))?;
+            }
         }
         Ok(())
     }

@@ -1,10 +1,12 @@
 //! Equal terms, checked: what the origin receives from each system for one and the same request.
 //!
-//! Each system is started once more, in front of an origin that records; it gets a handful of requests on one connection.
+//! Each system is started once more for each section that sets it up otherwise, in front of an origin that records; it gets a
+//! handful of requests on one connection.
 //! What reaches the origin is compared with what was sent and with the other systems.
 
 use crate::arm::Arm;
 use crate::failure::Failure;
+use crate::fleet::key;
 use crate::generator::{Run, plan};
 use crate::ground::Ground;
 use crate::origin::{Origin, get};
@@ -14,20 +16,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tollgate_lab_load::Length;
 use tollgate_lab_record::Received;
-use tollgate_lab_study::{OriginKind, Settings};
+use tollgate_lab_study::{OriginKind, PlannedCell, Settings};
 
 /// Requests of a probe.
 const REQUESTS: u64 = 8;
 
-/// Probes the systems with the settings of a cell. Systems that cannot be started or loaded are left out: the study says so
-/// itself.
+/// Probes the systems with the settings of a cell, whose section is named. Systems that cannot be started or loaded are left
+/// out: the study says so itself.
 ///
 /// # Errors
 /// When the recording origin does not start.
-pub fn probe(ground: &Ground, arms: &[Arm], settings: &Settings) -> Result<Vec<Received>, Failure> {
+pub fn probe(ground: &Ground, arms: &[Arm], planned: &PlannedCell) -> Result<Vec<Received>, Failure> {
     let mut all = Vec::new();
     for arm in arms {
-        let own = of_probe(&arm.settings(settings));
+        let own = of_probe(&arm.settings(&planned.settings));
         let origin = Origin::start(ground, &own, &[ground.cores.load], None)?;
         let control = origin.control_port();
         let body = origin.body.clone();
@@ -48,6 +50,7 @@ pub fn probe(ground: &Ground, arms: &[Arm], settings: &Settings) -> Result<Vec<R
         if let Some((version, headers)) = last_request(&answer) {
             all.push(Received {
                 system: arm.name.clone(),
+                section: planned.cell.section.clone(),
                 version,
                 headers,
                 connections: counted.connections,
@@ -58,6 +61,11 @@ pub fn probe(ground: &Ground, arms: &[Arm], settings: &Settings) -> Result<Vec<R
     }
     compare(&mut all);
     Ok(all)
+}
+
+/// What tells probes of a system apart; two that are alike in it find the same.
+pub fn distinct(arm: &Arm, settings: &Settings) -> String {
+    key(std::slice::from_ref(arm), &of_probe(&arm.settings(settings)))
 }
 
 /// The settings of a probe: those of the cell and the arm, but one connection, a recording origin, and no limits.
@@ -81,6 +89,10 @@ fn of_probe(settings: &Settings) -> Settings {
         keep_alive: Some(true),
         http: None,
         streams: None,
+        workers: None,
+        origin_workers: None,
+        target_cores: None,
+        until_steady: None,
         ..settings.clone()
     }
 }
@@ -150,6 +162,7 @@ mod tests {
     fn received(system: &str, version: &str, connections: u64, names: &[&str]) -> Received {
         Received {
             system: system.into(),
+            section: "One".into(),
             version: version.into(),
             headers: names.iter().map(|name| ((*name).to_owned(), "x".to_owned())).collect(),
             connections,

@@ -63,7 +63,7 @@ fn a_deadline_ends_the_call_and_goes_on() {
          outlier: {{consecutive_5xx: 1, consecutive_gateway_errors: 1}}, breaker: {{minimum: 1, failures: 1%}}}}}}",
         origin.address()
     ));
-    let late = call(&gateway, &[("grpc-timeout", "100m")]);
+    let late = call(&gateway, &[("grpc-timeout", "2S")]);
     assert_eq!((late.status, late.header("grpc-status")), (200, Some("4")), "{late:?}");
     assert_eq!(late.header("tollgate-reason"), Some("request_timeout"));
     let sent = origin.request().headers.get("grpc-timeout").expect("a deadline").to_owned();
@@ -72,7 +72,7 @@ fn a_deadline_ends_the_call_and_goes_on() {
         (count, "u") => count.parse::<u64>().expect("a number") * 1000,
         _ => panic!("{sent}"),
     };
-    assert!(nanos <= 100_000_000, "{sent}");
+    assert!(nanos <= 2_000_000_000, "{sent}");
     assert_eq!(call(&gateway, &[("grpc-timeout", "99999999H")]).trailers.get("grpc-status"), Some("0"));
     eventually("the endpoint to be told", || origin.resets().len() == 1);
     // What is malformed is not the gateway's business.
@@ -277,7 +277,7 @@ fn a_slow_call_is_overtaken() {
     let quick = Http2Origin::play(|stream| answer(stream, "0"));
     let gateway = Gateway::start(&format!(
         "workers: 1\nroutes: [{{to: u, buffer: {{request: on}}}}]\nupstreams: {{u: {{endpoints: [\"h2c://{}\", \"h2c://{}\"], outlier: off, \
-         hedge: {{after: 20ms, methods: [POST]}}}}}}",
+         hedge: {{after: 500ms, methods: [POST]}}}}}}",
         slow.address(),
         quick.address()
     ));

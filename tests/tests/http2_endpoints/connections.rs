@@ -164,7 +164,7 @@ fn a_goodbye_leaves_what_is_under_way_and_takes_nothing_more() {
 #[test]
 fn what_the_pool_says_of_connections_holds() {
     let origin = Http2Origin::echo();
-    let gateway = with(&origin, "    pool: {max_requests: 3, idle_timeout: 300ms}\n");
+    let gateway = with(&origin, "    pool: {max_requests: 3, idle_timeout: 3s}\n");
     let mut client = gateway.client();
     for n in 0..7 {
         assert_eq!(client.get(&format!("/{n}")).status, 200);

@@ -31,7 +31,7 @@ fn the_head_that_comes_first_wins() {
     let gateway = Gateway::start(&format!(
         "workers: 1\nroutes:\n- {{match: /*, to: up}}\nupstreams:\n  up:\n    endpoints:\n\
          \x20     - {{address: \"h2c://{}\", weight: 1000}}\n      - {{address: \"h2c://{}\", weight: 1}}\n\
-         \x20   hedge: {{after: 50ms, methods: [GET, POST]}}\n    retry: {{attempts: 2, budget: 100%}}\n",
+         \x20   hedge: {{after: 1s, methods: [GET, POST]}}\n    retry: {{attempts: 2, budget: 100%}}\n",
         first.address(),
         second.address()
     ));

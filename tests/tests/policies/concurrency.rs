@@ -46,7 +46,8 @@ fn as_many_as_may_are_under_way_over_all_workers_and_versions() {
     for (client, _) in &mut held {
         assert_eq!(client.response().status, 200);
     }
-    // All places are free again.
+    // All places are free again, once the requests are in the books.
+    eventually("all to have ended", || gateway.metrics().sum("tollgate_requests_in_flight", "") == Some(0.0));
     gate.close();
     let before = origin.count();
     let mut again: Vec<_> = ["a", "a", "b", "b", "c"].map(|a| (gateway.client(), a)).into();

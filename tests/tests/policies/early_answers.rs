@@ -57,7 +57,8 @@ fn what_a_service_answers_has_them_after_the_wait() {
     let service = Origin::fixed(
         "HTTP/1.1 302 Found\r\nLocation: /login\r\nSet-Cookie: a=1\r\nX-Route: theirs\r\nContent-Length: 0\r\n\r\n",
     );
-    let gateway = gateway(&origin, &format!("forward_auth: {{url: \"http://{}/\"}}", service.address()));
+    let gateway =
+        gateway(&origin, &format!("forward_auth: {{timeout: 10s, url: \"http://{}/\"}}", service.address()));
     let answer = gateway.client().ask(ask("GET /", ""));
     assert!(answer.status == 302 && is_complete(&answer), "{answer:?}");
     assert_eq!(answer.headers.all("Set-Cookie"), ["a=1; HttpOnly"]);

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tollgate_tests::{Client, Gateway, Origin};
+use tollgate_tests::{Client, Gateway, Origin, eventually};
 
 /// The verdicts of the policies by kind, for a request to this URL.
 fn explain(gateway: &Gateway, url: &str) -> Vec<(String, String)> {
@@ -49,6 +49,8 @@ fn nobody_is_asked_and_no_thread_is_left() {
              quota: {{limit: 1, per: day, redis: {{url: \"redis://{url}\"}}}}"
         ),
     );
+    // A thread has its name only once it runs.
+    eventually("the exporter's thread", || threads(&gateway, "policies") == 1);
     let before = (threads(&gateway, "policies"), threads(&gateway, "passwords"));
     for _ in 0..20 {
         let verdicts = explain(&gateway, "/x");

@@ -99,7 +99,9 @@ fn nobody_takes_the_fields_that_say_who_it_is_for_the_services() {
         // Its word in the same field takes the place of the gateway's.
         ("api_key: on, forward_auth: {url: \"$URL\", response_headers: X-Consumer-Name}", "alice"),
     ] {
-        let policies = policies.replace("$URL", &format!("http://{}/", service.address()));
+        let policies = policies
+            .replace("$URL", &format!("http://{}/", service.address()))
+            .replace("forward_auth: {", "forward_auth: {timeout: 10s, ");
         let gateway = Gateway::with(&origin, &format!("{known}\npolicies: {{{policies}}}"));
         let fields = [
             ("X-Pass", "yes"),

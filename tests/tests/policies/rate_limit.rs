@@ -126,7 +126,7 @@ fn it_counts_exactly_over_all_workers() {
 /// Never more than the rate and the burst, whoever of four workers is asked; refused only when it must.
 #[test]
 fn it_is_exact_over_all_workers() {
-    const RATE: usize = 200;
+    const RATE: usize = 20;
     const BURST: usize = 50;
     let origin = Origin::ok();
     let gateway = Gateway::with(

@@ -33,11 +33,14 @@ fn two_gateways_hold_one_limit() {
         ("quota: {limit: 9, per: month, REDIS}", 9),
     ] {
         let gateways = [(); 2].map(|()| gateway(&origin, &redis, limit, more));
-        let mut got = Vec::new();
+        let (mut got, began) = (Vec::new(), Instant::now());
         for _ in 0..10 {
             gateways.iter().for_each(|gateway| got.extend(statuses(gateway, 1)));
         }
-        assert_eq!(passed(&got), passes, "{limit}");
+        // What of a lease is not given out within a second is lost, on a machine that is that slow.
+        let is_exact = !limit.contains("lease") || began.elapsed() < Duration::from_secs(1);
+        let got = passed(&got);
+        assert!(if is_exact { got == passes } else { got <= passes }, "{got}: {limit}");
         for gateway in &gateways {
             let told = [gateway.stderr(), gateway.stdout()].concat();
             assert!(!told.contains("not for eyes"), "{told}");

@@ -19,7 +19,7 @@ sections:
     points: [{title: One connection, set: {connections: 1, seconds: 1}}]
   - title: By the clock
     systems: [direct, wire]
-    points: [{title: 400 a second, set: {connections: 4, rate: 400, seconds: 0.5}}]
+    points: [{title: 400 a second, set: {connections: 4, rate: 400, seconds: 0.5, ramp: 0.2, sources: 2}}]
 notes: [A sentence that the report prints.]
 ";
 

@@ -7,8 +7,8 @@ use super::{
 use crate::estimate;
 use std::collections::{BTreeMap, BTreeSet};
 use tollgate_lab_record::{
-    Cell, Connections, Distribution, LoadResult, Price, Published, Results, Status, Summary, SystemUsed,
-    Trial, Verdict, Window,
+    Cell, Connections, Distribution, LoadResult, Price, Published, Received, Results, Status, Summary,
+    SystemUsed, Trial, Verdict, Window,
 };
 use tollgate_lab_stats::steady::{Steadiness, steady as judge};
 use tollgate_lab_stats::tie::Order;
@@ -60,7 +60,7 @@ impl Report {
             sections,
             notes: texts(results, ""),
             tables: tables(results, ""),
-            received: results.received.clone(),
+            received: received(&results.received),
             ceilings: results.ceilings.clone(),
             curves: by_cell(results, curve),
             traces: by_cell(results, trace),
@@ -81,6 +81,29 @@ fn tables(results: &Results, section: &str) -> Vec<OwnTable> {
 
 fn prices(results: &Results, section: &str) -> Vec<Price> {
     results.prices.iter().filter(|price| price.section == section).cloned().collect()
+}
+
+/// What the origin received, a line for what is the same in several sections. Where it is so wherever the system was asked,
+/// no section is named.
+fn received(all: &[Received]) -> Vec<Received> {
+    let what = |one: &Received| (one.version.clone(), one.connections, one.requests, one.differences.clone());
+    let mut lines: Vec<(Received, Vec<&str>)> = Vec::new();
+    for one in all {
+        let same =
+            |(line, _): &&mut (Received, Vec<&str>)| line.system == one.system && what(line) == what(one);
+        match lines.iter_mut().find(same) {
+            Some((_, sections)) => sections.push(&one.section),
+            None => lines.push((one.clone(), vec![&one.section])),
+        }
+    }
+    let asked = |system: &str| all.iter().filter(|one| one.system == system).count();
+    lines
+        .into_iter()
+        .map(|(line, sections)| {
+            let everywhere = sections.len() == asked(&line.system);
+            Received { section: if everywhere { String::new() } else { sections.join(", ") }, ..line }
+        })
+        .collect()
 }
 
 fn tools(results: &Results) -> Vec<(String, String)> {

@@ -323,7 +323,7 @@ pub struct Report {
     pub notes: Vec<String>,
     /// Tables on the whole.
     pub tables: Vec<OwnTable>,
-    /// What the origin received.
+    /// What the origin received; the sections where it was so, or none where it was so in all.
     pub received: Vec<Received>,
     /// Direct ceilings.
     pub ceilings: Vec<Ceiling>,

@@ -23,7 +23,10 @@ pub(super) fn terms(report: &Report) -> Markup {
                         tbody {
                             @for one in &report.received {
                                 tr {
-                                    th scope="row" { (report.title_of(&one.system)) }
+                                    th scope="row" {
+                                        (report.title_of(&one.system))
+                                        @if !one.section.is_empty() { small class="faint" { " " (one.section) } }
+                                    }
                                     td { (one.version) }
                                     td class="n" { (number::plain(one.requests as f64 / one.connections.max(1) as f64)) }
                                     @if one.differences.is_empty() {

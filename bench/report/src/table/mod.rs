@@ -210,5 +210,12 @@ pub fn terms(cell: &CellReport) -> String {
     if let Some(ceiling) = cell.ceiling_rps {
         parts.push(format!("direct ceiling {} requests/s", number::whole(ceiling)));
     }
+    if let Some(control) = cell.rows.iter().find_map(|row| row.control) {
+        let interval = number::interval(control.low, control.high);
+        parts.push(format!(
+            "the control against its own copy {} ({interval})",
+            number::ratio(control.estimate)
+        ));
+    }
     parts.join("; ")
 }

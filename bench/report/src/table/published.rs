@@ -33,7 +33,7 @@ const MEAN: Figure = Figure {
     compares: true,
 };
 
-const FIGURES: [Figure; 6] = [
+const FIGURES: [Figure; 7] = [
     Figure {
         name: "req/s",
         ours: |figures| Some(figures.rps.estimate),
@@ -60,6 +60,13 @@ const FIGURES: [Figure; 6] = [
         name: "System cores",
         ours: |figures| figures.cores,
         theirs: |published| published.cpu_percent.map(|percent| percent / 100.0),
+        write: |cores| format!("{cores:.2}"),
+        compares: false,
+    },
+    Figure {
+        name: "Origin cores",
+        ours: |figures| Some(figures.origin_cores),
+        theirs: |published| published.origin_cpu_percent.map(|percent| percent / 100.0),
         write: |cores| format!("{cores:.2}"),
         compares: false,
     },

@@ -90,6 +90,7 @@ fn rest(out: &mut Builder) {
     let received = |system: &str, version: &str, connections: u64, differences: &[&str]| {
         Line::Received(Received {
             system: system.into(),
+            section: "Toll at an equal rate".into(),
             version: version.into(),
             headers: vec![("host".into(), "127.0.0.1:18080".into())],
             connections,

@@ -11,10 +11,6 @@ const FEWEST_CURVE_POINTS: usize = 5;
 
 impl Charts<'_> {
     pub(super) fn curves(&self) -> Vec<Markup> {
-        // Along an axis the percentiles stand in the charts and the table already.
-        if self.section.axis().is_some() {
-            return Vec::new();
-        }
         let Some((cell, curves)) = self.drawn_cell(&self.report.curves) else { return Vec::new() };
         let rich = |points: &[(f64, f64)]| points.len() >= FEWEST_CURVE_POINTS;
         let all: Vec<f64> = curves

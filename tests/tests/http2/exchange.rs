@@ -51,7 +51,9 @@ fn bodies_with_and_without_a_length() {
     empty.send("", true).expect("sent");
     assert_eq!(empty.response().expect("an answer").text(), "POST /c ");
     let framings: Vec<_> = origin.requests().iter().map(|request| request.framing).collect();
-    assert_eq!(framings, [Framing::Length(10), Framing::Chunked, Framing::Chunked]);
+    assert_eq!(framings[..2], [Framing::Length(10), Framing::Chunked]);
+    // Its end may have come with its head.
+    assert!(matches!(framings[2], Framing::Chunked | Framing::None), "{framings:?}");
     assert_eq!(gateway.wait_records(3)[0]["bytes_in"], 10);
     gateway.reconcile(&[&origin]);
 }

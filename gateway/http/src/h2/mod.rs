@@ -11,5 +11,5 @@ mod response;
 
 pub use fields::fields;
 pub use gate::{Chunk, Gate};
-pub use request::{Protocol, Pseudo, decode_request, decode_trailers};
+pub use request::{Protocol, Pseudo, decode_request, decode_trailers, is_field};
 pub use response::{decode_response, decode_switched};

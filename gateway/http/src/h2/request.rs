@@ -195,18 +195,21 @@ pub(super) fn push(head: &mut Head, name: &[u8], value: &[u8], limits: &HeadLimi
     Ok(())
 }
 
-/// RFC 9113, 8.2.1: a name is a token without upper-case letters; a value has no control bytes and no white space
-/// around it.
 fn check(name: &[u8], value: &[u8]) -> Result<(), HeadError> {
-    let is_name = !name.is_empty()
-        && token_length(name) == name.len()
-        && !name.iter().any(|byte| byte.is_ascii_uppercase());
+    if is_field(name, value) { Ok(()) } else { Err(HeadError::Field) }
+}
+
+/// Whether these can be a field: a name is a token without upper-case letters; a value has no control bytes and no white
+/// space around it (RFC 9113, 8.2.1).
+#[must_use]
+pub fn is_field(name: &[u8], value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    if is_name && is_value(value) && !is_blank(value.first()) && !is_blank(value.last()) {
-        Ok(())
-    } else {
-        Err(HeadError::Field)
-    }
+    !name.is_empty()
+        && token_length(name) == name.len()
+        && !name.iter().any(|byte| byte.is_ascii_uppercase())
+        && is_value(value)
+        && !is_blank(value.first())
+        && !is_blank(value.last())
 }
 
 /// Appends one line of all the pieces.

@@ -1,16 +1,12 @@
 //! One connection: its frames are read, and a task started for each stream.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use h2::server::{Builder, SendResponse};
-use h2::{Reason, RecvStream};
-use http::Request;
-use tollgate_http::h2::Chunk;
+use tollgate_http2::{Begun, Connection, Reason, Settings};
 use tollgate_net::Deadline;
 
 use super::intake::{Intake, after_others};
@@ -21,14 +17,10 @@ use super::stream::Http2Stream;
 use crate::connection::Client;
 use crate::worker::Worker;
 
-type Connection = h2::server::Connection<Io, Chunk>;
-
 /// How long a connection that was told to end has to take what it was told.
 const FAREWELL: Duration = Duration::from_secs(2);
 /// The largest window that there can be (RFC 9113, 6.9.1).
 const LARGEST_WINDOW: u32 = (1 << 31) - 1;
-/// Bytes that the library may keep of one response; `Gate` bounds those of all.
-const SEND_BUFFER: usize = 128 * 1024;
 /// Bytes that the kernel may keep unsent. What it takes is lost to streams that have something more urgent to say; and of who
 /// opens all windows and reads nothing, it would take hundreds of answers.
 const UNSENT: u32 = 32 * 1024;
@@ -44,55 +36,42 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
     stream.limit_unsent(UNSENT);
     let io = Io::new(stream, worker.clone(), early, intake.clone());
     deadline.set(tollgate_net::now(), worker.active.borrow().plan.settings.timeouts.header);
-    let Some(connection) = shake_hands(&worker, io, &deadline).await else { return };
-    let shared = Shared::new(link, tls, local_address);
+    let connection = Connection::new(settings(&worker), worker.http2_waiting.clone());
+    let shared = Shared::new(connection, link, tls, local_address);
     let mut serving = Serving {
-        connection,
+        io,
         shared,
         peer,
         deadline,
         intake,
         has_looked: false,
         requests: 0,
-        stillborn: 0,
-        phase: Phase::Open,
+        phase: Phase::Greeting,
         idle: None,
     };
     poll_fn(|cx| serving.poll(cx)).await;
 }
 
-/// The client's preface has come, or never will.
-async fn shake_hands(worker: &Worker, io: Io, deadline: &Deadline) -> Option<Connection> {
-    let mut builder = Builder::new();
-    {
-        let active = worker.active.borrow();
-        let limits = &active.plan.settings.head_limits;
-        // The library counts 32 bytes for each field (RFC 9113, 6.5.2), and pseudo-fields too. What is between this
-        // limit and the configured one is answered with a reason.
-        let (streams, window) =
-            (active.plan.settings.limits.http2_streams, active.plan.settings.limits.http2_window);
-        let list = limits.head.saturating_add(limits.fields.saturating_mul(32)).saturating_add(1024);
-        builder
-            .max_concurrent_streams(streams)
-            .max_pending_accept_reset_streams(streams as usize)
-            .max_header_list_size(u32::try_from(list).unwrap_or(u32::MAX))
-            .initial_window_size(window)
-            .initial_connection_window_size(window.saturating_mul(2).min(LARGEST_WINDOW))
-            .max_send_buffer_size(SEND_BUFFER)
-            // WebSocket (RFC 8441).
-            .enable_connect_protocol();
+/// What the client is told.
+fn settings(worker: &Worker) -> Settings {
+    let active = worker.active.borrow();
+    let (limits, head) = (&active.plan.settings.limits, &active.plan.settings.head_limits);
+    // 32 bytes are counted for each field (RFC 9113, 6.5.2), and pseudo-fields too. What is between this limit and the
+    // configured one is answered with a reason.
+    let fields = head.head.saturating_add(head.fields.saturating_mul(32)).saturating_add(1024);
+    Settings {
+        streams: limits.http2_streams,
+        window: limits.http2_window,
+        connection_window: limits.http2_window.saturating_mul(2).min(LARGEST_WINDOW),
+        fields: u32::try_from(fields).unwrap_or(u32::MAX),
     }
-    let mut handshake = pin!(builder.handshake(io));
-    poll_fn(|cx| match handshake.as_mut().poll(cx) {
-        Poll::Ready(connection) => Poll::Ready(connection.ok()),
-        Poll::Pending => deadline.poll_passed(cx).map(|()| None),
-    })
-    .await
 }
 
 /// Where a connection is between its begin and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
+    /// The client's SETTINGS have not come.
+    Greeting,
     Open,
     /// The client knows that it is to send no more requests.
     Leaving,
@@ -101,7 +80,7 @@ enum Phase {
 }
 
 struct Serving {
-    connection: Connection,
+    io: Io,
     shared: Rc<Shared>,
     peer: SocketAddr,
     deadline: Deadline,
@@ -109,43 +88,89 @@ struct Serving {
     /// Whether what had come with the requests was looked at.
     has_looked: bool,
     requests: u64,
-    /// Streams that were gone before they were begun.
-    stillborn: u64,
     phase: Phase,
-    /// For what the deadline is set: whether there were streams, and whether the connection was leaving.
+    /// For what the deadline is set: whether there were streams, and the phase.
     idle: Option<(bool, Phase)>,
 }
 
 impl Serving {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.intake.turn();
+        self.connection().wait(cx);
         loop {
-            if !ready!(self.take_in(cx)) {
-                return Poll::Ready(());
+            let taken = if self.phase == Phase::Ending { Poll::Ready(true) } else { self.take_in(cx) };
+            if self.phase == Phase::Greeting && self.connection().is_greeted() {
+                self.phase = Phase::Open;
             }
-            if self.intake.is_exhausted() && self.phase != Phase::Ending {
-                self.end(Reason::ENHANCE_YOUR_CALM);
+            if self.phase != Phase::Ending && self.is_to_end() {
+                self.phase = Phase::Ending;
+                self.deadline.set(tollgate_net::now(), Some(FAREWELL));
                 continue;
             }
             if self.phase == Phase::Open && self.is_to_leave() {
                 self.phase = Phase::Leaving;
-                self.connection.graceful_shutdown();
-                continue;
+                self.connection().say_goodbye();
+            }
+            match self.io.poll_write(&self.shared.connection, cx) {
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                Poll::Ready(Ok(())) if self.phase == Phase::Ending => {
+                    if self.io.poll_shutdown(cx).is_ready() {
+                        return Poll::Ready(());
+                    }
+                }
+                _ => {}
+            }
+            if !ready!(taken) {
+                return Poll::Ready(());
             }
             self.wait();
             self.shared.wake_later(cx);
             if self.deadline.poll_passed(cx).is_pending() {
                 return Poll::Pending;
             }
-            if self.phase == Phase::Ending {
-                return Poll::Ready(());
+            match self.phase {
+                // Who never greets is told nothing.
+                Phase::Greeting | Phase::Ending => return Poll::Ready(()),
+                Phase::Open | Phase::Leaving => self.connection().end(Reason::NO_ERROR),
             }
-            self.end(Reason::NO_ERROR);
         }
     }
 
-    /// Reads what has come, and begins what may be begun of it; the rest waits in the library, which keeps no more than may
-    /// be open at once, unless their heads are too large. Ready when nothing is left to do now: whether the connection is still there.
+    fn connection(&self) -> &Connection {
+        &self.shared.connection
+    }
+
+    /// Whether the connection has nothing more to do but to say so.
+    fn is_to_end(&self) -> bool {
+        let connection = self.connection();
+        if self.intake.is_exhausted() {
+            connection.end(Reason::ENHANCE_YOUR_CALM);
+        }
+        connection.ended().is_some() || connection.is_over()
+    }
+
+    /// Reads what has come. Ready: the client has gone.
+    fn poll_come(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while ready!(self.poll_read(cx)) {}
+        Poll::Ready(())
+    }
+
+    /// Reads once. Whether the client is still there.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        if self.connection().ended().is_some() {
+            return Poll::Pending;
+        }
+        let read = ready!(self.io.poll_read(&self.shared.connection, cx));
+        // Reset by the client, or here for a frame that breaks the protocol, before they were begun: nobody waits for an
+        // answer, and who does so again and again wants none.
+        if self.connection().stillborn() > STILLBORN + self.requests {
+            self.intake.exhaust();
+        }
+        Poll::Ready(read.is_ok_and(|count| count > 0))
+    }
+
+    /// Reads what has come, and begins what may be begun of it; the rest waits with the connection, which keeps no more than
+    /// may be open at once, unless their heads are too large. Ready when nothing is left to do now: whether the client is still there.
     fn take_in(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         loop {
             if self.intake.is_turn_over(cx) {
@@ -153,33 +178,35 @@ impl Serving {
             }
             if self.shared.is_stranger() && !self.has_looked {
                 // What it asks for is begun when what else it has sent was looked at.
-                let is_over = self.connection.poll_closed(cx).is_ready();
-                if is_over || self.intake.is_exhausted() || !self.intake.holds_some() {
-                    return Poll::Ready(!is_over);
+                let has_gone = self.poll_come(cx).is_ready();
+                if has_gone || self.intake.is_exhausted() || !self.connection().has_next() {
+                    return Poll::Ready(!has_gone);
                 }
                 self.has_looked = true;
                 after_others(cx);
                 return Poll::Pending;
             }
             if self.intake.is_exhausted() {
-                return Poll::Ready(self.connection.poll_closed(cx).is_pending());
+                return Poll::Ready(true);
             }
             if !self.shared.may_begin() {
-                let is_over = self.connection.poll_closed(cx).is_ready();
-                // What was written meanwhile may have changed that.
-                if is_over || !self.shared.may_begin() && !self.intake.holds_too_much() {
-                    if self.intake.holds_some() {
+                let has_gone = self.poll_come(cx).is_ready();
+                // What came meanwhile may have changed that.
+                if has_gone || !self.shared.may_begin() && !self.intake.holds_too_much() {
+                    if self.connection().has_next() {
                         self.shared.wait();
                     }
-                    return Poll::Ready(!is_over);
+                    return Poll::Ready(!has_gone);
                 }
             }
-            match self.connection.poll_accept(cx) {
-                Poll::Ready(Some(Ok((request, respond)))) => {
-                    self.intake.request();
-                    self.begin_or_refuse(request, respond);
-                }
-                Poll::Ready(Some(Err(_)) | None) => return Poll::Ready(false),
+            if let Some(begun) = self.connection().next() {
+                self.intake.request();
+                self.begin_or_refuse(begun);
+                continue;
+            }
+            match self.poll_read(cx) {
+                Poll::Ready(true) => {}
+                Poll::Ready(false) => return Poll::Ready(false),
                 Poll::Pending => {
                     self.has_looked = false;
                     self.intake.caught_up();
@@ -191,26 +218,16 @@ impl Serving {
     }
 
     /// A request is to be begun, or refused where too many wait already.
-    fn begin_or_refuse(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Chunk>) {
-        if respond.poll_reset(&mut Context::from_waker(Waker::noop())).is_ready() {
-            // Reset by the client, or by the library for a frame that breaks the protocol, before it was begun: nobody
-            // waits for an answer, and who does so again and again wants none.
-            self.stillborn += 1;
-            if self.stillborn > STILLBORN + self.requests {
-                self.intake.exhaust();
-            }
-            return;
-        }
+    fn begin_or_refuse(&mut self, Begun { stream, fields }: Begun) {
         if !self.shared.may_begin() {
             // Nothing was done for it: the client may send it again, here or elsewhere (RFC 9113, 8.7).
-            return respond.send_reset(Reason::REFUSED_STREAM);
+            return stream.reset(Reason::REFUSED_STREAM);
         }
         self.requests += 1;
         self.intake.request_begins();
-        let (head, body) = request.into_parts();
-        let stream = Http2Stream::new(body, respond, self.shared.clone());
+        let stream = Http2Stream::new(stream, self.shared.clone());
         let client = Client::of_stream(&self.shared.link, stream, self.peer, self.requests);
-        request::start(client, head);
+        request::start(client, fields);
     }
 
     /// Whether the client is to be told to send no more requests.
@@ -230,6 +247,8 @@ impl Serving {
         self.idle = for_what;
         let worker = self.shared.link.worker();
         let bound = match for_what {
+            // Set before.
+            Some((_, Phase::Greeting)) => return,
             // Each stream has its own.
             Some((false, _)) | None => None,
             Some((true, Phase::Open)) => worker.idle_timeout(),
@@ -240,10 +259,11 @@ impl Serving {
             None => self.deadline.clear(),
         }
     }
+}
 
-    fn end(&mut self, reason: Reason) {
-        self.phase = Phase::Ending;
-        self.connection.abrupt_shutdown(reason);
-        self.deadline.set(tollgate_net::now(), Some(FAREWELL));
+impl Drop for Serving {
+    /// Streams whose connection is gone hear of it.
+    fn drop(&mut self) {
+        self.shared.connection.cut();
     }
 }

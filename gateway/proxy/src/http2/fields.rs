@@ -5,40 +5,12 @@ use std::io;
 use bytes::Bytes;
 use h2::ext::Protocol;
 use http::header::{
-    self, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
-    TRANSFER_ENCODING, UPGRADE,
+    self, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE,
 };
 use http::uri::{PathAndQuery, Scheme};
-use http::{Method, Request, Response, StatusCode, Uri, Version};
+use http::{Method, Request, Uri, Version};
 use tollgate_http::Name;
 use tollgate_http::h2::fields;
-
-/// Of a response head in lines.
-///
-/// # Errors
-/// When it is not what the gateway writes.
-pub(super) fn response(head: &[u8]) -> io::Result<Response<()>> {
-    let end = head.iter().position(|byte| *byte == b'\n').ok_or(io::ErrorKind::InvalidData)?;
-    // `HTTP/1.1 200 OK`
-    let status = head.get(9..12).and_then(|digits| StatusCode::from_bytes(digits).ok());
-    let mut response = Response::new(());
-    *response.status_mut() = status.ok_or(io::ErrorKind::InvalidData)?;
-    *response.headers_mut() = map(&head[end + 1..])?;
-    Ok(response)
-}
-
-/// Of a head in lines that switches protocols: what HTTP/2 has in its place is a 200 (RFC 8441, 5).
-///
-/// # Errors
-/// As [`response`].
-pub(super) fn switched(head: &[u8]) -> io::Result<Response<()>> {
-    let mut response = self::response(head)?;
-    *response.status_mut() = StatusCode::OK;
-    for name in [CONNECTION, UPGRADE, SEC_WEBSOCKET_ACCEPT] {
-        response.headers_mut().remove(name);
-    }
-    Ok(response)
-}
 
 /// Of a request head in lines, to an endpoint. Where it asks for another protocol, it becomes extended CONNECT.
 ///
@@ -103,7 +75,7 @@ fn target(bytes: &[u8]) -> io::Result<PathAndQuery> {
 /// Of field lines.
 ///
 /// # Errors
-/// As [`response`].
+/// When one is not what the gateway writes.
 pub(super) fn map(lines: &[u8]) -> io::Result<HeaderMap> {
     // Of the size that it will have: a map that is larger is dearer to make, and one that grows is made again.
     let mut map = HeaderMap::with_capacity(lines.iter().filter(|byte| **byte == b'\n').count());

@@ -8,7 +8,7 @@ use std::task::Context;
 /// Requests that are taken up: a hundred of them can come in one read.
 const REQUESTS: usize = 16;
 /// Bytes that are read: heads of many fields cost as much as many requests.
-const BYTES: usize = 64 * 1024;
+pub(super) const BYTES: usize = 64 * 1024;
 /// Bytes of heads that may wait: a hundred requests of browsers take half of it.
 const HELD: usize = 64 * 1024;
 
@@ -69,11 +69,6 @@ impl Intake {
     /// No request that was read waits any longer.
     pub fn caught_up(&self) {
         self.held.set(0);
-    }
-
-    /// Whether requests may wait that were read: only after heads have come.
-    pub fn holds_some(&self) -> bool {
-        self.held.get() > 0
     }
 
     /// Whether the requests that wait have heads of more bytes than may be kept.

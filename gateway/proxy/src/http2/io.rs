@@ -1,15 +1,13 @@
-//! The connection's socket as the library wants it.
+//! The connection's socket: what comes goes past the meter.
 
-use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tollgate_http2::Connection;
 use tollgate_net::{Deadline, Stream};
 
-use super::PREFACE;
 use super::intake::Intake;
 use super::meter::{Exhausted, Meter};
 use crate::worker::Worker;
@@ -18,7 +16,7 @@ use crate::worker::Worker;
 /// socket with unread bytes sends a reset, which can overtake the last answers.
 const LINGER: (Duration, usize) = (Duration::from_secs(2), 1024 * 1024);
 
-/// The connection's socket as the library wants it. Every byte that comes in goes past the meter.
+/// The connection's socket. Every byte that comes in goes past the meter.
 #[derive(Debug)]
 pub(super) struct Io {
     stream: Stream,
@@ -26,10 +24,6 @@ pub(super) struct Io {
     /// What came before the connection was known to be one of HTTP/2.
     early: Vec<u8>,
     meter: Meter,
-    /// How much of the client's preface has come.
-    preface: usize,
-    /// Whether what came is none.
-    refused: bool,
     intake: Rc<Intake>,
     linger: Linger,
 }
@@ -44,139 +38,67 @@ enum Linger {
 
 impl Io {
     pub fn new(stream: Stream, worker: Rc<Worker>, early: Vec<u8>, intake: Rc<Intake>) -> Self {
-        Self {
-            stream,
-            worker,
-            early,
-            meter: Meter::new(tollgate_net::now()),
-            preface: 0,
-            refused: false,
-            intake,
-            linger: Linger::No,
-        }
+        Self { stream, worker, early, meter: Meter::new(tollgate_net::now()), intake, linger: Linger::No }
     }
 
-    /// Looks at bytes that came. So many of them are for the library.
-    fn measure(&mut self, bytes: &[u8]) -> usize {
-        let left = &PREFACE[self.preface..];
-        let count = left.len().min(bytes.len());
-        self.refused |= left[..count] != bytes[..count];
-        self.preface += count;
+    /// Gives the connection what has come, as far as the meter lets it.
+    fn pass(&mut self, connection: &Connection, bytes: &[u8]) {
         self.intake.read(bytes.len());
         let measured = self.meter.received(bytes, tollgate_net::now);
         self.intake.heads(self.meter.take_heads());
-        match measured {
+        let good = match measured {
             Ok(()) => bytes.len(),
             Err(Exhausted(good)) => {
                 self.intake.exhaust();
                 // What nobody has seen yet, nobody waits for: not to look at it at all costs least.
                 if self.intake.has_begun() { good } else { 0 }
             }
-        }
+        };
+        connection.receive(&bytes[..good]);
     }
 
-    /// Gives the library what is for it. Where that is nothing, the connection is about to be ended.
-    fn pass(bytes: &[u8], out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if bytes.is_empty() {
-            // Nothing would be the end.
+    /// Reads once, what has come early first. How many bytes that were; 0: the client has ended its side. Not when this
+    /// connection's turn is over, or it is about to be ended.
+    pub fn poll_read(&mut self, connection: &Connection, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        // The task that polls is the one that ends the connection.
+        if self.intake.is_exhausted() || self.intake.is_turn_over(cx) {
             return Poll::Pending;
         }
-        out.put_slice(bytes);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncRead for Io {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        if this.refused {
-            // The library would drop the connection, and with it what the client has not read yet.
-            ready!(Pin::new(this).poll_shutdown(cx))?;
-            return Poll::Ready(Err(io::ErrorKind::InvalidData.into()));
+        if !self.early.is_empty() {
+            let early = std::mem::take(&mut self.early);
+            self.pass(connection, &early);
+            return Poll::Ready(Ok(early.len()));
         }
-        if this.intake.is_exhausted() {
-            // The task that polls is the one that ends the connection.
-            return Poll::Pending;
-        }
-        if this.intake.is_turn_over(cx) {
-            return Poll::Pending;
-        }
-        if !this.early.is_empty() {
-            let early = std::mem::take(&mut this.early);
-            let (now, later) = early.split_at(early.len().min(out.remaining()));
-            let good = this.measure(now);
-            this.early = later.to_vec();
-            if this.refused {
-                return Pin::new(this).poll_read(cx, out);
-            }
-            return Self::pass(&now[..good], out);
-        }
-        // By way of the shared buffer: the library's own is not initialised, and to fill it with zeros costs more than
-        // to copy what came.
-        let worker = this.worker.clone();
+        let worker = self.worker.clone();
         let mut buffer = worker.receive.borrow_mut();
-        let most = buffer.len().min(out.remaining());
-        let count = ready!(this.stream.poll_read(cx, &mut buffer[..most]))?;
-        if count == 0 {
-            return Poll::Ready(Ok(()));
-        }
-        let good = this.measure(&buffer[..count]);
-        if this.refused {
-            drop(buffer);
-            return Pin::new(this).poll_read(cx, out);
-        }
-        Self::pass(&buffer[..good], out)
-    }
-}
-
-impl AsyncWrite for Io {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let written = ready!(this.stream.poll_write(cx, bytes))?;
-        this.meter.sent(written);
-        Poll::Ready(Ok(written))
+        let most = buffer.len().min(super::intake::BYTES);
+        let count = ready!(self.stream.poll_read(cx, &mut buffer[..most]))?;
+        self.pass(connection, &buffer[..count]);
+        Poll::Ready(Ok(count))
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        pieces: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.stream.write(pieces)? {
-            // It takes nothing now: leaves the waker.
-            0 => match pieces.iter().find(|piece| !piece.is_empty()) {
-                Some(piece) => self.poll_write(cx, piece),
-                None => Poll::Ready(Ok(0)),
-            },
-            written => {
-                self.meter.sent(written);
-                Poll::Ready(Ok(written))
-            }
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    /// Writes what waits.
+    pub fn poll_write(&mut self, connection: &Connection, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        connection.poll_write(|bytes| {
+            let written = ready!(self.stream.poll_write(cx, bytes))?;
+            self.meter.sent(written);
+            Poll::Ready(Ok(written))
+        })
     }
 
     /// Ends the gateway's direction, then reads and throws away what still comes.
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
+    pub fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            match &mut this.linger {
+            match &mut self.linger {
                 Linger::No => {
-                    ready!(this.stream.poll_shutdown(cx))?;
-                    let deadline = this.worker.timers.deadline();
+                    ready!(self.stream.poll_shutdown(cx))?;
+                    let deadline = self.worker.timers.deadline();
                     deadline.set(tollgate_net::now(), Some(LINGER.0));
-                    this.linger = Linger::Since(deadline, LINGER.1);
+                    self.linger = Linger::Since(deadline, LINGER.1);
                 }
                 Linger::Since(deadline, left) => {
-                    let mut buffer = this.worker.receive.borrow_mut();
-                    let read = this.stream.poll_read(cx, &mut buffer);
+                    let mut buffer = self.worker.receive.borrow_mut();
+                    let read = self.stream.poll_read(cx, &mut buffer);
                     match read {
                         Poll::Pending => ready!(deadline.poll_passed(cx)),
                         Poll::Ready(Ok(count)) if 0 < count && count < *left => {
@@ -186,7 +108,7 @@ impl AsyncWrite for Io {
                         Poll::Ready(_) => {}
                     }
                     drop(buffer);
-                    this.linger = Linger::Over;
+                    self.linger = Linger::Over;
                 }
                 Linger::Over => return Poll::Ready(Ok(())),
             }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::PREFACE;
+use tollgate_http2::PREFACE;
 
 /// The length of a frame's header (RFC 9113, 4.1).
 const HEADER: usize = 9;

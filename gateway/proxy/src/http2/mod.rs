@@ -33,9 +33,6 @@ pub(crate) use self::request::StreamRoutines;
 /// What an HTTP/2 connection begins with, up to where an HTTP/1 request line would end (RFC 9113, 3.4).
 pub(crate) const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
 
-/// All that it begins with.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
 /// Serves the connection from here on. `received` is what came of it so far.
 pub(crate) fn start(client: Box<Client>, received: Vec<u8>) {
     tollgate_net::spawn(connection::serve(client, received));

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use h2::{Reason, SendStream};
+use h2::SendStream;
 use http::HeaderMap;
 use tollgate_http::h2::{Chunk, Gate};
 
@@ -60,20 +60,6 @@ impl Outlet {
         }
     }
 
-    /// Waits until something could go. Bytes that the connection takes at once, if that is known.
-    pub fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
-        let room = ready!(self.gate.poll_room(cx));
-        // One byte's worth: more, and a stream that has nothing to send would keep the connection's window from others.
-        self.stream.reserve_capacity(1);
-        while self.stream.capacity() == 0 {
-            // Of a stream that is gone whoever writes to it hears.
-            if !matches!(ready!(self.stream.poll_capacity(cx)), Some(Ok(_))) {
-                break;
-            }
-        }
-        Poll::Ready(room)
-    }
-
     /// Ends it.
     ///
     /// # Errors
@@ -84,14 +70,5 @@ impl Outlet {
             None => self.stream.send_data(Chunk::empty(), true),
         }
         .map_err(|_| gone())
-    }
-
-    pub fn reset(&mut self, reason: Reason) {
-        self.stream.send_reset(reason);
-    }
-
-    /// Waits for a reset.
-    pub fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.stream.poll_reset(cx).map(drop)
     }
 }

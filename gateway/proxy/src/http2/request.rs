@@ -1,14 +1,13 @@
 //! One stream: its head becomes a request, and that is seen through.
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::rc::Rc;
-use std::task::Poll;
 
-use http::request::Parts;
 use tollgate_http::h1::Length;
 use tollgate_http::h2::{Protocol, Pseudo, decode_request};
 use tollgate_http::{HeadError, HeadLimits, RequestHead, websocket};
+use tollgate_http2::Fields;
 
 use super::stream::Http2Stream;
 use crate::connection::Client;
@@ -22,14 +21,14 @@ use crate::scratch::{Loan, Scratch};
 use crate::worker::Worker;
 
 /// What a stream begins with: it, and its head.
-pub(crate) type Begun = (Client<Http2Stream>, Parts);
+pub(crate) type Begun = (Client<Http2Stream>, Fields);
 
 /// What sees the requests of streams through. A task that held all that an exchange needs would have its kilobytes made
 /// and copied for each stream; so a stream's task borrows them, as a connection of HTTP/1 does.
 pub(crate) type StreamRoutines = RoutinePool<Begun, (), dyn Future<Output = Infallible>>;
 
 /// Sees one request through, in a task of its own.
-pub(super) fn start(client: Client<Http2Stream>, head: Parts) {
+pub(super) fn start(client: Client<Http2Stream>, head: Fields) {
     let routines = client.worker().stream_routines.clone();
     tollgate_net::spawn(RoutinePool::run(routines, (client, head), |seat| Box::pin(streams(seat))));
 }
@@ -42,21 +41,20 @@ async fn streams(seat: Rc<Seat<Begun, ()>>) -> Infallible {
     }
 }
 
-async fn serve(mut client: Client<Http2Stream>, head: Parts) {
+async fn serve(mut client: Client<Http2Stream>, head: Fields) {
     let worker = client.worker().clone();
     let mut loan = Loan::new(&worker);
     let active = worker.active();
     client.link.renew();
     let settings = &active.plan.settings;
     loan.ledger.open(&worker, tollgate_net::now(), client.peer, client.link.tls.as_ref());
-    let key = head.extensions.get::<h2::ext::Protocol>().map(|_| websocket_key(&worker)).unwrap_or_default();
     let (ended, limits) = (client.stream.is_ended(), &settings.head_limits);
-    let decoded = decode(&mut loan.request, &head, key.as_bytes(), ended, limits);
+    let decoded = decode(&mut loan.request, &head, &worker, ended, limits);
     loan.grpc = Grpc::of(&loan.request);
     let next = match decoded {
         Ok(()) => {
-            drop(head);
-            take_early(&mut client, &mut loan).await;
+            client.stream.begin(head, loan.request.length);
+            take_early(&mut client, &mut loan);
             request(&mut client, &worker, &mut loan, &active).await
         }
         Err(error) => {
@@ -72,26 +70,21 @@ async fn serve(mut client: Client<Http2Stream>, head: Parts) {
 
 fn decode(
     request: &mut RequestHead,
-    head: &Parts,
-    key: &[u8],
+    head: &Fields,
+    worker: &Worker,
     ended: bool,
     limits: &HeadLimits,
 ) -> Result<(), HeadError> {
-    // The library keeps a scheme only beside an authority; CONNECT has none. Elsewhere, what it does not keep was none.
-    let has_scheme = head.uri.authority().is_some() && head.uri.path_and_query().is_some();
-    let scheme = has_scheme.then(|| head.uri.scheme_str().unwrap_or_default());
+    let (pseudo, fields) = head.request().filter(|_| !head.is_cut()).ok_or(HeadError::TooLarge)?;
+    let key = pseudo.protocol.map(|_| websocket_key(worker)).unwrap_or_default();
     let pseudo = Pseudo {
-        method: head.method.as_str().as_bytes(),
-        authority: head.uri.authority().map(|authority| authority.as_str().as_bytes()),
-        scheme: scheme.map(str::as_bytes),
-        protocol: head
-            .extensions
-            .get::<h2::ext::Protocol>()
-            .map(|protocol| Protocol { name: protocol.as_str().as_bytes(), key }),
-        path: head.uri.path_and_query().map(|path| path.as_str().as_bytes()),
+        method: pseudo.method,
+        authority: pseudo.authority,
+        scheme: pseudo.scheme,
+        path: pseudo.path,
+        protocol: pseudo.protocol.map(|name| Protocol { name, key: key.as_bytes() }),
     };
-    let fields = || head.headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-    decode_request(request, pseudo, fields, ended, limits)
+    decode_request(request, pseudo, || fields.clone(), ended, limits)
 }
 
 /// A key that nobody foresees, for a WebSocket to an endpoint that speaks HTTP/1.
@@ -108,15 +101,11 @@ fn websocket_key(worker: &Worker) -> String {
 
 /// A body of known length that has come with its head goes upstream with it, and can be sent again; so can that of a gRPC
 /// call, if all of it has come.
-async fn take_early(client: &mut Client<Http2Stream>, scratch: &mut Scratch) {
+fn take_early(client: &mut Client<Http2Stream>, scratch: &mut Scratch) {
     // A call declares no length, and goes to none but endpoints that need none.
     let open = scratch.grpc.is_some() && scratch.request.length == Length::UntilClose;
     if open || matches!(scratch.request.length, Length::Exactly(1..)) {
-        poll_fn(|cx| {
-            client.stream.take_early(cx, &mut scratch.inbox);
-            Poll::Ready(())
-        })
-        .await;
+        client.stream.take_early(&mut scratch.inbox);
         if open && client.stream.is_ended() {
             scratch.request.length = Length::Exactly(scratch.inbox.len() as u64);
         }

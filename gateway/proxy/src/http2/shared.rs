@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-use tollgate_http::h2::Gate;
+use tollgate_http2::Connection;
 use tollgate_net::Negotiated;
 
 use super::crowd::{Crowd, PIECES, SHARE};
@@ -15,7 +15,8 @@ use crate::worker::Worker;
 /// What the streams of a connection have in common.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub gate: Rc<Gate>,
+    /// Its frames.
+    pub connection: Connection,
     /// What TLS has agreed on; `None`: plain text.
     pub tls: Option<Negotiated>,
     /// The address that the client has connected to.
@@ -34,9 +35,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub fn new(link: Link, tls: Option<Negotiated>, local_address: Option<SocketAddr>) -> Rc<Self> {
+    pub fn new(
+        connection: Connection,
+        link: Link,
+        tls: Option<Negotiated>,
+        local_address: Option<SocketAddr>,
+    ) -> Rc<Self> {
         Rc::new(Self {
-            gate: Rc::new(Gate::among(link.worker().http2_waiting.clone())),
+            connection,
             tls,
             local_address,
             link,
@@ -90,7 +96,7 @@ impl Shared {
 
     /// Whether it may begin one more stream.
     pub fn may_begin(&self) -> bool {
-        let earned = if self.gate.is_behind() { 0 } else { self.taken.get() / PIECES };
+        let earned = if self.connection.is_behind() { 0 } else { self.taken.get() / PIECES };
         self.crowd().has_room() || self.streams.get() < SHARE + earned
     }
 

@@ -5,16 +5,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes};
-use h2::server::SendResponse;
-use h2::{Reason, RecvStream, SendStream};
-use http::HeaderMap;
-use tollgate_http::h1::BodyReader;
-use tollgate_http::h2::{Chunk, decode_trailers};
+use tollgate_http::Name;
+use tollgate_http::h1::{BodyReader, Length};
+use tollgate_http::h2::{decode_trailers, fields};
+use tollgate_http2::{Fields, Gone, Reason, Stream};
 use tollgate_net::{Negotiated, Peek};
 
-use super::fields;
-use super::outlet::{Outlet, gone};
 use super::shared::Shared;
 
 use crate::backlog::{Backlog, Sink};
@@ -29,13 +25,10 @@ const EARLY: usize = 64 * 1024;
 /// A stream as the client's side of an exchange.
 #[derive(Debug)]
 pub(crate) struct Http2Stream {
-    body: RecvStream,
-    /// Data that has come and was not read.
-    data: Bytes,
+    stream: Stream,
     trailers: Vec<u8>,
-    respond: SendResponse<Chunk>,
-    /// The way for the response's body, once its head has gone.
-    sender: Option<Outlet>,
+    /// Whether the head of the response has gone.
+    has_head: bool,
     end: End,
     room: usize,
     shared: Rc<Shared>,
@@ -46,77 +39,69 @@ pub(crate) struct Http2Stream {
 enum End {
     /// That is not known yet.
     Open,
-    /// All of it is in the backlog; these trailers, or an end without any, are to follow.
-    Due(Option<HeaderMap>),
+    /// All of it is in the backlog; these trailers, or an end where there are none, are to follow.
+    Due(Vec<u8>),
     /// Its end has gone.
     Sent,
 }
 
+/// What a stream that is gone is called.
+fn gone(_: Gone) -> io::Error {
+    io::ErrorKind::BrokenPipe.into()
+}
+
 impl Http2Stream {
-    pub(super) fn new(body: RecvStream, respond: SendResponse<Chunk>, shared: Rc<Shared>) -> Self {
+    pub(super) fn new(stream: Stream, shared: Rc<Shared>) -> Self {
         shared.stream_began();
-        Self {
-            body,
-            data: Bytes::new(),
-            trailers: Vec::new(),
-            respond,
-            sender: None,
-            end: End::Open,
-            room: ROOM.1,
-            shared,
-        }
+        Self { stream, trailers: Vec::new(), has_head: false, end: End::Open, room: ROOM.1, shared }
     }
 
     /// Whether the request has no body, or all of it was read.
     pub(super) fn is_ended(&self) -> bool {
-        self.body.is_end_stream()
+        self.stream.is_ended()
+    }
+
+    /// The head was read: what it has announced is to come.
+    pub(super) fn begin(&self, fields: Fields, length: Length) {
+        self.stream.give_back(fields);
+        if let Length::Exactly(length) = length {
+            self.stream.expect(length);
+        }
     }
 
     /// Takes what has come of the body already.
-    pub(super) fn take_early(&mut self, cx: &mut Context<'_>, inbox: &mut Vec<u8>) {
-        while inbox.len() < EARLY
-            && let Poll::Ready(Some(Ok(data))) = self.body.poll_data(cx)
-        {
-            inbox.extend_from_slice(&data);
-            // An error means that the stream is gone, which whoever goes on with it finds out.
-            let _ = self.body.flow_control().release_capacity(data.len());
-        }
+    pub(super) fn take_early(&mut self, inbox: &mut Vec<u8>) {
+        self.stream.take_early(inbox, EARLY);
     }
 
     /// The exchange has ended. `whole`: nothing of its response waits any longer. What of the request's body nobody wants
-    /// is refused by the library when the stream is dropped (RFC 9113, 8.1).
+    /// is refused when the stream is dropped (RFC 9113, 8.1).
     pub(super) fn finish(mut self, whole: bool) {
-        let end = std::mem::replace(&mut self.end, End::Sent);
-        match (end, &mut self.sender) {
-            (End::Sent, _) => {}
-            (End::Due(trailers), Some(sender)) if whole => {
+        match std::mem::replace(&mut self.end, End::Sent) {
+            End::Sent => {}
+            End::Due(trailers) if whole => {
                 // A stream that is gone needs no end.
-                let _ = sender.end(trailers);
+                let _ = self.finally(&trailers);
             }
-            (end, Some(sender)) => {
-                self.end = end;
-                sender.reset(Reason::INTERNAL_ERROR);
-            }
-            (end, None) => {
-                self.end = end;
-                self.respond.send_reset(Reason::INTERNAL_ERROR);
-            }
+            _ => self.stream.reset(Reason::INTERNAL_ERROR),
         }
     }
 
+    fn finally(&self, trailers: &[u8]) -> io::Result<()> {
+        let sent =
+            if trailers.is_empty() { self.stream.end() } else { self.stream.send_trailers(fields(trailers)) };
+        sent.map_err(gone)
+    }
+
     fn head(&mut self, head: &[u8], ends: bool) -> io::Result<()> {
-        let sender = self.respond.send_response(fields::response(head)?, ends).map_err(|_| gone())?;
-        self.answer_by(sender);
+        let (status, lines) = split(head)?;
+        self.stream.send_head(status, fields(lines), ends).map_err(gone)?;
+        self.has_head = true;
         if ends {
             self.end = End::Sent;
             self.shared.piece_taken();
         }
         Ok(())
-    }
-
-    /// The head of the response has gone; its body goes this way.
-    fn answer_by(&mut self, sender: SendStream<Chunk>) {
-        self.sender = Some(Outlet::new(sender, self.shared.gate.clone()));
     }
 
     /// The client has taken so much of so much.
@@ -131,8 +116,7 @@ impl Http2Stream {
     /// Sends what the windows let through, with the end if that was all and it is the `last`.
     fn data(&mut self, pieces: &[IoSlice<'_>], last: bool) -> io::Result<usize> {
         let wanted = pieces.iter().map(|piece| piece.len()).sum::<usize>();
-        let sender = self.sender.as_mut().ok_or_else(gone)?;
-        let count = sender.write(pieces, last)?;
+        let count = self.stream.send(pieces, last && wanted > 0).map_err(gone)?;
         self.took(count, wanted);
         if last && count == wanted && count > 0 {
             self.end = End::Sent;
@@ -147,47 +131,41 @@ impl Http2Stream {
     }
 }
 
+/// The status and the lines of a response head.
+fn split(head: &[u8]) -> io::Result<(&[u8], &[u8])> {
+    // `HTTP/1.1 200 OK`
+    let end = head.iter().position(|byte| *byte == b'\n');
+    let status = head.get(9..12).filter(|digits| digits.iter().all(u8::is_ascii_digit));
+    end.zip(status).map(|(end, status)| (status, &head[end + 1..])).ok_or(io::ErrorKind::InvalidData.into())
+}
+
 impl Sink for Http2Stream {
     fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         self.data(pieces, false)
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let sender = self.sender.as_mut().ok_or_else(gone)?;
-        let count = ready!(sender.poll_write(cx, bytes))?;
-        self.took(count, bytes.len());
-        Poll::Ready(Ok(count))
+        ready!(self.stream.poll_room(cx)).map_err(gone)?;
+        Poll::Ready(self.data(&[IoSlice::new(bytes)], false))
     }
 }
 
 impl Duplex for Http2Stream {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        while self.data.is_empty() {
-            match ready!(self.body.poll_data(cx)) {
-                Some(data) => self.data = data.map_err(|_| gone())?,
-                None => {
-                    let trailers = ready!(self.body.poll_trailers(cx)).map_err(|_| gone())?;
-                    if let Some(trailers) = trailers {
-                        let fields =
-                            trailers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-                        self.trailers = decode_trailers(fields)
-                            .map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
-                    }
-                    return Poll::Ready(Ok(0));
-                }
-            }
+        let count = ready!(self.stream.poll_read(cx, buffer)).map_err(gone)?;
+        if count == 0
+            && let Some(trailers) = self.stream.take_trailers()
+        {
+            self.trailers =
+                decode_trailers(trailers.iter()).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+            self.stream.give_back(trailers);
         }
-        let count = self.data.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&self.data[..count]);
-        self.data.advance(count);
-        // Only now may the client send as much again: whoever reads has room for it.
-        let _ = self.body.flow_control().release_capacity(count);
         Poll::Ready(Ok(count))
     }
 
     fn poll_shutdown(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let (End::Open, Some(sender)) = (&self.end, &mut self.sender) {
-            sender.end(None)?;
+        if matches!(self.end, End::Open) && self.has_head {
+            self.stream.end().map_err(gone)?;
             self.end = End::Sent;
         }
         Poll::Ready(Ok(()))
@@ -200,8 +178,15 @@ impl ClientSide for Http2Stream {
 
 impl ClientStream for Http2Stream {
     fn switch(&mut self, backlog: &mut Backlog, head: &[u8], bytes: &[u8]) -> io::Result<()> {
-        let sender = self.respond.send_response(fields::switched(head)?, false).map_err(|_| gone())?;
-        self.answer_by(sender);
+        let (_, lines) = split(head)?;
+        // What HTTP/2 has in its place is a 200 (RFC 8441, 5).
+        let is_asked = |name: &[u8]| {
+            matches!(Name::of(name), Name::Connection | Name::Upgrade)
+                || name.eq_ignore_ascii_case(b"sec-websocket-accept")
+        };
+        let lines = fields(lines).filter(|(name, _)| !is_asked(name));
+        self.stream.send_head(b"200", lines, false).map_err(gone)?;
+        self.has_head = true;
         if bytes.is_empty() { Ok(()) } else { self.send(backlog, bytes, false) }
     }
 
@@ -211,21 +196,21 @@ impl ClientStream for Http2Stream {
 
     /// A stream has nothing but its body, so all that can be there is its reset.
     fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<Peek> {
-        let reset = match &mut self.sender {
-            Some(sender) => sender.poll_reset(cx),
-            None => self.respond.poll_reset(cx).map(drop),
-        };
-        reset.map(|()| Peek::Reset)
+        self.stream.poll_reset(cx).map(|()| Peek::Reset)
     }
 
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize> {
-        let Some(sender) = &mut self.sender else { return Poll::Ready(self.room) };
-        let gate = ready!(sender.poll_room(cx));
+        if !self.has_head {
+            return Poll::Ready(self.room);
+        }
+        // Of a stream that is gone whoever writes to it hears.
+        let gate = ready!(self.stream.poll_room(cx)).unwrap_or(ROOM.0);
         Poll::Ready(self.room.min(gate.max(ROOM.0)))
     }
 
     fn interim(&mut self, _: &mut Backlog, head: &[u8]) -> io::Result<()> {
-        self.respond.send_informational(fields::response(head)?).map_err(|_| gone())
+        let (status, lines) = split(head)?;
+        self.stream.send_head(status, fields(lines), false).map_err(gone)
     }
 
     fn respond(
@@ -247,13 +232,11 @@ impl ClientStream for Http2Stream {
         if !body.is_done() || matches!(self.end, End::Sent) {
             return Ok(());
         }
-        let trailers = if trailers.is_empty() { None } else { Some(fields::map(trailers)?) };
-        match &mut self.sender {
-            Some(sender) if backlog.is_empty() => {
-                sender.end(trailers)?;
-                self.end = End::Sent;
-            }
-            _ => self.end = End::Due(trailers),
+        if backlog.is_empty() && self.has_head {
+            self.finally(trailers)?;
+            self.end = End::Sent;
+        } else {
+            self.end = End::Due(trailers.to_vec());
         }
         Ok(())
     }
@@ -263,7 +246,7 @@ impl ClientStream for Http2Stream {
         if !body.is_empty() {
             self.send(backlog, body, true)?;
             if !matches!(self.end, End::Sent) {
-                self.end = End::Due(None);
+                self.end = End::Due(Vec::new());
             }
         }
         Ok(())

@@ -1,0 +1,128 @@
+//! A connection as the task sees it that reads and writes.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use crate::core::Core;
+use crate::fields::Fields;
+use crate::reason::Reason;
+use crate::settings::Settings;
+use crate::stream::Stream;
+
+/// Bytes that may wait to be written, whatever they are: answers to frames of a client that reads none of them.
+const MOST_UNWRITTEN: usize = 4 * 1024 * 1024;
+
+/// A request that has begun.
+#[derive(Debug)]
+pub struct Begun {
+    /// Its stream.
+    pub stream: Stream,
+    /// The fields of its head.
+    pub fields: Fields,
+}
+
+/// A connection as the task sees it that reads and writes.
+#[derive(Debug)]
+pub struct Connection {
+    core: Rc<RefCell<Core>>,
+}
+
+impl Connection {
+    /// One that begins now. `all` counts the bytes that wait to be written over all connections that share it.
+    #[must_use]
+    pub fn new(settings: Settings, all: Rc<Cell<usize>>) -> Self {
+        Self { core: Rc::new(RefCell::new(Core::new(settings, all))) }
+    }
+
+    /// Takes in what came.
+    pub fn receive(&self, bytes: &[u8]) {
+        self.core.borrow_mut().receive(bytes);
+    }
+
+    /// The next request that has begun.
+    #[must_use]
+    pub fn next(&self) -> Option<Begun> {
+        let core = &mut *self.core.borrow_mut();
+        let (key, fields) = core.new.pop_front()?;
+        core.streams.get(key)?.is_new = false;
+        Some(Begun { stream: Stream::new(self.core.clone(), key), fields })
+    }
+
+    /// Whether requests have begun that were not taken up.
+    #[must_use]
+    pub fn has_next(&self) -> bool {
+        !self.core.borrow().new.is_empty()
+    }
+
+    /// Whether the client's SETTINGS have come, without which nothing begins.
+    #[must_use]
+    pub fn is_greeted(&self) -> bool {
+        self.core.borrow().greeted
+    }
+
+    /// Streams that were gone before they were taken up.
+    #[must_use]
+    pub fn stillborn(&self) -> u64 {
+        self.core.borrow().stillborn
+    }
+
+    /// Whether the client has left much of what was sent unread.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.core.borrow().gate.is_behind()
+    }
+
+    /// Writes what waits by `write`, which says how much of it has gone.
+    ///
+    /// # Errors
+    /// Those of `write`, and a client that has left far too much unread.
+    pub fn poll_write(&self, mut write: impl FnMut(&[u8]) -> Poll<io::Result<usize>>) -> Poll<io::Result<()>> {
+        let core = &mut *self.core.borrow_mut();
+        while core.unwritten() > 0 {
+            match write(&core.out[core.written..]) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(count)) => core.has_written(count),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending if core.unwritten() > MOST_UNWRITTEN => {
+                    return Poll::Ready(Err(io::ErrorKind::OutOfMemory.into()));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Has the task woken when something is to be written.
+    pub fn wait(&self, cx: &Context<'_>) {
+        self.core.borrow_mut().wait(cx);
+    }
+
+    /// The client is to send no more requests.
+    pub fn say_goodbye(&self) {
+        self.core.borrow_mut().say_goodbye();
+    }
+
+    /// Ends it: the client is told why, and nothing more is read.
+    pub fn end(&self, reason: Reason) {
+        self.core.borrow_mut().end(reason);
+    }
+
+    /// Nothing comes or goes any longer: streams that have not ended hear of it.
+    pub fn cut(&self) {
+        self.core.borrow_mut().cut();
+    }
+
+    /// Why it has ended, if it has.
+    #[must_use]
+    pub fn ended(&self) -> Option<Reason> {
+        self.core.borrow().ended
+    }
+
+    /// Whether no further request can come, and none is there.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.core.borrow().is_over()
+    }
+}

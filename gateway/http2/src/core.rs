@@ -1,0 +1,295 @@
+//! What both ends of the handles share: the connection itself.
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use crate::fields::Fields;
+use crate::frame::{self, HEADER, Kind};
+use crate::gate::Gate;
+use crate::hpack::{Decoder, Encoder};
+use crate::reason::Reason;
+use crate::settings::{Settings, Told, WINDOW};
+use crate::streams::{Key, Sent, State, Streams, wake};
+
+/// Streams that were ended here of late: what was on its way for them is no mistake.
+const REMEMBERED: usize = 256;
+
+/// A head whose frames are not all here.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub stream: u32,
+    pub ends: bool,
+    /// Whether its stream names itself as the one it depends on (RFC 7540, 5.3.1).
+    pub is_own_parent: bool,
+    pub bytes: Vec<u8>,
+}
+
+/// Data of which a part has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rest {
+    pub stream: u32,
+    pub left: usize,
+    pub ends: bool,
+}
+
+/// How far a goodbye has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goodbye {
+    None,
+    /// The client is told that it is to send no more; what is on its way is taken yet, until the answer to a PING shows that it
+    /// knows.
+    Said,
+    /// It knows which streams are the last.
+    Known,
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub settings: Settings,
+    pub told: Told,
+    /// Bytes of the preface that have come, and of a frame that is not whole.
+    pub preface: usize,
+    pub partial: Vec<u8>,
+    pub rest: Option<Rest>,
+    pub block: Option<Block>,
+    /// Whether the client's SETTINGS have come, which are first.
+    pub greeted: bool,
+    pub decoder: Decoder,
+    pub encoder: Encoder,
+    pub streams: Streams,
+    /// Streams that wait to be taken up, each with its fields.
+    pub new: VecDeque<(Key, Fields)>,
+    /// Streams that were gone before they were taken up.
+    pub stillborn: u64,
+    /// The client's last stream.
+    pub last: u32,
+    /// Bytes of bodies that may yet come, and that were read without the window having been opened again.
+    pub window: i64,
+    pub owed: u32,
+    /// Bytes of bodies that may be sent.
+    pub room: i64,
+    pub out: Vec<u8>,
+    pub written: usize,
+    pub gate: Gate,
+    /// Streams that wait for room.
+    pub waiting: Vec<Key>,
+    pub goodbye: Goodbye,
+    /// Why it has ended; nothing is read or begun any longer.
+    pub ended: Option<Reason>,
+    /// The task that reads and writes.
+    pub task: Option<Waker>,
+    forgotten: VecDeque<u32>,
+    spare: Vec<Fields>,
+}
+
+impl Core {
+    pub fn new(settings: Settings, all: Rc<Cell<usize>>) -> Self {
+        let window = settings.connection_window.max(WINDOW).into();
+        Self {
+            settings,
+            told: Told::default(),
+            preface: 0,
+            partial: Vec::new(),
+            rest: None,
+            block: None,
+            greeted: false,
+            decoder: Decoder::new(),
+            encoder: Encoder::new(),
+            streams: Streams::default(),
+            new: VecDeque::new(),
+            stillborn: 0,
+            last: 0,
+            window,
+            owed: 0,
+            room: WINDOW.into(),
+            out: Vec::new(),
+            written: 0,
+            gate: Gate::new(all),
+            waiting: Vec::new(),
+            goodbye: Goodbye::None,
+            ended: None,
+            task: None,
+            forgotten: VecDeque::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Something was written that is to go.
+    #[inline]
+    pub fn wake(&mut self) {
+        if let Some(task) = &self.task {
+            task.wake_by_ref();
+        }
+    }
+
+    /// Has the task woken when something is to be written.
+    pub fn wait(&mut self, cx: &Context<'_>) {
+        crate::streams::wait(&mut self.task, cx);
+    }
+
+    /// Fields to read into.
+    pub fn take_fields(&mut self) -> Fields {
+        let mut fields = self.spare.pop().unwrap_or_default();
+        fields.clear(self.settings.fields as usize);
+        fields
+    }
+
+    /// Fields that were read, for the next.
+    pub fn give_fields(&mut self, fields: Fields) {
+        if self.spare.len() < 8 && fields.is_small() {
+            self.spare.push(fields);
+        }
+    }
+
+    /// Ends the connection.
+    pub fn end(&mut self, reason: Reason) {
+        if self.ended.is_some() {
+            return;
+        }
+        self.ended = Some(reason);
+        frame::numbers(&mut self.out, Kind::GOAWAY, 0, &[self.last, reason.0]);
+        self.cut();
+        self.wake();
+    }
+
+    /// Nothing comes or goes any longer: streams that have not ended never will.
+    pub fn cut(&mut self) {
+        self.ended.get_or_insert(Reason::CANCEL);
+        for state in self.streams.iter() {
+            if state.counts() {
+                state.reset.get_or_insert(Reason::CANCEL);
+            }
+            state.wake_all();
+        }
+    }
+
+    /// Ends a stream.
+    pub fn reset(&mut self, key: Key, reason: Reason) {
+        let Some(state) = self.streams.get(key) else { return };
+        if state.reset.is_some() {
+            return;
+        }
+        let id = state.id;
+        state.reset = Some(reason);
+        state.wake_all();
+        self.tell_reset(id, reason);
+        self.lose(key);
+    }
+
+    /// Tells that a stream has ended, of which nothing is known otherwise.
+    pub fn tell_reset(&mut self, id: u32, reason: Reason) {
+        frame::numbers(&mut self.out, Kind::RST_STREAM, id, &[reason.0]);
+        if self.forgotten.len() == REMEMBERED {
+            self.forgotten.pop_front();
+        }
+        self.forgotten.push_back(id);
+        self.wake();
+    }
+
+    /// Whether frames may still be on their way for a stream that is gone.
+    pub fn was_ended_here(&self, id: u32) -> bool {
+        self.forgotten.contains(&id)
+    }
+
+    /// What has come for a stream that was reset is wanted no more; one that nobody has taken up was never there.
+    pub fn lose(&mut self, key: Key) {
+        let Some(state) = self.streams.get(key) else { return };
+        let unread = state.data.len() - state.read;
+        (state.data, state.read) = (Vec::new(), 0);
+        let is_new = state.is_new;
+        self.read(unread);
+        if is_new {
+            self.stillborn += 1;
+            if let Some(at) = self.new.iter().position(|(other, _)| *other == key)
+                && let Some((_, fields)) = self.new.remove(at)
+            {
+                self.give_fields(fields);
+            }
+            self.streams.remove(key);
+        }
+    }
+
+    /// Nobody holds the stream any longer.
+    pub fn drop_stream(&mut self, key: Key) {
+        let Some(state) = self.streams.remove(key) else { return };
+        let unread = state.data.len() - state.read;
+        if state.reset.is_none() && self.ended.is_none() {
+            match (state.sent, state.ended) {
+                (Sent::End, true) => {}
+                // RFC 9113, 8.1: the rest of the request is not wanted.
+                (Sent::End, false) => self.tell_reset(state.id, Reason::NO_ERROR),
+                (Sent::Nothing | Sent::Head, _) => self.tell_reset(state.id, Reason::CANCEL),
+            }
+        }
+        self.read(unread);
+        if self.goodbye != Goodbye::None || self.ended.is_some() {
+            self.wake();
+        }
+    }
+
+    /// Bytes of bodies were read, or are never to be: as many more may come over the connection.
+    pub fn read(&mut self, count: usize) {
+        self.owed += count as u32;
+        if i64::from(self.owed) * 2 >= i64::from(self.settings.connection_window.max(WINDOW)) {
+            self.window += i64::from(self.owed);
+            frame::numbers(&mut self.out, Kind::WINDOW_UPDATE, 0, &[self.owed]);
+            self.owed = 0;
+            self.wake();
+        }
+    }
+
+    /// As many more may come of one body.
+    pub fn read_of(&mut self, key: Key, count: usize) {
+        let half = i64::from(self.settings.window);
+        let Some(state) = self.streams.get(key) else { return };
+        state.owed += count as u32;
+        if i64::from(state.owed) * 2 >= half && !state.ended && state.reset.is_none() {
+            let (id, owed) = (state.id, state.owed);
+            state.window += i64::from(owed);
+            state.owed = 0;
+            frame::numbers(&mut self.out, Kind::WINDOW_UPDATE, id, &[owed]);
+            self.wake();
+        }
+    }
+
+    /// Streams that wait for room may have it.
+    pub fn wake_writers(&mut self) {
+        for key in std::mem::take(&mut self.waiting) {
+            if let Some(state) = self.streams.get(key) {
+                wake(&mut state.writer);
+            }
+        }
+    }
+
+    /// Whether no further request can come, and none is there.
+    pub fn is_over(&self) -> bool {
+        self.goodbye == Goodbye::Known && self.streams.len() == 0
+    }
+
+    /// Streams that a client has opened and that count.
+    pub fn open(&mut self) -> usize {
+        if self.streams.len() < self.settings.streams as usize {
+            return self.streams.len();
+        }
+        self.streams.iter().filter(|state| state.counts()).count()
+    }
+
+    /// A stream begins.
+    pub fn begin(&mut self, id: u32, fields: Fields, ended: bool) {
+        let state = State::new(id, self.settings.window.into(), self.told.window, ended);
+        let key = self.streams.add(state);
+        self.new.push_back((key, fields));
+    }
+
+    /// Bytes that wait to be written.
+    pub fn unwritten(&self) -> usize {
+        self.out.len() - self.written
+    }
+
+    /// The bytes of a frame's header that begins here, if it is whole.
+    pub fn next_header(bytes: &[u8]) -> Option<frame::Header> {
+        bytes.first_chunk::<HEADER>().map(|bytes| frame::Header::read(*bytes))
+    }
+}

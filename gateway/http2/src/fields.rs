@@ -1,0 +1,77 @@
+//! Fields of a head or trailer section, as they came.
+
+use crate::check::{self, Pseudo};
+
+/// What a field counts beside its bytes (RFC 9113, 6.5.2).
+const OVERHEAD: usize = 32;
+
+/// Fields of a head or trailer section, as they came: pseudo-header fields too.
+#[derive(Debug, Default)]
+pub struct Fields {
+    bytes: Vec<u8>,
+    /// Where names and values end.
+    ends: Vec<(u32, u32)>,
+    /// Bytes that it may yet take, with what each field counts beside them.
+    room: usize,
+    is_cut: bool,
+}
+
+impl Fields {
+    /// None yet, and so many bytes at most, each field with 32 more.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self { room: most, ..Self::default() }
+    }
+
+    /// Empties it, for so many bytes at most.
+    pub fn clear(&mut self, most: usize) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.room = most;
+        self.is_cut = false;
+    }
+
+    /// Appends a field, if there is room; if there is none, for no further one either.
+    #[inline]
+    pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) {
+        let size = name.len() + value.len() + OVERHEAD;
+        if size > self.room {
+            self.room = 0;
+            self.is_cut = true;
+            return;
+        }
+        self.room -= size;
+        self.bytes.extend_from_slice(name);
+        let name = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(value);
+        self.ends.push((name, self.bytes.len() as u32));
+    }
+
+    /// Whether there were more than it may take.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Bytes of room that are kept for the next.
+    pub(crate) fn is_small(&self) -> bool {
+        self.bytes.capacity() <= 8 * 1024
+    }
+
+    /// What the pseudo-header fields of a request say, and all others in order; `None`: it is malformed.
+    #[must_use]
+    pub fn request(&self) -> Option<(Pseudo<'_>, impl Iterator<Item = (&[u8], &[u8])> + Clone)> {
+        check::request(self).map(|(pseudo, count)| (pseudo, self.iter().skip(count)))
+    }
+
+    /// Names and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
+        let mut start = 0;
+        self.ends.iter().map(move |(name, end)| {
+            let (name, end) = (*name as usize, *end as usize);
+            let field = (&self.bytes[start..name], &self.bytes[name..end]);
+            start = end;
+            field
+        })
+    }
+}

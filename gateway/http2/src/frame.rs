@@ -1,0 +1,84 @@
+//! Frames (RFC 9113, 4 and 6).
+
+/// Bytes of a frame's header.
+pub(crate) const HEADER: usize = 9;
+/// Bytes that a frame may carry, of a peer that was told nothing else (RFC 9113, 6.5.2).
+pub(crate) const PAYLOAD: usize = 16_384;
+
+/// What a frame is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind(pub u8);
+
+impl Kind {
+    pub const DATA: Self = Self(0);
+    pub const HEADERS: Self = Self(1);
+    pub const PRIORITY: Self = Self(2);
+    pub const RST_STREAM: Self = Self(3);
+    pub const SETTINGS: Self = Self(4);
+    pub const PUSH_PROMISE: Self = Self(5);
+    pub const PING: Self = Self(6);
+    pub const GOAWAY: Self = Self(7);
+    pub const WINDOW_UPDATE: Self = Self(8);
+    pub const CONTINUATION: Self = Self(9);
+}
+
+/// Flags; some mean one thing in one frame and another elsewhere.
+pub(crate) const END_STREAM: u8 = 1;
+pub(crate) const ACK: u8 = 1;
+pub(crate) const END_HEADERS: u8 = 4;
+pub(crate) const PADDED: u8 = 8;
+pub(crate) const WITH_PRIORITY: u8 = 0x20;
+
+/// A frame's header.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Header {
+    pub length: usize,
+    pub kind: Kind,
+    pub flags: u8,
+    pub stream: u32,
+}
+
+impl Header {
+    #[inline]
+    pub fn read(bytes: [u8; HEADER]) -> Self {
+        let [a, b, c, kind, flags, stream @ ..] = bytes;
+        Self {
+            length: u32::from_be_bytes([0, a, b, c]) as usize,
+            kind: Kind(kind),
+            flags,
+            stream: u32::from_be_bytes(stream) & 0x7fff_ffff,
+        }
+    }
+
+    pub fn has(self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+/// Writes a frame's header.
+#[inline]
+pub(crate) fn header(out: &mut Vec<u8>, kind: Kind, flags: u8, stream: u32, length: usize) {
+    let [_, a, b, c] = (length as u32).to_be_bytes();
+    let [d, e, f, g] = stream.to_be_bytes();
+    out.extend_from_slice(&[a, b, c, kind.0, flags, d, e, f, g]);
+}
+
+/// Writes a frame that carries numbers alone.
+pub(crate) fn numbers(out: &mut Vec<u8>, kind: Kind, stream: u32, numbers: &[u32]) {
+    header(out, kind, 0, stream, 4 * numbers.len());
+    numbers.iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes()));
+}
+
+/// The four bytes at the begin as a number.
+pub(crate) fn number(bytes: &[u8]) -> Option<u32> {
+    bytes.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
+}
+
+/// A payload without its padding; `None`: there is more padding than payload (RFC 9113, 6.1).
+pub(crate) fn without_padding(header: Header, payload: &[u8]) -> Option<&[u8]> {
+    if !header.has(PADDED) {
+        return Some(payload);
+    }
+    let (padding, rest) = payload.split_first()?;
+    rest.len().checked_sub((*padding).into()).map(|length| &rest[..length])
+}

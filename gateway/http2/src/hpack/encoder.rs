@@ -1,0 +1,234 @@
+//! From fields to a block of bytes (RFC 7541, 6).
+
+use tollgate_http::Name;
+
+use super::table::{STATIC, Table};
+use super::{TABLE_SIZE, integer};
+
+/// Bytes of a field that goes into the table: a larger one would drive most others out.
+const LARGEST: usize = TABLE_SIZE / 4;
+/// How many of the last fields are remembered.
+const SEEN: usize = 64;
+
+/// Makes blocks. What came twice is expected to come again and goes into the table; what is new in each message (an id, a
+/// length) never does, and so drives nothing out of it. Literals are written as they are: what repeats is written once.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    table: Table,
+    /// The smallest size of the table since the last block, where it has changed, and the one it has now (4.2).
+    resized: Option<(usize, usize)>,
+    /// Entries that were ever added.
+    added: u64,
+    seen: Box<[Seen; SEEN]>,
+}
+
+/// A field that came: its hash, and the number of its entry; 0: it has none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    hash: u32,
+    number: u64,
+}
+
+impl Encoder {
+    pub fn new() -> Self {
+        Self {
+            table: Table::new(TABLE_SIZE),
+            resized: None,
+            added: 0,
+            seen: Box::new([Seen::default(); SEEN]),
+        }
+    }
+
+    /// The peer's decoder has so much room.
+    pub fn resize(&mut self, most: usize) {
+        let most = most.min(TABLE_SIZE);
+        if most == self.table.most() && self.resized.is_none() {
+            return;
+        }
+        let smallest = self.resized.map_or(most, |(smallest, _)| smallest.min(most));
+        self.resized = Some((smallest, most));
+        self.table.resize(most);
+    }
+
+    /// Begins a block.
+    pub fn begin(&mut self, out: &mut Vec<u8>) {
+        let Some((smallest, most)) = self.resized.take() else { return };
+        if smallest < most {
+            integer::write(out, 0x20, 5, smallest);
+        }
+        integer::write(out, 0x20, 5, most);
+    }
+
+    /// Adds `:status`.
+    pub fn status(&mut self, status: &[u8], out: &mut Vec<u8>) {
+        // The entries 8 to 14 of the static table.
+        match STATIC[7..14].iter().position(|(_, value)| value.as_bytes() == status) {
+            Some(at) => out.push(0x80 | (8 + at) as u8),
+            None => {
+                out.push(0x08);
+                text(status, out);
+            }
+        }
+    }
+
+    /// Adds a field; upper-case letters of its name become small.
+    pub fn field(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        let hash = hash(name, value);
+        let place = hash as usize % SEEN;
+        let seen = self.seen[place];
+        if seen.hash != hash {
+            self.seen[place] = Seen { hash, number: 0 };
+            return literal(0, 4, name, value, out);
+        }
+        // How far behind the newest it is.
+        let behind = self.added.wrapping_sub(seen.number) as usize;
+        if seen.number > 0
+            && let Some(entry) = self.table.get(behind)
+            && entry.value() == value
+            && entry.name().eq_ignore_ascii_case(name)
+        {
+            return integer::write(out, 0x80, 7, STATIC.len() + 1 + behind);
+        }
+        if name.len() + value.len() > LARGEST {
+            return literal(0, 4, name, value, out);
+        }
+        literal(0x40, 6, name, value, out);
+        let small = name.to_ascii_lowercase();
+        if self.table.add(&small, value) {
+            self.added += 1;
+            self.seen[place].number = self.added;
+        }
+    }
+}
+
+/// Writes a field with what it is to become of it: `first`, before a prefix of so many `bits`.
+fn literal(first: u8, bits: u32, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+    let index = index(Name::of(name));
+    integer::write(out, first, bits, index);
+    if index == 0 {
+        integer::write(out, 0, 7, name.len());
+        out.extend(name.iter().map(u8::to_ascii_lowercase));
+    }
+    text(value, out);
+}
+
+fn text(value: &[u8], out: &mut Vec<u8>) {
+    integer::write(out, 0, 7, value.len());
+    out.extend_from_slice(value);
+}
+
+/// A static entry of that name; 0: there is none.
+fn index(name: Name) -> usize {
+    match name {
+        Name::CacheControl => 24,
+        Name::ContentEncoding => 26,
+        Name::ContentLength => 28,
+        Name::ContentType => 31,
+        Name::Date => 33,
+        Name::Location => 46,
+        Name::Server => 54,
+        Name::SetCookie => 55,
+        _ => 0,
+    }
+}
+
+/// Of the name without regard to its letters' case, roughly, and of the value: multiply and rotate, eight bytes at a time. Who
+/// makes two alike has their fields written out.
+fn hash(name: &[u8], value: &[u8]) -> u32 {
+    const MANY: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(MANY).rotate_left(29);
+    let ends = [name.first(), name.last()].map(|byte| u64::from(byte.copied().unwrap_or_default() | 0x20));
+    let mut hash = mix((name.len() << 16 | value.len()) as u64, ends[0] << 8 | ends[1]);
+    let (words, rest) = value.as_chunks::<8>();
+    for word in words {
+        hash = mix(hash, u64::from_le_bytes(*word));
+    }
+    let last = rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let hash = mix(hash, last);
+    // Never 0, which no field has yet.
+    (hash >> 32) as u32 | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Decoder;
+    use super::*;
+    use crate::fields::Fields;
+
+    fn written(encoder: &mut Encoder, status: &[u8], fields: &[(&str, &str)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        encoder.begin(&mut out);
+        encoder.status(status, &mut out);
+        for (name, value) in fields {
+            encoder.field(name.as_bytes(), value.as_bytes(), &mut out);
+        }
+        out
+    }
+
+    fn read(decoder: &mut Decoder, block: &[u8]) -> Vec<(String, String)> {
+        let mut fields = Fields::new(100_000);
+        decoder.decode(block, &mut fields).unwrap();
+        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+        fields.iter().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    #[test]
+    fn what_repeats_is_a_byte_and_what_does_not_drives_nothing_out() {
+        let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+        let mut last = 0;
+        for at in 0..1_000 {
+            let (id, length) = (format!("{at:030}"), (at % 7).to_string());
+            let fields = [
+                ("Content-Type", "application/json"),
+                ("X-Request-Id", id.as_str()),
+                ("Content-Length", length.as_str()),
+                ("server", "Any"),
+            ];
+            let block = written(&mut encoder, b"200", &fields);
+            let wanted: Vec<(String, String)> = std::iter::once((":status", "200"))
+                .chain(fields)
+                .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
+                .collect();
+            assert_eq!(read(&mut decoder, &block), wanted);
+            last = block.len();
+        }
+        // The status, the two that repeat, the length at most written out, and the id.
+        assert!(last <= 1 + 2 + 4 + 2 + 12 + 31, "{last}");
+    }
+
+    #[test]
+    fn every_status_is_told() {
+        let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+        for status in 100..=999 {
+            let text = status.to_string();
+            let block = written(&mut encoder, text.as_bytes(), &[]);
+            assert_eq!(read(&mut decoder, &block), [(":status".to_owned(), text)]);
+        }
+    }
+
+    #[test]
+    fn a_table_that_was_made_smaller_is_told_first() {
+        let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+        let fields = [("a", "1"), ("b", "2"), ("c", "3")];
+        let all = |encoder: &mut Encoder, decoder: &mut Decoder| {
+            for _ in 0..3 {
+                let block = written(encoder, b"204", &fields);
+                assert_eq!(read(decoder, &block).len(), 4);
+            }
+            written(encoder, b"204", &fields)
+        };
+        assert_eq!(all(&mut encoder, &mut decoder).len(), 4);
+        encoder.resize(70);
+        encoder.resize(0);
+        encoder.resize(100);
+        assert_eq!(written(&mut encoder, b"200", &[])[..4], [0x20, 0x3f, 0x45, 0x88]);
+        encoder.resize(100);
+        let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+        all(&mut encoder, &mut decoder);
+        encoder.resize(40);
+        let block = all(&mut encoder, &mut decoder);
+        assert!(block.len() > 4 && read(&mut decoder, &block).len() == 4);
+        encoder.resize(0);
+        assert_eq!(read(&mut decoder, &written(&mut encoder, b"204", &fields)).len(), 4);
+    }
+}

@@ -1,0 +1,165 @@
+//! The Huffman code of strings (RFC 7541, 5.2 and Appendix B).
+
+use super::Malformed;
+
+/// Symbols: the bytes, and the end of a string, which never stands in one.
+const SYMBOLS: usize = 257;
+/// What stands for the end of a string.
+const END: u16 = 256;
+/// Bits of the longest code.
+const LONGEST: usize = 30;
+/// Bits by which short codes, of nearly everything that stands in a field, are found at once.
+const FAST: usize = 9;
+
+/// Bits of each symbol's code (RFC 7541, Appendix B). The code is canonical, so that they say all: shorter codes come
+/// first, and among equally long ones those of smaller symbols.
+#[rustfmt::skip]
+const LENGTHS: [u8; SYMBOLS] = [
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28,
+    28, 28, 28, 28, 28, 28, 6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6,
+    6, 6, 7, 8, 15, 6, 12, 10, 13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8,
+    7, 8, 13, 19, 13, 14, 6, 15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7,
+    7, 15, 11, 14, 13, 28, 20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23,
+    24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23, 24, 22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22,
+    23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22, 23, 26, 26, 20, 19, 22, 23, 22, 25,
+    26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27, 27, 20, 24,
+    20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27,
+    27, 27, 27, 26, 30,
+];
+
+/// The code as it is decoded.
+struct Code {
+    /// By the first [`FAST`] bits: the symbol, and how many of them are its code; 0 where the code is longer.
+    fast: [(u8, u8); 1 << FAST],
+    /// By length: what a code of it lies below, in the upper bits of 32.
+    below: [u64; LONGEST + 1],
+    /// By length: the first code, and its place among `sorted`.
+    first: [(u32, u16); LONGEST + 1],
+    /// Symbols in the order of their codes.
+    sorted: [u16; SYMBOLS],
+}
+
+static CODE: Code = code();
+
+const fn code() -> Code {
+    let mut made = Code {
+        fast: [(0, 0); 1 << FAST],
+        below: [0; LONGEST + 1],
+        first: [(0, 0); LONGEST + 1],
+        sorted: [0; SYMBOLS],
+    };
+    let (mut code, mut place, mut length) = (0_u32, 0, 1);
+    while length <= LONGEST {
+        code <<= 1;
+        made.first[length] = (code, place as u16);
+        let mut symbol = 0;
+        while symbol < SYMBOLS {
+            if LENGTHS[symbol] as usize == length {
+                made.sorted[place] = symbol as u16;
+                if length <= FAST {
+                    let spare = FAST - length;
+                    let mut rest = 0;
+                    while rest < 1 << spare {
+                        made.fast[(code as usize) << spare | rest] = (symbol as u8, length as u8);
+                        rest += 1;
+                    }
+                }
+                place += 1;
+                code += 1;
+            }
+            symbol += 1;
+        }
+        made.below[length] = (code as u64) << (32 - length);
+        length += 1;
+    }
+    made
+}
+
+/// Appends what the bytes stand for.
+///
+/// # Errors
+/// The end of a string within it, or padding that is not the begin of that (RFC 7541, 5.2).
+pub(super) fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
+    // The bits that come next are the upper ones.
+    let (mut bits, mut have, mut at) = (0_u64, 0_usize, 0);
+    loop {
+        while have <= 56 && at < bytes.len() {
+            bits |= u64::from(bytes[at]) << (56 - have);
+            have += 8;
+            at += 1;
+        }
+        let (symbol, length) = CODE.fast[(bits >> (64 - FAST)) as usize];
+        let (symbol, length) =
+            if length > 0 { (symbol.into(), length.into()) } else { long((bits >> 32) as u32) };
+        if length > have || symbol == END {
+            break;
+        }
+        out.push(symbol as u8);
+        bits <<= length;
+        have -= length;
+    }
+    // Less than a byte is left, all ones: the begin of the end's code.
+    let is_padding = have < 8 && (bits >> 56) as u8 == (0xff00_u16 >> have) as u8;
+    if is_padding { Ok(()) } else { Err(Malformed) }
+}
+
+/// A code of more than [`FAST`] bits.
+#[cold]
+fn long(bits: u32) -> (u16, usize) {
+    let mut length = FAST + 1;
+    while u64::from(bits) >= CODE.below[length] {
+        length += 1;
+    }
+    let (first, place) = CODE.first[length];
+    (CODE.sorted[usize::from(place) + ((bits >> (32 - length)) - first) as usize], length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decoded(bytes: &[u8]) -> Result<String, Malformed> {
+        let mut out = Vec::new();
+        decode(bytes, &mut out).map(|()| out.iter().map(|byte| char::from(*byte)).collect())
+    }
+
+    #[test]
+    fn the_examples_of_the_rfc() {
+        // RFC 7541, C.4 and C.6.
+        let www = [0xf1, 0xe3, 0xc2, 0xe5, 0xf2, 0x3a, 0x6b, 0xa0, 0xab, 0x90, 0xf4, 0xff];
+        assert_eq!(decoded(&www).as_deref(), Ok("www.example.com"));
+        assert_eq!(decoded(&[0xa8, 0xeb, 0x10, 0x64, 0x9c, 0xbf]).as_deref(), Ok("no-cache"));
+        assert_eq!(decoded(&[0x64, 0x02]).as_deref(), Ok("302"));
+        assert_eq!(decoded(&[]).as_deref(), Ok(""));
+    }
+
+    #[test]
+    fn every_byte_has_its_code() {
+        for symbol in 0..=255_u8 {
+            let length = usize::from(LENGTHS[usize::from(symbol)]);
+            let place = CODE.sorted.iter().position(|other| *other == u16::from(symbol)).unwrap();
+            let (first, from) = CODE.first[length];
+            let code = u64::from(first) + (place as u64 - u64::from(from));
+            // Three of them, then ones.
+            let mut bits = 0_u128;
+            for _ in 0..3 {
+                bits = bits << length | u128::from(code);
+            }
+            let padding = (8 - 3 * length % 8) % 8;
+            bits = bits << padding | ((1 << padding) - 1);
+            let bytes = &bits.to_be_bytes()[16 - (3 * length).div_ceil(8)..];
+            let mut out = Vec::new();
+            assert_eq!(decode(bytes, &mut out), Ok(()), "{symbol}");
+            assert_eq!(out, [symbol; 3]);
+        }
+    }
+
+    #[test]
+    fn padding_is_the_begin_of_the_end_and_shorter_than_a_byte() {
+        // `0` is 00000.
+        assert_eq!(decoded(&[0b0000_0111]).as_deref(), Ok("0"));
+        for bad in [&[0b0000_0110][..], &[0b0000_0111, 0xff], &[0xff], &[0xff; 4], &[0b0000_0000]] {
+            assert_eq!(decoded(bad), Err(Malformed), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Integers with a prefix (RFC 7541, 5.1).
+
+use super::Malformed;
+
+/// The most that an integer may be: no index, length or table size here is larger.
+const MOST: u32 = 1 << 24;
+
+/// Reads one whose prefix is the lower `bits` of the first byte. What follows is left in `bytes`.
+///
+/// # Errors
+/// One that does not end, or is larger than anything that could be meant.
+#[inline]
+pub(super) fn read(bytes: &mut &[u8], bits: u32) -> Result<usize, Malformed> {
+    let (first, rest) = bytes.split_first().ok_or(Malformed)?;
+    *bytes = rest;
+    let most = (1 << bits) - 1;
+    let prefix = first & most as u8;
+    if u32::from(prefix) < most { Ok(prefix.into()) } else { long(bytes, most) }
+}
+
+fn long(bytes: &mut &[u8], prefix: u32) -> Result<usize, Malformed> {
+    let mut value = prefix;
+    for shift in [0, 7, 14, 21] {
+        let (byte, rest) = bytes.split_first().ok_or(Malformed)?;
+        *bytes = rest;
+        value += u32::from(byte & 0x7f) << shift;
+        if value > MOST {
+            return Err(Malformed);
+        }
+        if byte & 0x80 == 0 {
+            return Ok(value as usize);
+        }
+    }
+    Err(Malformed)
+}
+
+/// Writes one; `first` has what stands before the prefix.
+#[inline]
+pub(super) fn write(out: &mut Vec<u8>, first: u8, bits: u32, value: usize) {
+    let most = (1 << bits) - 1;
+    if value < most {
+        return out.push(first | value as u8);
+    }
+    out.push(first | most as u8);
+    let mut rest = value - most;
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_examples_of_the_rfc() {
+        // RFC 7541, C.1.
+        for (bytes, bits, value) in
+            [(&[0x0a][..], 5, 10), (&[0x1f, 0x9a, 0x0a], 5, 1337), (&[0x2a], 8, 42)]
+        {
+            assert_eq!(read(&mut { bytes }, bits), Ok(value));
+            let mut out = Vec::new();
+            write(&mut out, 0, bits, value);
+            assert_eq!(out, bytes);
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for bits in 4..=7 {
+            for value in (0..70_000).chain([1 << 20, MOST as usize]) {
+                let mut out = Vec::new();
+                write(&mut out, 0, bits, value);
+                let mut bytes = &out[..];
+                assert_eq!((read(&mut bytes, bits), bytes), (Ok(value), &[][..]));
+            }
+        }
+    }
+
+    #[test]
+    fn what_has_no_end_or_is_too_large_is_malformed() {
+        for bytes in [
+            &[][..],
+            &[0x1f],
+            &[0x1f, 0x80],
+            &[0x1f, 0xff, 0xff, 0xff, 0xff],
+            &[0x1f, 0x80, 0x80, 0x80, 0x80, 0x00],
+        ] {
+            assert_eq!(read(&mut { bytes }, 5), Err(Malformed), "{bytes:?}");
+        }
+    }
+}

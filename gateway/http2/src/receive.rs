@@ -1,0 +1,400 @@
+//! What comes from the client, frame by frame (RFC 9113, 5 and 6).
+
+use crate::check;
+use crate::core::{Block, Core, Goodbye, Rest};
+use crate::frame::{self, ACK, END_HEADERS, END_STREAM, HEADER, Header, Kind, PADDED, PAYLOAD, WITH_PRIORITY};
+use crate::reason::Reason;
+use crate::settings::{LARGEST_WINDOW, Told};
+use crate::streams::{Key, wake};
+
+/// What a connection begins with (RFC 9113, 3.4).
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// The PING whose answer shows that a goodbye was heard.
+pub(crate) const HEARD: [u8; 8] = *b"farewell";
+
+impl Core {
+    /// Takes in what came.
+    pub fn receive(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && self.ended.is_none() {
+            if let Err(reason) = self.some(&mut bytes) {
+                self.end(reason);
+            }
+        }
+    }
+
+    /// Takes in what comes first of it: a frame, a part of one.
+    fn some(&mut self, bytes: &mut &[u8]) -> Result<(), Reason> {
+        if self.preface < PREFACE.len() {
+            let left = &PREFACE[self.preface..];
+            let count = left.len().min(bytes.len());
+            let is_preface = left[..count] == bytes[..count];
+            self.preface += count;
+            *bytes = &bytes[count..];
+            if self.preface == PREFACE.len() {
+                self.settings.write(&mut self.out);
+            }
+            return if is_preface { Ok(()) } else { Err(Reason::PROTOCOL_ERROR) };
+        }
+        if let Some(rest) = self.rest {
+            let (piece, more) = bytes.split_at(rest.left.min(bytes.len()));
+            *bytes = more;
+            return self.piece(Rest { left: rest.left - piece.len(), ..rest }, piece);
+        }
+        if !self.partial.is_empty() {
+            return self.complete(bytes);
+        }
+        let Some(header) = Self::next_header(bytes) else {
+            self.partial.extend_from_slice(bytes);
+            *bytes = &[];
+            return Ok(());
+        };
+        if header.length > PAYLOAD {
+            return Err(Reason::FRAME_SIZE_ERROR);
+        }
+        if let Some((frame, more)) = bytes.split_at_checked(HEADER + header.length) {
+            *bytes = more;
+            return self.frame(header, &frame[HEADER..]);
+        }
+        if self.is_streamed(header) {
+            *bytes = &bytes[HEADER..];
+            return self.begin_data(header, header.length);
+        }
+        self.partial.extend_from_slice(bytes);
+        *bytes = &[];
+        Ok(())
+    }
+
+    /// Adds to the frame of which a part has come.
+    fn complete(&mut self, bytes: &mut &[u8]) -> Result<(), Reason> {
+        let whole = match Self::next_header(&self.partial) {
+            None => HEADER,
+            Some(header) => HEADER + header.length,
+        };
+        let (piece, more) = bytes.split_at((whole - self.partial.len()).min(bytes.len()));
+        self.partial.extend_from_slice(piece);
+        *bytes = more;
+        let Some(header) = Self::next_header(&self.partial) else { return Ok(()) };
+        if header.length > PAYLOAD {
+            return Err(Reason::FRAME_SIZE_ERROR);
+        }
+        if self.partial.len() == HEADER && self.is_streamed(header) {
+            self.partial.clear();
+            return self.begin_data(header, header.length);
+        }
+        if self.partial.len() < HEADER + header.length {
+            return Ok(());
+        }
+        let frame = std::mem::take(&mut self.partial);
+        let taken = self.frame(header, &frame[HEADER..]);
+        self.partial = frame;
+        self.partial.clear();
+        taken
+    }
+
+    /// Whether it is data that can be passed on as it comes.
+    fn is_streamed(&self, header: Header) -> bool {
+        header.kind == Kind::DATA && !header.has(PADDED) && self.block.is_none() && self.greeted && header.length > 0
+    }
+
+    fn frame(&mut self, header: Header, payload: &[u8]) -> Result<(), Reason> {
+        if !self.greeted && header.kind != Kind::SETTINGS
+            || self.block.is_some() && header.kind != Kind::CONTINUATION
+        {
+            return Err(Reason::PROTOCOL_ERROR);
+        }
+        match header.kind {
+            Kind::DATA => {
+                let content = frame::without_padding(header, payload).ok_or(Reason::PROTOCOL_ERROR)?;
+                self.begin_data(header, content.len())?;
+                let padding = payload.len() - content.len();
+                if padding > 0 {
+                    self.read(padding);
+                    if let Some(key) = self.streams.key(header.stream) {
+                        self.read_of(key, padding);
+                    }
+                }
+                match self.rest {
+                    Some(rest) => self.piece(Rest { left: 0, ..rest }, content),
+                    None => Ok(()),
+                }
+            }
+            Kind::HEADERS => self.headers(header, payload),
+            Kind::CONTINUATION => self.continuation(header, payload),
+            Kind::PRIORITY => self.priority(header, payload),
+            Kind::RST_STREAM => self.was_reset(header, payload),
+            Kind::SETTINGS => self.set(header, payload),
+            Kind::PING => self.ping(header, payload),
+            Kind::WINDOW_UPDATE => self.window(header, payload),
+            Kind::GOAWAY if header.stream != 0 => Err(Reason::PROTOCOL_ERROR),
+            Kind::GOAWAY if payload.len() < 8 => Err(Reason::FRAME_SIZE_ERROR),
+            // A client promises nothing (8.4).
+            Kind::PUSH_PROMISE => Err(Reason::PROTOCOL_ERROR),
+            // A client that leaves closes the connection; what nobody knows is passed over (4.1).
+            _ => Ok(()),
+        }
+    }
+
+    /// The stream's place; `None`: it is gone. One that was never begun is a mistake.
+    fn known(&self, id: u32) -> Result<Option<Key>, Reason> {
+        match self.streams.key(id) {
+            None if id == 0 || id > self.last || id.is_multiple_of(2) => Err(Reason::PROTOCOL_ERROR),
+            key => Ok(key),
+        }
+    }
+
+    /// Data begins, with so many bytes of content.
+    fn begin_data(&mut self, header: Header, content: usize) -> Result<(), Reason> {
+        let key = self.known(header.stream)?;
+        let length = header.length as i64;
+        self.window -= length;
+        if self.window < 0 {
+            return Err(Reason::FLOW_CONTROL_ERROR);
+        }
+        match key {
+            Some(key) => {
+                if let Some(state) = self.streams.get(key).filter(|state| state.reset.is_none()) {
+                    state.window -= length;
+                    let (is_over, ended) = (state.window < 0, state.ended);
+                    if ended {
+                        self.reset(key, Reason::STREAM_CLOSED);
+                    } else if is_over {
+                        self.reset(key, Reason::FLOW_CONTROL_ERROR);
+                    }
+                }
+            }
+            None if self.was_ended_here(header.stream) => {}
+            None => self.tell_reset(header.stream, Reason::STREAM_CLOSED),
+        }
+        self.rest = Some(Rest { stream: header.stream, left: content, ends: header.has(END_STREAM) });
+        Ok(())
+    }
+
+    /// Some of the data; `rest` is what follows it.
+    fn piece(&mut self, rest: Rest, piece: &[u8]) -> Result<(), Reason> {
+        self.rest = (rest.left > 0).then_some(rest);
+        let key = self.streams.key(rest.stream);
+        let state = key.and_then(|key| self.streams.get(key)).filter(|state| state.reset.is_none());
+        let (Some(key), Some(state)) = (key, state) else {
+            // Nobody wants it.
+            self.read(piece.len());
+            return Ok(());
+        };
+        if state.read > 0 && state.read * 2 >= state.data.len() {
+            state.data.drain(..state.read);
+            state.read = 0;
+        }
+        state.data.extend_from_slice(piece);
+        state.came += piece.len() as u64;
+        state.ended |= rest.left == 0 && rest.ends;
+        if state.is_of_wrong_length() {
+            self.reset(key, Reason::PROTOCOL_ERROR);
+        } else if !piece.is_empty() || state.ended {
+            wake(&mut state.reader);
+        }
+        Ok(())
+    }
+
+    fn headers(&mut self, header: Header, payload: &[u8]) -> Result<(), Reason> {
+        if header.stream.is_multiple_of(2) {
+            return Err(Reason::PROTOCOL_ERROR);
+        }
+        let mut content = frame::without_padding(header, payload).ok_or(Reason::PROTOCOL_ERROR)?;
+        let mut is_own_parent = false;
+        if header.has(WITH_PRIORITY) {
+            let (priority, rest) = content.split_at_checked(5).ok_or(Reason::FRAME_SIZE_ERROR)?;
+            is_own_parent = depends_on(priority) == header.stream;
+            content = rest;
+        }
+        let mut block =
+            Block { stream: header.stream, ends: header.has(END_STREAM), is_own_parent, bytes: Vec::new() };
+        if header.has(END_HEADERS) {
+            return self.head(&block, content);
+        }
+        block.bytes.extend_from_slice(content);
+        self.block = Some(block);
+        Ok(())
+    }
+
+    fn continuation(&mut self, header: Header, payload: &[u8]) -> Result<(), Reason> {
+        let most = (self.settings.fields as usize).max(PAYLOAD);
+        let block =
+            self.block.as_mut().filter(|block| block.stream == header.stream).ok_or(Reason::PROTOCOL_ERROR)?;
+        if block.bytes.len() + payload.len() > most {
+            return Err(Reason::ENHANCE_YOUR_CALM);
+        }
+        block.bytes.extend_from_slice(payload);
+        match self.block.take_if(|_| header.has(END_HEADERS)) {
+            Some(block) => self.head(&block, &block.bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// All of a head, or of a trailer section, is here.
+    fn head(&mut self, block: &Block, bytes: &[u8]) -> Result<(), Reason> {
+        let mut fields = self.take_fields();
+        self.decoder.decode(bytes, &mut fields).map_err(|_| Reason::COMPRESSION_ERROR)?;
+        let id = block.stream;
+        if let Some(key) = self.streams.key(id) {
+            let Some(state) = self.streams.get(key).filter(|state| state.reset.is_none()) else { return Ok(()) };
+            if state.ended {
+                self.reset(key, Reason::STREAM_CLOSED);
+                return Ok(());
+            }
+            state.ended = true;
+            if block.is_own_parent
+                || !block.ends
+                || fields.is_cut()
+                || !check::is_trailers(&fields)
+                || state.is_of_wrong_length()
+            {
+                self.reset(key, Reason::PROTOCOL_ERROR);
+                return Ok(());
+            }
+            state.trailers = Some(fields);
+            wake(&mut state.reader);
+            return Ok(());
+        }
+        if id <= self.last {
+            return if self.was_ended_here(id) { Ok(()) } else { Err(Reason::STREAM_CLOSED) };
+        }
+        if self.goodbye == Goodbye::Known {
+            // It was told that this one is not taken (6.8).
+            return Ok(());
+        }
+        self.last = id;
+        // One whose fields are too many is heard, to be told so.
+        let is_request = fields.is_cut() || check::request(&fields).is_some();
+        let refusal = if !is_request || block.is_own_parent {
+            Some(Reason::PROTOCOL_ERROR)
+        } else if self.open() >= self.settings.streams as usize {
+            Some(Reason::REFUSED_STREAM)
+        } else {
+            None
+        };
+        match refusal {
+            None => self.begin(id, fields, block.ends),
+            Some(reason) => {
+                self.stillborn += 1;
+                self.give_fields(fields);
+                self.tell_reset(id, reason);
+            }
+        }
+        Ok(())
+    }
+
+    fn priority(&mut self, header: Header, payload: &[u8]) -> Result<(), Reason> {
+        if header.stream == 0 {
+            return Err(Reason::PROTOCOL_ERROR);
+        }
+        let reason = match payload.len() {
+            5 if depends_on(payload) == header.stream => Reason::PROTOCOL_ERROR,
+            5 => return Ok(()),
+            _ => Reason::FRAME_SIZE_ERROR,
+        };
+        match self.streams.key(header.stream) {
+            Some(key) => self.reset(key, reason),
+            None => self.tell_reset(header.stream, reason),
+        }
+        Ok(())
+    }
+
+    fn was_reset(&mut self, header: Header, payload: &[u8]) -> Result<(), Reason> {
+        let key = self.known(header.stream)?;
+        let (Some(code), 4) = (frame::number(payload), payload.len()) else {
+            return Err(Reason::FRAME_SIZE_ERROR);
+        };
+        let Some((key, state)) = key.and_then(|key| Some((key, self.streams.get(key)?))) else { return Ok(()) };
+        if state.reset.is_none() {
+            state.reset = Some(Reason(code));
+            state.wake_all();
+            self.lose(key);
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, header: Header, payload: &[u8]) -> Result<(), Reason> {
+        if header.stream != 0 {
+            return Err(Reason::PROTOCOL_ERROR);
+        }
+        if header.has(ACK) {
+            return if payload.is_empty() { Ok(()) } else { Err(Reason::FRAME_SIZE_ERROR) };
+        }
+        let before = self.told;
+        let mut told = Told { table: None, ..before };
+        told.read(payload)?;
+        self.told = told;
+        if let Some(most) = told.table {
+            self.encoder.resize(most);
+        }
+        let more = told.window - before.window;
+        if more != 0 {
+            for state in self.streams.iter() {
+                state.room += more;
+                if state.room > LARGEST_WINDOW {
+                    return Err(Reason::FLOW_CONTROL_ERROR);
+                }
+                if more > 0 && state.room > 0 {
+                    wake(&mut state.writer);
+                }
+            }
+        }
+        self.greeted = true;
+        frame::header(&mut self.out, Kind::SETTINGS, ACK, 0, 0);
+        self.wake();
+        Ok(())
+    }
+
+    fn ping(&mut self, header: Header, payload: &[u8]) -> Result<(), Reason> {
+        if header.stream != 0 {
+            return Err(Reason::PROTOCOL_ERROR);
+        }
+        if payload.len() != 8 {
+            return Err(Reason::FRAME_SIZE_ERROR);
+        }
+        if header.has(ACK) {
+            if self.goodbye == Goodbye::Said && payload == HEARD {
+                self.goodbye = Goodbye::Known;
+                frame::numbers(&mut self.out, Kind::GOAWAY, 0, &[self.last, Reason::NO_ERROR.0]);
+            }
+        } else {
+            frame::header(&mut self.out, Kind::PING, ACK, 0, 8);
+            self.out.extend_from_slice(payload);
+        }
+        self.wake();
+        Ok(())
+    }
+
+    fn window(&mut self, header: Header, payload: &[u8]) -> Result<(), Reason> {
+        let (Some(more), 4) = (frame::number(payload), payload.len()) else {
+            return Err(Reason::FRAME_SIZE_ERROR);
+        };
+        let more = i64::from(more & 0x7fff_ffff);
+        if header.stream == 0 {
+            if more == 0 {
+                return Err(Reason::PROTOCOL_ERROR);
+            }
+            self.room += more;
+            if self.room > LARGEST_WINDOW {
+                return Err(Reason::FLOW_CONTROL_ERROR);
+            }
+            self.wake_writers();
+            return Ok(());
+        }
+        let key = self.known(header.stream)?;
+        let Some((key, state)) = key.and_then(|key| Some((key, self.streams.get(key)?))) else { return Ok(()) };
+        state.room += more;
+        if more == 0 {
+            self.reset(key, Reason::PROTOCOL_ERROR);
+        } else if state.room > LARGEST_WINDOW {
+            self.reset(key, Reason::FLOW_CONTROL_ERROR);
+        } else if state.room > 0 {
+            wake(&mut state.writer);
+        }
+        Ok(())
+    }
+}
+
+/// The stream that a priority names (RFC 7540, 6.3).
+fn depends_on(priority: &[u8]) -> u32 {
+    frame::number(priority).unwrap_or_default() & 0x7fff_ffff
+}

@@ -1,0 +1,158 @@
+//! What goes to the client.
+
+use std::io::IoSlice;
+
+use crate::core::{Core, Goodbye};
+use crate::frame::{self, END_HEADERS, END_STREAM, HEADER, Kind};
+use crate::reason::Reason;
+use crate::receive::HEARD;
+use crate::streams::{Key, Sent};
+
+/// The last number that a stream can have: no stream is refused yet.
+const LAST: u32 = 0x7fff_ffff;
+
+/// The stream is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone;
+
+impl Core {
+    /// Sends a section of fields, and with a status a head. The stream's end comes with it where it `ends`.
+    pub fn section<'a>(
+        &mut self,
+        key: Key,
+        status: Option<&[u8]>,
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        ends: bool,
+    ) -> Result<(), Gone> {
+        let state = self.streams.get(key).filter(|state| state.reset.is_none()).ok_or(Gone)?;
+        if self.ended.is_some() || state.sent == Sent::End {
+            return Err(Gone);
+        }
+        if ends {
+            state.sent = Sent::End;
+        } else if status.is_some_and(|status| status.first() != Some(&b'1')) {
+            state.sent = Sent::Head;
+        }
+        let id = state.id;
+        let start = self.out.len();
+        let flags = END_HEADERS | if ends { END_STREAM } else { 0 };
+        frame::header(&mut self.out, Kind::HEADERS, flags, id, 0);
+        self.encoder.begin(&mut self.out);
+        if let Some(status) = status {
+            self.encoder.status(status, &mut self.out);
+        }
+        for (name, value) in fields {
+            self.encoder.field(name, value, &mut self.out);
+        }
+        let length = self.out.len() - start - HEADER;
+        if length <= self.told.payload {
+            let [_, a, b, c] = (length as u32).to_be_bytes();
+            self.out[start..start + 3].copy_from_slice(&[a, b, c]);
+        } else {
+            self.split(start, id, flags);
+        }
+        self.wrote();
+        Ok(())
+    }
+
+    /// A section that is too long for one frame becomes several.
+    #[cold]
+    fn split(&mut self, start: usize, id: u32, flags: u8) {
+        let section = self.out.split_off(start + HEADER);
+        self.out.truncate(start);
+        let mut pieces = section.chunks(self.told.payload).peekable();
+        let mut kind = Kind::HEADERS;
+        let mut flags = flags & !END_HEADERS;
+        while let Some(piece) = pieces.next() {
+            let last = if pieces.peek().is_none() { END_HEADERS } else { 0 };
+            frame::header(&mut self.out, kind, flags | last, id, piece.len());
+            self.out.extend_from_slice(piece);
+            (kind, flags) = (Kind::CONTINUATION, 0);
+        }
+    }
+
+    /// Bytes of a body that may be sent now.
+    pub fn room(&mut self, key: Key) -> Result<usize, Gone> {
+        let (room, gate) = (self.room, self.gate.room());
+        let state = self.streams.get(key).filter(|state| state.reset.is_none()).ok_or(Gone)?;
+        if self.ended.is_some() {
+            return Err(Gone);
+        }
+        Ok(usize::try_from(state.room.min(room)).unwrap_or(0).min(gate))
+    }
+
+    /// Sends what may go now, with the end if that was all and it is the `last`. Says how many bytes that was.
+    pub fn data(&mut self, key: Key, pieces: &[IoSlice<'_>], last: bool) -> Result<usize, Gone> {
+        let wanted = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        let count = wanted.min(self.room(key)?);
+        let ends = last && count == wanted;
+        if count == 0 && !ends {
+            return Ok(0);
+        }
+        let state = self.streams.get(key).ok_or(Gone)?;
+        state.room -= count as i64;
+        if ends {
+            state.sent = Sent::End;
+        }
+        let id = state.id;
+        self.room -= count as i64;
+        let (mut left, mut rest) = (count, pieces.iter().map(|piece| &piece[..]));
+        let mut piece = rest.next().unwrap_or_default();
+        loop {
+            let mut length = left.min(self.told.payload);
+            left -= length;
+            let flags = if left == 0 && ends { END_STREAM } else { 0 };
+            frame::header(&mut self.out, Kind::DATA, flags, id, length);
+            while length > 0 {
+                let (now, later) = piece.split_at(length.min(piece.len()));
+                self.out.extend_from_slice(now);
+                length -= now.len();
+                piece = if later.is_empty() { rest.next().unwrap_or_default() } else { later };
+            }
+            if left == 0 {
+                break;
+            }
+        }
+        self.wrote();
+        Ok(count)
+    }
+
+    /// Something is to be written.
+    fn wrote(&mut self) {
+        self.gate.set(self.unwritten());
+        self.wake();
+    }
+
+    /// So many bytes were written.
+    pub fn has_written(&mut self, count: usize) {
+        self.written += count;
+        if self.written == self.out.len() {
+            self.out.clear();
+            self.written = 0;
+            // What a large response needed is not kept for ever.
+            self.out.shrink_to(KEPT);
+        } else if self.written > KEPT {
+            self.out.drain(..self.written);
+            self.written = 0;
+        }
+        self.gate.set(self.unwritten());
+        if !self.waiting.is_empty() && self.gate.is_open() {
+            self.wake_writers();
+        }
+    }
+
+    /// The client is to send no more requests.
+    pub fn say_goodbye(&mut self) {
+        if self.goodbye != Goodbye::None || self.ended.is_some() {
+            return;
+        }
+        self.goodbye = Goodbye::Said;
+        frame::numbers(&mut self.out, Kind::GOAWAY, 0, &[LAST, Reason::NO_ERROR.0]);
+        frame::header(&mut self.out, Kind::PING, 0, 0, HEARD.len());
+        self.out.extend_from_slice(&HEARD);
+        self.wrote();
+    }
+}
+
+/// Bytes of room that a connection keeps for what it writes.
+const KEPT: usize = 16 * 1024;

@@ -1,0 +1,83 @@
+//! What either side tells the other of itself (RFC 9113, 6.5).
+
+use crate::frame::{self, Kind, PAYLOAD};
+use crate::reason::Reason;
+
+/// A window of who was told nothing else.
+pub(crate) const WINDOW: u32 = 65_535;
+/// The largest there can be (RFC 9113, 6.9.1).
+pub(crate) const LARGEST_WINDOW: i64 = (1 << 31) - 1;
+
+/// What clients are told.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Requests at once.
+    pub streams: u32,
+    /// Bytes of each request's body that may come before they are read.
+    pub window: u32,
+    /// Bytes of all bodies of a connection together.
+    pub connection_window: u32,
+    /// Bytes of a request's fields, each with 32 more.
+    pub fields: u32,
+}
+
+impl Settings {
+    /// Writes them, and opens the connection's window.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        // Requests at once, windows, fields, and that WebSocket may be asked for (RFC 8441, 3).
+        let list = [(3, self.streams), (4, self.window), (6, self.fields), (8, 1)];
+        frame::header(out, Kind::SETTINGS, 0, 0, 6 * list.len());
+        for (name, value) in list {
+            out.extend_from_slice(&u16::to_be_bytes(name));
+            out.extend_from_slice(&u32::to_be_bytes(value));
+        }
+        let more = self.connection_window.saturating_sub(WINDOW);
+        if more > 0 {
+            frame::numbers(out, Kind::WINDOW_UPDATE, 0, &[more]);
+        }
+    }
+}
+
+/// What the client has told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    pub window: i64,
+    pub payload: usize,
+    /// Bytes of its decoder's table, when that has changed.
+    pub table: Option<usize>,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Self { window: WINDOW.into(), payload: PAYLOAD, table: None }
+    }
+}
+
+impl Told {
+    /// Reads what a frame tells.
+    ///
+    /// # Errors
+    /// A value that there cannot be.
+    pub fn read(&mut self, payload: &[u8]) -> Result<(), Reason> {
+        let (entries, rest) = payload.as_chunks::<6>();
+        if !rest.is_empty() {
+            return Err(Reason::FRAME_SIZE_ERROR);
+        }
+        for [a, b, value @ ..] in entries {
+            let value = u32::from_be_bytes(*value);
+            match u16::from_be_bytes([*a, *b]) {
+                1 => self.table = Some(value as usize),
+                2 if value > 1 => return Err(Reason::PROTOCOL_ERROR),
+                4 if i64::from(value) > LARGEST_WINDOW => return Err(Reason::FLOW_CONTROL_ERROR),
+                4 => self.window = value.into(),
+                5 if !(PAYLOAD as u32..1 << 24).contains(&value) => return Err(Reason::PROTOCOL_ERROR),
+                // More than this is of no use: a response is read and passed on in pieces of some such size.
+                5 => self.payload = (value as usize).min(PAYLOAD),
+                // RFC 8441, 3: a client that says that it takes CONNECT says nothing to a server.
+                8 if value > 1 => return Err(Reason::PROTOCOL_ERROR),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,191 @@
+//! One request and its answer.
+
+use std::cell::RefCell;
+use std::io::IoSlice;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use crate::core::Core;
+use crate::fields::Fields;
+use crate::reason::Reason;
+use crate::send::Gone;
+use crate::streams::{Key, Sent, State, wait};
+
+/// One request and its answer. Dropping it cancels what has not ended, and refuses what of a body nobody has read.
+#[derive(Debug)]
+pub struct Stream {
+    core: Rc<RefCell<Core>>,
+    key: Key,
+}
+
+impl Stream {
+    pub(crate) fn new(core: Rc<RefCell<Core>>, key: Key) -> Self {
+        Self { core, key }
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> Option<T> {
+        self.core.borrow_mut().streams.get(self.key).map(look)
+    }
+
+    /// The fields of its head are read: they serve the next.
+    pub fn give_back(&self, fields: Fields) {
+        self.core.borrow_mut().give_fields(fields);
+    }
+
+    /// Its head has announced so many bytes. A body of another length is malformed (RFC 9113, 8.1.1), and resets it.
+    pub fn expect(&self, length: u64) {
+        let is_wrong = self.with(|state| {
+            state.length = Some(length);
+            state.is_of_wrong_length()
+        });
+        if is_wrong == Some(true) {
+            self.core.borrow_mut().reset(self.key, Reason::PROTOCOL_ERROR);
+        }
+    }
+
+    /// Whether the request has no body, or all of it was read.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.with(|state| state.ended && state.read == state.data.len() && state.trailers.is_none()).unwrap_or(true)
+    }
+
+    /// Reads of the body. Only then may the client send as much again. None: it has ended.
+    ///
+    /// # Errors
+    /// [`Gone`], when it was reset.
+    pub fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize, Gone>> {
+        let core = &mut *self.core.borrow_mut();
+        let Some(state) = core.streams.get(self.key) else { return Poll::Ready(Err(Gone)) };
+        let came = &state.data[state.read..];
+        if came.is_empty() {
+            if state.reset.is_some() {
+                return Poll::Ready(Err(Gone));
+            }
+            if state.ended {
+                return Poll::Ready(Ok(0));
+            }
+            wait(&mut state.reader, cx);
+            return Poll::Pending;
+        }
+        let count = came.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&came[..count]);
+        state.read += count;
+        if state.read == state.data.len() {
+            state.read = 0;
+            state.data.clear();
+            state.data.shrink_to(KEPT);
+        }
+        core.read_of(self.key, count);
+        core.read(count);
+        Poll::Ready(Ok(count))
+    }
+
+    /// Takes what has come of the body already, so that `bytes` has no more than `most`.
+    pub fn take_early(&self, bytes: &mut Vec<u8>, most: usize) {
+        let start = bytes.len();
+        let core = &mut *self.core.borrow_mut();
+        let Some(state) = core.streams.get(self.key) else { return };
+        let came = &state.data[state.read..];
+        let count = came.len().min(most.saturating_sub(start));
+        bytes.extend_from_slice(&came[..count]);
+        state.read += count;
+        core.read_of(self.key, count);
+        core.read(count);
+    }
+
+    /// The trailer section of a request that has ended, once.
+    #[must_use]
+    pub fn take_trailers(&self) -> Option<Fields> {
+        self.with(|state| state.trailers.take())?
+    }
+
+    /// Sends a head, or, with a status of 1xx, one before it. The stream's end comes with it where it `ends`.
+    ///
+    /// # Errors
+    /// [`Gone`], when it was reset.
+    pub fn send_head<'a>(
+        &self,
+        status: &[u8],
+        fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+        ends: bool,
+    ) -> Result<(), Gone> {
+        self.core.borrow_mut().section(self.key, Some(status), fields, ends)
+    }
+
+    /// Sends of the body what the windows let through and the connection can take, with the end if that was all and it is the
+    /// `last`. Says how many bytes that was.
+    ///
+    /// # Errors
+    /// As [`Stream::send_head`].
+    pub fn send(&self, pieces: &[IoSlice<'_>], last: bool) -> Result<usize, Gone> {
+        self.core.borrow_mut().data(self.key, pieces, last)
+    }
+
+    /// Sends a trailer section, and the end with it.
+    ///
+    /// # Errors
+    /// As [`Stream::send_head`].
+    pub fn send_trailers<'a>(&self, fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Result<(), Gone> {
+        self.core.borrow_mut().section(self.key, None, fields, true)
+    }
+
+    /// Sends the end.
+    ///
+    /// # Errors
+    /// As [`Stream::send_head`].
+    pub fn end(&self) -> Result<(), Gone> {
+        self.core.borrow_mut().data(self.key, &[], true).map(drop)
+    }
+
+    /// Waits until something of a body could go. Bytes that the connection takes at once, windows aside.
+    ///
+    /// # Errors
+    /// As [`Stream::send_head`].
+    pub fn poll_room(&self, cx: &mut Context<'_>) -> Poll<Result<usize, Gone>> {
+        let core = &mut *self.core.borrow_mut();
+        match core.room(self.key) {
+            Ok(0) => {
+                if let Some(state) = core.streams.get(self.key) {
+                    wait(&mut state.writer, cx);
+                }
+                if !core.waiting.contains(&self.key) {
+                    core.waiting.push(self.key);
+                }
+                Poll::Pending
+            }
+            Ok(_) => Poll::Ready(Ok(core.gate.room())),
+            Err(gone) => Poll::Ready(Err(gone)),
+        }
+    }
+
+    /// Waits for a reset.
+    pub fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let is_gone = self.with(|state| {
+            if state.reset.is_none() {
+                wait(&mut state.watcher, cx);
+            }
+            state.reset.is_some()
+        });
+        if is_gone.unwrap_or(true) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Ends it before its time.
+    pub fn reset(&self, reason: Reason) {
+        self.core.borrow_mut().reset(self.key, reason);
+    }
+
+    /// Whether the end of the response has gone.
+    #[must_use]
+    pub fn has_sent_end(&self) -> bool {
+        self.with(|state| state.sent == Sent::End).unwrap_or(true)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.core.borrow_mut().drop_stream(self.key);
+    }
+}
+
+/// Bytes of room that a stream keeps for what comes.
+const KEPT: usize = 16 * 1024;

@@ -3,7 +3,7 @@
 use tollgate_http::Name;
 use tollgate_http::h2::is_field;
 
-use crate::fields::Fields;
+use crate::fields::{Fields, Iter};
 
 /// What the pseudo-header fields of a request say (RFC 9113, 8.3.1; 8441, 4).
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,31 +20,43 @@ pub struct Pseudo<'a> {
     pub protocol: Option<&'a [u8]>,
 }
 
-/// What a request's pseudo-header fields say, and how many they are; `None`: it is malformed.
-pub(crate) fn request(fields: &Fields) -> Option<(Pseudo<'_>, usize)> {
-    let mut all = fields.iter();
+/// Why fields make no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// There were more than a head may have.
+    Cut,
+    /// A pseudo-header field is missing, unknown, in a wrong place or there twice, or they say what cannot be.
+    Pseudo,
+    /// Another field is no field, or has no place in HTTP/2.
+    Field,
+}
+
+/// What a request's pseudo-header fields say, and the others.
+pub(crate) fn request(fields: &Fields) -> Result<(Pseudo<'_>, Iter<'_>), Malformed> {
+    if fields.is_cut() {
+        return Err(Malformed::Cut);
+    }
+    let mut others = fields.iter();
     let (mut method, mut scheme, mut authority, mut path, mut protocol) = (None, None, None, None, None);
-    let mut count = 0;
-    let mut next = all.next();
-    while let Some((name, value)) = next.filter(|(name, _)| name.first() == Some(&b':')) {
+    let mut ahead = others;
+    while let Some((name, value)) = ahead.next().filter(|(name, _)| name.first() == Some(&b':')) {
         let place = match name {
             b":method" => &mut method,
             b":scheme" => &mut scheme,
             b":authority" => &mut authority,
             b":path" => &mut path,
             b":protocol" => &mut protocol,
-            _ => return None,
+            _ => return Err(Malformed::Pseudo),
         };
         if place.replace(value).is_some() {
-            return None;
+            return Err(Malformed::Pseudo);
         }
-        count += 1;
-        next = all.next();
+        others = ahead;
     }
-    if !next.into_iter().chain(all).all(|(name, value)| may_stand(name, value)) {
-        return None;
+    if !{ others }.all(|(name, value)| may_stand(name, value)) {
+        return Err(Malformed::Field);
     }
-    let method = method?;
+    let method = method.ok_or(Malformed::Pseudo)?;
     let is_plain_connect = method == b"CONNECT" && protocol.is_none();
     let is_whole = match (scheme, path) {
         (None, None) => is_plain_connect && authority.is_some(),
@@ -53,7 +65,11 @@ pub(crate) fn request(fields: &Fields) -> Option<(Pseudo<'_>, usize)> {
     };
     // RFC 8441, 4: a protocol is asked for by CONNECT.
     let is_protocol = protocol.is_none() || method == b"CONNECT";
-    (is_whole && is_protocol).then_some((Pseudo { method, scheme, authority, path, protocol }, count))
+    if is_whole && is_protocol {
+        Ok((Pseudo { method, scheme, authority, path, protocol }, others))
+    } else {
+        Err(Malformed::Pseudo)
+    }
 }
 
 /// Whether they make a trailer section.

@@ -68,6 +68,12 @@ impl Connection {
         self.core.borrow().stillborn
     }
 
+    /// Streams that were not begun, since there were as many as there may be at once.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.core.borrow().refused
+    }
+
     /// Whether the client has left much of what was sent unread.
     #[must_use]
     pub fn is_behind(&self) -> bool {
@@ -78,7 +84,10 @@ impl Connection {
     ///
     /// # Errors
     /// Those of `write`, and a client that has left far too much unread.
-    pub fn poll_write(&self, mut write: impl FnMut(&[u8]) -> Poll<io::Result<usize>>) -> Poll<io::Result<()>> {
+    pub fn poll_write(
+        &self,
+        mut write: impl FnMut(&[u8]) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<()>> {
         let core = &mut *self.core.borrow_mut();
         while core.unwritten() > 0 {
             match write(&core.out[core.written..]) {

@@ -63,6 +63,8 @@ pub(crate) struct Core {
     pub new: VecDeque<(Key, Fields)>,
     /// Streams that were gone before they were taken up.
     pub stillborn: u64,
+    /// Streams that were not begun: more than there may be at once.
+    pub refused: u64,
     /// The client's last stream.
     pub last: u32,
     /// Bytes of bodies that may yet come, and that were read without the window having been opened again.
@@ -100,6 +102,7 @@ impl Core {
             streams: Streams::default(),
             new: VecDeque::new(),
             stillborn: 0,
+            refused: 0,
             last: 0,
             window,
             owed: 0,

@@ -1,6 +1,6 @@
 //! Fields of a head or trailer section, as they came.
 
-use crate::check::{self, Pseudo};
+use crate::check::{self, Malformed, Pseudo};
 
 /// What a field counts beside its bytes (RFC 9113, 6.5.2).
 const OVERHEAD: usize = 32;
@@ -48,8 +48,7 @@ impl Fields {
     }
 
     /// Whether there were more than it may take.
-    #[must_use]
-    pub fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
@@ -58,20 +57,48 @@ impl Fields {
         self.bytes.capacity() <= 8 * 1024
     }
 
-    /// What the pseudo-header fields of a request say, and all others in order; `None`: it is malformed.
-    #[must_use]
-    pub fn request(&self) -> Option<(Pseudo<'_>, impl Iterator<Item = (&[u8], &[u8])> + Clone)> {
-        check::request(self).map(|(pseudo, count)| (pseudo, self.iter().skip(count)))
+    /// What the pseudo-header fields of a request say, and all others in order.
+    ///
+    /// # Errors
+    /// Fields that make no request.
+    pub fn request(&self) -> Result<(Pseudo<'_>, Iter<'_>), Malformed> {
+        check::request(self)
     }
 
     /// Names and values in order.
-    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> + Clone {
-        let mut start = 0;
-        self.ends.iter().map(move |(name, end)| {
-            let (name, end) = (*name as usize, *end as usize);
-            let field = (&self.bytes[start..name], &self.bytes[name..end]);
-            start = end;
-            field
-        })
+    #[must_use]
+    pub fn iter(&self) -> Iter<'_> {
+        Iter { bytes: &self.bytes, ends: &self.ends, at: 0 }
+    }
+}
+
+/// Names and values in order.
+#[derive(Clone, Copy, Debug)]
+pub struct Iter<'a> {
+    bytes: &'a [u8],
+    ends: &'a [(u32, u32)],
+    /// Where the next name begins.
+    at: usize,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let ((name, end), rest) = self.ends.split_first()?;
+        let (name, end) = (*name as usize, *end as usize);
+        let field = (&self.bytes[self.at..name], &self.bytes[name..end]);
+        (self.ends, self.at) = (rest, end);
+        Some(field)
+    }
+}
+
+impl<'a> IntoIterator for &'a Fields {
+    type Item = (&'a [u8], &'a [u8]);
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
     }
 }

@@ -22,10 +22,12 @@ mod send;
 mod settings;
 mod stream;
 mod streams;
+#[cfg(test)]
+mod tests;
 
-pub use self::check::Pseudo;
+pub use self::check::{Malformed, Pseudo};
 pub use self::connection::{Begun, Connection};
-pub use self::fields::Fields;
+pub use self::fields::{Fields, Iter};
 pub use self::reason::Reason;
 pub use self::receive::PREFACE;
 pub use self::send::Gone;

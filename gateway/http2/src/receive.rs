@@ -2,7 +2,9 @@
 
 use crate::check;
 use crate::core::{Block, Core, Goodbye, Rest};
-use crate::frame::{self, ACK, END_HEADERS, END_STREAM, HEADER, Header, Kind, PADDED, PAYLOAD, WITH_PRIORITY};
+use crate::frame::{
+    self, ACK, END_HEADERS, END_STREAM, HEADER, Header, Kind, PADDED, PAYLOAD, WITH_PRIORITY,
+};
 use crate::reason::Reason;
 use crate::settings::{LARGEST_WINDOW, Told};
 use crate::streams::{Key, wake};
@@ -93,7 +95,11 @@ impl Core {
 
     /// Whether it is data that can be passed on as it comes.
     fn is_streamed(&self, header: Header) -> bool {
-        header.kind == Kind::DATA && !header.has(PADDED) && self.block.is_none() && self.greeted && header.length > 0
+        header.kind == Kind::DATA
+            && !header.has(PADDED)
+            && self.block.is_none()
+            && self.greeted
+            && header.length > 0
     }
 
     fn frame(&mut self, header: Header, payload: &[u8]) -> Result<(), Reason> {
@@ -217,8 +223,11 @@ impl Core {
 
     fn continuation(&mut self, header: Header, payload: &[u8]) -> Result<(), Reason> {
         let most = (self.settings.fields as usize).max(PAYLOAD);
-        let block =
-            self.block.as_mut().filter(|block| block.stream == header.stream).ok_or(Reason::PROTOCOL_ERROR)?;
+        let block = self
+            .block
+            .as_mut()
+            .filter(|block| block.stream == header.stream)
+            .ok_or(Reason::PROTOCOL_ERROR)?;
         if block.bytes.len() + payload.len() > most {
             return Err(Reason::ENHANCE_YOUR_CALM);
         }
@@ -235,7 +244,9 @@ impl Core {
         self.decoder.decode(bytes, &mut fields).map_err(|_| Reason::COMPRESSION_ERROR)?;
         let id = block.stream;
         if let Some(key) = self.streams.key(id) {
-            let Some(state) = self.streams.get(key).filter(|state| state.reset.is_none()) else { return Ok(()) };
+            let Some(state) = self.streams.get(key).filter(|state| state.reset.is_none()) else {
+                return Ok(());
+            };
             if state.ended {
                 self.reset(key, Reason::STREAM_CLOSED);
                 return Ok(());
@@ -262,9 +273,8 @@ impl Core {
             return Ok(());
         }
         self.last = id;
-        // One whose fields are too many is heard, to be told so.
-        let is_request = fields.is_cut() || check::request(&fields).is_some();
-        let refusal = if !is_request || block.is_own_parent {
+        // One whose fields make no request is heard, to be told why.
+        let refusal = if block.is_own_parent {
             Some(Reason::PROTOCOL_ERROR)
         } else if self.open() >= self.settings.streams as usize {
             Some(Reason::REFUSED_STREAM)
@@ -274,7 +284,7 @@ impl Core {
         match refusal {
             None => self.begin(id, fields, block.ends),
             Some(reason) => {
-                self.stillborn += 1;
+                self.refused += 1;
                 self.give_fields(fields);
                 self.tell_reset(id, reason);
             }
@@ -303,7 +313,9 @@ impl Core {
         let (Some(code), 4) = (frame::number(payload), payload.len()) else {
             return Err(Reason::FRAME_SIZE_ERROR);
         };
-        let Some((key, state)) = key.and_then(|key| Some((key, self.streams.get(key)?))) else { return Ok(()) };
+        let Some((key, state)) = key.and_then(|key| Some((key, self.streams.get(key)?))) else {
+            return Ok(());
+        };
         if state.reset.is_none() {
             state.reset = Some(Reason(code));
             state.wake_all();
@@ -381,7 +393,9 @@ impl Core {
             return Ok(());
         }
         let key = self.known(header.stream)?;
-        let Some((key, state)) = key.and_then(|key| Some((key, self.streams.get(key)?))) else { return Ok(()) };
+        let Some((key, state)) = key.and_then(|key| Some((key, self.streams.get(key)?))) else {
+            return Ok(());
+        };
         state.room += more;
         if more == 0 {
             self.reset(key, Reason::PROTOCOL_ERROR);

@@ -46,7 +46,8 @@ impl Stream {
     /// Whether the request has no body, or all of it was read.
     #[must_use]
     pub fn is_ended(&self) -> bool {
-        self.with(|state| state.ended && state.read == state.data.len() && state.trailers.is_none()).unwrap_or(true)
+        self.with(|state| state.ended && state.read == state.data.len() && state.trailers.is_none())
+            .unwrap_or(true)
     }
 
     /// Reads of the body. Only then may the client send as much again. None: it has ended.

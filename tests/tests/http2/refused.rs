@@ -126,14 +126,16 @@ fn the_connection_goes_on_behind_a_bad_request() {
     frames.ask(1, &[&PLAIN[..], &[("host", "b.example")]].concat());
     assert_eq!(outcome(&mut frames, 1), Some(400));
     frames.ask(3, &[&PLAIN[..], &[("connection", "x")]].concat());
-    assert_eq!(outcome(&mut frames, 3), None);
+    assert_eq!(outcome(&mut frames, 3), Some(400));
+    let reset = frames.wait_for(|frame| frame.stream == 3 && frame.kind == kind::RST_STREAM);
+    assert_eq!(reset.expect("it breaks the protocol").payload, [0, 0, 0, 1], "PROTOCOL_ERROR");
     frames.ask(5, &pseudo("/a%2fb"));
     assert_eq!(outcome(&mut frames, 5), Some(400), "a path with two readings");
     frames.ask(7, &pseudo("/"));
     assert_eq!(outcome(&mut frames, 7), Some(200));
     assert_eq!(origin.count(), 1);
-    let reasons: Vec<_> = gateway.wait_records(3).iter().map(|record| record["reason"].clone()).collect();
-    assert_eq!(reasons[..2], ["bad_host", "bad_path"]);
+    let reasons: Vec<_> = gateway.wait_records(4).iter().map(|record| record["reason"].clone()).collect();
+    assert_eq!(reasons[..3], ["bad_host", "bad_header", "bad_path"]);
 }
 
 #[test]

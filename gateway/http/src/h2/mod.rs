@@ -1,6 +1,6 @@
 //! HTTP/2 (RFC 9113): its messages in the model that all versions share.
 //!
-//! Frames, HPACK, streams and flow control are a library's. What is here decides what of a message may go on: fields
+//! Frames, HPACK, streams and flow control are read and kept elsewhere. What is here decides what of a message may go on: fields
 //! that HTTP/1 could not carry without being misread are refused, and so is what HTTP/2 itself forbids, whoever read
 //! the frames.
 

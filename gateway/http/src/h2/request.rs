@@ -17,7 +17,7 @@ pub struct Pseudo<'a> {
     pub method: &'a [u8],
     /// `:authority`.
     pub authority: Option<&'a [u8]>,
-    /// `:scheme`, where the library tells it.
+    /// `:scheme`.
     pub scheme: Option<&'a [u8]>,
     /// `:path`; none for CONNECT.
     pub path: Option<&'a [u8]>,

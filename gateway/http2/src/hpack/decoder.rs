@@ -167,7 +167,12 @@ mod tests {
         assert_eq!(first[0], ":status: 302");
         assert_eq!(
             second,
-            [":status: 307", "cache-control: private", "date: Mon, 21 Oct 2013 20:13:21 GMT", "location: https://www.example.com"]
+            [
+                ":status: 307",
+                "cache-control: private",
+                "date: Mon, 21 Oct 2013 20:13:21 GMT",
+                "location: https://www.example.com"
+            ]
         );
         assert_eq!(third[4], "content-encoding: gzip");
         assert_eq!(third.len(), 6);

@@ -57,9 +57,7 @@ mod tests {
     #[test]
     fn the_examples_of_the_rfc() {
         // RFC 7541, C.1.
-        for (bytes, bits, value) in
-            [(&[0x0a][..], 5, 10), (&[0x1f, 0x9a, 0x0a], 5, 1337), (&[0x2a], 8, 42)]
-        {
+        for (bytes, bits, value) in [(&[0x0a][..], 5, 10), (&[0x1f, 0x9a, 0x0a], 5, 1337), (&[0x2a], 8, 42)] {
             assert_eq!(read(&mut { bytes }, bits), Ok(value));
             let mut out = Vec::new();
             write(&mut out, 0, bits, value);

@@ -26,6 +26,8 @@ const LARGEST_WINDOW: u32 = (1 << 31) - 1;
 const UNSENT: u32 = 32 * 1024;
 /// Streams of a connection that may be gone before they are begun, beside as many as were.
 const STILLBORN: u64 = 100;
+/// As many as one of those are streams that were refused, as a client's may be that asks before it knows how much it may.
+const REFUSED: u64 = 10;
 
 /// Serves a connection to its end. `early` is what has come of it already.
 pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
@@ -111,14 +113,13 @@ impl Serving {
                 self.phase = Phase::Leaving;
                 self.connection().say_goodbye();
             }
-            match self.io.poll_write(&self.shared.connection, cx) {
-                Poll::Ready(Err(_)) => return Poll::Ready(()),
-                Poll::Ready(Ok(())) if self.phase == Phase::Ending => {
-                    if self.io.poll_shutdown(cx).is_ready() {
-                        return Poll::Ready(());
-                    }
-                }
-                _ => {}
+            let is_over = match self.io.poll_write(&self.shared.connection, cx) {
+                Poll::Ready(Err(_)) => true,
+                Poll::Ready(Ok(())) => self.phase == Phase::Ending && self.io.poll_shutdown(cx).is_ready(),
+                Poll::Pending => false,
+            };
+            if is_over {
+                return Poll::Ready(());
             }
             if !ready!(taken) {
                 return Poll::Ready(());
@@ -163,7 +164,8 @@ impl Serving {
         let read = ready!(self.io.poll_read(&self.shared.connection, cx));
         // Reset by the client, or here for a frame that breaks the protocol, before they were begun: nobody waits for an
         // answer, and who does so again and again wants none.
-        if self.connection().stillborn() > STILLBORN + self.requests {
+        let (stillborn, refused) = (self.connection().stillborn(), self.connection().refused());
+        if stillborn + refused / REFUSED > STILLBORN + self.requests {
             self.intake.exhaust();
         }
         Poll::Ready(read.is_ok_and(|count| count > 0))
@@ -172,6 +174,10 @@ impl Serving {
     /// Reads what has come, and begins what may be begun of it; the rest waits with the connection, which keeps no more than
     /// may be open at once, unless their heads are too large. Ready when nothing is left to do now: whether the client is still there.
     fn take_in(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        // What has come since the last turn may be why what waits is not to be begun.
+        if self.connection().has_next() && self.poll_read(cx) == Poll::Ready(false) {
+            return Poll::Ready(false);
+        }
         loop {
             if self.intake.is_turn_over(cx) {
                 return Poll::Pending;

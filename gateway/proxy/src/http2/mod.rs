@@ -1,5 +1,5 @@
-//! HTTP/2 (RFC 9113), of clients and to endpoints: frames, HPACK and flow control are the `h2` crate's; what comes of them is the same exchange
-//! as HTTP/1's.
+//! HTTP/2 (RFC 9113), of clients and to endpoints: frames, HPACK and flow control are [`tollgate_http2`]'s, to endpoints the `h2`
+//! crate's; what comes of them is the same exchange as HTTP/1's.
 //!
 //! 1. `connection`: one task a connection reads its frames and starts a task for each stream. It says goodbye when it is
 //!    idle for too long, when its worker drains, or when it costs more than it is worth (`meter`), and has turns among the
@@ -10,7 +10,8 @@
 //! Towards endpoints, connections are those of [`tollgate_upstream::http2`]; `endpoint` makes of a place on one the
 //! [endpoint's side](crate::upstream_side::UpstreamSide) of an exchange.
 //!
-//! What a connection can make the gateway keep is bounded: what it may send by windows, what it has not taken by a [gate](tollgate_http::h2::Gate).
+//! What a connection can make the gateway keep is bounded: what it may send by windows, what it has not
+//! taken by what a connection may have waiting for its socket.
 
 mod connection;
 mod crowd;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use tollgate_http::h1::Length;
 use tollgate_http::h2::{Protocol, Pseudo, decode_request};
 use tollgate_http::{HeadError, HeadLimits, RequestHead, websocket};
-use tollgate_http2::Fields;
+use tollgate_http2::{Fields, Malformed};
 
 use super::stream::Http2Stream;
 use crate::connection::Client;
@@ -58,6 +58,7 @@ async fn serve(mut client: Client<Http2Stream>, head: Fields) {
             request(&mut client, &worker, &mut loan, &active).await
         }
         Err(error) => {
+            client.stream.refuse(head);
             let reason = receive::reason(error);
             respond::error(&mut client, &worker, &mut loan, settings, reason, false).await
         }
@@ -75,7 +76,11 @@ fn decode(
     ended: bool,
     limits: &HeadLimits,
 ) -> Result<(), HeadError> {
-    let (pseudo, fields) = head.request().filter(|_| !head.is_cut()).ok_or(HeadError::TooLarge)?;
+    let (pseudo, fields) = head.request().map_err(|malformed| match malformed {
+        Malformed::Cut => HeadError::TooLarge,
+        Malformed::Pseudo => HeadError::StartLine,
+        Malformed::Field => HeadError::Field,
+    })?;
     let key = pseudo.protocol.map(|_| websocket_key(worker)).unwrap_or_default();
     let pseudo = Pseudo {
         method: pseudo.method,
@@ -84,7 +89,7 @@ fn decode(
         path: pseudo.path,
         protocol: pseudo.protocol.map(|name| Protocol { name, key: key.as_bytes() }),
     };
-    decode_request(request, pseudo, || fields.clone(), ended, limits)
+    decode_request(request, pseudo, || fields, ended, limits)
 }
 
 /// A key that nobody foresees, for a WebSocket to an endpoint that speaks HTTP/1.

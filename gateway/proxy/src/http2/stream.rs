@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use tollgate_http::Name;
 use tollgate_http::h1::{BodyReader, Length};
 use tollgate_http::h2::{decode_trailers, fields};
-use tollgate_http2::{Fields, Gone, Reason, Stream};
+use tollgate_http2::{Fields, Gone, Malformed, Reason, Stream};
 use tollgate_net::{Negotiated, Peek};
 
 use super::shared::Shared;
@@ -29,6 +29,8 @@ pub(crate) struct Http2Stream {
     trailers: Vec<u8>,
     /// Whether the head of the response has gone.
     has_head: bool,
+    /// Whether the head of the request breaks the protocol.
+    is_malformed: bool,
     end: End,
     room: usize,
     shared: Rc<Shared>,
@@ -53,7 +55,15 @@ fn gone(_: Gone) -> io::Error {
 impl Http2Stream {
     pub(super) fn new(stream: Stream, shared: Rc<Shared>) -> Self {
         shared.stream_began();
-        Self { stream, trailers: Vec::new(), has_head: false, end: End::Open, room: ROOM.1, shared }
+        Self {
+            stream,
+            trailers: Vec::new(),
+            has_head: false,
+            is_malformed: false,
+            end: End::Open,
+            room: ROOM.1,
+            shared,
+        }
     }
 
     /// Whether the request has no body, or all of it was read.
@@ -67,6 +77,12 @@ impl Http2Stream {
         if let Length::Exactly(length) = length {
             self.stream.expect(length);
         }
+    }
+
+    /// No request was made of its head, which is told in an answer. Where the head breaks the protocol, a reset follows that.
+    pub(super) fn refuse(&mut self, fields: Fields) {
+        self.is_malformed = matches!(fields.request(), Err(Malformed::Pseudo | Malformed::Field));
+        self.stream.give_back(fields);
     }
 
     /// Takes what has come of the body already.
@@ -84,6 +100,10 @@ impl Http2Stream {
                 let _ = self.finally(&trailers);
             }
             _ => self.stream.reset(Reason::INTERNAL_ERROR),
+        }
+        if self.is_malformed {
+            // RFC 9113, 8.1.1: an answer may come before.
+            self.stream.reset(Reason::PROTOCOL_ERROR);
         }
     }
 

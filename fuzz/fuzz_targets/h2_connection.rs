@@ -1,0 +1,94 @@
+//! HTTP/2 connections of clients: whatever comes, requests are well-formed or refused, bodies keep to their windows and
+//! lengths, and what goes out is whole frames.
+
+#![no_main]
+
+use std::io::IoSlice;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+
+use libfuzzer_sys::fuzz_target;
+use tollgate_http::h2::{Pseudo, decode_request};
+use tollgate_http::{HeadLimits, RequestHead};
+use tollgate_http2::{Begun, Connection, PREFACE, Settings, Stream};
+
+const SETTINGS: Settings = Settings { streams: 3, window: 1_000, connection_window: 70_000, fields: 500 };
+const LIMITS: HeadLimits = HeadLimits { line: 200, head: 1_000, fields: 20 };
+
+fuzz_target!(|input: &[u8]| {
+    // How what comes is cut, then what comes.
+    let [size, rest @ ..] = input else { return };
+    let connection = Connection::new(SETTINGS, Rc::default());
+    connection.receive(PREFACE);
+    let mut streams = Vec::new();
+    for (turn, piece) in rest.chunks(usize::from(*size) + 1).enumerate() {
+        connection.receive(piece);
+        while let Some(Begun { stream, fields }) = connection.next() {
+            let size: usize = fields.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
+            assert!(size <= SETTINGS.fields as usize);
+            if let Ok((pseudo, others)) = fields.request() {
+                let mut request = RequestHead::default();
+                let pseudo = Pseudo {
+                    method: pseudo.method,
+                    authority: pseudo.authority,
+                    scheme: pseudo.scheme,
+                    path: pseudo.path,
+                    protocol: None,
+                };
+                if decode_request(&mut request, pseudo, || others, stream.is_ended(), &LIMITS).is_ok() {
+                    assert!(request.head.bytes().ends_with(b"\r\n\r\n"));
+                }
+            }
+            stream.give_back(fields);
+            if turn % 3 == 1 {
+                stream.expect(5);
+            }
+            streams.push((stream, 0_usize));
+            assert!(streams.len() < 200);
+        }
+        for (stream, read) in &mut streams {
+            *read += use_it(stream, turn);
+        }
+        if turn % 5 == 4 && !streams.is_empty() {
+            streams.remove(turn % streams.len());
+        }
+        if turn % 50 == 49 {
+            connection.say_goodbye();
+        }
+        whole_frames(&connection);
+    }
+});
+
+/// Reads some, answers some. How many bytes were read.
+fn use_it(stream: &Stream, turn: usize) -> usize {
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut buffer = [0; 300];
+    let read = match stream.poll_read(&mut cx, &mut buffer) {
+        Poll::Ready(Ok(count)) => count,
+        _ => 0,
+    };
+    let fields = || [(&b"server"[..], &b"any"[..])].into_iter();
+    let _ = match turn % 4 {
+        0 => stream.send_head(b"200", fields(), false),
+        1 => stream.send(&[IoSlice::new(&buffer[..200])], turn % 8 == 5).map(drop),
+        2 => stream.poll_room(&mut cx).map(drop).is_ready().then_some(()).ok_or(tollgate_http2::Gone),
+        _ if turn % 12 == 11 => stream.send_trailers(fields()),
+        _ => Ok(()),
+    };
+    read
+}
+
+/// What goes out is frames, and whole.
+fn whole_frames(connection: &Connection) {
+    let written = connection.poll_write(|bytes| {
+        let mut rest = bytes;
+        while let [a, b, c, kind, _, _, _, _, _, more @ ..] = rest {
+            let length = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
+            assert!(*kind <= 9 && length <= 16_384);
+            rest = more.get(length..).expect("a whole frame");
+        }
+        assert!(rest.is_empty());
+        Poll::Ready(Ok(bytes.len()))
+    });
+    assert!(matches!(written, Poll::Ready(Ok(()))));
+}

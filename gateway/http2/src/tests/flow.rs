@@ -1,0 +1,172 @@
+//! Windows, in both directions.
+
+use std::io::IoSlice;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use super::*;
+use crate::frame::PAYLOAD;
+
+/// How often it was woken.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn update(client: &Client, stream: u32, more: u32) {
+    client.send(Kind::WINDOW_UPDATE, 0, stream, &more.to_be_bytes());
+}
+
+fn window(client: &Client, size: u32) {
+    client.send(Kind::SETTINGS, 0, 0, &[&[0, 4][..], &size.to_be_bytes()].concat());
+}
+
+/// As many bytes as may go, and whether the task waits for more.
+fn fill(stream: &Stream, cx: &mut Context<'_>) -> usize {
+    let mut sent = 0;
+    loop {
+        match stream.poll_room(cx) {
+            Poll::Ready(Ok(_)) => sent += stream.send(&[IoSlice::new(&[7; 9_999])], false).unwrap(),
+            Poll::Ready(Err(_)) => panic!("it is gone"),
+            Poll::Pending => return sent,
+        }
+    }
+}
+
+fn data(frames: &[Frame]) -> usize {
+    assert!(frames.iter().all(|frame| frame.payload.len() <= PAYLOAD));
+    frames.iter().filter(|frame| frame.kind == Kind::DATA).map(|frame| frame.payload.len()).sum()
+}
+
+#[test]
+fn no_more_goes_than_the_windows_let_through() {
+    let mut client = Client::new();
+    let (one, two) = (client.begin(1, ENDS), client.begin(3, ENDS));
+    let (first, second) = (Arc::new(Count::default()), Arc::new(Count::default()));
+    let wakers = [&first, &second].map(|count| Waker::from(count.clone()));
+    let woken = |count: &Arc<Count>| count.0.swap(0, Ordering::Relaxed);
+    for stream in [&one, &two] {
+        stream.send_head(b"200", std::iter::empty(), false).unwrap();
+    }
+    // The connection's window is what a stream's is, so the second gets nothing.
+    assert_eq!(fill(&one, &mut Context::from_waker(&wakers[0])), 65_535);
+    assert_eq!(fill(&two, &mut Context::from_waker(&wakers[1])), 0);
+    assert_eq!(data(&client.frames()), 65_535);
+    update(&client, 0, 10);
+    assert_eq!((woken(&first), woken(&second)), (1, 1));
+    assert_eq!(fill(&one, &mut Context::from_waker(&wakers[0])), 0, "its own is shut");
+    assert_eq!(fill(&two, &mut Context::from_waker(&wakers[1])), 10);
+    update(&client, 1, 5);
+    assert_eq!((woken(&first), woken(&second)), (1, 0));
+    assert_eq!(fill(&one, &mut Context::from_waker(&wakers[0])), 0, "the connection's is shut");
+    update(&client, 0, 100);
+    assert_eq!(fill(&one, &mut Context::from_waker(&wakers[0])), 5);
+    assert_eq!(data(&client.frames()), 15);
+    // An end needs no window.
+    assert_eq!(one.send(&[IoSlice::new(b"more")], true), Ok(0));
+    assert!(!one.has_sent_end());
+    one.end().unwrap();
+    assert_eq!(client.frames()[0].flags, ENDS);
+}
+
+#[test]
+fn settings_move_the_windows_of_streams_below_nothing_too() {
+    let mut client = Client::new();
+    let stream = client.begin(1, ENDS);
+    stream.send_head(b"200", std::iter::empty(), false).unwrap();
+    let waker = waker();
+    let mut cx = Context::from_waker(&waker);
+    update(&client, 0, 1_000_000);
+    assert_eq!(fill(&stream, &mut cx), 65_535);
+    client.frames();
+    window(&client, 65_536);
+    assert_eq!(fill(&stream, &mut cx), 1);
+    window(&client, 10);
+    assert_eq!(fill(&stream, &mut cx), 0);
+    update(&client, 1, 65_526);
+    assert_eq!(fill(&stream, &mut cx), 0);
+    update(&client, 1, 3);
+    assert_eq!(fill(&stream, &mut cx), 3);
+    // A stream that begins now has the new one.
+    let next = client.begin(3, ENDS);
+    next.send_head(b"200", std::iter::empty(), false).unwrap();
+    assert_eq!(fill(&next, &mut cx), 10);
+}
+
+#[test]
+fn what_the_socket_does_not_take_is_bounded() {
+    let mut client = Client::new();
+    window(&client, 1 << 30);
+    update(&client, 0, 1 << 30);
+    let stream = client.begin(1, ENDS);
+    stream.send_head(b"200", std::iter::empty(), false).unwrap();
+    let count = Arc::new(Count::default());
+    let waker = Waker::from(count.clone());
+    let mut cx = Context::from_waker(&waker);
+    let sent = fill(&stream, &mut cx);
+    assert!((100_000..=128 * 1024).contains(&sent), "{sent}");
+    assert!(client.connection.is_behind());
+    // A little of it goes: not worth waking anybody.
+    let mut gone = Vec::new();
+    let _ = client.connection.poll_write(|bytes| {
+        if !gone.is_empty() {
+            return Poll::Pending;
+        }
+        gone.extend_from_slice(&bytes[..1_000]);
+        Poll::Ready(Ok(1_000))
+    });
+    assert_eq!(count.0.load(Ordering::Relaxed), 0);
+    assert_eq!(data(&client.frames_after(gone)), sent);
+    assert_eq!(count.0.load(Ordering::Relaxed), 1);
+    assert!(fill(&stream, &mut cx) > 100_000);
+}
+
+#[test]
+fn windows_open_again_as_bodies_are_read() {
+    let mut client = Client::new();
+    let stream = client.begin(1, 0);
+    for _ in 0..10 {
+        client.send(Kind::DATA, 0, 1, &[1; 10_000]);
+    }
+    assert!(client.frames().is_empty(), "nobody has read any of it");
+    let (all, ended) = body(&stream);
+    assert_eq!((all.len(), ended), (100_000, false));
+    let opened = |frames: &[Frame], stream| -> u32 {
+        let ours = frames.iter().filter(|frame| (frame.kind, frame.stream) == (Kind::WINDOW_UPDATE, stream));
+        ours.map(|frame| frame::number(&frame.payload).unwrap()).sum()
+    };
+    let frames = client.frames();
+    assert_eq!((opened(&frames, 1), opened(&frames, 0)), (100_000, 100_000));
+    // The end needs no window.
+    client.send(Kind::DATA, ENDS, 1, &[1; 10_000]);
+    assert_eq!(body(&stream).0.len(), 10_000);
+    assert_eq!(opened(&client.frames(), 1), 0);
+}
+
+#[test]
+fn who_sends_past_a_window_is_told() {
+    let mut client = Client::new();
+    let (_one, _two) = (client.begin(1, 0), client.begin(3, 0));
+    for _ in 0..10 {
+        client.send(Kind::DATA, 0, 1, &[1; 10_000]);
+    }
+    client.send(Kind::DATA, 0, 1, &[1; 1]);
+    let frames = client.frames();
+    assert_eq!((frames[0].kind, frames[0].payload[3]), (Kind::RST_STREAM, 3), "FLOW_CONTROL_ERROR");
+    // What it had sent is not wanted, so that others may send.
+    for _ in 0..10 {
+        client.send(Kind::DATA, 0, 3, &[1; 10_000]);
+    }
+    assert_eq!(client.connection.ended(), None);
+    let _three = client.begin(5, 0);
+    for _ in 0..10 {
+        client.send(Kind::DATA, 0, 5, &[1; 10_000]);
+    }
+    client.send(Kind::DATA, 0, 5, &[1; 10_000]);
+    client.send(Kind::DATA, 0, 1, &[1; 10_000]);
+    assert!(client.connection.ended().is_none_or(|reason| reason == Reason::FLOW_CONTROL_ERROR));
+}

@@ -1,0 +1,221 @@
+//! Requests and answers, however they are cut.
+
+use std::io::IoSlice;
+use std::task::{Context, Poll};
+
+use super::*;
+use crate::frame::{PADDED, PAYLOAD, WITH_PRIORITY};
+
+#[test]
+fn a_request_and_its_answer() {
+    let mut client = Client::new();
+    client.ask(1, ENDS);
+    let Begun { stream, fields } = client.connection.next().expect("a request");
+    let (pseudo, others) = fields.request().expect("well-formed");
+    assert_eq!((pseudo.method, pseudo.path, others.count()), (&b"POST"[..], Some(&b"/"[..]), 0));
+    assert!(stream.is_ended() && !client.connection.has_next());
+    stream.give_back(fields);
+    stream.send_head(b"103", [(&b"Link"[..], &b"</a>"[..])].into_iter(), false).unwrap();
+    stream.send_head(b"200", [(&b"Server"[..], &b"Any"[..])].into_iter(), false).unwrap();
+    assert_eq!(stream.send(&[IoSlice::new(b"bo"), IoSlice::new(b""), IoSlice::new(b"dy")], false), Ok(4));
+    stream.send_trailers([(&b"x-sum"[..], &b"7"[..])].into_iter()).unwrap();
+    assert!(stream.has_sent_end());
+    drop(stream);
+    let frames = client.frames();
+    assert_eq!(kinds(&frames), [Kind::HEADERS, Kind::HEADERS, Kind::DATA, Kind::HEADERS]);
+    assert_eq!(frames.iter().map(|frame| frame.flags & ENDS).collect::<Vec<_>>(), [0, 0, 0, ENDS]);
+    assert!(frames.iter().all(|frame| frame.stream == 1));
+    let own = |text: &str| text.to_owned();
+    assert_eq!(client.read(&frames[0].payload), [(own(":status"), own("103")), (own("link"), own("</a>"))]);
+    assert_eq!(client.read(&frames[1].payload), [(own(":status"), own("200")), (own("server"), own("Any"))]);
+    assert_eq!(frames[2].payload, b"body");
+    assert_eq!(client.read(&frames[3].payload), [(own("x-sum"), own("7"))]);
+}
+
+#[test]
+fn every_cut_of_what_comes_gives_the_same() {
+    let mut all = PREFACE.to_vec();
+    let mut client = Client::silent();
+    let block =
+        client.head(&[(":method", "PUT"), (":scheme", "https"), (":path", "/x"), (":authority", "a")]);
+    let trailers = client.head(&[("x-end", "yes")]);
+    let (first, last) = block.split_at(7);
+    let padded = |content: &[u8]| [&[3], content, &[0; 3]].concat();
+    all.extend(made(Kind::SETTINGS, 0, 0, &[]));
+    all.extend(made(Kind::HEADERS, PADDED | WITH_PRIORITY, 1, &padded(&[&[0, 0, 0, 0, 9], first].concat())));
+    all.extend(made(Kind::CONTINUATION, 0, 1, &[]));
+    all.extend(made(Kind::CONTINUATION, END_HEADERS, 1, last));
+    all.extend(made(Kind(77), 0xff, 1, b"what nobody knows"));
+    all.extend(made(Kind::DATA, 0, 1, b"0123456789"));
+    all.extend(made(Kind::DATA, PADDED, 1, &padded(b"abc")));
+    all.extend(made(Kind::PRIORITY, 0, 5, &[0, 0, 0, 1, 9]));
+    all.extend(made(Kind::DATA, 0, 1, b""));
+    all.extend(made(Kind::HEADERS, END_HEADERS | ENDS, 1, &trailers));
+    all.extend(made(Kind::PING, 0, 0, b"12345678"));
+    for size in 1..=all.len() {
+        let client = Client::silent();
+        all.chunks(size).for_each(|piece| client.connection.receive(piece));
+        assert_eq!(client.connection.ended(), None, "{size}");
+        let Begun { stream, fields } = client.connection.next().expect("a request");
+        assert_eq!(fields.request().expect("well-formed").0.path, Some(&b"/x"[..]));
+        assert_eq!(body(&stream), (b"0123456789abc".to_vec(), true), "{size}");
+        let trailers = stream.take_trailers().expect("trailers");
+        assert_eq!(trailers.iter().collect::<Vec<_>>(), [(&b"x-end"[..], &b"yes"[..])]);
+        assert!(stream.is_ended());
+        let frames = client.frames();
+        assert_eq!(
+            kinds(&frames),
+            [Kind::SETTINGS, Kind::WINDOW_UPDATE, Kind::SETTINGS, Kind::PING],
+            "{size}"
+        );
+        assert_eq!(frames[3].payload, b"12345678");
+    }
+}
+
+#[test]
+fn a_long_head_is_several_frames() {
+    let mut client = Client::new();
+    let stream = client.begin(1, ENDS);
+    let long = "a".repeat(PAYLOAD);
+    let fields = [("x-one", long.as_str()), ("x-two", &long)];
+    let given = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    stream.send_head(b"200", given, true).unwrap();
+    let frames = client.frames();
+    assert_eq!(kinds(&frames), [Kind::HEADERS, Kind::CONTINUATION, Kind::CONTINUATION]);
+    let flags: Vec<u8> = frames.iter().map(|frame| frame.flags).collect();
+    assert_eq!(flags, [ENDS, 0, END_HEADERS]);
+    let block: Vec<u8> = frames.into_iter().flat_map(|frame| frame.payload).collect();
+    let read = client.read(&block);
+    assert_eq!((read.len(), read[2].1.len()), (3, PAYLOAD));
+}
+
+#[test]
+fn a_head_with_too_many_fields_is_told_so_and_the_next_is_read() {
+    let mut client = Client::new();
+    let long = "a".repeat(2_000);
+    let block = client.head(&[(":method", "GET"), ("x", &long)]);
+    client.send(Kind::HEADERS, END_HEADERS | ENDS, 1, &block);
+    let Begun { fields, .. } = client.connection.next().expect("a request");
+    assert!(matches!(fields.request(), Err(crate::Malformed::Cut)));
+    client.begin(3, ENDS);
+}
+
+#[test]
+fn goodbye_waits_for_what_is_on_its_way() {
+    let mut client = Client::new();
+    let first = client.begin(1, ENDS);
+    client.connection.say_goodbye();
+    let frames = client.frames();
+    assert_eq!(kinds(&frames), [Kind::GOAWAY, Kind::PING]);
+    assert_eq!(frames[0].payload, [0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
+    let second = client.begin(3, ENDS);
+    client.send(Kind::PING, 1, 0, &frames[1].payload);
+    let frames = client.frames();
+    assert_eq!((kinds(&frames), &frames[0].payload[..4]), (vec![Kind::GOAWAY], &[0, 0, 0, 3][..]));
+    client.ask(5, ENDS);
+    assert!(!client.connection.has_next() && !client.connection.is_over());
+    for stream in [first, second] {
+        stream.send_head(b"204", std::iter::empty(), true).unwrap();
+    }
+    assert!(client.connection.is_over());
+    assert_eq!(kinds(&client.frames()), [Kind::HEADERS; 2]);
+}
+
+#[test]
+fn what_nobody_wants_any_longer_is_refused_and_cancelled() {
+    let mut client = Client::new();
+    let answered = client.begin(1, 0);
+    answered.send_head(b"200", std::iter::empty(), true).unwrap();
+    client.frames();
+    drop(answered);
+    drop(client.begin(3, ENDS));
+    let resets: Vec<_> = client.frames().into_iter().map(|frame| (frame.stream, frame.payload[3])).collect();
+    assert_eq!(resets, [(1, 0), (3, 8)], "NO_ERROR and CANCEL");
+    // What was on its way is no mistake, and counts against no window for long.
+    for _ in 0..100 {
+        client.send(Kind::DATA, 0, 1, &[0; 10_000]);
+    }
+    assert_eq!(client.connection.ended(), None);
+    assert!(client.frames().iter().all(|frame| (frame.kind, frame.stream) == (Kind::WINDOW_UPDATE, 0)));
+}
+
+#[test]
+fn a_reset_is_heard_and_one_before_its_time_is_counted() {
+    let mut client = Client::new();
+    let stream = client.begin(1, 0);
+    let (waker, cancel) = (waker(), [0, 0, 0, 8]);
+    assert!(stream.poll_reset(&mut Context::from_waker(&waker)).is_pending());
+    client.send(Kind::DATA, 0, 1, b"lost");
+    client.send(Kind::RST_STREAM, 0, 1, &cancel);
+    assert!(stream.poll_reset(&mut Context::from_waker(&waker)).is_ready());
+    assert!(stream.send_head(b"200", std::iter::empty(), true).is_err());
+    assert_eq!(body(&stream), (vec![], false));
+    drop(stream);
+    assert_eq!(client.connection.stillborn(), 0);
+    client.ask(3, ENDS);
+    client.send(Kind::RST_STREAM, 0, 3, &cancel);
+    assert!((client.connection.stillborn(), client.connection.has_next()) == (1, false));
+    assert!(client.frames().is_empty());
+}
+
+#[test]
+fn so_many_at_once_and_no_more() {
+    let mut client = Client::new();
+    let streams: Vec<Stream> = (0..4).map(|at| client.begin(2 * at + 1, ENDS)).collect();
+    client.ask(9, ENDS);
+    assert!(!client.connection.has_next());
+    let frames = client.frames();
+    assert_eq!((frames[0].stream, frames[0].payload[3]), (9, 7), "REFUSED_STREAM");
+    // A reset alone makes no room: there is work to be done for it yet.
+    client.send(Kind::RST_STREAM, 0, 1, &[0, 0, 0, 8]);
+    client.ask(11, ENDS);
+    assert!(!client.connection.has_next());
+    // An answer does, even while somebody holds its stream.
+    streams[1].send_head(b"204", std::iter::empty(), true).unwrap();
+    client.begin(13, ENDS);
+    drop(streams);
+    client.begin(15, ENDS);
+}
+
+#[test]
+fn a_body_is_as_long_as_its_head_says() {
+    for (length, pieces, is_whole) in [
+        (5, &["01234"][..], true),
+        (5, &["01", "234", ""], true),
+        (0, &[""], true),
+        (5, &["0123"], false),
+        (5, &["012345"], false),
+        (5, &["0123", "45"], false),
+    ] {
+        for early in [true, false] {
+            let mut client = Client::new();
+            let stream = client.begin(1, 0);
+            if early {
+                stream.expect(length);
+            }
+            for (at, piece) in pieces.iter().enumerate() {
+                let flags = if at + 1 == pieces.len() { ENDS } else { 0 };
+                client.send(Kind::DATA, flags, 1, piece.as_bytes());
+            }
+            stream.expect(length);
+            let (_, ended) = body(&stream);
+            assert_eq!(ended, is_whole, "{length}: {pieces:?}");
+            let resets = client.frames();
+            assert_eq!(resets.is_empty(), is_whole);
+            assert!(resets.iter().all(|frame| frame.kind == Kind::RST_STREAM && frame.payload[3] == 1));
+        }
+    }
+}
+
+#[test]
+fn a_connection_that_is_gone_is_heard_of() {
+    let mut client = Client::new();
+    let stream = client.begin(1, 0);
+    client.connection.cut();
+    let waker = waker();
+    let mut cx = Context::from_waker(&waker);
+    assert!(stream.poll_reset(&mut cx).is_ready());
+    assert!(matches!(stream.poll_read(&mut cx, &mut [0; 9]), Poll::Ready(Err(_))));
+    assert!(matches!(stream.poll_room(&mut cx), Poll::Ready(Err(_))));
+    assert!(stream.send(&[IoSlice::new(b"a")], true).is_err());
+}

@@ -1,0 +1,181 @@
+//! What breaks the protocol ends a stream, or the connection, as RFC 9113 says.
+
+use super::*;
+
+#[test]
+fn connections_end_for_what_concerns_them() {
+    let calm = [0_u8; 16_384];
+    let long = [0_u8; 16_385];
+    for (what, kind, flags, stream, payload, reason) in [
+        ("DATA of no stream", Kind::DATA, 0, 0, &b"a"[..], Reason::PROTOCOL_ERROR),
+        ("DATA of a stream to come", Kind::DATA, 0, 3, b"a", Reason::PROTOCOL_ERROR),
+        ("more padding than data", Kind::DATA, 8, 1, &[5, 1], Reason::PROTOCOL_ERROR),
+        ("a frame that is too long", Kind::DATA, 0, 1, &long, Reason::FRAME_SIZE_ERROR),
+        ("HEADERS of no stream", Kind::HEADERS, 4, 0, &[0x82], Reason::PROTOCOL_ERROR),
+        ("HEADERS of an even stream", Kind::HEADERS, 4, 2, &[0x82], Reason::PROTOCOL_ERROR),
+        ("a block that is none", Kind::HEADERS, 4, 3, &[0x80], Reason::COMPRESSION_ERROR),
+        ("a priority that is cut", Kind::HEADERS, 0x24, 3, &[0, 0], Reason::FRAME_SIZE_ERROR),
+        ("CONTINUATION of nothing", Kind::CONTINUATION, 4, 1, &[0x82], Reason::PROTOCOL_ERROR),
+        ("PRIORITY of no stream", Kind::PRIORITY, 0, 0, &[0; 5], Reason::PROTOCOL_ERROR),
+        ("RST_STREAM of a stream to come", Kind::RST_STREAM, 0, 3, &[0; 4], Reason::PROTOCOL_ERROR),
+        ("RST_STREAM of another size", Kind::RST_STREAM, 0, 1, &[0; 3], Reason::FRAME_SIZE_ERROR),
+        ("SETTINGS of a stream", Kind::SETTINGS, 0, 1, &[], Reason::PROTOCOL_ERROR),
+        ("SETTINGS of another size", Kind::SETTINGS, 0, 0, &[0; 5], Reason::FRAME_SIZE_ERROR),
+        ("an answer with SETTINGS", Kind::SETTINGS, 1, 0, &[0; 6], Reason::FRAME_SIZE_ERROR),
+        ("a push of 2", Kind::SETTINGS, 0, 0, &[0, 2, 0, 0, 0, 2], Reason::PROTOCOL_ERROR),
+        ("a window too large", Kind::SETTINGS, 0, 0, &[0, 4, 0x80, 0, 0, 0], Reason::FLOW_CONTROL_ERROR),
+        ("frames too small", Kind::SETTINGS, 0, 0, &[0, 5, 0, 0, 0x3f, 0xff], Reason::PROTOCOL_ERROR),
+        ("frames too large", Kind::SETTINGS, 0, 0, &[0, 5, 1, 0, 0, 0], Reason::PROTOCOL_ERROR),
+        ("a promise", Kind::PUSH_PROMISE, 4, 1, &[0, 0, 0, 2], Reason::PROTOCOL_ERROR),
+        ("PING of a stream", Kind::PING, 0, 1, &[0; 8], Reason::PROTOCOL_ERROR),
+        ("PING of another size", Kind::PING, 0, 0, &[0; 7], Reason::FRAME_SIZE_ERROR),
+        ("GOAWAY of a stream", Kind::GOAWAY, 0, 1, &[0; 8], Reason::PROTOCOL_ERROR),
+        ("GOAWAY that is cut", Kind::GOAWAY, 0, 0, &[0; 7], Reason::FRAME_SIZE_ERROR),
+        ("a window opened by nothing", Kind::WINDOW_UPDATE, 0, 0, &[0; 4], Reason::PROTOCOL_ERROR),
+        (
+            "a window past the most",
+            Kind::WINDOW_UPDATE,
+            0,
+            0,
+            &[0x7f, 255, 255, 255],
+            Reason::FLOW_CONTROL_ERROR,
+        ),
+        ("a window of a stream to come", Kind::WINDOW_UPDATE, 0, 3, &[0, 0, 0, 1], Reason::PROTOCOL_ERROR),
+        ("a window of another size", Kind::WINDOW_UPDATE, 0, 1, &[0; 5], Reason::FRAME_SIZE_ERROR),
+    ] {
+        let mut client = Client::new();
+        let _stream = client.begin(1, 0);
+        client.send(kind, flags, stream, payload);
+        assert_eq!(client.end(), Some(reason), "{what}");
+        client.ask(3, ENDS);
+        assert!(!client.connection.has_next(), "nothing is read any longer");
+    }
+    // A head that has no end.
+    let mut client = Client::new();
+    client.send(Kind::HEADERS, 0, 1, &calm);
+    client.send(Kind::CONTINUATION, 0, 1, &calm);
+    assert_eq!(client.end(), Some(Reason::ENHANCE_YOUR_CALM));
+    // Another frame within a head.
+    client = Client::new();
+    client.send(Kind::HEADERS, 0, 1, &[0x82]);
+    client.send(Kind::PING, 0, 0, &[0; 8]);
+    assert_eq!(client.end(), Some(Reason::PROTOCOL_ERROR));
+    // A head of a stream that has ended.
+    client = Client::new();
+    client.begin(3, ENDS).send_head(b"204", std::iter::empty(), true).unwrap();
+    client.ask(3, ENDS);
+    assert_eq!(client.end(), Some(Reason::STREAM_CLOSED));
+    // No preface, and a preface without SETTINGS.
+    for begin in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[PREFACE, &made(Kind::PING, 0, 0, &[0; 8])].concat()] {
+        let client = Client::silent();
+        client.connection.receive(begin);
+        assert_eq!(client.end(), Some(Reason::PROTOCOL_ERROR));
+    }
+}
+
+#[test]
+fn streams_end_for_what_concerns_them() {
+    let trailers = |client: &mut Client| client.head(&[("x-end", "1")]);
+    type Mistake = fn(&mut Client, &[u8]);
+    let mistakes: [(&str, u8, Mistake, Reason); 8] = [
+        ("DATA after the end", ENDS, |client, _| client.send(Kind::DATA, 0, 1, b"a"), Reason::STREAM_CLOSED),
+        (
+            "HEADERS after the end",
+            ENDS,
+            |client, block| client.send(Kind::HEADERS, END_HEADERS | ENDS, 1, block),
+            Reason::STREAM_CLOSED,
+        ),
+        (
+            "trailers without an end",
+            0,
+            |client, block| client.send(Kind::HEADERS, END_HEADERS, 1, block),
+            Reason::PROTOCOL_ERROR,
+        ),
+        (
+            "pseudo-fields in trailers",
+            0,
+            |client, _| client.send(Kind::HEADERS, END_HEADERS | ENDS, 1, &[0x82]),
+            Reason::PROTOCOL_ERROR,
+        ),
+        (
+            "a window opened by nothing",
+            0,
+            |client, _| client.send(Kind::WINDOW_UPDATE, 0, 1, &[0; 4]),
+            Reason::PROTOCOL_ERROR,
+        ),
+        (
+            "a window past the most",
+            0,
+            |client, _| client.send(Kind::WINDOW_UPDATE, 0, 1, &[0x7f, 0xff, 0xff, 0xff]),
+            Reason::FLOW_CONTROL_ERROR,
+        ),
+        (
+            "a stream that depends on itself",
+            0,
+            |client, _| client.send(Kind::PRIORITY, 0, 1, &[0, 0, 0, 1, 0]),
+            Reason::PROTOCOL_ERROR,
+        ),
+        (
+            "PRIORITY of another size",
+            0,
+            |client, _| client.send(Kind::PRIORITY, 0, 1, &[0; 4]),
+            Reason::FRAME_SIZE_ERROR,
+        ),
+    ];
+    for (what, flags, mistake, reason) in mistakes {
+        let mut client = Client::new();
+        let stream = client.begin(1, flags);
+        let block = trailers(&mut client);
+        mistake(&mut client, &block);
+        let frames = client.frames();
+        assert_eq!(kinds(&frames), [Kind::RST_STREAM], "{what}");
+        assert_eq!((frames[0].stream, frame::number(&frames[0].payload)), (1, Some(reason.0)), "{what}");
+        assert!(stream.end().is_err(), "{what}");
+        // What is sent of it meanwhile is passed over, and the connection goes on.
+        client.send(Kind::DATA, 0, 1, b"late");
+        client.send(Kind::WINDOW_UPDATE, 0, 1, &[0, 0, 0, 9]);
+        drop(stream);
+        client.send(Kind::DATA, ENDS, 1, b"later");
+        drop(client.begin(3, ENDS));
+        assert_eq!(client.connection.ended(), None, "{what}");
+    }
+}
+
+#[test]
+fn what_makes_no_request_is_told() {
+    let plain = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a")];
+    let connect = [(":method", "CONNECT"), (":authority", "a:1")];
+    let extended = [&plain[1..], &[(":method", "CONNECT"), (":protocol", "websocket")]].concat();
+    let with = |field| [&plain[..], &[field]].concat();
+    let without = |name: &str| plain.iter().copied().filter(|field| field.0 != name).collect::<Vec<_>>();
+    let (pseudo, field) = (Some(crate::Malformed::Pseudo), Some(crate::Malformed::Field));
+    for (fields, wanted) in [
+        (plain.to_vec(), None),
+        (connect.to_vec(), None),
+        (extended.clone(), None),
+        (without(":authority"), None),
+        (with(("te", "trailers")), None),
+        (without(":method"), pseudo),
+        (without(":path"), pseudo),
+        (without(":scheme"), pseudo),
+        (with((":path", "/two")), pseudo),
+        (with((":status", "200")), pseudo),
+        (with((":protocol", "websocket")), pseudo),
+        (connect[..1].to_vec(), pseudo),
+        ([&connect[..], &[(":path", "/")]].concat(), pseudo),
+        (extended[1..].to_vec(), pseudo),
+        ([&[("x", "1")], &plain[..]].concat(), field),
+        (with(("te", "gzip")), field),
+        (with(("connection", "close")), field),
+        (with(("upgrade", "websocket")), field),
+        (with(("transfer-encoding", "chunked")), field),
+        (with(("a b", "1")), field),
+        (with(("", "1")), field),
+        (with(("a", "1\r\nb: 2")), field),
+        (with(("a", " 1")), field),
+    ] {
+        let mut all = Fields::new(10_000);
+        fields.iter().for_each(|(name, value)| all.push(name.as_bytes(), value.as_bytes()));
+        assert_eq!(all.request().err(), wanted, "{fields:?}");
+    }
+}

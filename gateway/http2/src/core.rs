@@ -16,6 +16,12 @@ use crate::streams::{Key, Sent, State, Streams, wake};
 /// Streams that were ended here of late: what was on its way for them is no mistake.
 const REMEMBERED: usize = 256;
 
+/// Bytes of room that a buffer keeps while nothing is under way.
+const RESTING: usize = 1024;
+
+/// Heads of requests that came at once, whose room serves the next.
+const SPARE: usize = 32;
+
 /// A head whose frames are not all here.
 #[derive(Debug)]
 pub(crate) struct Block {
@@ -134,16 +140,24 @@ impl Core {
 
     /// Fields to read into.
     pub fn take_fields(&mut self) -> Fields {
-        let mut fields = self.spare.pop().unwrap_or_default();
+        let mut fields = self.spare.pop().unwrap_or_else(Fields::with_room);
         fields.clear(self.settings.fields as usize);
         fields
     }
 
     /// Fields that were read, for the next.
     pub fn give_fields(&mut self, fields: Fields) {
-        if self.spare.len() < 8 && fields.is_small() {
+        if self.spare.len() < SPARE && fields.is_small() {
             self.spare.push(fields);
         }
+    }
+
+    /// Nothing is under way: no more memory is kept than small requests need.
+    pub fn rest(&mut self) {
+        self.out.shrink_to(RESTING);
+        self.partial.shrink_to(RESTING);
+        self.decoder.shrink_to(RESTING);
+        self.spare.truncate(1);
     }
 
     /// Ends the connection.

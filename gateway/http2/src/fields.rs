@@ -23,6 +23,11 @@ impl Fields {
         Self { room: most, ..Self::default() }
     }
 
+    /// With room for a usual head.
+    pub(crate) fn with_room() -> Self {
+        Self { bytes: Vec::with_capacity(512), ends: Vec::with_capacity(16), ..Self::default() }
+    }
+
     /// Empties it, for so many bytes at most.
     pub fn clear(&mut self, most: usize) {
         self.bytes.clear();
@@ -54,7 +59,7 @@ impl Fields {
 
     /// Bytes of room that are kept for the next.
     pub(crate) fn is_small(&self) -> bool {
-        self.bytes.capacity() <= 8 * 1024
+        self.bytes.capacity() <= 4 * 1024
     }
 
     /// What the pseudo-header fields of a request say, and all others in order.

@@ -129,8 +129,11 @@ impl Core {
         if self.written == self.out.len() {
             self.out.clear();
             self.written = 0;
-            // What a large response needed is not kept for ever.
+            // What a large response needed is not kept for ever, nor what any did while there is none.
             self.out.shrink_to(KEPT);
+            if self.streams.len() == 0 {
+                self.rest();
+            }
         } else if self.written > KEPT {
             self.out.drain(..self.written);
             self.written = 0;

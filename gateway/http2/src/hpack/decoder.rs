@@ -18,6 +18,12 @@ impl Decoder {
         Self { table: Table::new(TABLE_SIZE), name: Vec::new(), value: Vec::new() }
     }
 
+    /// Gives back room that it does not need.
+    pub fn shrink_to(&mut self, most: usize) {
+        self.name.shrink_to(most);
+        self.value.shrink_to(most);
+    }
+
     /// Reads a whole block. `fields` keeps as much of it as it may hold, and knows whether that was all.
     ///
     /// # Errors

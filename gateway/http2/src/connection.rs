@@ -11,9 +11,6 @@ use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::stream::Stream;
 
-/// Bytes that may wait to be written, whatever they are: answers to frames of a client that reads none of them.
-const MOST_UNWRITTEN: usize = 4 * 1024 * 1024;
-
 /// A request that has begun.
 #[derive(Debug)]
 pub struct Begun {
@@ -80,10 +77,16 @@ impl Connection {
         self.core.borrow().gate.is_behind()
     }
 
+    /// Whether so much waits to be written that nothing more is to be read: what comes could want more of it.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.core.borrow().gate.is_full()
+    }
+
     /// Writes what waits by `write`, which says how much of it has gone.
     ///
     /// # Errors
-    /// Those of `write`, and a client that has left far too much unread.
+    /// Those of `write`.
     pub fn poll_write(
         &self,
         mut write: impl FnMut(&[u8]) -> Poll<io::Result<usize>>,
@@ -94,9 +97,6 @@ impl Connection {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 Poll::Ready(Ok(count)) => core.has_written(count),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending if core.unwritten() > MOST_UNWRITTEN => {
-                    return Poll::Ready(Err(io::ErrorKind::OutOfMemory.into()));
-                }
                 Poll::Pending => return Poll::Pending,
             }
         }
@@ -129,7 +129,7 @@ impl Connection {
         self.core.borrow().ended
     }
 
-    /// Whether no further request can come, and none is there.
+    /// Whether no further request can come, none is there, and all was written.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.core.borrow().is_over()

@@ -81,9 +81,12 @@ pub(crate) struct Core {
     pub out: Vec<u8>,
     pub written: usize,
     pub gate: Gate,
-    /// Streams that wait for room.
+    /// Streams that wait for room which others have taken, and which of them has written last.
     pub waiting: Vec<Key>,
+    pub writer: Option<Key>,
     pub goodbye: Goodbye,
+    /// Whether the client has said that it leaves.
+    pub has_left: bool,
     /// Why it has ended; nothing is read or begun any longer.
     pub ended: Option<Reason>,
     /// The task that reads and writes.
@@ -117,7 +120,9 @@ impl Core {
             written: 0,
             gate: Gate::new(all),
             waiting: Vec::new(),
+            writer: None,
             goodbye: Goodbye::None,
+            has_left: false,
             ended: None,
             task: None,
             forgotten: VecDeque::new(),
@@ -128,6 +133,7 @@ impl Core {
     /// Something was written that is to go.
     #[inline]
     pub fn wake(&mut self) {
+        self.gate.set(self.unwritten());
         if let Some(task) = &self.task {
             task.wake_by_ref();
         }
@@ -174,6 +180,9 @@ impl Core {
     /// Nothing comes or goes any longer: streams that have not ended never will.
     pub fn cut(&mut self) {
         self.ended.get_or_insert(Reason::CANCEL);
+        for (key, _) in std::mem::take(&mut self.new) {
+            self.streams.remove(key);
+        }
         for state in self.streams.iter() {
             if state.counts() {
                 state.reset.get_or_insert(Reason::CANCEL);
@@ -241,7 +250,7 @@ impl Core {
             }
         }
         self.read(unread);
-        if self.goodbye != Goodbye::None || self.ended.is_some() {
+        if self.goodbye != Goodbye::None || self.has_left || self.ended.is_some() {
             self.wake();
         }
     }
@@ -271,18 +280,23 @@ impl Core {
         }
     }
 
-    /// Streams that wait for room may have it.
+    /// Streams that wait for room may have it; who had the last of it comes after the others.
     pub fn wake_writers(&mut self) {
-        for key in std::mem::take(&mut self.waiting) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        if let Some(at) = waiting.iter().position(|key| Some(*key) == self.writer) {
+            waiting[at..].rotate_left(1);
+        }
+        for key in waiting {
             if let Some(state) = self.streams.get(key) {
+                state.is_waiting = false;
                 wake(&mut state.writer);
             }
         }
     }
 
-    /// Whether no further request can come, and none is there.
+    /// Whether no further request can come, none is there, and all was written.
     pub fn is_over(&self) -> bool {
-        self.goodbye == Goodbye::Known && self.streams.len() == 0
+        (self.goodbye == Goodbye::Known || self.has_left) && self.streams.len() == 0 && self.unwritten() == 0
     }
 
     /// Streams that a client has opened and that count.
@@ -295,7 +309,9 @@ impl Core {
 
     /// A stream begins.
     pub fn begin(&mut self, id: u32, fields: Fields, ended: bool) {
-        let state = State::new(id, self.settings.window.into(), self.told.window, ended);
+        // What a client may send that has not heard yet how much that is.
+        let window = self.settings.window.max(WINDOW).into();
+        let state = State::new(id, window, self.told.window, ended);
         let key = self.streams.add(state);
         self.new.push_back((key, fields));
     }

@@ -35,6 +35,11 @@ impl Gate {
         self.most().saturating_sub(self.waits)
     }
 
+    /// Whether as much waits as may at most.
+    pub fn is_full(&self) -> bool {
+        self.waits >= MOST
+    }
+
     /// Whether there is enough room for those that waited for it.
     pub fn is_open(&self) -> bool {
         self.room() > self.most() / 2

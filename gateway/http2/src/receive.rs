@@ -135,7 +135,11 @@ impl Core {
             Kind::GOAWAY if payload.len() < 8 => Err(Reason::FRAME_SIZE_ERROR),
             // A client promises nothing (8.4).
             Kind::PUSH_PROMISE => Err(Reason::PROTOCOL_ERROR),
-            // A client that leaves closes the connection; what nobody knows is passed over (4.1).
+            Kind::GOAWAY => {
+                self.has_left = true;
+                Ok(())
+            }
+            // What nobody knows is passed over (4.1).
             _ => Ok(()),
         }
     }
@@ -143,9 +147,15 @@ impl Core {
     /// The stream's place; `None`: it is gone. One that was never begun is a mistake.
     fn known(&self, id: u32) -> Result<Option<Key>, Reason> {
         match self.streams.key(id) {
+            None if self.is_past_the_last(id) => Ok(None),
             None if id == 0 || id > self.last || id.is_multiple_of(2) => Err(Reason::PROTOCOL_ERROR),
             key => Ok(key),
         }
+    }
+
+    /// Whether it was told that this stream is not taken (RFC 9113, 6.8). It may not have heard of it yet.
+    fn is_past_the_last(&self, id: u32) -> bool {
+        self.goodbye == Goodbye::Known && id > self.last && !id.is_multiple_of(2)
     }
 
     /// Data begins, with so many bytes of content.
@@ -168,7 +178,7 @@ impl Core {
                     }
                 }
             }
-            None if self.was_ended_here(header.stream) => {}
+            None if self.was_ended_here(header.stream) || self.is_past_the_last(header.stream) => {}
             None => self.tell_reset(header.stream, Reason::STREAM_CLOSED),
         }
         self.rest = Some(Rest { stream: header.stream, left: content, ends: header.has(END_STREAM) });
@@ -268,8 +278,7 @@ impl Core {
         if id <= self.last {
             return if self.was_ended_here(id) { Ok(()) } else { Err(Reason::STREAM_CLOSED) };
         }
-        if self.goodbye == Goodbye::Known {
-            // It was told that this one is not taken (6.8).
+        if self.is_past_the_last(id) {
             return Ok(());
         }
         self.last = id;
@@ -335,8 +344,9 @@ impl Core {
         let mut told = Told { table: None, ..before };
         told.read(payload)?;
         self.told = told;
-        if let Some(most) = told.table {
-            self.encoder.resize(most);
+        if let Some((fewest, now)) = told.table {
+            self.encoder.resize(fewest);
+            self.encoder.resize(now);
         }
         let more = told.window - before.window;
         if more != 0 {

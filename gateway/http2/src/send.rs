@@ -51,7 +51,7 @@ impl Core {
         } else {
             self.split(start, id, flags);
         }
-        self.wrote();
+        self.wake();
         Ok(())
     }
 
@@ -95,6 +95,7 @@ impl Core {
             state.sent = Sent::End;
         }
         let id = state.id;
+        self.writer = Some(key);
         self.room -= count as i64;
         let (mut left, mut rest) = (count, pieces.iter().map(|piece| &piece[..]));
         let mut piece = rest.next().unwrap_or_default();
@@ -113,14 +114,8 @@ impl Core {
                 break;
             }
         }
-        self.wrote();
-        Ok(count)
-    }
-
-    /// Something is to be written.
-    fn wrote(&mut self) {
-        self.gate.set(self.unwritten());
         self.wake();
+        Ok(count)
     }
 
     /// So many bytes were written.
@@ -153,7 +148,7 @@ impl Core {
         frame::numbers(&mut self.out, Kind::GOAWAY, 0, &[LAST, Reason::NO_ERROR.0]);
         frame::header(&mut self.out, Kind::PING, 0, 0, HEARD.len());
         self.out.extend_from_slice(&HEARD);
-        self.wrote();
+        self.wake();
     }
 }
 

@@ -43,8 +43,8 @@ impl Settings {
 pub(crate) struct Told {
     pub window: i64,
     pub payload: usize,
-    /// Bytes of its decoder's table, when that has changed.
-    pub table: Option<usize>,
+    /// Bytes of its decoder's table, when that has changed: the fewest meanwhile, and now.
+    pub table: Option<(usize, usize)>,
 }
 
 impl Default for Told {
@@ -66,7 +66,10 @@ impl Told {
         for [a, b, value @ ..] in entries {
             let value = u32::from_be_bytes(*value);
             match u16::from_be_bytes([*a, *b]) {
-                1 => self.table = Some(value as usize),
+                1 => {
+                    let now = value as usize;
+                    self.table = Some((self.table.map_or(now, |(fewest, _)| fewest.min(now)), now));
+                }
                 2 if value > 1 => return Err(Reason::PROTOCOL_ERROR),
                 4 if i64::from(value) > LARGEST_WINDOW => return Err(Reason::FLOW_CONTROL_ERROR),
                 4 => self.window = value.into(),

@@ -90,6 +90,9 @@ impl Stream {
         let count = came.len().min(most.saturating_sub(start));
         bytes.extend_from_slice(&came[..count]);
         state.read += count;
+        if state.read == state.data.len() {
+            (state.data, state.read) = (Vec::new(), 0);
+        }
         core.read_of(self.key, count);
         core.read(count);
     }
@@ -148,9 +151,10 @@ impl Stream {
             Ok(0) => {
                 if let Some(state) = core.streams.get(self.key) {
                     wait(&mut state.writer, cx);
-                }
-                if !core.waiting.contains(&self.key) {
-                    core.waiting.push(self.key);
+                    // Where its own window is shut, that is what it waits for.
+                    if state.room > 0 && !std::mem::replace(&mut state.is_waiting, true) {
+                        core.waiting.push(self.key);
+                    }
                 }
                 Poll::Pending
             }

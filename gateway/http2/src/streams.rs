@@ -39,6 +39,8 @@ pub(crate) struct State {
     pub reset: Option<Reason>,
     /// Whether it waits to be taken up.
     pub is_new: bool,
+    /// Whether it waits for room that others have taken.
+    pub is_waiting: bool,
     /// Who waits for data, for room, for a reset.
     pub reader: Option<Waker>,
     pub writer: Option<Waker>,
@@ -61,6 +63,7 @@ impl State {
             sent: Sent::Nothing,
             reset: None,
             is_new: true,
+            is_waiting: false,
             reader: None,
             writer: None,
             watcher: None,

@@ -112,13 +112,54 @@ fn goodbye_waits_for_what_is_on_its_way() {
     client.send(Kind::PING, 1, 0, &frames[1].payload);
     let frames = client.frames();
     assert_eq!((kinds(&frames), &frames[0].payload[..4]), (vec![Kind::GOAWAY], &[0, 0, 0, 3][..]));
-    client.ask(5, ENDS);
+    // What it sends before it has heard that is passed over.
+    client.ask(5, 0);
+    client.send(Kind::DATA, 0, 5, b"in vain");
+    client.send(Kind::WINDOW_UPDATE, 0, 5, &[0, 0, 0, 1]);
+    client.send(Kind::RST_STREAM, 0, 5, &[0, 0, 0, 8]);
+    assert!(client.frames().is_empty() && client.connection.ended().is_none());
     assert!(!client.connection.has_next() && !client.connection.is_over());
     for stream in [first, second] {
         stream.send_head(b"204", std::iter::empty(), true).unwrap();
     }
-    assert!(client.connection.is_over());
+    assert!(!client.connection.is_over(), "the answers have not gone");
     assert_eq!(kinds(&client.frames()), [Kind::HEADERS; 2]);
+    assert!(client.connection.is_over());
+}
+
+#[test]
+fn a_client_that_leaves_is_let_go_when_it_has_its_answers() {
+    let mut client = Client::new();
+    let stream = client.begin(1, ENDS);
+    client.send(Kind::GOAWAY, 0, 0, &[0; 8]);
+    assert!(!client.connection.is_over());
+    stream.send_head(b"204", std::iter::empty(), true).unwrap();
+    drop(stream);
+    client.frames();
+    assert!(client.connection.is_over());
+}
+
+#[test]
+fn what_has_not_begun_when_the_connection_ends_never_does() {
+    let mut client = Client::new();
+    client.ask(1, ENDS);
+    client.send(Kind::PING, 0, 1, &[0; 8]);
+    assert!(client.connection.ended().is_some() && !client.connection.has_next());
+}
+
+#[test]
+fn heads_that_nobody_reads_fill_a_connection() {
+    let mut client = Client::new();
+    let mut asked = 0;
+    while !client.connection.is_full() {
+        let stream = client.begin(2 * asked + 1, ENDS);
+        let value = format!("{asked:0200}");
+        stream.send_head(b"204", [(&b"x-new"[..], value.as_bytes())].into_iter(), true).unwrap();
+        asked += 1;
+    }
+    assert!((500..700).contains(&asked), "{asked}");
+    client.frames();
+    assert!(!client.connection.is_full());
 }
 
 #[test]

@@ -100,7 +100,10 @@ impl Serving {
         self.intake.turn();
         self.connection().wait(cx);
         loop {
-            let taken = if self.phase == Phase::Ending { Poll::Ready(true) } else { self.take_in(cx) };
+            // Who leaves unread what was sent is not heard until that has gone.
+            let is_full = self.connection().is_full();
+            let taken =
+                if self.phase == Phase::Ending || is_full { Poll::Ready(true) } else { self.take_in(cx) };
             if self.phase == Phase::Greeting && self.connection().is_greeted() {
                 self.phase = Phase::Open;
             }
@@ -123,6 +126,16 @@ impl Serving {
             }
             if !ready!(taken) {
                 return Poll::Ready(());
+            }
+            // What was written may have changed what may be done.
+            let connection = self.connection();
+            let has_room = is_full && !connection.is_full();
+            let may_begin = connection.has_next() && self.shared.may_begin();
+            if self.phase != Phase::Ending
+                && !connection.is_full()
+                && (has_room || may_begin || connection.is_over())
+            {
+                continue;
             }
             self.wait();
             self.shared.wake_later(cx);

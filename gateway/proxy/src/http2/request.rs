@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tollgate_http::h1::Length;
 use tollgate_http::h2::{Protocol, Pseudo, decode_request};
-use tollgate_http::{HeadError, HeadLimits, RequestHead, websocket};
+use tollgate_http::{HeadError, HeadLimits, Method, RequestHead, Version, websocket};
 use tollgate_http2::{Fields, Malformed};
 
 use super::stream::Http2Stream;
@@ -76,6 +76,12 @@ fn decode(
     ended: bool,
     limits: &HeadLimits,
 ) -> Result<(), HeadError> {
+    request.clear();
+    request.version = Version::Http2;
+    if let Some((_, method)) = head.iter().find(|(name, _)| *name == b":method") {
+        // Of a head that makes no request the answer must know it.
+        request.method = Method::of(method);
+    }
     let (pseudo, fields) = head.request().map_err(|malformed| match malformed {
         Malformed::Cut => HeadError::TooLarge,
         Malformed::Pseudo => HeadError::StartLine,

@@ -71,6 +71,8 @@ pub(crate) struct Core {
     pub stillborn: u64,
     /// Streams that were not begun: more than there may be at once.
     pub refused: u64,
+    /// Streams that were ended for mistakes of the client's.
+    pub mistakes: u32,
     /// The client's last stream.
     pub last: u32,
     /// Bytes of bodies that may yet come, and that were read without the window having been opened again.
@@ -112,6 +114,7 @@ impl Core {
             new: VecDeque::new(),
             stillborn: 0,
             refused: 0,
+            mistakes: 0,
             last: 0,
             window,
             owed: 0,

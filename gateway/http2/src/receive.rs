@@ -11,6 +11,8 @@ use crate::streams::{Key, wake};
 
 /// What a connection begins with (RFC 9113, 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// Streams of a connection that may end for mistakes of the client's.
+const MOST_MISTAKES: u32 = 1_000;
 /// The PING whose answer shows that a goodbye was heard.
 pub(crate) const HEARD: [u8; 8] = *b"farewell";
 
@@ -144,6 +146,20 @@ impl Core {
         }
     }
 
+    /// Ends a stream for a mistake of the client's.
+    fn blame(&mut self, key: Key, reason: Reason) {
+        self.reset(key, reason);
+        self.count_mistake();
+    }
+
+    /// Who makes mistake after mistake has requests begun in vain, and means to (CVE-2025-8671, "MadeYouReset").
+    fn count_mistake(&mut self) {
+        self.mistakes += 1;
+        if self.mistakes > MOST_MISTAKES {
+            self.end(Reason::ENHANCE_YOUR_CALM);
+        }
+    }
+
     /// The stream's place; `None`: it is gone. One that was never begun is a mistake.
     fn known(&self, id: u32) -> Result<Option<Key>, Reason> {
         match self.streams.key(id) {
@@ -172,14 +188,17 @@ impl Core {
                     state.window -= length;
                     let (is_over, ended) = (state.window < 0, state.ended);
                     if ended {
-                        self.reset(key, Reason::STREAM_CLOSED);
+                        self.blame(key, Reason::STREAM_CLOSED);
                     } else if is_over {
-                        self.reset(key, Reason::FLOW_CONTROL_ERROR);
+                        self.blame(key, Reason::FLOW_CONTROL_ERROR);
                     }
                 }
             }
             None if self.was_ended_here(header.stream) || self.is_past_the_last(header.stream) => {}
-            None => self.tell_reset(header.stream, Reason::STREAM_CLOSED),
+            None => {
+                self.tell_reset(header.stream, Reason::STREAM_CLOSED);
+                self.count_mistake();
+            }
         }
         self.rest = Some(Rest { stream: header.stream, left: content, ends: header.has(END_STREAM) });
         Ok(())
@@ -203,7 +222,7 @@ impl Core {
         state.came += piece.len() as u64;
         state.ended |= rest.left == 0 && rest.ends;
         if state.is_of_wrong_length() {
-            self.reset(key, Reason::PROTOCOL_ERROR);
+            self.blame(key, Reason::PROTOCOL_ERROR);
         } else if !piece.is_empty() || state.ended {
             wake(&mut state.reader);
         }
@@ -258,7 +277,7 @@ impl Core {
                 return Ok(());
             };
             if state.ended {
-                self.reset(key, Reason::STREAM_CLOSED);
+                self.blame(key, Reason::STREAM_CLOSED);
                 return Ok(());
             }
             state.ended = true;
@@ -268,7 +287,7 @@ impl Core {
                 || !check::is_trailers(&fields)
                 || state.is_of_wrong_length()
             {
-                self.reset(key, Reason::PROTOCOL_ERROR);
+                self.blame(key, Reason::PROTOCOL_ERROR);
                 return Ok(());
             }
             state.trailers = Some(fields);
@@ -311,8 +330,11 @@ impl Core {
             _ => Reason::FRAME_SIZE_ERROR,
         };
         match self.streams.key(header.stream) {
-            Some(key) => self.reset(key, reason),
-            None => self.tell_reset(header.stream, reason),
+            Some(key) => self.blame(key, reason),
+            None => {
+                self.tell_reset(header.stream, reason);
+                self.count_mistake();
+            }
         }
         Ok(())
     }
@@ -408,9 +430,9 @@ impl Core {
         };
         state.room += more;
         if more == 0 {
-            self.reset(key, Reason::PROTOCOL_ERROR);
+            self.blame(key, Reason::PROTOCOL_ERROR);
         } else if state.room > LARGEST_WINDOW {
-            self.reset(key, Reason::FLOW_CONTROL_ERROR);
+            self.blame(key, Reason::FLOW_CONTROL_ERROR);
         } else if state.room > 0 {
             wake(&mut state.writer);
         }

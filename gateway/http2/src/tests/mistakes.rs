@@ -142,6 +142,20 @@ fn streams_end_for_what_concerns_them() {
 }
 
 #[test]
+fn mistake_after_mistake_ends_the_connection() {
+    let mut client = Client::new();
+    let mut asked = 0;
+    while client.connection.ended().is_none() {
+        let stream = client.begin(2 * asked + 1, 0);
+        client.send(Kind::WINDOW_UPDATE, 0, 2 * asked + 1, &[0; 4]);
+        assert!(stream.end().is_err());
+        client.frames();
+        asked += 1;
+    }
+    assert_eq!((asked, client.connection.ended()), (1_001, Some(Reason::ENHANCE_YOUR_CALM)));
+}
+
+#[test]
 fn what_makes_no_request_is_told() {
     let plain = [(":method", "GET"), (":scheme", "http"), (":path", "/"), (":authority", "a")];
     let connect = [(":method", "CONNECT"), (":authority", "a:1")];

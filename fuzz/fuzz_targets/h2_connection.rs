@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_http::h2::{Pseudo, decode_request};
+use tollgate_http::h2::decode_request;
 use tollgate_http::{HeadLimits, RequestHead};
 use tollgate_http2::{Begun, Connection, PREFACE, Settings, Stream};
 
@@ -28,13 +28,6 @@ fuzz_target!(|input: &[u8]| {
             assert!(size <= SETTINGS.fields as usize);
             if let Ok((pseudo, others)) = fields.request() {
                 let mut request = RequestHead::default();
-                let pseudo = Pseudo {
-                    method: pseudo.method,
-                    authority: pseudo.authority,
-                    scheme: pseudo.scheme,
-                    path: pseudo.path,
-                    protocol: None,
-                };
                 if decode_request(&mut request, pseudo, || others, stream.is_ended(), &LIMITS).is_ok() {
                     assert!(request.head.bytes().ends_with(b"\r\n\r\n"));
                 }

@@ -1,6 +1,6 @@
 //! The servers of a cell: one origin, every system of the cell in front of it, each standing still until its turn.
 
-use crate::arm::{Arm, original};
+use crate::arm::Arm;
 use crate::failure::Failure;
 use crate::ground::Ground;
 use crate::origin::Origin;
@@ -97,14 +97,9 @@ impl Fleet {
         }
         for arm in arms {
             let settings = arm.settings(settings);
-            // What lacks the feature needs nobody beside it.
-            let lacks = |(used, slot): (&SystemUsed, &Slot)| {
-                matches!(slot, Slot::Out)
-                    .then(|| used.clone())
-                    .filter(|used| used.name == original(&arm.name))
-            };
-            if let Some(used) =
-                fleet.used.iter().zip(&fleet.slots).find_map(lacks).filter(|_| arm.instead.is_some())
+            // What lacks the feature needs nobody beside it, who comes right behind it.
+            if let (true, Some(Slot::Out), Some(used)) =
+                (arm.instead.is_some(), fleet.slots.last(), fleet.used.last().cloned())
             {
                 fleet.used.push(SystemUsed { name: arm.name.clone(), ..used });
                 fleet.slots.push(Slot::Out);

@@ -1,24 +1,9 @@
 //! Whether fields make a message (RFC 9113, 8.1 to 8.3).
 
 use tollgate_http::Name;
-use tollgate_http::h2::is_field;
+use tollgate_http::h2::{Protocol, Pseudo, is_field};
 
 use crate::fields::{Fields, Iter};
-
-/// What the pseudo-header fields of a request say (RFC 9113, 8.3.1; 8441, 4).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Pseudo<'a> {
-    /// `:method`.
-    pub method: &'a [u8],
-    /// `:scheme`.
-    pub scheme: Option<&'a [u8]>,
-    /// `:authority`.
-    pub authority: Option<&'a [u8]>,
-    /// `:path`.
-    pub path: Option<&'a [u8]>,
-    /// `:protocol`.
-    pub protocol: Option<&'a [u8]>,
-}
 
 /// Why fields make no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +51,8 @@ pub(crate) fn request(fields: &Fields) -> Result<(Pseudo<'_>, Iter<'_>), Malform
     // RFC 8441, 4: a protocol is asked for by CONNECT.
     let is_protocol = protocol.is_none() || method == b"CONNECT";
     if is_whole && is_protocol {
+        // Who goes on with it in HTTP/1 gives the key that a client of HTTP/2 sends none of.
+        let protocol = protocol.map(|name| Protocol { name, key: b"" });
         Ok((Pseudo { method, scheme, authority, path, protocol }, others))
     } else {
         Err(Malformed::Pseudo)

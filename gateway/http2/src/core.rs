@@ -16,7 +16,9 @@ use crate::streams::{Key, Sent, State, Streams, wake};
 /// Streams that were ended here of late: what was on its way for them is no mistake.
 const REMEMBERED: usize = 256;
 
-/// Bytes of room that a buffer keeps while nothing is under way.
+/// Bytes of room that a buffer keeps for what comes or goes next.
+pub(crate) const KEPT: usize = 16 * 1024;
+/// The same while nothing is under way.
 const RESTING: usize = 1024;
 
 /// Heads of requests that came at once, whose room serves the next.

@@ -1,6 +1,8 @@
 //! Fields of a head or trailer section, as they came.
 
-use crate::check::{self, Malformed, Pseudo};
+use tollgate_http::h2::Pseudo;
+
+use crate::check::{self, Malformed};
 
 /// What a field counts beside its bytes (RFC 9113, 6.5.2).
 const OVERHEAD: usize = 32;

@@ -25,7 +25,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-pub use self::check::{Malformed, Pseudo};
+pub use self::check::Malformed;
 pub use self::connection::{Begun, Connection};
 pub use self::fields::{Fields, Iter};
 pub use self::reason::Reason;

@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 
-use crate::core::{Core, Goodbye};
+use crate::core::{Core, Goodbye, KEPT};
 use crate::frame::{self, END_HEADERS, END_STREAM, HEADER, Kind};
 use crate::reason::Reason;
 use crate::receive::HEARD;
@@ -151,6 +151,3 @@ impl Core {
         self.wake();
     }
 }
-
-/// Bytes of room that a connection keeps for what it writes.
-const KEPT: usize = 16 * 1024;

@@ -5,11 +5,13 @@ use std::io::IoSlice;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use crate::core::Core;
+use crate::core::{Core, KEPT};
 use crate::fields::Fields;
 use crate::reason::Reason;
 use crate::send::Gone;
-use crate::streams::{Key, Sent, State, wait};
+#[cfg(test)]
+use crate::streams::Sent;
+use crate::streams::{Key, State, wait};
 
 /// One request and its answer. Dropping it cancels what has not ended, and refuses what of a body nobody has read.
 #[derive(Debug)]
@@ -180,7 +182,7 @@ impl Stream {
     }
 
     /// Whether the end of the response has gone.
-    #[must_use]
+    #[cfg(test)]
     pub fn has_sent_end(&self) -> bool {
         self.with(|state| state.sent == Sent::End).unwrap_or(true)
     }
@@ -191,6 +193,3 @@ impl Drop for Stream {
         self.core.borrow_mut().drop_stream(self.key);
     }
 }
-
-/// Bytes of room that a stream keeps for what comes.
-const KEPT: usize = 16 * 1024;

@@ -9,6 +9,7 @@ use bytes::Buf;
 /// Bytes of bodies that one connection may have waiting for its socket, all streams together. The library's own bound is
 /// one of each stream.
 const MOST: usize = 128 * 1024;
+
 /// Counts what a connection to an endpoint has been given to send and has not sent. An endpoint that opens its windows wide and
 /// reads nothing could else have the gateway keep a window's worth for each of its streams.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::rc::Rc;
 
 use tollgate_http::h1::Length;
-use tollgate_http::h2::{Protocol, Pseudo, decode_request};
+use tollgate_http::h2::decode_request;
 use tollgate_http::{HeadError, HeadLimits, Method, RequestHead, Version, websocket};
 use tollgate_http2::{Fields, Malformed};
 
@@ -82,19 +82,16 @@ fn decode(
         // Of a head that makes no request the answer must know it.
         request.method = Method::of(method);
     }
-    let (pseudo, fields) = head.request().map_err(|malformed| match malformed {
+    let (mut pseudo, fields) = head.request().map_err(|malformed| match malformed {
         Malformed::Cut => HeadError::TooLarge,
         Malformed::Pseudo => HeadError::StartLine,
         Malformed::Field => HeadError::Field,
     })?;
-    let key = pseudo.protocol.map(|_| websocket_key(worker)).unwrap_or_default();
-    let pseudo = Pseudo {
-        method: pseudo.method,
-        authority: pseudo.authority,
-        scheme: pseudo.scheme,
-        path: pseudo.path,
-        protocol: pseudo.protocol.map(|name| Protocol { name, key: key.as_bytes() }),
-    };
+    let key;
+    if let Some(protocol) = &mut pseudo.protocol {
+        key = websocket_key(worker);
+        protocol.key = key.as_bytes();
+    }
     decode_request(request, pseudo, || fields, ended, limits)
 }
 

@@ -184,7 +184,10 @@ impl Core {
         }
         match key {
             Some(key) => {
-                if let Some(state) = self.streams.get(key).filter(|state| state.reset.is_none()) {
+                if self.streams.get(key).is_some_and(|state| state.is_cancelled) {
+                    self.tell_reset(header.stream, Reason::STREAM_CLOSED);
+                    self.count_mistake();
+                } else if let Some(state) = self.streams.get(key).filter(|state| state.reset.is_none()) {
                     state.window -= length;
                     let (is_over, ended) = (state.window < 0, state.ended);
                     if ended {
@@ -273,6 +276,9 @@ impl Core {
         self.decoder.decode(bytes, &mut fields).map_err(|_| Reason::COMPRESSION_ERROR)?;
         let id = block.stream;
         if let Some(key) = self.streams.key(id) {
+            if self.streams.get(key).is_some_and(|state| state.is_cancelled) {
+                return Err(Reason::STREAM_CLOSED);
+            }
             let Some(state) = self.streams.get(key).filter(|state| state.reset.is_none()) else {
                 return Ok(());
             };
@@ -349,6 +355,7 @@ impl Core {
         };
         if state.reset.is_none() {
             state.reset = Some(Reason(code));
+            state.is_cancelled = true;
             state.wake_all();
             self.lose(key);
         }

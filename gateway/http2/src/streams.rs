@@ -37,6 +37,8 @@ pub(crate) struct State {
     pub sent: Sent,
     /// Why it has ended before its time.
     pub reset: Option<Reason>,
+    /// Whether it was the client that has ended it so: it may send no more of it.
+    pub is_cancelled: bool,
     /// Whether it waits to be taken up.
     pub is_new: bool,
     /// Whether it waits for room that others have taken.
@@ -62,6 +64,7 @@ impl State {
             room,
             sent: Sent::Nothing,
             reset: None,
+            is_cancelled: false,
             is_new: true,
             is_waiting: false,
             reader: None,

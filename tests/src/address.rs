@@ -21,6 +21,16 @@ pub fn free_address() -> SocketAddr {
     listener.local_addr().expect("bound")
 }
 
+/// A port of its own for a server that listens on 127.0.0.1 or on all addresses: outside the range of client ports, where
+/// the connection of any other test may sit on it before the server does.
+///
+/// # Panics
+/// When the machine has none.
+#[must_use]
+pub fn free_port() -> u16 {
+    tollgate_lab_meter::ports::free_ports(1).expect("a port")[0]
+}
+
 /// An address that refuses connections.
 #[must_use]
 pub fn refused_address() -> SocketAddr {

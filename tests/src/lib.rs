@@ -43,7 +43,7 @@ mod tls_front;
 mod websocket;
 mod wire;
 
-pub use address::{free_address, full_backlog, refused_address};
+pub use address::{free_address, free_port, full_backlog, refused_address};
 pub use browser::Browser;
 pub use client::Client;
 pub use dns::{Dns, DnsError, DnsSays};

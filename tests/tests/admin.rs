@@ -11,8 +11,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tollgate_tests::api::json_of;
 use tollgate_tests::{
-    Authority, Client, Gateway, Response, Signal, TlsPeer, binary, eventually, free_address, refused_address,
-    tollgate,
+    Authority, Client, Gateway, Response, Signal, TlsPeer, binary, eventually, free_address, free_port,
+    refused_address, tollgate,
 };
 
 const READER: &str = "reader-reader-reader";
@@ -219,7 +219,7 @@ fn nobody_opens_it_to_everybody_by_a_slip() {
 #[test]
 fn what_is_open_to_all_is_to_be_read_only() {
     let gateway = Gateway::start("store: $DIR/store\nroutes: [{match: /a, respond: a}]");
-    let port = free_address().port();
+    let port = free_port();
     gateway.write_config(&format!(
         "admin: {{bind: 0.0.0.0:{port}, open: on}}\nstore: $DIR/store\nroutes: [{{match: /b, respond: b}}]"
     ));

@@ -223,7 +223,7 @@ fn tls_is_spoken_to_a_listener_that_has_it() {
     let ca = write("ca.pem", &authority.pem());
     write("a.pem", &format!("{}{}", server.chain, server.key));
     let own = write("own.pem", &format!("{}{}", mine.chain, mine.key));
-    let port = tollgate_tests::free_address().port();
+    let port = tollgate_tests::free_port();
     gateway.write_config(&format!(
         "admin: {{bind: \"127.0.0.1:{port}\", tls: {{certificate: a.pem, client_certificates: {{ca: ca.pem}}}}}}\n\
          store: $DIR/store\nroutes: [{{name: b, match: /b, respond: b}}]"

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-use tollgate_tests::{Authority, Gateway, binary, eventually, free_address};
+use tollgate_tests::{Authority, Gateway, binary, eventually, free_port};
 
 /// Every case that needs nothing but a client and a server. The others ask for accounts in a cloud, or for several servers.
 const CASES: [&str; 18] = [
@@ -45,15 +45,18 @@ struct Server(Child, u16);
 
 impl Server {
     fn start() -> Self {
-        let port = free_address().port();
+        let port = free_port();
         let mut command = Command::new(program("server"));
         command
             .arg(format!("--port={port}"))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        let server = Self(command.spawn().expect("the server starts"), port);
-        eventually("the server to listen", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+            .stderr(Stdio::inherit());
+        let mut server = Self(command.spawn().expect("the server starts"), port);
+        eventually("the server to listen", || {
+            assert!(matches!(server.0.try_wait(), Ok(None)), "the server has stopped");
+            std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
         server
     }
 }

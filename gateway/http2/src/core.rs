@@ -313,7 +313,11 @@ impl Core {
     }
 
     /// A stream begins.
-    pub fn begin(&mut self, id: u32, fields: Fields, ended: bool) {
+    pub fn begin(&mut self, id: u32, mut fields: Fields, ended: bool) {
+        if self.new.len() >= SPARE {
+            // It may wait long, beside as many of other connections, and its room is nobody's next.
+            fields.shrink_to_fit();
+        }
         // What a client may send that has not heard yet how much that is.
         let window = self.settings.window.max(WINDOW).into();
         let state = State::new(id, window, self.told.window, ended);

@@ -59,6 +59,18 @@ impl Fields {
         self.is_cut
     }
 
+    /// Bytes of memory that it takes.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes.capacity() + self.ends.capacity() * size_of::<(u32, u32)>()
+    }
+
+    /// Keeps no more room than it takes.
+    pub(crate) fn shrink_to_fit(&mut self) {
+        self.bytes.shrink_to_fit();
+        self.ends.shrink_to_fit();
+    }
+
     /// Bytes of room that are kept for the next.
     pub(crate) fn is_small(&self) -> bool {
         self.bytes.capacity() <= 4 * 1024

@@ -46,7 +46,12 @@ struct Client {
 impl Client {
     /// One that has sent its preface and SETTINGS, and has heard those of the other side.
     fn new() -> Self {
-        let client = Self::silent();
+        Self::to(SETTINGS)
+    }
+
+    /// The same to a connection with such settings.
+    fn to(settings: Settings) -> Self {
+        let client = Self::silent_to(settings);
         client.connection.receive(PREFACE);
         client.send(Kind::SETTINGS, 0, 0, &[]);
         let heard: Vec<Kind> = client.frames().iter().map(|frame| frame.kind).collect();
@@ -56,8 +61,12 @@ impl Client {
     }
 
     fn silent() -> Self {
+        Self::silent_to(SETTINGS)
+    }
+
+    fn silent_to(settings: Settings) -> Self {
         Self {
-            connection: Connection::new(SETTINGS, Rc::new(Cell::new(0))),
+            connection: Connection::new(settings, Rc::new(Cell::new(0))),
             encoder: Encoder::new(),
             decoder: Decoder::new(),
         }

@@ -127,6 +127,20 @@ fn what_the_socket_does_not_take_is_bounded() {
 }
 
 #[test]
+fn heads_that_wait_take_little_room() {
+    let mut client = Client::to(Settings { streams: 100, ..SETTINGS });
+    for n in 0..100 {
+        client.ask(1 + 2 * n, ENDS);
+    }
+    let memory: Vec<usize> =
+        std::iter::from_fn(|| client.connection.next()).map(|begun| begun.fields.memory()).collect();
+    assert_eq!(memory.len(), 100);
+    // The first ones have the room that the next ones will have, too.
+    assert!(memory[..32].iter().all(|size| *size >= 512), "{memory:?}");
+    assert!(memory[32..].iter().all(|size| *size < 100), "{memory:?}");
+}
+
+#[test]
 fn windows_open_again_as_bodies_are_read() {
     let mut client = Client::new();
     let stream = client.begin(1, 0);

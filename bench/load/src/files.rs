@@ -25,17 +25,21 @@ pub fn raise_limit() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes room for so many connections by raising the soft limit to the hard one.
+/// Makes room for so many connections by raising the soft limit to the hard one, and has the table of open files grow now:
+/// among threads that takes the kernel some 20 ms each time it doubles, in which whoever opens a connection measures that.
 pub(crate) fn make_room(connections: u32) -> Result<(), Failure> {
     let limit = getrlimit(Resource::Nofile);
     let needed = u64::from(connections) + BESIDE;
-    if limit.current.is_none_or(|current| current >= needed) {
-        return Ok(());
+    if limit.current.is_some_and(|current| current < needed) {
+        if limit.maximum.is_some_and(|most| most < needed) {
+            return Err(Failure::OpenFiles { connections, most: most_connections() });
+        }
+        raise_limit().map_err(|error| Failure::System("raise the limit on open files", error))?;
     }
-    if limit.maximum.is_some_and(|most| most < needed) {
-        return Err(Failure::OpenFiles { connections, most: most_connections() });
-    }
-    raise_limit().map_err(|error| Failure::System("raise the limit on open files", error))
+    // Whatever has this number is closed again at once.
+    let last = i32::try_from(needed).unwrap_or(i32::MAX) - 1;
+    let _ = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), last);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -60,6 +60,15 @@ pub(crate) fn token_length(bytes: &[u8]) -> usize {
     bytes.iter().position(|byte| CLASSES[*byte as usize] & TOKEN == 0).unwrap_or(bytes.len())
 }
 
+/// Whether this is a token without upper-case letters, as a field's name in HTTP/2 (RFC 9113, 8.2.1).
+pub(crate) fn is_lower_token(bytes: &[u8]) -> bool {
+    let usual = |block: u8x16| {
+        range(block, b'0', 10) | range(block, b'a', 26) | equal(block, b'-') | equal(block, b'_')
+    };
+    let is_one = |byte: &u8| CLASSES[*byte as usize] & TOKEN != 0 && !byte.is_ascii_uppercase();
+    !bytes.is_empty() && bytes[run_end(bytes, 0, usual)..].iter().all(is_one)
+}
+
 /// Offset past the longest run from `start` on that is a token of letters, digits, `-` and `_`, as nearly all are.
 #[inline]
 pub(crate) fn plain_token_end(bytes: &[u8], start: usize) -> usize {
@@ -234,6 +243,23 @@ mod tests {
                     text[at] = byte;
                     let expected = PLAIN.map(|is_in| if is_in(byte) { length } else { at });
                     assert_eq!(lengths(&text), expected, "{byte} at {at} of {length}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_of_http_2_have_no_upper_case() {
+        assert!(!is_lower_token(b""));
+        for byte in 0..=255_u8 {
+            let is_one = CLASSES[byte as usize] & TOKEN != 0 && !byte.is_ascii_uppercase();
+            for length in [1, 2, 15, 16, 17, 40] {
+                for at in [0, length / 2, length - 1] {
+                    for others in [b'a', b'~'] {
+                        let mut text = vec![others; length];
+                        text[at] = byte;
+                        assert_eq!(is_lower_token(&text), is_one, "{byte} at {at} of {length}");
+                    }
                 }
             }
         }

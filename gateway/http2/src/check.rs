@@ -10,13 +10,11 @@ use crate::fields::{Fields, Iter};
 pub enum Malformed {
     /// There were more than a head may have.
     Cut,
-    /// A pseudo-header field is missing, unknown, in a wrong place or there twice, or they say what cannot be.
+    /// A pseudo-header field is missing, unknown or there twice, or they say what cannot be.
     Pseudo,
-    /// Another field is no field, or has no place in HTTP/2.
-    Field,
 }
 
-/// What a request's pseudo-header fields say, and the others.
+/// What a request's pseudo-header fields say, and the others, at which nobody has looked.
 pub(crate) fn request(fields: &Fields) -> Result<(Pseudo<'_>, Iter<'_>), Malformed> {
     if fields.is_cut() {
         return Err(Malformed::Cut);
@@ -38,9 +36,6 @@ pub(crate) fn request(fields: &Fields) -> Result<(Pseudo<'_>, Iter<'_>), Malform
         }
         others = ahead;
     }
-    if !{ others }.all(|(name, value)| may_stand(name, value)) {
-        return Err(Malformed::Field);
-    }
     let method = method.ok_or(Malformed::Pseudo)?;
     let is_plain_connect = method == b"CONNECT" && protocol.is_none();
     let is_whole = match (scheme, path) {
@@ -59,13 +54,22 @@ pub(crate) fn request(fields: &Fields) -> Result<(Pseudo<'_>, Iter<'_>), Malform
     }
 }
 
-/// Whether they make a trailer section.
-pub(crate) fn is_trailers(fields: &Fields) -> bool {
-    fields.iter().all(|(name, value)| may_stand(name, value))
+/// Whether fields that make no request break the protocol, and not just a limit.
+pub(crate) fn breaks_the_protocol(fields: &Fields) -> bool {
+    match request(fields) {
+        Ok((_, others)) => !may_stand(others),
+        Err(Malformed::Pseudo) => true,
+        Err(Malformed::Cut) => false,
+    }
+}
+
+/// Whether fields may all stand in a message, as a trailer section say.
+pub(crate) fn may_stand<'a>(mut fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> bool {
+    fields.all(|(name, value)| is_good(name, value))
 }
 
 /// Whether a field that is no pseudo-header field may stand in a message.
-fn may_stand(name: &[u8], value: &[u8]) -> bool {
+fn is_good(name: &[u8], value: &[u8]) -> bool {
     if !is_field(name, value) {
         return false;
     }

@@ -76,12 +76,19 @@ impl Fields {
         self.bytes.capacity() <= 4 * 1024
     }
 
-    /// What the pseudo-header fields of a request say, and all others in order.
+    /// What the pseudo-header fields of a request say, and all others in order, at which nobody has looked: whoever makes a
+    /// head of them, as [`decode_request`](tollgate_http::h2::decode_request) does, has to do so anyway.
     ///
     /// # Errors
-    /// Fields that make no request.
+    /// More fields than a head may have, and pseudo-header fields that make no request.
     pub fn request(&self) -> Result<(Pseudo<'_>, Iter<'_>), Malformed> {
         check::request(self)
+    }
+
+    /// Whether what makes no request breaks the protocol (RFC 9113, 8.1.1), and not just a limit of whoever reads it.
+    #[must_use]
+    pub fn break_the_protocol(&self) -> bool {
+        check::breaks_the_protocol(self)
     }
 
     /// Names and values in order.

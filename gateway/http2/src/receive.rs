@@ -290,7 +290,7 @@ impl Core {
             if block.is_own_parent
                 || !block.ends
                 || fields.is_cut()
-                || !check::is_trailers(&fields)
+                || !check::may_stand(fields.iter())
                 || state.is_of_wrong_length()
             {
                 self.blame(key, Reason::PROTOCOL_ERROR);

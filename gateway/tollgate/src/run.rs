@@ -15,12 +15,13 @@ use crate::etcd;
 use crate::gateway::Gateway;
 use crate::listeners::Inherited;
 use crate::signals::Signals;
-use crate::startup::raise_file_limit;
+use crate::startup::make_room_for_files;
 use crate::takeover::Predecessor;
 use crate::upgrade::Program;
 
 /// Runs the gateway until it is told to stop.
 pub fn run(file: &Path) -> ExitCode {
+    make_room_for_files();
     let program = Program::current();
     if compiled::is_standard_input(file) {
         eprintln!("error: `run` needs a file: SIGHUP reads it again");
@@ -68,7 +69,6 @@ pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predeces
             return None;
         }
     };
-    raise_file_limit();
     let routes = counted(good.plan.routes.len(), "route");
     let told = |error: &io::Error| eprintln!("error: {error}");
     let runtime = control::runtime().inspect_err(told).ok()?;

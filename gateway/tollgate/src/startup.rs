@@ -36,13 +36,24 @@ pub fn cannot_log(config: &Config, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), message)
 }
 
+/// Entries that the table of open files has from the beginning, 8 bytes each.
+const FILES: u64 = 65_536;
+
 /// Lets this process open as many files as it may: each client connection is one, each to an endpoint another, and
 /// the usual soft limit of 1,024 is for programs that use `select`. Where that is not allowed, things stay as they are.
-pub fn raise_file_limit() {
+///
+/// To be called before there are threads: the table of open files has its size at once then. Among threads the kernel
+/// doubles it under way, and has whoever opens a file meanwhile wait for a grace period of RCU (`expand_files`): with the
+/// first 64, 256, 512 and so on connections, all workers stood still for some 20 ms.
+pub fn make_room_for_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     let _ = setrlimit(Resource::Nofile, limit);
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(FILES).min(FILES);
+    // Whatever has this number is closed again at once.
+    let last = i32::try_from(most).unwrap_or(i32::MAX) - 1;
+    let _ = rustix::io::fcntl_dupfd_cloexec(std::io::stderr(), last);
 }
 
 #[cfg(test)]
@@ -71,8 +82,12 @@ mod tests {
 
     #[test]
     fn the_file_limit_is_the_highest_allowed() {
-        raise_file_limit();
+        make_room_for_files();
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
         assert_eq!(limit.current, limit.maximum);
+        let status = std::fs::read_to_string("/proc/self/status").expect("a process");
+        let size = status.lines().find_map(|line| line.strip_prefix("FDSize:")).expect("a size");
+        let room = limit.current.unwrap_or(FILES).min(FILES);
+        assert!(size.trim().parse::<u64>().expect("a number") >= room, "{size} for {room}");
     }
 }

@@ -1,6 +1,6 @@
 //! Request heads and trailers.
 
-use crate::chars::{is_value, token_length};
+use crate::chars::{is_lower_token, is_value, token_length};
 use crate::h1::{Length, declared, expect, target, wants_trailers};
 use crate::trailer::is_barred;
 use crate::{Field, Head, HeadError, HeadLimits, Method, Name, Range, RequestHead, TargetForm, Version};
@@ -66,12 +66,14 @@ pub fn decode_request<'a, I: Iterator<Item = (&'a [u8], &'a [u8])>>(
     }
     let mut cookies = false;
     for (name, value) in fields() {
-        match Name::of(name) {
+        let id = Name::of(name);
+        match id {
             // RFC 9113, 8.5: what follows is no body, and has no length.
             Name::ContentLength if pseudo.protocol.is_some() => return Err(HeadError::Length),
-            Name::Other if pseudo.protocol.is_some() && name == KEY => {}
+            Name::Other if pseudo.protocol.is_some() && name == KEY => check(name, value)?,
             // RFC 9113, 8.3.1: two that disagree are refused, since whoever is next may believe the other.
             Name::Host if host.is_some() => {
+                check(name, value)?;
                 if !host.is_some_and(|host| host.eq_ignore_ascii_case(value)) {
                     return Err(HeadError::Host);
                 }
@@ -82,7 +84,7 @@ pub fn decode_request<'a, I: Iterator<Item = (&'a [u8], &'a [u8])>>(
             }
             Name::Host => {
                 host = Some(value);
-                push(&mut request.head, name, value, limits)?;
+                push_known(&mut request.head, id, name, value, limits)?;
             }
             // RFC 9113, 8.2.2: what concerns one connection has no place in HTTP/2.
             Name::Connection
@@ -95,7 +97,7 @@ pub fn decode_request<'a, I: Iterator<Item = (&'a [u8], &'a [u8])>>(
                 check(name, value)?;
                 cookies = true;
             }
-            _ => push(&mut request.head, name, value, limits)?,
+            _ => push_known(&mut request.head, id, name, value, limits)?,
         }
     }
     if cookies {
@@ -171,6 +173,17 @@ fn request_line(request: &mut RequestHead, pseudo: Pseudo<'_>, limits: &HeadLimi
 
 /// Appends a line.
 pub(super) fn push(head: &mut Head, name: &[u8], value: &[u8], limits: &HeadLimits) -> Result<(), HeadError> {
+    push_known(head, Name::of(name), name, value, limits)
+}
+
+/// Appends the line of a field whose name is known.
+fn push_known(
+    head: &mut Head,
+    id: Name,
+    name: &[u8],
+    value: &[u8],
+    limits: &HeadLimits,
+) -> Result<(), HeadError> {
     check(name, value)?;
     if head.fields.len() >= limits.fields {
         return Err(HeadError::TooMany);
@@ -186,7 +199,7 @@ pub(super) fn push(head: &mut Head, name: &[u8], value: &[u8], limits: &HeadLimi
     head.bytes.extend_from_slice(value);
     head.bytes.extend_from_slice(b"\r\n");
     head.push(Field {
-        id: Name::of(name),
+        id,
         nominated: false,
         name: Range::new(start, start + name.len()),
         value: Range::new(end - 2 - value.len(), end - 2),
@@ -204,12 +217,7 @@ fn check(name: &[u8], value: &[u8]) -> Result<(), HeadError> {
 #[must_use]
 pub fn is_field(name: &[u8], value: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    !name.is_empty()
-        && token_length(name) == name.len()
-        && !name.iter().any(|byte| byte.is_ascii_uppercase())
-        && is_value(value)
-        && !is_blank(value.first())
-        && !is_blank(value.last())
+    is_lower_token(name) && is_value(value) && !is_blank(value.first()) && !is_blank(value.last())
 }
 
 /// Appends one line of all the pieces.

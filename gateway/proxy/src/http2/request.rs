@@ -85,7 +85,6 @@ fn decode(
     let (mut pseudo, fields) = head.request().map_err(|malformed| match malformed {
         Malformed::Cut => HeadError::TooLarge,
         Malformed::Pseudo => HeadError::StartLine,
-        Malformed::Field => HeadError::Field,
     })?;
     let key;
     if let Some(protocol) = &mut pseudo.protocol {

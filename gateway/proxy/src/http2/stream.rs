@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use tollgate_http::Name;
 use tollgate_http::h1::{BodyReader, Length};
 use tollgate_http::h2::{decode_trailers, fields};
-use tollgate_http2::{Fields, Gone, Malformed, Reason, Stream};
+use tollgate_http2::{Fields, Gone, Reason, Stream};
 use tollgate_net::{Negotiated, Peek};
 
 use super::shared::Shared;
@@ -81,7 +81,7 @@ impl Http2Stream {
 
     /// No request was made of its head, which is told in an answer. Where the head breaks the protocol, a reset follows that.
     pub(super) fn refuse(&mut self, fields: Fields) {
-        self.is_malformed = matches!(fields.request(), Err(Malformed::Pseudo | Malformed::Field));
+        self.is_malformed = fields.break_the_protocol();
         self.stream.give_back(fields);
     }
 

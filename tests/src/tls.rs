@@ -273,6 +273,19 @@ impl TlsClient {
         self.stream.flush().expect("the gateway takes it");
     }
 
+    /// The record, or records, that these bytes would be sent in.
+    ///
+    /// # Panics
+    /// When the connection has ended.
+    pub fn sealed(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let mut records = Vec::new();
+        self.stream.conn.writer().write_all(bytes).expect("room for them");
+        while self.stream.conn.wants_write() {
+            self.stream.conn.write_tls(&mut records).expect("room for them");
+        }
+        records
+    }
+
     /// Reads an answer with `Content-Length`, or without a body.
     ///
     /// # Errors

@@ -85,6 +85,19 @@ fn a_request_body_that_stalls() {
 }
 
 #[test]
+fn a_client_that_waits_to_be_told_to_go_on_is_not_blamed() {
+    let origin = Origin::play(|conn| {
+        conn.head();
+        conn.wait_close();
+    });
+    let gateway = Gateway::with(&origin, "timeouts: {response_header: 300ms, body: 1h}");
+    let mut client = gateway.client();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 10\r\n\r\n");
+    let response = client.response();
+    assert_eq!((response.status, response.reason()), (504, "http_response_timeout"));
+}
+
+#[test]
 fn a_slow_but_steady_body_is_no_stall() {
     let origin = Origin::echo();
     let gateway = Gateway::with(&origin, "timeouts: {body: 2s}");

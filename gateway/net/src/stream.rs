@@ -355,6 +355,15 @@ impl Stream {
         event
     }
 
+    /// Whether a part of a TLS record has come, of which nothing can be read before the rest is here.
+    #[must_use]
+    pub fn is_within_a_record(&self) -> bool {
+        match &self.kind {
+            Kind::Tls(tls) => tls.is_within_a_record(),
+            _ => false,
+        }
+    }
+
     /// Waits until something (bytes, an end, an error) is there to be read. Makes no system call.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         #[cfg(feature = "simulate")]

@@ -90,6 +90,13 @@ impl<S> Client<S> {
         self.link.is_draining()
     }
 
+    /// Has it no more time for its next request than a drain leaves.
+    pub fn hurry(&self) {
+        let worker = self.worker();
+        let bound = [worker.grace.get(), worker.idle_timeout()].into_iter().flatten().min();
+        self.deadline.set(tollgate_net::now(), bound);
+    }
+
     /// Whether what never ends by itself is to end: the worker's drain comes to its end, or the listen address is gone for
     /// good.
     pub fn is_parting(&self) -> bool {
@@ -226,9 +233,7 @@ async fn wait_for_request(client: &mut Client) -> bool {
         }
         if !hurried && client.is_draining() {
             hurried = true;
-            let worker = client.worker();
-            let bound = [worker.grace.get(), worker.idle_timeout()].into_iter().flatten().min();
-            client.deadline.set(tollgate_net::now(), bound);
+            client.hurry();
         }
         client.deadline.poll_passed(cx).map(|()| false)
     })

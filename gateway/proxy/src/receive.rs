@@ -34,7 +34,7 @@ pub(crate) async fn receive(
     scratch: &mut Scratch,
     limits: &HeadLimits,
 ) -> Received {
-    let mut reading = Reading { parser: RequestParser::default(), skipped: false, limits };
+    let mut reading = Reading { parser: RequestParser::default(), skipped: false, hurried: false, limits };
     let received = poll_fn(|cx| reading.poll(cx, client, worker, scratch)).await;
     if received == Received::Nothing {
         scratch.inbox.clear();
@@ -46,6 +46,8 @@ struct Reading<'a> {
     parser: RequestParser,
     /// Whether the one empty line that may stand before a request (RFC 9112, 2.2) has been skipped.
     skipped: bool,
+    /// Whether it was told to come to its request, since the worker drains.
+    hurried: bool,
     limits: &'a HeadLimits,
 }
 
@@ -76,7 +78,15 @@ impl Reading<'_> {
                 });
             }
             if read.is_pending() && !scratch.ledger.is_open() && client.is_draining() {
-                return Poll::Ready(Received::Nothing);
+                if !client.stream.is_within_a_record() {
+                    return Poll::Ready(Received::Nothing);
+                }
+                // A request has begun, though none of it can be read yet. Half a record holds up no drain.
+                if !self.hurried {
+                    self.hurried = true;
+                    client.hurry();
+                    continue;
+                }
             }
             let count = match ready!(read) {
                 Ok(0) if scratch.ledger.is_open() => {

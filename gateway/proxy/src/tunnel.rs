@@ -30,6 +30,9 @@ pub(crate) async fn tunnel<S: ClientSide, U: UpstreamSide>(
     let mut up = Direction::new(&mut ledger.bytes_in, websocket.then(Frames::default), Some(worker.random()));
     let mut down =
         Direction::new(&mut ledger.bytes_out, websocket.then(|| std::mem::take(early_frames)), None);
+    // All of it has gone; what was collected to be sent again would grow with all that has to wait.
+    debug_assert!(to_upstream.is_empty());
+    to_upstream.clear();
     // What the client sent before the answer came.
     up.take(inbox, false, to_upstream);
     inbox.clear();
@@ -141,9 +144,12 @@ impl<'a> Direction<'a> {
         backlog.append(&[IoSlice::new(&bytes[..kept])]);
     }
 
+    /// Tells the receiver, behind all that waits.
     fn part(&mut self, backlog: &mut Backlog) {
         self.parted = true;
-        backlog.append(&[IoSlice::new(&going_away(self.mask))]);
+        if backlog.keep(&going_away(self.mask)).is_err() {
+            self.deafened(backlog);
+        }
     }
 
     /// Whether the receiver can be told now: between two frames, and before the sender's last word.

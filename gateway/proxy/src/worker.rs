@@ -34,8 +34,9 @@ use crate::split::Splits;
 
 /// The receive buffer that all connections of a worker share: room for a 64 KiB body with its head in one read.
 const RECEIVE_BUFFER: usize = 128 * 1024;
-/// What the shared output buffer keeps of its size.
-const OUTPUT_BUFFER: usize = 16 * 1024;
+/// The size of the shared output buffer, and the most that it keeps.
+pub(crate) const OUTPUT_BUFFER: usize = 16 * 1024;
+pub(crate) const MOST_OUTPUT: usize = 256 * 1024;
 
 /// The last second of the year 9999, counted from 1970: dates of HTTP have four digits for the year (RFC 9110, section 5.6.7).
 const LAST_DATE: u64 = 253_402_300_799;

@@ -247,3 +247,25 @@ fn trailers_of_the_connection_stay_on_it() {
         assert_eq!((response.text().as_str(), response.trailers.names()), ("ok", vec!["X-Kept", "X-Hopper"]));
     }
 }
+
+#[test]
+fn trailers_of_the_connection_may_come_in_pieces() {
+    let head = "HTTP/1.1 200 OK\r\nConnection: X-Hop\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n";
+    let trailers = "X-Hop: 1\r\nA: 2\r\nx-hop: 3\r\nB: 4\r\n\r\n";
+    let origin = Origin::play(move |conn| {
+        while let Some(request) = conn.request() {
+            let at: usize = request.target[1..].parse().expect("a number");
+            conn.send([head, &trailers[..at]].concat());
+            conn.pause(Duration::from_millis(20));
+            conn.send(&trailers[at..]);
+        }
+    });
+    let gateway = Gateway::to(&origin);
+    let mut client = gateway.client();
+    for at in 0..trailers.len() {
+        let response =
+            client.ask(format!("GET /{at} HTTP/1.1\r\nHost: a\r\nTE: trailers\r\nConnection: TE\r\n\r\n"));
+        assert_eq!((response.text().as_str(), response.trailers.names()), ("ok", vec!["A", "B"]), "{at}");
+    }
+    gateway.reconcile(&[&origin]);
+}

@@ -1,5 +1,7 @@
 //! That clients come by `https`: `Strict-Transport-Security`, and redirects from plain text.
 
+use std::io::Write;
+
 use tollgate_tests::frames::PREFACE;
 use tollgate_tests::{Authority, Gateway, Origin, Response, Signal, TlsPeer, eventually};
 
@@ -193,4 +195,28 @@ fn who_has_chosen_http1_or_nothing_in_the_handshake_does_not_begin_with_http2() 
         let answer = client.answer().expect("an answer");
         assert!(answer.starts_with("HTTP/1.1 505"), "{answer}");
     }
+}
+
+#[test]
+fn a_request_in_half_a_record_is_served_though_a_drain_begins() {
+    let request = format!("GET / HTTP/1.1\r\nHost: a.example\r\nX-Long: {}\r\n\r\n", "x".repeat(3000));
+    // The rest is to come within the half second that an idle connection has in a drain: on a slow machine not at once.
+    let served = (0..5).any(|_| {
+        let origin = Origin::ok();
+        let (gateway, authority, _files) = gateway(&format!(
+            "listen: {{bind: $LISTEN, tls: {{$A}}}}\nroutes: [{{match: \"/*\", to: [{}]}}]\n",
+            origin.address()
+        ));
+        let mut client =
+            TlsPeer::trusting(&authority).connect(gateway.address(), "a.example").expect("a handshake");
+        assert!(client.get("a.example", "/").contains("200 OK"));
+        let record = client.sealed(request.as_bytes());
+        let (begin, end) = record.split_at(1000);
+        client.socket().write_all(begin).expect("the gateway takes it");
+        gateway.signal(Signal::TERM);
+        eventually("the drain to begin", || std::net::TcpStream::connect(gateway.address()).is_err());
+        let sent = client.socket().write_all(end).is_ok();
+        sent && client.answer().is_ok_and(|answer| answer.contains("200 OK") && answer.contains("close"))
+    });
+    assert!(served);
 }

@@ -105,6 +105,7 @@ impl BodyReader {
 
     /// Drops the trailer lines whose name is not to be kept. For a body that has ended.
     pub fn retain_trailers(&mut self, keep: impl Fn(&[u8]) -> bool) {
+        debug_assert!(self.is_done(), "a line may be in the middle, at an offset that would be wrong");
         let lines = match &mut self.0 {
             Kind::Chunked(chunked) => chunked.trailers_mut(),
             Kind::UntilClose { trailers, .. } => trailers,

@@ -98,6 +98,11 @@ impl Tls {
         }
     }
 
+    /// As [`Stream::is_within_a_record`].
+    pub fn is_within_a_record(&self) -> bool {
+        !self.session.borrow().partial.is_empty()
+    }
+
     /// As [`Stream::poll_readable`].
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let session = self.session.borrow();

@@ -240,6 +240,11 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         } else if self.sent || self.upstream_deaf {
             (timeouts.response_header, Reason::HttpResponseTimeout)
         } else if scratch.to_upstream.is_empty() {
+            let is_asked = scratch.request.expect_continue && self.parties.collected.is_none() && !self.told;
+            if is_asked && scratch.ledger.bytes_in == 0 {
+                // The client waits for the endpoint to say that it may go on.
+                return (timeouts.response_header, Reason::HttpResponseTimeout);
+            }
             (timeouts.body, Reason::BodyTimeout)
         } else {
             (timeouts.response_body, Reason::ConnectionWriteTimeout)

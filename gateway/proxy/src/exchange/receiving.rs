@@ -367,7 +367,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
 /// Names that always are were left out when the trailers were read.
 #[inline]
 fn sift_trailers(reader: &mut BodyReader, response: &ResponseHead) {
-    if !reader.trailers().is_empty() && response.nominates {
+    // Until the last one is here, the reader is in the middle of them.
+    if response.nominates && reader.is_done() && !reader.trailers().is_empty() {
         reader.retain_trailers(|name| {
             !response.head.list(Name::Connection).any(|member| member.eq_ignore_ascii_case(name))
         });

@@ -13,6 +13,7 @@ use crate::forwarded;
 use crate::grpc;
 use crate::identity::Reserved;
 use crate::upstream_side::UpstreamSide;
+use crate::worker::{MOST_OUTPUT, OUTPUT_BUFFER};
 
 impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// Sends the head, and what of the body is already here, with one write.
@@ -55,6 +56,10 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let spooled = parties.collected.is_some();
         let (backlog, data) = (&mut scratch.to_upstream, &scratch.inbox[..used]);
         let sent = parties.upstream.begin(backlog, out, &self.request, data, spooled);
+        if out.capacity() > MOST_OUTPUT {
+            // A policy has read a large body, which went with its head.
+            *out = Vec::with_capacity(OUTPUT_BUFFER);
+        }
         // Whatever happens now, these bytes are the request's: only a second attempt may read them again.
         self.held = used;
         let Ok(wrote) = sent else { return Err(self.terminated()) };

@@ -9,7 +9,7 @@ use super::shared::Shared;
 /// Streams of all connections of a worker, past which a connection begins no more of them than its `SHARE`, and one for
 /// every so many `PIECES` of responses that it has taken: who opens windows of nothing takes none, nor does whoever leaves
 /// unread what was sent, past what the kernel takes. What it asks for beyond that waits: a stream under way keeps 9 KiB,
-/// one whose response is not taken 17, one that waits 1.3.
+/// one whose response is not taken 17, one that waits 0.9.
 const CROWD: usize = 1024;
 pub(super) const SHARE: usize = 2;
 pub(super) const PIECES: usize = 8;

@@ -42,8 +42,7 @@ impl Connection {
     #[must_use]
     pub fn next(&self) -> Option<Begun> {
         let core = &mut *self.core.borrow_mut();
-        let (key, fields) = core.new.pop_front()?;
-        core.streams.get(key)?.is_new = false;
+        let (key, fields) = core.take_up()?;
         Some(Begun { stream: Stream::new(self.core.clone(), key), fields })
     }
 
@@ -51,6 +50,12 @@ impl Connection {
     #[must_use]
     pub fn has_next(&self) -> bool {
         !self.core.borrow().new.is_empty()
+    }
+
+    /// Bytes of the heads, and of trailers, of requests that were not taken up, as they are in memory.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.core.borrow().held
     }
 
     /// Whether the client's SETTINGS have come, without which nothing begins.
@@ -111,6 +116,12 @@ impl Connection {
     /// The client is to send no more requests.
     pub fn say_goodbye(&self) {
         self.core.borrow_mut().say_goodbye();
+    }
+
+    /// The client has had its time to hear the goodbye: what it asks for from now on is not taken. Who was told and goes on
+    /// asking could have any number of requests otherwise.
+    pub fn close_goodbye(&self) {
+        self.core.borrow_mut().goodbye_is_known();
     }
 
     /// Ends it: the client is told why, and nothing more is read.

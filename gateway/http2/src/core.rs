@@ -69,6 +69,9 @@ pub(crate) struct Core {
     pub streams: Streams,
     /// Streams that wait to be taken up, each with its fields.
     pub new: VecDeque<(Key, Fields)>,
+    /// Bytes of the fields, trailers too, of streams that wait to be taken up. A few bytes of HPACK can name kilobytes, so that
+    /// what came over the wire says little of it.
+    pub held: usize,
     /// Streams that were gone before they were taken up.
     pub stillborn: u64,
     /// Streams that were not begun: more than there may be at once.
@@ -114,6 +117,7 @@ impl Core {
             encoder: Encoder::new(),
             streams: Streams::default(),
             new: VecDeque::new(),
+            held: 0,
             stillborn: 0,
             refused: 0,
             mistakes: 0,
@@ -188,6 +192,7 @@ impl Core {
         for (key, _) in std::mem::take(&mut self.new) {
             self.streams.remove(key);
         }
+        self.held = 0;
         for state in self.streams.iter() {
             if state.counts() {
                 state.reset.get_or_insert(Reason::CANCEL);
@@ -229,13 +234,18 @@ impl Core {
         let Some(state) = self.streams.get(key) else { return };
         let unread = state.data.len() - state.read;
         (state.data, state.read) = (Vec::new(), 0);
-        let is_new = state.is_new;
+        let (is_new, trailers) = (state.is_new, state.trailers.as_ref().map_or(0, Fields::size));
+        let was_waiting = std::mem::take(&mut state.is_waiting);
         self.read(unread);
+        if was_waiting {
+            self.waits_no_longer(key);
+        }
         if is_new {
             self.stillborn += 1;
             if let Some(at) = self.new.iter().position(|(other, _)| *other == key)
                 && let Some((_, fields)) = self.new.remove(at)
             {
+                self.held -= fields.size() + trailers;
                 self.give_fields(fields);
             }
             self.streams.remove(key);
@@ -255,6 +265,9 @@ impl Core {
             }
         }
         self.read(unread);
+        if state.is_waiting {
+            self.waits_no_longer(key);
+        }
         if self.goodbye != Goodbye::None || self.has_left || self.ended.is_some() {
             self.wake();
         }
@@ -283,6 +296,21 @@ impl Core {
             frame::numbers(&mut self.out, Kind::WINDOW_UPDATE, id, &[owed]);
             self.wake();
         }
+    }
+
+    /// The stream is gone, and its place another's next.
+    fn waits_no_longer(&mut self, key: Key) {
+        self.waiting.retain(|other| *other != key);
+    }
+
+    /// The next stream that waits to be taken up is.
+    pub fn take_up(&mut self) -> Option<(Key, Fields)> {
+        let (key, fields) = self.new.pop_front()?;
+        let state = self.streams.get(key)?;
+        state.is_new = false;
+        let trailers = state.trailers.as_ref().map_or(0, Fields::size);
+        self.held -= fields.size() + trailers;
+        Some((key, fields))
     }
 
     /// Streams that wait for room may have it; who had the last of it comes after the others.
@@ -322,6 +350,7 @@ impl Core {
         let window = self.settings.window.max(WINDOW).into();
         let state = State::new(id, window, self.told.window, ended);
         let key = self.streams.add(state);
+        self.held += fields.size();
         self.new.push_back((key, fields));
     }
 

@@ -7,6 +7,10 @@ use crate::check::{self, Malformed};
 /// What a field counts beside its bytes (RFC 9113, 6.5.2).
 const OVERHEAD: usize = 32;
 
+/// How many times what it may take a section may name before it is a bomb: references to the table, of two bytes each, can stand for
+/// four kilobytes, and all of them are copied.
+const BOMB: usize = 4;
+
 /// Fields of a head or trailer section, as they came: pseudo-header fields too.
 #[derive(Debug, Default)]
 pub struct Fields {
@@ -15,6 +19,8 @@ pub struct Fields {
     ends: Vec<(u32, u32)>,
     /// Bytes that it may yet take, with what each field counts beside them.
     room: usize,
+    /// Bytes that may yet be named, whether there is room for them or not.
+    patience: usize,
     is_cut: bool,
 }
 
@@ -22,7 +28,7 @@ impl Fields {
     /// None yet, and so many bytes at most, each field with 32 more.
     #[must_use]
     pub fn new(most: usize) -> Self {
-        Self { room: most, ..Self::default() }
+        Self { room: most, patience: most.saturating_mul(BOMB), ..Self::default() }
     }
 
     /// With room for a usual head.
@@ -35,6 +41,7 @@ impl Fields {
         self.bytes.clear();
         self.ends.clear();
         self.room = most;
+        self.patience = most.saturating_mul(BOMB);
         self.is_cut = false;
     }
 
@@ -42,6 +49,7 @@ impl Fields {
     #[inline]
     pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) {
         let size = name.len() + value.len() + OVERHEAD;
+        self.patience = self.patience.saturating_sub(size);
         if size > self.room {
             self.room = 0;
             self.is_cut = true;
@@ -57,6 +65,16 @@ impl Fields {
     /// Whether there were more than it may take.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
+    }
+
+    /// Whether it was to hold several times what it may.
+    pub(crate) fn is_bomb(&self) -> bool {
+        self.patience == 0
+    }
+
+    /// Bytes that its fields take.
+    pub(crate) fn size(&self) -> usize {
+        self.bytes.len() + self.ends.len() * size_of::<(u32, u32)>()
     }
 
     /// Bytes of memory that it takes.

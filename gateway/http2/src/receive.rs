@@ -147,7 +147,7 @@ impl Core {
     }
 
     /// Ends a stream for a mistake of the client's.
-    fn blame(&mut self, key: Key, reason: Reason) {
+    pub fn blame(&mut self, key: Key, reason: Reason) {
         self.reset(key, reason);
         self.count_mistake();
     }
@@ -273,13 +273,17 @@ impl Core {
     /// All of a head, or of a trailer section, is here.
     fn head(&mut self, block: &Block, bytes: &[u8]) -> Result<(), Reason> {
         let mut fields = self.take_fields();
-        self.decoder.decode(bytes, &mut fields).map_err(|_| Reason::COMPRESSION_ERROR)?;
+        if self.decoder.decode(bytes, &mut fields).is_err() {
+            let is_bomb = fields.is_bomb();
+            return Err(if is_bomb { Reason::ENHANCE_YOUR_CALM } else { Reason::COMPRESSION_ERROR });
+        }
         let id = block.stream;
         if let Some(key) = self.streams.key(id) {
             if self.streams.get(key).is_some_and(|state| state.is_cancelled) {
                 return Err(Reason::STREAM_CLOSED);
             }
             let Some(state) = self.streams.get(key).filter(|state| state.reset.is_none()) else {
+                self.give_fields(fields);
                 return Ok(());
             };
             if state.ended {
@@ -296,14 +300,17 @@ impl Core {
                 self.blame(key, Reason::PROTOCOL_ERROR);
                 return Ok(());
             }
+            let held = if state.is_new { fields.size() } else { 0 };
             state.trailers = Some(fields);
             wake(&mut state.reader);
+            self.held += held;
             return Ok(());
         }
-        if id <= self.last {
-            return if self.was_ended_here(id) { Ok(()) } else { Err(Reason::STREAM_CLOSED) };
+        if id <= self.last && !self.was_ended_here(id) {
+            return Err(Reason::STREAM_CLOSED);
         }
-        if self.is_past_the_last(id) {
+        if id <= self.last || self.is_past_the_last(id) {
+            self.give_fields(fields);
             return Ok(());
         }
         self.last = id;
@@ -403,9 +410,8 @@ impl Core {
             return Err(Reason::FRAME_SIZE_ERROR);
         }
         if header.has(ACK) {
-            if self.goodbye == Goodbye::Said && payload == HEARD {
-                self.goodbye = Goodbye::Known;
-                frame::numbers(&mut self.out, Kind::GOAWAY, 0, &[self.last, Reason::NO_ERROR.0]);
+            if payload == HEARD {
+                self.goodbye_is_known();
             }
         } else {
             frame::header(&mut self.out, Kind::PING, ACK, 0, 8);

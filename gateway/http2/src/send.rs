@@ -134,7 +134,8 @@ impl Core {
             self.written = 0;
         }
         self.gate.set(self.unwritten());
-        if !self.waiting.is_empty() && self.gate.is_open() {
+        // Who waits for the connection's window is woken when that opens: at each write all of them would ask in vain.
+        if !self.waiting.is_empty() && self.room > 0 && self.gate.is_open() {
             self.wake_writers();
         }
     }
@@ -149,5 +150,14 @@ impl Core {
         frame::header(&mut self.out, Kind::PING, 0, 0, HEARD.len());
         self.out.extend_from_slice(&HEARD);
         self.wake();
+    }
+
+    /// The client knows of the goodbye, or has had its time: it is told which of its streams is the last.
+    pub fn goodbye_is_known(&mut self) {
+        if self.goodbye == Goodbye::Said && self.ended.is_none() {
+            self.goodbye = Goodbye::Known;
+            frame::numbers(&mut self.out, Kind::GOAWAY, 0, &[self.last, Reason::NO_ERROR.0]);
+            self.wake();
+        }
     }
 }

@@ -34,15 +34,17 @@ impl Stream {
         self.core.borrow_mut().give_fields(fields);
     }
 
-    /// Its head has announced so many bytes. A body of another length is malformed (RFC 9113, 8.1.1), and resets it.
-    pub fn expect(&self, length: u64) {
+    /// Its head has announced so many bytes. A body of another length is malformed (RFC 9113, 8.1.1), and
+    /// resets it. Whether the stream is still there.
+    pub fn expect(&self, length: u64) -> bool {
         let is_wrong = self.with(|state| {
             state.length = Some(length);
             state.is_of_wrong_length()
         });
         if is_wrong == Some(true) {
-            self.core.borrow_mut().reset(self.key, Reason::PROTOCOL_ERROR);
+            self.core.borrow_mut().blame(self.key, Reason::PROTOCOL_ERROR);
         }
+        self.with(|state| state.reset.is_none()).unwrap_or(false)
     }
 
     /// Whether the request has no body, or all of it was read.

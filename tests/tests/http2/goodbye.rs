@@ -1,6 +1,6 @@
 //! How connections end: drains, reloads, limits and silence.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tollgate_tests::frames::{PREFACE, kind, pseudo};
 use tollgate_tests::http2::get;
@@ -76,6 +76,22 @@ fn so_many_requests_and_no_more() {
     }
     assert!(client.wait_close().is_ok());
     gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn who_does_not_answer_a_goodbye_is_not_served_for_ever() {
+    let origin = Origin::ok();
+    let gateway = Gateway::with(&origin, "limits: {requests_per_connection: 3}");
+    let (mut deaf, begun) = (gateway.frames(&[]), Instant::now());
+    // The gateway's PING is not answered, and requests go on.
+    let mut stream = 1;
+    while deaf.ask(stream, &pseudo("/")) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "stream {stream} is taken yet");
+        stream += 2;
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // Those that came within the two seconds which a client has to hear of it.
+    assert!((3..=200).contains(&origin.count()), "{}", origin.count());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What cannot be carried safely into HTTP/1 goes nowhere (class 10 of the smuggling classes). The stream ends with an
 //! error or a 400, the origin hears nothing, and the connection goes on.
 
-use tollgate_tests::frames::{END_HEADERS, END_STREAM, Frame, Frames, fields, kind, pseudo};
+use tollgate_tests::frames::{END_HEADERS, END_STREAM, Frame, Frames, fields, frame, kind, pseudo};
 use tollgate_tests::{Gateway, Origin};
 
 const PLAIN: [(&str, &str); 4] =
@@ -13,8 +13,8 @@ fn outcome(frames: &mut Frames, stream: u32) -> Option<u16> {
         frame.stream == stream && matches!(frame.kind, kind::HEADERS | kind::RST_STREAM)
             || frame.kind == kind::GOAWAY
     };
-    let frame = frames.wait_for(ends).expect("the stream ends");
-    if frame.kind == kind::HEADERS { frame.status() } else { None }
+    let end = frames.wait_for(ends).expect("the stream ends");
+    if end.kind == kind::HEADERS { end.status() } else { None }
 }
 
 #[test]
@@ -170,4 +170,40 @@ fn heads_past_a_limit() {
         assert!(reasons.next_back() == Some(reason.into()), "{reason}");
     }
     assert_eq!(origin.count(), 0);
+}
+
+/// The body comes with the head in one packet, so that it is there before anybody knows how long it may be.
+#[test]
+fn a_body_longer_than_announced_that_comes_with_its_head() {
+    let origin = Origin::ok();
+    let gateway = Gateway::to(&origin);
+    let mut frames = gateway.frames(&[]);
+    let head = fields(&[
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/"),
+        (":authority", "a.example"),
+        ("content-length", "1"),
+    ]);
+    let mut ended = None;
+    for stream in (1..).step_by(2).take(1_100) {
+        let both =
+            [frame(kind::HEADERS, END_HEADERS, stream, &head), frame(kind::DATA, 0, stream, b"ab")].concat();
+        frames.send_bytes(&both);
+        let end = frames.wait_for(|frame| {
+            frame.kind == kind::GOAWAY || frame.stream == stream && frame.kind == kind::RST_STREAM
+        });
+        match end {
+            Some(end) if end.kind == kind::RST_STREAM => assert_eq!(end.code(), 1, "PROTOCOL_ERROR"),
+            Some(end) => {
+                ended = Some((stream, end.code()));
+                break;
+            }
+            None => panic!("stream {stream}: the connection ends without a word"),
+        }
+    }
+    // Who does so again and again wants requests begun in vain (CVE-2025-8671).
+    // Whose end was told after the reset of the 1,001st.
+    assert_eq!(ended, Some((2_003, 11)), "ENHANCE_YOUR_CALM");
+    assert_eq!(origin.count(), 0, "nothing of it goes anywhere");
 }

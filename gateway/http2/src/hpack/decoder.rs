@@ -27,7 +27,7 @@ impl Decoder {
     /// Reads a whole block. `fields` keeps as much of it as it may hold, and knows whether that was all.
     ///
     /// # Errors
-    /// A block that is none.
+    /// A block that is none, or one that stands for [several times](Fields::is_bomb) what `fields` may hold.
     pub fn decode(&mut self, mut block: &[u8], fields: &mut Fields) -> Result<(), Malformed> {
         let mut has_fields = false;
         while let Some(first) = block.first() {
@@ -62,6 +62,9 @@ impl Decoder {
                 }
             }
             has_fields = true;
+            if fields.is_bomb() {
+                return Err(Malformed);
+            }
         }
         Ok(())
     }

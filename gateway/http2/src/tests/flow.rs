@@ -185,3 +185,28 @@ fn who_sends_past_a_window_is_told() {
     client.send(Kind::DATA, 0, 1, &[1; 10_000]);
     assert!(client.connection.ended().is_none_or(|reason| reason == Reason::FLOW_CONTROL_ERROR));
 }
+
+#[test]
+fn a_write_wakes_nobody_who_waits_for_the_window_of_the_connection() {
+    let mut client = Client::new();
+    let (one, two, three) = (client.begin(1, ENDS), client.begin(3, ENDS), client.begin(5, ENDS));
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(woken.clone());
+    for stream in [&one, &two] {
+        stream.send_head(b"200", std::iter::empty(), false).unwrap();
+    }
+    assert_eq!(fill(&one, &mut Context::from_waker(&waker)), 65_535);
+    assert_eq!(fill(&two, &mut Context::from_waker(&waker)), 0);
+    client.frames();
+    three.send_head(b"200", std::iter::empty(), true).unwrap();
+    client.frames();
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    // Of one that is gone nothing is left where the next one will stand.
+    drop(two);
+    drop(three);
+    let next = client.begin(7, ENDS);
+    next.send_head(b"200", std::iter::empty(), false).unwrap();
+    update(&client, 0, 10);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    assert_eq!(fill(&next, &mut Context::from_waker(&waker)), 10);
+}

@@ -260,3 +260,44 @@ fn a_connection_that_is_gone_is_heard_of() {
     assert!(matches!(stream.poll_room(&mut cx), Poll::Ready(Err(_))));
     assert!(stream.send(&[IoSlice::new(b"a")], true).is_err());
 }
+
+#[test]
+fn heads_that_wait_are_weighed_as_they_are_in_memory() {
+    let mut client = Client::new();
+    let large = "v".repeat(200);
+    let fields = [(":method", "GET"), (":scheme", "http"), (":path", "/"), ("x", &*large)];
+    // From the second on each is some bytes long.
+    for id in [1, 3, 5] {
+        let block = client.head(&fields);
+        client.send(Kind::HEADERS, END_HEADERS, id, &block);
+    }
+    let three = client.connection.held();
+    assert!(three > 3 * 200, "{three}");
+    let trailers = client.head(&[("x", &*large)]);
+    client.send(Kind::HEADERS, END_HEADERS | ENDS, 5, &trailers);
+    let more = client.connection.held();
+    assert!(more > three + 200, "{more}");
+    client.send(Kind::RST_STREAM, 0, 5, &8_u32.to_be_bytes());
+    assert_eq!(client.connection.held(), three / 3 * 2);
+    drop((client.connection.next(), client.connection.next()));
+    assert_eq!(client.connection.held(), 0);
+}
+
+#[test]
+fn a_goodbye_holds_also_for_who_does_not_answer() {
+    let mut client = Client::new();
+    let _stream = client.begin(1, ENDS);
+    client.connection.close_goodbye();
+    assert_eq!(client.frames(), [], "nobody was told to leave");
+    client.connection.say_goodbye();
+    client.ask(3, ENDS);
+    assert!(client.connection.next().is_some(), "it may not have heard of it");
+    client.frames();
+    client.connection.close_goodbye();
+    let frames = client.frames();
+    let goodbye =
+        frames.iter().find(|frame| frame.kind == Kind::GOAWAY).expect("it is told which is its last");
+    assert_eq!(goodbye.payload, [0, 0, 0, 3, 0, 0, 0, 0]);
+    client.ask(5, ENDS);
+    assert!(!client.connection.has_next());
+}

@@ -195,3 +195,36 @@ fn what_makes_no_request_is_told() {
         assert_eq!((all.request().err(), all.break_the_protocol()), wanted, "{fields:?}");
     }
 }
+
+#[test]
+fn what_names_much_in_few_bytes_ends_the_connection() {
+    let name = [b'x'; 900];
+    // A literal that is added to the table; then the same name again, by a reference of one byte.
+    let mut block = [&[0x40, 0x7f, 0x85, 0x06][..], &name, &[0]].concat();
+    let mut client = Client::new();
+    client.send(Kind::HEADERS, END_HEADERS | ENDS, 1, &[&block[..], &[0x7e, 0]].concat());
+    let Begun { fields, .. } =
+        client.connection.next().expect("a head that is too large is heard, to be told so");
+    assert!(fields.is_cut());
+    block.extend_from_slice(&[0x7e, 0].repeat(4));
+    client = Client::new();
+    client.send(Kind::HEADERS, END_HEADERS | ENDS, 1, &block);
+    assert_eq!(client.end(), Some(Reason::ENHANCE_YOUR_CALM));
+}
+
+#[test]
+fn a_body_that_has_come_before_its_length_was_known_is_a_mistake_too() {
+    let mut client = Client::new();
+    for number in 0..=1_000 {
+        assert_eq!(client.end(), None, "{number}");
+        let id = 2 * number + 1;
+        let stream = client.begin(id, 0);
+        client.send(Kind::DATA, 0, id, b"ab");
+        assert!(!stream.expect(1), "it is gone");
+    }
+    assert_eq!(client.end(), Some(Reason::ENHANCE_YOUR_CALM));
+    client = Client::new();
+    let stream = client.begin(1, 0);
+    client.send(Kind::DATA, ENDS, 1, b"ab");
+    assert!(stream.expect(2));
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tollgate_http2::{Begun, Connection, Reason, Settings};
 use tollgate_net::Deadline;
 
-use super::intake::{Intake, after_others};
+use super::intake::{HELD, Intake, after_others};
 use super::io::Io;
 use super::request;
 use super::shared::Shared;
@@ -50,6 +50,7 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
         requests: 0,
         phase: Phase::Greeting,
         idle: None,
+        goodbye: None,
     };
     poll_fn(|cx| serving.poll(cx)).await;
 }
@@ -93,6 +94,8 @@ struct Serving {
     phase: Phase,
     /// For what the deadline is set: whether there were streams, and the phase.
     idle: Option<(bool, Phase)>,
+    /// By when a client that was told to send no more requests is taken to know it.
+    goodbye: Option<Deadline>,
 }
 
 impl Serving {
@@ -115,6 +118,13 @@ impl Serving {
             if self.phase == Phase::Open && self.is_to_leave() {
                 self.phase = Phase::Leaving;
                 self.connection().say_goodbye();
+                let deadline = self.shared.worker().timers.deadline();
+                deadline.set(tollgate_net::now(), Some(FAREWELL));
+                self.goodbye = Some(deadline);
+            }
+            if self.goodbye.as_ref().is_some_and(|deadline| deadline.poll_passed(cx).is_ready()) {
+                self.goodbye = None;
+                self.connection().close_goodbye();
             }
             let is_over = match self.io.poll_write(&self.shared.connection, cx) {
                 Poll::Ready(Err(_)) => true,
@@ -211,7 +221,7 @@ impl Serving {
             if !self.shared.may_begin() {
                 let has_gone = self.poll_come(cx).is_ready();
                 // What came meanwhile may have changed that.
-                if has_gone || !self.shared.may_begin() && !self.intake.holds_too_much() {
+                if has_gone || !self.shared.may_begin() && self.connection().held() <= HELD {
                     if self.connection().has_next() {
                         self.shared.wait();
                     }
@@ -228,7 +238,6 @@ impl Serving {
                 Poll::Ready(false) => return Poll::Ready(false),
                 Poll::Pending => {
                     self.has_looked = false;
-                    self.intake.caught_up();
                     self.shared.waits_no_longer();
                     return Poll::Ready(true);
                 }

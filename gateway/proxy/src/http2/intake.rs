@@ -9,8 +9,8 @@ use std::task::Context;
 const REQUESTS: usize = 16;
 /// Bytes that are read: heads of many fields cost as much as many requests.
 pub(super) const BYTES: usize = 64 * 1024;
-/// Bytes of heads that may wait: a hundred requests of browsers take half of it.
-const HELD: usize = 64 * 1024;
+/// Bytes of heads that may wait, as they are in memory: those of some hundred requests of browsers.
+pub(super) const HELD: usize = 128 * 1024;
 
 /// What the socket of a connection and its task have to know of each other: how much was taken in since others had their
 /// turn, whether a request was ever begun, and whether the meter has had enough. A worker's tasks run one after the other,
@@ -19,7 +19,6 @@ const HELD: usize = 64 * 1024;
 pub(super) struct Intake {
     requests: Cell<usize>,
     bytes: Cell<usize>,
-    held: Cell<usize>,
     has_begun: Cell<bool>,
     exhausted: Cell<bool>,
 }
@@ -59,21 +58,6 @@ impl Intake {
     /// Bytes were read.
     pub fn read(&self, count: usize) {
         self.bytes.set(self.bytes.get() + count);
-    }
-
-    /// Bytes of heads were read.
-    pub fn heads(&self, count: usize) {
-        self.held.set(self.held.get() + count);
-    }
-
-    /// No request that was read waits any longer.
-    pub fn caught_up(&self) {
-        self.held.set(0);
-    }
-
-    /// Whether the requests that wait have heads of more bytes than may be kept.
-    pub fn holds_too_much(&self) -> bool {
-        self.held.get() > HELD
     }
 
     /// Whether its turn is over: so, the task is woken when the others have had theirs.

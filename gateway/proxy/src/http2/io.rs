@@ -45,7 +45,6 @@ impl Io {
     fn pass(&mut self, connection: &Connection, bytes: &[u8]) {
         self.intake.read(bytes.len());
         let measured = self.meter.received(bytes, tollgate_net::now);
-        self.intake.heads(self.meter.take_heads());
         let good = match measured {
             Ok(()) => bytes.len(),
             Err(Exhausted(good)) => {

@@ -6,9 +6,8 @@ use tollgate_http2::PREFACE;
 
 /// The length of a frame's header (RFC 9113, 4.1).
 const HEADER: usize = 9;
-/// The frames of heads (RFC 9113, 6.2 and 6.10).
+/// The frame of a head, or of a trailer section (RFC 9113, 6.2).
 const HEADERS: u8 = 1;
-const CONTINUATION: u8 = 9;
 /// The flag of SETTINGS that answer the other side's (RFC 9113, 6.5).
 const ACK: u8 = 1;
 
@@ -28,8 +27,8 @@ fn price(kind: u8, flags: u8, length: u32) -> u32 {
         // DATA without data: nothing but work.
         0 if length == 0 => 8,
         0 => 1,
-        // HEADERS are paid for by what they ask for.
-        HEADERS => 0,
+        // HEADERS that ask for nothing: trailers, or what follows a stream that is gone and has to be decoded all the same.
+        HEADERS => 2,
         // RST_STREAM: a request that was begun in vain.
         3 => 16,
         // SETTINGS want an answer, and may move the window of every stream. Clients that measure the path (gRPC's) send them
@@ -62,8 +61,8 @@ pub(super) struct Meter {
     preface: usize,
     credit: u32,
     bytes: u32,
-    /// Bytes of heads that have come, or are announced, since they were asked for.
-    heads: usize,
+    /// The client's highest stream so far: only the head of a new one is a request.
+    highest: u32,
     earned_at: Instant,
 }
 
@@ -77,7 +76,7 @@ impl Meter {
             preface: PREFACE.len(),
             credit: BURST,
             bytes: 0,
-            heads: 0,
+            highest: 0,
             earned_at: now,
         }
     }
@@ -106,11 +105,6 @@ impl Meter {
         Ok(())
     }
 
-    /// Bytes of heads that have come since this was asked for.
-    pub fn take_heads(&mut self) -> usize {
-        std::mem::take(&mut self.heads)
-    }
-
     /// Bytes went out.
     pub fn sent(&mut self, count: usize) {
         self.earn_bytes(count);
@@ -118,16 +112,16 @@ impl Meter {
 
     /// Pays for a frame; nothing, if it cannot.
     fn frame(&mut self, now: &impl Fn() -> Instant) -> Option<()> {
-        let [a, b, c, kind, flags, ..] = self.header;
+        let [a, b, c, kind, flags, stream @ ..] = self.header;
         let length = u32::from_be_bytes([0, a, b, c]);
         self.payload = length;
-        if kind == HEADERS {
+        let stream = u32::from_be_bytes(stream) & 0x7fff_ffff;
+        let asks = kind == HEADERS && stream > self.highest;
+        if asks {
+            self.highest = stream;
             self.earn(PER_STREAM);
         }
-        if matches!(kind, HEADERS | CONTINUATION) {
-            self.heads += length as usize;
-        }
-        let price = price(kind, flags, length);
+        let price = if asks { 0 } else { price(kind, flags, length) };
         if price > self.credit {
             // Only now: the clock costs more than most frames.
             let now = now();
@@ -166,13 +160,28 @@ mod tests {
         frame
     }
 
+    /// The frames in the given round: each head of a stream of its own, if they are to ask for something.
+    fn asking(frames: &[Vec<u8>], round: usize) -> Vec<u8> {
+        let mut stream = (round * frames.len()) as u32;
+        let mut all = frames.concat();
+        let mut at = 0;
+        for frame in frames {
+            if frame[3] == HEADERS && frame[8] != 0 {
+                stream += 1;
+                all[at + 5..at + 9].copy_from_slice(&stream.to_be_bytes());
+            }
+            at += frame.len();
+        }
+        all
+    }
+
     /// How many of these frames a connection may send at once, in reads of so many bytes.
     fn allowed(frames: &[Vec<u8>], read: usize) -> Option<usize> {
         let start = Instant::now();
         let mut meter = Meter::new(start);
         assert_eq!(meter.received(PREFACE, || start), Ok(()));
         for count in 0..10_000 {
-            for piece in frames.concat().chunks(read) {
+            for piece in asking(frames, count).chunks(read) {
                 if meter.received(piece, || start).is_err() {
                     return Some(count);
                 }
@@ -194,6 +203,16 @@ mod tests {
                 "rapid reset"
             );
         }
+    }
+
+    #[test]
+    fn heads_that_ask_for_nothing_earn_nothing() {
+        // Of stream 0, so that they are of none that is new: trailers, or what follows a stream that is gone.
+        let mut trailers = frame(1, 1);
+        trailers[8] = 0;
+        assert_eq!(allowed(&[trailers.clone()], 1000), Some(500));
+        assert_eq!(allowed(&[frame(1, 20), trailers.clone()], 1000), None, "each request with trailers");
+        assert!(allowed(&[trailers, frame(6, 8)], 1000).is_some_and(|count| count <= 100), "a PING for each");
     }
 
     #[test]

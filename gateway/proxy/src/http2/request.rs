@@ -8,6 +8,7 @@ use tollgate_http::h1::Length;
 use tollgate_http::h2::decode_request;
 use tollgate_http::{HeadError, HeadLimits, Method, RequestHead, Version, websocket};
 use tollgate_http2::{Fields, Malformed};
+use tollgate_observe::Reason;
 
 use super::stream::Http2Stream;
 use crate::connection::Client;
@@ -53,9 +54,14 @@ async fn serve(mut client: Client<Http2Stream>, head: Fields) {
     loan.grpc = Grpc::of(&loan.request);
     let next = match decoded {
         Ok(()) => {
-            client.stream.begin(head, loan.request.length);
-            take_early(&mut client, &mut loan);
-            request(&mut client, &worker, &mut loan, &active).await
+            if client.stream.begin(head, loan.request.length) {
+                take_early(&mut client, &mut loan);
+                request(&mut client, &worker, &mut loan, &active).await
+            } else {
+                // Nothing of it goes to an endpoint: what a client can have begun in vain it will (CVE-2025-8671).
+                loan.ledger.reason = Reason::ClientClosed;
+                Next::Reset
+            }
         }
         Err(error) => {
             client.stream.refuse(head);

@@ -71,11 +71,12 @@ impl Http2Stream {
         self.stream.is_ended()
     }
 
-    /// The head was read: what it has announced is to come.
-    pub(super) fn begin(&self, fields: Fields, length: Length) {
+    /// The head was read: what it has announced is to come. Whether the stream is still there: more may have come already.
+    pub(super) fn begin(&self, fields: Fields, length: Length) -> bool {
         self.stream.give_back(fields);
-        if let Length::Exactly(length) = length {
-            self.stream.expect(length);
+        match length {
+            Length::Exactly(length) => self.stream.expect(length),
+            _ => true,
         }
     }
 

@@ -111,6 +111,7 @@ fn main() {
         route: "r",
         worker: 0,
         now: Instant::now(),
+        word: &(),
     };
     let (mut copy, mut answer, mut context) = (head.clone(), Vec::new(), Context::default());
     let begun = Instant::now();

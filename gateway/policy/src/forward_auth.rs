@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty, Limited};
-use hyper::header::{HeaderName, HeaderValue, SERVER};
+use hyper::header::{CONNECTION, HeaderName, HeaderValue, SERVER};
 use hyper::{HeaderMap, Method, Request as HttpRequest, Uri};
 use tollgate_http::Name;
 
@@ -132,6 +132,7 @@ impl Live {
                 || field.nominated
                 || matches!(field.id, Name::Host | Name::ContentLength | Name::Expect | Name::Alias)
                 || self.told.has(name)
+                || !request.origin.word.passes(request.origin.peer.ip(), field.id, name)
                 || is_its_own(&self.reserved, field.id, name);
             let wanted = self
                 .rules
@@ -210,10 +211,43 @@ pub(crate) fn is_its_own(reserved: &Reserved, id: Name, name: &[u8]) -> bool {
     !matches!(id, Name::Authorization | Name::Cookie) && reserved.has(name)
 }
 
+/// Whether the answer's `Connection` names a field, so that it must not go further (RFC 9110, 7.6.1). As in what endpoints
+/// answer, only fields that the gateway does not know can be named.
+fn is_nominated(headers: &HeaderMap, name: &HeaderName) -> bool {
+    let lines = headers.get_all(CONNECTION).iter();
+    let mut members = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    Name::of(name.as_str().as_bytes()) == Name::Other
+        && members.any(|member| member.trim_ascii().eq_ignore_ascii_case(name.as_str().as_bytes()))
+}
+
 /// What the service says, for the client.
 fn answer(said: &Said) -> Verdict {
     // What it is made with is nobody's business.
-    let fields = said.headers.iter().filter(|(name, _)| *name != SERVER);
+    let fields =
+        said.headers.iter().filter(|(name, _)| *name != SERVER && !is_nominated(&said.headers, name));
     let fields = fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
     Verdict::Answer(Answer::with_fields(said.status, fields, said.body.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_answers_connection_names_does_not_reach_the_client() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "X-Gone, close"),
+            ("connection", "Location"),
+            ("x-gone", "1"),
+            ("x-stays", "2"),
+            ("location", "/login"),
+        ] {
+            headers.append(name, HeaderValue::from_static(value));
+        }
+        let Verdict::Answer(answer) = answer(&Said { status: 403, headers, body: Bytes::new() }) else {
+            panic!("it is an answer")
+        };
+        assert_eq!(String::from_utf8_lossy(&answer.lines), "x-stays: 2\r\nlocation: /login\r\n");
+    }
 }

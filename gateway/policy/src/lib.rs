@@ -93,7 +93,7 @@ pub use query::QueryRules;
 pub use quota::{Period, Quota, QuotaRules};
 pub use rate_limit::{RateLimit, RateLimitRules, SharedRate};
 pub use redis::{OnFailure, RedisRule};
-pub use request::{Origin, Request};
+pub use request::{Origin, Request, Word};
 pub use response::{BodyKind, Response, Transform};
 pub use security_headers::SecurityHeaders;
 pub use shadow::{Marks, Shadow, ShadowEnd, Watch};

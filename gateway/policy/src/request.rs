@@ -25,6 +25,22 @@ pub struct Origin<'a> {
     pub worker: usize,
     /// When it is.
     pub now: Instant,
+    /// What of the client's own word on who it is goes on.
+    pub word: &'a dyn Word,
+}
+
+/// What clients say of themselves, and of whom they speak for. Services that judge a request hear no more of it than the upstream
+/// does: both may take such a field for the gateway's own.
+pub trait Word: std::fmt::Debug {
+    /// Whether a field goes on as it came from this peer.
+    fn passes(&self, peer: IpAddr, id: Name, name: &[u8]) -> bool;
+}
+
+/// All of it is believed.
+impl Word for () {
+    fn passes(&self, _: IpAddr, _: Name, _: &[u8]) -> bool {
+        true
+    }
 }
 
 /// A request as policies see it: what it says, where it comes from, and what has become of it so far.

@@ -68,5 +68,6 @@ fn origin() -> Origin<'static> {
         route: "r",
         worker: 0,
         now: Instant::now(),
+        word: &(),
     }
 }

@@ -4,8 +4,10 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
 use tollgate_http::{Head, Name, RequestHead, Version};
-use tollgate_plan::{Cidr, Forwarded};
-use tollgate_policy::Block;
+use tollgate_plan::{Cidr, Forwarded, Settings};
+use tollgate_policy::{Block, Word};
+
+use crate::identity::Reserved;
 
 /// Whether the peer's own word on the client before it is believed.
 pub(crate) fn is_trusted(settings: &Forwarded, peer: IpAddr) -> bool {
@@ -28,6 +30,17 @@ pub(crate) fn keeps(settings: &Forwarded, trusted: bool, name: Name) -> bool {
         // RFC 9440, 3.1: whoever believes these must be able to.
         Name::ClientCert | Name::ClientCertChain => trusted,
         _ => true,
+    }
+}
+
+/// What the services that policies ask hear of the client's word, by the rules for upstreams.
+#[derive(Debug)]
+pub(crate) struct Believed<'a>(pub &'a Settings);
+
+impl Word for Believed<'_> {
+    fn passes(&self, peer: IpAddr, id: Name, name: &[u8]) -> bool {
+        let trusted = is_trusted(&self.0.forwarded, peer);
+        keeps(&self.0.forwarded, trusted, id) && !Reserved::new(self.0, trusted).is_certificates(name)
     }
 }
 

@@ -102,11 +102,15 @@ impl<'a> Reserved<'a> {
         self.id.is_none() && self.told.is_none()
     }
 
+    /// Whether a field of this name tells of a certificate.
+    pub fn is_certificates(&self, name: &[u8]) -> bool {
+        self.told.is_some_and(|told| is_claimed(told, name))
+    }
+
     /// Whether a field of this name is not the client's to send.
     #[inline]
     pub fn has(&self, name: &[u8]) -> bool {
-        self.id.is_some_and(|id| name.eq_ignore_ascii_case(id))
-            || self.told.is_some_and(|told| is_claimed(told, name))
+        self.id.is_some_and(|id| name.eq_ignore_ascii_case(id)) || self.is_certificates(name)
     }
 }
 

@@ -165,6 +165,12 @@ fn the_service_is_told_of_the_request_and_changes_it() {
         ("X_Consumer_Name", "root"),
         ("X-Groups", "all"),
         ("x.groups", "all"),
+        ("X-Forwarded-For", "6.6.6.6"),
+        ("X-Forwarded-Proto", "https"),
+        ("X-Forwarded-Host", "b.example"),
+        ("X-Real-IP", "6.6.6.6"),
+        ("Forwarded", "for=6.6.6.6"),
+        ("Client-Cert", ":AAAA:"),
     ];
     for path in ["/a/../admin/%78?q=1", "/admin/x?q=1"] {
         for answer in both(&gateway, path, &spoofed) {
@@ -190,8 +196,14 @@ fn the_service_is_told_of_the_request_and_changes_it() {
             (":authority", "a.example"),
             (":scheme", "http"),
             ("x-groups", "all"),
+            ("x-forwarded-for", "127.0.0.1"),
+            ("x-forwarded-proto", "http"),
+            ("x-forwarded-host", "a.example"),
         ] {
             assert_eq!(told.get(name).map(String::as_str), Some(value), "{name}");
+        }
+        for gone in ["x-real-ip", "forwarded", "client-cert"] {
+            assert!(!told.contains_key(gone), "{gone}: {told:?}");
         }
         assert_eq!(field(message, &[1, 4, 2, 4]), b"/admin/x?q=1");
         assert_eq!(field(message, &[1, 1, 1, 1, 2]), b"127.0.0.1");

@@ -119,12 +119,21 @@ impl Live {
         let mut headers: HashMap<String, String> = HashMap::new();
         for field in head.fields() {
             // Several fields of a name are told as one (RFC 9110, 5.2).
-            if matches!(field.id, Name::Alias) || is_its_own(&self.reserved, field.id, head.slice(field.name))
+            let name = head.slice(field.name);
+            // What is said below, what goes no further, and what a client says of itself that nobody believes.
+            let is_told = matches!(
+                field.id,
+                Name::Alias | Name::XForwardedFor | Name::XForwardedProto | Name::XForwardedHost
+            );
+            if is_told
+                || field.nominated
+                || !request.origin.word.passes(request.origin.peer.ip(), field.id, name)
+                || is_its_own(&self.reserved, field.id, name)
             {
                 continue;
             }
             let value = text(head.slice(field.value));
-            let together = headers.entry(text(head.slice(field.name)).to_ascii_lowercase());
+            let together = headers.entry(text(name).to_ascii_lowercase());
             together.and_modify(|all| *all = format!("{all},{value}")).or_insert(value);
         }
         // The path that is told is the one that was matched and goes upstream.
@@ -135,10 +144,17 @@ impl Live {
         let host = text(request.head.slice(request.head.authority));
         let scheme = if request.origin.secure { "https" } else { "http" };
         let method = text(request.method());
-        for (name, value) in
-            [(":method", &method), (":path", &path), (":authority", &host), (":scheme", &scheme.to_owned())]
-        {
-            headers.insert(name.to_owned(), value.clone());
+        let client = request.origin.client.to_string();
+        for (name, value) in [
+            (":method", &*method),
+            (":path", &path),
+            (":authority", &host),
+            (":scheme", scheme),
+            ("x-forwarded-for", &client),
+            ("x-forwarded-proto", scheme),
+            ("x-forwarded-host", &host),
+        ] {
+            headers.insert(name.to_owned(), value.to_owned());
         }
         let protocol = match request.head.version {
             Version::Http2 => "HTTP/2",
@@ -146,7 +162,7 @@ impl Live {
         };
         let port = (request.origin.peer.ip() == request.origin.client)
             .then(|| u32::from(request.origin.peer.port()));
-        let address = SocketAddress { address: request.origin.client.to_string(), port_value: port };
+        let address = SocketAddress { address: client, port_value: port };
         let principal =
             request.context.consumer.as_ref().map(|consumer| consumer.name.clone()).unwrap_or_default();
         let http = messages::HttpRequest {

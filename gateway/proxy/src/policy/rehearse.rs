@@ -8,6 +8,7 @@ use tollgate_policy::{Answer, Context, Origin, Request, Shared, Shown, Verdict};
 
 use super::walk::named;
 use crate::affinity::client_address;
+use crate::forwarded::Believed;
 use crate::rehearse::{Outcome, refused};
 use crate::scratch::Scratch;
 
@@ -130,6 +131,7 @@ fn meet(
         } else if attached.policy.judges_by() == Some(Shown::Identity) && unknown {
             Said::NeedsIdentity
         } else {
+            let believed = Believed(&plan.settings);
             let origin = Origin {
                 peer: from.peer,
                 client,
@@ -138,6 +140,7 @@ fn meet(
                 route: &route.name,
                 worker: 0,
                 now: tollgate_net::now(),
+                word: &believed,
             };
             let Scratch { request, path, ledger, .. } = &mut *scratch;
             let live = attached.policy.clone().live(&attached.key, &shared);

@@ -4,18 +4,25 @@ use std::net::{IpAddr, SocketAddr};
 use std::slice;
 use std::sync::Arc;
 
-use tollgate_http::Head;
+use tollgate_http::{Head, Name};
 use tollgate_observe::Reason;
 use tollgate_plan::{Action, Plan, UpstreamShare};
-use tollgate_policy::{Context, Origin, Refusal, Request, Verdict};
+use tollgate_policy::{Context, Origin, Refusal, Request, Verdict, Word};
 
 use super::{End, LivePolicy};
 use crate::active::ActivePlan;
 use crate::affinity::{Asker, client_address};
+use crate::forwarded::Believed;
 use crate::identity::Identity;
 use crate::scratch::Scratch;
 use crate::secured::Secured;
 use crate::worker::Worker;
+
+impl Word for ActivePlan {
+    fn passes(&self, peer: IpAddr, id: Name, name: &[u8]) -> bool {
+        Believed(&self.plan.settings).passes(peer, id, name)
+    }
+}
 
 /// Which policies a request has still before it: the rest of a chain, and those of the upstream that is chosen then.
 pub(super) struct Walk<'a> {
@@ -89,6 +96,7 @@ impl<'a> Walk<'a> {
             route: &self.active.route(self.route).name,
             worker: worker.id,
             now: scratch.ledger.started().unwrap_or_else(tollgate_net::now),
+            word: self.active,
         }
     }
 

@@ -86,7 +86,8 @@ impl Policy for Live {
         let found = rules.consumers.of_name(&name);
         let key = self.known.key(&name, &password);
         if let Some((consumer, hash)) = found
-            && self.known.has(&key, hash, request.origin.now)
+            // Not when the request began: for as long as its head may take, a password would count past its time.
+            && self.known.has(&key, hash, tollgate_net::now())
         {
             return rules.admit(request, consumer);
         }
@@ -285,6 +286,8 @@ impl Debug for Remembered {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Sent;
+    use crate::{Context, Known, Origin};
 
     // `argon2id`, m=19456, t=2, p=1, and `bcrypt` with a cost of 4, of `correct horse`.
     #[test]
@@ -337,6 +340,40 @@ mod tests {
         let third = live(5);
         assert_eq!(known().wanted, Duration::from_secs(5), "it is to be remembered for another time");
         drop((first, second, third));
+    }
+
+    #[test]
+    fn a_password_is_forgotten_while_the_head_of_a_request_is_on_its_way() {
+        let hash: Arc<str> = bcrypt::hash("pass", 4).expect("hashed").into();
+        let ann = Known {
+            consumer: Consumer { name: "ann".to_owned(), ..Consumer::default() },
+            password: Some(hash.to_string()),
+            ..Known::default()
+        };
+        let (now, minute) = (tollgate_net::now(), Duration::from_secs(60));
+        let rules = BasicRules {
+            realm: String::new(),
+            forward: false,
+            cache: minute,
+            identity: Identity::default(),
+            consumers: Arc::new(Consumers::new(vec![ann])),
+        };
+        let known = Arc::new(Remembered::new(minute));
+        let live = Live { rules: Arc::new(rules), pool: Arc::default(), known, shared: Arc::default() };
+        for (verified, is_known) in [(now, true), (now - minute, false)] {
+            live.known.put(live.known.key("ann", b"pass"), hash.clone(), verified);
+            let mut sent =
+                Sent::new(&format!("Authorization: Basic {}\r\n", BASE64_STANDARD.encode("ann:pass")));
+            let began = Origin { now: now - Duration::from_secs(10), ..sent.origin };
+            let mut context = Context::default();
+            let mut request = sent.request(&mut context);
+            request.origin = &began;
+            match live.request(&mut request) {
+                Verdict::Continue => assert!(is_known),
+                Verdict::Wait(_) => assert!(!is_known),
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     #[test]

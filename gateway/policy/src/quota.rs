@@ -141,8 +141,9 @@ impl Counts {
     fn count(&self, request: &Request<'_>, span: Span, limit: u64) -> Standing {
         let key = self.by.hash(request, &self.hash);
         let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
-        // A clock that is set back begins no period again.
-        if span.begin > came.begun {
+        // A clock that is set back begins no period again; but one that was far ahead for a moment must not stop the count
+        // until that time has come.
+        if span.begin > came.begun || came.begun > span.begin + span.length.as_secs() {
             *came = Came { begun: span.begin, ..Came::default() };
         }
         let Came { each, crowd, .. } = &mut *came;
@@ -327,6 +328,30 @@ mod tests {
         let policy = live(vec![quota(2, By::Header("x-a".into()), 2)], &Arc::new(Shared::default()));
         let passed = (0..100).filter(|n| passes(&policy, &format!("X-A: {n}\r\n"))).count();
         assert_eq!(passed, 2 + 2);
+    }
+
+    #[test]
+    fn a_clock_that_was_far_ahead_stops_no_count() {
+        let shared = Arc::new(Shared::default());
+        let live = Live::new(&quota(1, By::All, 100), "k".to_owned(), &shared);
+        let (mut sent, mut context) = (Sent::new(""), Context::default());
+        let request = sent.request(&mut context);
+        // 2026-11-22, in days since 1970, and others beside it.
+        let passes = |day: u64| {
+            let span = Period::Month.span(UNIX_EPOCH + Duration::from_secs(day * 86_400));
+            live.counts.count(&request, span, 1).passes
+        };
+        assert_eq!([passes(20_779), passes(20_779)], [true, false]);
+        assert_eq!(
+            [passes(20_809), passes(20_779)],
+            [true, false],
+            "a month ahead and back: none begins again"
+        );
+        assert_eq!(
+            [passes(30_000), passes(20_779), passes(20_779)],
+            [true, true, false],
+            "years ahead and back"
+        );
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Limits that several gateways share by a real Redis. Rates are so low that no test lasts until a further one may.
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use tollgate_tests::{Gateway, Origin, Redis, eventually, http2};
@@ -95,6 +97,26 @@ fn without_its_redis_a_limit_does_as_it_was_told_and_finds_it_again() {
     for (_, rate, _) in &modes[..1] {
         eventually("the Redis to be found again", || statuses(rate, 1) != [503]);
     }
+}
+
+#[test]
+fn a_redis_whose_clock_was_set_back_locks_nobody_out() {
+    let (origin, redis) = (Origin::ok(), Redis::start(""));
+    let gateway = gateway(&origin, &redis, "rate_limit: {rate: 1/s, burst: 1, REDIS}", "");
+    let mut stream = TcpStream::connect(redis.address()).expect("it listens");
+    let mut said = |line: &str| {
+        stream.write_all(format!("{line}\r\n").as_bytes()).expect("it reads");
+        let mut chunk = [0; 4096];
+        let count = stream.read(&mut chunk).expect("it answers");
+        String::from_utf8_lossy(&chunk[..count]).into_owned()
+    };
+    eventually("a bucket is full in three hundred years", || {
+        statuses(&gateway, 1);
+        let keys = said("KEYS *");
+        let set = keys.lines().nth(2).map(|key| said(&format!("SET {key} 9000000000000000 XX")));
+        set.is_some_and(|answer| answer.starts_with("+OK"))
+    });
+    eventually("it empties all the same", || statuses(&gateway, 1) == [200]);
 }
 
 /// Three requests in a row had no answer within `timeout`: from then on nobody waits, until it is back.

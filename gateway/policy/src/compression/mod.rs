@@ -9,8 +9,8 @@ use tollgate_http::LineNames;
 
 use self::encoder::Encoder;
 pub use self::encoder::Encoding;
-pub(crate) use self::negotiate::accepts;
 use self::negotiate::negotiate;
+pub(crate) use self::negotiate::{accepts, forbids_transform};
 use crate::{BodyKind, Planned, Policy, Request, Response, Shared, Verdict};
 
 /// Which responses become smaller, and how.
@@ -58,7 +58,8 @@ impl Policy for Compression {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         let lines = request.head.head.all_by_text(b"accept-encoding");
         let accepted = lines.flat_map(|line| line.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
-        let encoding = negotiate(accepted, &self.0.encodings);
+        let encoding = negotiate(accepted, &self.0.encodings)
+            .filter(|_| !forbids_transform(request.head.head.all_by_text(b"cache-control")));
         let rules = self.0.clone();
         if encoding.is_some() {
             request.context.on_response(move |response| rules.compress(encoding, response));
@@ -93,18 +94,13 @@ impl CompressionRules {
 
     /// Whether it is one that may become smaller.
     fn takes(&self, response: &Response<'_>) -> bool {
-        let directive = |value: &[u8]| {
-            value
-                .split(|byte| *byte == b',')
-                .any(|word| word.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
-        };
         let length = || std::str::from_utf8(response.get("content-length")?).ok()?.parse::<u64>().ok();
         // What rules most of them out comes first: each question is a look at all lines.
         !matches!(response.status(), 0..200 | 204 | 206 | 304)
             && length().is_none_or(|length| length >= self.min_length)
             && response.get("content-type").is_some_and(|value| self.has_type(value))
             && !response.has_any(&BOUND)
-            && !response.all("cache-control").any(directive)
+            && !forbids_transform(response.all("cache-control"))
     }
 
     fn has_type(&self, value: &[u8]) -> bool {
@@ -123,6 +119,8 @@ impl CompressionRules {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Context;
+    use crate::testing::Sent;
 
     fn rules() -> CompressionRules {
         CompressionRules {
@@ -168,6 +166,20 @@ mod tests {
         ] {
             let (transforms, head) = compressed(status, fields);
             assert!(!transforms && head == format!("HTTP/1.1 {status} X\r\n{fields}\r\n"), "{head}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_forbids_it_gets_it_as_it_is() {
+        for (fields, becomes) in [("", true), ("Cache-Control: max-age=0, No-Transform\r\n", false)] {
+            let mut sent = Sent::new(&format!("Accept-Encoding: gzip\r\n{fields}"));
+            let mut context = Context::default();
+            let policy = Arc::new(rules()).live("gateway/compression", &Arc::default());
+            policy.request(&mut sent.request(&mut context));
+            let mut head = b"HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n\r\n".to_vec();
+            assert_eq!(context.respond(&mut head, BodyKind::Free, false).is_some(), becomes, "{fields}");
+            let head = String::from_utf8(head).expect("text");
+            assert!(head.contains("Vary: ") && head.contains("Content-Encoding") == becomes, "{head}");
         }
     }
 

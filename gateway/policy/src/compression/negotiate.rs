@@ -62,6 +62,13 @@ fn weight(text: &[u8]) -> Option<u16> {
     })
 }
 
+/// Whether these values of `Cache-Control` want the content left as it is: whoever writes them, client or upstream (RFC 9111,
+/// 5.2.1.6 and 5.2.2.6).
+pub(crate) fn forbids_transform<'a>(values: impl Iterator<Item = &'a [u8]>) -> bool {
+    let mut words = values.flat_map(|value| value.split(|byte| *byte == b','));
+    words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

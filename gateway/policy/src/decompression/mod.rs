@@ -9,7 +9,7 @@ use tollgate_observe::Reason;
 
 use self::decoder::Decoder;
 pub use self::decoder::{Bounds, Coding};
-use crate::compression::accepts;
+use crate::compression::{accepts, forbids_transform};
 use crate::{BodyKind, Planned, Policy, Request, Reserved, Response, Shared, Verdict};
 
 /// Which bodies are decoded.
@@ -53,11 +53,12 @@ struct Live {
 
 impl Policy for Live {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
+        let kept = forbids_transform(request.head.head.all_by_text(b"cache-control"));
         if let Some(bounds) = self.rules.requests {
             let upgrades = request.head.upgrade.is_some() || request.head.extended;
             let values = request.head.head.all_by_text(b"content-encoding");
             let decoder = self.rules.coding(values).and_then(|coding| Decoder::new(coding, bounds));
-            if let Some(decoder) = decoder.filter(|_| !upgrades && !request.head.length.is_empty()) {
+            if let Some(decoder) = decoder.filter(|_| !kept && !upgrades && !request.head.length.is_empty()) {
                 request.remove("Content-Encoding");
                 request.strip(&self.digests);
                 request.context.transform(Box::new(decoder));
@@ -66,7 +67,11 @@ impl Policy for Live {
         if let Some(bounds) = self.rules.responses {
             let lines = request.head.head.all_by_text(b"accept-encoding");
             let elements = lines.flat_map(|line| line.split(|byte| *byte == b','));
-            let accepted: Vec<Vec<u8>> = elements.map(|element| element.trim_ascii().to_vec()).collect();
+            let accepted: Vec<Vec<u8>> = match kept {
+                // Who wants nothing transformed takes it as it is.
+                true => vec![b"*".to_vec()],
+                false => elements.map(|element| element.trim_ascii().to_vec()).collect(),
+            };
             let rules = self.rules.clone();
             request.context.on_response(move |response| rules.decode(&accepted, bounds, response));
         }
@@ -84,13 +89,9 @@ impl DecompressionRules {
 
     fn decode(&self, accepted: &[Vec<u8>], bounds: Bounds, response: &mut Response<'_>) {
         let Some(coding) = self.coding(response.all("content-encoding")) else { return };
-        let directive = |value: &[u8]| {
-            let mut words = value.split(|byte| *byte == b',');
-            words.any(|word| word.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
-        };
         if matches!(response.status(), 0..200 | 204 | 206 | 304)
             || response.get("content-range").is_some()
-            || response.all("cache-control").any(directive)
+            || forbids_transform(response.all("cache-control"))
         {
             return;
         }
@@ -160,6 +161,10 @@ mod tests {
             ("Content-Encoding: gzip\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n", false),
             ("Content-Encoding: identity\r\nContent-Length: 5\r\n", false),
             ("Content-Length: 5\r\n", false),
+            (
+                "Content-Encoding: gzip\r\nCache-Control: max-age=0, No-Transform\r\nContent-Length: 5\r\n",
+                false,
+            ),
         ] {
             let mut context = Context::default();
             let fields = format!("{fields}Content_Digest: sha-256=:AA==:\r\n");
@@ -204,9 +209,12 @@ mod tests {
             );
             assert_eq!(body.as_deref(), Some(&b"hello"[..]));
         }
-        for accepts in
-            ["Accept-Encoding: gzip\r\n", "Accept-Encoding: br, GZIP;q=0.1\r\n", "Accept-Encoding: *\r\n"]
-        {
+        for accepts in [
+            "Accept-Encoding: gzip\r\n",
+            "Accept-Encoding: br, GZIP;q=0.1\r\n",
+            "Accept-Encoding: *\r\n",
+            "Cache-Control: no-transform\r\n",
+        ] {
             let (head, body) = answered(accepts, coded);
             assert!(
                 body.is_none() && head.contains("Content-Encoding: gzip\r\n") && head.contains("Vary: "),

@@ -1,5 +1,7 @@
 //! What is signed: the signature base of a request (RFC 9421, 2.5).
 
+use tollgate_http::Field;
+
 use crate::Request;
 
 /// A component of a request cannot be told.
@@ -52,6 +54,11 @@ fn component(request: &Request<'_>, name: &str, out: &mut Vec<u8>) -> Result<(),
             return Err("the name of a covered field is not in lower case");
         }
         name => {
+            // It goes no further (RFC 9110, 7.6.1): the upstream would get less than was signed.
+            let named = |field: &&Field| head.head.slice(field.name).eq_ignore_ascii_case(name.as_bytes());
+            if head.head.fields().iter().filter(named).any(|field| field.nominated) {
+                return Err("`Connection` names a covered field");
+            }
             let mut values = head.head.all_by_text(name.as_bytes());
             let first = values.next().ok_or("a covered field is not there")?;
             out.extend_from_slice(first.trim_ascii());

@@ -187,6 +187,14 @@ fn what_is_refused() {
         told(&format!("Signature-Input: s={good}\r\nSignature: s=:AQ==:\r\n")),
         Some("the signature is not good")
     );
+    // Who removes it on the way could send it and have it not arrive.
+    let covers = format!("(\"@method\" \"x-a\");created={at};keyid=\"test-shared-secret\"");
+    let with_field = signed("\"@method\": GET\n\"x-a\": 1\n", &covers);
+    assert_eq!(told(&format!("X-A: 1\r\nConnection: x-b\r\n{with_field}")), None);
+    assert_eq!(
+        told(&format!("X-A: 1\r\nConnection: close, X-a\r\n{with_field}")),
+        Some("`Connection` names a covered field")
+    );
     // The first good one counts, and no more than a few are looked at.
     let after = |count: usize| {
         let others: String = (0..count).map(|n| format!("Signature-Input: a{n}={good}\r\n")).collect();

@@ -148,6 +148,8 @@ enum Fault {
     Refused(&'static str),
     /// None of the keys is for it.
     NoKey,
+    /// Those that are for it did not sign it.
+    Signature,
 }
 
 impl Policy for Live {
@@ -157,7 +159,8 @@ impl Policy for Live {
         if !inner.rules.headers.is_empty() {
             request.claim(&inner.reserved);
         }
-        let now = request.origin.now;
+        // Not when the request began: for as long as its head may take, a token would last past its end.
+        let now = tollgate_net::now();
         let keys = inner.remote.as_ref().map(|remote| {
             remote.renew(&inner.shared, now);
             remote.keys(now)
@@ -174,10 +177,12 @@ impl Policy for Live {
         let token = token.to_vec();
         match inner.verify(&token, keys.as_ref().map(|(keys, _)| &**keys), now) {
             Ok(verified) => inner.remember(request, &token, verified),
-            Err(Fault::Refused(detail)) => refusal(Reason::CredentialsRefused, Some(detail)),
-            Err(Fault::NoKey) => match (&inner.remote, keys) {
-                (Some(remote), Some((_, true))) => inner.clone().wait(remote.clone(), token),
-                (_, keys) => no_key(keys.is_some_and(|(keys, _)| keys.number == 0)),
+            Err(fault) => match (&inner.remote, keys) {
+                // Also when a key is for it that did not sign it: issuers may change a key and keep its name, or give none.
+                (Some(remote), Some((_, true))) if fault.may_be_of_other_keys() => {
+                    inner.clone().wait(remote.clone(), token)
+                }
+                (_, keys) => fault.verdict(keys.is_some_and(|(keys, _)| keys.number == 0)),
             },
         }
     }
@@ -190,12 +195,11 @@ impl Inner {
         Verdict::Wait(Box::pin(async move {
             let _ = asked.await;
             let after = move |request: &mut Request<'_>| {
-                let now = request.origin.now;
+                let now = tollgate_net::now();
                 let (keys, _) = remote.keys(now);
                 match self.verify(&token, Some(&keys), now) {
                     Ok(verified) => self.remember(request, &token, verified),
-                    Err(Fault::Refused(detail)) => refusal(Reason::CredentialsRefused, Some(detail)),
-                    Err(Fault::NoKey) => no_key(keys.number == 0),
+                    Err(fault) => fault.verdict(keys.number == 0),
                 }
             };
             Box::new(after) as crate::After
@@ -222,7 +226,7 @@ impl Inner {
             return Err(Fault::NoKey);
         }
         if !candidates.any(|key| key.verifies(token.algorithm, token.message, &token.tag)) {
-            return Err(Fault::Refused("the token's signature is not good"));
+            return Err(Fault::Signature);
         }
         let claims = token.claims().map_err(Fault::Refused)?;
         let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
@@ -359,14 +363,23 @@ fn remove_cookie(request: &mut Request<'_>, name: &str) {
     }
 }
 
-fn no_key(none_at_all: bool) -> Verdict {
-    match none_at_all {
-        true => Refusal {
-            detail: Some("the issuer's keys could not be fetched"),
-            ..Reason::AuthorizationUnavailable.into()
-        }
-        .into(),
-        false => refusal(Reason::CredentialsRefused, Some("no key is known for the token")),
+impl Fault {
+    /// Whether the issuer may have a key by now that makes it good.
+    const fn may_be_of_other_keys(&self) -> bool {
+        matches!(self, Self::NoKey | Self::Signature)
+    }
+
+    /// What the client is told. `none_at_all`: the issuer's keys were never fetched.
+    fn verdict(self, none_at_all: bool) -> Verdict {
+        let detail = match self {
+            Self::Refused(detail) => detail,
+            Self::Signature => "the token's signature is not good",
+            Self::NoKey if none_at_all => {
+                return Verdict::unavailable("the issuer's keys could not be fetched");
+            }
+            Self::NoKey => "no key is known for the token",
+        };
+        refusal(Reason::CredentialsRefused, Some(detail))
     }
 }
 
@@ -378,3 +391,6 @@ fn refusal(reason: Reason, detail: Option<&'static str>) -> Verdict {
     };
     Refusal { reason, detail, lines: challenge.to_vec() }.into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,10 +13,12 @@ static RATE: LazyLock<Script> = LazyLock::new(|| {
 local time = redis.call('TIME')
 local now = (time[1] - 1700000000) * 1000000 + time[2]
 local interval, tolerance = tonumber(ARGV[1]), tonumber(ARGV[2])
-local full = math.max(tonumber(redis.call('GET', KEYS[1]) or '0'), now)
+local stored = tonumber(redis.call('GET', KEYS[1]) or '0')
+-- Further ahead than it can be filled it is where the clock was set back. That is written too, or it would never empty.
+local full = math.min(math.max(stored, now), now + tolerance)
 local room = math.floor((tolerance - (full - now)) / interval + 0.000001)
 local got = math.max(0, math.min(room, tonumber(ARGV[3])))
-if got > 0 then
+if got > 0 or stored > full then
     full = full + got * interval
     redis.call('SET', KEYS[1], string.format('%.4f', full), 'PX', math.ceil((full - now) / 1000) + 1)
 end

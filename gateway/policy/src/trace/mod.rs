@@ -60,7 +60,11 @@ impl Policy for Trace {
         let parent = rules.propagation.iter().find_map(|form| form.read(request)).filter(|_| rules.continues);
         let sampled = match &parent {
             Some(parent) => parent.sampled,
-            None => fastrand::f64() < rules.sample,
+            None => {
+                let decides = || rules.propagation.iter().find_map(|form| form.decision(request));
+                let decided = rules.continues.then(decides).flatten();
+                decided.unwrap_or_else(|| fastrand::f64() < rules.sample)
+            }
         };
         let ids = Ids::new(parent.as_ref());
         request.context.span = Some((ids.trace, ids.span));

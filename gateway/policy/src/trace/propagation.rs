@@ -61,6 +61,18 @@ impl Propagation {
         }
     }
 
+    /// What a request without a context says of being sampled: in B3 that stands alone, too (`b3: 0`).
+    pub(super) fn decision(self, request: &Request<'_>) -> Option<bool> {
+        let value = match self {
+            Self::W3c => return None,
+            Self::B3 => request.header("b3")?,
+            Self::B3Multi if request.header("x-b3-traceid").is_some() => return None,
+            Self::B3Multi if request.header("x-b3-flags") == Some(b"1") => b"d",
+            Self::B3Multi => request.header("x-b3-sampled")?,
+        };
+        decision(value)
+    }
+
     /// Takes the context out of a request. `continued`: the trace goes on, and so does what vendors say of it.
     pub(super) fn remove(self, request: &mut Request<'_>, continued: bool) {
         match self {
@@ -113,7 +125,16 @@ fn b3(value: &[u8]) -> Option<Parent> {
 }
 
 fn is_sampled(value: &[u8]) -> bool {
-    matches!(value, b"1" | b"d" | b"true")
+    decision(value) == Some(true)
+}
+
+/// A decision on sampling, if it is one.
+fn decision(value: &[u8]) -> Option<bool> {
+    match value {
+        b"1" | b"d" | b"true" => Some(true),
+        b"0" | b"false" => Some(false),
+        _ => None,
+    }
 }
 
 /// 32 digits, or 16 in B3; zero is none.
@@ -140,6 +161,8 @@ fn hex(digits: &[u8], length: usize) -> Option<u128> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Context;
+    use crate::testing::Sent;
 
     const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
     const SPAN: &str = "00f067aa0ba902b7";
@@ -182,5 +205,25 @@ mod tests {
             "nobody has decided: it is not sampled here"
         );
         assert_eq!((read("0".to_owned()), read(format!("{TRACE}-"))), (None, None));
+    }
+
+    #[test]
+    fn a_decision_of_b3_may_stand_alone() {
+        for (form, fields, decides) in [
+            (Propagation::B3, "b3: 0\r\n".to_owned(), Some(false)),
+            (Propagation::B3, "b3: 1\r\n".to_owned(), Some(true)),
+            (Propagation::B3, "b3: d\r\n".to_owned(), Some(true)),
+            (Propagation::B3, format!("b3: {TRACE}\r\n"), None),
+            (Propagation::B3, String::new(), None),
+            (Propagation::B3Multi, "X-B3-Sampled: 0\r\n".to_owned(), Some(false)),
+            (Propagation::B3Multi, "X-B3-Sampled: 0\r\nX-B3-Flags: 1\r\n".to_owned(), Some(true)),
+            (Propagation::B3Multi, "X-B3-Sampled: 0\r\nX-B3-TraceId: broken\r\n".to_owned(), None),
+            (Propagation::B3Multi, "X-B3-Sampled: maybe\r\n".to_owned(), None),
+            (Propagation::W3c, "b3: 0\r\nX-B3-Sampled: 0\r\n".to_owned(), None),
+        ] {
+            let (mut sent, mut context) = (Sent::new(&fields), Context::default());
+            let request = sent.request(&mut context);
+            assert_eq!((form.read(&request), form.decision(&request)), (None, decides), "{fields}");
+        }
     }
 }

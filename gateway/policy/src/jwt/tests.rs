@@ -1,0 +1,134 @@
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
+
+use super::*;
+use crate::testing::Sent;
+use crate::{Context, Origin, Trust};
+
+fn rules(remote: Option<RemoteKeys>) -> JwtRules {
+    JwtRules {
+        fixed: FixedKeys::default(),
+        remote,
+        algorithms: vec![Algorithm::Es256],
+        issuers: Vec::new(),
+        audiences: Vec::new(),
+        leeway: Duration::ZERO,
+        cookie: None,
+        forward: true,
+        claims: Vec::new(),
+        headers: Vec::new(),
+        consumer_claim: "sub".to_owned(),
+        groups_claim: "groups".to_owned(),
+        identity: Identity::default(),
+        cache: 10,
+    }
+}
+
+fn key() -> EcdsaKeyPair {
+    EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key")
+}
+
+/// A set of this key, whose name is always the same.
+fn set(key: &EcdsaKeyPair) -> String {
+    let (x, y) = key.public_key().as_ref()[1..].split_at(32);
+    let (x, y) = (BASE64.encode(x), BASE64.encode(y));
+    format!(r#"{{"keys":[{{"kty":"EC","crv":"P-256","kid":"1","x":"{x}","y":"{y}"}}]}}"#)
+}
+
+fn token(key: &EcdsaKeyPair) -> String {
+    let header = BASE64.encode(r#"{"alg":"ES256","kid":"1"}"#);
+    let message = format!("{header}.{}", BASE64.encode(r#"{"sub":"ann","exp":99999999999}"#));
+    let tag = key.sign(&SystemRandom::new(), message.as_bytes()).expect("signed");
+    format!("{message}.{}", BASE64.encode(tag.as_ref()))
+}
+
+/// An issuer that says one of these after the other, and the last one from then on; with how often it was asked.
+fn issuer(says: [String; 2]) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let asked = Arc::<AtomicUsize>::default();
+    let count = asked.clone();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let (mut got, mut chunk) = (Vec::new(), [0; 1024]);
+            while !got.ends_with(b"\r\n\r\n") {
+                match stream.read(&mut chunk) {
+                    Ok(read @ 1..) => got.extend_from_slice(&chunk[..read]),
+                    _ => break,
+                }
+            }
+            let body = &says[count.fetch_add(1, Ordering::SeqCst).min(1)];
+            let head =
+                format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+            let _ = stream.write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    (address, asked)
+}
+
+fn passes(policy: &Arc<dyn Policy>, token: &str) -> bool {
+    let fields = format!("Authorization: Bearer {token}\r\n");
+    let (mut sent, mut context) = (Sent::new(&fields), Context::default());
+    let mut request = sent.request(&mut context);
+    let mut verdict = policy.request(&mut request);
+    if let Verdict::Wait(waiting) = verdict {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        verdict = runtime.block_on(waiting)(&mut request);
+    }
+    match verdict {
+        Verdict::Continue => true,
+        Verdict::Refuse(refusal) => {
+            assert_eq!(refusal.detail, Some("the token's signature is not good"));
+            false
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_key_that_is_replaced_under_its_name_is_fetched_but_not_for_each_bad_signature() {
+    let (first, second) = (key(), key());
+    for (cooldown, is_fetched) in [(Duration::ZERO, true), (Duration::from_secs(3600), false)] {
+        let (address, asked) = issuer([set(&first), set(&second)]);
+        let remote = RemoteKeys {
+            url: format!("http://{address}/"),
+            tls: Trust::default(),
+            refresh: Duration::from_secs(3600),
+            cooldown,
+            timeout: Duration::from_secs(60),
+        };
+        let policy = Arc::new(rules(Some(remote))).live("k", &Arc::default());
+        assert!(passes(&policy, &token(&first)));
+        for _ in 0..10 {
+            assert_eq!(passes(&policy, &token(&second)), is_fetched);
+        }
+        assert_eq!(asked.load(Ordering::SeqCst), if is_fetched { 2 } else { 1 });
+    }
+}
+
+#[test]
+fn a_token_that_was_known_ends_while_the_head_of_a_request_is_on_its_way() {
+    let (cache, shared) = (Cache::new(10), Arc::new(Shared::default()));
+    let now = tollgate_net::now();
+    let known = |until| Arc::new(Verified { until, ..Verified::default() });
+    cache.put(0, b"ends", known(now));
+    cache.put(0, b"lasts", known(now + Duration::from_secs(3600)));
+    let reserved = Reserved::new(Vec::<String>::new());
+    let live = Live {
+        inner: Arc::new(Inner { rules: Arc::new(rules(None)), remote: None, reserved, cache, shared }),
+    };
+    for (token, passes) in [("ends", false), ("lasts", true)] {
+        let mut sent = Sent::new(&format!("Authorization: Bearer {token}\r\n"));
+        let began = Origin { now: now - Duration::from_secs(10), ..sent.origin };
+        let mut context = Context::default();
+        let mut request = sent.request(&mut context);
+        request.origin = &began;
+        assert_eq!(matches!(live.request(&mut request), Verdict::Continue), passes, "{token}");
+    }
+}

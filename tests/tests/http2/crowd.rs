@@ -106,7 +106,7 @@ fn large_heads_that_would_wait_are_refused() {
     let compressed: Vec<Vec<u8>> = (0..EACH)
         .map(|n| {
             let field = if n == 0 { &first } else { &vec![0xbe; 8] };
-            frame(kind::HEADERS, END_HEADERS | END_STREAM, 2 * n as u32 + 1, &[&pseudo[..], field].concat())
+            frame(kind::HEADERS, END_HEADERS | END_STREAM, 2 * n + 1, &[&pseudo[..], field].concat())
         })
         .collect();
     let mut clients = Vec::new();

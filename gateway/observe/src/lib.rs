@@ -37,7 +37,7 @@ pub use record::{Protocol, Record, Tally, TlsRecord};
 pub use request_id::RequestIds;
 pub use stats::{
     BUCKETS, BreakerTurn, EndpointsSnapshot, Exposition, GrpcSnapshot, HANDSHAKE_FAILURES,
-    HandshakesSnapshot, HistogramSnapshot, LookupCounts, PolicyEvents, PolicyEventsSnapshot,
+    HandshakesSnapshot, HistogramSnapshot, LookupCounts, MethodsSnapshot, PolicyEvents, PolicyEventsSnapshot,
     ProxyHeaderResult, QueueingSnapshot, Registry, ResilienceSnapshot, RouteSnapshot, ShedSnapshot, Slot,
     Snapshot, UpstreamEndpoints, UpstreamSnapshot, WorkerStats,
 };

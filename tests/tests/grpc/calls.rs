@@ -46,6 +46,8 @@ fn a_call_with_its_trailers() {
     assert_eq!(gateway.wait_records(1)[0]["grpc_status"], 5);
     let metrics = gateway.metrics();
     assert_eq!(metrics.sum("tollgate_grpc_requests_total", "route=\"r\",grpc_status=\"5\""), Some(1.0));
+    let method = "service=\"shop.Orders\",method=\"Place\",grpc_status=\"5\"";
+    assert_eq!(metrics.sum("tollgate_grpc_method_requests_total", method), Some(1.0));
 }
 
 #[test]

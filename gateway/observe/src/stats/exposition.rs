@@ -97,6 +97,7 @@ impl Scrape {
             family.add(&[("route", &*route.name)], &route.duration)?;
         }
         grpc::encode(&sum.routes, page)?;
+        grpc::encode_methods(&sum.grpc_methods, page)?;
         page.gauge("tollgate_requests_in_flight", "Requests begun and not ended.")?.set(sum.in_flight)?;
         let mut family = page.counter("tollgate_reasons_total", "Requests that ended, by reason.")?;
         for (reason, count) in Reason::ALL.iter().zip(sum.reasons) {

@@ -18,7 +18,7 @@ mod worker;
 
 pub use endpoints::{EndpointsSnapshot, LookupCounts, UpstreamEndpoints};
 pub use exposition::Exposition;
-pub use grpc::GrpcSnapshot;
+pub use grpc::{GrpcSnapshot, MethodsSnapshot};
 pub use handshakes::{HANDSHAKE_FAILURES, HandshakesSnapshot, ProxyHeaderResult};
 pub use histogram::{BUCKETS, HistogramSnapshot};
 pub use policies::{PolicyEvents, PolicyEventsSnapshot};

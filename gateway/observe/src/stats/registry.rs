@@ -173,6 +173,7 @@ impl Registry {
             shed: ShedSnapshot::default(),
             policies: self.policies.snapshot(),
             handshakes: HandshakesSnapshot::default(),
+            grpc_methods: Default::default(),
             protocols: [0; Protocol::ALL.len()],
             reasons: [0; Reason::ALL.len()],
             routes: self.routes.names().into_iter().map(RouteSnapshot::new).collect(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::endpoints::EndpointsSnapshot;
-use super::grpc::GrpcSnapshot;
+use super::grpc::{GrpcSnapshot, MethodsSnapshot};
 use super::handshakes::HandshakesSnapshot;
 use super::histogram::HistogramSnapshot;
 use super::policies::PolicyEventsSnapshot;
@@ -41,6 +41,8 @@ pub struct Snapshot {
     pub policies: PolicyEventsSnapshot,
     /// How client connections begin.
     pub handshakes: HandshakesSnapshot,
+    /// gRPC calls by method.
+    pub grpc_methods: MethodsSnapshot,
     /// Requests ended, by protocol, in the order of [`Protocol::ALL`].
     pub protocols: [u64; Protocol::ALL.len()],
     /// How many exchanges ended with each reason, in the order of [`Reason::ALL`].

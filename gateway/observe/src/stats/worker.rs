@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use super::counter::Counter;
-use super::grpc::GrpcCounts;
+use super::grpc::{GrpcCounts, Methods};
 use super::handshakes::Handshakes;
 use super::histogram::Histogram;
 use super::queueing::Queueing;
@@ -45,6 +45,7 @@ pub struct WorkerStats {
     messages: Counter,
     pub(super) shedding: Shedding,
     pub(super) handshakes: Handshakes,
+    methods: Methods,
     protocols: [Counter; Protocol::ALL.len()],
     routes: Box<[OnceLock<Box<RouteCounts>>]>,
     upstreams: Box<[OnceLock<Box<UpstreamCounts>>]>,
@@ -115,6 +116,7 @@ impl WorkerStats {
             messages: Counter::default(),
             shedding: Shedding::default(),
             handshakes: Handshakes::default(),
+            methods: Methods::default(),
             protocols: counters(),
             routes: empty_table(),
             upstreams: empty_table(),
@@ -151,11 +153,13 @@ impl WorkerStats {
         }
     }
 
-    /// A gRPC call has ended with this `grpc-status`, 0 to 16; `None`: with none, it was cut or its answer is not gRPC.
-    pub fn grpc_ended(&self, route: Slot, status: Option<u8>) {
+    /// A gRPC call of this method's path has ended with this `grpc-status`, 0 to 16; `None`: with none, it was cut or its answer
+    /// is not gRPC. `by_endpoint`: an endpoint has said so.
+    pub fn grpc_ended(&self, route: Slot, status: Option<u8>, (path, by_endpoint): (&[u8], bool)) {
         if self.enabled {
             let route = self.routes[route.index()].get_or_init(Box::default);
             route.grpc.get_or_init(Box::default).count(status);
+            self.methods.count(path, status, by_endpoint);
         }
     }
 
@@ -289,6 +293,7 @@ impl WorkerStats {
         sum.messages += self.messages.get();
         self.shedding.add_to(&mut sum.shed);
         self.handshakes.add_to(&mut sum.handshakes);
+        self.methods.add_to(&mut sum.grpc_methods);
         for (total, count) in sum.protocols.iter_mut().zip(&self.protocols) {
             *total += count.get();
         }

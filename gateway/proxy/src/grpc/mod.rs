@@ -63,7 +63,9 @@ pub(crate) fn count(worker: &Worker, scratch: &mut Scratch) {
     if scratch.grpc.take().is_some() {
         let route = scratch.ledger.route.as_ref();
         let slot = route.map_or(Slot::NONE, |(active, index)| active.slot(*index));
-        worker.stats.grpc_ended(slot, scratch.ledger.grpc_status.map(Code::number));
+        let status = scratch.ledger.grpc_status.map(Code::number);
+        let method = scratch.request.slice(scratch.request.path);
+        worker.stats.grpc_ended(slot, status, (method, scratch.ledger.reason == Reason::None));
     }
 }
 

@@ -234,7 +234,7 @@ impl Core {
         let Some(state) = self.streams.get(key) else { return };
         let unread = state.data.len() - state.read;
         (state.data, state.read) = (Vec::new(), 0);
-        let (is_new, trailers) = (state.is_new, state.trailers.as_ref().map_or(0, Fields::size));
+        let (is_new, trailers) = (state.is_new, state.trailers_size());
         let was_waiting = std::mem::take(&mut state.is_waiting);
         self.read(unread);
         if was_waiting {
@@ -308,7 +308,7 @@ impl Core {
         let (key, fields) = self.new.pop_front()?;
         let state = self.streams.get(key)?;
         state.is_new = false;
-        let trailers = state.trailers.as_ref().map_or(0, Fields::size);
+        let trailers = state.trailers_size();
         self.held -= fields.size() + trailers;
         Some((key, fields))
     }

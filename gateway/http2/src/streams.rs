@@ -84,6 +84,11 @@ impl State {
         self.length.is_some_and(|length| if self.ended { self.came != length } else { self.came > length })
     }
 
+    /// Bytes that its trailers take.
+    pub fn trailers_size(&self) -> usize {
+        self.trailers.as_ref().map_or(0, Fields::size)
+    }
+
     pub fn wake_all(&mut self) {
         [&mut self.reader, &mut self.writer, &mut self.watcher]
             .into_iter()

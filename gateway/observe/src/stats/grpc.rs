@@ -14,6 +14,8 @@ const CODES: usize = 18;
 const METHODS: usize = 256;
 /// The longest path of one, bytes.
 const LONGEST: usize = 256;
+/// Stands for all that have no place of their own.
+const OTHERS: &str = "-/-";
 /// The code of who does not know a method (UNIMPLEMENTED).
 const UNKNOWN_METHOD: u8 = 12;
 /// As in the label: what `grpc-status` says, or `-`.
@@ -73,16 +75,9 @@ impl Methods {
     pub(super) fn add_to(&self, sum: &mut MethodsSnapshot) {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (path, counts) in &known.methods {
-            // Each worker has come to know its own.
-            let is_full = sum.len() > METHODS && !sum.contains_key(path);
-            let path = if is_full { "-/-".into() } else { path.clone() };
-            counts.add_to(sum.entry(path).or_default());
+            counts.add_to(sum.entry(path.clone()).or_default());
         }
-        let mut others = GrpcSnapshot::default();
-        known.others.add_to(&mut others);
-        if others != GrpcSnapshot::default() {
-            known.others.add_to(sum.entry("-/-".into()).or_default());
-        }
+        known.others.add_to(sum.entry(OTHERS.into()).or_default());
     }
 }
 
@@ -101,15 +96,26 @@ pub(super) fn encode_methods(methods: &MethodsSnapshot, page: &mut Page<'_>) -> 
         "tollgate_grpc_method_requests_total",
         "gRPC calls that ended, by service, method and grpc-status.",
     )?;
-    for (path, counts) in methods {
-        let Some((service, method)) = path.trim_start_matches('/').split_once('/') else { continue };
-        for (label, count) in LABELS.iter().zip(counts) {
-            if *count > 0 {
-                family.add(&[("service", service), ("method", method), ("grpc_status", label)], *count)?;
-            }
+    let mut add = |path: &str, counts: &GrpcSnapshot| {
+        let (service, method) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
+        for (label, count) in LABELS.iter().zip(counts).filter(|(_, count)| **count > 0) {
+            family.add(&[("service", service), ("method", method), ("grpc_status", label)], *count)?;
+        }
+        Ok(())
+    };
+    let mut others = GrpcSnapshot::default();
+    // Each worker has come to know its own. By name, so that the same ones have a series each time.
+    for (place, (path, counts)) in methods.iter().filter(|(path, _)| &***path != OTHERS).enumerate() {
+        if place < METHODS {
+            add(path, counts)?;
+        } else {
+            others.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
         }
     }
-    Ok(())
+    if let Some(counts) = methods.get(OTHERS) {
+        others.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    }
+    add(OTHERS, &others)
 }
 
 /// Only codes that came up: a route has two or three of them.

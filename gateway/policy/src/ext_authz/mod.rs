@@ -118,7 +118,6 @@ impl Live {
         let head = &request.head.head;
         let mut headers: HashMap<String, String> = HashMap::new();
         for field in head.fields() {
-            // Several fields of a name are told as one (RFC 9110, 5.2).
             let name = head.slice(field.name);
             // What is said below, what goes no further, and what a client says of itself that nobody believes.
             let is_told = matches!(
@@ -132,6 +131,7 @@ impl Live {
             {
                 continue;
             }
+            // Several fields of a name are told as one (RFC 9110, 5.2).
             let value = text(head.slice(field.value));
             let together = headers.entry(text(name).to_ascii_lowercase());
             together.and_modify(|all| *all = format!("{all},{value}")).or_insert(value);

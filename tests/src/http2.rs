@@ -278,7 +278,15 @@ impl Stream {
     /// # Errors
     /// When there is none.
     pub fn response(mut self) -> Result<Response, Cut> {
-        let mut response = self.head()?;
+        let head = self.head()?;
+        self.rest(head)
+    }
+
+    /// Waits for what follows a head that was read, adds it to `response` and counts that.
+    ///
+    /// # Errors
+    /// When it is cut.
+    pub fn rest(mut self, mut response: Response) -> Result<Response, Cut> {
         while let Some(data) = self.data()? {
             response.body.extend_from_slice(&data);
         }

@@ -364,6 +364,7 @@ fn length(bytes: &[u8]) -> Option<usize> {
 pub struct TlsOrigin {
     address: SocketAddr,
     heads: Arc<Mutex<Vec<String>>>,
+    names: Arc<Mutex<Vec<Option<String>>>>,
 }
 
 impl TlsOrigin {
@@ -388,16 +389,20 @@ impl TlsOrigin {
         let config = Arc::new(builder.with_single_cert(own.chain(), own.key()).expect("a good certificate"));
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
         let address = listener.local_addr().expect("bound");
-        let heads = Arc::new(Mutex::new(Vec::new()));
-        let (seen, response) = (heads.clone(), response.to_owned());
+        let (heads, names) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        let (seen, asked, response) = (heads.clone(), names.clone(), response.to_owned());
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { continue };
-                let (config, seen, response) = (config.clone(), seen.clone(), response.clone());
+                let (config, seen, asked, response) =
+                    (config.clone(), seen.clone(), asked.clone(), response.clone());
                 thread::spawn(move || {
                     let connection = ServerConnection::new(config).expect("a server");
                     let mut stream = StreamOwned::new(connection, stream);
                     while let Ok(head) = read_message(&mut stream) {
+                        // Before the head, so that whoever sees that finds this.
+                        let name = stream.conn.server_name().map(str::to_owned);
+                        asked.lock().expect("names").push(name);
                         seen.lock().expect("heads").push(head);
                         if stream.write_all(response.as_bytes()).is_err() || stream.flush().is_err() {
                             return;
@@ -416,7 +421,7 @@ impl TlsOrigin {
                 });
             }
         });
-        Self { address, heads }
+        Self { address, heads, names }
     }
 
     /// Where it is.
@@ -432,5 +437,14 @@ impl TlsOrigin {
     #[must_use]
     pub fn heads(&self) -> Vec<String> {
         self.heads.lock().expect("heads").clone()
+    }
+
+    /// For whom the connection of each request had asked (SNI); `None`: for nobody.
+    ///
+    /// # Panics
+    /// When one of its threads has panicked.
+    #[must_use]
+    pub fn names(&self) -> Vec<Option<String>> {
+        self.names.lock().expect("names").clone()
     }
 }

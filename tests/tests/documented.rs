@@ -1,10 +1,39 @@
-//! Every configuration that the page on upstreams and the examples show is run, not only checked: a request to each of
-//! its upstreams gets an answer, with endpoints that are not there.
+//! What the pages show. Every example of a configuration passes `tollgate check`, be it a whole file or a part of one. The
+//! upstreams of the page on upstreams and of the examples are run as well: a request to each of them gets an answer, with
+//! endpoints that are not there.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use tollgate_tests::{Authority, Gateway, tollgate};
+use tollgate_tests::{Authority, Gateway, binary, binary_with_plugin};
+
+use crate::tls::Files;
+
+/// Examples that are a part of something: their page, how they begin, and a file with `...` where they belong. All others are
+/// files of which at most `listen` and `routes` are left out.
+const PARTS: [(&str, &str, &str); 3] = [
+    ("docs/five-minutes.md", "match: /hello\n", "routes:\n  - ..."),
+    (
+        "docs/grpc.md",
+        "retry: {on: [connect_failure,",
+        "upstreams:\n  orders:\n    endpoints: \"h2c://10.0.0.1:50051\"\n    ...",
+    ),
+    ("docs/upstreams.md", "- 10.0.0.1:8080\n", "upstreams:\n  orders:\n    endpoints:\n      ..."),
+];
+
+/// Examples of other files than the gateway's: their page, and how they begin.
+const OTHERS: [(&str, &str); 1] = [("docs/laboratory.md", "title: Two gateways at our own size\n")];
+
+/// The page whose examples are for the program that has the plugin.
+const PLUGINS: &str = "docs/plugins.md";
+
+/// What the variables of the examples hold.
+const VARIABLES: [(&str, &str); 3] = [
+    ("CI_TOKEN", "a-token-of-the-pipeline"),
+    ("ETCD_PASSWORD", "a-password"),
+    ("PROMETHEUS_TOKEN", "a-token-of-prometheus"),
+];
 
 /// What may be answered when no endpoint is there.
 const ANSWERS: [&str; 4] =
@@ -59,11 +88,10 @@ fn run(yaml: &str) {
 
 #[test]
 fn what_the_page_on_upstreams_shows_runs() {
-    let page = root("docs/upstreams.md");
-    let blocks = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
-    let blocks: Vec<&str> = blocks.filter(|block| block.contains("upstreams:\n")).collect();
-    assert!(blocks.len() >= 15, "{} blocks", blocks.len());
-    blocks.into_iter().for_each(run);
+    let examples = examples(&root("docs/upstreams.md"));
+    let shown: Vec<_> = examples.iter().filter(|example| example.contains("upstreams:\n")).collect();
+    assert!(shown.len() >= 15, "{} examples", shown.len());
+    shown.into_iter().for_each(|example| run(example));
 }
 
 #[test]
@@ -81,28 +109,110 @@ fn the_examples_of_upstreams_run() {
     }
 }
 
-#[test]
-fn what_the_pages_on_policies_show_is_good() {
-    let folder = std::env::temp_dir().join(format!("tollgate-documented-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a folder");
-    // The files that examples name.
-    let authority = Authority::new();
-    let own = authority.issue(&["a.example"]);
-    fs::write(folder.join("server.pem"), own.chain + &own.key).expect("written");
-    fs::write(folder.join("clients-ca.pem"), authority.pem()).expect("written");
-    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/policies");
-    let mut seen = 0;
-    for page in fs::read_dir(pages).expect("the pages").map(|entry| entry.expect("a page").path()) {
-        let text = fs::read_to_string(&page).expect("a page");
-        let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
-        for block in blocks.filter(|block| block.starts_with("listen:")) {
-            let file = folder.join("example.yaml");
-            fs::write(&file, block).expect("written");
-            let ran = tollgate(&["check", file.to_str().expect("text")]);
-            assert_eq!(ran.code, Some(0), "{}: {ran:?}", page.display());
-            seen += 1;
+/// Every page, by its path from the root.
+fn pages() -> Vec<String> {
+    let mut found = vec!["README.md".to_owned(), "README.zh-CN.md".to_owned()];
+    let mut folders = vec!["docs".to_owned()];
+    while let Some(folder) = folders.pop() {
+        let entries = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(&folder));
+        for entry in entries.expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name =
+                format!("{folder}/{}", path.file_name().and_then(|name| name.to_str()).expect("a name"));
+            if path.is_dir() {
+                folders.push(name);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                found.push(name);
+            }
         }
     }
-    assert!(seen >= 10, "{seen} examples");
-    fs::remove_dir_all(folder).expect("it is there");
+    found
+}
+
+/// The examples in YAML that a page shows, wherever they are indented to.
+fn examples(page: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        let Some(language) = line.trim_start().strip_prefix("```") else { continue };
+        let indent = line.len() - line.trim_start().len();
+        let inside = lines.by_ref().take_while(|line| line.trim() != "```");
+        let text: String = inside.flat_map(|line| [line.get(indent..).unwrap_or_default(), "\n"]).collect();
+        let language = language.split_whitespace().next().unwrap_or_default().to_lowercase();
+        if matches!(language.as_str(), "yaml" | "yml") {
+            found.push(text);
+        }
+    }
+    found
+}
+
+/// A file with a part in its place.
+fn put(part: &str, place: &str) -> String {
+    let (before, after) = place.split_once("...").expect("a place for it");
+    let margin = before.len() - before.rfind('\n').map_or(0, |end| end + 1);
+    let indented = part.trim_end().replace('\n', &format!("\n{}", " ".repeat(margin)));
+    format!("{before}{indented}{after}\n")
+}
+
+/// The file with what it leaves out, and with the test's own certificates.
+fn complete(example: &str) -> String {
+    let has = |key: &str| example.lines().any(|line| line.starts_with(key));
+    let listen = if has("listen:") { "" } else { "listen: 127.0.0.1:8080\n" };
+    let routes = if has("routes:") { "" } else { "routes: []\n" };
+    // Paths are relative to the file's folder.
+    format!("{listen}{example}{routes}").replace("/etc/tollgate/", "")
+}
+
+/// The files that examples name.
+fn certificates() -> Files {
+    let (authority, files) = (Authority::new(), Files::new());
+    for name in ["admin", "example.com", "wildcard.example.org"] {
+        files.put(name, &authority.issue(&[name]));
+    }
+    let gateway = authority.issue(&["gateway"]);
+    files.put("gateway", &gateway);
+    files.write("gateway-key.pem", &gateway.key);
+    let server = authority.issue(&["a.example"]);
+    files.write("server.pem", &(server.chain + &server.key));
+    for name in ["clients-ca", "etcd-ca", "internal-ca", "ops-ca", "system"] {
+        files.write(&format!("{name}.pem"), &authority.pem());
+    }
+    files
+}
+
+/// Demands that this program finds nothing wrong with these files.
+fn check(program: &Path, folder: &Path, files: &[PathBuf]) {
+    let mut command = Command::new(program);
+    command.arg("check").args(files).envs(VARIABLES).stdin(Stdio::null());
+    // Whom the system trusts: it may be nobody.
+    command.env("SSL_CERT_FILE", folder.join("system.pem"));
+    let ran = command.output().expect("it starts");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+#[test]
+fn what_the_pages_show_is_good() {
+    let folder = certificates();
+    let (mut parts, mut others) = (PARTS.to_vec(), OTHERS.to_vec());
+    let (mut plain, mut with_plugin) = (Vec::new(), Vec::new());
+    for page in pages() {
+        for (number, example) in examples(&root(&page)).iter().enumerate() {
+            let is = |of: &str, begin: &str| of == page && example.starts_with(begin);
+            if let Some(at) = others.iter().position(|(of, begin)| is(of, begin)) {
+                others.remove(at);
+                continue;
+            }
+            let part = parts.iter().position(|(of, begin, _)| is(of, begin)).map(|at| parts.remove(at));
+            let whole = part.map_or_else(|| example.clone(), |(_, _, place)| put(example, place));
+            // The name says in a report which one it is.
+            let file = folder.path().join(format!("{}-{}.yaml", page.replace('/', "-"), number + 1));
+            fs::write(&file, complete(&whole)).expect("written");
+            let files = if page == PLUGINS { &mut with_plugin } else { &mut plain };
+            files.push(file);
+        }
+    }
+    assert!(parts.is_empty() && others.is_empty(), "these are shown no more: {parts:?} {others:?}");
+    assert!(plain.len() >= 75 && !with_plugin.is_empty(), "{} examples", plain.len());
+    check(&binary(), folder.path(), &plain);
+    check(&binary_with_plugin(), folder.path(), &with_plugin);
 }

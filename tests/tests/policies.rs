@@ -20,6 +20,7 @@ mod headers;
 pub mod hmac;
 mod ip;
 mod jwt;
+mod keys;
 mod mirror;
 mod query;
 mod quota;

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::model::{Config, PemFile};
+use crate::model::Config;
+use crate::read;
 
 impl Config {
     /// Every file that it was read from and every one of certificates and keys that it names, each once; and the folders
@@ -12,22 +13,44 @@ impl Config {
         let read = self.files.iter().map(|file| PathBuf::from(&file.name));
         let folders = self.files.iter().skip(1).filter_map(|file| Path::new(&file.name).parent());
         let folders = folders.filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned);
-        let mut all: Vec<PathBuf> =
-            read.chain(folders).chain(self.pem().filter_map(|pem| pem.path.clone())).collect();
+        let mut all: Vec<PathBuf> = read.chain(folders).chain(self.pem()).collect();
         all.sort();
         all.dedup();
         all
     }
 
-    fn pem(&self) -> impl Iterator<Item = &PemFile> {
-        let listen = self.listen.iter().filter_map(|listener| listener.tls.as_ref()).flat_map(|tls| {
-            let client = tls.client.as_ref().map(|client| &client.ca);
-            tls.certificates.iter().flat_map(|it| [&it.chain, &it.key]).chain(client)
-        });
-        let upstreams = self.upstreams.iter().filter_map(|upstream| upstream.tls.as_ref());
-        let upstreams = upstreams
-            .flat_map(|tls| tls.ca.iter().chain(tls.certificate.iter().flat_map(|it| [&it.chain, &it.key])));
-        let named = self.certificates.iter().map(|named| &named.certificate);
-        listen.chain(upstreams).chain(named.flat_map(|it| [&it.chain, &it.key]))
+    /// What is watched is what is read: one list of both, though that one is there to be filled.
+    fn pem(&self) -> Vec<PathBuf> {
+        let mut copy = self.clone();
+        read::pem_files(&mut copy).filter_map(|pem| pem.path.take()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{env, fs, process};
+
+    use crate::load;
+
+    #[test]
+    fn files_of_policies_and_of_the_admin_listener_are_watched_too() {
+        let folder = env::temp_dir().join(format!("tollgate-watched-{}", process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        // What they hold is looked at later.
+        for name in ["authority.pem", "admin.pem", "admin.key"] {
+            fs::write(folder.join(name), "-----BEGIN\n").unwrap();
+        }
+        let file = folder.join("tollgate.yaml");
+        let text = "listen: 127.0.0.1:8080\nadmin: {bind: 127.0.0.1:9901, tls: {certificate: admin.pem, key: admin.key}}\n\
+            routes:\n- match: /*\n  to: 127.0.0.1:1\n  \
+            policies: {forward_auth: {url: \"https://auth.internal/verify\", ca: authority.pem}}\n";
+        fs::write(&file, text).unwrap();
+        let loaded = load(&file);
+        let config = loaded.config.unwrap_or_else(|| panic!("{:?}", loaded.problems));
+        let sources = config.sources();
+        for name in ["tollgate.yaml", "authority.pem", "admin.pem", "admin.key"] {
+            assert!(sources.contains(&folder.join(name)), "{name}: {sources:?}");
+        }
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -137,6 +137,8 @@ pub struct RequestHead {
     pub wants_trailers: bool,
     /// Whether `Connection` names fields of its own that must not go further.
     pub nominates: bool,
+    /// Whether nobody on the way may keep one of the fields in a table, which the client's HPACK has told (RFC 7541, 6.2.3).
+    pub has_secrets: bool,
 }
 
 impl RequestHead {
@@ -160,6 +162,7 @@ impl RequestHead {
             expect_continue,
             wants_trailers,
             nominates,
+            has_secrets,
         } = self;
         head.clear();
         // Where each is, without a new head that is copied over the old one.
@@ -167,7 +170,8 @@ impl RequestHead {
         (*target, *form, *path, *query) = Default::default();
         (*authority, *host, *length) = Default::default();
         (*keep_alive, *upgrade, *extended) = Default::default();
-        (*expect_continue, *wants_trailers, *nominates) = Default::default();
+        (*expect_continue, *wants_trailers) = Default::default();
+        (*nominates, *has_secrets) = Default::default();
     }
 
     /// The bytes of a part.

@@ -99,6 +99,8 @@ pub(crate) struct Core {
     /// The task that reads and writes.
     pub task: Option<Waker>,
     forgotten: VecDeque<u32>,
+    /// The highest of those that were ended here before them: what comes of one up to here cannot be told from a mistake.
+    dim: u32,
     spare: Vec<Fields>,
 }
 
@@ -135,6 +137,7 @@ impl Core {
             ended: None,
             task: None,
             forgotten: VecDeque::new(),
+            dim: 0,
             spare: Vec::new(),
         }
     }
@@ -217,8 +220,10 @@ impl Core {
     /// Tells that a stream has ended, of which nothing is known otherwise.
     pub fn tell_reset(&mut self, id: u32, reason: Reason) {
         frame::numbers(&mut self.out, Kind::RST_STREAM, id, &[reason.0]);
-        if self.forgotten.len() == REMEMBERED {
-            self.forgotten.pop_front();
+        if self.forgotten.len() == REMEMBERED
+            && let Some(id) = self.forgotten.pop_front()
+        {
+            self.dim = self.dim.max(id);
         }
         self.forgotten.push_back(id);
         self.wake();
@@ -226,7 +231,7 @@ impl Core {
 
     /// Whether frames may still be on their way for a stream that is gone.
     pub fn was_ended_here(&self, id: u32) -> bool {
-        self.forgotten.contains(&id)
+        id <= self.dim || self.forgotten.contains(&id)
     }
 
     /// What has come for a stream that was reset is wanted no more; one that nobody has taken up was never there.

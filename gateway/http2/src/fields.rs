@@ -22,6 +22,7 @@ pub struct Fields {
     /// Bytes that may yet be named, whether there is room for them or not.
     patience: usize,
     is_cut: bool,
+    has_secrets: bool,
 }
 
 impl Fields {
@@ -43,6 +44,7 @@ impl Fields {
         self.room = most;
         self.patience = most.saturating_mul(BOMB);
         self.is_cut = false;
+        self.has_secrets = false;
     }
 
     /// Appends a field, if there is room; if there is none, for no further one either.
@@ -60,6 +62,18 @@ impl Fields {
         let name = self.bytes.len() as u32;
         self.bytes.extend_from_slice(value);
         self.ends.push((name, self.bytes.len() as u32));
+    }
+
+    /// A field comes that nobody on the way may index, if it `is_secret`.
+    #[inline]
+    pub(crate) fn note_secret(&mut self, is_secret: bool) {
+        self.has_secrets |= is_secret;
+    }
+
+    /// Whether the peer forbade everybody on the way to keep one of the fields in a table (RFC 7541, 6.2.3).
+    #[must_use]
+    pub fn has_secrets(&self) -> bool {
+        self.has_secrets
     }
 
     /// Whether there were more than it may take.

@@ -185,6 +185,15 @@ impl<'a> Response<'a> {
         }
     }
 
+    /// Makes a strong `ETag` a weak one: the bytes are, or were, others than those that it stands for, with the same meaning (RFC
+    /// 9110, 8.8.1).
+    pub(crate) fn weaken_tag(&mut self) {
+        let strong = self.get("etag").filter(|tag| tag.starts_with(b"\""));
+        if let Some(weak) = strong.map(|tag| [b"W/", tag].concat()) {
+            self.set("ETag", &weak);
+        }
+    }
+
     /// Has the body become another one, if it may ([`BodyKind::Free`]); whoever calls this first gets it as the endpoint sends
     /// it. Whoever calls this changes `Content-Encoding` and the like; the length is seen to.
     pub fn transform(&mut self, transform: Box<dyn Transform>) {

@@ -67,7 +67,7 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
 
     /// Sends the request's head, and behind it the first `data` of its body; what is not taken goes into the backlog.
     /// `chunked`: data is to go in chunks, in a version that has them. `spooled`: the backlog holds a body already, to go
-    /// behind it. Says whether something has gone.
+    /// behind it. `secrets`: nobody may keep the fields in a table. Says whether something has gone.
     ///
     /// # Errors
     /// When the endpoint is gone.
@@ -78,6 +78,7 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
         body: &BodyReader,
         data: &[u8],
         spooled: bool,
+        secrets: bool,
     ) -> io::Result<bool>;
 
     /// Sends some of the body; when `body` is done, what ends it too.
@@ -165,6 +166,7 @@ impl UpstreamSide for Connection {
         _: &BodyReader,
         data: &[u8],
         spooled: bool,
+        _: bool,
     ) -> io::Result<bool> {
         head.extend_from_slice(data);
         if spooled {

@@ -9,8 +9,10 @@ use super::load::Load;
 
 const CLIENTS: usize = 8;
 const PAUSE: Duration = Duration::from_millis(2);
-const TURN: Duration = Duration::from_millis(1500);
-const TURNS: usize = 15;
+/// Short ones, and many: what the machine does beside falls on both of a round, and the median of 45 rounds is known more exactly
+/// than that of 15 which take as long in all. Some 1,500 answers still come in each.
+const TURN: Duration = Duration::from_millis(500);
+const ROUNDS: usize = 45;
 
 fn gateway(origin: &Service, policy: &str, shadow: &str) -> Gateway {
     Gateway::start(&format!(
@@ -27,30 +29,35 @@ fn p99(gateway: &Gateway) -> f64 {
     answers.percentile(0.99).as_secs_f64() * 1e6
 }
 
-/// Turns of both, next to each other, and the median of their ratios: so what else the machine does falls on both.
+/// Rounds of a turn each, and the median of their ratios.
 fn mirrored(what: &str, shadow: &str) {
     let origin = Service::start("origin");
     let plain = gateway(&origin, "", shadow);
     let mirrored = gateway(&origin, ", policies: {mirror: {to: shadow}}", shadow);
     let _ = (p99(&plain), p99(&mirrored));
-    let mut turns: Vec<(f64, f64)> = (0..TURNS).map(|_| (p99(&plain), p99(&mirrored))).collect();
-    let ratio = |turn: &(f64, f64)| turn.1 / turn.0;
-    turns.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
-    let (without, with) = turns[TURNS / 2];
-    let [low, median, high] = [TURNS / 4, TURNS / 2, TURNS - 1 - TURNS / 4].map(|at| ratio(&turns[at]));
+    // Each goes first in every other round, so that neither gains by its place.
+    let round = |number: usize| {
+        let with = (number % 2 == 1).then(|| p99(&mirrored));
+        let without = p99(&plain);
+        (without, with.unwrap_or_else(|| p99(&mirrored)))
+    };
+    let mut rounds: Vec<(f64, f64)> = (0..ROUNDS).map(round).collect();
+    let ratio = |round: &(f64, f64)| round.1 / round.0;
+    rounds.sort_by(|a, b| ratio(a).total_cmp(&ratio(b)));
+    let (without, with) = rounds[ROUNDS / 2];
+    let [low, median, high] = [ROUNDS / 4, ROUNDS / 2, ROUNDS - 1 - ROUNDS / 4].map(|at| ratio(&rounds[at]));
     let events = mirrored.metrics();
     let count = |event: &str| {
         events.sum("tollgate_policy_events_total", &format!("event=\"{event}\"")).unwrap_or(0.0)
     };
     eprintln!(
         "mirror at 100 % to a shadow that {what}, {CLIENTS} clients: p99 {with:.0} us, {without:.0} us without, ratio \
-         {median:.3} (half of the turns: {low:.3} to {high:.3}); copies that failed: {:.0}, dropped: {:.0}",
+         {median:.3} (half of the rounds: {low:.3} to {high:.3}); copies that failed: {:.0}, dropped: {:.0}",
         count("failed"),
         count("dropped"),
     );
     assert!(count("failed") + count("dropped") > 100.0, "there were copies");
-    // Turns differ by some percent: what three in four of them say is no accident.
-    assert!(!is_optimised() || low <= 1.05, "p99 is {low:.3} of what it is without a mirror");
+    assert!(!is_optimised() || median <= 1.05, "p99 is {median:.3} of what it is without a mirror");
 }
 
 #[test]

@@ -1,14 +1,18 @@
 //! gRPC-Web: what browsers send and read, on both versions of HTTP.
 
-use tollgate_tests::http2::request;
-use tollgate_tests::{Framing, Gateway, Http2Origin, Origin, Response};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use h2::Reason;
+use tollgate_tests::http2::{Cut, request};
+use tollgate_tests::{Framing, Gateway, Http2Origin, Origin, ReadError, Response, eventually};
 
 const MESSAGE: &[u8] = b"\0\0\0\0\x05hello";
 /// The same in base64.
 const TEXT: &str = "AAAAAAVoZWxsbw==";
 const TRAILERS: &[u8] = b"\x80\0\0\0\x20grpc-status:0\r\ngrpc-message:ok\r\n";
 
-/// Answers calls with their own message; of the method `Fail` with a code alone, of `Html` with a page.
+/// Answers calls with their own message; of the method `Fail` with a code alone, of `Html` with a page, of `Late` with
+/// nothing, of `Stall` with a message and no end.
 fn origin() -> Http2Origin {
     Http2Origin::play(|stream| {
         stream.body();
@@ -20,6 +24,14 @@ fn origin() -> Http2Origin {
             "/a.B/Html" => {
                 stream.head(502, &[("content-type", "text/html")], false);
                 stream.send(&b"<p>"[..], true);
+            }
+            "/a.B/Late" => {
+                stream.wait_reset();
+            }
+            "/a.B/Stall" => {
+                stream.head(200, &[("content-type", "application/grpc+proto")], false);
+                stream.send(MESSAGE, false);
+                stream.wait_reset();
             }
             _ => {
                 stream.head(200, &[("content-type", "application/grpc+proto")], false);
@@ -225,4 +237,142 @@ fn only_where_the_route_says_so_and_to_http_2() {
     assert_eq!((refused.status, refused.header("grpc-status")), (200, Some("12")), "{refused:?}");
     assert_eq!(refused.header("content-type"), Some("application/grpc-web"));
     assert_eq!(h1.count(), 0);
+}
+
+#[test]
+fn a_deadline_that_passes_is_told_in_the_head() {
+    let origin = origin();
+    let gateway = gateway(&origin);
+    let assert_late = |late: &Response, kind: &str| {
+        assert_eq!((late.status, late.header("content-type")), (200, Some(kind)), "{late:?}");
+        assert_eq!((late.header("grpc-status"), late.reason()), (Some("4"), "request_timeout"), "{late:?}");
+        assert_eq!(late.header("grpc-message"), Some("504 Gateway Timeout: request_timeout"));
+        assert!(late.body.is_empty() && late.trailers.0.is_empty(), "{late:?}");
+    };
+    let mut http2 = gateway.http2();
+    let fields = [("content-type", "application/grpc-web+proto"), ("grpc-timeout", "2S")];
+    let mut stream = http2.begin(request("POST", "/a.B/Late", &fields), false).expect("begun");
+    stream.send(MESSAGE, true).expect("sent");
+    let mut client = gateway.client();
+    let ask = |kind: &str, length: usize| {
+        let more = format!("grpc-timeout: 2S\r\nContent-Length: {length}\r\n");
+        head(kind, &more).replace("/a.B/C", "/a.B/Late")
+    };
+    let late = client.ask([ask("web", MESSAGE.len()).as_bytes(), MESSAGE].concat());
+    assert_late(&late, "application/grpc-web");
+    // The connection goes on.
+    let late = client.ask(ask("web-text", TEXT.len()) + TEXT);
+    assert_late(&late, "application/grpc-web-text");
+    assert_late(&stream.response().expect("an answer"), "application/grpc-web");
+    eventually("the endpoint to be told", || origin.resets().len() == 3);
+    for call in origin.requests() {
+        // What is left of it, in a finer unit.
+        let told = call.headers.get("grpc-timeout").expect("a deadline");
+        assert!(told.ends_with(['u', 'n']), "{call:?}");
+    }
+    let records = gateway.wait_records(3);
+    assert!(records.iter().all(|record| record["grpc_status"] == 4), "{records:?}");
+    gateway.reconcile_with(|| origin.count());
+}
+
+#[test]
+fn a_deadline_that_passes_behind_a_message_cuts_the_body() {
+    let origin = origin();
+    let gateway = gateway(&origin);
+    let mut http2 = gateway.http2();
+    let fields = [("content-type", "application/grpc-web+proto"), ("grpc-timeout", "2S")];
+    let mut stream = http2.begin(request("POST", "/a.B/Stall", &fields), false).expect("begun");
+    stream.send(MESSAGE, true).expect("sent");
+    let mut client = gateway.client();
+    let ask = head("web", "grpc-timeout: 2S\r\nContent-Length: 10\r\n").replace("/a.B/C", "/a.B/Stall");
+    client.send([ask.as_bytes(), MESSAGE].concat());
+    assert_eq!(stream.head().expect("a head").status, 200);
+    assert_eq!(stream.data().expect("a message").as_deref(), Some(MESSAGE));
+    let mut response = client.head();
+    assert_eq!((response.status, response.framing), (200, Framing::Chunked));
+    assert_eq!(client.try_body(&mut response), Err(ReadError::Truncated));
+    assert_eq!(response.body, MESSAGE, "no trailers: nobody takes it for whole");
+    assert_eq!(stream.data(), Err(Cut::Reset(Reason::INTERNAL_ERROR)));
+    let records = gateway.wait_records(2);
+    assert!(records.iter().all(|record| record["reason"] == "request_timeout"), "{records:?}");
+}
+
+#[test]
+fn a_call_is_tried_again_by_its_code() {
+    let turn = AtomicU32::new(0);
+    let origin = Http2Origin::play(move |stream| {
+        stream.body();
+        let kind = ("content-type", "application/grpc+proto");
+        if turn.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
+            let code = stream.request.headers.get("x-want").unwrap_or("14").to_owned();
+            return stream.head(200, &[kind, ("grpc-status", &code)], true);
+        }
+        stream.head(200, &[kind], false);
+        stream.send(MESSAGE, false);
+        stream.trailers(&[("grpc-status", "0"), ("grpc-message", "ok")]);
+    });
+    let gateway = Gateway::start(&format!(
+        "routes: [{{match: \"/*\", to: u, grpc_web: on, buffer: {{request: 1KiB}}}}]\nupstreams: {{u: {{endpoints: \"h2c://{}\", \
+         outlier: off, retry: {{on: [unavailable], backoff: 1ms}}}}}}",
+        origin.address()
+    ));
+    let mut client = gateway.client();
+    let answer = client.ask(head("web-text", "Content-Length: 16\r\n") + TEXT);
+    assert_eq!((decoded(&answer.body), origin.count()), (whole(), 2), "{answer:?}");
+    let mut http2 = gateway.http2();
+    let fields = [("content-type", "application/grpc-web+proto")];
+    let mut stream = http2.begin(request("POST", "/a.B/C", &fields), false).expect("begun");
+    stream.send(MESSAGE, true).expect("sent");
+    assert_eq!((stream.response().expect("an answer").body, origin.count()), (whole(), 4));
+    // The endpoint has got the same call each time.
+    (0..4).for_each(|index| assert_call(&origin, index));
+    let failed = client.ask(head("web-text", "X-Want: 13\r\nContent-Length: 16\r\n") + TEXT);
+    assert_eq!((failed.header("grpc-status"), origin.count()), (Some("13"), 5), "no code to try again by");
+    let records = gateway.wait_records(3);
+    let told: Vec<_> =
+        records.iter().map(|record| format!("{} {}", record["attempts"], record["grpc_status"])).collect();
+    assert_eq!(told, ["2 0", "2 0", "1 13"]);
+    gateway.reconcile_with(|| origin.count());
+}
+
+#[test]
+fn a_page_of_another_origin_may_call_where_cors_says_so() {
+    let origin = origin();
+    let gateway = Gateway::start(&format!(
+        "routes:\n- match: /a.B/*\n  to: \"h2c://{}\"\n  grpc_web: on\n  policies:\n    cors: {{origins: https://app.example, \
+         headers: [Content-Type, X-Grpc-Web], expose: [Grpc-Status, Grpc-Message]}}\n",
+        origin.address()
+    ));
+    let asks = [
+        ("origin", "https://app.example"),
+        ("access-control-request-method", "POST"),
+        ("access-control-request-headers", "content-type,x-grpc-web"),
+    ];
+    let lines: String = asks.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let mut client = gateway.client();
+    let of_http_1 = client.ask(format!("OPTIONS /a.B/C HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n"));
+    let of_http_2 = gateway.http2().ask(request("OPTIONS", "/a.B/C", &asks));
+    for preflight in [of_http_1, of_http_2] {
+        assert_eq!((preflight.status, preflight.body.len()), (204, 0), "{preflight:?}");
+        for (name, value) in [
+            ("access-control-allow-origin", "https://app.example"),
+            ("access-control-allow-methods", "GET, HEAD, POST"),
+            ("access-control-allow-headers", "Content-Type, X-Grpc-Web"),
+        ] {
+            assert_eq!(preflight.headers.all(name), [value], "{preflight:?}");
+        }
+    }
+    assert_eq!(origin.count(), 0, "it goes no further");
+    let own = "Origin: https://app.example\r\nX-Grpc-Web: 1\r\nContent-Length: 16\r\n";
+    let answer = client.ask(head("web-text", own) + TEXT);
+    assert_eq!(decoded(&answer.body), whole());
+    // Where there is no message, the page reads how it ended in the head.
+    let failed = client.ask(head("web-text", own).replace("/a.B/C", "/a.B/Fail") + TEXT);
+    assert_eq!(failed.header("grpc-status"), Some("7"), "{failed:?}");
+    for answer in [answer, failed] {
+        assert_eq!(answer.headers.all("access-control-allow-origin"), ["https://app.example"], "{answer:?}");
+        let exposed = answer.headers.all("access-control-expose-headers");
+        assert_eq!(exposed, ["Grpc-Status, Grpc-Message"], "{answer:?}");
+    }
+    gateway.reconcile_with(|| origin.count());
 }

@@ -1,7 +1,11 @@
 //! Heads, interim responses, and responses without a body.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+use tollgate_tests::frames::{frame, kind};
 use tollgate_tests::http2::{get, request};
-use tollgate_tests::{Framing, Http2Origin, eventually};
+use tollgate_tests::{DEADLINE, Framing, Gateway, Http2Origin, eventually};
 
 use super::{reconcile, to};
 
@@ -48,6 +52,38 @@ fn both_sides_in_http_2() {
     let record = &gateway.wait_records(1)[0];
     assert_eq!((&record["protocol"], &record["attempts"]), (&"HTTP/2.0".into(), &1.into()), "{record}");
     reconcile(&gateway, &origin);
+}
+
+/// How the gateway writes the field `x-key` to an endpoint, by the first byte (RFC 7541, 6.2), for a client that marks it as
+/// one never to be indexed, or does not.
+fn representation(marked: bool) -> u8 {
+    // `x-key` in Huffman's code, behind its length.
+    const NAME: [u8; 5] = [0x84, 0xf2, 0xb7, 0x52, 0xfa];
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    let gateway = Gateway::start(&format!("workers: 1\nroutes:\n- {{match: /*, to: \"h2c://{address}\"}}\n"));
+    let mut client = gateway.http2();
+    let mut asked = request("GET", "/", &[("x-key", "secret")]);
+    asked.headers_mut().get_mut("x-key").expect("it is there").set_sensitive(marked);
+    let _stream = client.begin(asked, true).expect("begun");
+    let (mut endpoint, _) = listener.accept().expect("a connection");
+    endpoint.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+    endpoint.write_all(&frame(kind::SETTINGS, 0, 0, &[])).expect("sent");
+    let (mut bytes, mut piece) = (Vec::new(), [0; 4096]);
+    loop {
+        if let Some(at) = bytes.windows(NAME.len()).position(|some| some == NAME) {
+            return bytes[at - 1];
+        }
+        let count = endpoint.read(&mut piece).expect("the request");
+        assert!(count > 0, "the gateway has gone");
+        bytes.extend_from_slice(&piece[..count]);
+    }
+}
+
+#[test]
+fn what_nobody_may_index_is_not_indexed_on_the_way_either() {
+    assert_eq!(representation(true), 0x10, "literal, never indexed");
+    assert_eq!(representation(false), 0x40, "literal, with incremental indexing");
 }
 
 #[test]

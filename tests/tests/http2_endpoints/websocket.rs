@@ -1,14 +1,17 @@
 //! WebSocket over HTTP/2 (RFC 8441), on either side and on both.
 
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
 use h2::Reason;
 use h2::ext::Protocol;
 use http::Request;
 use tollgate_tests::http2::{Cut, Http2, Stream};
 use tollgate_tests::{
-    Gateway, Http2Origin, Http2Settings, Origin, OriginStream, eventually, websocket_accept,
+    Gateway, Http2Origin, Http2Settings, Origin, OriginStream, Response, Signal, eventually, websocket_accept,
 };
 
-use super::to;
+use super::{reconcile, to};
 
 /// The accept that answers the sample key of RFC 6455, 1.3.
 const SAMPLE: (&str, &str) = ("dGhlIHNhbXBsZSBub25jZQ==", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
@@ -89,8 +92,22 @@ fn echoes(stream: &mut Stream, bytes: &[u8]) {
 
 fn ends(mut stream: Stream) {
     stream.send("", true).expect("sent");
+    assert_is_over(&mut stream);
+}
+
+/// The other side has ended in order, and says nothing more.
+fn assert_is_over(stream: &mut Stream) {
     let rest = std::iter::from_fn(|| stream.data().expect("no cut"));
     assert_eq!(rest.flatten().count(), 0);
+}
+
+/// What a client of HTTP/1 asks with.
+fn ask(path: &str) -> String {
+    format!(
+        "GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {}\r\n\r\n",
+        SAMPLE.0
+    )
 }
 
 #[test]
@@ -138,13 +155,6 @@ fn a_client_of_http_1_to_an_endpoint_of_http_2() {
     let origin = http_2(true);
     let gateway = to(&origin);
     let mut client = gateway.client();
-    let ask = |path: &str| {
-        format!(
-            "GET {path} HTTP/1.1\r\nHost: a.example\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {}\r\n\r\n",
-            SAMPLE.0
-        )
-    };
     client.send(ask("/no"));
     let response = client.response();
     assert_eq!((response.status, response.text().as_str()), (403, "no"));
@@ -235,4 +245,134 @@ fn an_endpoint_of_http_1_has_to_prove_that_it_understands() {
     let mut client = gateway.http2();
     let failed = client.begin(connect("/ws"), false).expect("begun").response().expect("an answer");
     assert_eq!((failed.status, failed.reason()), (502, "http_upgrade_failed"));
+}
+
+#[test]
+fn who_is_silent_is_reset_after_the_timeout_and_who_speaks_is_not() {
+    let origin = http_1();
+    let gateway = Gateway::with(&origin, "timeouts: {upgraded: 2s}");
+    let mut client = gateway.http2();
+    let mut stream = switched(&mut client);
+    let begun = Instant::now();
+    eventually("longer than that, in small steps", || {
+        // Large enough to be no flood of frames without a use.
+        echoes(&mut stream, &[7; 1024]);
+        begun.elapsed() > Duration::from_secs(3)
+    });
+    assert_eq!(stream.data(), Err(Cut::Reset(Reason::INTERNAL_ERROR)));
+    eventually("the endpoint to be let go", || origin.open() == 0);
+    assert_eq!(client.get("/").text(), "what?", "the connection goes on");
+    let record = &gateway.wait_records(2)[0];
+    assert_eq!((&record["status"], record["reason"].is_null()), (&101.into(), true), "{record}");
+}
+
+#[test]
+fn an_endpoint_of_http_2_is_reset_after_the_timeout_whoever_the_client_is() {
+    let settings = Http2Settings { connect: true, ..Http2Settings::default() };
+    let origin = Http2Origin::play_with(settings, |stream| {
+        stream.head(200, &[("sec-websocket-protocol", "chat")], false);
+        stream.wait_reset();
+    });
+    let gateway = Gateway::start(&format!(
+        "timeouts: {{upgraded: 200ms}}\nroutes: [{{match: /*, to: \"h2c://{}\"}}]\n",
+        origin.address()
+    ));
+    let mut client = gateway.http2();
+    let mut stream = switched(&mut client);
+    assert_eq!(stream.data(), Err(Cut::Reset(Reason::INTERNAL_ERROR)));
+    let mut client = gateway.client();
+    client.send(ask("/ws"));
+    assert_eq!(client.head().status, 101);
+    client.expect_close();
+    eventually("the endpoint to be told", || origin.resets().len() == 2);
+    assert_eq!(origin.resets(), [Reason::CANCEL; 2]);
+    let _ = gateway.wait_records(2);
+}
+
+/// A message, as WebSockets frame it.
+const HI: [u8; 4] = [0x81, 2, b'h', b'i'];
+/// "Going away" (1001), as a client is told.
+const GOING_AWAY: [u8; 4] = [0x88, 2, 3, 0xe9];
+/// The same in a client's answer, which is masked, with a mask that hides nothing.
+const ANSWER: [u8; 8] = [0x88, 0x82, 0, 0, 0, 0, 3, 0xe9];
+
+/// Whether an endpoint was told the same at last: by a frame that is masked as a client's is.
+fn is_told(heard: &[u8]) -> bool {
+    let [0x88, 0x82, mask @ .., one, two] = &heard[heard.len().saturating_sub(8)..] else { return false };
+    matches!(mask, [a, b, _, _] if [one ^ a, two ^ b] == [3, 0xe9])
+}
+
+/// Has the gateway drain, and both sides of a WebSocket part.
+fn part(mut gateway: Gateway, heard: impl Fn() -> Vec<u8>) {
+    let mut client = gateway.http2();
+    let mut stream = switched(&mut client);
+    echoes(&mut stream, &HI);
+    gateway.signal(Signal::TERM);
+    let told = stream.data().expect("no cut");
+    assert_eq!(told.as_deref(), Some(&GOING_AWAY[..]));
+    eventually("the endpoint to be told", || is_told(&heard()));
+    // The endpoint has echoed its close frame, which is its answer; here is the client's.
+    stream.send(ANSWER.to_vec(), true).expect("sent");
+    assert_is_over(&mut stream);
+    assert_eq!(gateway.wait_exit().code(), Some(0));
+    assert_eq!(gateway.records().len(), 1);
+}
+
+#[test]
+fn both_sides_are_told_before_a_drain_ends() {
+    let origin = http_1();
+    let gateway = Gateway::with(&origin, "timeouts: {drain: 2s}");
+    part(gateway, || origin.bytes(0));
+}
+
+#[test]
+fn both_sides_are_told_where_both_speak_http_2() {
+    let heard = Arc::new(Mutex::new(Vec::<u8>::new()));
+    let hears = heard.clone();
+    let settings = Http2Settings { connect: true, ..Http2Settings::default() };
+    let origin = Http2Origin::play_with(settings, move |stream| {
+        stream.head(200, &[("sec-websocket-protocol", "chat")], false);
+        while let Some(data) = stream.data() {
+            hears.lock().expect("heard").extend_from_slice(&data);
+            stream.send(data, false);
+        }
+        stream.send("", true);
+    });
+    let gateway = Gateway::start(&format!(
+        "timeouts: {{drain: 2s}}\nroutes: [{{match: /*, to: \"h2c://{}\"}}]\n",
+        origin.address()
+    ));
+    part(gateway, || heard.lock().expect("heard").clone());
+}
+
+/// Messages pass after a reload to a plan that knows nothing of the endpoint.
+fn outlives_a_reload(gateway: &Gateway) {
+    let mut client = gateway.http2();
+    let mut stream = switched(&mut client);
+    echoes(&mut stream, b"before");
+    gateway.write_config("routes: [{match: /new, respond: {status: 200, body: new}}]");
+    gateway.signal(Signal::HUP);
+    eventually("the new plan", || client.get("/new").text() == "new");
+    assert_eq!(client.get("/ws").status, 404);
+    echoes(&mut stream, b"after");
+    stream.send("", true).expect("sent");
+    assert!(stream.rest(Response::default()).expect("an end").body.is_empty());
+}
+
+#[test]
+fn it_outlives_a_reload() {
+    let origin = http_1();
+    let gateway = Gateway::to(&origin);
+    outlives_a_reload(&gateway);
+    gateway.reconcile(&[&origin]);
+    assert_eq!(gateway.records().iter().filter(|record| record["status"] == 101).count(), 1);
+}
+
+#[test]
+fn it_outlives_a_reload_where_both_speak_http_2() {
+    let origin = http_2(true);
+    let gateway = to(&origin);
+    outlives_a_reload(&gateway);
+    reconcile(&gateway, &origin);
+    assert_eq!(gateway.records().iter().filter(|record| record["status"] == 101).count(), 1);
 }

@@ -2,6 +2,8 @@
 
 use tollgate_tests::{Gateway, Origin, Signal, eventually, http2};
 
+use super::jwt::{SECRET, hs256};
+
 /// A route to `stable` and, by the policy alone, `next`.
 fn gateway(stable: &Origin, next: &Origin, canary: &str) -> Gateway {
     Gateway::start(&config(stable, next, canary))
@@ -64,6 +66,36 @@ fn a_percentage_by_cookie_is_kept_and_grows_by_a_reload() {
     eventually("more of them go there", || sides(0..200).iter().filter(|name| *name == "next").count() > 90);
     let after = sides(0..200);
     assert!(before.iter().zip(&after).all(|(before, after)| before == "stable" || after == "next"));
+}
+
+#[test]
+fn a_consumer_stays_on_its_side_at_every_gateway_whatever_token_it_shows() {
+    let (stable, next) = (Origin::named("stable"), Origin::named("next"));
+    let routes = config(&stable, &next, "{to: next, percent: 50, by: consumer}");
+    let all = format!("policies: {{jwt: {{secret: {SECRET}}}}}\n{routes}");
+    let sides = |gateway: &Gateway, claims: &str| -> Vec<String> {
+        let mut client = gateway.client();
+        let tokens = (0..100).map(|n| hs256(&format!("\"sub\":\"c{n}\"{claims}")));
+        tokens.map(|token| client.ask(ask(&format!("Authorization: Bearer {token}\r\n"))).text()).collect()
+    };
+    let (first, second) = (Gateway::start(&all), Gateway::start(&all));
+    let before = sides(&first, "");
+    assert_eq!(sides(&first, ",\"role\":\"chief\""), before);
+    assert_eq!(sides(&second, ""), before);
+    let canary = before.iter().filter(|name| *name == "next").count();
+    assert!((25..=75).contains(&canary), "half of them, though all come from one address: {canary}");
+}
+
+/// Within five standard deviations: one run in a million lies outside.
+#[test]
+fn so_many_of_a_hundred_requests_go_there() {
+    let (stable, next) = (Origin::named("stable"), Origin::named("next"));
+    for (percent, expected) in [(0, 0..=0), (25, 181..=319), (100, 1000..=1000)] {
+        let gateway = gateway(&stable, &next, &format!("{{to: next, percent: {percent}}}"));
+        let mut client = gateway.client();
+        let canary = (0..1000).filter(|_| client.get("/").text() == "next").count();
+        assert!(expected.contains(&canary), "{canary} of 1000, at {percent} %");
+    }
 }
 
 #[test]

@@ -108,6 +108,57 @@ fn what_must_stay_as_it_is_stays() {
     );
 }
 
+/// An origin with one page, whose tag is `"a"`. Who has it already gets a 304; tags are compared as RFC 9110, 13.1.2 has it.
+fn with_a_tag() -> Origin {
+    Origin::play(|connection| {
+        while let Some(request) = connection.request() {
+            let known = request.headers.get("If-None-Match").unwrap_or_default();
+            if known.trim_start_matches("W/") == "\"a\"" {
+                connection.send("HTTP/1.1 304 Not Modified\r\nETag: \"a\"\r\n\r\n");
+                continue;
+            }
+            let text = text();
+            let length = text.len();
+            let fields = format!("Content-Type: text/plain\r\nETag: \"a\"\r\nContent-Length: {length}\r\n");
+            let body = if request.method == "HEAD" { "" } else { text.as_str() };
+            connection.send(format!("HTTP/1.1 200 OK\r\n{fields}\r\n{body}"));
+        }
+    })
+}
+
+#[test]
+fn a_client_that_has_it_already_is_told_of_the_tag_that_it_has() {
+    let origin = with_a_tag();
+    let gateway = Gateway::with(&origin, ON);
+    let mut client = gateway.client();
+    let says = |answer: &Response| {
+        let all = |name| answer.headers.all(name).join("; ");
+        (answer.status, all("ETag"), all("Vary"))
+    };
+    for (accepts, tag) in [("gzip", "W/\"a\""), ("identity", "\"a\"")] {
+        let expected = |status| (status, tag.to_owned(), "Accept-Encoding".to_owned());
+        assert_eq!(says(&client.ask(ask(accepts))), expected(200));
+        let fields = format!("Host: a\r\nAccept-Encoding: {accepts}\r\n");
+        let again = client.ask(format!("GET / HTTP/1.1\r\n{fields}If-None-Match: {tag}\r\n\r\n"));
+        assert_eq!(says(&again), expected(304));
+        client.send(format!("HEAD / HTTP/1.1\r\n{fields}\r\n"));
+        assert_eq!(says(&client.response_to("HEAD")), expected(200));
+        let fields = [("accept-encoding", accepts), ("if-none-match", tag)];
+        assert_eq!(says(&gateway.http2().ask(http2::request("GET", "/", &fields))), expected(304));
+    }
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn a_304_by_a_route_without_the_policy_stays_as_it_is() {
+    let origin = with_a_tag();
+    let gateway = Gateway::to(&origin);
+    let ask = "GET / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\nIf-None-Match: \"a\"\r\n\r\n";
+    let answer = gateway.client().ask(ask);
+    assert_eq!((answer.status, answer.headers.get("ETag")), (304, Some("\"a\"")));
+    assert!(!answer.headers.has("Vary"), "{answer:?}");
+}
+
 #[test]
 fn an_old_client_and_a_body_of_unknown_length() {
     let origin = Origin::fixed(

@@ -6,7 +6,7 @@ use tollgate_tests::{Gate, Gateway, Origin, eventually};
 const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\n";
 
 /// An origin that answers while the gate is open.
-fn slow() -> (Gate, Origin) {
+pub fn slow() -> (Gate, Origin) {
     let gate = Gate::new();
     let opened = gate.clone();
     let origin = Origin::play(move |conn| {

@@ -42,6 +42,28 @@ fn a_copy_is_what_the_main_upstream_gets_and_is_marked() {
     gateway.reconcile(&[&main]);
 }
 
+/// Within five standard deviations: one run in a million lies outside.
+#[test]
+fn so_many_of_a_hundred_requests_are_copied() {
+    let (main, shadow) = (Origin::ok(), Origin::ok());
+    let gateway = gateway(&main, shadow.address(), ", percent: 25, in_flight: 400");
+    let mut client = gateway.client();
+    for n in 0..400 {
+        assert_eq!(client.get(&format!("/in/{n}")).status, 200);
+    }
+    eventually("all copies are answered", || {
+        let count = shadow.count();
+        count > 0 && events(&gateway, "same_status") == count as f64
+    });
+    let mut copied: Vec<_> = shadow.requests().into_iter().map(|copy| copy.target).collect();
+    let count = copied.len();
+    assert!((57..=143).contains(&count), "{count} of 400");
+    copied.sort();
+    copied.dedup();
+    assert_eq!((copied.len(), main.count()), (count, 400), "none is copied twice");
+    assert_eq!((events(&gateway, "dropped"), events(&gateway, "failed")), (0.0, 0.0));
+}
+
 #[test]
 fn bodies_go_along_in_any_framing() {
     let (main, shadow) = (Origin::echo(), Origin::echo());

@@ -77,6 +77,9 @@ fn a_dry_run_refuses_nothing_and_tells_the_log() {
     let mut client = gateway.client();
     assert_eq!(client.ask(format!("{ASK}\r\n")).status, 200);
     assert_eq!(client.ask(format!("{ASK}\r\n")).status, 200);
+    let records = gateway.wait_records(2);
+    assert!(records[0]["detail"].is_null(), "there was room for it: {}", records[0]);
+    assert_eq!(records[1]["detail"], "a rate limit would refuse it (dry run)");
     gateway.reconcile(&[&origin]);
 }
 

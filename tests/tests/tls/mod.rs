@@ -1,16 +1,23 @@
 //! TLS on both sides: who gets which certificate, who is let in, and what a cut connection is.
 
+mod authorities;
 mod books;
 mod certificates;
 mod clients;
 mod https;
 mod identity;
+mod over_http2;
+mod resumption;
+mod server_name;
 mod testssl;
+mod unusable;
 mod upstream;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustls::SupportedProtocolVersion;
+use rustls::version::{TLS12, TLS13};
 use tollgate_tests::{Authority, Gateway, Issued};
 
 /// A folder of certificates. It is removed at the end.
@@ -63,4 +70,9 @@ pub(crate) fn gateway(yaml: &str) -> (Gateway, Authority, Files) {
         &yaml.replace("$A", &files.pair("a")).replace("$FILES", &files.path().display().to_string()),
     );
     (gateway, authority, files)
+}
+
+/// Both versions: each has a handshake of its own, and resumes sessions in a way of its own.
+fn versions() -> [&'static SupportedProtocolVersion; 2] {
+    [&TLS12, &TLS13]
 }

@@ -191,3 +191,14 @@ fn what_no_reader_lets_through_is_an_error_with_its_place() {
         "{problems:?}"
     );
 }
+
+/// By that alone a worker knows that a request meets none; what this costs then, `make count` counts.
+#[test]
+fn a_route_without_policies_has_no_chain_beside_one_that_has_some() {
+    let plan = plan(
+        "routes:\n- {match: /plain, to: 10.0.0.1:80}\n\
+         - {match: /other, to: 10.0.0.1:80, policies: {security_headers: on, rate_limit: {rate: 1/s}}}\n",
+    );
+    let has_chain: Vec<_> = plan.routes.iter().map(|route| route.policies.is_some()).collect();
+    assert_eq!((has_chain, plan.upstream_chains), (vec![false, true], vec![None]));
+}

@@ -30,7 +30,7 @@ impl Decoder {
     /// A block that is none, or one that stands for [several times](Fields::is_bomb) what `fields` may hold.
     pub fn decode(&mut self, mut block: &[u8], fields: &mut Fields) -> Result<(), Malformed> {
         let mut has_fields = false;
-        while let Some(first) = block.first() {
+        while let Some(&first) = block.first() {
             match first.leading_zeros() {
                 // An index for all of the field (6.1).
                 0 => {
@@ -54,8 +54,9 @@ impl Decoder {
                     continue;
                 }
                 2 => return Err(Malformed),
-                // Literal, not to be added (6.2.2), or never (6.2.3): who goes on with it in HTTP/1 has no table.
-                _ => {
+                // Literal, not to be added (6.2.2), or by nobody on the way (6.2.3).
+                zeros => {
+                    fields.note_secret(zeros == 3);
                     let (at, is_static) = self.literal(&mut block, 4)?;
                     let name = if is_static { STATIC[at].0.as_bytes() } else { &self.name };
                     fields.push(name, &self.value);
@@ -158,6 +159,22 @@ mod tests {
                     "custom-key: custom-value"
                 ]
             );
+        }
+    }
+
+    #[test]
+    fn what_nobody_is_to_index_is_known() {
+        // RFC 7541, C.2.3, and the same field as one that is just not added.
+        for (block, secret) in [
+            ("1008 7061 7373 776f 7264 0673 6563 7265 74", true),
+            ("0008 7061 7373 776f 7264 0673 6563 7265 74", false),
+        ] {
+            let mut fields = Fields::new(10_000);
+            Decoder::new().decode(&hex(block), &mut fields).unwrap();
+            assert_eq!(fields.iter().next(), Some((&b"password"[..], &b"secret"[..])));
+            assert_eq!(fields.has_secrets(), secret);
+            fields.clear(10_000);
+            assert!(!fields.has_secrets());
         }
     }
 

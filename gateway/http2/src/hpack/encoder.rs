@@ -7,6 +7,9 @@ use super::{TABLE_SIZE, integer};
 
 /// Bytes of a field that goes into the table: a larger one would drive most others out.
 const LARGEST: usize = TABLE_SIZE / 4;
+/// What nobody on the way is to keep: whoever could have his own fields written beside a secret that is in a table, and saw
+/// how long the blocks are, could guess it (RFC 7541, 7.1.3).
+const SECRET: &[u8] = b"set-cookie";
 /// How many of the last fields are remembered.
 const SEEN: usize = 64;
 
@@ -73,6 +76,9 @@ impl Encoder {
 
     /// Adds a field; upper-case letters of its name become small.
     pub fn field(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
+        if name.len() == SECRET.len() && name.eq_ignore_ascii_case(SECRET) {
+            return literal(0x10, 4, name, value, out);
+        }
         let hash = hash(name, value);
         let place = hash as usize % SEEN;
         let seen = self.seen[place];
@@ -194,6 +200,17 @@ mod tests {
         }
         // The status, the two that repeat, the length at most written out, and the id.
         assert!(last <= 1 + 2 + 4 + 2 + 12 + 31, "{last}");
+    }
+
+    #[test]
+    fn cookies_are_never_indexed() {
+        let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+        for _ in 0..3 {
+            let block = written(&mut encoder, b"200", &[("Set-Cookie", "id=1")]);
+            // The status; literal and never indexed, with the name 55 of the static table.
+            assert_eq!(block[..3], [0x88, 0x1f, 55 - 15]);
+            assert_eq!(read(&mut decoder, &block)[1], ("set-cookie".to_owned(), "id=1".to_owned()));
+        }
     }
 
     #[test]

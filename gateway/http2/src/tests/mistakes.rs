@@ -74,6 +74,22 @@ fn connections_end_for_what_concerns_them() {
 }
 
 #[test]
+fn what_comes_for_streams_that_were_refused_is_no_mistake_however_many_they_were() {
+    // A client that has not heard how many there may be: all of them, and then all of their bodies.
+    let mut client = Client::new();
+    let streams: Vec<_> = (0..1000).map(|n| 1 + 2 * n).collect();
+    for id in &streams {
+        client.ask(*id, 0);
+    }
+    client.frames();
+    for id in &streams {
+        client.send(Kind::DATA, 0, *id, b"a");
+    }
+    assert_eq!(client.connection.ended(), None);
+    assert!(client.frames().iter().all(|frame| frame.kind != Kind::RST_STREAM));
+}
+
+#[test]
 fn streams_end_for_what_concerns_them() {
     let trailers = |client: &mut Client| client.head(&[("x-end", "1")]);
     type Mistake = fn(&mut Client, &[u8]);

@@ -5,7 +5,7 @@ mod negotiate;
 
 use std::sync::{Arc, LazyLock};
 
-use tollgate_http::LineNames;
+use tollgate_http::{LineNames, Method, Version};
 
 use self::encoder::Encoder;
 pub use self::encoder::Encoding;
@@ -59,37 +59,54 @@ impl Policy for Compression {
         let lines = request.head.head.all_by_text(b"accept-encoding");
         let accepted = lines.flat_map(|line| line.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
         let encoding = negotiate(accepted, &self.0.encodings)
-            .filter(|_| !forbids_transform(request.head.head.all_by_text(b"cache-control")));
-        let rules = self.0.clone();
-        if encoding.is_some() {
-            request.context.on_response(move |response| rules.compress(encoding, response));
+            .filter(|_| !forbids_transform(request.head.head.all_by_text(b"cache-control")))
+            // Who speaks HTTP/1.0 has to be told the length before.
+            .filter(|_| request.head.version != Version::Http10);
+        let (rules, is_head) = (self.0.clone(), request.head.method == Method::Head);
+        if encoding.is_some() && !is_head {
+            request.context.on_response(move |response| rules.compress(encoding, false, response));
         } else {
-            // Caches are told all the same.
-            request.context.on_head(move |response| rules.compress(None, response));
+            // No body becomes another one, but caches are told all the same.
+            request.context.on_head(move |response| rules.compress(encoding, is_head, response));
         }
         Verdict::Continue
     }
 }
 
 impl CompressionRules {
-    fn compress(&self, encoding: Option<Encoding>, response: &mut Response<'_>) {
-        if !self.takes(response) {
+    /// `encoding`: what the client gets of what may be encoded.
+    fn compress(&self, encoding: Option<Encoding>, is_head: bool, response: &mut Response<'_>) {
+        let is_unmodified = response.status() == 304;
+        let takes = if is_unmodified { self.may_have_taken(response) } else { self.takes(response) };
+        if !takes {
             return;
         }
         // Also where this client takes none: a cache must not give the plain one to all, nor the other way round.
         response.vary("Accept-Encoding");
+        if is_unmodified || is_head {
+            // The tag is that of the 200, or of what a GET gets (RFC 9110, 15.4.5 and 9.3.2): by a strong one a cache would not
+            // find what it has, or take it for the endpoint's bytes and put parts of those into it.
+            if encoding.is_some() {
+                response.weaken_tag();
+            }
+            return;
+        }
         let Some(encoder) = encoding.filter(|_| response.body == BodyKind::Free).and_then(Encoder::new)
         else {
             return;
         };
         response.set("Content-Encoding", encoder.encoding().as_str().as_bytes());
         response.remove("Accept-Ranges");
-        // Other bytes than those that the tag stands for, with the same meaning (RFC 9110, 8.8.1).
-        let strong = response.get("etag").filter(|tag| tag.starts_with(b"\""));
-        if let Some(weak) = strong.map(|tag| [b"W/", tag].concat()) {
-            response.set("ETag", &weak);
-        }
+        response.weaken_tag();
         response.transform(Box::new(encoder));
+    }
+
+    /// Whether the 200 in whose place this 304 stands may have been one that [becomes smaller](Self::takes). A 304 mostly does
+    /// not say what it would be the content of, and if it has a length that is often wrong: so what does not say that it is
+    /// another kind is taken for one. Where that is too much it does no harm: tags of `If-None-Match` are compared weakly (RFC
+    /// 9110, 13.1.2), and a cache that is told of a field too many looks up once more than it must.
+    fn may_have_taken(&self, response: &Response<'_>) -> bool {
+        response.get("content-type").is_none_or(|value| self.has_type(value)) && Self::leaves_free(response)
     }
 
     /// Whether it is one that may become smaller.
@@ -99,8 +116,12 @@ impl CompressionRules {
         !matches!(response.status(), 0..200 | 204 | 206 | 304)
             && length().is_none_or(|length| length >= self.min_length)
             && response.get("content-type").is_some_and(|value| self.has_type(value))
-            && !response.has_any(&BOUND)
-            && !forbids_transform(response.all("cache-control"))
+            && Self::leaves_free(response)
+    }
+
+    /// Whether nothing in it forbids other bytes.
+    fn leaves_free(response: &Response<'_>) -> bool {
+        !response.has_any(&BOUND) && !forbids_transform(response.all("cache-control"))
     }
 
     fn has_type(&self, value: &[u8]) -> bool {
@@ -133,7 +154,7 @@ mod tests {
     fn compressed(status: u16, fields: &str) -> (bool, String) {
         let mut head = format!("HTTP/1.1 {status} X\r\n{fields}\r\n").into_bytes();
         let mut response = Response::new(&mut head, BodyKind::Free);
-        rules().compress(Some(Encoding::Gzip), &mut response);
+        rules().compress(Some(Encoding::Gzip), false, &mut response);
         let transforms = response.into_transform(false).is_some();
         (transforms, String::from_utf8(head).expect("text"))
     }
@@ -162,7 +183,9 @@ mod tests {
             (200, "Content-Type: text/plain\r\nCache-Control: public, No-Transform\r\n"),
             (200, "Content-Type: text/plain\r\nRepr-Digest: sha-256=:AA==:\r\n"),
             (206, "Content-Type: text/plain\r\nContent-Range: bytes 0-1/2\r\n"),
-            (304, "Content-Type: text/plain\r\n"),
+            (304, "Content-Type: image/png\r\nETag: \"a\"\r\n"),
+            (304, "Content-Encoding: br\r\nETag: \"a\"\r\n"),
+            (304, "Cache-Control: no-transform\r\nETag: \"a\"\r\n"),
         ] {
             let (transforms, head) = compressed(status, fields);
             assert!(!transforms && head == format!("HTTP/1.1 {status} X\r\n{fields}\r\n"), "{head}");
@@ -188,6 +211,80 @@ mod tests {
         for (tag, becomes) in [("\"a\"", "W/\"a\""), ("W/\"a\"", "W/\"a\"")] {
             let (_, head) = compressed(200, &format!("Content-Type: text/css\r\nETag: {tag}\r\n"));
             assert!(head.contains(&format!("\r\nETag: {becomes}\r\n")), "{head}");
+        }
+    }
+
+    /// The fields of a head without a body that answers a request.
+    fn told(line: &str, accepts: &str, status: u16, fields: &str) -> String {
+        let mut sent = Sent::with(line, &format!("Accept-Encoding: {accepts}\r\n"));
+        let mut context = Context::default();
+        let policy = Arc::new(rules()).live("gateway/compression", &Arc::default());
+        policy.request(&mut sent.request(&mut context));
+        let begin = format!("HTTP/1.1 {status} X\r\n");
+        let mut head = format!("{begin}{fields}\r\n").into_bytes();
+        assert!(context.respond(&mut head, BodyKind::Fixed, false).is_none());
+        let head = String::from_utf8(head).expect("text");
+        let fields = head.strip_prefix(&begin).and_then(|rest| rest.strip_suffix("\r\n"));
+        fields.expect("a head as before").to_owned()
+    }
+
+    const STRONG: &str = "ETag: \"a\"\r\n";
+    const WEAK: &str = "ETag: W/\"a\"\r\n";
+    const VARY: &str = "Vary: Accept-Encoding\r\n";
+
+    #[test]
+    fn a_304_says_what_its_200_has_said() {
+        let get = "GET / HTTP/1.1";
+        for (line, accepts, fields, becomes) in [
+            (get, "gzip", STRONG, format!("{VARY}{WEAK}")),
+            (get, "gzip", WEAK, format!("{WEAK}{VARY}")),
+            (get, "gzip", "", VARY.to_owned()),
+            (get, "gzip", &format!("{VARY}{STRONG}"), format!("{VARY}{WEAK}")),
+            (get, "gzip", &format!("Vary: *\r\n{STRONG}"), format!("Vary: *\r\n{WEAK}")),
+            (
+                get,
+                "gzip",
+                &format!("Content-Type: text/css\r\nContent-Length: 0\r\n{STRONG}"),
+                format!("Content-Type: text/css\r\nContent-Length: 0\r\n{VARY}{WEAK}"),
+            ),
+            // What this client has is as the endpoint sent it.
+            (get, "br", STRONG, format!("{STRONG}{VARY}")),
+            ("GET / HTTP/1.0", "gzip", STRONG, format!("{STRONG}{VARY}")),
+            ("HEAD / HTTP/1.1", "gzip", STRONG, format!("{VARY}{WEAK}")),
+        ] {
+            assert_eq!(told(line, accepts, 304, fields), becomes, "{line}, {accepts}: {fields}");
+        }
+    }
+
+    #[test]
+    fn an_answer_to_head_has_the_tag_of_what_a_get_gets() {
+        let text = format!("Content-Type: text/css\r\nContent-Length: 100\r\n{STRONG}");
+        let short = text.replace("100", "99");
+        for (line, accepts, fields, becomes) in [
+            ("HEAD / HTTP/1.1", "gzip", &text, format!("{}{VARY}{WEAK}", text.replace(STRONG, ""))),
+            ("HEAD / HTTP/1.1", "br", &text, format!("{text}{VARY}")),
+            ("HEAD / HTTP/1.0", "gzip", &text, format!("{text}{VARY}")),
+            ("HEAD / HTTP/1.1", "gzip", &short, short.clone()),
+            // An answer of the gateway's own, whose body stays what it is.
+            ("GET / HTTP/1.1", "gzip", &text, format!("{text}{VARY}")),
+        ] {
+            assert_eq!(told(line, accepts, 200, fields), becomes, "{line}, {accepts}: {fields}");
+        }
+    }
+
+    #[test]
+    fn only_a_body_that_becomes_another_one_has_somebody_stand_between() {
+        for (line, accepts, leaves) in [
+            ("GET / HTTP/1.1", "gzip", false),
+            ("GET / HTTP/1.1", "br", true),
+            ("GET / HTTP/1.0", "gzip", true),
+            ("HEAD / HTTP/1.1", "gzip", true),
+        ] {
+            let mut sent = Sent::with(line, &format!("Accept-Encoding: {accepts}\r\n"));
+            let mut context = Context::default();
+            let policy = Arc::new(rules()).live("gateway/compression", &Arc::default());
+            policy.request(&mut sent.request(&mut context));
+            assert_eq!(context.leaves_bodies(), leaves, "{line}, {accepts}");
         }
     }
 }

@@ -106,11 +106,7 @@ impl DecompressionRules {
         {
             response.remove(name);
         }
-        // Other bytes than those that the tag stands for, with the same meaning (RFC 9110, 8.8.1).
-        let strong = response.get("etag").filter(|tag| tag.starts_with(b"\""));
-        if let Some(weak) = strong.map(|tag| [b"W/", tag].concat()) {
-            response.set("ETag", &weak);
-        }
+        response.weaken_tag();
         response.transform(Box::new(decoder));
     }
 }

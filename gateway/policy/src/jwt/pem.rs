@@ -48,7 +48,7 @@ pub(crate) fn keys_of_pem(text: &[u8]) -> Result<Vec<Key>, &'static str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
     use aws_lc_rs::rand::SystemRandom;
     use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
@@ -69,7 +69,8 @@ mod tests {
         format!("-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
     }
 
-    fn public<K: AsDer<PublicKeyX509Der<'static>>>(key: &K) -> String {
+    /// What verifies what this key has signed.
+    pub fn public<K: AsDer<PublicKeyX509Der<'static>>>(key: &K) -> String {
         pem("PUBLIC KEY", key.as_der().expect("a key").as_ref())
     }
 

@@ -2,11 +2,18 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, ECDSA_P521_SHA512_FIXED_SIGNING,
+    EcdsaKeyPair, Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512,
+    RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512, RsaEncoding,
+};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 
+use super::pem::tests::public;
 use super::*;
 use crate::testing::Sent;
 use crate::{Context, Origin, Trust};
@@ -130,5 +137,96 @@ fn a_token_that_was_known_ends_while_the_head_of_a_request_is_on_its_way() {
         let mut request = sent.request(&mut context);
         request.origin = &began;
         assert_eq!(matches!(live.request(&mut request), Verdict::Continue), passes, "{token}");
+    }
+}
+
+/// A key of each kind, which signs by every algorithm of that kind.
+struct Signer {
+    secret: &'static [u8],
+    rsa: RsaKeyPair,
+    p256: EcdsaKeyPair,
+    p384: EcdsaKeyPair,
+    p521: EcdsaKeyPair,
+    ed25519: Ed25519KeyPair,
+}
+
+impl Signer {
+    fn new() -> Self {
+        let p384 = EcdsaKeyPair::generate(&ECDSA_P384_SHA384_FIXED_SIGNING).expect("a key");
+        let p521 = EcdsaKeyPair::generate(&ECDSA_P521_SHA512_FIXED_SIGNING).expect("a key");
+        Self {
+            secret: b"a secret of the tests with 32 bytes or more",
+            rsa: RsaKeyPair::generate(KeySize::Rsa2048).expect("a key"),
+            p256: key(),
+            p384,
+            p521,
+            ed25519: Ed25519KeyPair::generate().expect("a key"),
+        }
+    }
+
+    /// What verifies that.
+    fn keys(&self, algorithm: Algorithm) -> FixedKeys {
+        use Algorithm as A;
+        let pem = match algorithm {
+            A::Hs256 | A::Hs384 | A::Hs512 => return FixedKeys::of_secret(self.secret),
+            A::Rs256 | A::Rs384 | A::Rs512 | A::Ps256 | A::Ps384 | A::Ps512 => public(self.rsa.public_key()),
+            A::Es256 => public(self.p256.public_key()),
+            A::Es384 => public(self.p384.public_key()),
+            A::Es512 => public(self.p521.public_key()),
+            A::EdDsa => public(self.ed25519.public_key()),
+        };
+        FixedKeys::of_file(pem.as_bytes()).expect("a key")
+    }
+
+    fn sign(&self, algorithm: Algorithm, message: &[u8]) -> Vec<u8> {
+        use Algorithm as A;
+        let random = SystemRandom::new();
+        let hs = |by| hmac::sign(&hmac::Key::new(by, self.secret), message).as_ref().to_vec();
+        let ec = |key: &EcdsaKeyPair| key.sign(&random, message).expect("signed").as_ref().to_vec();
+        let rsa = |by: &'static dyn RsaEncoding| {
+            let mut tag = vec![0; self.rsa.public_modulus_len()];
+            self.rsa.sign(by, &random, message, &mut tag).expect("signed");
+            tag
+        };
+        match algorithm {
+            A::Hs256 => hs(hmac::HMAC_SHA256),
+            A::Hs384 => hs(hmac::HMAC_SHA384),
+            A::Hs512 => hs(hmac::HMAC_SHA512),
+            A::Rs256 => rsa(&RSA_PKCS1_SHA256),
+            A::Rs384 => rsa(&RSA_PKCS1_SHA384),
+            A::Rs512 => rsa(&RSA_PKCS1_SHA512),
+            A::Ps256 => rsa(&RSA_PSS_SHA256),
+            A::Ps384 => rsa(&RSA_PSS_SHA384),
+            A::Ps512 => rsa(&RSA_PSS_SHA512),
+            A::Es256 => ec(&self.p256),
+            A::Es384 => ec(&self.p384),
+            A::Es512 => ec(&self.p521),
+            A::EdDsa => self.ed25519.sign(message).as_ref().to_vec(),
+        }
+    }
+}
+
+#[test]
+fn each_algorithm_lets_in_what_it_has_signed_and_nothing_else() {
+    let signer = Signer::new();
+    for algorithm in Algorithm::ALL {
+        let fixed = signer.keys(algorithm);
+        let policy = Arc::new(JwtRules { fixed, algorithms: vec![algorithm], ..rules(None) });
+        let policy = policy.live("k", &Arc::default());
+        let header = BASE64.encode(format!(r#"{{"alg":"{}"}}"#, algorithm.as_str()));
+        let message = format!("{header}.{}", BASE64.encode(r#"{"sub":"ann","exp":99999999999}"#));
+        let is_let_in = |tag: &[u8]| passes(&policy, &format!("{message}.{}", BASE64.encode(tag)));
+        let tag = signer.sign(algorithm, message.as_bytes());
+        assert!(is_let_in(&tag), "{algorithm:?}");
+        // At both ends: neither a part of it alone is looked at.
+        for at in [0, tag.len() - 1] {
+            let mut flipped = tag.clone();
+            flipped[at] ^= 1;
+            assert!(!is_let_in(&flipped), "{algorithm:?}, a bit of byte {at}");
+        }
+        for other in Algorithm::ALL.into_iter().filter(|other| *other != algorithm) {
+            let tag = signer.sign(other, message.as_bytes());
+            assert!(!is_let_in(&tag), "{algorithm:?}, signed by {other:?}");
+        }
     }
 }

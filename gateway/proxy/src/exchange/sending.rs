@@ -55,7 +55,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         // A collected body waits in the backlog's spool, be it empty.
         let spooled = parties.collected.is_some();
         let (backlog, data) = (&mut scratch.to_upstream, &scratch.inbox[..used]);
-        let sent = parties.upstream.begin(backlog, out, &self.request, data, spooled);
+        let sent =
+            parties.upstream.begin(backlog, out, &self.request, data, spooled, scratch.request.has_secrets);
         if out.capacity() > MOST_OUTPUT {
             // A policy has read a large body, which went with its head.
             *out = Vec::with_capacity(OUTPUT_BUFFER);

@@ -172,6 +172,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             method: request.method,
             may_repeat: self.attempts.may_repeat(Again::Whole, request),
             head,
+            secrets: request.has_secrets,
             data,
             body,
             began,

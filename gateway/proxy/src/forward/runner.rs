@@ -36,6 +36,8 @@ pub(super) struct Runner<'a> {
     pub may_repeat: bool,
     /// The request's head, and of its body what came with that.
     pub head: Vec<u8>,
+    /// Whether nobody on the way may keep its fields in a table.
+    pub secrets: bool,
     pub data: Vec<u8>,
     /// The rest of the body.
     pub body: Option<Spool>,
@@ -112,8 +114,8 @@ impl Runner<'_> {
         let mut wrote = false;
         if U::APART {
             let (mut head, whole) = (self.head.clone(), BodyReader::new(Length::None));
-            let begun =
-                connection.begin(&mut to_upstream, &mut head, &whole, &self.data, self.body.is_some());
+            let (spooled, secrets) = (self.body.is_some(), self.secrets);
+            let begun = connection.begin(&mut to_upstream, &mut head, &whole, &self.data, spooled, secrets);
             wrote = begun.unwrap_or(false);
         } else {
             to_upstream.append(&[IoSlice::new(&self.head), IoSlice::new(&self.data)]);

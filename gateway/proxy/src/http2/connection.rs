@@ -184,7 +184,7 @@ impl Serving {
         if self.connection().ended().is_some() {
             return Poll::Pending;
         }
-        let read = ready!(self.io.poll_read(&self.shared.connection, cx));
+        let read = ready!(self.io.poll_read(&self.shared, cx));
         // Reset by the client, or here for a frame that breaks the protocol, before they were begun: nobody waits for an
         // answer, and who does so again and again wants none.
         let (stillborn, refused) = (self.connection().stillborn(), self.connection().refused());

@@ -174,8 +174,9 @@ impl UpstreamSide for EndpointStream {
         body: &BodyReader,
         data: &[u8],
         spooled: bool,
+        secrets: bool,
     ) -> io::Result<bool> {
-        let (request, switch) = fields::request(head, self.place.is_secure())?;
+        let (request, switch) = fields::request(head, self.place.is_secure(), secrets)?;
         self.switch = switch;
         let ends = self.switch.is_none() && body.is_done() && data.is_empty() && backlog.is_empty();
         let (response, stream) = self.place.send(request, ends).map_err(|_| gone())?;
@@ -201,7 +202,7 @@ impl UpstreamSide for EndpointStream {
         if !body.is_done() || matches!(self.end, End::Sent) {
             return Ok(());
         }
-        let trailers = if trailers.is_empty() { None } else { Some(fields::map(trailers)?) };
+        let trailers = if trailers.is_empty() { None } else { Some(fields::map(trailers, false)?) };
         match &mut self.outlet {
             Some(outlet) if backlog.is_empty() => {
                 outlet.end(trailers)?;

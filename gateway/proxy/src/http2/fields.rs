@@ -5,24 +5,26 @@ use std::io;
 use bytes::Bytes;
 use h2::ext::Protocol;
 use http::header::{
-    self, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE,
+    self, AUTHORIZATION, CONNECTION, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION,
+    SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE,
 };
 use http::uri::{PathAndQuery, Scheme};
 use http::{Method, Request, Uri, Version};
 use tollgate_http::Name;
 use tollgate_http::h2::fields;
 
-/// Of a request head in lines, to an endpoint. Where it asks for another protocol, it becomes extended CONNECT.
+/// Of a request head in lines, to an endpoint. Where it asks for another protocol, it becomes extended CONNECT. With `secrets`
+/// none of its fields goes into a table: the client has forbidden it for one, and which that was is not known any more.
 ///
 /// # Errors
 /// When it is not what the gateway writes, or has bytes that HTTP/2 cannot carry.
-pub(super) fn request(head: &[u8], secure: bool) -> io::Result<(Request<()>, Option<Switch>)> {
+pub(super) fn request(head: &[u8], secure: bool, secrets: bool) -> io::Result<(Request<()>, Option<Switch>)> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let end = head.iter().position(|byte| *byte == b'\n').ok_or_else(invalid)?;
     // `GET /path?query HTTP/1.1`
     let mut words = head[..end].split(|byte| *byte == b' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let mut headers = map(&head[end + 1..])?;
+    let mut headers = map(&head[end + 1..], secrets)?;
     let host = headers.remove(HOST).ok_or_else(invalid)?;
     // What is HTTP/1's alone (RFC 9113, 8.2.2).
     for name in [CONNECTION, TRANSFER_ENCODING] {
@@ -72,11 +74,11 @@ fn target(bytes: &[u8]) -> io::Result<PathAndQuery> {
     PathAndQuery::try_from(escaped).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
-/// Of field lines.
+/// Of field lines. Credentials are secrets in any case.
 ///
 /// # Errors
 /// When one is not what the gateway writes.
-pub(super) fn map(lines: &[u8]) -> io::Result<HeaderMap> {
+pub(super) fn map(lines: &[u8], secrets: bool) -> io::Result<HeaderMap> {
     // Of the size that it will have: a map that is larger is dearer to make, and one that grows is made again.
     let mut map = HeaderMap::with_capacity(lines.iter().filter(|byte| **byte == b'\n').count());
     // One buffer for all values, each a part of it.
@@ -87,7 +89,10 @@ pub(super) fn map(lines: &[u8]) -> io::Result<HeaderMap> {
             None => HeaderName::from_bytes(name).map_err(|_| io::ErrorKind::InvalidData)?,
         };
         let value = HeaderValue::from_maybe_shared(values.slice_ref(value));
-        map.append(name, value.map_err(|_| io::ErrorKind::InvalidData)?);
+        let mut value = value.map_err(|_| io::ErrorKind::InvalidData)?;
+        // The library writes those as never to be indexed (RFC 7541, 6.2.3).
+        value.set_sensitive(secrets || [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE].contains(&name));
+        map.append(name, value);
     }
     Ok(map)
 }
@@ -119,17 +124,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn secrets_are_never_indexed() {
+        let head = b"GET / HTTP/1.1\r\nhost: a\r\nauthorization: 1\r\nCookie: 2\r\nproxy-authorization: 3\r\nx-key: 4\r\n";
+        let of = |secrets| {
+            let (request, _) = request(head, false, secrets).unwrap();
+            let secret =
+                |(name, value): (&HeaderName, &HeaderValue)| value.is_sensitive().then(|| name.to_string());
+            let mut names: Vec<_> = request.headers().iter().filter_map(secret).collect();
+            names.sort_unstable();
+            names
+        };
+        let credentials = ["authorization", "cookie", "proxy-authorization"];
+        assert_eq!(of(false), credentials);
+        assert_eq!(of(true), [&credentials[..], &["x-key"]].concat());
+    }
+
+    #[test]
     fn known_names_are_what_the_library_would_have_read() {
         let lines = b"accept: 1\r\nAuthorization: 1\r\ncache-control: 1\r\nContent-Encoding: 1\r\ncontent-length: 1\r\n\
             content-type: 1\r\ncookie: 1\r\nDATE: 1\r\nhost: 1\r\nlocation: 1\r\nreferer: 1\r\nserver: 1\r\n\
             set-cookie: 1\r\nUser-Agent: 1\r\nx-request-id: 1\r\nX-Other: 1\r\n";
-        for (name, value) in &map(lines).unwrap() {
+        for (name, value) in &map(lines, false).unwrap() {
             assert_eq!(value, "1");
             assert_eq!(Some(name), HeaderName::from_bytes(name.as_str().as_bytes()).ok().as_ref());
         }
         let names: Vec<String> =
             fields(lines).map(|(name, _)| String::from_utf8_lossy(name).to_lowercase()).collect();
-        let map = map(lines).unwrap();
+        let map = map(lines, false).unwrap();
         assert_eq!(map.len(), names.len());
         assert!(names.iter().all(|name| map.contains_key(name.as_str())), "{names:?}");
     }

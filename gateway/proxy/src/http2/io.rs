@@ -10,6 +10,7 @@ use tollgate_net::{Deadline, Stream};
 
 use super::intake::Intake;
 use super::meter::{Exhausted, Meter};
+use super::shared::Shared;
 use crate::worker::Worker;
 
 /// How long the end is waited for once the gateway has ended its direction, and how much is read meanwhile: closing a
@@ -42,9 +43,9 @@ impl Io {
     }
 
     /// Gives the connection what has come, as far as the meter lets it.
-    fn pass(&mut self, connection: &Connection, bytes: &[u8]) {
+    fn pass(&mut self, shared: &Shared, bytes: &[u8]) {
         self.intake.read(bytes.len());
-        let measured = self.meter.received(bytes, tollgate_net::now);
+        let measured = self.meter.received(bytes, shared.pieces_taken(), tollgate_net::now);
         let good = match measured {
             Ok(()) => bytes.len(),
             Err(Exhausted(good)) => {
@@ -53,26 +54,26 @@ impl Io {
                 if self.intake.has_begun() { good } else { 0 }
             }
         };
-        connection.receive(&bytes[..good]);
+        shared.connection.receive(&bytes[..good]);
     }
 
     /// Reads once, what has come early first. How many bytes that were; 0: the client has ended its side. Not when this
     /// connection's turn is over, or it is about to be ended.
-    pub fn poll_read(&mut self, connection: &Connection, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    pub fn poll_read(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         // The task that polls is the one that ends the connection.
         if self.intake.is_exhausted() || self.intake.is_turn_over(cx) {
             return Poll::Pending;
         }
         if !self.early.is_empty() {
             let early = std::mem::take(&mut self.early);
-            self.pass(connection, &early);
+            self.pass(shared, &early);
             return Poll::Ready(Ok(early.len()));
         }
         let worker = self.worker.clone();
         let mut buffer = worker.receive.borrow_mut();
         let most = buffer.len().min(super::intake::BYTES);
         let count = ready!(self.stream.poll_read(cx, &mut buffer[..most]))?;
-        self.pass(connection, &buffer[..count]);
+        self.pass(shared, &buffer[..count]);
         Poll::Ready(Ok(count))
     }
 

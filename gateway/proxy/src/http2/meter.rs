@@ -17,6 +17,12 @@ const BURST: u32 = 1_000;
 const PER_SECOND: u32 = 100;
 /// What it earns with a request: its cancellation, updates of its window, its priority.
 const PER_STREAM: u32 = 8;
+/// What it earns with a piece of a response: a PING to measure the path (gRPC's clients send one for each, as long as they do
+/// not know it), an update of a window.
+const PER_PIECE: u32 = 8;
+/// The flag of DATA with padding, of at most `PADDING` bytes with its length (RFC 9113, 6.1).
+const PADDED: u8 = 8;
+const PADDING: u32 = 256;
 /// How many bytes, in either direction, earn one: a receiver updates its windows every few KiB.
 const BYTES: u32 = 1024;
 
@@ -24,9 +30,10 @@ const BYTES: u32 = 1024;
 /// requests.
 fn price(kind: u8, flags: u8, length: u32) -> u32 {
     match kind {
-        // DATA without data: nothing but work.
-        0 if length == 0 => 8,
-        0 => 1,
+        // DATA without data, or with nothing but padding as far as one can see: nothing but work.
+        0 if length == 0 || flags & PADDED != 0 && length <= PADDING => 8,
+        // Messages of a few bytes, one in each frame, are what WebSockets and gRPC's streams are for.
+        0 => 0,
         // HEADERS that ask for nothing: trailers, or what follows a stream that is gone and has to be decoded all the same.
         HEADERS => 2,
         // RST_STREAM: a request that was begun in vain.
@@ -63,6 +70,8 @@ pub(super) struct Meter {
     bytes: u32,
     /// The client's highest stream so far: only the head of a new one is a request.
     highest: u32,
+    /// Pieces of responses that have earned something.
+    pieces: usize,
     earned_at: Instant,
 }
 
@@ -77,12 +86,18 @@ impl Meter {
             credit: BURST,
             bytes: 0,
             highest: 0,
+            pieces: 0,
             earned_at: now,
         }
     }
 
-    /// Looks at bytes that came.
-    pub fn received(&mut self, all: &[u8], now: impl Fn() -> Instant) -> Result<(), Exhausted> {
+    /// Looks at bytes that came. `pieces` of responses have gone so far.
+    pub fn received(
+        &mut self,
+        all: &[u8],
+        pieces: usize,
+        now: impl Fn() -> Instant,
+    ) -> Result<(), Exhausted> {
         let mut bytes = all;
         let preface = self.preface.min(bytes.len());
         self.preface -= preface;
@@ -99,7 +114,7 @@ impl Meter {
             bytes = &bytes[take..];
             if self.have == HEADER {
                 self.have = 0;
-                self.frame(&now).ok_or(Exhausted(begin))?;
+                self.frame(pieces, &now).ok_or(Exhausted(begin))?;
             }
         }
         Ok(())
@@ -111,7 +126,7 @@ impl Meter {
     }
 
     /// Pays for a frame; nothing, if it cannot.
-    fn frame(&mut self, now: &impl Fn() -> Instant) -> Option<()> {
+    fn frame(&mut self, pieces: usize, now: &impl Fn() -> Instant) -> Option<()> {
         let [a, b, c, kind, flags, stream @ ..] = self.header;
         let length = u32::from_be_bytes([0, a, b, c]);
         self.payload = length;
@@ -123,6 +138,9 @@ impl Meter {
         }
         let price = if asks { 0 } else { price(kind, flags, length) };
         if price > self.credit {
+            let sent = u32::try_from(pieces.saturating_sub(self.pieces)).unwrap_or(u32::MAX);
+            self.pieces = pieces;
+            self.earn(sent.saturating_mul(PER_PIECE));
             // Only now: the clock costs more than most frames.
             let now = now();
             let since = now.saturating_duration_since(self.earned_at).as_millis();
@@ -160,6 +178,12 @@ mod tests {
         frame
     }
 
+    fn padded(payload: usize) -> Vec<u8> {
+        let mut frame = frame(0, payload);
+        frame[4] = PADDED;
+        frame
+    }
+
     /// The frames in the given round: each head of a stream of its own, if they are to ask for something.
     fn asking(frames: &[Vec<u8>], round: usize) -> Vec<u8> {
         let mut stream = (round * frames.len()) as u32;
@@ -179,10 +203,10 @@ mod tests {
     fn allowed(frames: &[Vec<u8>], read: usize) -> Option<usize> {
         let start = Instant::now();
         let mut meter = Meter::new(start);
-        assert_eq!(meter.received(PREFACE, || start), Ok(()));
+        assert_eq!(meter.received(PREFACE, 0, || start), Ok(()));
         for count in 0..10_000 {
             for piece in asking(frames, count).chunks(read) {
-                if meter.received(piece, || start).is_err() {
+                if meter.received(piece, 0, || start).is_err() {
                     return Some(count);
                 }
             }
@@ -196,6 +220,8 @@ mod tests {
             assert_eq!(allowed(&[frame(6, 8)], read), Some(125), "PING");
             assert_eq!(allowed(&[frame(4, 0)], read), Some(20), "SETTINGS");
             assert_eq!(allowed(&[frame(0, 0)], read), Some(125), "empty DATA");
+            assert_eq!(allowed(&[padded(1)], read), Some(125), "a length of no padding");
+            assert!(allowed(&[padded(256)], read).is_some_and(|count| count < 150), "all padding");
             assert!(allowed(&[frame(8, 4)], read).is_some_and(|count| count < 1100), "WINDOW_UPDATE");
             assert!(allowed(&[frame(2, 5)], read).is_some_and(|count| count < 550), "PRIORITY");
             assert!(
@@ -223,7 +249,7 @@ mod tests {
             let mut meter = Meter { preface: 0, ..Meter::new(start) };
             let mut looked = 0;
             let pieces: Vec<_> = if whole { vec![&pings[..]] } else { pings.chunks(piece).collect() };
-            let ended = pieces.into_iter().find_map(|bytes| match meter.received(bytes, || start) {
+            let ended = pieces.into_iter().find_map(|bytes| match meter.received(bytes, 0, || start) {
                 Ok(()) => {
                     looked += bytes.len();
                     None
@@ -241,6 +267,8 @@ mod tests {
         let [headers, data, update] = [frame(1, 40), frame(0, 16_384), frame(8, 4)];
         assert_eq!(allowed(&[headers.clone(), update.clone(), update.clone()], 1000), None, "small requests");
         assert_eq!(allowed(&[data, update.clone(), update], 1000), None, "an upload");
+        assert_eq!(allowed(&[frame(0, 1)], 1000), None, "a message of a byte");
+        assert_eq!(allowed(&[padded(300)], 1000), None, "padding beside a message");
         let priority = frame(2, 5);
         assert_eq!(
             allowed(&[headers.clone(), priority.clone(), priority], 1000),
@@ -255,18 +283,29 @@ mod tests {
     }
 
     #[test]
+    fn each_piece_of_a_response_may_be_answered_by_a_ping() {
+        let start = Instant::now();
+        let mut meter = Meter { preface: 0, ..Meter::new(start) };
+        for pieces in 0..10_000 {
+            assert_eq!(meter.received(&frame(6, 8), pieces, || start), Ok(()), "{pieces}");
+        }
+        let more = (0..1000).take_while(|_| meter.received(&frame(6, 8), 10_000, || start).is_ok()).count();
+        assert!(more <= 125, "{more} for nothing");
+    }
+
+    #[test]
     fn time_and_what_was_sent_earn_too() {
         let start = Instant::now();
         let mut meter = Meter { preface: 0, ..Meter::new(start) };
         let mut at = start;
         for second in 0..10_000 {
             at = start + Duration::from_millis(second * 100);
-            assert_eq!(meter.received(&frame(6, 8), || at), Ok(()), "a PING ten times a second");
+            assert_eq!(meter.received(&frame(6, 8), 0, || at), Ok(()), "a PING ten times a second");
         }
         meter.credit = 0;
         for _ in 0..10_000 {
             meter.sent(16 * 1024);
-            assert_eq!(meter.received(&frame(8, 4), || at), Ok(()));
+            assert_eq!(meter.received(&frame(8, 4), 0, || at), Ok(()));
         }
     }
 }

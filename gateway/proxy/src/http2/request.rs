@@ -97,7 +97,9 @@ fn decode(
         key = websocket_key(worker);
         protocol.key = key.as_bytes();
     }
-    decode_request(request, pseudo, || fields, ended, limits)
+    let decoded = decode_request(request, pseudo, || fields, ended, limits);
+    request.has_secrets = head.has_secrets();
+    decoded
 }
 
 /// A key that nobody foresees, for a WebSocket to an endpoint that speaks HTTP/1.

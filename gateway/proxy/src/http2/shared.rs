@@ -83,6 +83,11 @@ impl Shared {
         }
     }
 
+    /// How many have.
+    pub fn pieces_taken(&self) -> usize {
+        self.taken.get()
+    }
+
     /// Whether no stream lives.
     pub fn is_idle(&self) -> bool {
         self.streams.get() == 0

@@ -1,0 +1,53 @@
+//! Clients whose frames are many and small for a good reason: no flood is made of what streams of messages are for.
+
+use tollgate_tests::frames::{END_HEADERS, END_STREAM, Frames, fields, frame, kind};
+use tollgate_tests::{Gateway, Http2Origin, Origin};
+
+/// More than any flood may have in the time that this takes.
+const MESSAGES: usize = 3000;
+
+/// Begins an upload.
+fn begin(frames: &mut Frames) {
+    let head = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a.example")];
+    frames.send(kind::HEADERS, END_HEADERS, 1, &fields(&head));
+}
+
+#[test]
+fn messages_of_a_byte_go_through() {
+    let origin = Origin::ok();
+    let gateway = Gateway::to(&origin);
+    let mut frames = gateway.frames(&[]);
+    begin(&mut frames);
+    let messages = [frame(kind::DATA, 0, 1, b"x").repeat(MESSAGES), frame(kind::DATA, END_STREAM, 1, &[])];
+    assert!(frames.send_bytes(&messages.concat()));
+    let head = frames.wait_for(|frame| frame.kind == kind::HEADERS).expect("an answer");
+    assert_eq!(head.status(), Some(200));
+    assert_eq!(origin.request().body.len(), MESSAGES);
+}
+
+#[test]
+fn each_message_may_be_answered_by_a_ping() {
+    // gRPC's clients measure the path so: a PING with what comes, as soon as the last one was answered.
+    let origin = Http2Origin::play(|stream| {
+        stream.head(200, &[], false);
+        while let Some(data) = stream.data() {
+            stream.send(data, false);
+        }
+        stream.send("", true);
+    });
+    let gateway = Gateway::start(&format!(
+        "workers: 1\nroutes:\n- {{match: /*, to: \"h2c://{}\"}}\n",
+        origin.address()
+    ));
+    let mut frames = gateway.frames(&[]);
+    begin(&mut frames);
+    for n in 0..MESSAGES {
+        frames.send(kind::DATA, 0, 1, b"x");
+        let data = frames.wait_for(|frame| frame.kind == kind::DATA && !frame.payload.is_empty());
+        assert_eq!(data.unwrap_or_else(|| panic!("ended at message {n}")).payload, b"x");
+        frames.send(kind::PING, 0, 0, &[0; 8]);
+    }
+    frames.send(kind::DATA, END_STREAM, 1, &[]);
+    let end = frames.wait_for(|frame| frame.kind == kind::DATA && frame.flags & END_STREAM != 0);
+    assert!(end.is_some(), "the stream ends as it should");
+}

@@ -1,0 +1,74 @@
+//! For whom endpoints are asked (SNI). Each origin's certificate is for one name alone, so an answer says that it was looked
+//! for in there too.
+
+use std::net::Ipv4Addr;
+
+use tollgate_tests::{Authority, Dns, Gateway, TlsOrigin, eventually};
+
+use super::Files;
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// An origin with a certificate for this host, and the `ca.pem` that has signed it.
+fn origin(host: &str) -> (TlsOrigin, Files) {
+    let (authority, files) = (Authority::new(), Files::new());
+    files.write("ca.pem", &authority.pem());
+    (TlsOrigin::start(&authority.issue(&[host]), None, OK, None), files)
+}
+
+/// A gateway whose upstream has these keys, and these more in its `tls`.
+fn gateway(files: &Files, keys: &str, tls: &str) -> Gateway {
+    Gateway::start(&format!(
+        "upstreams: {{up: {{{keys}, tls: {{ca: {}/ca.pem{tls}}}, retry: off}}}}\n\
+         routes: [{{match: \"/*\", to: up}}]\n",
+        files.path().display()
+    ))
+}
+
+/// For whom the origin was asked on the way of one request, whose own host is another one.
+fn asked(gateway: &Gateway, origin: &TlsOrigin) -> Option<String> {
+    let answer = gateway.client().get("/");
+    assert_eq!(answer.text(), "ok", "{answer:?}");
+    let mut names = origin.names();
+    assert_eq!(names.len(), 1, "{names:?}");
+    names.remove(0)
+}
+
+#[test]
+fn it_is_the_endpoints_own_host_or_what_server_name_says_and_never_an_address() {
+    for (host, tls, name, expected) in [
+        ("localhost", "", "localhost", Some("localhost")),
+        ("localhost", ", server_name: up.example", "up.example", Some("up.example")),
+        ("127.0.0.1", ", server_name: up.example", "up.example", Some("up.example")),
+        // An address is no name to ask for (RFC 6066, 3).
+        ("127.0.0.1", "", "127.0.0.1", None),
+        ("localhost", ", server_name: 127.0.0.1", "127.0.0.1", None),
+    ] {
+        let (origin, files) = origin(name);
+        let endpoint = format!("endpoints: [\"https://{host}:{}\"]", origin.address().port());
+        let asked = asked(&gateway(&files, &endpoint, tls), &origin);
+        assert_eq!(asked.as_deref(), expected, "{host}{tls}");
+    }
+}
+
+#[test]
+fn endpoints_that_were_looked_up_are_asked_for_by_the_name_that_was() {
+    let dns = Dns::start();
+    dns.say_addresses("app.test", 60, &[Ipv4Addr::LOCALHOST]);
+    for (tls, name) in [("", "app.test"), (", server_name: up.example", "up.example")] {
+        let (origin, files) = origin(name);
+        let port = origin.address().port();
+        let discover = format!("discover: {{dns: app.test, port: {port}, servers: \"{}\"}}", dns.address());
+        assert_eq!(asked(&gateway(&files, &discover, tls), &origin).as_deref(), Some(name), "{tls}");
+    }
+}
+
+#[test]
+fn probes_ask_for_the_same_name() {
+    let (origin, files) = origin("up.example");
+    let keys = format!("endpoints: [\"https://{}\"], health: /healthz", origin.address());
+    let _gateway = gateway(&files, &keys, ", server_name: up.example");
+    eventually("a probe", || !origin.heads().is_empty());
+    assert!(origin.heads()[0].starts_with("GET /healthz "), "{:?}", origin.heads());
+    assert_eq!(origin.names()[0].as_deref(), Some("up.example"));
+}

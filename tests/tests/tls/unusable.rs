@@ -1,0 +1,69 @@
+//! Files for the TLS to endpoints that cannot be used: no start with them, no reload, and it is said which.
+
+use tollgate_tests::{Authority, Gateway, Signal, TlsOrigin, eventually, tollgate};
+
+use super::Files;
+
+#[test]
+fn run_does_not_start_and_names_the_file() {
+    let (authority, files) = (Authority::new(), Files::new());
+    files.write("ca.pem", &authority.pem());
+    files.put("own", &authority.issue(&["gateway.example"]));
+    files.put("other", &authority.issue(&["gateway.example"]));
+    files.write("words.pem", "no certificate\n");
+    files.write("broken.pem", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+    for (tls, said) in [
+        ("ca: none.pem", "cannot read `none.pem`: there is no such file"),
+        ("ca: words.pem", "cannot use `words.pem`: there is no certificate in it"),
+        ("ca: broken.pem", "cannot use `broken.pem`: one of its certificates cannot be used"),
+        ("ca: own.key", "cannot use `own.key`: there is no certificate in it"),
+        (
+            "ca: ca.pem, certificate: own.pem, key: other.key",
+            "cannot use `other.key`: it is not the key of the certificate",
+        ),
+        ("ca: ca.pem, certificate: own.pem, key: none.key", "cannot read `none.key`: there is no such file"),
+        ("ca: ca.pem, certificate: own.pem", "cannot use `own.pem`: there is no private key in it"),
+        (
+            "ca: ca.pem, certificate: words.pem, key: own.key",
+            "cannot use `words.pem`: there is no certificate in it",
+        ),
+    ] {
+        // Nobody has this address (RFC 5737): what would start in spite of the file ends with another message.
+        let yaml = format!(
+            "listen: 192.0.2.1:80\nadmin: off\nroutes: [{{match: \"/*\", to: up}}]\n\
+             upstreams: {{up: {{endpoints: [\"https://127.0.0.1:1\"], tls: {{{tls}}}}}}}\n"
+        );
+        files.write("tollgate.yaml", &yaml);
+        let ran = tollgate(&["run", files.path().join("tollgate.yaml").to_str().expect("UTF-8")]);
+        assert_eq!(ran.code, Some(1), "{tls}: {ran:?}");
+        assert!(ran.err.contains(said) && ran.err.contains("tollgate.yaml:4:"), "{tls}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_reload_takes_another_authority_of_endpoints_and_refuses_one_that_cannot_be_used() {
+    let (authority, files) = (Authority::new(), Files::new());
+    files.write("ca.pem", &authority.pem());
+    // Each request has a connection of its own: on one that is kept nobody would look at certificates again.
+    let last = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
+    let origin = TlsOrigin::start(&authority.issue(&["127.0.0.1"]), None, last, Some(true));
+    let gateway = Gateway::start(&format!(
+        "upstreams: {{up: {{endpoints: [\"https://{}\"], tls: {{ca: {}/ca.pem}}, retry: off}}}}\n\
+         routes: [{{match: \"/*\", to: up}}]\n",
+        origin.address(),
+        files.path().display()
+    ));
+    assert_eq!(gateway.client().get("/").text(), "ok");
+    files.write("ca.pem", "no certificate\n");
+    gateway.signal(Signal::HUP);
+    eventually("the refusal", || gateway.stderr().contains("is not loaded"));
+    assert!(gateway.stderr().contains("ca.pem`: there is no certificate in it"), "{}", gateway.stderr());
+    assert_eq!(gateway.client().get("/").text(), "ok", "the old one goes on");
+    files.write("ca.pem", &Authority::called("somebody else").pem());
+    gateway.signal(Signal::HUP);
+    eventually("the reload", || gateway.stderr().contains("generation 2"));
+    let answer = gateway.client().get("/");
+    // Nor is a session of before resumed, with which no certificate would come.
+    assert_eq!((answer.status, answer.reason()), (502, "tls_certificate_error"));
+    assert_eq!(origin.heads().len(), 2);
+}

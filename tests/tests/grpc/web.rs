@@ -339,7 +339,7 @@ fn a_call_is_tried_again_by_its_code() {
 fn a_page_of_another_origin_may_call_where_cors_says_so() {
     let origin = origin();
     let gateway = Gateway::start(&format!(
-        "routes:\n- match: /a.B/*\n  to: \"h2c://{}\"\n  grpc_web: on\n  policies:\n    cors: {{origins: https://app.example, \
+        "routes:\n- match: {{grpc: a.B}}\n  to: \"h2c://{}\"\n  grpc_web: on\n  policies:\n    cors: {{origins: https://app.example, \
          headers: [Content-Type, X-Grpc-Web], expose: [Grpc-Status, Grpc-Message]}}\n",
         origin.address()
     ));

@@ -94,6 +94,8 @@ pub struct Match {
     pub path: Option<Spanned<PathMatch>>,
     /// Methods, upper case; empty: any.
     pub methods: Vec<String>,
+    /// Whether it was written as a call of gRPC.
+    pub grpc: bool,
     /// Header conditions, all of which must hold.
     pub headers: Vec<FieldMatch>,
     /// Query conditions, all of which must hold.

@@ -51,6 +51,7 @@ fn one_match(reader: &mut Reader, node: &Node, shape: &Shape) -> Match {
             reader.problems.push(problem.see(field.at, "`grpc` is here"));
         }
         out.methods = vec!["POST".to_owned()];
+        out.grpc = true;
     }
     if let Some(field) = fields.get("headers") {
         out.headers = condition::headers(reader, field);

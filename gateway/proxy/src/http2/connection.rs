@@ -27,7 +27,7 @@ const UNSENT: u32 = 32 * 1024;
 /// Streams of a connection that may be gone before they are begun, beside as many as were.
 const STILLBORN: u64 = 100;
 /// As many as one of those are streams that were refused, as a client's may be that asks before it knows how much it may.
-const REFUSED: u64 = 10;
+const REFUSED: u64 = 4;
 
 /// Serves a connection to its end. `early` is what has come of it already.
 pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {

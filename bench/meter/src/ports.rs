@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use std::fs;
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,7 +21,7 @@ fn parse_range(text: &str) -> Option<RangeInclusive<u16>> {
     Some(words.next()??..=words.next()??)
 }
 
-/// Ports on 127.0.0.1 that nobody listens on, one for each server of a run.
+/// Ports that nobody listens on at any address, one for each server of a run.
 ///
 /// They lie outside the range of client ports, so that no connection of the load can sit on one. Ports handed out once
 /// are handed out again only after all others.
@@ -51,17 +51,17 @@ fn free_ports_outside(ephemeral: &RangeInclusive<u16>, count: usize) -> Result<V
         return Ok(found);
     }
     Err(Error::Lacking(format!(
-        "{count} free ports on 127.0.0.1 are needed at {LOWEST} or above and outside the client ports {} to {}; only {} \
-         were found. Narrow the client ports, for example with `sysctl net.ipv4.ip_local_port_range=\"32768 60999\"`",
+        "{count} free ports are needed at {LOWEST} or above and outside the client ports {} to {}; only {} were \
+         found. Narrow the client ports, for example with `sysctl net.ipv4.ip_local_port_range=\"32768 60999\"`",
         ephemeral.start(),
         ephemeral.end(),
         found.len()
     )))
 }
 
-/// Whether a server could listen on this port of 127.0.0.1 now.
+/// Whether a server could listen on this port now, and on all addresses: origins do.
 pub fn is_free(port: u16) -> bool {
-    TcpListener::bind(("127.0.0.1", port)).is_ok()
+    TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok()
 }
 
 #[cfg(test)]
@@ -80,8 +80,10 @@ mod tests {
 
     #[test]
     fn a_port_in_use_is_not_free() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        assert!(!is_free(listener.local_addr().unwrap().port()));
+        for host in ["127.0.0.1", "127.0.0.2", "0.0.0.0"] {
+            let listener = TcpListener::bind((host, 0)).unwrap();
+            assert!(!is_free(listener.local_addr().unwrap().port()), "{host}");
+        }
     }
 
     #[test]

@@ -18,7 +18,12 @@ pub struct Address {
 impl Address {
     /// A port of 127.0.0.1.
     pub fn local(port: u16) -> Self {
-        Self { host: "127.0.0.1".to_owned(), port }
+        Self::loopback(1, port)
+    }
+
+    /// A port of 127.0.0.`nth`: on Linux the whole network 127.0.0.0/8 is the machine's own.
+    pub fn loopback(nth: u8, port: u16) -> Self {
+        Self { host: format!("127.0.0.{nth}"), port }
     }
 }
 

@@ -327,7 +327,7 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
     plan.keep_alive = settings.keep_alive();
     plan.ramp = settings.ramp();
     if settings.sources() > 1 {
-        // Beside 127.0.0.1, where systems and origins listen.
+        // Beside 127.0.0.0/24, where systems and origins listen.
         plan.sources = (1..=settings.sources()).map(|last| IpAddr::from([127, 0, 1, last as u8])).collect();
     }
     plan.tls = aim.tls.map(|files| Tls {

@@ -7,7 +7,7 @@ use crate::server::Server;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tollgate_lab_meter::cgroup::Quota;
@@ -15,7 +15,7 @@ use tollgate_lab_meter::child::Launch;
 use tollgate_lab_meter::ports::free_ports;
 use tollgate_lab_origin::body;
 use tollgate_lab_study::{OriginKind, Settings};
-use tollgate_lab_system::Partners as Ports;
+use tollgate_lab_system::{Address, Partners as Ports};
 
 /// Asked for to learn whether a system is ready, whatever status the study wants.
 pub const READY_PATH: &str = "/tollgate-lab-ready";
@@ -29,17 +29,28 @@ const START_LIMIT: Duration = Duration::from_secs(10);
 /// nginx reads a directive's word into a buffer of 4 KiB (`NGX_CONF_BUFFER`), so longer bodies come from a file.
 const LONGEST_WORD: usize = 4_000;
 
+/// Where origins listen: on each of the machine's addresses, so that every system has one of its own.
+const EVERYWHERE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
+
+/// The host 127.0.0.1, which is for what comes straight from a generator.
+const STRAIGHT: u8 = 1;
+
+/// The last host for a system, 127.0.0.254.
+const LAST_HOST: u8 = 254;
+
 /// Heads of the last requests that the built-in origin keeps.
 const RECORDED: usize = 16;
 
 /// One origin, or several that are alike.
 #[derive(Debug)]
 pub struct Origin {
-    /// Their addresses.
+    /// Their ports, on every loopback address.
     pub ports: Vec<u16>,
     /// The body of every answer.
     pub body: Vec<u8>,
     status_ports: Vec<u16>,
+    /// The host that the last system was given.
+    last_host: u8,
     kind: OriginKind,
     servers: Vec<Server>,
     partners: Partners,
@@ -69,6 +80,7 @@ impl Origin {
             ports: Vec::new(),
             body: body(settings.response_body()),
             status_ports: Vec::new(),
+            last_host: STRAIGHT,
             kind: settings.origin(),
             servers: Vec::new(),
             partners: Partners::start(ground, settings.features(), cores)?,
@@ -104,16 +116,36 @@ impl Origin {
         Ok(origin)
     }
 
-    /// One that a thread of this process plays; it counts nothing, and its body is nobody's.
+    /// One that a thread of this process plays, who listens on every address; it counts nothing, and its body is nobody's.
     pub fn of_this_process(port: u16) -> Self {
         Self {
             ports: vec![port],
             body: Vec::new(),
             status_ports: Vec::new(),
+            last_host: STRAIGHT,
             kind: OriginKind::Builtin,
             servers: Vec::new(),
             partners: Partners::default(),
         }
+    }
+
+    /// Where what comes straight from a generator finds them.
+    pub fn straight(&self) -> Vec<Address> {
+        self.on(STRAIGHT)
+    }
+
+    /// Where the next system in front of them finds them: on a host that no other is given, 127.0.0.2 the first.
+    ///
+    /// Systems stand still between their turns with their connections open, each of which takes a client port of its pair
+    /// of addresses. On one pair, a few systems with thousands of connections would leave the next one no port.
+    pub fn for_next_system(&mut self) -> Vec<Address> {
+        // Of so many, all but the last few were cold: they are gone, and so are their connections.
+        self.last_host = if self.last_host >= LAST_HOST { STRAIGHT + 1 } else { self.last_host + 1 };
+        self.on(self.last_host)
+    }
+
+    fn on(&self, host: u8) -> Vec<Address> {
+        self.ports.iter().map(|port| Address::loopback(host, *port)).collect()
     }
 
     /// Where the services listen that features ask.
@@ -218,7 +250,7 @@ fn nginx(folder: &Path, ports: &[u16], settings: &Settings, file_limit: u64) -> 
     };
     let _ = write!(
         text,
-        "  server {{\n    listen 127.0.0.1:{} backlog=4096;\n    location = {READY_PATH} {{ return 200 \"{}\"; }}\n    \
+        "  server {{\n    listen {EVERYWHERE}:{} backlog=4096;\n    location = {READY_PATH} {{ return 200 \"{}\"; }}\n    \
          location / {{ {answer} }}\n  }}\n  server {{ listen 127.0.0.1:{}; location / {{ stub_status; }} }}\n}}\n",
         ports[0],
         String::from_utf8_lossy(READY_BODY),
@@ -235,8 +267,9 @@ fn builtin(
     settings: &Settings,
 ) -> Result<Launch<'static>, Failure> {
     let file = folder.join("origin.json");
-    let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
-    let mut origin = tollgate_lab_origin::Settings::new(address(ports[0]), address(ports[1]));
+    let listen = SocketAddr::from((EVERYWHERE, ports[0]));
+    let control = SocketAddr::from((Ipv4Addr::LOCALHOST, ports[1]));
+    let mut origin = tollgate_lab_origin::Settings::new(listen, control);
     origin.threads = settings.origin_workers();
     origin.response_bytes = settings.response_body();
     origin.status = settings.origin_status();
@@ -284,6 +317,28 @@ pub fn get(port: u16, path: &str) -> std::io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_system_has_a_host_of_its_own_and_the_first_is_for_no_system() {
+        let mut origin = Origin::of_this_process(81);
+        origin.ports.push(82);
+        let told =
+            |addresses: Vec<Address>| -> Vec<String> { addresses.iter().map(ToString::to_string).collect() };
+        assert_eq!(told(origin.for_next_system()), ["127.0.0.2:81", "127.0.0.2:82"]);
+        assert_eq!(told(origin.for_next_system()), ["127.0.0.3:81", "127.0.0.3:82"]);
+        assert_eq!(told(origin.straight()), ["127.0.0.1:81", "127.0.0.1:82"]);
+        for _ in 4..LAST_HOST {
+            origin.for_next_system();
+        }
+        assert_eq!(told(origin.for_next_system())[0], "127.0.0.254:81");
+        assert_eq!(told(origin.for_next_system())[0], "127.0.0.2:81");
+    }
+
+    #[test]
+    fn nginx_answers_on_every_address_and_tells_its_status_on_one() {
+        let text = nginx(Path::new("/run"), &[81, 82], &Settings::default(), 1_024);
+        assert!(text.contains("listen 0.0.0.0:81 ") && text.contains("listen 127.0.0.1:82;"), "{text}");
+    }
 
     #[test]
     fn status_pages_are_read() {

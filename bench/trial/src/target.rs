@@ -157,10 +157,11 @@ impl Target {
         if system.is_direct() && settings.http() == 2 && !settings.grpc() {
             return Err(Failure("the origin speaks HTTP/1 alone".into()));
         }
-        let mut behind = origin.borrow().ports.clone();
         let mut servers = Vec::new();
         let mut last = None;
         let links = if system.is_direct() { 0 } else { settings.chain() };
+        let mut behind =
+            if links == 0 { origin.borrow().straight() } else { origin.borrow_mut().for_next_system() };
         for link in 0..links {
             let front = link + 1 == links;
             let mut setting = setting(ground, arm, settings, &behind, clients, front)?;
@@ -213,10 +214,10 @@ impl Target {
                     used.files = launch.files.iter().map(|file| written(ground, file)).collect();
                 }
             }
-            behind = vec![setting.listen.port];
+            behind = vec![setting.listen.clone()];
             last = Some(setting);
         }
-        let mut port = *behind.first().ok_or_else(|| Failure("the settings ask for no origin".into()))?;
+        let mut port = behind.first().ok_or_else(|| Failure("the settings ask for no origin".into()))?.port;
         let relay = settings.relay.map(|link| relay(ground, &link, &mut port)).transpose()?;
         let unasked = last.as_ref().map(|setting| system.unasked(setting)).unwrap_or_default();
         used.terms
@@ -317,18 +318,15 @@ fn setting(
     ground: &Ground,
     arm: &Arm,
     settings: &Settings,
-    origins: &[u16],
+    origins: &[Address],
     clients: u32,
     front: bool,
 ) -> Result<Setting, Failure> {
     let ports = free_ports(2)?;
     let folder = ground.folder(&arm.name)?;
-    let mut setting = Setting::new(ports[0], ports[1], origins[0], folder);
+    let mut setting = Setting::new(ports[0], ports[1], origins[0].port, folder);
     setting.workers = settings.workers();
-    setting.upstreams = vec![Upstream {
-        name: "origin".into(),
-        origins: origins.iter().map(|port| Address::local(*port)).collect(),
-    }];
+    setting.upstreams = vec![Upstream { name: "origin".into(), origins: origins.to_vec() }];
     setting.features = features(settings.features())?;
     if settings.http() == 2 {
         setting.features.insert(Feature::Http2);

@@ -11,7 +11,7 @@ use crate::origin::{Origin, READY_BODY, READY_PATH};
 use crate::target::Target;
 use std::cell::RefCell;
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::rc::Rc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -44,7 +44,8 @@ pub(crate) struct Moved {
 pub(crate) fn transfer(ground: &Ground, arm: &Arm, bytes: u64) -> Result<Vec<Moved>, Failure> {
     let features = vec!["forwarded_headers".to_owned(), "streaming".to_owned()];
     let settings = arm.settings(&Settings { features: Some(features), ..Settings::default() });
-    let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(|error| Failure::of("a port", error))?;
+    let listener =
+        TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(|error| Failure::of("a port", error))?;
     let port = listener.local_addr().map_err(|error| Failure::of("a port", error))?.port();
     // It ends with this process; a connection that breaks is noticed at the client's end.
     thread::spawn(move || {

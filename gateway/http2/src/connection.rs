@@ -76,6 +76,12 @@ impl Connection {
         self.core.borrow().refused
     }
 
+    /// Frames of DATA that came for streams that are gone, or were reset: nobody reads them.
+    #[must_use]
+    pub fn unwanted(&self) -> u64 {
+        self.core.borrow().unwanted
+    }
+
     /// Whether the client has left much of what was sent unread.
     #[must_use]
     pub fn is_behind(&self) -> bool {

@@ -76,6 +76,8 @@ pub(crate) struct Core {
     pub stillborn: u64,
     /// Streams that were not begun: more than there may be at once.
     pub refused: u64,
+    /// Frames of DATA that came for streams that are gone, or were reset.
+    pub unwanted: u64,
     /// Streams that were ended for mistakes of the client's.
     pub mistakes: u32,
     /// The client's last stream.
@@ -122,6 +124,7 @@ impl Core {
             held: 0,
             stillborn: 0,
             refused: 0,
+            unwanted: 0,
             mistakes: 0,
             last: 0,
             window,
@@ -223,7 +226,8 @@ impl Core {
         if self.forgotten.len() == REMEMBERED
             && let Some(id) = self.forgotten.pop_front()
         {
-            self.dim = self.dim.max(id);
+            // One that was never begun is no measure.
+            self.dim = if id <= self.last { self.dim.max(id) } else { self.dim };
         }
         self.forgotten.push_back(id);
         self.wake();
@@ -231,7 +235,12 @@ impl Core {
 
     /// Whether frames may still be on their way for a stream that is gone.
     pub fn was_ended_here(&self, id: u32) -> bool {
-        id <= self.dim || self.forgotten.contains(&id)
+        self.forgotten.contains(&id)
+    }
+
+    /// Whether its data may still be on its way, as far as one remembers.
+    pub fn may_have_ended_here(&self, id: u32) -> bool {
+        id <= self.dim || self.was_ended_here(id)
     }
 
     /// What has come for a stream that was reset is wanted no more; one that nobody has taken up was never there.

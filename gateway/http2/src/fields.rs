@@ -64,13 +64,12 @@ impl Fields {
         self.ends.push((name, self.bytes.len() as u32));
     }
 
-    /// A field comes that nobody on the way may index, if it `is_secret`.
-    #[inline]
-    pub(crate) fn note_secret(&mut self, is_secret: bool) {
-        self.has_secrets |= is_secret;
+    /// A field of this name comes that nobody on the way may index. That of credentials is known, whoever sends them.
+    pub(crate) fn note_secret(&mut self, name: &[u8]) {
+        self.has_secrets |= !matches!(name, b"authorization" | b"cookie" | b"proxy-authorization");
     }
 
-    /// Whether the peer forbade everybody on the way to keep one of the fields in a table (RFC 7541, 6.2.3).
+    /// Whether the peer forbade everybody on the way to keep one of the fields in a table (RFC 7541, 6.2.3), credentials aside.
     #[must_use]
     pub fn has_secrets(&self) -> bool {
         self.has_secrets

@@ -195,9 +195,13 @@ impl Core {
                     } else if is_over {
                         self.blame(key, Reason::FLOW_CONTROL_ERROR);
                     }
+                } else {
+                    self.unwanted += 1;
                 }
             }
-            None if self.was_ended_here(header.stream) || self.is_past_the_last(header.stream) => {}
+            None if self.may_have_ended_here(header.stream) || self.is_past_the_last(header.stream) => {
+                self.unwanted += 1;
+            }
             None => {
                 self.tell_reset(header.stream, Reason::STREAM_CLOSED);
                 self.count_mistake();

@@ -118,6 +118,35 @@ fn empty_data() {
 }
 
 #[test]
+fn data_that_nobody_reads() {
+    // It is answered without its body being looked at, and goes on all the same.
+    let gateway = Gateway::start("workers: 1\nroutes:\n- {match: /*, respond: no}\n");
+    let mut frames = gateway.frames(&[]);
+    frames.send(kind::HEADERS, END_HEADERS, 1, &post());
+    is_calm(flood(&mut frames, |_| frame(kind::DATA, 0, 1, b"x").repeat(20)));
+}
+
+#[test]
+fn windows_that_open_by_a_byte() {
+    // Each opening lets a byte out, and that earns nothing.
+    many("", &[(4, 0)], |frames| {
+        frames.ask(1, &pseudo("/"));
+        let mut round = 0;
+        while round < 3000 {
+            if !frames.send(kind::WINDOW_UPDATE, 0, 1, &[0, 0, 0, 1]) {
+                break;
+            }
+            let byte = frames.wait_for(|frame| frame.kind == kind::DATA || frame.kind == kind::GOAWAY);
+            if byte.is_none_or(|frame| frame.kind == kind::GOAWAY) {
+                break;
+            }
+            round += 1;
+        }
+        assert!((900..2500).contains(&round), "{round}");
+    });
+}
+
+#[test]
 fn heads_without_end() {
     many("", &[], |frames| {
         frames.send(kind::HEADERS, END_STREAM, 1, &fields(&pseudo("/")));

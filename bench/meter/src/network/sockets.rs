@@ -129,10 +129,10 @@ mod tests {
 
     #[test]
     fn open_connections_count_for_who_has_opened_them() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let connect = || TcpStream::connect(("127.0.0.1", port)).unwrap();
-        let clients = [connect(), connect(), connect()];
+        let connect = |host: &str| TcpStream::connect((host, port)).unwrap();
+        let clients = [connect("127.0.0.1"), connect("127.0.0.1"), connect("127.0.0.2")];
         let me = std::process::id();
         assert_eq!(connections_of(&[me], &[port]), 3);
         assert_eq!(connections_of(&[], &[port]), 0);

@@ -2,7 +2,7 @@
 
 use crate::client::{GET, LAST, any, connect, one, rest, say, start};
 use std::io::Write;
-use std::net::{Shutdown, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use tollgate_lab_origin::{Counters, Failure, Settings, body, serve};
 
@@ -23,6 +23,21 @@ fn connections_are_kept_as_their_version_and_request_say() {
     assert!(one(&mut old, "01").contains("Connection: keep-alive\r\n"));
     let expected = Counters { connections: 3, requests: 6, http10: 2, closed_by_request: 2, malformed: 0 };
     assert_eq!(origin.counters(), expected);
+}
+
+#[test]
+fn one_that_listens_everywhere_answers_on_each_loopback_address() {
+    for threads in [1, 2] {
+        let origin = start(|settings| {
+            settings.listen = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+            settings.threads = threads;
+        });
+        for host in [[127, 0, 0, 1], [127, 0, 0, 2], [127, 0, 0, 254]] {
+            let answer = say(SocketAddr::from((host, origin.address().port())), LAST);
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("01"), "{answer}");
+        }
+        assert_eq!(origin.counters().connections, 3);
+    }
 }
 
 #[test]

@@ -56,9 +56,11 @@ impl Decoder {
                 2 => return Err(Malformed),
                 // Literal, not to be added (6.2.2), or by nobody on the way (6.2.3).
                 zeros => {
-                    fields.note_secret(zeros == 3);
                     let (at, is_static) = self.literal(&mut block, 4)?;
                     let name = if is_static { STATIC[at].0.as_bytes() } else { &self.name };
+                    if zeros == 3 {
+                        fields.note_secret(name);
+                    }
                     fields.push(name, &self.value);
                 }
             }

@@ -202,7 +202,7 @@ impl UpstreamSide for EndpointStream {
         if !body.is_done() || matches!(self.end, End::Sent) {
             return Ok(());
         }
-        let trailers = if trailers.is_empty() { None } else { Some(fields::map(trailers, false)?) };
+        let trailers = if trailers.is_empty() { None } else { Some(fields::map(trailers, true)?) };
         match &mut self.outlet {
             Some(outlet) if backlog.is_empty() => {
                 outlet.end(trailers)?;

@@ -14,7 +14,7 @@ use tollgate_http::Name;
 use tollgate_http::h2::fields;
 
 /// Of a request head in lines, to an endpoint. Where it asks for another protocol, it becomes extended CONNECT. With `secrets`
-/// none of its fields goes into a table: the client has forbidden it for one, and which that was is not known any more.
+/// none of its fields goes into a table, pseudo-fields aside: the client has forbidden it for one, and which that was is not known any more.
 ///
 /// # Errors
 /// When it is not what the gateway writes, or has bytes that HTTP/2 cannot carry.

@@ -45,7 +45,7 @@ impl Io {
     /// Gives the connection what has come, as far as the meter lets it.
     fn pass(&mut self, shared: &Shared, bytes: &[u8]) {
         self.intake.read(bytes.len());
-        let measured = self.meter.received(bytes, shared.pieces_taken(), tollgate_net::now);
+        let measured = self.meter.received(bytes, shared.pieces_sent(), tollgate_net::now);
         let good = match measured {
             Ok(()) => bytes.len(),
             Err(Exhausted(good)) => {
@@ -54,7 +54,12 @@ impl Io {
                 if self.intake.has_begun() { good } else { 0 }
             }
         };
+        let before = shared.connection.unwanted();
         shared.connection.receive(&bytes[..good]);
+        let unwanted = u32::try_from(shared.connection.unwanted() - before).unwrap_or(u32::MAX);
+        if unwanted > 0 && self.meter.unwanted(unwanted, shared.pieces_sent(), tollgate_net::now).is_none() {
+            self.intake.exhaust();
+        }
     }
 
     /// Reads once, what has come early first. How many bytes that were; 0: the client has ended its side. Not when this

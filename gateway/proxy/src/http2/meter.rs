@@ -17,7 +17,7 @@ const BURST: u32 = 1_000;
 const PER_SECOND: u32 = 100;
 /// What it earns with a request: its cancellation, updates of its window, its priority.
 const PER_STREAM: u32 = 8;
-/// What it earns with a piece of a response: a PING to measure the path (gRPC's clients send one for each, as long as they do
+/// What it earns with a piece of a response behind the first, which the request has paid for: a PING to measure the path (gRPC's clients send one for each, as long as they do
 /// not know it), an update of a window.
 const PER_PIECE: u32 = 8;
 /// The flag of DATA with padding, of at most `PADDING` bytes with its length (RFC 9113, 6.1).
@@ -30,9 +30,12 @@ const BYTES: u32 = 1024;
 /// requests.
 fn price(kind: u8, flags: u8, length: u32) -> u32 {
     match kind {
-        // DATA without data, or with nothing but padding as far as one can see: nothing but work.
-        0 if length == 0 || flags & PADDED != 0 && length <= PADDING => 8,
-        // Messages of a few bytes, one in each frame, are what WebSockets and gRPC's streams are for.
+        // DATA without data: nothing but work.
+        0 if length == 0 || flags & PADDED != 0 && length == 1 => 8,
+        // It may be padding, all of it.
+        0 if flags & PADDED != 0 && length <= PADDING => 1,
+        // Messages of a few bytes, one in each frame, are what WebSockets and gRPC's streams are for. Whether somebody takes
+        // them is not known yet.
         0 => 0,
         // HEADERS that ask for nothing: trailers, or what follows a stream that is gone and has to be decoded all the same.
         HEADERS => 2,
@@ -137,6 +140,16 @@ impl Meter {
             self.earn(PER_STREAM);
         }
         let price = if asks { 0 } else { price(kind, flags, length) };
+        self.pay(price, pieces, now)
+    }
+
+    /// So many frames of DATA came for streams that nobody reads any longer: what is on its way when a request is answered early
+    /// is as much as a connection may spend.
+    pub fn unwanted(&mut self, frames: u32, pieces: usize, now: impl Fn() -> Instant) -> Option<()> {
+        self.pay(frames, pieces, &now)
+    }
+
+    fn pay(&mut self, price: u32, pieces: usize, now: &impl Fn() -> Instant) -> Option<()> {
         if price > self.credit {
             let sent = u32::try_from(pieces.saturating_sub(self.pieces)).unwrap_or(u32::MAX);
             self.pieces = pieces;
@@ -221,7 +234,7 @@ mod tests {
             assert_eq!(allowed(&[frame(4, 0)], read), Some(20), "SETTINGS");
             assert_eq!(allowed(&[frame(0, 0)], read), Some(125), "empty DATA");
             assert_eq!(allowed(&[padded(1)], read), Some(125), "a length of no padding");
-            assert!(allowed(&[padded(256)], read).is_some_and(|count| count < 150), "all padding");
+            assert!(allowed(&[padded(256)], read).is_some_and(|count| count < 1400), "all padding");
             assert!(allowed(&[frame(8, 4)], read).is_some_and(|count| count < 1100), "WINDOW_UPDATE");
             assert!(allowed(&[frame(2, 5)], read).is_some_and(|count| count < 550), "PRIORITY");
             assert!(
@@ -291,6 +304,14 @@ mod tests {
         }
         let more = (0..1000).take_while(|_| meter.received(&frame(6, 8), 10_000, || start).is_ok()).count();
         assert!(more <= 125, "{more} for nothing");
+    }
+
+    #[test]
+    fn what_nobody_wants_is_paid_for() {
+        let start = Instant::now();
+        let mut meter = Meter { preface: 0, ..Meter::new(start) };
+        assert_eq!(meter.unwanted(BURST, 0, || start), Some(()));
+        assert_eq!(meter.unwanted(1, 0, || start), None);
     }
 
     #[test]

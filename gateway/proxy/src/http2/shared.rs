@@ -26,6 +26,8 @@ pub(crate) struct Shared {
     streams: Cell<usize>,
     /// Pieces of responses that the client has taken: of a body, or the end of one without.
     taken: Cell<usize>,
+    /// Those behind the first of each response that no window has cut.
+    sent: Cell<usize>,
     /// Whether requests wait for room in the [`Crowd`].
     waits: Cell<bool>,
     /// Whether the crowd knows it, as one that waits or has waited.
@@ -48,6 +50,7 @@ impl Shared {
             link,
             streams: Cell::new(0),
             taken: Cell::new(0),
+            sent: Cell::new(0),
             waits: Cell::new(false),
             is_queued: Cell::new(false),
             task: RefCell::default(),
@@ -83,9 +86,15 @@ impl Shared {
         }
     }
 
-    /// How many have.
-    pub fn pieces_taken(&self) -> usize {
-        self.taken.get()
+    /// A piece of a response has gone as it came, behind the first one: no window has cut it, which the client could have opened
+    /// by a byte only to have more of them.
+    pub fn piece_sent(&self) {
+        self.sent.set(self.sent.get() + 1);
+    }
+
+    /// How many such pieces have.
+    pub fn pieces_sent(&self) -> usize {
+        self.sent.get()
     }
 
     /// Whether no stream lives.

@@ -33,6 +33,8 @@ pub(crate) struct Http2Stream {
     is_malformed: bool,
     end: End,
     room: usize,
+    /// Whether some of the response's body has gone.
+    has_begun: bool,
     shared: Rc<Shared>,
 }
 
@@ -62,6 +64,7 @@ impl Http2Stream {
             is_malformed: false,
             end: End::Open,
             room: ROOM.1,
+            has_begun: false,
             shared,
         }
     }
@@ -129,6 +132,9 @@ impl Http2Stream {
     fn took(&mut self, count: usize, wanted: usize) {
         if count > 0 {
             self.shared.piece_taken();
+            if std::mem::replace(&mut self.has_begun, true) && count == wanted {
+                self.shared.piece_sent();
+            }
         }
         let (least, _, most) = ROOM;
         self.room = if count == wanted { (self.room * 2).min(most) } else { (self.room / 2).max(least) };

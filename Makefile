@@ -75,10 +75,11 @@ check-examples: toolchain ## every configuration file in examples/ and deploy/ m
 	$(CARGO) build --workspace --all-targets
 	scripts/check-examples
 
-bench: toolchain ## the toll beside nginx and HAProxy: the study `quick`, under 3 minutes
+bench: toolchain ## the toll beside nginx and HAProxy: the study `quick`, under 3 minutes; then TLS, HTTP/2 and gRPC, beside Envoy too
 	$(CARGO) build --release -p tollgate -p tollgate-lab
-	"$(CARGO_TARGET_DIR)/release/tollgate" bench install nginx haproxy h2load
+	"$(CARGO_TARGET_DIR)/release/tollgate" bench install nginx haproxy envoy h2load
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench run quick --fresh $(BENCH_ARGS)
+	"$(CARGO_TARGET_DIR)/release/tollgate" bench run tls --fresh --seconds 1 --rounds 3
 
 bench-generator: toolchain ## the built-in load generator beside wrk on one core, and its constant rates
 	scripts/install-test-tools nginx:nginx wrk:wrk

@@ -96,7 +96,7 @@ bench-full: toolchain ## the toll against the bars: the studies `bars` and `tls`
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench run tls --fresh
 	@$(MAKE) --no-print-directory count
 
-count: toolchain ## instructions a request with one route, with 10,000, and with the dashboard open, by callgrind
+count: toolchain ## instructions a request with one route, with 10,000, beside policies, and with the dashboard open, by callgrind
 	$(CARGO) build --release -p tollgate
 	scripts/install-test-tools valgrind:valgrind
 	scripts/count-instructions

@@ -9,6 +9,9 @@ use crate::DEADLINE;
 /// What a client connection begins with (RFC 9113, 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
+/// The setting that says how large a stream's window is at first (RFC 9113, 6.5.2).
+pub const INITIAL_WINDOW_SIZE: u16 = 4;
+
 /// Types of frames (RFC 9113, section 6).
 #[allow(missing_docs, reason = "each is the frame's name")]
 pub mod kind {
@@ -112,7 +115,13 @@ pub fn fields(fields: &[(&str, &str)]) -> Vec<u8> {
 /// The pseudo-fields of a `GET` of this path.
 #[must_use]
 pub fn pseudo(path: &str) -> [(&'static str, &str); 4] {
-    [(":method", "GET"), (":scheme", "http"), (":path", path), (":authority", "a.example")]
+    pseudo_of("GET", path)
+}
+
+/// The pseudo-fields of a request by this method for this path.
+#[must_use]
+pub fn pseudo_of<'a>(method: &'a str, path: &'a str) -> [(&'static str, &'a str); 4] {
+    [(":method", method), (":scheme", "http"), (":path", path), (":authority", "a.example")]
 }
 
 impl Frames {

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, setpriority_process};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tollgate_tests::frames::{END_HEADERS, END_STREAM, PREFACE, fields, frame, kind, pseudo};
+use tollgate_tests::frames::{
+    END_HEADERS, END_STREAM, INITIAL_WINDOW_SIZE, PREFACE, fields, frame, kind, pseudo, pseudo_of,
+};
 use tollgate_tests::{Gateway, http2};
 
 use crate::faults::load::{Answers, Load};
@@ -46,7 +48,6 @@ struct Attack {
     reads: bool,
 }
 
-const WINDOW: u16 = 4;
 const CANCEL: [u8; 4] = [0, 0, 0, 8];
 
 fn ask(stream: u32) -> Vec<u8> {
@@ -63,7 +64,7 @@ fn attacks() -> Vec<Attack> {
     let flood =
         |name, next| Attack { name, settings: &[], first: Vec::new(), next, rounds: 20_000, reads: true };
     let begun = |name, first, next| Attack { first, ..flood(name, next) };
-    let post = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a.example")];
+    let post = pseudo_of("POST", "/");
     let mut bomb = fields(&pseudo("/"));
     // One large field in the table, then a byte for each time that it is named (RFC 7541, 6.1).
     bomb.extend_from_slice(&[0x40, 1, b'x', 127, 0x80 | 64, 29]);
@@ -102,9 +103,13 @@ fn attacks() -> Vec<Attack> {
         begun("empty DATA", frame(kind::HEADERS, END_HEADERS, 1, &fields(&post)), |_| {
             frame(kind::DATA, 0, 1, &[]).repeat(20)
         }),
-        Attack { settings: &[(WINDOW, 0)], rounds: 100, ..flood("windows shut", |n| ask(1 + 2 * n)) },
         Attack {
-            settings: &[(WINDOW, 0x7fff_ffff)],
+            settings: &[(INITIAL_WINDOW_SIZE, 0)],
+            rounds: 100,
+            ..flood("windows shut", |n| ask(1 + 2 * n))
+        },
+        Attack {
+            settings: &[(INITIAL_WINDOW_SIZE, 0x7fff_ffff)],
             first: frame(kind::WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes()),
             rounds: 5000,
             reads: false,
@@ -121,19 +126,7 @@ fn attacks() -> Vec<Attack> {
         flood("SETTINGS", |_| frame(kind::SETTINGS, 0, 0, &[]).repeat(20)),
         Attack {
             first: (0..100)
-                .flat_map(|n| {
-                    frame(
-                        kind::HEADERS,
-                        END_HEADERS,
-                        1 + 2 * n,
-                        &fields(&[
-                            (":method", "POST"),
-                            (":scheme", "http"),
-                            (":path", "/"),
-                            (":authority", "a.example"),
-                        ]),
-                    )
-                })
+                .flat_map(|n| frame(kind::HEADERS, END_HEADERS, 1 + 2 * n, &fields(&post)))
                 .collect(),
             ..flood("SETTINGS that move 100 windows", |n| {
                 frame(kind::SETTINGS, 0, 0, &[0, 4, 0, 0, (n % 100) as u8, 0]).repeat(20)

@@ -266,8 +266,10 @@ impl Loader<'_> {
 
 /// Reads the files of certificates and keys.
 pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
+    let mut paths = Vec::new();
     for pem in read::pem_files(config) {
         let Some(path) = &pem.path else { continue };
+        paths.push(path.clone());
         match bytes(path, LARGEST_PEM) {
             Ok(bytes) => pem.bytes = PemBytes(bytes),
             Err(reason) => {
@@ -279,6 +281,7 @@ pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
             }
         }
     }
+    config.pem_files = paths;
 }
 
 /// What such a file holds now, if it can be read; nothing at all if it is none.

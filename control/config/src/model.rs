@@ -60,6 +60,8 @@ pub struct SourceFile {
 pub struct Config {
     /// The files read: the first is the one named on the command line.
     pub files: Vec<SourceFile>,
+    /// Every file of certificates or keys that it names.
+    pub pem_files: Vec<PathBuf>,
     /// Where to accept connections; at least one.
     pub listen: Vec<Listener>,
     /// Worker threads.
@@ -110,6 +112,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             files: Vec::new(),
+            pem_files: Vec::new(),
             listen: Vec::new(),
             workers: Workers::default(),
             admin: Some(AdminSettings::default()),

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use crate::model::Config;
-use crate::read;
 
 impl Config {
     /// Every file that it was read from and every one of certificates and keys that it names, each once; and the folders
@@ -13,16 +12,10 @@ impl Config {
         let read = self.files.iter().map(|file| PathBuf::from(&file.name));
         let folders = self.files.iter().skip(1).filter_map(|file| Path::new(&file.name).parent());
         let folders = folders.filter(|folder| !folder.as_os_str().is_empty()).map(Path::to_owned);
-        let mut all: Vec<PathBuf> = read.chain(folders).chain(self.pem()).collect();
+        let mut all: Vec<PathBuf> = read.chain(folders).chain(self.pem_files.iter().cloned()).collect();
         all.sort();
         all.dedup();
         all
-    }
-
-    /// What is watched is what is read: one list of both, though that one is there to be filled.
-    fn pem(&self) -> Vec<PathBuf> {
-        let mut copy = self.clone();
-        read::pem_files(&mut copy).filter_map(|pem| pem.path.take()).collect()
     }
 }
 

@@ -156,6 +156,12 @@ impl Name {
         Self::look_up(bytes, || alone_in_words(bytes))
     }
 
+    /// Whether its value says who somebody is, so that nobody on the way may keep it in a table (RFC 7541, 7.1.3).
+    #[must_use]
+    pub const fn is_credential(self) -> bool {
+        matches!(self, Self::Authorization | Self::Cookie | Self::ProxyAuthorization)
+    }
+
     /// The name that so many first bytes of the text spell. Reads whole words where what follows the name lets it.
     #[inline]
     pub(crate) fn of_first(text: &[u8], length: usize) -> Self {

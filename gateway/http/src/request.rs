@@ -137,8 +137,8 @@ pub struct RequestHead {
     pub wants_trailers: bool,
     /// Whether `Connection` names fields of its own that must not go further.
     pub nominates: bool,
-    /// Whether nobody on the way may keep one of the fields in a table, which the client's HPACK has told (RFC 7541, 6.2.3); credentials
-    /// aside.
+    /// Whether nobody on the way may keep one of the fields in a table, credentials aside: the client's HPACK has told so
+    /// (RFC 7541, 6.2.3).
     pub has_secrets: bool,
 }
 

@@ -225,9 +225,10 @@ impl Core {
         frame::numbers(&mut self.out, Kind::RST_STREAM, id, &[reason.0]);
         if self.forgotten.len() == REMEMBERED
             && let Some(id) = self.forgotten.pop_front()
-        {
             // One that was never begun is no measure.
-            self.dim = if id <= self.last { self.dim.max(id) } else { self.dim };
+            && id <= self.last
+        {
+            self.dim = self.dim.max(id);
         }
         self.forgotten.push_back(id);
         self.wake();

@@ -1,5 +1,6 @@
 //! Fields of a head or trailer section, as they came.
 
+use tollgate_http::Name;
 use tollgate_http::h2::Pseudo;
 
 use crate::check::{self, Malformed};
@@ -66,7 +67,7 @@ impl Fields {
 
     /// A field of this name comes that nobody on the way may index. That of credentials is known, whoever sends them.
     pub(crate) fn note_secret(&mut self, name: &[u8]) {
-        self.has_secrets |= !matches!(name, b"authorization" | b"cookie" | b"proxy-authorization");
+        self.has_secrets |= !Name::of(name).is_credential();
     }
 
     /// Whether the peer forbade everybody on the way to keep one of the fields in a table (RFC 7541, 6.2.3), credentials aside.

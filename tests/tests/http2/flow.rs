@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate_tests::frames::{Frame, kind, pseudo};
+use tollgate_tests::frames::{Frame, INITIAL_WINDOW_SIZE, kind, pseudo};
 use tollgate_tests::http2::request;
 use tollgate_tests::{Gate, Gateway, Origin, eventually};
-
-/// INITIAL_WINDOW_SIZE.
-const WINDOW: u16 = 4;
 
 /// Sends an endless body and counts what the gateway takes of it.
 fn endless() -> Origin {
@@ -31,7 +28,7 @@ fn a_client_that_takes_nothing_is_sent_nothing() {
     let origin = endless();
     let gateway = Gateway::with(&origin, "timeouts: {write: 300ms}");
     let before = gateway.memory_kib("VmRSS");
-    let mut frames = gateway.frames(&[(WINDOW, 0)]);
+    let mut frames = gateway.frames(&[(INITIAL_WINDOW_SIZE, 0)]);
     for stream in 0..50 {
         frames.ask(1 + 2 * stream, &pseudo("/"));
     }
@@ -59,7 +56,7 @@ fn a_window_that_opens_lets_the_rest_through() {
     let body: String = (0..200_000).map(|at| char::from(b'a' + (at % 26) as u8)).collect();
     let origin = Origin::named(&body);
     let gateway = Gateway::to(&origin);
-    let mut frames = gateway.frames(&[(WINDOW, 1)]);
+    let mut frames = gateway.frames(&[(INITIAL_WINDOW_SIZE, 1)]);
     frames.ask(1, &pseudo("/"));
     let (mut got, mut largest) = (Vec::new(), 0);
     loop {

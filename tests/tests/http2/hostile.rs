@@ -3,7 +3,9 @@
 
 use std::thread;
 
-use tollgate_tests::frames::{END_HEADERS, END_STREAM, Frames, fields, frame, kind, pseudo};
+use tollgate_tests::frames::{
+    END_HEADERS, END_STREAM, Frames, INITIAL_WINDOW_SIZE, fields, frame, kind, pseudo, pseudo_of,
+};
 use tollgate_tests::{Gateway, Origin};
 
 /// ENHANCE_YOUR_CALM, PROTOCOL_ERROR.
@@ -94,7 +96,7 @@ fn pings_settings_priorities_and_unknown_frames() {
 
 /// A request whose body is to come.
 fn post() -> Vec<u8> {
-    fields(&[(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a.example")])
+    fields(&pseudo_of("POST", "/"))
 }
 
 #[test]
@@ -130,8 +132,7 @@ fn data_that_nobody_reads() {
 fn windows_that_open_by_a_byte() {
     let origin = Origin::named(&"x".repeat(20_000));
     let gateway = Gateway::to(&origin);
-    // Of INITIAL_WINDOW_SIZE: none.
-    let mut frames = gateway.frames(&[(4, 0)]);
+    let mut frames = gateway.frames(&[(INITIAL_WINDOW_SIZE, 0)]);
     frames.ask(1, &pseudo("/"));
     let mut bytes = 0;
     // Each opening lets a byte out, and that earns nothing.
@@ -175,7 +176,7 @@ fn header_bombs() {
 
 #[test]
 fn windows_that_stay_shut() {
-    many("timeouts: {write: 1s}", &[(4, 0)], |frames| {
+    many("timeouts: {write: 1s}", &[(INITIAL_WINDOW_SIZE, 0)], |frames| {
         for stream in 0..100 {
             frames.ask(1 + 2 * stream, &pseudo("/"));
         }
@@ -188,7 +189,7 @@ fn windows_that_stay_shut() {
 
 #[test]
 fn windows_wide_open_and_nothing_read() {
-    many("timeouts: {write: 1s, idle: 1s}", &[(4, 0x7fff_ffff)], |frames| {
+    many("timeouts: {write: 1s, idle: 1s}", &[(INITIAL_WINDOW_SIZE, 0x7fff_ffff)], |frames| {
         frames.send(kind::WINDOW_UPDATE, 0, 0, &0x7fff_0000_u32.to_be_bytes());
         for round in 0..50 {
             let head = fields(&pseudo("/"));

@@ -1,6 +1,6 @@
 //! Clients whose frames are many and small for a good reason: no flood is made of what streams of messages are for.
 
-use tollgate_tests::frames::{END_HEADERS, END_STREAM, Frames, fields, frame, kind};
+use tollgate_tests::frames::{END_HEADERS, END_STREAM, Frames, fields, frame, kind, pseudo_of};
 use tollgate_tests::{Gateway, Http2Origin, Origin};
 
 /// More than any flood may have in the time that this takes.
@@ -8,8 +8,7 @@ const MESSAGES: usize = 3000;
 
 /// Begins an upload.
 fn begin(frames: &mut Frames) {
-    let head = [(":method", "POST"), (":scheme", "http"), (":path", "/"), (":authority", "a.example")];
-    frames.send(kind::HEADERS, END_HEADERS, 1, &fields(&head));
+    frames.send(kind::HEADERS, END_HEADERS, 1, &fields(&pseudo_of("POST", "/")));
 }
 
 #[test]

@@ -82,7 +82,8 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     // A list of matches is as many routes that share all else.
     for mut matches in matches {
         if grpc_web && matches.grpc {
-            // A page of another origin asks first whether it may call (a CORS preflight), and `cors` answers where it is routed to.
+            // A page of another origin asks first whether it may call: a CORS preflight, which `cors` answers where it is routed
+            // to.
             matches.methods.push("OPTIONS".to_owned());
         }
         if !sound {

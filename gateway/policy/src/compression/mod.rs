@@ -192,13 +192,20 @@ mod tests {
         }
     }
 
+    /// What is to be done for a request that has met the policy. `accepts`: of `Accept-Encoding` what is behind the colon, and
+    /// further lines.
+    fn asked(line: &str, accepts: &str) -> Context {
+        let mut sent = Sent::with(line, &format!("Accept-Encoding: {accepts}"));
+        let mut context = Context::default();
+        let policy = Arc::new(rules()).live("gateway/compression", &Arc::default());
+        policy.request(&mut sent.request(&mut context));
+        context
+    }
+
     #[test]
     fn a_client_that_forbids_it_gets_it_as_it_is() {
         for (fields, becomes) in [("", true), ("Cache-Control: max-age=0, No-Transform\r\n", false)] {
-            let mut sent = Sent::new(&format!("Accept-Encoding: gzip\r\n{fields}"));
-            let mut context = Context::default();
-            let policy = Arc::new(rules()).live("gateway/compression", &Arc::default());
-            policy.request(&mut sent.request(&mut context));
+            let mut context = asked("GET / HTTP/1.1", &format!("gzip\r\n{fields}"));
             let mut head = b"HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n\r\n".to_vec();
             assert_eq!(context.respond(&mut head, BodyKind::Free, false).is_some(), becomes, "{fields}");
             let head = String::from_utf8(head).expect("text");
@@ -216,10 +223,7 @@ mod tests {
 
     /// The fields of a head without a body that answers a request.
     fn told(line: &str, accepts: &str, status: u16, fields: &str) -> String {
-        let mut sent = Sent::with(line, &format!("Accept-Encoding: {accepts}\r\n"));
-        let mut context = Context::default();
-        let policy = Arc::new(rules()).live("gateway/compression", &Arc::default());
-        policy.request(&mut sent.request(&mut context));
+        let mut context = asked(line, &format!("{accepts}\r\n"));
         let begin = format!("HTTP/1.1 {status} X\r\n");
         let mut head = format!("{begin}{fields}\r\n").into_bytes();
         assert!(context.respond(&mut head, BodyKind::Fixed, false).is_none());
@@ -280,10 +284,7 @@ mod tests {
             ("GET / HTTP/1.0", "gzip", true),
             ("HEAD / HTTP/1.1", "gzip", true),
         ] {
-            let mut sent = Sent::with(line, &format!("Accept-Encoding: {accepts}\r\n"));
-            let mut context = Context::default();
-            let policy = Arc::new(rules()).live("gateway/compression", &Arc::default());
-            policy.request(&mut sent.request(&mut context));
+            let context = asked(line, &format!("{accepts}\r\n"));
             assert_eq!(context.leaves_bodies(), leaves, "{line}, {accepts}");
         }
     }

@@ -202,6 +202,7 @@ impl UpstreamSide for EndpointStream {
         if !body.is_done() || matches!(self.end, End::Sent) {
             return Ok(());
         }
+        // Which of them are secrets is not known here, and they hardly repeat: all are taken for some.
         let trailers = if trailers.is_empty() { None } else { Some(fields::map(trailers, true)?) };
         match &mut self.outlet {
             Some(outlet) if backlog.is_empty() => {

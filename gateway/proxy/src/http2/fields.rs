@@ -5,8 +5,7 @@ use std::io;
 use bytes::Bytes;
 use h2::ext::Protocol;
 use http::header::{
-    self, AUTHORIZATION, CONNECTION, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION,
-    SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE,
+    self, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE,
 };
 use http::uri::{PathAndQuery, Scheme};
 use http::{Method, Request, Uri, Version};
@@ -14,7 +13,8 @@ use tollgate_http::Name;
 use tollgate_http::h2::fields;
 
 /// Of a request head in lines, to an endpoint. Where it asks for another protocol, it becomes extended CONNECT. With `secrets`
-/// none of its fields goes into a table, pseudo-fields aside: the client has forbidden it for one, and which that was is not known any more.
+/// none of its fields goes into a table, pseudo-fields aside: the client has forbidden it for one, and which that was is not
+/// known any more.
 ///
 /// # Errors
 /// When it is not what the gateway writes, or has bytes that HTTP/2 cannot carry.
@@ -84,14 +84,15 @@ pub(super) fn map(lines: &[u8], secrets: bool) -> io::Result<HeaderMap> {
     // One buffer for all values, each a part of it.
     let values = Bytes::copy_from_slice(lines);
     for (name, value) in fields(&values) {
-        let name = match known(Name::of(name)) {
+        let known_name = Name::of(name);
+        let name = match known(known_name) {
             Some(name) => name,
             None => HeaderName::from_bytes(name).map_err(|_| io::ErrorKind::InvalidData)?,
         };
         let value = HeaderValue::from_maybe_shared(values.slice_ref(value));
         let mut value = value.map_err(|_| io::ErrorKind::InvalidData)?;
         // The library writes those as never to be indexed (RFC 7541, 6.2.3).
-        value.set_sensitive(secrets || [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE].contains(&name));
+        value.set_sensitive(secrets || known_name.is_credential());
         map.append(name, value);
     }
     Ok(map)

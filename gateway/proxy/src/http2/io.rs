@@ -56,8 +56,10 @@ impl Io {
         };
         let before = shared.connection.unwanted();
         shared.connection.receive(&bytes[..good]);
+        // A frame of DATA costs something only once it is known that nobody reads it: what is on its way when a request is
+        // answered early is within what a connection may spend.
         let unwanted = u32::try_from(shared.connection.unwanted() - before).unwrap_or(u32::MAX);
-        if unwanted > 0 && self.meter.unwanted(unwanted, shared.pieces_sent(), tollgate_net::now).is_none() {
+        if self.meter.pay(unwanted, shared.pieces_sent(), &tollgate_net::now).is_none() {
             self.intake.exhaust();
         }
     }

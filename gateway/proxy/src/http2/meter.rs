@@ -17,8 +17,8 @@ const BURST: u32 = 1_000;
 const PER_SECOND: u32 = 100;
 /// What it earns with a request: its cancellation, updates of its window, its priority.
 const PER_STREAM: u32 = 8;
-/// What it earns with a piece of a response behind the first, which the request has paid for: a PING to measure the path (gRPC's clients send one for each, as long as they do
-/// not know it), an update of a window.
+/// What it earns with a piece of a response behind the first, which the request has paid for: a PING to measure the path
+/// (gRPC's clients send one for each, as long as they do not know it), an update of a window.
 const PER_PIECE: u32 = 8;
 /// The flag of DATA with padding, of at most `PADDING` bytes with its length (RFC 9113, 6.1).
 const PADDED: u8 = 8;
@@ -143,13 +143,8 @@ impl Meter {
         self.pay(price, pieces, now)
     }
 
-    /// So many frames of DATA came for streams that nobody reads any longer: what is on its way when a request is answered early
-    /// is as much as a connection may spend.
-    pub fn unwanted(&mut self, frames: u32, pieces: usize, now: impl Fn() -> Instant) -> Option<()> {
-        self.pay(frames, pieces, &now)
-    }
-
-    fn pay(&mut self, price: u32, pieces: usize, now: &impl Fn() -> Instant) -> Option<()> {
+    /// Spends so much; nothing, if it cannot.
+    pub fn pay(&mut self, price: u32, pieces: usize, now: &impl Fn() -> Instant) -> Option<()> {
         if price > self.credit {
             let sent = u32::try_from(pieces.saturating_sub(self.pieces)).unwrap_or(u32::MAX);
             self.pieces = pieces;
@@ -310,8 +305,8 @@ mod tests {
     fn what_nobody_wants_is_paid_for() {
         let start = Instant::now();
         let mut meter = Meter { preface: 0, ..Meter::new(start) };
-        assert_eq!(meter.unwanted(BURST, 0, || start), Some(()));
-        assert_eq!(meter.unwanted(1, 0, || start), None);
+        assert_eq!(meter.pay(BURST, 0, &|| start), Some(()));
+        assert_eq!(meter.pay(1, 0, &|| start), None);
     }
 
     #[test]

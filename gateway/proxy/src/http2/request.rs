@@ -98,6 +98,7 @@ fn decode(
         protocol.key = key.as_bytes();
     }
     let decoded = decode_request(request, pseudo, || fields, ended, limits);
+    // Behind it, which begins with an empty head.
     request.has_secrets = head.has_secrets();
     decoded
 }

@@ -86,8 +86,8 @@ impl Shared {
         }
     }
 
-    /// A piece of a response has gone as it came, behind the first one: no window has cut it, which the client could have opened
-    /// by a byte only to have more of them.
+    /// A piece of a response has gone as it came, behind the first one: no window has cut it, which the client could have
+    /// opened by a byte only to have more of them.
     pub fn piece_sent(&self) {
         self.sent.set(self.sent.get() + 1);
     }

@@ -76,6 +76,12 @@ impl Connection {
         self.core.borrow().refused
     }
 
+    /// As how many bytes of bodies, beside its own, what has come weighs: frames that cost far more than to copy them.
+    #[must_use]
+    pub fn extra_weight(&self) -> u64 {
+        self.core.borrow().extra
+    }
+
     /// Frames of DATA that came for streams that are gone, or were reset: nobody reads them.
     #[must_use]
     pub fn unwanted(&self) -> u64 {

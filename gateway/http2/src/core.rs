@@ -76,6 +76,8 @@ pub(crate) struct Core {
     pub stillborn: u64,
     /// Streams that were not begun: more than there may be at once.
     pub refused: u64,
+    /// What has come costs as much as so many bytes of bodies more than its own.
+    pub extra: u64,
     /// Frames of DATA that came for streams that are gone, or were reset.
     pub unwanted: u64,
     /// Streams that were ended for mistakes of the client's.
@@ -124,6 +126,7 @@ impl Core {
             held: 0,
             stillborn: 0,
             refused: 0,
+            extra: 0,
             unwanted: 0,
             mistakes: 0,
             last: 0,

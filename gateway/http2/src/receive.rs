@@ -13,6 +13,10 @@ use crate::streams::{Key, wake};
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Streams of a connection that may end for mistakes of the client's.
 const MOST_MISTAKES: u32 = 1_000;
+/// What a head costs beside its bytes, in bytes of a body that cost as much: one of 40 bytes takes the time of some hundred.
+const HEAD: u64 = 256;
+/// The same for a stream whose window is moved by SETTINGS.
+const MOVED: u64 = 8;
 /// The PING whose answer shows that a goodbye was heard.
 pub(crate) const HEARD: [u8; 8] = *b"farewell";
 
@@ -276,6 +280,7 @@ impl Core {
 
     /// All of a head, or of a trailer section, is here.
     fn head(&mut self, block: &Block, bytes: &[u8]) -> Result<(), Reason> {
+        self.extra += HEAD;
         let mut fields = self.take_fields();
         if self.decoder.decode(bytes, &mut fields).is_err() {
             let is_bomb = fields.is_bomb();
@@ -391,6 +396,7 @@ impl Core {
         let more = told.window - before.window;
         if more != 0 {
             for state in self.streams.iter() {
+                self.extra += MOVED;
                 state.room += more;
                 if state.room > LARGEST_WINDOW {
                     return Err(Reason::FLOW_CONTROL_ERROR);

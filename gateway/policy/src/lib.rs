@@ -36,6 +36,7 @@ mod hmac;
 mod identity;
 mod ip;
 mod jwt;
+mod known_tags;
 mod lot;
 mod mirror;
 mod otlp;

@@ -130,6 +130,11 @@ impl<'a> Response<'a> {
         self.append(name, value);
     }
 
+    /// Takes out the length, where it is not that of a body that follows.
+    pub(crate) fn cut_length(&mut self) {
+        self.cut(b"content-length");
+    }
+
     fn cut(&mut self, name: &[u8]) {
         self.cut_where(|head, start| line_of(head, name, start));
     }

@@ -24,7 +24,7 @@ use crate::accept::{TURN, accept, admit};
 use crate::active::ActivePlan;
 use crate::connection::{Client, serve};
 use crate::door::{DoorId, Doors, Waiting};
-use crate::http2::{Crowd, StreamRoutines};
+use crate::http2::{Crowd, StreamRoutines, Turns};
 use crate::request::exchanges;
 use crate::rollout::{Receipt, Rollout};
 use crate::routine::RoutinePool;
@@ -149,6 +149,8 @@ pub(crate) struct Worker {
     pub request_ids: RefCell<RequestIds>,
     /// HTTP/2 streams of all connections.
     pub http2_crowd: Crowd,
+    /// HTTP/2 connections that have more to say than others.
+    pub http2_turns: Rc<Turns>,
     /// Bytes of responses that wait for the sockets of clients that speak HTTP/2.
     pub http2_waiting: Rc<Cell<usize>>,
     date: RefCell<(u64, String)>,
@@ -204,6 +206,7 @@ impl Worker {
             stream_routines: Rc::new(StreamRoutines::new()),
             request_ids: RefCell::new(RequestIds::new(tollgate_net::secret()?)),
             http2_crowd: Crowd::default(),
+            http2_turns: Rc::default(),
             http2_waiting: Rc::default(),
             // Of no second that there is.
             date: RefCell::new((u64::MAX, String::new())),
@@ -389,6 +392,7 @@ pub async fn work(mut setup: WorkerSetup, running: impl FnOnce()) -> io::Result<
     let start = move |client: Box<Client>| tollgate_net::spawn(serve(client, exchanges, routines.clone()));
     tollgate_net::spawn(flush_log(worker.clone()));
     tollgate_net::spawn(tidy_up(worker.clone(), pool.clone()));
+    tollgate_net::spawn(worker.http2_turns.clone().give());
     running();
     obey(&worker, control, &start).await;
     worker.log.borrow_mut().flush();

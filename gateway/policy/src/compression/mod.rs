@@ -11,6 +11,7 @@ use self::encoder::Encoder;
 pub use self::encoder::Encoding;
 use self::negotiate::negotiate;
 pub(crate) use self::negotiate::{accepts, forbids_transform};
+use crate::known_tags::KnownTags;
 use crate::{BodyKind, Planned, Policy, Request, Response, Shared, Verdict};
 
 /// Which responses become smaller, and how.
@@ -62,12 +63,13 @@ impl Policy for Compression {
             .filter(|_| !forbids_transform(request.head.head.all_by_text(b"cache-control")))
             // Who speaks HTTP/1.0 has to be told the length before.
             .filter(|_| request.head.version != Version::Http10);
+        let known = KnownTags::of(request);
         let (rules, is_head) = (self.0.clone(), request.head.method == Method::Head);
         if encoding.is_some() && !is_head {
-            request.context.on_response(move |response| rules.compress(encoding, false, response));
+            request.context.on_response(move |response| rules.compress(encoding, false, &known, response));
         } else {
             // No body becomes another one, but caches are told all the same.
-            request.context.on_head(move |response| rules.compress(encoding, is_head, response));
+            request.context.on_head(move |response| rules.compress(encoding, is_head, &known, response));
         }
         Verdict::Continue
     }
@@ -75,7 +77,13 @@ impl Policy for Compression {
 
 impl CompressionRules {
     /// `encoding`: what the client gets of what may be encoded.
-    fn compress(&self, encoding: Option<Encoding>, is_head: bool, response: &mut Response<'_>) {
+    fn compress(
+        &self,
+        encoding: Option<Encoding>,
+        is_head: bool,
+        known: &KnownTags,
+        response: &mut Response<'_>,
+    ) {
         let is_unmodified = response.status() == 304;
         let takes = if is_unmodified { self.may_have_taken(response) } else { self.takes(response) };
         if !takes {
@@ -86,7 +94,12 @@ impl CompressionRules {
         if is_unmodified || is_head {
             // The tag is that of the 200, or of what a GET gets (RFC 9110, 15.4.5 and 9.3.2): by a strong one a cache would not
             // find what it has, or take it for the endpoint's bytes and put parts of those into it.
-            if encoding.is_some() {
+            let has_plain =
+                || response.get("etag").is_some_and(|tag| is_unmodified && known.has_as_it_was(tag));
+            if encoding.is_some() && !has_plain() {
+                response.remove("Accept-Ranges");
+                // That of other bytes must not be told (RFC 9110, 8.6).
+                response.cut_length();
                 response.weaken_tag();
             }
             return;
@@ -103,8 +116,8 @@ impl CompressionRules {
 
     /// Whether the 200 in whose place this 304 stands may have been one that [becomes smaller](Self::takes). A 304 mostly does
     /// not say what it would be the content of, and if it has a length that is often wrong: so what does not say that it is
-    /// another kind is taken for one. Where that is too much it does no harm: tags of `If-None-Match` are compared weakly (RFC
-    /// 9110, 13.1.2), and a cache that is told of a field too many looks up once more than it must.
+    /// another kind is taken for one, and what the client says it has shows whether that was right. Where it is too much a cache
+    /// looks up once more than it must.
     fn may_have_taken(&self, response: &Response<'_>) -> bool {
         response.get("content-type").is_none_or(|value| self.has_type(value)) && Self::leaves_free(response)
     }
@@ -154,7 +167,9 @@ mod tests {
     fn compressed(status: u16, fields: &str) -> (bool, String) {
         let mut head = format!("HTTP/1.1 {status} X\r\n{fields}\r\n").into_bytes();
         let mut response = Response::new(&mut head, BodyKind::Free);
-        rules().compress(Some(Encoding::Gzip), false, &mut response);
+        let mut context = Context::default();
+        let known = KnownTags::of(&Sent::new("").request(&mut context));
+        rules().compress(Some(Encoding::Gzip), false, &known, &mut response);
         let transforms = response.into_transform(false).is_some();
         (transforms, String::from_utf8(head).expect("text"))
     }
@@ -249,23 +264,26 @@ mod tests {
                 get,
                 "gzip",
                 &format!("Content-Type: text/css\r\nContent-Length: 0\r\n{STRONG}"),
-                format!("Content-Type: text/css\r\nContent-Length: 0\r\n{VARY}{WEAK}"),
+                format!("Content-Type: text/css\r\n{VARY}{WEAK}"),
             ),
             // What this client has is as the endpoint sent it.
             (get, "br", STRONG, format!("{STRONG}{VARY}")),
             ("GET / HTTP/1.0", "gzip", STRONG, format!("{STRONG}{VARY}")),
             ("HEAD / HTTP/1.1", "gzip", STRONG, format!("{VARY}{WEAK}")),
+            // The client says which of both it has.
+            (get, "gzip\r\nIf-None-Match: \"b\", \"a\"", STRONG, format!("{STRONG}{VARY}")),
+            (get, "gzip\r\nIf-None-Match: W/\"a\"", STRONG, format!("{VARY}{WEAK}")),
         ] {
             assert_eq!(told(line, accepts, 304, fields), becomes, "{line}, {accepts}: {fields}");
         }
     }
 
     #[test]
-    fn an_answer_to_head_has_the_tag_of_what_a_get_gets() {
+    fn an_answer_to_head_has_the_tag_of_what_a_get_gets_and_no_other_length() {
         let text = format!("Content-Type: text/css\r\nContent-Length: 100\r\n{STRONG}");
         let short = text.replace("100", "99");
         for (line, accepts, fields, becomes) in [
-            ("HEAD / HTTP/1.1", "gzip", &text, format!("{}{VARY}{WEAK}", text.replace(STRONG, ""))),
+            ("HEAD / HTTP/1.1", "gzip", &text, format!("Content-Type: text/css\r\n{VARY}{WEAK}")),
             ("HEAD / HTTP/1.1", "br", &text, format!("{text}{VARY}")),
             ("HEAD / HTTP/1.0", "gzip", &text, format!("{text}{VARY}")),
             ("HEAD / HTTP/1.1", "gzip", &short, short.clone()),

@@ -3,13 +3,15 @@
 
 mod decoder;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use tollgate_http::{LineNames, Method, Version};
 use tollgate_observe::Reason;
 
 use self::decoder::Decoder;
 pub use self::decoder::{Bounds, Coding};
 use crate::compression::{accepts, forbids_transform};
+use crate::known_tags::KnownTags;
 use crate::{BodyKind, Planned, Policy, Request, Reserved, Response, Shared, Verdict};
 
 /// Which bodies are decoded.
@@ -44,6 +46,18 @@ impl Planned for DecompressionRules {
     }
 }
 
+/// What says something of the bytes as they were.
+static ENCODED: LazyLock<LineNames> = LazyLock::new(|| {
+    LineNames::new([
+        &b"content-encoding"[..],
+        b"accept-ranges",
+        b"content-digest",
+        b"repr-digest",
+        b"digest",
+        b"content-md5",
+    ])
+});
+
 #[derive(Debug)]
 struct Live {
     rules: Arc<DecompressionRules>,
@@ -72,10 +86,32 @@ impl Policy for Live {
                 true => vec![b"*".to_vec()],
                 false => elements.map(|element| element.trim_ascii().to_vec()).collect(),
             };
+            let asked = Asked {
+                accepted,
+                is_head: request.head.method == Method::Head,
+                is_old: request.head.version == Version::Http10,
+                known: KnownTags::of(request),
+            };
             let rules = self.rules.clone();
-            request.context.on_response(move |response| rules.decode(&accepted, bounds, response));
+            request.context.on_response(move |response| rules.decode(&asked, bounds, response));
         }
         Verdict::Continue
+    }
+}
+
+/// What a request says of how it is to be answered.
+struct Asked {
+    /// Elements of `Accept-Encoding`.
+    accepted: Vec<Vec<u8>>,
+    is_head: bool,
+    /// It is one of HTTP/1.0, which gets bodies as they are.
+    is_old: bool,
+    known: KnownTags,
+}
+
+impl Asked {
+    fn accepts(&self, coding: Coding) -> bool {
+        accepts(self.accepted.iter().map(Vec::as_slice), coding.as_str())
     }
 }
 
@@ -87,9 +123,13 @@ impl DecompressionRules {
         (names.next().is_none() && self.codings.contains(&coding)).then_some(coding)
     }
 
-    fn decode(&self, accepted: &[Vec<u8>], bounds: Bounds, response: &mut Response<'_>) {
-        let Some(coding) = self.coding(response.all("content-encoding")) else { return };
-        if matches!(response.status(), 0..200 | 204 | 206 | 304)
+    fn decode(&self, asked: &Asked, bounds: Bounds, response: &mut Response<'_>) {
+        let coding = self.coding(response.all("content-encoding"));
+        // A 304 mostly does not say what its 200 was encoded in: so any is taken for it, unless the client says what it has.
+        let is_unmodified = response.status() == 304;
+        let may_be_any = is_unmodified && response.get("content-encoding").is_none();
+        if coding.is_none() && !may_be_any
+            || matches!(response.status(), 0..200 | 204 | 206)
             || response.get("content-range").is_some()
             || forbids_transform(response.all("cache-control"))
         {
@@ -97,17 +137,29 @@ impl DecompressionRules {
         }
         // Also where this client takes it: a cache must not give it to all.
         response.vary("Accept-Encoding");
-        if response.body != BodyKind::Free || accepts(accepted.iter().map(Vec::as_slice), coding.as_str()) {
+        let takes = match coding {
+            Some(coding) => asked.accepts(coding),
+            None => self.codings.iter().all(|coding| asked.accepts(*coding)),
+        };
+        if takes || asked.is_old {
             return;
         }
-        let Some(decoder) = Decoder::new(coding, bounds) else { return };
-        for name in
-            ["Content-Encoding", "Accept-Ranges", "Content-Digest", "Repr-Digest", "Digest", "Content-MD5"]
-        {
-            response.remove(name);
+        if !is_unmodified && !asked.is_head {
+            let free = coding.filter(|_| response.body == BodyKind::Free);
+            let Some(decoder) = free.and_then(|coding| Decoder::new(coding, bounds)) else { return };
+            response.cut_all(&ENCODED);
+            response.weaken_tag();
+            return response.transform(Box::new(decoder));
+        }
+        // It says what the 200 says, or what a GET gets (RFC 9110, 15.4.5 and 9.3.2).
+        if coding.is_some() {
+            response.cut_all(&ENCODED);
+            // That of other bytes must not be told (RFC 9110, 8.6).
+            response.cut_length();
+        } else if response.get("etag").is_some_and(|tag| asked.known.has_as_it_was(tag)) {
+            return;
         }
         response.weaken_tag();
-        response.transform(Box::new(decoder));
     }
 }
 
@@ -224,6 +276,48 @@ mod tests {
             "Content-Length: 5\r\n",
         ] {
             assert_eq!(answered("", fields), (format!("HTTP/1.1 200 OK\r\n{fields}\r\n"), None));
+        }
+    }
+
+    /// The fields of a head without a body that answers a request.
+    fn told(line: &str, accepts: &str, status: u16, fields: &str) -> String {
+        let mut context = Context::default();
+        let mut sent = Sent::with(line, accepts);
+        live().request(&mut sent.request(&mut context));
+        let begin = format!("HTTP/1.1 {status} X\r\n");
+        let mut head = format!("{begin}{fields}\r\n").into_bytes();
+        assert!(context.respond(&mut head, BodyKind::Fixed, false).is_none());
+        let head = String::from_utf8(head).expect("text");
+        let fields = head.strip_prefix(&begin).and_then(|rest| rest.strip_suffix("\r\n"));
+        fields.expect("a head as before").to_owned()
+    }
+
+    const VARY: &str = "Vary: Accept-Encoding\r\n";
+
+    #[test]
+    fn a_304_and_an_answer_to_head_say_what_a_200_says() {
+        let (strong, weak) = ("ETag: \"a\"\r\n", "ETag: W/\"a\"\r\n");
+        let (get, head) = ("GET / HTTP/1.1", "HEAD / HTTP/1.1");
+        let coded = format!("Content-Encoding: gzip\r\n{strong}");
+        for (line, accepts, status, fields, becomes) in [
+            (get, "", 304, strong, format!("{VARY}{weak}")),
+            (get, "Accept-Encoding: gzip\r\n", 304, strong, format!("{VARY}{weak}")),
+            (get, "Accept-Encoding: gzip, br\r\n", 304, strong, format!("{strong}{VARY}")),
+            (get, "Cache-Control: no-transform\r\n", 304, strong, format!("{strong}{VARY}")),
+            ("GET / HTTP/1.0", "", 304, strong, format!("{strong}{VARY}")),
+            (get, "If-None-Match: \"a\"\r\n", 304, strong, format!("{strong}{VARY}")),
+            (get, "If-None-Match: W/\"a\"\r\n", 304, strong, format!("{VARY}{weak}")),
+            (get, "If-None-Match: \"a\"\r\n", 304, &coded, format!("{VARY}{weak}")),
+            (get, "Accept-Encoding: gzip\r\n", 304, &coded, format!("{coded}{VARY}")),
+            (get, "", 304, "Content-Encoding: zstd\r\n", "Content-Encoding: zstd\r\n".to_owned()),
+            (get, "", 304, "Cache-Control: no-transform\r\n", "Cache-Control: no-transform\r\n".to_owned()),
+            (head, "", 200, &format!("Content-Length: 9\r\n{coded}"), format!("{VARY}{weak}")),
+            (head, "Accept-Encoding: gzip\r\n", 200, &coded, format!("{coded}{VARY}")),
+            (head, "", 200, strong, strong.to_owned()),
+            // An answer of the gateway's own, whose body stays what it is.
+            (get, "", 200, &coded, format!("{coded}{VARY}")),
+        ] {
+            assert_eq!(told(line, accepts, status, fields), becomes, "{line}, {accepts}: {status} {fields}");
         }
     }
 }

@@ -33,7 +33,7 @@ const REFUSED: u64 = 4;
 pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
     let Client { stream, peer, deadline, link, .. } = *client;
     let worker = link.worker().clone();
-    let (intake, tls) = (Rc::new(Intake::default()), stream.tls().cloned());
+    let (intake, tls) = (Intake::new(worker.http2_turns.clone()), stream.tls().cloned());
     let local_address = stream.local_address();
     stream.limit_unsent(UNSENT);
     let io = Io::new(stream, worker.clone(), early, intake.clone());
@@ -134,7 +134,12 @@ impl Serving {
             if is_over {
                 return Poll::Ready(());
             }
-            if !ready!(taken) {
+            let Poll::Ready(is_there) = taken else {
+                self.wait();
+                self.shared.wake_later(cx);
+                return Poll::Pending;
+            };
+            if !is_there {
                 return Poll::Ready(());
             }
             // What was written may have changed what may be done.
@@ -229,7 +234,7 @@ impl Serving {
                 }
             }
             if let Some(begun) = self.connection().next() {
-                self.intake.request();
+                self.intake.request(self.shared.is_stranger());
                 self.begin_or_refuse(begun);
                 continue;
             }

@@ -1,33 +1,61 @@
 //! How much of what a connection sends is taken in, and when others have their turn.
 
-use std::cell::Cell;
-use std::future::Future;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::task::Context;
+use std::rc::{Rc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 /// Requests that are taken up: a hundred of them can come in one read.
 const REQUESTS: usize = 16;
-/// Bytes that are read: heads of many fields cost as much as many requests.
+/// For how many of them one counts of a client that has not taken a whole answer yet. What a thousand new connections ask for
+/// at once would all come before the next request of others.
+const OF_STRANGER: usize = 8;
+/// Bytes that are read, or as many as cost the same.
 pub(super) const BYTES: usize = 64 * 1024;
+/// Bytes that are read at once of who sends what costs more than its bytes, and of who is new: 64 KiB hold 1,700 heads, and
+/// others wait until all that a read has brought is done.
+const DENSE: usize = 8 * 1024;
 /// Bytes of heads that may wait, as they are in memory: those of some hundred requests of browsers.
 pub(super) const HELD: usize = 128 * 1024;
 
 /// What the socket of a connection and its task have to know of each other: how much was taken in since others had their
 /// turn, whether a request was ever begun, and whether the meter has had enough. A worker's tasks run one after the other,
 /// and hundreds of connections that each have much to say make a good one wait for all of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Intake {
+    turns: Rc<Turns>,
     requests: Cell<usize>,
     bytes: Cell<usize>,
+    /// Whether what came last costs more than its bytes.
+    is_dense: Cell<bool>,
+    /// Whether it waits for its next turn.
+    waits: Cell<bool>,
     has_begun: Cell<bool>,
     exhausted: Cell<bool>,
 }
 
 impl Intake {
-    /// It is this connection's turn again.
+    pub fn new(turns: Rc<Turns>) -> Rc<Self> {
+        Rc::new(Self {
+            turns,
+            requests: Cell::new(0),
+            bytes: Cell::new(0),
+            is_dense: Cell::new(true),
+            waits: Cell::new(false),
+            has_begun: Cell::new(false),
+            exhausted: Cell::new(false),
+        })
+    }
+
+    /// The connection's task runs. If its last turn was not over, it has one.
     pub fn turn(&self) {
-        self.requests.set(0);
-        self.bytes.set(0);
+        if !self.waits.get() {
+            self.requests.set(0);
+            self.bytes.set(0);
+        }
     }
 
     /// A request of the connection is begun.
@@ -50,27 +78,169 @@ impl Intake {
         self.exhausted.get()
     }
 
-    /// A request was taken up.
-    pub fn request(&self) {
-        self.requests.set(self.requests.get() + 1);
+    /// A request was taken up. `of_stranger`: the client has not taken a whole answer yet.
+    pub fn request(&self, of_stranger: bool) {
+        let weight = if of_stranger { OF_STRANGER } else { 1 };
+        self.requests.set(self.requests.get() + weight);
     }
 
-    /// Bytes were read.
-    pub fn read(&self, count: usize) {
-        self.bytes.set(self.bytes.get() + count);
+    /// Bytes were read that weigh as much as so many more.
+    pub fn read(&self, count: usize, extra: u64) {
+        let extra = usize::try_from(extra).unwrap_or(usize::MAX);
+        self.bytes.set(self.bytes.get().saturating_add(count).saturating_add(extra));
+        self.is_dense.set(extra > count);
     }
 
-    /// Whether its turn is over: so, the task is woken when the others have had theirs.
-    pub fn is_turn_over(&self, cx: &mut Context<'_>) -> bool {
-        let over = self.requests.get() >= REQUESTS || self.bytes.get() >= BYTES;
-        if over {
-            after_others(cx);
+    /// Bytes that may be read at once.
+    pub fn most(&self) -> usize {
+        if self.is_dense.get() { DENSE } else { BYTES }
+    }
+
+    /// Whether its turn is over: so, the task is woken when it has its next one.
+    pub fn is_turn_over(self: &Rc<Self>, cx: &Context<'_>) -> bool {
+        if !self.waits.get() && (self.requests.get() >= REQUESTS || self.bytes.get() >= BYTES) {
+            self.waits.set(true);
+            self.turns.queue(self, cx);
         }
-        over
+        self.waits.get()
+    }
+}
+
+/// The connections of a worker that have taken all of their turn and have more to say. They have the next one after the
+/// other, and all that is ready to run has its own between two of them: who says little does not wait for those who say
+/// much, however many they are.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    waiting: RefCell<VecDeque<(Weak<Intake>, Waker)>>,
+    /// The task that gives the turns, while none waits.
+    task: RefCell<Option<Waker>>,
+}
+
+/// For so long that all others have taken, one more has a turn: at most some half of the time goes to those who say much, and
+/// where much else is to be done they are not left with nothing.
+const SHARE: Duration = Duration::from_millis(2);
+
+impl Turns {
+    fn queue(&self, intake: &Rc<Intake>, cx: &Context<'_>) {
+        self.waiting.borrow_mut().push_back((Rc::downgrade(intake), cx.waker().clone()));
+        if let Some(task) = self.task.take() {
+            task.wake();
+        }
+    }
+
+    /// Gives turns as long as the worker runs.
+    pub async fn give(self: Rc<Self>) {
+        loop {
+            poll_fn(|cx| self.poll_any(cx)).await;
+            let before = tollgate_net::now();
+            tollgate_net::yield_now().await;
+            self.give_some(tollgate_net::now() - before);
+        }
+    }
+
+    /// Whether any waits.
+    fn poll_any(&self, cx: &Context<'_>) -> Poll<()> {
+        if !self.waiting.borrow().is_empty() {
+            return Poll::Ready(());
+        }
+        self.task.replace(Some(cx.waker().clone()));
+        Poll::Pending
+    }
+
+    /// Gives turns to one, and to more when all others have taken so long.
+    fn give_some(&self, round: Duration) {
+        let most = 1 + round.as_nanos() / SHARE.as_nanos();
+        for _ in 0..most {
+            let Some((intake, task)) = self.next() else { return };
+            intake.waits.set(false);
+            task.wake();
+        }
+    }
+
+    /// The next one that has not gone.
+    fn next(&self) -> Option<(Rc<Intake>, Waker)> {
+        loop {
+            let (intake, task) = self.waiting.borrow_mut().pop_front()?;
+            if let Some(intake) = intake.upgrade() {
+                return Some((intake, task));
+            }
+        }
     }
 }
 
 /// Has the task woken when the others have had their turn, and the kernel was asked what has come meanwhile.
 pub(super) fn after_others(cx: &mut Context<'_>) {
     let _ = pin!(tollgate_net::yield_now()).poll(cx);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take_all(intake: &Rc<Intake>, cx: &Context<'_>) {
+        intake.turn();
+        (0..REQUESTS).for_each(|_| intake.request(false));
+        assert!(intake.is_turn_over(cx));
+    }
+
+    #[test]
+    fn what_costs_more_than_its_bytes_ends_a_turn_sooner_and_is_read_in_small_pieces() {
+        let cx = Context::from_waker(Waker::noop());
+        let intake = Intake::new(Rc::default());
+        assert_eq!(intake.most(), DENSE, "nothing is known of it");
+        intake.read(BYTES / 2, 100);
+        assert!(!intake.is_turn_over(&cx));
+        assert_eq!(intake.most(), BYTES);
+        intake.read(DENSE, BYTES as u64 / 2);
+        assert!(intake.is_turn_over(&cx));
+        assert_eq!(intake.most(), DENSE);
+    }
+
+    #[test]
+    fn who_is_new_has_a_small_turn() {
+        let cx = Context::from_waker(Waker::noop());
+        let intake = Intake::new(Rc::default());
+        intake.request(true);
+        assert!(!intake.is_turn_over(&cx));
+        intake.request(true);
+        assert!(intake.is_turn_over(&cx));
+    }
+
+    #[test]
+    fn turns_are_given_one_after_the_other() {
+        let cx = Context::from_waker(Waker::noop());
+        let turns = Rc::new(Turns::default());
+        let [one, gone, other] = [(); 3].map(|()| Intake::new(turns.clone()));
+        for intake in [&one, &gone, &other] {
+            take_all(intake, &cx);
+        }
+        drop(gone);
+        one.turn();
+        assert!(one.is_turn_over(&cx), "to run for another reason is no turn");
+        assert_eq!(turns.waiting.borrow().len(), 3, "who waits is there once");
+
+        let has_turn = |intake: &Rc<Intake>| {
+            intake.turn();
+            !intake.is_turn_over(&cx)
+        };
+        turns.give_some(Duration::ZERO);
+        assert_eq!([has_turn(&one), has_turn(&other)], [true, false]);
+        take_all(&one, &cx);
+        turns.give_some(Duration::ZERO);
+        assert_eq!([has_turn(&one), has_turn(&other)], [false, true]);
+        turns.give_some(Duration::ZERO);
+        assert!(has_turn(&one) && turns.poll_any(&cx).is_pending());
+    }
+
+    #[test]
+    fn where_much_else_is_to_be_done_more_than_one_has_a_turn() {
+        let cx = Context::from_waker(Waker::noop());
+        let turns = Rc::new(Turns::default());
+        let all: Vec<_> = (0..9).map(|_| Intake::new(turns.clone())).collect();
+        all.iter().for_each(|intake| take_all(intake, &cx));
+        for (round, left) in [(SHARE / 2, 8), (SHARE * 2, 5), (SHARE * 100, 0)] {
+            turns.give_some(round);
+            assert_eq!(turns.waiting.borrow().len(), left, "{round:?}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate_http2::Connection;
 use tollgate_net::{Deadline, Stream};
 
-use super::intake::Intake;
+use super::intake::{BYTES, Intake};
 use super::meter::{Exhausted, Meter};
 use super::shared::Shared;
 use crate::worker::Worker;
@@ -44,7 +44,6 @@ impl Io {
 
     /// Gives the connection what has come, as far as the meter lets it.
     fn pass(&mut self, shared: &Shared, bytes: &[u8]) {
-        self.intake.read(bytes.len());
         let measured = self.meter.received(bytes, shared.pieces_sent(), tollgate_net::now);
         let good = match measured {
             Ok(()) => bytes.len(),
@@ -54,11 +53,13 @@ impl Io {
                 if self.intake.has_begun() { good } else { 0 }
             }
         };
-        let before = shared.connection.unwanted();
-        shared.connection.receive(&bytes[..good]);
+        let connection = &shared.connection;
+        let (unwanted, extra) = (connection.unwanted(), connection.extra_weight());
+        connection.receive(&bytes[..good]);
+        self.intake.read(bytes.len(), connection.extra_weight() - extra);
         // A frame of DATA costs something only once it is known that nobody reads it: what is on its way when a request is
         // answered early is within what a connection may spend.
-        let unwanted = u32::try_from(shared.connection.unwanted() - before).unwrap_or(u32::MAX);
+        let unwanted = u32::try_from(connection.unwanted() - unwanted).unwrap_or(u32::MAX);
         if self.meter.pay(unwanted, shared.pieces_sent(), &tollgate_net::now).is_none() {
             self.intake.exhaust();
         }
@@ -72,13 +73,15 @@ impl Io {
             return Poll::Pending;
         }
         if !self.early.is_empty() {
-            let early = std::mem::take(&mut self.early);
+            let rest = self.early.split_off(self.early.len().min(self.intake.most()));
+            let early = std::mem::replace(&mut self.early, rest);
             self.pass(shared, &early);
             return Poll::Ready(Ok(early.len()));
         }
         let worker = self.worker.clone();
         let mut buffer = worker.receive.borrow_mut();
-        let most = buffer.len().min(super::intake::BYTES);
+        // Records of TLS are decrypted in the buffer, where it has room for two of them.
+        let most = if shared.tls.is_some() { BYTES } else { self.intake.most() };
         let count = ready!(self.stream.poll_read(cx, &mut buffer[..most]))?;
         self.pass(shared, &buffer[..count]);
         Poll::Ready(Ok(count))

@@ -18,6 +18,37 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The key under which WebDriver names an element (section 12.1).
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
+/// How often the driver is started until it has its port: it takes one that is free for IPv4 and ends if another program has the
+/// same one for IPv6.
+const DRIVER_STARTS: usize = 5;
+
+/// The driver and its port; `None`: it has ended at once.
+fn start_driver() -> Option<(Child, u16)> {
+    let driver =
+        Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+    let mut driver =
+        driver.expect("this test needs Chromium and its driver; to install them: scripts/install-test-tools");
+    let mut lines = BufReader::new(driver.stdout.take().expect("piped"));
+    let Some(port) = told_port(&mut lines) else {
+        reap(driver);
+        return None;
+    };
+    // It may say more, and must find a reader.
+    thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+    Some((driver, port))
+}
+
+fn told_port(lines: &mut impl BufRead) -> Option<u16> {
+    lines.lines().map_while(Result::ok).find_map(|line| {
+        let (_, port) = line.trim_end().trim_end_matches('.').split_once("successfully on port ")?;
+        port.parse().ok()
+    })
+}
+
+fn reap(mut driver: Child) {
+    let _ = driver.wait();
+}
+
 /// A browser with one page, an empty profile of its own, and no way to resolve a name.
 #[derive(Debug)]
 pub struct Browser {
@@ -36,21 +67,7 @@ impl Browser {
     /// When it is not installed, or does not start.
     #[must_use]
     pub fn start(language: &str) -> Self {
-        let driver =
-            Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let mut driver = driver
-            .expect("this test needs Chromium and its driver; to install them: scripts/install-test-tools");
-        let mut lines = BufReader::new(driver.stdout.take().expect("piped"));
-        let port: u16 = loop {
-            let mut line = String::new();
-            assert!(lines.read_line(&mut line).expect("text") > 0, "the driver does not start");
-            if let Some((_, port)) = line.trim_end().trim_end_matches('.').split_once("successfully on port ")
-            {
-                break port.parse().expect("a port");
-            }
-        };
-        // It may say more, and must find a reader.
-        thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        let (driver, port) = (0..DRIVER_STARTS).find_map(|_| start_driver()).expect("the driver starts");
         let profile = std::env::temp_dir().join(format!("tollgate-browser-{}-{port}", std::process::id()));
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let mut browser = Self { driver, address, session: String::new(), process: None, profile };

@@ -211,13 +211,26 @@ pub(crate) fn etcd(config: &config::Config, problems: &mut Vec<Problem>) {
 }
 
 impl Tls {
-    /// Where only addresses are known of the endpoints, they are called by the name that was looked up.
+    /// Where only addresses are known of the endpoints, they are called by the name that was looked up. Of SRV that is the
+    /// service's domain, as it was written: the targets' names come from DNS, which anybody on the way could answer (RFC 6125,
+    /// 6.2.1).
     pub(crate) fn named(mut self, discover: Option<&config::Discover>) -> Self {
-        if let (None, Some(config::Discover::Dns { name, .. })) = (&self.server_name, discover) {
-            self.server_name = Some(name.trim_end_matches('.').to_owned());
+        if self.server_name.is_none() {
+            self.server_name = match discover {
+                Some(config::Discover::Dns { name, .. }) => Some(name.trim_end_matches('.').to_owned()),
+                Some(config::Discover::Srv { name, .. }) => domain(name),
+                _ => None,
+            };
         }
         self
     }
+}
+
+/// The domain whose service a name of SRV records is: `_service._protocol.domain` (RFC 2782).
+fn domain(name: &str) -> Option<String> {
+    let name = name.trim_end_matches('.');
+    let labels: Vec<_> = name.split('.').skip_while(|label| label.starts_with('_')).collect();
+    (!labels.is_empty()).then(|| labels.join("."))
 }
 
 /// Says what is wrong with files where they are named; `at` is for what is in none of them.
@@ -252,4 +265,21 @@ fn identity(certificate: &config::Certificate) -> Identity {
 
 fn pem(file: &PemFile) -> Pem {
     Pem::from(file.bytes.0.as_slice())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_called_by_its_domain() {
+        for (name, is) in [
+            ("_https._tcp.orders.internal.", Some("orders.internal")),
+            ("_a.orders.internal", Some("orders.internal")),
+            ("orders._tcp.internal", Some("orders._tcp.internal")),
+            ("_https._tcp", None),
+        ] {
+            assert_eq!(domain(name).as_deref(), is, "{name}");
+        }
+    }
 }

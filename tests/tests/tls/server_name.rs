@@ -3,7 +3,7 @@
 
 use std::net::Ipv4Addr;
 
-use tollgate_tests::{Authority, Dns, Gateway, TlsOrigin, eventually};
+use tollgate_tests::{Authority, Dns, DnsSays, Gateway, TlsOrigin, eventually};
 
 use super::Files;
 
@@ -61,6 +61,16 @@ fn endpoints_that_were_looked_up_are_asked_for_by_the_name_that_was() {
         let discover = format!("discover: {{dns: app.test, port: {port}, servers: \"{}\"}}", dns.address());
         assert_eq!(asked(&gateway(&files, &discover, tls), &origin).as_deref(), Some(name), "{tls}");
     }
+}
+
+#[test]
+fn endpoints_of_srv_records_are_asked_for_by_the_domain_whose_service_they_are() {
+    let dns = Dns::start();
+    let (origin, files) = origin("orders.test");
+    let services = vec![(1, 1, origin.address())];
+    dns.say("_https._tcp.orders.test", DnsSays::Services { ttl: 60, services });
+    let discover = format!("discover: {{srv: _https._tcp.orders.test, servers: \"{}\"}}", dns.address());
+    assert_eq!(asked(&gateway(&files, &discover, ""), &origin).as_deref(), Some("orders.test"));
 }
 
 #[test]

@@ -89,6 +89,8 @@ pub struct Tls {
     pub client: Arc<tollgate_tls::Client>,
     /// The name that the endpoints are asked for; `None`: each one's own.
     pub server_name: Option<String>,
+    /// What those are called of which only an address is known.
+    pub looked_up: Option<String>,
 }
 
 /// What holds for every route.

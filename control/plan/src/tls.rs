@@ -192,12 +192,12 @@ impl Clients {
         };
         let server_name = tls.and_then(|tls| tls.server_name.clone());
         if let Some((_, client)) = self.0.iter().find(|(known, _)| *known == files) {
-            return Some(Tls { client: client.clone(), server_name });
+            return Some(Tls { client: client.clone(), server_name, looked_up: None });
         }
         let certificates: Vec<_> = certificate.into_iter().collect();
         let client = Arc::new(told(Client::new(&files), &certificates, ca, Some(at), problems)?);
         self.0.push((files, client.clone()));
-        Some(Tls { client, server_name })
+        Some(Tls { client, server_name, looked_up: None })
     }
 }
 
@@ -215,13 +215,11 @@ impl Tls {
     /// service's domain, as it was written: the targets' names come from DNS, which anybody on the way could answer (RFC 6125,
     /// 6.2.1).
     pub(crate) fn named(mut self, discover: Option<&config::Discover>) -> Self {
-        if self.server_name.is_none() {
-            self.server_name = match discover {
-                Some(config::Discover::Dns { name, .. }) => Some(name.trim_end_matches('.').to_owned()),
-                Some(config::Discover::Srv { name, .. }) => domain(name),
-                _ => None,
-            };
-        }
+        self.looked_up = match discover {
+            Some(config::Discover::Dns { name, .. }) => Some(name.trim_end_matches('.').to_owned()),
+            Some(config::Discover::Srv { name, .. }) => domain(name),
+            _ => None,
+        };
         self
     }
 }

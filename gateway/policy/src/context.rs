@@ -200,7 +200,11 @@ impl Context {
     ) -> Option<Box<dyn Transform>> {
         let mut response = Response::new(head, body);
         while let Some(act) = self.acts.pop() {
-            response.body = if let Act::Whole(_) = &act { body } else { BodyKind::Fixed };
+            response.body = match (&act, body) {
+                (Act::Whole(_), body) => body,
+                (_, BodyKind::Absent) => BodyKind::Absent,
+                _ => BodyKind::Fixed,
+            };
             match act {
                 Act::Whole(act) | Act::Head(act) => act(&mut response),
                 Act::Edit(edit) => edit.edit(&mut response),

@@ -9,8 +9,10 @@ use tollgate_observe::Reason;
 /// What follows a response's head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyKind {
-    /// No body, or one that must not be touched: an answer to HEAD, a 204 or 304, a switch of protocols, a client of HTTP/1.0,
-    /// to which the length has to be told before.
+    /// None: an answer to HEAD, a 204 or 304, a switch of protocols. The head says what there would be.
+    Absent,
+    /// One that must not be touched: an answer of the gateway's own, one to a client of HTTP/1.0, to which the length has to be
+    /// told before.
     Fixed,
     /// A body that may become another one, of another length.
     Free,

@@ -25,8 +25,9 @@ pub enum Waiting {
 #[derive(Debug)]
 pub(crate) struct Door {
     pub id: DoorId,
-    /// Its address as the plan knows it; `None`: another worker let a connection in when this one had closed it.
-    bind: Option<SocketAddr>,
+    /// Its address as the plan knows it; `None`: another worker let a connection in when this one had closed it, or not opened it
+    /// yet.
+    bind: Cell<Option<SocketAddr>>,
     /// What the last plan said of it that named it: a plan that does not closes it, and some are still in its queue.
     listener: RefCell<Option<Arc<Listener>>>,
     closed: Cell<Option<Waiting>>,
@@ -40,37 +41,52 @@ impl Door {
 
     /// What is said of a connection that comes in now.
     pub fn listener(&self, plan: &Plan) -> Option<Arc<Listener>> {
-        if let Some(found) = self.bind.and_then(|bind| plan.listener(bind)) {
+        if let Some(found) = self.bind.get().and_then(|bind| plan.listener(bind)) {
             *self.listener.borrow_mut() = Some(found.clone());
         }
         self.listener.borrow().clone()
     }
 
     fn new(id: DoorId, bind: Option<SocketAddr>, closed: Option<Waiting>) -> Rc<Self> {
+        let bind = Cell::new(bind);
         Rc::new(Self { id, bind, listener: RefCell::default(), closed: Cell::new(closed) })
     }
 }
 
 /// The doors of a worker.
 #[derive(Debug, Default)]
-pub(crate) struct Doors(RefCell<HashMap<DoorId, Rc<Door>>>);
+pub(crate) struct Doors {
+    open: RefCell<HashMap<DoorId, Rc<Door>>>,
+    /// The number that the next new one has at least: they are given in order.
+    next: Cell<u32>,
+}
 
 impl Doors {
     /// The door of that number. One that was never open here is open now.
     pub fn open(&self, id: DoorId, bind: SocketAddr) -> Rc<Door> {
-        let mut doors = self.0.borrow_mut();
-        doors.entry(id).or_insert_with(|| Door::new(id, Some(bind), None)).clone()
+        let door = self.find_or_add(id);
+        door.bind.set(Some(bind));
+        door
     }
 
-    /// The door through which another worker let a connection in. It may have closed meanwhile.
+    /// The door through which another worker let a connection in. It may have closed meanwhile; or it has opened there, and this
+    /// worker is about to be told.
     pub fn find(&self, id: DoorId) -> Rc<Door> {
-        let known = self.0.borrow().get(&id).cloned();
+        if id.0 >= self.next.get() {
+            return self.find_or_add(id);
+        }
+        let known = self.open.borrow().get(&id).cloned();
         known.unwrap_or_else(|| Door::new(id, None, Some(Waiting::Leave)))
+    }
+
+    fn find_or_add(&self, id: DoorId) -> Rc<Door> {
+        self.next.set(self.next.get().max(id.0 + 1));
+        self.open.borrow_mut().entry(id).or_insert_with(|| Door::new(id, None, None)).clone()
     }
 
     /// Closes a door, for good.
     pub fn close(&self, id: DoorId, waiting: Waiting) {
-        if let Some(door) = self.0.borrow_mut().remove(&id) {
+        if let Some(door) = self.open.borrow_mut().remove(&id) {
             door.closed.set(Some(waiting));
         }
     }
@@ -91,5 +107,19 @@ mod tests {
         assert_eq!(door.closed(), Some(Waiting::Take));
         assert!(doors.find(id).closed().is_some(), "who comes late finds it closed");
         assert_eq!(doors.open(id, bind).closed(), None, "the same number again is another door");
+    }
+
+    #[test]
+    fn who_comes_in_before_this_worker_is_told_finds_it_open() {
+        let doors = Doors::default();
+        let bind = SocketAddr::from(([127, 0, 0, 1], 0));
+        doors.open(DoorId(1), bind);
+        let early = doors.find(DoorId(2));
+        assert_eq!(early.closed(), None);
+        assert!(Rc::ptr_eq(&early, &doors.open(DoorId(2), bind)));
+        doors.close(DoorId(1), Waiting::Take);
+        assert!(doors.find(DoorId(1)).closed().is_some());
+        doors.close(DoorId(2), Waiting::Take);
+        assert!(early.closed().is_some() && doors.find(DoorId(2)).closed().is_some());
     }
 }

@@ -11,7 +11,7 @@ use crate::decide::normal_path;
 use crate::deliver::deliver;
 use crate::error_body::{Flavour, error_body};
 use crate::grpc;
-use crate::policy;
+use crate::policy::{self, Author};
 use crate::request::Next;
 use crate::scratch::Scratch;
 use crate::total::Total;
@@ -202,7 +202,7 @@ async fn answer<S: ClientSide>(
         out.extend_from_slice(b"\r\n");
         client.stream.translate(out);
         if let Some(context) = met {
-            policy::respond(context, request, answer.status, out, None);
+            policy::respond(context, request, (answer.status, Author::Gateway), out, None);
         }
         client.stream.answer(to_client, out, body)
     };

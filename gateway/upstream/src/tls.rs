@@ -15,12 +15,15 @@ pub(crate) async fn secured(stream: Stream, tls: &Tls, address: &Address) -> Res
     Ok(stream)
 }
 
-/// What the endpoint's certificate must hold: what the plan says, or the endpoint's own host.
+/// What the endpoint's certificate must hold: what the plan says, or the endpoint's own host, or what was looked up to find it.
 fn server_name(tls: &Tls, address: &Address) -> Option<ServerName<'static>> {
     match (&tls.server_name, address) {
         (Some(name), _) => ServerName::try_from(name.clone()).ok(),
         (None, Address::Name { host, .. }) => ServerName::try_from(host.clone()).ok(),
-        (None, Address::Socket(address)) => Some(ServerName::from(address.ip())),
+        (None, Address::Socket(address)) => match &tls.looked_up {
+            Some(name) => ServerName::try_from(name.clone()).ok(),
+            None => Some(ServerName::from(address.ip())),
+        },
         (None, Address::Unix(_)) => None,
     }
 }

@@ -94,6 +94,22 @@ fn what_must_stay_as_it_is_stays() {
             "{head:?}"
         );
     }
+    // The gateway's own answers stay as they are, also for HEAD.
+    let own = format!(
+        "policies: {{compression: on}}\nroutes: [{{match: \"/*\", respond: {}}}]\n",
+        "x".repeat(2000)
+    );
+    let gateway = Gateway::start(&own);
+    for (method, bytes) in [("GET", 2000), ("HEAD", 0)] {
+        let mut client = gateway.client();
+        client.send(format!("{method} / HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n"));
+        let answer = client.response_to(method);
+        assert_eq!(
+            (answer.headers.get("Content-Length"), answer.body.len()),
+            (Some("2000"), bytes),
+            "{answer:?}"
+        );
+    }
     for status in [
         "204 No Content\r\nContent-Type: text/plain\r\n\r\n",
         "304 Not Modified\r\nContent-Type: text/plain\r\nETag: \"a\"\r\n\r\n",

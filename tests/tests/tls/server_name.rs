@@ -74,6 +74,19 @@ fn endpoints_of_srv_records_are_asked_for_by_the_domain_whose_service_they_are()
 }
 
 #[test]
+fn an_endpoint_with_a_name_of_its_own_keeps_it_beside_those_that_are_looked_up() {
+    let dns = Dns::start();
+    dns.say_addresses("app.test", 60, &[]);
+    let (origin, files) = origin("localhost");
+    let port = origin.address().port();
+    let keys = format!(
+        "endpoints: [\"https://localhost:{port}\"], discover: {{dns: app.test, port: {port}, servers: \"{}\"}}",
+        dns.address()
+    );
+    assert_eq!(asked(&gateway(&files, &keys, ""), &origin).as_deref(), Some("localhost"));
+}
+
+#[test]
 fn probes_ask_for_the_same_name() {
     let (origin, files) = origin("up.example");
     let keys = format!("endpoints: [\"https://{}\"], health: /healthz", origin.address());

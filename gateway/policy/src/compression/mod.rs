@@ -64,12 +64,12 @@ impl Policy for Compression {
             // Who speaks HTTP/1.0 has to be told the length before.
             .filter(|_| request.head.version != Version::Http10);
         let known = KnownTags::of(request);
-        let (rules, is_head) = (self.0.clone(), request.head.method == Method::Head);
-        if encoding.is_some() && !is_head {
-            request.context.on_response(move |response| rules.compress(encoding, false, &known, response));
+        let rules = self.0.clone();
+        if encoding.is_some() && request.head.method != Method::Head {
+            request.context.on_response(move |response| rules.compress(encoding, &known, response));
         } else {
             // No body becomes another one, but caches are told all the same.
-            request.context.on_head(move |response| rules.compress(encoding, is_head, &known, response));
+            request.context.on_head(move |response| rules.compress(encoding, &known, response));
         }
         Verdict::Continue
     }
@@ -77,13 +77,7 @@ impl Policy for Compression {
 
 impl CompressionRules {
     /// `encoding`: what the client gets of what may be encoded.
-    fn compress(
-        &self,
-        encoding: Option<Encoding>,
-        is_head: bool,
-        known: &KnownTags,
-        response: &mut Response<'_>,
-    ) {
+    fn compress(&self, encoding: Option<Encoding>, known: &KnownTags, response: &mut Response<'_>) {
         let is_unmodified = response.status() == 304;
         let takes = if is_unmodified { self.may_have_taken(response) } else { self.takes(response) };
         if !takes {
@@ -91,7 +85,7 @@ impl CompressionRules {
         }
         // Also where this client takes none: a cache must not give the plain one to all, nor the other way round.
         response.vary("Accept-Encoding");
-        if is_unmodified || is_head {
+        if response.body == BodyKind::Absent {
             // The tag is that of the 200, or of what a GET gets (RFC 9110, 15.4.5 and 9.3.2): by a strong one a cache would not
             // find what it has, or take it for the endpoint's bytes and put parts of those into it.
             let has_plain =
@@ -169,7 +163,7 @@ mod tests {
         let mut response = Response::new(&mut head, BodyKind::Free);
         let mut context = Context::default();
         let known = KnownTags::of(&Sent::new("").request(&mut context));
-        rules().compress(Some(Encoding::Gzip), false, &known, &mut response);
+        rules().compress(Some(Encoding::Gzip), &known, &mut response);
         let transforms = response.into_transform(false).is_some();
         (transforms, String::from_utf8(head).expect("text"))
     }
@@ -241,7 +235,9 @@ mod tests {
         let mut context = asked(line, &format!("{accepts}\r\n"));
         let begin = format!("HTTP/1.1 {status} X\r\n");
         let mut head = format!("{begin}{fields}\r\n").into_bytes();
-        assert!(context.respond(&mut head, BodyKind::Fixed, false).is_none());
+        let is_absent = status == 304 || line.starts_with("HEAD");
+        let body = if is_absent { BodyKind::Absent } else { BodyKind::Fixed };
+        assert!(context.respond(&mut head, body, false).is_none());
         let head = String::from_utf8(head).expect("text");
         let fields = head.strip_prefix(&begin).and_then(|rest| rest.strip_suffix("\r\n"));
         fields.expect("a head as before").to_owned()

@@ -5,7 +5,7 @@ mod decoder;
 
 use std::sync::{Arc, LazyLock};
 
-use tollgate_http::{LineNames, Method, Version};
+use tollgate_http::{LineNames, Version};
 use tollgate_observe::Reason;
 
 use self::decoder::Decoder;
@@ -88,7 +88,6 @@ impl Policy for Live {
             };
             let asked = Asked {
                 accepted,
-                is_head: request.head.method == Method::Head,
                 is_old: request.head.version == Version::Http10,
                 known: KnownTags::of(request),
             };
@@ -103,7 +102,6 @@ impl Policy for Live {
 struct Asked {
     /// Elements of `Accept-Encoding`.
     accepted: Vec<Vec<u8>>,
-    is_head: bool,
     /// It is one of HTTP/1.0, which gets bodies as they are.
     is_old: bool,
     known: KnownTags,
@@ -144,22 +142,26 @@ impl DecompressionRules {
         if takes || asked.is_old {
             return;
         }
-        if !is_unmodified && !asked.is_head {
-            let free = coding.filter(|_| response.body == BodyKind::Free);
-            let Some(decoder) = free.and_then(|coding| Decoder::new(coding, bounds)) else { return };
-            response.cut_all(&ENCODED);
-            response.weaken_tag();
-            return response.transform(Box::new(decoder));
+        match response.body {
+            BodyKind::Fixed => {}
+            BodyKind::Free => {
+                let Some(decoder) = coding.and_then(|coding| Decoder::new(coding, bounds)) else { return };
+                response.cut_all(&ENCODED);
+                response.weaken_tag();
+                response.transform(Box::new(decoder));
+            }
+            // It says what the 200 says, or what a GET gets (RFC 9110, 15.4.5 and 9.3.2).
+            BodyKind::Absent => {
+                let has_plain = || response.get("etag").is_some_and(|tag| asked.known.has_as_it_was(tag));
+                if coding.is_none() && has_plain() {
+                    return;
+                }
+                response.cut_all(&ENCODED);
+                // That of other bytes must not be told (RFC 9110, 8.6).
+                response.cut_length();
+                response.weaken_tag();
+            }
         }
-        // It says what the 200 says, or what a GET gets (RFC 9110, 15.4.5 and 9.3.2).
-        if coding.is_some() {
-            response.cut_all(&ENCODED);
-            // That of other bytes must not be told (RFC 9110, 8.6).
-            response.cut_length();
-        } else if response.get("etag").is_some_and(|tag| asked.known.has_as_it_was(tag)) {
-            return;
-        }
-        response.weaken_tag();
     }
 }
 
@@ -286,7 +288,9 @@ mod tests {
         live().request(&mut sent.request(&mut context));
         let begin = format!("HTTP/1.1 {status} X\r\n");
         let mut head = format!("{begin}{fields}\r\n").into_bytes();
-        assert!(context.respond(&mut head, BodyKind::Fixed, false).is_none());
+        let is_absent = status == 304 || line.starts_with("HEAD");
+        let body = if is_absent { BodyKind::Absent } else { BodyKind::Fixed };
+        assert!(context.respond(&mut head, body, false).is_none());
         let head = String::from_utf8(head).expect("text");
         let fields = head.strip_prefix(&begin).and_then(|rest| rest.strip_suffix("\r\n"));
         fields.expect("a head as before").to_owned()

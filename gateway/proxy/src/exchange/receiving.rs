@@ -12,7 +12,7 @@ use super::{End, Exchange, Parties, Stage};
 use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
 use crate::forward::Again;
-use crate::policy;
+use crate::policy::{self, Author};
 use crate::scratch::Scratch;
 use crate::tunnel::is_websocket;
 use crate::upstream_side::{NoHead, UpstreamSide};
@@ -238,7 +238,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         if switched {
             self.begun = true;
             if let Some(context) = &mut scratch.met {
-                policy::respond(context, request, status, &mut output, None);
+                policy::respond(context, request, (status, Author::Endpoint), &mut output, None);
             }
             let sent = parties.client.stream.switch(&mut scratch.to_client, &output, rest);
             scratch.ledger.bytes_out += rest.len() as u64;
@@ -317,7 +317,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             stream.translate(out);
             if let Some(context) = &mut scratch.met {
                 let status = scratch.response.status;
-                policy::respond(context, &scratch.request, status, out, stream.transform());
+                let answer = (status, Author::Endpoint);
+                policy::respond(context, &scratch.request, answer, out, stream.transform());
             }
         } else {
             out.clear();

@@ -207,7 +207,7 @@ impl Serving {
             return Poll::Ready(false);
         }
         loop {
-            if self.intake.is_turn_over(cx) {
+            if self.connection().has_next() && self.intake.has_begun_enough(cx) {
                 return Poll::Pending;
             }
             if self.shared.is_stranger() && !self.has_looked {

@@ -96,10 +96,18 @@ impl Intake {
         if self.is_dense.get() { DENSE } else { BYTES }
     }
 
-    /// Whether its turn is over: so, the task is woken when it has its next one.
-    pub fn is_turn_over(self: &Rc<Self>, cx: &Context<'_>) -> bool {
-        if !self.waits.get() && (self.requests.get() >= REQUESTS || self.bytes.get() >= BYTES) {
-            self.waits.set(true);
+    /// Whether no more is to be read in this turn. So, the task is woken when it has its next one.
+    pub fn has_read_enough(self: &Rc<Self>, cx: &Context<'_>) -> bool {
+        self.ends(self.bytes.get() >= BYTES, cx)
+    }
+
+    /// The same of further requests that are to be taken up.
+    pub fn has_begun_enough(self: &Rc<Self>, cx: &Context<'_>) -> bool {
+        self.ends(self.requests.get() >= REQUESTS, cx)
+    }
+
+    fn ends(self: &Rc<Self>, is_over: bool, cx: &Context<'_>) -> bool {
+        if is_over && !self.waits.replace(true) {
             self.turns.queue(self, cx);
         }
         self.waits.get()
@@ -116,9 +124,10 @@ pub(crate) struct Turns {
     task: RefCell<Option<Waker>>,
 }
 
-/// For so long that all others have taken, one more has a turn: at most some half of the time goes to those who say much, and
-/// where much else is to be done they are not left with nothing.
+/// For so long that a round has taken one more has a turn, up to so many: where much else is to be done, those who say much are
+/// not left with nothing. What a round takes is also what they took in it, hence the bound.
 const SHARE: Duration = Duration::from_millis(2);
+const AT_ONCE: u128 = 8;
 
 impl Turns {
     fn queue(&self, intake: &Rc<Intake>, cx: &Context<'_>) {
@@ -147,9 +156,9 @@ impl Turns {
         Poll::Pending
     }
 
-    /// Gives turns to one, and to more when all others have taken so long.
+    /// Gives turns to one, and to more when the last round has taken long.
     fn give_some(&self, round: Duration) {
-        let most = 1 + round.as_nanos() / SHARE.as_nanos();
+        let most = (1 + round.as_nanos() / SHARE.as_nanos()).min(AT_ONCE);
         for _ in 0..most {
             let Some((intake, task)) = self.next() else { return };
             intake.waits.set(false);
@@ -177,10 +186,17 @@ pub(super) fn after_others(cx: &mut Context<'_>) {
 mod tests {
     use super::*;
 
-    fn take_all(intake: &Rc<Intake>, cx: &Context<'_>) {
+    /// Whether it may go on, as its task asks when it runs.
+    fn has_turn(intake: &Rc<Intake>) -> bool {
+        let cx = Context::from_waker(Waker::noop());
+        intake.turn();
+        !intake.has_begun_enough(&cx) && !intake.has_read_enough(&cx)
+    }
+
+    fn take_all(intake: &Rc<Intake>) {
         intake.turn();
         (0..REQUESTS).for_each(|_| intake.request(false));
-        assert!(intake.is_turn_over(cx));
+        assert!(intake.has_begun_enough(&Context::from_waker(Waker::noop())));
     }
 
     #[test]
@@ -189,10 +205,11 @@ mod tests {
         let intake = Intake::new(Rc::default());
         assert_eq!(intake.most(), DENSE, "nothing is known of it");
         intake.read(BYTES / 2, 100);
-        assert!(!intake.is_turn_over(&cx));
+        assert!(!intake.has_read_enough(&cx));
         assert_eq!(intake.most(), BYTES);
         intake.read(DENSE, BYTES as u64 / 2);
-        assert!(intake.is_turn_over(&cx));
+        assert!(!intake.has_begun_enough(&cx), "what was read is begun");
+        assert!(intake.has_read_enough(&cx));
         assert_eq!(intake.most(), DENSE);
     }
 
@@ -201,9 +218,10 @@ mod tests {
         let cx = Context::from_waker(Waker::noop());
         let intake = Intake::new(Rc::default());
         intake.request(true);
-        assert!(!intake.is_turn_over(&cx));
+        assert!(!intake.has_begun_enough(&cx));
         intake.request(true);
-        assert!(intake.is_turn_over(&cx));
+        assert!(!intake.has_read_enough(&cx), "what follows is read: it may be all that there is");
+        assert!(intake.has_begun_enough(&cx));
     }
 
     #[test]
@@ -211,21 +229,14 @@ mod tests {
         let cx = Context::from_waker(Waker::noop());
         let turns = Rc::new(Turns::default());
         let [one, gone, other] = [(); 3].map(|()| Intake::new(turns.clone()));
-        for intake in [&one, &gone, &other] {
-            take_all(intake, &cx);
-        }
+        [&one, &gone, &other].into_iter().for_each(take_all);
         drop(gone);
-        one.turn();
-        assert!(one.is_turn_over(&cx), "to run for another reason is no turn");
+        assert!(!has_turn(&one), "to run for another reason is no turn");
         assert_eq!(turns.waiting.borrow().len(), 3, "who waits is there once");
 
-        let has_turn = |intake: &Rc<Intake>| {
-            intake.turn();
-            !intake.is_turn_over(&cx)
-        };
         turns.give_some(Duration::ZERO);
         assert_eq!([has_turn(&one), has_turn(&other)], [true, false]);
-        take_all(&one, &cx);
+        take_all(&one);
         turns.give_some(Duration::ZERO);
         assert_eq!([has_turn(&one), has_turn(&other)], [false, true]);
         turns.give_some(Duration::ZERO);
@@ -233,12 +244,11 @@ mod tests {
     }
 
     #[test]
-    fn where_much_else_is_to_be_done_more_than_one_has_a_turn() {
-        let cx = Context::from_waker(Waker::noop());
+    fn where_rounds_are_long_more_than_one_has_a_turn() {
         let turns = Rc::new(Turns::default());
-        let all: Vec<_> = (0..9).map(|_| Intake::new(turns.clone())).collect();
-        all.iter().for_each(|intake| take_all(intake, &cx));
-        for (round, left) in [(SHARE / 2, 8), (SHARE * 2, 5), (SHARE * 100, 0)] {
+        let all: Vec<_> = (0..20).map(|_| Intake::new(turns.clone())).collect();
+        all.iter().for_each(take_all);
+        for (round, left) in [(SHARE / 2, 19), (SHARE * 2, 16), (SHARE * 100, 8)] {
             turns.give_some(round);
             assert_eq!(turns.waiting.borrow().len(), left, "{round:?}");
         }

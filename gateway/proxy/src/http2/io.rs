@@ -69,7 +69,7 @@ impl Io {
     /// connection's turn is over, or it is about to be ended.
     pub fn poll_read(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         // The task that polls is the one that ends the connection.
-        if self.intake.is_exhausted() || self.intake.is_turn_over(cx) {
+        if self.intake.is_exhausted() || self.intake.has_read_enough(cx) {
             return Poll::Pending;
         }
         if !self.early.is_empty() {

@@ -187,13 +187,20 @@ pub(crate) async fn end<S: ClientSide>(
     }
 }
 
+/// Whose answer it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Author {
+    Gateway,
+    Endpoint,
+}
+
 /// Does with the head of a final response what the policies want that its request has met. `slot`: where that goes which is to
 /// make another body of its body; nothing: that stays what it is.
 #[inline(never)]
 pub(crate) fn respond(
     context: &mut Context,
     request: &RequestHead,
-    status: u16,
+    (status, author): (u16, Author),
     head: &mut Vec<u8>,
     slot: Option<&mut Option<Box<dyn Transform>>>,
 ) {
@@ -202,8 +209,13 @@ pub(crate) fn respond(
     }
     // A client of HTTP/1.0 has to be told the length before.
     let bodiless = request.method == Method::Head || matches!(status, 100..200 | 204 | 304);
-    let slot = slot.filter(|_| !bodiless && request.version != Version::Http10);
-    let body = if slot.is_some() { BodyKind::Free } else { BodyKind::Fixed };
+    let body = match author {
+        Author::Gateway => BodyKind::Fixed,
+        Author::Endpoint if bodiless => BodyKind::Absent,
+        Author::Endpoint if slot.is_none() || request.version == Version::Http10 => BodyKind::Fixed,
+        Author::Endpoint => BodyKind::Free,
+    };
+    let slot = slot.filter(|_| body == BodyKind::Free);
     let transform = context.respond(head, body, request.version == Version::Http11);
     if let Some(slot) = slot {
         *slot = transform;

@@ -58,6 +58,20 @@ impl Sent {
     }
 }
 
+/// The fields of a head, of an answer without a body or with one that stays as it is, when the policies have done with it what
+/// they want.
+#[cfg(test)]
+pub(crate) fn told_without_body(mut context: Context, line: &str, status: u16, fields: &str) -> String {
+    let begin = format!("HTTP/1.1 {status} X\r\n");
+    let mut head = format!("{begin}{fields}\r\n").into_bytes();
+    let is_absent = status == 304 || line.starts_with("HEAD");
+    let body = if is_absent { crate::BodyKind::Absent } else { crate::BodyKind::Fixed };
+    assert!(context.respond(&mut head, body, false).is_none());
+    let head = String::from_utf8(head).expect("text");
+    let fields = head.strip_prefix(&begin).and_then(|rest| rest.strip_suffix("\r\n"));
+    fields.expect("a head as before").to_owned()
+}
+
 fn origin() -> Origin<'static> {
     let client = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
     Origin {

@@ -148,7 +148,7 @@ impl CompressionRules {
 mod tests {
     use super::*;
     use crate::Context;
-    use crate::testing::Sent;
+    use crate::testing::{Sent, told_without_body};
 
     fn rules() -> CompressionRules {
         CompressionRules {
@@ -232,15 +232,7 @@ mod tests {
 
     /// The fields of a head without a body that answers a request.
     fn told(line: &str, accepts: &str, status: u16, fields: &str) -> String {
-        let mut context = asked(line, &format!("{accepts}\r\n"));
-        let begin = format!("HTTP/1.1 {status} X\r\n");
-        let mut head = format!("{begin}{fields}\r\n").into_bytes();
-        let is_absent = status == 304 || line.starts_with("HEAD");
-        let body = if is_absent { BodyKind::Absent } else { BodyKind::Fixed };
-        assert!(context.respond(&mut head, body, false).is_none());
-        let head = String::from_utf8(head).expect("text");
-        let fields = head.strip_prefix(&begin).and_then(|rest| rest.strip_suffix("\r\n"));
-        fields.expect("a head as before").to_owned()
+        told_without_body(asked(line, &format!("{accepts}\r\n")), line, status, fields)
     }
 
     const STRONG: &str = "ETag: \"a\"\r\n";

@@ -189,7 +189,7 @@ mod tests {
     use super::decoder::tests::encoded;
     use super::*;
     use crate::Context;
-    use crate::testing::Sent;
+    use crate::testing::{Sent, told_without_body};
 
     fn live() -> Arc<dyn Policy> {
         let rules = DecompressionRules {
@@ -286,14 +286,7 @@ mod tests {
         let mut context = Context::default();
         let mut sent = Sent::with(line, accepts);
         live().request(&mut sent.request(&mut context));
-        let begin = format!("HTTP/1.1 {status} X\r\n");
-        let mut head = format!("{begin}{fields}\r\n").into_bytes();
-        let is_absent = status == 304 || line.starts_with("HEAD");
-        let body = if is_absent { BodyKind::Absent } else { BodyKind::Fixed };
-        assert!(context.respond(&mut head, body, false).is_none());
-        let head = String::from_utf8(head).expect("text");
-        let fields = head.strip_prefix(&begin).and_then(|rest| rest.strip_suffix("\r\n"));
-        fields.expect("a head as before").to_owned()
+        told_without_body(context, line, status, fields)
     }
 
     const VARY: &str = "Vary: Accept-Encoding\r\n";

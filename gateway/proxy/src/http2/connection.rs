@@ -234,7 +234,7 @@ impl Serving {
                 }
             }
             if let Some(begun) = self.connection().next() {
-                self.intake.request(self.shared.is_stranger());
+                self.intake.request();
                 self.begin_or_refuse(begun);
                 continue;
             }

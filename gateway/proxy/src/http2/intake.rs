@@ -10,9 +10,12 @@ use std::time::Duration;
 
 /// Requests that are taken up: a hundred of them can come in one read.
 const REQUESTS: usize = 16;
-/// For how many of them one counts of a client that has not taken a whole answer yet. What a thousand new connections ask for
-/// at once would all come before the next request of others.
-const OF_STRANGER: usize = 8;
+/// For how many of them one counts of a client that is new. What a thousand new connections ask for at once would all come
+/// before the next request of others.
+const OF_NEW: usize = 8;
+/// New clients of which something is read in a round: all others that have something to say wait for a turn. A thousand that
+/// say one word each make a good one wait as long as a few that say much.
+const NEW: usize = 8;
 /// Bytes that are read, or as many as cost the same.
 pub(super) const BYTES: usize = 64 * 1024;
 /// Bytes that are read at once of who sends what costs more than its bytes, and of who is new: 64 KiB hold 1,700 heads, and
@@ -31,10 +34,24 @@ pub(super) struct Intake {
     bytes: Cell<usize>,
     /// Whether what came last costs more than its bytes.
     is_dense: Cell<bool>,
-    /// Whether it waits for its next turn.
-    waits: Cell<bool>,
+    turn: Cell<Turn>,
+    /// Whether the client is new.
+    is_new: Cell<bool>,
     has_begun: Cell<bool>,
     exhausted: Cell<bool>,
+}
+
+/// What a connection has of the turns that are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// It has had no need of one.
+    Free,
+    /// It waits for its next one.
+    Awaited,
+    /// It has one, and its task has not run since.
+    Given,
+    /// Its task runs because of it.
+    Taken,
 }
 
 impl Intake {
@@ -44,7 +61,8 @@ impl Intake {
             requests: Cell::new(0),
             bytes: Cell::new(0),
             is_dense: Cell::new(true),
-            waits: Cell::new(false),
+            turn: Cell::new(Turn::Free),
+            is_new: Cell::new(true),
             has_begun: Cell::new(false),
             exhausted: Cell::new(false),
         })
@@ -52,10 +70,14 @@ impl Intake {
 
     /// The connection's task runs. If its last turn was not over, it has one.
     pub fn turn(&self) {
-        if !self.waits.get() {
-            self.requests.set(0);
-            self.bytes.set(0);
-        }
+        let turn = match self.turn.get() {
+            Turn::Awaited => return,
+            Turn::Given => Turn::Taken,
+            Turn::Free | Turn::Taken => Turn::Free,
+        };
+        self.turn.set(turn);
+        self.requests.set(0);
+        self.bytes.set(0);
     }
 
     /// A request of the connection is begun.
@@ -78,14 +100,22 @@ impl Intake {
         self.exhausted.get()
     }
 
-    /// A request was taken up. `of_stranger`: the client has not taken a whole answer yet.
-    pub fn request(&self, of_stranger: bool) {
-        let weight = if of_stranger { OF_STRANGER } else { 1 };
+    /// Whether the client is known by now to take what it is sent.
+    pub fn client_is(&self, new: bool) {
+        self.is_new.set(new);
+    }
+
+    /// A request was taken up.
+    pub fn request(&self) {
+        let weight = if self.is_new.get() { OF_NEW } else { 1 };
         self.requests.set(self.requests.get() + weight);
     }
 
     /// Bytes were read that weigh as much as so many more.
     pub fn read(&self, count: usize, extra: u64) {
+        if self.is_new.get() && self.bytes.get() == 0 && self.turn.get() == Turn::Free {
+            self.turns.new_one_has_begun();
+        }
         let extra = usize::try_from(extra).unwrap_or(usize::MAX);
         self.bytes.set(self.bytes.get().saturating_add(count).saturating_add(extra));
         self.is_dense.set(extra > count);
@@ -98,7 +128,9 @@ impl Intake {
 
     /// Whether no more is to be read in this turn. So, the task is woken when it has its next one.
     pub fn has_read_enough(self: &Rc<Self>, cx: &Context<'_>) -> bool {
-        self.ends(self.bytes.get() >= BYTES, cx)
+        let begins = self.bytes.get() == 0 && self.turn.get() == Turn::Free;
+        let comes_late = begins && self.is_new.get() && self.turns.has_heard_enough();
+        self.ends(comes_late || self.bytes.get() >= BYTES, cx)
     }
 
     /// The same of further requests that are to be taken up.
@@ -107,19 +139,21 @@ impl Intake {
     }
 
     fn ends(self: &Rc<Self>, is_over: bool, cx: &Context<'_>) -> bool {
-        if is_over && !self.waits.replace(true) {
+        if is_over && self.turn.replace(Turn::Awaited) != Turn::Awaited {
             self.turns.queue(self, cx);
         }
-        self.waits.get()
+        self.turn.get() == Turn::Awaited
     }
 }
 
-/// The connections of a worker that have taken all of their turn and have more to say. They have the next one after the
-/// other, and all that is ready to run has its own between two of them: who says little does not wait for those who say
-/// much, however many they are.
+/// The connections of a worker that have taken all of their turn and have more to say, and those of new clients that come
+/// when enough of those were heard. They have the next one after the other, and all that is ready to run has its own between
+/// two of them: who says little does not wait for those who say much, however many they are.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     waiting: RefCell<VecDeque<(Weak<Intake>, Waker)>>,
+    /// New clients that were heard in this round.
+    new: Cell<usize>,
     /// The task that gives the turns, while none waits.
     task: RefCell<Option<Waker>>,
 }
@@ -127,14 +161,29 @@ pub(crate) struct Turns {
 /// For so long that a round has taken one more has a turn, up to so many: where much else is to be done, those who say much are
 /// not left with nothing. What a round takes is also what they took in it, hence the bound.
 const SHARE: Duration = Duration::from_millis(2);
-const AT_ONCE: u128 = 8;
+const AT_ONCE: usize = 8;
 
 impl Turns {
     fn queue(&self, intake: &Rc<Intake>, cx: &Context<'_>) {
         self.waiting.borrow_mut().push_back((Rc::downgrade(intake), cx.waker().clone()));
+        self.wake();
+    }
+
+    fn wake(&self) {
         if let Some(task) = self.task.take() {
             task.wake();
         }
+    }
+
+    /// Something was read of a new client that had not waited for it.
+    fn new_one_has_begun(&self) {
+        self.new.set(self.new.get() + 1);
+        self.wake();
+    }
+
+    /// Whether no other new client is to be heard in this round.
+    fn has_heard_enough(&self) -> bool {
+        self.new.get() >= NEW
     }
 
     /// Gives turns as long as the worker runs.
@@ -147,21 +196,27 @@ impl Turns {
         }
     }
 
-    /// Whether any waits.
+    /// Whether any waits, or may have to.
     fn poll_any(&self, cx: &Context<'_>) -> Poll<()> {
-        if !self.waiting.borrow().is_empty() {
+        if self.new.get() > 0 || !self.waiting.borrow().is_empty() {
             return Poll::Ready(());
         }
         self.task.replace(Some(cx.waker().clone()));
         Poll::Pending
     }
 
-    /// Gives turns to one, and to more when the last round has taken long.
+    /// A round is over. Gives turns to one, or to some that are new, and to more when it has taken long.
     fn give_some(&self, round: Duration) {
-        let most = (1 + round.as_nanos() / SHARE.as_nanos()).min(AT_ONCE);
-        for _ in 0..most {
-            let Some((intake, task)) = self.next() else { return };
-            intake.waits.set(false);
+        self.new.set(0);
+        let rounds = 1 + usize::try_from(round.as_nanos() / SHARE.as_nanos()).unwrap_or(AT_ONCE);
+        let mut left = NEW * rounds.min(AT_ONCE);
+        while left > 0
+            && let Some((intake, task)) = self.next()
+        {
+            let is_new = intake.is_new.get();
+            self.new.set(self.new.get() + usize::from(is_new));
+            left = left.saturating_sub(if is_new { 1 } else { NEW });
+            intake.turn.set(Turn::Given);
             task.wake();
         }
     }
@@ -186,49 +241,69 @@ pub(super) fn after_others(cx: &mut Context<'_>) {
 mod tests {
     use super::*;
 
+    fn known(turns: &Rc<Turns>) -> Rc<Intake> {
+        let intake = Intake::new(turns.clone());
+        intake.client_is(false);
+        intake
+    }
+
+    fn news(turns: &Rc<Turns>, count: usize) -> Vec<Rc<Intake>> {
+        (0..count).map(|_| Intake::new(turns.clone())).collect()
+    }
+
+    fn waker() -> Context<'static> {
+        Context::from_waker(Waker::noop())
+    }
+
     /// Whether it may go on, as its task asks when it runs.
     fn has_turn(intake: &Rc<Intake>) -> bool {
-        let cx = Context::from_waker(Waker::noop());
         intake.turn();
-        !intake.has_begun_enough(&cx) && !intake.has_read_enough(&cx)
+        !intake.has_begun_enough(&waker()) && !intake.has_read_enough(&waker())
     }
 
     fn take_all(intake: &Rc<Intake>) {
         intake.turn();
-        (0..REQUESTS).for_each(|_| intake.request(false));
-        assert!(intake.has_begun_enough(&Context::from_waker(Waker::noop())));
+        (0..REQUESTS).for_each(|_| intake.request());
+        assert!(intake.has_begun_enough(&waker()));
+    }
+
+    /// Has its task run, which reads a byte if it may.
+    fn hears(intake: &Rc<Intake>) -> bool {
+        let has_turn = has_turn(intake);
+        if has_turn {
+            intake.read(1, 0);
+            assert!(!intake.has_read_enough(&waker()), "there may be more of it");
+        }
+        has_turn
     }
 
     #[test]
     fn what_costs_more_than_its_bytes_ends_a_turn_sooner_and_is_read_in_small_pieces() {
-        let cx = Context::from_waker(Waker::noop());
-        let intake = Intake::new(Rc::default());
+        let intake = known(&Rc::default());
         assert_eq!(intake.most(), DENSE, "nothing is known of it");
         intake.read(BYTES / 2, 100);
-        assert!(!intake.has_read_enough(&cx));
+        assert!(!intake.has_read_enough(&waker()));
         assert_eq!(intake.most(), BYTES);
         intake.read(DENSE, BYTES as u64 / 2);
-        assert!(!intake.has_begun_enough(&cx), "what was read is begun");
-        assert!(intake.has_read_enough(&cx));
+        assert!(!intake.has_begun_enough(&waker()), "what was read is begun");
+        assert!(intake.has_read_enough(&waker()));
         assert_eq!(intake.most(), DENSE);
     }
 
     #[test]
     fn who_is_new_has_a_small_turn() {
-        let cx = Context::from_waker(Waker::noop());
         let intake = Intake::new(Rc::default());
-        intake.request(true);
-        assert!(!intake.has_begun_enough(&cx));
-        intake.request(true);
-        assert!(!intake.has_read_enough(&cx), "what follows is read: it may be all that there is");
-        assert!(intake.has_begun_enough(&cx));
+        intake.request();
+        assert!(!intake.has_begun_enough(&waker()));
+        intake.request();
+        assert!(!intake.has_read_enough(&waker()), "what follows is read: it may be all that there is");
+        assert!(intake.has_begun_enough(&waker()));
     }
 
     #[test]
     fn turns_are_given_one_after_the_other() {
-        let cx = Context::from_waker(Waker::noop());
         let turns = Rc::new(Turns::default());
-        let [one, gone, other] = [(); 3].map(|()| Intake::new(turns.clone()));
+        let [one, gone, other] = [(); 3].map(|()| known(&turns));
         [&one, &gone, &other].into_iter().for_each(take_all);
         drop(gone);
         assert!(!has_turn(&one), "to run for another reason is no turn");
@@ -240,17 +315,43 @@ mod tests {
         turns.give_some(Duration::ZERO);
         assert_eq!([has_turn(&one), has_turn(&other)], [false, true]);
         turns.give_some(Duration::ZERO);
-        assert!(has_turn(&one) && turns.poll_any(&cx).is_pending());
+        assert!(has_turn(&one) && turns.poll_any(&waker()).is_pending());
     }
 
     #[test]
     fn where_rounds_are_long_more_than_one_has_a_turn() {
         let turns = Rc::new(Turns::default());
-        let all: Vec<_> = (0..20).map(|_| Intake::new(turns.clone())).collect();
+        let all: Vec<_> = (0..20).map(|_| known(&turns)).collect();
         all.iter().for_each(take_all);
         for (round, left) in [(SHARE / 2, 19), (SHARE * 2, 16), (SHARE * 100, 8)] {
             turns.give_some(round);
             assert_eq!(turns.waiting.borrow().len(), left, "{round:?}");
         }
+    }
+
+    #[test]
+    fn of_new_clients_so_many_are_heard_in_a_round_and_of_known_ones_all() {
+        let turns = Rc::new(Turns::default());
+        let all = news(&turns, 3 * NEW);
+        let heard = |all: &[Rc<Intake>]| all.iter().filter(|one| hears(one)).count();
+        assert_eq!(heard(&all), NEW);
+        assert!((0..3 * NEW).all(|_| hears(&known(&turns))));
+
+        // Those that wait come before those that were heard, if these have more to say.
+        turns.give_some(Duration::ZERO);
+        assert_eq!([heard(&all[NEW..2 * NEW]), heard(&all[2 * NEW..]), heard(&all[..NEW])], [NEW, 0, 0]);
+        turns.give_some(Duration::ZERO);
+        assert_eq!([heard(&all[NEW..2 * NEW]), heard(&all[2 * NEW..]), heard(&all[..NEW])], [0, NEW, 0]);
+    }
+
+    #[test]
+    fn a_round_ends_although_nobody_waits() {
+        let turns = Rc::new(Turns::default());
+        assert!(turns.poll_any(&waker()).is_pending());
+        assert!(news(&turns, NEW).iter().all(hears));
+        assert!(turns.poll_any(&waker()).is_ready());
+        turns.give_some(Duration::ZERO);
+        assert!(turns.poll_any(&waker()).is_pending());
+        assert!(news(&turns, NEW).iter().all(hears));
     }
 }

@@ -10,12 +10,10 @@ use std::time::Duration;
 
 /// Requests that are taken up: a hundred of them can come in one read.
 const REQUESTS: usize = 16;
-/// For how many of them one counts of a client that is new. What a thousand new connections ask for at once would all come
-/// before the next request of others.
-const OF_NEW: usize = 8;
-/// New clients of which something is read in a round: all others that have something to say wait for a turn. A thousand that
-/// say one word each make a good one wait as long as a few that say much.
-const NEW: usize = 8;
+/// New clients of which something is read in a round: all others of them that have something to say wait for a turn. A
+/// thousand that say one word each make a good one wait as long as a few that say much. The turn of one is that part of
+/// another's: what a thousand ask for at once would all come before the next request of others.
+const NEW: usize = 4;
 /// Bytes that are read, or as many as cost the same.
 pub(super) const BYTES: usize = 64 * 1024;
 /// Bytes that are read at once of who sends what costs more than its bytes, and of who is new: 64 KiB hold 1,700 heads, and
@@ -105,20 +103,26 @@ impl Intake {
         self.is_new.set(new);
     }
 
+    /// What all counts of it for.
+    fn weight(&self) -> usize {
+        if self.is_new.get() { NEW } else { 1 }
+    }
+
     /// A request was taken up.
     pub fn request(&self) {
-        let weight = if self.is_new.get() { OF_NEW } else { 1 };
-        self.requests.set(self.requests.get() + weight);
+        self.requests.set(self.requests.get() + self.weight());
     }
 
     /// Bytes were read that weigh as much as so many more.
     pub fn read(&self, count: usize, extra: u64) {
         if self.is_new.get() && self.bytes.get() == 0 && self.turn.get() == Turn::Free {
-            self.turns.new_one_has_begun();
+            self.turns.new_one_is_heard();
         }
         let extra = usize::try_from(extra).unwrap_or(usize::MAX);
-        self.bytes.set(self.bytes.get().saturating_add(count).saturating_add(extra));
         self.is_dense.set(extra > count);
+        let weight = if extra > count { self.weight() } else { 1 };
+        let bytes = count.saturating_add(extra).saturating_mul(weight);
+        self.bytes.set(self.bytes.get().saturating_add(bytes));
     }
 
     /// Bytes that may be read at once.
@@ -126,46 +130,63 @@ impl Intake {
         if self.is_dense.get() { DENSE } else { BYTES }
     }
 
+    /// Whether it is to wait if there is something to be done: enough of new clients were heard in this round.
+    pub fn comes_late(&self) -> bool {
+        let begins = self.bytes.get() == 0 && self.turn.get() == Turn::Free;
+        begins && self.is_new.get() && self.turns.have_heard_enough()
+    }
+
     /// Whether no more is to be read in this turn. So, the task is woken when it has its next one.
     pub fn has_read_enough(self: &Rc<Self>, cx: &Context<'_>) -> bool {
-        let begins = self.bytes.get() == 0 && self.turn.get() == Turn::Free;
-        let comes_late = begins && self.is_new.get() && self.turns.has_heard_enough();
-        self.ends(comes_late || self.bytes.get() >= BYTES, cx)
+        if self.bytes.get() >= BYTES {
+            self.wait(cx);
+        }
+        self.turn.get() == Turn::Awaited
     }
 
     /// The same of further requests that are to be taken up.
     pub fn has_begun_enough(self: &Rc<Self>, cx: &Context<'_>) -> bool {
-        self.ends(self.requests.get() >= REQUESTS, cx)
-    }
-
-    fn ends(self: &Rc<Self>, is_over: bool, cx: &Context<'_>) -> bool {
-        if is_over && self.turn.replace(Turn::Awaited) != Turn::Awaited {
-            self.turns.queue(self, cx);
+        if self.requests.get() >= REQUESTS || self.comes_late() {
+            self.wait(cx);
         }
         self.turn.get() == Turn::Awaited
+    }
+
+    /// Waits for the next turn.
+    pub fn wait(self: &Rc<Self>, cx: &Context<'_>) {
+        if self.turn.replace(Turn::Awaited) != Turn::Awaited {
+            self.turns.queue(self, cx);
+        }
     }
 }
 
 /// The connections of a worker that have taken all of their turn and have more to say, and those of new clients that come
-/// when enough of those were heard. They have the next one after the other, and all that is ready to run has its own between
-/// two of them: who says little does not wait for those who say much, however many they are.
+/// when enough of these were heard. They have the next one after the other, and all that is ready to run has its own between
+/// two of them: who says little does not wait for those who say much, nor who is known for those who are new, however many
+/// they are.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
-    waiting: RefCell<VecDeque<(Weak<Intake>, Waker)>>,
+    known: Queue,
+    new: Queue,
     /// New clients that were heard in this round.
-    new: Cell<usize>,
-    /// The task that gives the turns, while none waits.
+    heard: Cell<usize>,
+    /// The task that ends rounds, while none has begun.
     task: RefCell<Option<Waker>>,
 }
 
-/// For so long that a round has taken one more has a turn, up to so many: where much else is to be done, those who say much are
-/// not left with nothing. What a round takes is also what they took in it, hence the bound.
+/// Those that wait for a turn, each once. Some have gone.
+#[derive(Debug, Default)]
+struct Queue(RefCell<VecDeque<(Weak<Intake>, Waker)>>);
+
+/// For so long that a round has taken twice as many have a turn, and so on, up to so many times: where much else is to be
+/// done, those who wait are not left with nothing. What a round takes is also what they took in it, hence the bound.
 const SHARE: Duration = Duration::from_millis(2);
 const AT_ONCE: usize = 8;
 
 impl Turns {
     fn queue(&self, intake: &Rc<Intake>, cx: &Context<'_>) {
-        self.waiting.borrow_mut().push_back((Rc::downgrade(intake), cx.waker().clone()));
+        let queue = if intake.is_new.get() { &self.new } else { &self.known };
+        queue.0.borrow_mut().push_back((Rc::downgrade(intake), cx.waker().clone()));
         self.wake();
     }
 
@@ -176,20 +197,20 @@ impl Turns {
     }
 
     /// Something was read of a new client that had not waited for it.
-    fn new_one_has_begun(&self) {
-        self.new.set(self.new.get() + 1);
+    fn new_one_is_heard(&self) {
+        self.heard.set(self.heard.get() + 1);
         self.wake();
     }
 
     /// Whether no other new client is to be heard in this round.
-    fn has_heard_enough(&self) -> bool {
-        self.new.get() >= NEW
+    fn have_heard_enough(&self) -> bool {
+        self.heard.get() >= NEW
     }
 
     /// Gives turns as long as the worker runs.
     pub async fn give(self: Rc<Self>) {
         loop {
-            poll_fn(|cx| self.poll_any(cx)).await;
+            poll_fn(|cx| self.poll_round(cx)).await;
             let before = tollgate_net::now();
             tollgate_net::yield_now().await;
             self.give_some(tollgate_net::now() - before);
@@ -197,34 +218,42 @@ impl Turns {
     }
 
     /// Whether any waits, or may have to.
-    fn poll_any(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.new.get() > 0 || !self.waiting.borrow().is_empty() {
+    fn poll_round(&self, cx: &Context<'_>) -> Poll<()> {
+        if self.heard.get() > 0 || !self.known.is_empty() || !self.new.is_empty() {
             return Poll::Ready(());
         }
         self.task.replace(Some(cx.waker().clone()));
         Poll::Pending
     }
 
-    /// A round is over. Gives turns to one, or to some that are new, and to more when it has taken long.
+    /// A round is over. Gives turns to one client and to some that are new, and to more when it has taken long.
     fn give_some(&self, round: Duration) {
-        self.new.set(0);
         let rounds = 1 + usize::try_from(round.as_nanos() / SHARE.as_nanos()).unwrap_or(AT_ONCE);
-        let mut left = NEW * rounds.min(AT_ONCE);
-        while left > 0
-            && let Some((intake, task)) = self.next()
-        {
-            let is_new = intake.is_new.get();
-            self.new.set(self.new.get() + usize::from(is_new));
-            left = left.saturating_sub(if is_new { 1 } else { NEW });
+        let rounds = rounds.min(AT_ONCE);
+        self.known.give(rounds);
+        self.heard.set(self.new.give(NEW * rounds));
+    }
+}
+
+impl Queue {
+    fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    /// Gives turns to so many, if there are as many. Says to how many.
+    fn give(&self, most: usize) -> usize {
+        for given in 0..most {
+            let Some((intake, task)) = self.next() else { return given };
             intake.turn.set(Turn::Given);
             task.wake();
         }
+        most
     }
 
     /// The next one that has not gone.
     fn next(&self) -> Option<(Rc<Intake>, Waker)> {
         loop {
-            let (intake, task) = self.waiting.borrow_mut().pop_front()?;
+            let (intake, task) = self.0.borrow_mut().pop_front()?;
             if let Some(intake) = intake.upgrade() {
                 return Some((intake, task));
             }
@@ -261,6 +290,10 @@ mod tests {
         !intake.has_begun_enough(&waker()) && !intake.has_read_enough(&waker())
     }
 
+    fn waiting(queue: &Queue) -> usize {
+        queue.0.borrow().len()
+    }
+
     fn take_all(intake: &Rc<Intake>) {
         intake.turn();
         (0..REQUESTS).for_each(|_| intake.request());
@@ -293,11 +326,17 @@ mod tests {
     #[test]
     fn who_is_new_has_a_small_turn() {
         let intake = Intake::new(Rc::default());
-        intake.request();
+        (1..REQUESTS / NEW).for_each(|_| intake.request());
         assert!(!intake.has_begun_enough(&waker()));
         intake.request();
         assert!(!intake.has_read_enough(&waker()), "what follows is read: it may be all that there is");
         assert!(intake.has_begun_enough(&waker()));
+
+        let [heads, body] = [(); 2].map(|()| Intake::new(Rc::default()));
+        body.read(BYTES / NEW, 100);
+        assert!(!body.has_read_enough(&waker()), "a body weighs what it weighs");
+        heads.read(100, (BYTES / NEW) as u64);
+        assert!(heads.has_read_enough(&waker()));
     }
 
     #[test]
@@ -307,7 +346,7 @@ mod tests {
         [&one, &gone, &other].into_iter().for_each(take_all);
         drop(gone);
         assert!(!has_turn(&one), "to run for another reason is no turn");
-        assert_eq!(turns.waiting.borrow().len(), 3, "who waits is there once");
+        assert_eq!(waiting(&turns.known), 3, "who waits is there once");
 
         turns.give_some(Duration::ZERO);
         assert_eq!([has_turn(&one), has_turn(&other)], [true, false]);
@@ -315,7 +354,7 @@ mod tests {
         turns.give_some(Duration::ZERO);
         assert_eq!([has_turn(&one), has_turn(&other)], [false, true]);
         turns.give_some(Duration::ZERO);
-        assert!(has_turn(&one) && turns.poll_any(&waker()).is_pending());
+        assert!(has_turn(&one) && turns.poll_round(&waker()).is_pending());
     }
 
     #[test]
@@ -325,7 +364,7 @@ mod tests {
         all.iter().for_each(take_all);
         for (round, left) in [(SHARE / 2, 19), (SHARE * 2, 16), (SHARE * 100, 8)] {
             turns.give_some(round);
-            assert_eq!(turns.waiting.borrow().len(), left, "{round:?}");
+            assert_eq!(waiting(&turns.known), left, "{round:?}");
         }
     }
 
@@ -345,13 +384,25 @@ mod tests {
     }
 
     #[test]
+    fn who_is_known_does_not_wait_for_those_who_are_new() {
+        let turns = Rc::new(Turns::default());
+        news(&turns, 100).iter().for_each(|one| {
+            hears(one);
+        });
+        let one = known(&turns);
+        take_all(&one);
+        turns.give_some(Duration::ZERO);
+        assert!(has_turn(&one));
+    }
+
+    #[test]
     fn a_round_ends_although_nobody_waits() {
         let turns = Rc::new(Turns::default());
-        assert!(turns.poll_any(&waker()).is_pending());
+        assert!(turns.poll_round(&waker()).is_pending());
         assert!(news(&turns, NEW).iter().all(hears));
-        assert!(turns.poll_any(&waker()).is_ready());
+        assert!(turns.poll_round(&waker()).is_ready());
         turns.give_some(Duration::ZERO);
-        assert!(turns.poll_any(&waker()).is_pending());
+        assert!(turns.poll_round(&waker()).is_pending());
         assert!(news(&turns, NEW).iter().all(hears));
     }
 }

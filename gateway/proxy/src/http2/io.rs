@@ -73,6 +73,13 @@ impl Io {
         if self.intake.is_exhausted() || self.intake.has_read_enough(cx) {
             return Poll::Pending;
         }
+        if self.intake.comes_late() {
+            if self.early.is_empty() {
+                ready!(self.stream.poll_readable(cx))?;
+            }
+            self.intake.wait(cx);
+            return Poll::Pending;
+        }
         if !self.early.is_empty() {
             let rest = self.early.split_off(self.early.len().min(self.intake.most()));
             let early = std::mem::replace(&mut self.early, rest);

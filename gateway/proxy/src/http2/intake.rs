@@ -1,19 +1,15 @@
-//! How much of what a connection sends is taken in, and when others have their turn.
+//! How much of what a connection sends is taken in before others have their turn.
 
-use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
+use std::cell::Cell;
+use std::future::Future;
 use std::pin::pin;
-use std::rc::{Rc, Weak};
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::rc::Rc;
+use std::task::Context;
+
+use super::turns::{NEW, Turn, Turns};
 
 /// Requests that are taken up: a hundred of them can come in one read.
-const REQUESTS: usize = 16;
-/// New clients of which something is read in a round: all others of them that have something to say wait for a turn. A
-/// thousand that say one word each make a good one wait as long as a few that say much. The turn of one is that part of
-/// another's: what a thousand ask for at once would all come before the next request of others.
-const NEW: usize = 4;
+pub(super) const REQUESTS: usize = 16;
 /// Bytes that are read, or as many as cost the same.
 pub(super) const BYTES: usize = 64 * 1024;
 /// Bytes that are read at once of who sends what costs more than its bytes, and of who is new: 64 KiB hold 1,700 heads, and
@@ -37,19 +33,6 @@ pub(super) struct Intake {
     is_new: Cell<bool>,
     has_begun: Cell<bool>,
     exhausted: Cell<bool>,
-}
-
-/// What a connection has of the turns that are given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    /// It has had no need of one.
-    Free,
-    /// It waits for its next one.
-    Awaited,
-    /// It has one, and its task has not run since.
-    Given,
-    /// Its task runs because of it.
-    Taken,
 }
 
 impl Intake {
@@ -152,111 +135,20 @@ impl Intake {
         self.turn.get() == Turn::Awaited
     }
 
+    /// It has its next turn: its task runs soon.
+    pub fn has_a_turn(&self) {
+        self.turn.set(Turn::Given);
+    }
+
+    /// Whether the client is new.
+    pub fn is_new(&self) -> bool {
+        self.is_new.get()
+    }
+
     /// Waits for the next turn.
     pub fn wait(self: &Rc<Self>, cx: &Context<'_>) {
         if self.turn.replace(Turn::Awaited) != Turn::Awaited {
             self.turns.queue(self, cx);
-        }
-    }
-}
-
-/// The connections of a worker that have taken all of their turn and have more to say, and those of new clients that come
-/// when enough of these were heard. They have the next one after the other, and all that is ready to run has its own between
-/// two of them: who says little does not wait for those who say much, nor who is known for those who are new, however many
-/// they are.
-#[derive(Debug, Default)]
-pub(crate) struct Turns {
-    known: Queue,
-    new: Queue,
-    /// New clients that were heard in this round.
-    heard: Cell<usize>,
-    /// The task that ends rounds, while none has begun.
-    task: RefCell<Option<Waker>>,
-}
-
-/// Those that wait for a turn, each once. Some have gone.
-#[derive(Debug, Default)]
-struct Queue(RefCell<VecDeque<(Weak<Intake>, Waker)>>);
-
-/// For so long that a round has taken twice as many have a turn, and so on, up to so many times: where much else is to be
-/// done, those who wait are not left with nothing. What a round takes is also what they took in it, hence the bound.
-const SHARE: Duration = Duration::from_millis(2);
-const AT_ONCE: usize = 8;
-
-impl Turns {
-    fn queue(&self, intake: &Rc<Intake>, cx: &Context<'_>) {
-        let queue = if intake.is_new.get() { &self.new } else { &self.known };
-        queue.0.borrow_mut().push_back((Rc::downgrade(intake), cx.waker().clone()));
-        self.wake();
-    }
-
-    fn wake(&self) {
-        if let Some(task) = self.task.take() {
-            task.wake();
-        }
-    }
-
-    /// Something was read of a new client that had not waited for it.
-    fn new_one_is_heard(&self) {
-        self.heard.set(self.heard.get() + 1);
-        self.wake();
-    }
-
-    /// Whether no other new client is to be heard in this round.
-    fn have_heard_enough(&self) -> bool {
-        self.heard.get() >= NEW
-    }
-
-    /// Gives turns as long as the worker runs.
-    pub async fn give(self: Rc<Self>) {
-        loop {
-            poll_fn(|cx| self.poll_round(cx)).await;
-            let before = tollgate_net::now();
-            tollgate_net::yield_now().await;
-            self.give_some(tollgate_net::now() - before);
-        }
-    }
-
-    /// Whether any waits, or may have to.
-    fn poll_round(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.heard.get() > 0 || !self.known.is_empty() || !self.new.is_empty() {
-            return Poll::Ready(());
-        }
-        self.task.replace(Some(cx.waker().clone()));
-        Poll::Pending
-    }
-
-    /// A round is over. Gives turns to one client and to some that are new, and to more when it has taken long.
-    fn give_some(&self, round: Duration) {
-        let rounds = 1 + usize::try_from(round.as_nanos() / SHARE.as_nanos()).unwrap_or(AT_ONCE);
-        let rounds = rounds.min(AT_ONCE);
-        self.known.give(rounds);
-        self.heard.set(self.new.give(NEW * rounds));
-    }
-}
-
-impl Queue {
-    fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
-    }
-
-    /// Gives turns to so many, if there are as many. Says to how many.
-    fn give(&self, most: usize) -> usize {
-        for given in 0..most {
-            let Some((intake, task)) = self.next() else { return given };
-            intake.turn.set(Turn::Given);
-            task.wake();
-        }
-        most
-    }
-
-    /// The next one that has not gone.
-    fn next(&self) -> Option<(Rc<Intake>, Waker)> {
-        loop {
-            let (intake, task) = self.0.borrow_mut().pop_front()?;
-            if let Some(intake) = intake.upgrade() {
-                return Some((intake, task));
-            }
         }
     }
 }
@@ -268,6 +160,8 @@ pub(super) fn after_others(cx: &mut Context<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Waker;
+
     use super::*;
 
     fn known(turns: &Rc<Turns>) -> Rc<Intake> {
@@ -276,38 +170,8 @@ mod tests {
         intake
     }
 
-    fn news(turns: &Rc<Turns>, count: usize) -> Vec<Rc<Intake>> {
-        (0..count).map(|_| Intake::new(turns.clone())).collect()
-    }
-
     fn waker() -> Context<'static> {
         Context::from_waker(Waker::noop())
-    }
-
-    /// Whether it may go on, as its task asks when it runs.
-    fn has_turn(intake: &Rc<Intake>) -> bool {
-        intake.turn();
-        !intake.has_begun_enough(&waker()) && !intake.has_read_enough(&waker())
-    }
-
-    fn waiting(queue: &Queue) -> usize {
-        queue.0.borrow().len()
-    }
-
-    fn take_all(intake: &Rc<Intake>) {
-        intake.turn();
-        (0..REQUESTS).for_each(|_| intake.request());
-        assert!(intake.has_begun_enough(&waker()));
-    }
-
-    /// Has its task run, which reads a byte if it may.
-    fn hears(intake: &Rc<Intake>) -> bool {
-        let has_turn = has_turn(intake);
-        if has_turn {
-            intake.read(1, 0);
-            assert!(!intake.has_read_enough(&waker()), "there may be more of it");
-        }
-        has_turn
     }
 
     #[test]
@@ -337,72 +201,5 @@ mod tests {
         assert!(!body.has_read_enough(&waker()), "a body weighs what it weighs");
         heads.read(100, (BYTES / NEW) as u64);
         assert!(heads.has_read_enough(&waker()));
-    }
-
-    #[test]
-    fn turns_are_given_one_after_the_other() {
-        let turns = Rc::new(Turns::default());
-        let [one, gone, other] = [(); 3].map(|()| known(&turns));
-        [&one, &gone, &other].into_iter().for_each(take_all);
-        drop(gone);
-        assert!(!has_turn(&one), "to run for another reason is no turn");
-        assert_eq!(waiting(&turns.known), 3, "who waits is there once");
-
-        turns.give_some(Duration::ZERO);
-        assert_eq!([has_turn(&one), has_turn(&other)], [true, false]);
-        take_all(&one);
-        turns.give_some(Duration::ZERO);
-        assert_eq!([has_turn(&one), has_turn(&other)], [false, true]);
-        turns.give_some(Duration::ZERO);
-        assert!(has_turn(&one) && turns.poll_round(&waker()).is_pending());
-    }
-
-    #[test]
-    fn where_rounds_are_long_more_than_one_has_a_turn() {
-        let turns = Rc::new(Turns::default());
-        let all: Vec<_> = (0..20).map(|_| known(&turns)).collect();
-        all.iter().for_each(take_all);
-        for (round, left) in [(SHARE / 2, 19), (SHARE * 2, 16), (SHARE * 100, 8)] {
-            turns.give_some(round);
-            assert_eq!(waiting(&turns.known), left, "{round:?}");
-        }
-    }
-
-    #[test]
-    fn of_new_clients_so_many_are_heard_in_a_round_and_of_known_ones_all() {
-        let turns = Rc::new(Turns::default());
-        let all = news(&turns, 3 * NEW);
-        let heard = |all: &[Rc<Intake>]| all.iter().filter(|one| hears(one)).count();
-        assert_eq!(heard(&all), NEW);
-        assert!((0..3 * NEW).all(|_| hears(&known(&turns))));
-
-        // Those that wait come before those that were heard, if these have more to say.
-        turns.give_some(Duration::ZERO);
-        assert_eq!([heard(&all[NEW..2 * NEW]), heard(&all[2 * NEW..]), heard(&all[..NEW])], [NEW, 0, 0]);
-        turns.give_some(Duration::ZERO);
-        assert_eq!([heard(&all[NEW..2 * NEW]), heard(&all[2 * NEW..]), heard(&all[..NEW])], [0, NEW, 0]);
-    }
-
-    #[test]
-    fn who_is_known_does_not_wait_for_those_who_are_new() {
-        let turns = Rc::new(Turns::default());
-        news(&turns, 100).iter().for_each(|one| {
-            hears(one);
-        });
-        let one = known(&turns);
-        take_all(&one);
-        turns.give_some(Duration::ZERO);
-        assert!(has_turn(&one));
-    }
-
-    #[test]
-    fn a_round_ends_although_nobody_waits() {
-        let turns = Rc::new(Turns::default());
-        assert!(turns.poll_round(&waker()).is_pending());
-        assert!(news(&turns, NEW).iter().all(hears));
-        assert!(turns.poll_round(&waker()).is_ready());
-        turns.give_some(Duration::ZERO);
-        assert!(turns.poll_round(&waker()).is_pending());
-        assert!(news(&turns, NEW).iter().all(hears));
     }
 }

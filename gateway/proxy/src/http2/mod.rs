@@ -3,7 +3,7 @@
 //!
 //! 1. `connection`: one task a connection reads its frames and starts a task for each stream. It says goodbye when it is
 //!    idle for too long, when its worker drains, or when it costs more than it is worth (`meter`), and has turns among the
-//!    others (`intake`): who says much does not let those wait who say little. Where a worker has very many streams, further ones wait (`crowd`).
+//!    others (`intake`, `turns`): who says much does not let those wait who say little. Where a worker has very many streams, further ones wait (`crowd`).
 //! 2. `request`: a stream's head becomes a [`RequestHead`](tollgate_http::RequestHead), and goes the way of any other.
 //! 3. `stream`: the [client's side](crate::client_side::ClientSide) of that exchange.
 //!
@@ -24,13 +24,14 @@ mod outlet;
 mod request;
 mod shared;
 mod stream;
+mod turns;
 
 use crate::connection::Client;
 
 pub(crate) use self::crowd::Crowd;
 pub(crate) use self::endpoint::EndpointStream;
-pub(crate) use self::intake::Turns;
 pub(crate) use self::request::StreamRoutines;
+pub(crate) use self::turns::Turns;
 
 /// What an HTTP/2 connection begins with, up to where an HTTP/1 request line would end (RFC 9113, 3.4).
 pub(crate) const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";

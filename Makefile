@@ -51,7 +51,7 @@ faults: toolchain ## the release binary under load while things die, change and 
 		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 faults::
 	$(CARGO) test -p tollgate-etcd --test fleet -- --ignored --nocapture
 
-hostile: toolchain ## a thousand hostile HTTP/2 connections of each kind against the release binary; takes 13 minutes
+hostile: toolchain ## a thousand hostile HTTP/2 connections of each kind against the release binary; takes 15 minutes
 	$(CARGO) build --release -p tollgate
 	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
 		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 hostile::

@@ -12,8 +12,8 @@ use super::turns::{NEW, Turn, Turns};
 pub(super) const REQUESTS: usize = 16;
 /// Bytes that are read, or as many as cost the same.
 pub(super) const BYTES: usize = 64 * 1024;
-/// Bytes that are read at once of who sends what costs more than its bytes, and of who is new: 64 KiB hold 1,700 heads, and
-/// others wait until all that a read has brought is done.
+/// Bytes that are read at once of who sends what costs more than its bytes, and of whom nothing was read yet: 64 KiB hold 1,700
+/// heads, and others wait until all that a read has brought is done.
 const DENSE: usize = 8 * 1024;
 /// Bytes of heads that may wait, as they are in memory: those of some hundred requests of browsers.
 pub(super) const HELD: usize = 128 * 1024;
@@ -81,9 +81,9 @@ impl Intake {
         self.exhausted.get()
     }
 
-    /// Whether the client is known by now to take what it is sent.
-    pub fn client_is(&self, new: bool) {
-        self.is_new.set(new);
+    /// Whether the client is new still.
+    pub fn client_is_new(&self, is_new: bool) {
+        self.is_new.set(is_new);
     }
 
     /// What all counts of it for.
@@ -98,7 +98,7 @@ impl Intake {
 
     /// Bytes were read that weigh as much as so many more.
     pub fn read(&self, count: usize, extra: u64) {
-        if self.is_new.get() && self.bytes.get() == 0 && self.turn.get() == Turn::Free {
+        if self.begins_without_a_turn() {
             self.turns.new_one_is_heard();
         }
         let extra = usize::try_from(extra).unwrap_or(usize::MAX);
@@ -115,21 +115,26 @@ impl Intake {
 
     /// Whether it is to wait if there is something to be done: enough of new clients were heard in this round.
     pub fn comes_late(&self) -> bool {
-        let begins = self.bytes.get() == 0 && self.turn.get() == Turn::Free;
-        begins && self.is_new.get() && self.turns.have_heard_enough()
+        self.begins_without_a_turn() && self.turns.have_heard_enough()
+    }
+
+    /// Whether it is a new client that has not waited for its turn, and nothing was read of it since others had theirs.
+    fn begins_without_a_turn(&self) -> bool {
+        self.is_new.get() && self.bytes.get() == 0 && self.turn.get() == Turn::Free
     }
 
     /// Whether no more is to be read in this turn. So, the task is woken when it has its next one.
     pub fn has_read_enough(self: &Rc<Self>, cx: &Context<'_>) -> bool {
-        if self.bytes.get() >= BYTES {
-            self.wait(cx);
-        }
-        self.turn.get() == Turn::Awaited
+        self.ends(self.bytes.get() >= BYTES, cx)
     }
 
     /// The same of further requests that are to be taken up.
     pub fn has_begun_enough(self: &Rc<Self>, cx: &Context<'_>) -> bool {
-        if self.requests.get() >= REQUESTS || self.comes_late() {
+        self.ends(self.requests.get() >= REQUESTS || self.comes_late(), cx)
+    }
+
+    fn ends(self: &Rc<Self>, is_over: bool, cx: &Context<'_>) -> bool {
+        if is_over {
             self.wait(cx);
         }
         self.turn.get() == Turn::Awaited
@@ -159,18 +164,19 @@ pub(super) fn after_others(cx: &mut Context<'_>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::task::Waker;
 
     use super::*;
 
-    fn known(turns: &Rc<Turns>) -> Rc<Intake> {
+    /// That of a client that is not new.
+    pub fn known(turns: &Rc<Turns>) -> Rc<Intake> {
         let intake = Intake::new(turns.clone());
-        intake.client_is(false);
+        intake.client_is_new(false);
         intake
     }
 
-    fn waker() -> Context<'static> {
+    pub fn waker() -> Context<'static> {
         Context::from_waker(Waker::noop())
     }
 

@@ -68,11 +68,12 @@ impl Io {
     /// Reads once, what has come early first. How many bytes that were; 0: the client has ended its side. Not when this
     /// connection's turn is over, or it is about to be ended.
     pub fn poll_read(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        self.intake.client_is(shared.is_new());
+        self.intake.client_is_new(shared.is_new());
         // The task that polls is the one that ends the connection.
         if self.intake.is_exhausted() || self.intake.has_read_enough(cx) {
             return Poll::Pending;
         }
+        // Who has nothing to say needs no turn: its task runs for its answers too.
         if self.intake.comes_late() {
             if self.early.is_empty() {
                 ready!(self.stream.poll_readable(cx))?;

@@ -130,20 +130,11 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::super::intake::REQUESTS;
+    use super::super::intake::tests::{known, waker};
     use super::*;
-
-    fn known(turns: &Rc<Turns>) -> Rc<Intake> {
-        let intake = Intake::new(turns.clone());
-        intake.client_is(false);
-        intake
-    }
 
     fn news(turns: &Rc<Turns>, count: usize) -> Vec<Rc<Intake>> {
         (0..count).map(|_| Intake::new(turns.clone())).collect()
-    }
-
-    fn waker() -> Context<'static> {
-        Context::from_waker(Waker::noop())
     }
 
     /// Whether it may go on, as its task asks when it runs.

@@ -136,14 +136,22 @@ impl Connection {
         self.core.borrow_mut().goodbye_is_known();
     }
 
-    /// Ends it: the client is told why, and nothing more is read.
+    /// Ends it: the client is told why, and nothing more is read. Streams hear of it by [`Connection::tell_of_end`].
     pub fn end(&self, reason: Reason) {
         self.core.borrow_mut().end(reason);
     }
 
-    /// Nothing comes or goes any longer: streams that have not ended hear of it.
+    /// Nothing comes or goes any longer. Streams hear of it by [`Connection::tell_of_end`].
     pub fn cut(&self) {
         self.core.borrow_mut().cut();
+    }
+
+    /// Has so many streams at most look again that wait for something and were ended with the connection. Says how many:
+    /// fewer, if these were the last. To end a request costs its connection to an endpoint, and others wait while a hundred
+    /// are ended.
+    #[must_use]
+    pub fn tell_of_end(&self, most: usize) -> usize {
+        self.core.borrow_mut().tell_of_end(most)
     }
 
     /// Why it has ended, if it has.

@@ -195,19 +195,22 @@ impl Core {
         self.wake();
     }
 
-    /// Nothing comes or goes any longer: streams that have not ended never will.
+    /// Nothing comes or goes any longer: streams that have not ended never will, which [`Core::tell_of_end`] tells them.
     pub fn cut(&mut self) {
         self.ended.get_or_insert(Reason::CANCEL);
         for (key, _) in std::mem::take(&mut self.new) {
             self.streams.remove(key);
         }
         self.held = 0;
-        for state in self.streams.iter() {
-            if state.counts() {
-                state.reset.get_or_insert(Reason::CANCEL);
-            }
-            state.wake_all();
+        for state in self.streams.iter().filter(|state| state.counts()) {
+            state.reset.get_or_insert(Reason::CANCEL);
         }
+    }
+
+    /// Has so many at most look again that wait although they were reset. Says how many.
+    pub fn tell_of_end(&mut self, most: usize) -> usize {
+        let waiting = self.streams.iter().filter(|state| state.reset.is_some() && state.is_waited_for());
+        waiting.take(most).map(State::wake_all).count()
     }
 
     /// Ends a stream.

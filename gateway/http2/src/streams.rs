@@ -89,6 +89,11 @@ impl State {
         self.trailers.as_ref().map_or(0, Fields::size)
     }
 
+    /// Whether somebody waits for it.
+    pub fn is_waited_for(&self) -> bool {
+        [&self.reader, &self.writer, &self.watcher].into_iter().any(Option::is_some)
+    }
+
     pub fn wake_all(&mut self) {
         [&mut self.reader, &mut self.writer, &mut self.watcher]
             .into_iter()

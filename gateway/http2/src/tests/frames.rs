@@ -1,7 +1,8 @@
 //! Requests and answers, however they are cut.
 
 use std::io::IoSlice;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake};
 
 use super::*;
 use crate::frame::{PADDED, PAYLOAD, WITH_PRIORITY};
@@ -259,6 +260,32 @@ fn a_connection_that_is_gone_is_heard_of() {
     assert!(matches!(stream.poll_read(&mut cx, &mut [0; 9]), Poll::Ready(Err(_))));
     assert!(matches!(stream.poll_room(&mut cx), Poll::Ready(Err(_))));
     assert!(stream.send(&[IoSlice::new(b"a")], true).is_err());
+}
+
+#[test]
+fn streams_hear_in_parts_that_their_connection_has_ended() {
+    struct Count(AtomicUsize);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    let mut client = Client::new();
+    let count = Arc::new(Count(AtomicUsize::new(0)));
+    let waker = Waker::from(count.clone());
+    let streams: Vec<_> = (0..4).map(|n| client.begin(1 + 2 * n, 0)).collect();
+    for stream in &streams[..3] {
+        assert!(stream.poll_reset(&mut Context::from_waker(&waker)).is_pending());
+    }
+    client.connection.end(Reason::NO_ERROR);
+    assert_eq!(count.0.load(Ordering::Relaxed), 0);
+    for (told, sum) in [(2, 2), (1, 3), (0, 3)] {
+        assert_eq!(client.connection.tell_of_end(2), told);
+        assert_eq!(count.0.load(Ordering::Relaxed), sum);
+    }
+    let mut cx = Context::from_waker(&waker);
+    assert!(streams.iter().all(|stream| stream.poll_reset(&mut cx).is_ready()), "who looks itself sees it");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tollgate_http2::{Begun, Connection, Reason, Settings};
 use tollgate_net::Deadline;
 
-use super::intake::{HELD, Intake, after_others};
+use super::intake::{HELD, Intake, Standing, after_others};
 use super::io::Io;
 use super::request;
 use super::shared::Shared;
@@ -112,6 +112,7 @@ impl Serving {
             }
             if self.phase != Phase::Ending && self.is_to_end() {
                 self.phase = Phase::Ending;
+                self.tell_of_end();
                 self.deadline.set(tollgate_net::now(), Some(FAREWELL));
                 continue;
             }
@@ -169,6 +170,13 @@ impl Serving {
         &self.shared.connection
     }
 
+    /// Its streams are to hear that it has ended.
+    fn tell_of_end(&self) {
+        if !self.shared.is_idle() {
+            self.shared.worker().http2_turns.ends(&self.shared);
+        }
+    }
+
     /// Whether the connection has nothing more to do but to say so.
     fn is_to_end(&self) -> bool {
         let connection = self.connection();
@@ -210,7 +218,7 @@ impl Serving {
             if self.connection().has_next() && self.intake.has_begun_enough(cx) {
                 return Poll::Pending;
             }
-            if self.shared.is_stranger() && !self.has_looked {
+            if self.shared.client() == Standing::Stranger && !self.has_looked {
                 // What it asks for is begun when what else it has sent was looked at.
                 let has_gone = self.poll_come(cx).is_ready();
                 if has_gone || self.intake.is_exhausted() || !self.connection().has_next() {
@@ -298,5 +306,6 @@ impl Drop for Serving {
     /// Streams whose connection is gone hear of it.
     fn drop(&mut self) {
         self.shared.connection.cut();
+        self.tell_of_end();
     }
 }

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Context;
 
-use super::turns::{NEW, Turn, Turns};
+use super::turns::{Turn, Turns};
 
 /// Requests that are taken up: a hundred of them can come in one read.
 pub(super) const REQUESTS: usize = 16;
@@ -17,6 +17,21 @@ pub(super) const BYTES: usize = 64 * 1024;
 const DENSE: usize = 8 * 1024;
 /// Bytes of heads that may wait, as they are in memory: those of some hundred requests of browsers.
 pub(super) const HELD: usize = 128 * 1024;
+/// How many times as much heads of new clients weigh as those of others, and their requests. Of a stranger, one request is a
+/// turn: others are heard, and what else it has sent is seen, before it begins the next.
+const NEW: usize = 4;
+
+/// What is known of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Nothing: what it asks for is begun only once what else it has sent was looked at. Floods begin with requests, as many as
+    /// they may, and each can cost a connection to an endpoint.
+    Stranger,
+    /// It has taken little yet: it may be one of a thousand that ask and do not listen, which are not to come before those that
+    /// do.
+    New,
+    Known,
+}
 
 /// What the socket of a connection and its task have to know of each other: how much was taken in since others had their
 /// turn, whether a request was ever begun, and whether the meter has had enough. A worker's tasks run one after the other,
@@ -29,8 +44,7 @@ pub(super) struct Intake {
     /// Whether what came last costs more than its bytes.
     is_dense: Cell<bool>,
     turn: Cell<Turn>,
-    /// Whether the client is new.
-    is_new: Cell<bool>,
+    client: Cell<Standing>,
     has_begun: Cell<bool>,
     exhausted: Cell<bool>,
 }
@@ -43,7 +57,7 @@ impl Intake {
             bytes: Cell::new(0),
             is_dense: Cell::new(true),
             turn: Cell::new(Turn::Free),
-            is_new: Cell::new(true),
+            client: Cell::new(Standing::Stranger),
             has_begun: Cell::new(false),
             exhausted: Cell::new(false),
         })
@@ -81,19 +95,19 @@ impl Intake {
         self.exhausted.get()
     }
 
-    /// Whether the client is new still.
-    pub fn client_is_new(&self, is_new: bool) {
-        self.is_new.set(is_new);
-    }
-
-    /// What all counts of it for.
-    fn weight(&self) -> usize {
-        if self.is_new.get() { NEW } else { 1 }
+    /// What is known of the client by now.
+    pub fn client_is(&self, standing: Standing) {
+        self.client.set(standing);
     }
 
     /// A request was taken up.
     pub fn request(&self) {
-        self.requests.set(self.requests.get() + self.weight());
+        let weight = match self.client.get() {
+            Standing::Stranger => REQUESTS,
+            Standing::New => NEW,
+            Standing::Known => 1,
+        };
+        self.requests.set(self.requests.get() + weight);
     }
 
     /// Bytes were read that weigh as much as so many more.
@@ -103,7 +117,7 @@ impl Intake {
         }
         let extra = usize::try_from(extra).unwrap_or(usize::MAX);
         self.is_dense.set(extra > count);
-        let weight = if extra > count { self.weight() } else { 1 };
+        let weight = if extra > count && self.is_new() { NEW } else { 1 };
         let bytes = count.saturating_add(extra).saturating_mul(weight);
         self.bytes.set(self.bytes.get().saturating_add(bytes));
     }
@@ -120,7 +134,7 @@ impl Intake {
 
     /// Whether it is a new client that has not waited for its turn, and nothing was read of it since others had theirs.
     fn begins_without_a_turn(&self) -> bool {
-        self.is_new.get() && self.bytes.get() == 0 && self.turn.get() == Turn::Free
+        self.is_new() && self.bytes.get() == 0 && self.turn.get() == Turn::Free
     }
 
     /// Whether no more is to be read in this turn. So, the task is woken when it has its next one.
@@ -130,7 +144,13 @@ impl Intake {
 
     /// The same of further requests that are to be taken up.
     pub fn has_begun_enough(self: &Rc<Self>, cx: &Context<'_>) -> bool {
-        self.ends(self.requests.get() >= REQUESTS || self.comes_late(), cx)
+        let is_over = self.requests.get() >= REQUESTS || self.comes_late() || self.has_taken_long();
+        self.ends(is_over, cx)
+    }
+
+    /// Whether it is a new client that has begun something in a round which has taken enough.
+    fn has_taken_long(&self) -> bool {
+        self.is_new() && self.requests.get() > 0 && self.turns.have_taken_enough()
     }
 
     fn ends(self: &Rc<Self>, is_over: bool, cx: &Context<'_>) -> bool {
@@ -145,9 +165,9 @@ impl Intake {
         self.turn.set(Turn::Given);
     }
 
-    /// Whether the client is new.
+    /// Whether the client is not known yet.
     pub fn is_new(&self) -> bool {
-        self.is_new.get()
+        self.client.get() != Standing::Known
     }
 
     /// Waits for the next turn.
@@ -172,7 +192,7 @@ pub(super) mod tests {
     /// That of a client that is not new.
     pub fn known(turns: &Rc<Turns>) -> Rc<Intake> {
         let intake = Intake::new(turns.clone());
-        intake.client_is_new(false);
+        intake.client_is(Standing::Known);
         intake
     }
 
@@ -195,7 +215,13 @@ pub(super) mod tests {
 
     #[test]
     fn who_is_new_has_a_small_turn() {
+        let stranger = Intake::new(Rc::default());
+        assert!(!stranger.has_begun_enough(&waker()));
+        stranger.request();
+        assert!(stranger.has_begun_enough(&waker()));
+
         let intake = Intake::new(Rc::default());
+        intake.client_is(Standing::New);
         (1..REQUESTS / NEW).for_each(|_| intake.request());
         assert!(!intake.has_begun_enough(&waker()));
         intake.request();

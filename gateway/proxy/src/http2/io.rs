@@ -68,7 +68,7 @@ impl Io {
     /// Reads once, what has come early first. How many bytes that were; 0: the client has ended its side. Not when this
     /// connection's turn is over, or it is about to be ended.
     pub fn poll_read(&mut self, shared: &Shared, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        self.intake.client_is_new(shared.is_new());
+        self.intake.client_is(shared.client());
         // The task that polls is the one that ends the connection.
         if self.intake.is_exhausted() || self.intake.has_read_enough(cx) {
             return Poll::Pending;

@@ -9,6 +9,7 @@ use tollgate_http2::Connection;
 use tollgate_net::Negotiated;
 
 use super::crowd::{Crowd, PIECES, SHARE};
+use super::intake::Standing;
 use crate::connection::Link;
 use crate::worker::Worker;
 
@@ -106,16 +107,13 @@ impl Shared {
         self.streams.get() == 0
     }
 
-    /// Whether nothing is known of the client: what it asks for is begun only once what else it has sent was looked at.
-    /// Floods begin with requests, as many as they may, and each can cost a connection to an endpoint.
-    pub fn is_stranger(&self) -> bool {
-        self.taken.get() == 0
-    }
-
-    /// Whether it has taken little yet: it may be one of a thousand that ask and do not listen, which are not to come before
-    /// those that do.
-    pub fn is_new(&self) -> bool {
-        self.taken.get() < KNOWN
+    /// What is known of the client.
+    pub fn client(&self) -> Standing {
+        match self.taken.get() {
+            0 => Standing::Stranger,
+            1..KNOWN => Standing::New,
+            _ => Standing::Known,
+        }
     }
 
     /// Whether it may begin one more stream.

@@ -5,18 +5,25 @@ use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::intake::Intake;
+use super::shared::Shared;
 
 /// New clients of which something is read in a round: all others of them that have something to say wait for a turn. A
 /// thousand that say one word each make a good one wait as long as a few that say much. The turn of one is that part of
 /// another's: what a thousand ask for at once would all come before the next request of others.
-pub(super) const NEW: usize = 4;
+const NEW: usize = 2;
 /// For so long that a round has taken twice as many have a turn, and so on, up to so many times: where much else is to be
 /// done, those who wait are not left with nothing. What a round takes is also what they took in it, hence the bound.
 const SHARE: Duration = Duration::from_millis(2);
 const AT_ONCE: usize = 8;
+/// What a round takes, past which new clients begin no further requests in it than one each. Each can cost a connection to an
+/// endpoint, and good clients meet several rounds in one request.
+const ENOUGH: Duration = Duration::from_micros(250);
+/// Requests of connections that have ended of which as much is told in a round: to close a connection to an endpoint takes
+/// 10 to 20 us, and a client that is thrown out can have a hundred under way.
+const ENDS: usize = 8;
 
 /// What a connection has of the turns that are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +46,12 @@ pub(super) enum Turn {
 pub(crate) struct Turns {
     known: Queue,
     new: Queue,
+    /// Those that have ended, while streams wait that do not know it.
+    ended: RefCell<VecDeque<Weak<Shared>>>,
     /// New clients that were heard in this round.
     heard: Cell<usize>,
+    /// When this round has begun, if one has.
+    begun: Cell<Option<Instant>>,
     /// The task that ends rounds, while none has begun.
     task: RefCell<Option<Waker>>,
 }
@@ -73,19 +84,33 @@ impl Turns {
         self.heard.get() >= NEW
     }
 
+    /// Whether this round has taken so long that new clients are to begin no more in it.
+    pub(super) fn have_taken_enough(&self) -> bool {
+        self.begun.get().is_some_and(|begun| tollgate_net::now() - begun >= ENOUGH)
+    }
+
+    /// The streams of a connection that has ended are to hear of it.
+    pub(super) fn ends(&self, connection: &Rc<Shared>) {
+        self.ended.borrow_mut().push_back(Rc::downgrade(connection));
+        self.wake();
+    }
+
     /// Gives turns as long as the worker runs.
     pub async fn give(self: Rc<Self>) {
         loop {
             poll_fn(|cx| self.poll_round(cx)).await;
-            let before = tollgate_net::now();
+            let begun = tollgate_net::now();
+            self.begun.set(Some(begun));
             tollgate_net::yield_now().await;
-            self.give_some(tollgate_net::now() - before);
+            self.begun.set(None);
+            self.give_some(tollgate_net::now() - begun);
         }
     }
 
     /// Whether any waits, or may have to.
     fn poll_round(&self, cx: &Context<'_>) -> Poll<()> {
-        if self.heard.get() > 0 || !self.known.is_empty() || !self.new.is_empty() {
+        let some_wait = !self.known.is_empty() || !self.new.is_empty() || !self.ended.borrow().is_empty();
+        if some_wait || self.heard.get() > 0 {
             return Poll::Ready(());
         }
         self.task.replace(Some(cx.waker().clone()));
@@ -98,6 +123,22 @@ impl Turns {
         let rounds = rounds.min(AT_ONCE);
         self.known.give(rounds);
         self.heard.set(self.new.give(NEW * rounds));
+        self.tell_of_ends(ENDS * rounds);
+    }
+
+    /// Tells so many streams that their connection has ended, if as many wait.
+    fn tell_of_ends(&self, most: usize) {
+        let mut left = most;
+        let mut ended = self.ended.borrow_mut();
+        while left > 0
+            && let Some(next) = ended.front()
+        {
+            let told = next.upgrade().map_or(0, |connection| connection.connection.tell_of_end(left));
+            if told < left {
+                ended.pop_front();
+            }
+            left -= told;
+        }
     }
 }
 
@@ -129,8 +170,8 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use super::super::intake::REQUESTS;
     use super::super::intake::tests::{known, waker};
+    use super::super::intake::{REQUESTS, Standing};
     use super::*;
 
     fn news(turns: &Rc<Turns>, count: usize) -> Vec<Rc<Intake>> {
@@ -217,6 +258,22 @@ mod tests {
         take_all(&one);
         turns.give_some(Duration::ZERO);
         assert!(has_turn(&one));
+    }
+
+    #[test]
+    fn in_a_round_that_takes_long_who_is_new_begins_one_request() {
+        let turns = Rc::new(Turns::default());
+        let (one, other) = (news(&turns, 1).remove(0), known(&turns));
+        one.client_is(Standing::New);
+        let begun = |intake: &Rc<Intake>| {
+            intake.turn();
+            let begun = (0..3).take_while(|_| !intake.has_begun_enough(&waker()));
+            begun.map(|_| intake.request()).count()
+        };
+        assert_eq!([begun(&one), begun(&other)], [3, 3]);
+        turns.begun.set(Some(tollgate_net::now() - ENOUGH));
+        assert_eq!([begun(&one), begun(&other)], [1, 3]);
+        assert_eq!(waiting(&turns.new), 1);
     }
 
     #[test]

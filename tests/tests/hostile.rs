@@ -103,6 +103,19 @@ fn attacks() -> Vec<Attack> {
             head.extend([("x", value.as_str()); 16]);
             frame(kind::HEADERS, END_STREAM | END_HEADERS, 1 + 2 * n, &fields(&head))
         }),
+        Attack {
+            // One large field in the table, which each head names six times: 23 KiB of them in 60 bytes.
+            first: frame(kind::HEADERS, END_STREAM | END_HEADERS, 1, &{
+                let mut head = fields(&pseudo("/"));
+                head.extend_from_slice(&[0x40, 1, b'x', 127, 0x80 | 29, 30]);
+                head.extend_from_slice(&[b'v'; 127 + 29 + (30 << 7)]);
+                head
+            }),
+            ..flood("heads that name much in few bytes", |n| {
+                let head = [fields(&pseudo("/")), vec![0x80 | 62; 6]].concat();
+                frame(kind::HEADERS, END_STREAM | END_HEADERS, 3 + 2 * n, &head)
+            })
+        },
         begun("empty DATA", frame(kind::HEADERS, END_HEADERS, 1, &fields(&post)), |_| {
             frame(kind::DATA, 0, 1, &[]).repeat(20)
         }),

@@ -1,6 +1,6 @@
 //! A connection as the task sees it that reads and writes.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -10,6 +10,7 @@ use crate::fields::Fields;
 use crate::reason::Reason;
 use crate::settings::Settings;
 use crate::stream::Stream;
+use crate::totals::Totals;
 
 /// A request that has begun.
 #[derive(Debug)]
@@ -27,10 +28,10 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// One that begins now. `all` counts the bytes that wait to be written over all connections that share it.
+    /// One that begins now, beside all others that share the totals.
     #[must_use]
-    pub fn new(settings: Settings, all: Rc<Cell<usize>>) -> Self {
-        Self { core: Rc::new(RefCell::new(Core::new(settings, all))) }
+    pub fn new(settings: Settings, totals: &Totals) -> Self {
+        Self { core: Rc::new(RefCell::new(Core::new(settings, totals))) }
     }
 
     /// Takes in what came.
@@ -55,7 +56,13 @@ impl Connection {
     /// Bytes of the heads, and of trailers, of requests that were not taken up, as they are in memory.
     #[must_use]
     pub fn held(&self) -> usize {
-        self.core.borrow().held
+        self.core.borrow().held.own()
+    }
+
+    /// The same of all connections that share the totals.
+    #[must_use]
+    pub fn held_by_all(&self) -> usize {
+        self.core.borrow().held.all()
     }
 
     /// Whether the client's SETTINGS have come, without which nothing begins.
@@ -143,7 +150,9 @@ impl Connection {
 
     /// Nothing comes or goes any longer. Streams hear of it by [`Connection::tell_of_end`].
     pub fn cut(&self) {
-        self.core.borrow_mut().cut();
+        let core = &mut *self.core.borrow_mut();
+        core.cut();
+        core.forget_unwritten();
     }
 
     /// Has so many streams at most look again that wait for something and were ended with the connection. Says how many:

@@ -1,8 +1,6 @@
 //! What both ends of the handles share: the connection itself.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
-use std::rc::Rc;
 use std::task::{Context, Waker};
 
 use crate::fields::Fields;
@@ -12,6 +10,7 @@ use crate::hpack::{Decoder, Encoder};
 use crate::reason::Reason;
 use crate::settings::{Settings, Told, WINDOW};
 use crate::streams::{Key, Sent, State, Streams, wake};
+use crate::totals::{Part, Totals};
 
 /// Streams that were ended here of late: what was on its way for them is no mistake.
 const REMEMBERED: usize = 256;
@@ -71,7 +70,7 @@ pub(crate) struct Core {
     pub new: VecDeque<(Key, Fields)>,
     /// Bytes of the fields, trailers too, of streams that wait to be taken up. A few bytes of HPACK can name kilobytes, so that
     /// what came over the wire says little of it.
-    pub held: usize,
+    pub held: Part,
     /// Streams that were gone before they were taken up.
     pub stillborn: u64,
     /// Streams that were not begun: more than there may be at once.
@@ -109,7 +108,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub fn new(settings: Settings, all: Rc<Cell<usize>>) -> Self {
+    pub fn new(settings: Settings, totals: &Totals) -> Self {
         let window = settings.connection_window.max(WINDOW).into();
         Self {
             settings,
@@ -123,7 +122,7 @@ impl Core {
             encoder: Encoder::new(),
             streams: Streams::default(),
             new: VecDeque::new(),
-            held: 0,
+            held: Part::of(totals.held.clone()),
             stillborn: 0,
             refused: 0,
             extra: 0,
@@ -135,7 +134,7 @@ impl Core {
             room: WINDOW.into(),
             out: Vec::new(),
             written: 0,
-            gate: Gate::new(all),
+            gate: Gate::new(totals),
             waiting: Vec::new(),
             writer: None,
             goodbye: Goodbye::None,
@@ -201,10 +200,16 @@ impl Core {
         for (key, _) in std::mem::take(&mut self.new) {
             self.streams.remove(key);
         }
-        self.held = 0;
+        self.held.set(0);
         for state in self.streams.iter().filter(|state| state.counts()) {
             state.reset.get_or_insert(Reason::CANCEL);
         }
+    }
+
+    /// What waits to be written will not go.
+    pub fn forget_unwritten(&mut self) {
+        (self.out, self.written) = (Vec::new(), 0);
+        self.gate.set(0);
     }
 
     /// Has so many at most look again that wait although they were reset. Says how many.
@@ -266,7 +271,7 @@ impl Core {
             if let Some(at) = self.new.iter().position(|(other, _)| *other == key)
                 && let Some((_, fields)) = self.new.remove(at)
             {
-                self.held -= fields.size() + trailers;
+                self.held.set(self.held.own() - fields.size() - trailers);
                 self.give_fields(fields);
             }
             self.streams.remove(key);
@@ -330,7 +335,7 @@ impl Core {
         let state = self.streams.get(key)?;
         state.is_new = false;
         let trailers = state.trailers_size();
-        self.held -= fields.size() + trailers;
+        self.held.set(self.held.own() - fields.size() - trailers);
         Some((key, fields))
     }
 
@@ -371,7 +376,7 @@ impl Core {
         let window = self.settings.window.max(WINDOW).into();
         let state = State::new(id, window, self.told.window, ended);
         let key = self.streams.add(state);
-        self.held += fields.size();
+        self.held.set(self.held.own() + fields.size());
         self.new.push_back((key, fields));
     }
 

@@ -1,7 +1,6 @@
 //! How much may wait to be written.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use crate::totals::{Part, Totals};
 
 /// Bytes that one connection may have waiting for its socket, all streams together.
 const MOST: usize = 128 * 1024;
@@ -14,30 +13,27 @@ const FEW: usize = 16 * 1024;
 /// could else have the gateway keep a window's worth for each of its streams.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    waits: usize,
-    /// Of all connections that share it.
-    all: Rc<Cell<usize>>,
+    waits: Part,
 }
 
 impl Gate {
-    pub fn new(all: Rc<Cell<usize>>) -> Self {
-        Self { waits: 0, all }
+    pub fn new(totals: &Totals) -> Self {
+        Self { waits: Part::of(totals.unwritten.clone()) }
     }
 
     /// So many bytes wait now.
     pub fn set(&mut self, waits: usize) {
-        self.all.set(self.all.get() - self.waits + waits);
-        self.waits = waits;
+        self.waits.set(waits);
     }
 
     /// Bytes that may be given to it now.
     pub fn room(&self) -> usize {
-        self.most().saturating_sub(self.waits)
+        self.most().saturating_sub(self.waits.own())
     }
 
     /// Whether as much waits as may at most.
     pub fn is_full(&self) -> bool {
-        self.waits >= MOST
+        self.waits.own() >= MOST
     }
 
     /// Whether there is enough room for those that waited for it.
@@ -46,18 +42,12 @@ impl Gate {
     }
 
     fn most(&self) -> usize {
-        if self.all.get() < CROWD { MOST } else { FEW }
+        if self.waits.all() < CROWD { MOST } else { FEW }
     }
 
     /// Whether the peer has left much of what was sent unread.
     pub fn is_behind(&self) -> bool {
-        self.waits > FEW / 2
-    }
-}
-
-impl Drop for Gate {
-    fn drop(&mut self) {
-        self.set(0);
+        self.waits.own() > FEW / 2
     }
 }
 
@@ -67,10 +57,11 @@ mod tests {
 
     #[test]
     fn in_a_crowd_each_has_less() {
-        let all = Rc::<Cell<usize>>::default();
-        let mut gates: Vec<_> = (0..CROWD / MOST).map(|_| Gate::new(all.clone())).collect();
+        let totals = Totals::default();
+        let all = &totals.unwritten;
+        let mut gates: Vec<_> = (0..CROWD / MOST).map(|_| Gate::new(&totals)).collect();
         gates.iter_mut().for_each(|gate| gate.set(MOST));
-        let mut late = Gate::new(all.clone());
+        let mut late = Gate::new(&totals);
         assert_eq!((all.get(), late.room(), gates[0].room()), (CROWD, FEW, 0));
         late.set(FEW);
         assert!(late.room() == 0 && !late.is_open() && late.is_behind());

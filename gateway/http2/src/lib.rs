@@ -24,6 +24,7 @@ mod stream;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod totals;
 
 pub use self::check::Malformed;
 pub use self::connection::{Begun, Connection};
@@ -33,3 +34,4 @@ pub use self::receive::PREFACE;
 pub use self::send::Gone;
 pub use self::settings::Settings;
 pub use self::stream::Stream;
+pub use self::totals::Totals;

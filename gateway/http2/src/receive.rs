@@ -280,9 +280,10 @@ impl Core {
 
     /// All of a head, or of a trailer section, is here.
     fn head(&mut self, block: &Block, bytes: &[u8]) -> Result<(), Reason> {
-        self.extra += HEAD;
         let mut fields = self.take_fields();
-        if self.decoder.decode(bytes, &mut fields).is_err() {
+        let decoded = self.decoder.decode(bytes, &mut fields);
+        self.extra += HEAD.max(fields.size() as u64);
+        if decoded.is_err() {
             let is_bomb = fields.is_bomb();
             return Err(if is_bomb { Reason::ENHANCE_YOUR_CALM } else { Reason::COMPRESSION_ERROR });
         }
@@ -312,7 +313,7 @@ impl Core {
             let held = if state.is_new { fields.size() } else { 0 };
             state.trailers = Some(fields);
             wake(&mut state.reader);
-            self.held += held;
+            self.held.set(self.held.own() + held);
             return Ok(());
         }
         if id <= self.last && !self.was_ended_here(id) {

@@ -135,7 +135,8 @@ impl Core {
         }
         self.gate.set(self.unwritten());
         // Who waits for the connection's window is woken when that opens: at each write all of them would ask in vain.
-        if !self.waiting.is_empty() && self.room > 0 && self.gate.is_open() {
+        // When it has ended, they hear of that one after the other.
+        if !self.waiting.is_empty() && self.room > 0 && self.gate.is_open() && self.ended.is_none() {
             self.wake_writers();
         }
     }

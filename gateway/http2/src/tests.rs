@@ -4,15 +4,13 @@ mod flow;
 mod frames;
 mod mistakes;
 
-use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::fields::Fields;
 use crate::frame::{self, END_HEADERS, END_STREAM, HEADER, Header, Kind};
 use crate::hpack::{Decoder, Encoder};
-use crate::{Begun, Connection, PREFACE, Reason, Settings, Stream};
+use crate::{Begun, Connection, PREFACE, Reason, Settings, Stream, Totals};
 
 const SETTINGS: Settings =
     Settings { streams: 4, window: 100_000, connection_window: 200_000, fields: 1_000 };
@@ -66,7 +64,7 @@ impl Client {
 
     fn silent_to(settings: Settings) -> Self {
         Self {
-            connection: Connection::new(settings, Rc::new(Cell::new(0))),
+            connection: Connection::new(settings, &Totals::default()),
             encoder: Encoder::new(),
             decoder: Decoder::new(),
         }

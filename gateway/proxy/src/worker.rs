@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use httpdate::HttpDate;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, error::SendError, unbounded_channel};
+use tollgate_http2::Totals;
 use tollgate_listen::{Full, Loads};
 use tollgate_net::{Bound, Deadline, Detached, Listener, Runtime, Timers};
 use tollgate_observe::{LogSink, Registry, RequestIds, WorkerStats};
@@ -151,8 +152,8 @@ pub(crate) struct Worker {
     pub http2_crowd: Crowd,
     /// HTTP/2 connections that have more to say than others.
     pub http2_turns: Rc<Turns>,
-    /// Bytes of responses that wait for the sockets of clients that speak HTTP/2.
-    pub http2_waiting: Rc<Cell<usize>>,
+    /// What connections of clients that speak HTTP/2 keep together.
+    pub http2_totals: Totals,
     date: RefCell<(u64, String)>,
     /// Every answer says that it is the last.
     pub leaving: Cell<bool>,
@@ -207,7 +208,7 @@ impl Worker {
             request_ids: RefCell::new(RequestIds::new(tollgate_net::secret()?)),
             http2_crowd: Crowd::default(),
             http2_turns: Rc::default(),
-            http2_waiting: Rc::default(),
+            http2_totals: Totals::default(),
             // Of no second that there is.
             date: RefCell::new((u64::MAX, String::new())),
             leaving: Cell::new(false),

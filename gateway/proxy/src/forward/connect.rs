@@ -164,11 +164,16 @@ async fn unless_over<T>(
     wait: impl Future<Output = Result<T, ConnectError>>,
 ) -> Result<T, Option<Reason>> {
     let mut wait = pin!(wait);
+    let mut waits = false;
     poll_fn(|cx| {
+        // Who waits and has gone may have been given what others wait for meanwhile: it is theirs.
+        if waits && gone(cx) {
+            return Poll::Ready(Err(Some(Reason::ClientClosed)));
+        }
         if let Poll::Ready(result) = wait.as_mut().poll(cx) {
             return Poll::Ready(result.map_err(|error| Some(error.reason())));
         }
-        if gone(cx) {
+        if !std::mem::replace(&mut waits, true) && gone(cx) {
             return Poll::Ready(Err(Some(Reason::ClientClosed)));
         }
         deadline.poll_passed(cx).map(|()| Err(None))

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tollgate_http2::{Begun, Connection, Reason, Settings};
+use tollgate_http2::{Begun, Connection, Reason, Settings, Stream};
 use tollgate_net::Deadline;
 
-use super::intake::{HELD, Intake, Standing, after_others};
+use super::intake::{Intake, Standing, after_others, hold_too_much_together, holds_too_much};
 use super::io::Io;
 use super::request;
 use super::shared::Shared;
@@ -38,7 +38,7 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
     stream.limit_unsent(UNSENT);
     let io = Io::new(stream, worker.clone(), early, intake.clone());
     deadline.set(tollgate_net::now(), worker.active.borrow().plan.settings.timeouts.header);
-    let connection = Connection::new(settings(&worker), worker.http2_waiting.clone());
+    let connection = Connection::new(settings(&worker), &worker.http2_totals);
     let shared = Shared::new(connection, link, tls, local_address);
     let mut serving = Serving {
         io,
@@ -216,6 +216,7 @@ impl Serving {
         }
         loop {
             if self.connection().has_next() && self.intake.has_begun_enough(cx) {
+                self.refuse_what_is_too_much();
                 return Poll::Pending;
             }
             if self.shared.client() == Standing::Stranger && !self.has_looked {
@@ -234,7 +235,7 @@ impl Serving {
             if !self.shared.may_begin() {
                 let has_gone = self.poll_come(cx).is_ready();
                 // What came meanwhile may have changed that.
-                if has_gone || !self.shared.may_begin() && self.connection().held() <= HELD {
+                if has_gone || !self.shared.may_begin() && !holds_too_much(self.connection()) {
                     if self.connection().has_next() {
                         self.shared.wait();
                     }
@@ -242,7 +243,6 @@ impl Serving {
                 }
             }
             if let Some(begun) = self.connection().next() {
-                self.intake.request();
                 self.begin_or_refuse(begun);
                 continue;
             }
@@ -261,14 +261,25 @@ impl Serving {
     /// A request is to be begun, or refused where too many wait already.
     fn begin_or_refuse(&mut self, Begun { stream, fields }: Begun) {
         if !self.shared.may_begin() {
-            // Nothing was done for it: the client may send it again, here or elsewhere (RFC 9113, 8.7).
-            return stream.reset(Reason::REFUSED_STREAM);
+            self.intake.refusal();
+            return refuse(&stream);
         }
+        self.intake.request();
         self.requests += 1;
         self.intake.request_begins();
         let stream = Http2Stream::new(stream, self.shared.clone());
         let client = Client::of_stream(&self.shared.link, stream, self.peer, self.requests);
         request::start(client, fields);
+    }
+
+    /// What waits for the connection's next turn is bounded, where all that wait hold much.
+    fn refuse_what_is_too_much(&self) {
+        let connection = self.connection();
+        while hold_too_much_together(connection)
+            && let Some(begun) = connection.next()
+        {
+            refuse(&begun.stream);
+        }
     }
 
     /// Whether the client is to be told to send no more requests.
@@ -300,6 +311,11 @@ impl Serving {
             None => self.deadline.clear(),
         }
     }
+}
+
+/// Nothing was done for it: the client may send it again, here or elsewhere (RFC 9113, 8.7).
+fn refuse(stream: &Stream) {
+    stream.reset(Reason::REFUSED_STREAM);
 }
 
 impl Drop for Serving {

@@ -6,19 +6,26 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Context;
 
+use tollgate_http2::Connection;
+
 use super::turns::{Turn, Turns};
 
 /// Requests that are taken up: a hundred of them can come in one read.
 pub(super) const REQUESTS: usize = 16;
 /// Bytes that are read, or as many as cost the same.
 pub(super) const BYTES: usize = 64 * 1024;
-/// Bytes that are read at once of who sends what costs more than its bytes, and of whom nothing was read yet: 64 KiB hold 1,700
-/// heads, and others wait until all that a read has brought is done.
-const DENSE: usize = 8 * 1024;
+/// Bytes that are looked at together of whom nothing is known, and at least of everybody: 64 KiB hold 1,700 heads, each of
+/// which can name its field of kilobytes in a byte, and others wait until all of a piece is done.
+const FIRST: usize = 2 * 1024;
+const LEAST: usize = 512;
 /// Bytes of heads that may wait, as they are in memory: those of some hundred requests of browsers.
-pub(super) const HELD: usize = 128 * 1024;
-/// How many times as much heads of new clients weigh as those of others, and their requests. Of a stranger, one request is a
-/// turn: others are heard, and what else it has sent is seen, before it begins the next.
+const HELD: usize = 128 * 1024;
+/// The same where those of all connections of a worker together are more than `CROWD`.
+const FEW_HELD: usize = 16 * 1024;
+const CROWD: usize = 32 * 1024 * 1024;
+/// How many times as much heads of new clients weigh as those of others, and their requests: what a thousand ask for at once
+/// would all come before the next request of others. Of a stranger, one request is a turn: others are heard, and more of what
+/// it has sent is seen, before it begins the next.
 const NEW: usize = 4;
 
 /// What is known of a client.
@@ -41,8 +48,8 @@ pub(super) struct Intake {
     turns: Rc<Turns>,
     requests: Cell<usize>,
     bytes: Cell<usize>,
-    /// Whether what came last costs more than its bytes.
-    is_dense: Cell<bool>,
+    /// Bytes that may be looked at together, as many as cost a turn by what the last ones have cost.
+    most: Cell<usize>,
     turn: Cell<Turn>,
     client: Cell<Standing>,
     has_begun: Cell<bool>,
@@ -55,7 +62,7 @@ impl Intake {
             turns,
             requests: Cell::new(0),
             bytes: Cell::new(0),
-            is_dense: Cell::new(true),
+            most: Cell::new(FIRST),
             turn: Cell::new(Turn::Free),
             client: Cell::new(Standing::Stranger),
             has_begun: Cell::new(false),
@@ -110,21 +117,26 @@ impl Intake {
         self.requests.set(self.requests.get() + weight);
     }
 
+    /// A request was refused.
+    pub fn refusal(&self) {
+        self.requests.set(self.requests.get() + 1);
+    }
+
     /// Bytes were read that weigh as much as so many more.
     pub fn read(&self, count: usize, extra: u64) {
         if self.begins_without_a_turn() {
             self.turns.new_one_is_heard();
         }
         let extra = usize::try_from(extra).unwrap_or(usize::MAX);
-        self.is_dense.set(extra > count);
         let weight = if extra > count && self.is_new() { NEW } else { 1 };
         let bytes = count.saturating_add(extra).saturating_mul(weight);
         self.bytes.set(self.bytes.get().saturating_add(bytes));
+        self.most.set((count * BYTES / bytes.max(1)).clamp(LEAST, BYTES));
     }
 
-    /// Bytes that may be read at once.
+    /// Bytes that may be looked at together.
     pub fn most(&self) -> usize {
-        if self.is_dense.get() { DENSE } else { BYTES }
+        self.most.get()
     }
 
     /// Whether it is to wait if there is something to be done: enough of new clients were heard in this round.
@@ -139,24 +151,29 @@ impl Intake {
 
     /// Whether no more is to be read in this turn. So, the task is woken when it has its next one.
     pub fn has_read_enough(self: &Rc<Self>, cx: &Context<'_>) -> bool {
-        self.ends(self.bytes.get() >= BYTES, cx)
+        if self.bytes.get() >= BYTES {
+            self.wait(false, cx);
+        }
+        self.waits()
     }
 
     /// The same of further requests that are to be taken up.
     pub fn has_begun_enough(self: &Rc<Self>, cx: &Context<'_>) -> bool {
-        let is_over = self.requests.get() >= REQUESTS || self.comes_late() || self.has_taken_long();
-        self.ends(is_over, cx)
-    }
-
-    /// Whether it is a new client that has begun something in a round which has taken enough.
-    fn has_taken_long(&self) -> bool {
-        self.is_new() && self.requests.get() > 0 && self.turns.have_taken_enough()
-    }
-
-    fn ends(self: &Rc<Self>, is_over: bool, cx: &Context<'_>) -> bool {
-        if is_over {
-            self.wait(cx);
+        if self.requests.get() >= REQUESTS || self.has_taken_long() {
+            self.wait(false, cx);
+        } else if self.comes_late() {
+            self.wait(true, cx);
         }
+        self.waits()
+    }
+
+    /// Whether it is a new client that has begun something in a round which has taken enough, and has not waited for it.
+    fn has_taken_long(&self) -> bool {
+        let has_waited = self.turn.get() == Turn::Taken;
+        self.is_new() && !has_waited && self.requests.get() > 0 && self.turns.have_taken_enough()
+    }
+
+    fn waits(&self) -> bool {
         self.turn.get() == Turn::Awaited
     }
 
@@ -170,12 +187,22 @@ impl Intake {
         self.client.get() != Standing::Known
     }
 
-    /// Waits for the next turn.
-    pub fn wait(self: &Rc<Self>, cx: &Context<'_>) {
+    /// Waits for the next turn; `late`: it has not taken all of one.
+    pub fn wait(self: &Rc<Self>, late: bool, cx: &Context<'_>) {
         if self.turn.replace(Turn::Awaited) != Turn::Awaited {
-            self.turns.queue(self, cx);
+            self.turns.queue(self, late, cx);
         }
     }
+}
+
+/// Whether a connection holds more heads that wait than it may, beside those of all.
+pub(super) fn holds_too_much(connection: &Connection) -> bool {
+    connection.held() > if connection.held_by_all() > CROWD { FEW_HELD } else { HELD }
+}
+
+/// Whether they are so much that they are not kept for its next turn.
+pub(super) fn hold_too_much_together(connection: &Connection) -> bool {
+    connection.held_by_all() > CROWD && holds_too_much(connection)
 }
 
 /// Has the task woken when the others have had their turn, and the kernel was asked what has come meanwhile.
@@ -203,14 +230,16 @@ pub(super) mod tests {
     #[test]
     fn what_costs_more_than_its_bytes_ends_a_turn_sooner_and_is_read_in_small_pieces() {
         let intake = known(&Rc::default());
-        assert_eq!(intake.most(), DENSE, "nothing is known of it");
-        intake.read(BYTES / 2, 100);
+        assert_eq!(intake.most(), FIRST, "nothing is known of it");
+        intake.read(BYTES / 2, 0);
         assert!(!intake.has_read_enough(&waker()));
         assert_eq!(intake.most(), BYTES);
-        intake.read(DENSE, BYTES as u64 / 2);
+        intake.read(1024, BYTES as u64 / 2 - 1024);
         assert!(!intake.has_begun_enough(&waker()), "what was read is begun");
         assert!(intake.has_read_enough(&waker()));
-        assert_eq!(intake.most(), DENSE);
+        assert_eq!(intake.most(), 2 * 1024, "as many as cost a turn");
+        intake.read(100, BYTES as u64);
+        assert_eq!(intake.most(), LEAST);
     }
 
     #[test]

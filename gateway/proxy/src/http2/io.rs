@@ -22,8 +22,10 @@ const LINGER: (Duration, usize) = (Duration::from_secs(2), 1024 * 1024);
 pub(super) struct Io {
     stream: Stream,
     worker: Rc<Worker>,
-    /// What came before the connection was known to be one of HTTP/2.
+    /// What came before the connection was known to be one of HTTP/2, or was more than may be looked at together; up to
+    /// `looked_at` it was.
     early: Vec<u8>,
+    looked_at: usize,
     meter: Meter,
     intake: Rc<Intake>,
     linger: Linger,
@@ -39,7 +41,15 @@ enum Linger {
 
 impl Io {
     pub fn new(stream: Stream, worker: Rc<Worker>, early: Vec<u8>, intake: Rc<Intake>) -> Self {
-        Self { stream, worker, early, meter: Meter::new(tollgate_net::now()), intake, linger: Linger::No }
+        Self {
+            stream,
+            worker,
+            early,
+            looked_at: 0,
+            meter: Meter::new(tollgate_net::now()),
+            intake,
+            linger: Linger::No,
+        }
     }
 
     /// Gives the connection what has come, as far as the meter lets it.
@@ -78,22 +88,28 @@ impl Io {
             if self.early.is_empty() {
                 ready!(self.stream.poll_readable(cx))?;
             }
-            self.intake.wait(cx);
+            self.intake.wait(true, cx);
             return Poll::Pending;
         }
+        let most = self.intake.most();
         if !self.early.is_empty() {
-            let rest = self.early.split_off(self.early.len().min(self.intake.most()));
-            let early = std::mem::replace(&mut self.early, rest);
-            self.pass(shared, &early);
-            return Poll::Ready(Ok(early.len()));
+            let early = std::mem::take(&mut self.early);
+            let end = early.len().min(self.looked_at + most);
+            let piece = &early[self.looked_at..end];
+            self.pass(shared, piece);
+            let count = piece.len();
+            (self.early, self.looked_at) = if end < early.len() { (early, end) } else { (Vec::new(), 0) };
+            return Poll::Ready(Ok(count));
         }
         let worker = self.worker.clone();
         let mut buffer = worker.receive.borrow_mut();
         // Records of TLS are decrypted in the buffer, where it has room for two of them.
-        let most = if shared.tls.is_some() { BYTES } else { self.intake.most() };
-        let count = ready!(self.stream.poll_read(cx, &mut buffer[..most]))?;
-        self.pass(shared, &buffer[..count]);
-        Poll::Ready(Ok(count))
+        let room = if shared.tls.is_some() { BYTES } else { most };
+        let count = ready!(self.stream.poll_read(cx, &mut buffer[..room]))?;
+        let (piece, rest) = buffer[..count].split_at(count.min(most));
+        self.early.extend_from_slice(rest);
+        self.pass(shared, piece);
+        Poll::Ready(Ok(piece.len()))
     }
 
     /// Writes what waits.

@@ -11,14 +11,13 @@ use super::intake::Intake;
 use super::shared::Shared;
 
 /// New clients of which something is read in a round: all others of them that have something to say wait for a turn. A
-/// thousand that say one word each make a good one wait as long as a few that say much. The turn of one is that part of
-/// another's: what a thousand ask for at once would all come before the next request of others.
+/// thousand that say one word each make a good one wait as long as a few that say much.
 const NEW: usize = 2;
 /// For so long that a round has taken twice as many have a turn, and so on, up to so many times: where much else is to be
 /// done, those who wait are not left with nothing. What a round takes is also what they took in it, hence the bound.
 const SHARE: Duration = Duration::from_millis(2);
 const AT_ONCE: usize = 8;
-/// What a round takes, past which new clients begin no further requests in it than one each. Each can cost a connection to an
+/// What a round takes, past which new clients that have not waited for their turn begin one request in it. Each can cost a connection to an
 /// endpoint, and good clients meet several rounds in one request.
 const ENOUGH: Duration = Duration::from_micros(250);
 /// Requests of connections that have ended of which as much is told in a round: to close a connection to an endpoint takes
@@ -45,7 +44,11 @@ pub(super) enum Turn {
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     known: Queue,
+    /// New clients that have taken all of their turn and have more to say.
     new: Queue,
+    /// Those that have not, and come when enough were heard: who asks for one thing after the other does not wait for those who
+    /// ask for a hundred at once, as sparse flows do not in FQ-CoDel (RFC 8290, 4.2).
+    late: Queue,
     /// Those that have ended, while streams wait that do not know it.
     ended: RefCell<VecDeque<Weak<Shared>>>,
     /// New clients that were heard in this round.
@@ -61,8 +64,13 @@ pub(crate) struct Turns {
 struct Queue(RefCell<VecDeque<(Weak<Intake>, Waker)>>);
 
 impl Turns {
-    pub(super) fn queue(&self, intake: &Rc<Intake>, cx: &Context<'_>) {
-        let queue = if intake.is_new() { &self.new } else { &self.known };
+    /// `late`: it has not taken all of a turn.
+    pub(super) fn queue(&self, intake: &Rc<Intake>, late: bool, cx: &Context<'_>) {
+        let queue = match intake.is_new() {
+            true if late => &self.late,
+            true => &self.new,
+            false => &self.known,
+        };
         queue.0.borrow_mut().push_back((Rc::downgrade(intake), cx.waker().clone()));
         self.wake();
     }
@@ -109,8 +117,8 @@ impl Turns {
 
     /// Whether any waits, or may have to.
     fn poll_round(&self, cx: &Context<'_>) -> Poll<()> {
-        let some_wait = !self.known.is_empty() || !self.new.is_empty() || !self.ended.borrow().is_empty();
-        if some_wait || self.heard.get() > 0 {
+        let some_wait = [&self.known, &self.new, &self.late].into_iter().any(|queue| !queue.is_empty());
+        if some_wait || self.heard.get() > 0 || !self.ended.borrow().is_empty() {
             return Poll::Ready(());
         }
         self.task.replace(Some(cx.waker().clone()));
@@ -122,8 +130,15 @@ impl Turns {
         let rounds = 1 + usize::try_from(round.as_nanos() / SHARE.as_nanos()).unwrap_or(AT_ONCE);
         let rounds = rounds.min(AT_ONCE);
         self.known.give(rounds);
-        self.heard.set(self.new.give(NEW * rounds));
+        self.heard.set(self.give_new(NEW * rounds));
         self.tell_of_ends(ENDS * rounds);
+    }
+
+    /// Gives turns to so many new clients, half of them to those that came late, if there are as many. Says to how many.
+    fn give_new(&self, most: usize) -> usize {
+        let late = self.late.give(most / 2);
+        let new = self.new.give(most - late);
+        late + new + self.late.give(most - late - new)
     }
 
     /// Tells so many streams that their connection has ended, if as many wait.
@@ -258,6 +273,28 @@ mod tests {
         take_all(&one);
         turns.give_some(Duration::ZERO);
         assert!(has_turn(&one));
+    }
+
+    #[test]
+    fn who_is_new_and_says_little_does_not_wait_for_those_who_are_new_and_say_much() {
+        let turns = Rc::new(Turns::default());
+        let all = news(&turns, 10);
+        for intake in &all {
+            turns.heard.set(0);
+            hears(intake);
+            intake.request();
+            assert!(intake.has_begun_enough(&waker()));
+        }
+        turns.heard.set(NEW);
+        let late = news(&turns, 2);
+        assert!(!late.iter().any(hears));
+        turns.give_some(Duration::ZERO);
+        assert_eq!(
+            [hears(&late[0]), hears(&late[1]), has_turn(&all[0]), has_turn(&all[1])],
+            [true, false, true, false]
+        );
+        turns.give_some(Duration::ZERO);
+        assert!(hears(&late[1]) && has_turn(&all[1]));
     }
 
     #[test]

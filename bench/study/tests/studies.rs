@@ -89,6 +89,7 @@ fn the_five_founding_studies_and_ours_are_read_and_planned() {
         "sidecar",
         "tls",
         "toll",
+        "training",
     ] {
         assert!(found.iter().any(|other| other == name), "{name} is missing: {found:?}");
     }

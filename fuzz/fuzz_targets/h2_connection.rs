@@ -4,13 +4,12 @@
 #![no_main]
 
 use std::io::IoSlice;
-use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use libfuzzer_sys::fuzz_target;
 use tollgate_http::h2::decode_request;
 use tollgate_http::{HeadLimits, RequestHead};
-use tollgate_http2::{Begun, Connection, PREFACE, Settings, Stream};
+use tollgate_http2::{Begun, Connection, PREFACE, Settings, Stream, Totals};
 
 const SETTINGS: Settings = Settings { streams: 3, window: 1_000, connection_window: 70_000, fields: 500 };
 const LIMITS: HeadLimits = HeadLimits { line: 200, head: 1_000, fields: 20 };
@@ -18,11 +17,16 @@ const LIMITS: HeadLimits = HeadLimits { line: 200, head: 1_000, fields: 20 };
 fuzz_target!(|input: &[u8]| {
     // How what comes is cut, then what comes.
     let [size, rest @ ..] = input else { return };
-    let connection = Connection::new(SETTINGS, Rc::default());
-    connection.receive(PREFACE);
+    let connection = Connection::new(SETTINGS, &Totals::default());
+    assert_eq!(connection.receive(PREFACE, u64::MAX), PREFACE.len());
     let mut streams = Vec::new();
     for (turn, piece) in rest.chunks(usize::from(*size) + 1).enumerate() {
-        connection.receive(piece);
+        let mut piece = piece;
+        while !piece.is_empty() && connection.ended().is_none() {
+            let taken = connection.receive(piece, 1);
+            assert!(taken > 0 || connection.ended().is_some());
+            piece = &piece[taken..];
+        }
         while let Some(Begun { stream, fields }) = connection.next() {
             let size: usize = fields.iter().map(|(name, value)| name.len() + value.len() + 32).sum();
             assert!(size <= SETTINGS.fields as usize);

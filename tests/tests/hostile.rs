@@ -113,7 +113,9 @@ fn attacks() -> Vec<Attack> {
             }),
             ..flood("heads that name much in few bytes", |n| {
                 let head = [fields(&pseudo("/")), vec![0x80 | 62; 6]].concat();
-                frame(kind::HEADERS, END_STREAM | END_HEADERS, 3 + 2 * n, &head)
+                let asks = |at| frame(kind::HEADERS, END_STREAM | END_HEADERS, 3 + 2 * (20 * n + at), &head);
+                // Behind something that costs nothing.
+                [frame(99, 0, 0, &[0; 1000]), (0..20).flat_map(asks).collect()].concat()
             })
         },
         begun("empty DATA", frame(kind::HEADERS, END_HEADERS, 1, &fields(&post)), |_| {

@@ -34,9 +34,11 @@ impl Connection {
         Self { core: Rc::new(RefCell::new(Core::new(settings, totals))) }
     }
 
-    /// Takes in what came.
-    pub fn receive(&self, bytes: &[u8]) {
-        self.core.borrow_mut().receive(bytes);
+    /// Takes in what came, a frame at least, up to where its [extra weight](Connection::extra_weight) comes to `most`: the rest is to
+    /// come again. Says how many bytes it took.
+    #[must_use]
+    pub fn receive(&self, bytes: &[u8], most: u64) -> usize {
+        self.core.borrow_mut().receive(bytes, most)
     }
 
     /// The next request that has begun.

@@ -21,13 +21,15 @@ const MOVED: u64 = 8;
 pub(crate) const HEARD: [u8; 8] = *b"farewell";
 
 impl Core {
-    /// Takes in what came.
-    pub fn receive(&mut self, mut bytes: &[u8]) {
-        while !bytes.is_empty() && self.ended.is_none() {
-            if let Err(reason) = self.some(&mut bytes) {
+    /// Takes in what came, up to where that has cost so much. Says how many bytes those were.
+    pub fn receive(&mut self, bytes: &[u8], most: u64) -> usize {
+        let (mut left, most) = (bytes, self.extra.saturating_add(most));
+        while !left.is_empty() && self.ended.is_none() && self.extra < most {
+            if let Err(reason) = self.some(&mut left) {
                 self.end(reason);
             }
         }
+        bytes.len() - left.len()
     }
 
     /// Takes in what comes first of it: a frame, a part of one.

@@ -50,7 +50,7 @@ impl Client {
     /// The same to a connection with such settings.
     fn to(settings: Settings) -> Self {
         let client = Self::silent_to(settings);
-        client.connection.receive(PREFACE);
+        client.receive(PREFACE);
         client.send(Kind::SETTINGS, 0, 0, &[]);
         let heard: Vec<Kind> = client.frames().iter().map(|frame| frame.kind).collect();
         assert_eq!(heard, [Kind::SETTINGS, Kind::WINDOW_UPDATE, Kind::SETTINGS]);
@@ -70,8 +70,17 @@ impl Client {
         }
     }
 
+    /// Has the connection take in what came, by as little as it does at once.
+    fn receive(&self, mut bytes: &[u8]) {
+        while !bytes.is_empty() && self.connection.ended().is_none() {
+            let taken = self.connection.receive(bytes, 1);
+            assert!(taken > 0 || self.connection.ended().is_some());
+            bytes = &bytes[taken..];
+        }
+    }
+
     fn send(&self, kind: Kind, flags: u8, stream: u32, payload: &[u8]) {
-        self.connection.receive(&made(kind, flags, stream, payload));
+        self.receive(&made(kind, flags, stream, payload));
     }
 
     fn head(&mut self, fields: &[(&str, &str)]) -> Vec<u8> {

@@ -55,7 +55,7 @@ fn every_cut_of_what_comes_gives_the_same() {
     all.extend(made(Kind::PING, 0, 0, b"12345678"));
     for size in 1..=all.len() {
         let client = Client::silent();
-        all.chunks(size).for_each(|piece| client.connection.receive(piece));
+        all.chunks(size).for_each(|piece| client.receive(piece));
         assert_eq!(client.connection.ended(), None, "{size}");
         let Begun { stream, fields } = client.connection.next().expect("a request");
         assert_eq!(fields.request().expect("well-formed").0.path, Some(&b"/x"[..]));
@@ -308,6 +308,22 @@ fn heads_that_wait_are_weighed_as_they_are_in_memory() {
     assert_eq!(client.connection.held(), three / 3 * 2);
     drop((client.connection.next(), client.connection.next()));
     assert_eq!(client.connection.held(), 0);
+}
+
+#[test]
+fn what_costs_more_than_it_may_is_taken_in_frame_by_frame() {
+    let mut client = Client::new();
+    let large = "v".repeat(300);
+    let head = client.head(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("x", &*large)]);
+    let head = made(Kind::HEADERS, END_HEADERS, 1, &head);
+    let more = client.head(&[(":method", "GET"), (":scheme", "http"), (":path", "/"), ("x", &*large)]);
+    let more = [3, 5].map(|id| made(Kind::HEADERS, END_HEADERS, id, &more)).concat();
+    let all = [head.clone(), more].concat();
+    assert_eq!(client.connection.receive(&all, 1), head.len());
+    let weight = client.connection.extra_weight();
+    assert!(weight > 300, "a head weighs what it has in memory: {weight}");
+    assert_eq!(client.connection.receive(&all[head.len()..], 2 * weight), all.len() - head.len());
+    assert!(client.connection.extra_weight() > 3 * 300);
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn connections_end_for_what_concerns_them() {
     // No preface, and a preface without SETTINGS.
     for begin in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[PREFACE, &made(Kind::PING, 0, 0, &[0; 8])].concat()] {
         let client = Client::silent();
-        client.connection.receive(begin);
+        client.receive(begin);
         assert_eq!(client.end(), Some(Reason::PROTOCOL_ERROR));
     }
 }

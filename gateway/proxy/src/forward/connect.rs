@@ -73,7 +73,7 @@ pub(super) async fn connected<U: UpstreamSide>(
         // The queue has a bound of its own.
         let now = tollgate_net::now();
         deadline.set(now, bounds.due.within(now, None));
-        let turn = unless_over(deadline, &mut gone, U::turn(pool)).await;
+        let turn = unless_over(deadline, &mut gone, true, U::turn(pool)).await;
         let opening = match turn.map_err(|end| end.unwrap_or_else(|| over(Reason::QueueTimeout))) {
             Ok(Granted::Place(opening)) => opening,
             Ok(Granted::Connection(free)) => return Ok((free, None)),
@@ -81,7 +81,7 @@ pub(super) async fn connected<U: UpstreamSide>(
         };
         let start = tollgate_net::now();
         deadline.set(start, bounds.due.within(start, bounds.connect));
-        let opened = unless_over(deadline, &mut gone, U::open(opening, whose)).await;
+        let opened = unless_over(deadline, &mut gone, false, U::open(opening, whose)).await;
         let opened = opened.map_err(|end| end.unwrap_or_else(|| over(Reason::ConnectionTimeout)));
         match opened {
             Ok(Some(connection)) => {
@@ -157,23 +157,24 @@ impl Failure {
     }
 }
 
-/// What a wait comes to, unless the client goes away, or the time is up (`None`) before.
+/// What a wait comes to, unless the client goes away, or the time is up (`None`) before. `queued`: others wait for the same.
 async fn unless_over<T>(
     deadline: &Deadline,
     gone: &mut impl FnMut(&mut Context<'_>) -> bool,
+    queued: bool,
     wait: impl Future<Output = Result<T, ConnectError>>,
 ) -> Result<T, Option<Reason>> {
     let mut wait = pin!(wait);
     let mut waits = false;
     poll_fn(|cx| {
-        // Who waits and has gone may have been given what others wait for meanwhile: it is theirs.
-        if waits && gone(cx) {
+        // It may have been given what others wait for meanwhile: if it has gone, that is theirs.
+        if queued && waits && gone(cx) {
             return Poll::Ready(Err(Some(Reason::ClientClosed)));
         }
         if let Poll::Ready(result) = wait.as_mut().poll(cx) {
             return Poll::Ready(result.map_err(|error| Some(error.reason())));
         }
-        if !std::mem::replace(&mut waits, true) && gone(cx) {
+        if !(queued && std::mem::replace(&mut waits, true)) && gone(cx) {
             return Poll::Ready(Err(Some(Reason::ClientClosed)));
         }
         deadline.poll_passed(cx).map(|()| Err(None))

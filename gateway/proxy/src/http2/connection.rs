@@ -9,7 +9,7 @@ use std::time::Duration;
 use tollgate_http2::{Begun, Connection, Reason, Settings, Stream};
 use tollgate_net::Deadline;
 
-use super::intake::{Intake, Standing, after_others, hold_too_much_together, holds_too_much};
+use super::intake::{Intake, Standing, after_others, holds_too_much, holds_too_much_beside_others};
 use super::io::Io;
 use super::request;
 use super::shared::Shared;
@@ -220,11 +220,12 @@ impl Serving {
                 return Poll::Pending;
             }
             if self.shared.client() == Standing::Stranger && !self.has_looked {
-                // What it asks for is begun when what else it has sent was looked at.
+                // What it asks for is begun when more of what it has sent was looked at.
                 let has_gone = self.poll_come(cx).is_ready();
                 if has_gone || self.intake.is_exhausted() || !self.connection().has_next() {
                     return Poll::Ready(!has_gone);
                 }
+                self.refuse_what_is_too_much();
                 self.has_looked = true;
                 after_others(cx);
                 return Poll::Pending;
@@ -275,7 +276,8 @@ impl Serving {
     /// What waits for the connection's next turn is bounded, where all that wait hold much.
     fn refuse_what_is_too_much(&self) {
         let connection = self.connection();
-        while hold_too_much_together(connection)
+        while self.shared.client() != Standing::Known
+            && holds_too_much_beside_others(connection)
             && let Some(begun) = connection.next()
         {
             refuse(&begun.stream);

@@ -14,13 +14,14 @@ use super::turns::{Turn, Turns};
 pub(super) const REQUESTS: usize = 16;
 /// Bytes that are read, or as many as cost the same.
 pub(super) const BYTES: usize = 64 * 1024;
-/// Bytes that are looked at together of whom nothing is known, and at least of everybody: 64 KiB hold 1,700 heads, each of
-/// which can name its field of kilobytes in a byte, and others wait until all of a piece is done.
-const FIRST: usize = 2 * 1024;
-const LEAST: usize = 512;
+/// Bytes that are read at once of who is not known, or has sent what costs more than its bytes: what his turn is too short for
+/// waits in memory.
+const DENSE: usize = 16 * 1024;
+/// The same of who speaks TLS, whose records are decrypted in the buffer: it has to have room for two of them.
+const RECORDS: usize = 34 * 1024;
 /// Bytes of heads that may wait, as they are in memory: those of some hundred requests of browsers.
 const HELD: usize = 128 * 1024;
-/// The same where those of all connections of a worker together are more than `CROWD`.
+/// The same of who is not known yet, where those of all connections of a worker together are more than `CROWD`.
 const FEW_HELD: usize = 16 * 1024;
 const CROWD: usize = 32 * 1024 * 1024;
 /// How many times as much heads of new clients weigh as those of others, and their requests: what a thousand ask for at once
@@ -31,7 +32,7 @@ const NEW: usize = 4;
 /// What is known of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Nothing: what it asks for is begun only once what else it has sent was looked at. Floods begin with requests, as many as
+    /// Nothing: what it asks for is begun only once more of what it has sent was looked at. Floods begin with requests, as many as
     /// they may, and each can cost a connection to an endpoint.
     Stranger,
     /// It has taken little yet: it may be one of a thousand that ask and do not listen, which are not to come before those that
@@ -48,8 +49,8 @@ pub(super) struct Intake {
     turns: Rc<Turns>,
     requests: Cell<usize>,
     bytes: Cell<usize>,
-    /// Bytes that may be looked at together, as many as cost a turn by what the last ones have cost.
-    most: Cell<usize>,
+    /// Whether what came last costs more than its bytes.
+    is_dense: Cell<bool>,
     turn: Cell<Turn>,
     client: Cell<Standing>,
     has_begun: Cell<bool>,
@@ -62,7 +63,7 @@ impl Intake {
             turns,
             requests: Cell::new(0),
             bytes: Cell::new(0),
-            most: Cell::new(FIRST),
+            is_dense: Cell::new(true),
             turn: Cell::new(Turn::Free),
             client: Cell::new(Standing::Stranger),
             has_begun: Cell::new(false),
@@ -128,15 +129,29 @@ impl Intake {
             self.turns.new_one_is_heard();
         }
         let extra = usize::try_from(extra).unwrap_or(usize::MAX);
-        let weight = if extra > count && self.is_new() { NEW } else { 1 };
+        self.is_dense.set(extra > count);
+        let weight = if extra > count { self.weight() } else { 1 };
         let bytes = count.saturating_add(extra).saturating_mul(weight);
         self.bytes.set(self.bytes.get().saturating_add(bytes));
-        self.most.set((count * BYTES / bytes.max(1)).clamp(LEAST, BYTES));
     }
 
-    /// Bytes that may be looked at together.
-    pub fn most(&self) -> usize {
-        self.most.get()
+    /// What its bytes count for where they cost more than themselves.
+    fn weight(&self) -> usize {
+        if self.is_new() { NEW } else { 1 }
+    }
+
+    /// What its bytes may yet cost beside themselves in this turn.
+    pub fn left(&self) -> u64 {
+        (BYTES.saturating_sub(self.bytes.get()) / self.weight()).max(1) as u64
+    }
+
+    /// Bytes that may be read at once.
+    pub fn most(&self, tls: bool) -> usize {
+        match self.is_new() || self.is_dense.get() {
+            false => BYTES,
+            true if tls => RECORDS,
+            true => DENSE,
+        }
     }
 
     /// Whether it is to wait if there is something to be done: enough of new clients were heard in this round.
@@ -195,14 +210,14 @@ impl Intake {
     }
 }
 
-/// Whether a connection holds more heads that wait than it may, beside those of all.
+/// Whether a connection holds more heads that wait than it may.
 pub(super) fn holds_too_much(connection: &Connection) -> bool {
-    connection.held() > if connection.held_by_all() > CROWD { FEW_HELD } else { HELD }
+    connection.held() > HELD
 }
 
-/// Whether they are so much that they are not kept for its next turn.
-pub(super) fn hold_too_much_together(connection: &Connection) -> bool {
-    connection.held_by_all() > CROWD && holds_too_much(connection)
+/// Whether those of a client that is not known yet are more than it may keep for its next turn, beside those of all.
+pub(super) fn holds_too_much_beside_others(connection: &Connection) -> bool {
+    connection.held_by_all() > CROWD && connection.held() > FEW_HELD
 }
 
 /// Has the task woken when the others have had their turn, and the kernel was asked what has come meanwhile.
@@ -230,16 +245,14 @@ pub(super) mod tests {
     #[test]
     fn what_costs_more_than_its_bytes_ends_a_turn_sooner_and_is_read_in_small_pieces() {
         let intake = known(&Rc::default());
-        assert_eq!(intake.most(), FIRST, "nothing is known of it");
+        assert_eq!(intake.most(false), DENSE, "nothing is known of it");
         intake.read(BYTES / 2, 0);
         assert!(!intake.has_read_enough(&waker()));
-        assert_eq!(intake.most(), BYTES);
-        intake.read(1024, BYTES as u64 / 2 - 1024);
+        assert_eq!((intake.most(false), intake.left()), (BYTES, BYTES as u64 / 2));
+        intake.read(DENSE, BYTES as u64 / 2);
         assert!(!intake.has_begun_enough(&waker()), "what was read is begun");
         assert!(intake.has_read_enough(&waker()));
-        assert_eq!(intake.most(), 2 * 1024, "as many as cost a turn");
-        intake.read(100, BYTES as u64);
-        assert_eq!(intake.most(), LEAST);
+        assert_eq!((intake.most(false), intake.most(true), intake.left()), (DENSE, RECORDS, 1));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate_http2::Connection;
 use tollgate_net::{Deadline, Stream};
 
-use super::intake::{BYTES, Intake};
+use super::intake::Intake;
 use super::meter::{Exhausted, Meter};
 use super::shared::Shared;
 use crate::worker::Worker;
@@ -22,10 +22,12 @@ const LINGER: (Duration, usize) = (Duration::from_secs(2), 1024 * 1024);
 pub(super) struct Io {
     stream: Stream,
     worker: Rc<Worker>,
-    /// What came before the connection was known to be one of HTTP/2, or was more than may be looked at together; up to
-    /// `looked_at` it was.
+    /// What came before the connection was known to be one of HTTP/2, or was more than its turn was long enough for; up to
+    /// `looked_at` it was looked at.
     early: Vec<u8>,
     looked_at: usize,
+    /// Whether what came early has gone past the meter.
+    is_weighed: bool,
     meter: Meter,
     intake: Rc<Intake>,
     linger: Linger,
@@ -46,33 +48,38 @@ impl Io {
             worker,
             early,
             looked_at: 0,
+            is_weighed: false,
             meter: Meter::new(tollgate_net::now()),
             intake,
             linger: Linger::No,
         }
     }
 
-    /// Gives the connection what has come, as far as the meter lets it.
-    fn pass(&mut self, shared: &Shared, bytes: &[u8]) {
-        let measured = self.meter.received(bytes, shared.pieces_sent(), tollgate_net::now);
-        let good = match measured {
+    /// How many of the bytes that came the meter lets through.
+    fn weigh(&mut self, shared: &Shared, bytes: &[u8]) -> usize {
+        match self.meter.received(bytes, shared.pieces_sent(), tollgate_net::now) {
             Ok(()) => bytes.len(),
             Err(Exhausted(good)) => {
                 self.intake.exhaust();
                 // What nobody has seen yet, nobody waits for: not to look at it at all costs least.
                 if self.intake.has_begun() { good } else { 0 }
             }
-        };
+        }
+    }
+
+    /// Gives the connection what has come, as far as its turn goes. Says how many bytes that were.
+    fn pass(&mut self, shared: &Shared, bytes: &[u8]) -> usize {
         let connection = &shared.connection;
         let (unwanted, extra) = (connection.unwanted(), connection.extra_weight());
-        connection.receive(&bytes[..good]);
-        self.intake.read(bytes.len(), connection.extra_weight() - extra);
+        let count = connection.receive(bytes, self.intake.left());
+        self.intake.read(count, connection.extra_weight() - extra);
         // A frame of DATA costs something only once it is known that nobody reads it: what is on its way when a request is
         // answered early is within what a connection may spend.
         let unwanted = u32::try_from(connection.unwanted() - unwanted).unwrap_or(u32::MAX);
         if self.meter.pay(unwanted, shared.pieces_sent(), &tollgate_net::now).is_none() {
             self.intake.exhaust();
         }
+        count
     }
 
     /// Reads once, what has come early first. How many bytes that were; 0: the client has ended its side. Not when this
@@ -91,25 +98,28 @@ impl Io {
             self.intake.wait(true, cx);
             return Poll::Pending;
         }
-        let most = self.intake.most();
         if !self.early.is_empty() {
-            let early = std::mem::take(&mut self.early);
-            let end = early.len().min(self.looked_at + most);
-            let piece = &early[self.looked_at..end];
-            self.pass(shared, piece);
-            let count = piece.len();
-            (self.early, self.looked_at) = if end < early.len() { (early, end) } else { (Vec::new(), 0) };
+            let mut early = std::mem::take(&mut self.early);
+            if !std::mem::replace(&mut self.is_weighed, true) {
+                early.truncate(self.weigh(shared, &early));
+            }
+            let came = &early[self.looked_at..];
+            let count = came.len().max(1);
+            self.looked_at += self.pass(shared, came);
+            match self.looked_at < early.len() {
+                true => self.early = early,
+                false => self.looked_at = 0,
+            }
             return Poll::Ready(Ok(count));
         }
         let worker = self.worker.clone();
         let mut buffer = worker.receive.borrow_mut();
-        // Records of TLS are decrypted in the buffer, where it has room for two of them.
-        let room = if shared.tls.is_some() { BYTES } else { most };
-        let count = ready!(self.stream.poll_read(cx, &mut buffer[..room]))?;
-        let (piece, rest) = buffer[..count].split_at(count.min(most));
-        self.early.extend_from_slice(rest);
-        self.pass(shared, piece);
-        Poll::Ready(Ok(piece.len()))
+        let most = self.intake.most(shared.tls.is_some());
+        let count = ready!(self.stream.poll_read(cx, &mut buffer[..most]))?;
+        let good = self.weigh(shared, &buffer[..count]);
+        let taken = self.pass(shared, &buffer[..good]);
+        self.early.extend_from_slice(&buffer[taken..good]);
+        Poll::Ready(Ok(count))
     }
 
     /// Writes what waits.

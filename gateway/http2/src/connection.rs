@@ -34,8 +34,8 @@ impl Connection {
         Self { core: Rc::new(RefCell::new(Core::new(settings, totals))) }
     }
 
-    /// Takes in what came, a frame at least, up to where its [extra weight](Connection::extra_weight) comes to `most`: the rest is to
-    /// come again. Says how many bytes it took.
+    /// Takes in what came, up to where the [extra weight](Connection::extra_weight) has grown by `most`: the rest is to come again.
+    /// Says how many bytes it took: none only once the connection has ended.
     #[must_use]
     pub fn receive(&self, bytes: &[u8], most: u64) -> usize {
         self.core.borrow_mut().receive(bytes, most)

@@ -1,6 +1,6 @@
 //! Clients whose frames are many and small for a good reason: no flood is made of what streams of messages are for.
 
-use tollgate_tests::frames::{END_HEADERS, END_STREAM, Frames, fields, frame, kind, pseudo_of};
+use tollgate_tests::frames::{END_HEADERS, END_STREAM, Frames, fields, frame, kind, pseudo, pseudo_of};
 use tollgate_tests::{Gateway, Http2Origin, Origin};
 
 /// More than any flood may have in the time that this takes.
@@ -49,4 +49,20 @@ fn each_message_may_be_answered_by_a_ping() {
     frames.send(kind::DATA, END_STREAM, 1, &[]);
     let end = frames.wait_for(|frame| frame.kind == kind::DATA && frame.flags & END_STREAM != 0);
     assert!(end.is_some(), "the stream ends as it should");
+}
+
+#[test]
+fn what_waits_for_its_turn_is_weighed_once() {
+    let gateway =
+        Gateway::start("listen: [{bind: $LISTEN, http2: only}]\nroutes: [{match: /*, respond: ok}]\n");
+    let mut frames = gateway.frames(&[]);
+    let ask = |n: u32| frame(kind::HEADERS, END_HEADERS | END_STREAM, 1 + 2 * n, &fields(&pseudo("/")));
+    // More heads than a turn has time for, and behind them as many PINGs as one may send once.
+    let pings = frame(kind::PING, 0, 0, &[0; 8]).repeat(120);
+    assert!(frames.send_bytes(&[(0..100).flat_map(ask).collect::<Vec<u8>>(), pings].concat()));
+    for _ in 0..100 {
+        let head = frames.wait_for(|frame| matches!(frame.kind, kind::HEADERS | kind::GOAWAY));
+        let head = head.expect("an answer");
+        assert_eq!((head.kind, head.status()), (kind::HEADERS, Some(200)), "{head:?}");
+    }
 }

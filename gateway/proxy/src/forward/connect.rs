@@ -157,7 +157,8 @@ impl Failure {
     }
 }
 
-/// What a wait comes to, unless the client goes away, or the time is up (`None`) before. `queued`: others wait for the same.
+/// What a wait comes to, unless the client goes away, or the time is up (`None`) before. `queued`: what it is
+/// given passes on if it is not taken, so the client is asked first whether it has gone.
 async fn unless_over<T>(
     deadline: &Deadline,
     gone: &mut impl FnMut(&mut Context<'_>) -> bool,

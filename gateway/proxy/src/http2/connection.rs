@@ -237,6 +237,7 @@ impl Serving {
                 let has_gone = self.poll_come(cx).is_ready();
                 // What came meanwhile may have changed that.
                 if has_gone || !self.shared.may_begin() && !holds_too_much(self.connection()) {
+                    self.refuse_what_is_too_much();
                     if self.connection().has_next() {
                         self.shared.wait();
                     }
@@ -273,7 +274,7 @@ impl Serving {
         request::start(client, fields);
     }
 
-    /// What waits for the connection's next turn is bounded, where all that wait hold much.
+    /// What waits is bounded further for who is not known, where all that wait hold much.
     fn refuse_what_is_too_much(&self) {
         let connection = self.connection();
         while self.shared.client() != Standing::Known

@@ -17,8 +17,6 @@ pub(super) const BYTES: usize = 64 * 1024;
 /// Bytes that are read at once of who is not known, or has sent what costs more than its bytes: what his turn is too short for
 /// waits in memory.
 const DENSE: usize = 16 * 1024;
-/// The same of who speaks TLS, whose records are decrypted in the buffer: it has to have room for two of them.
-const RECORDS: usize = 34 * 1024;
 /// Bytes of heads that may wait, as they are in memory: those of some hundred requests of browsers.
 const HELD: usize = 128 * 1024;
 /// The same of who is not known yet, where those of all connections of a worker together are more than `CROWD`.
@@ -146,12 +144,8 @@ impl Intake {
     }
 
     /// Bytes that may be read at once.
-    pub fn most(&self, tls: bool) -> usize {
-        match self.is_new() || self.is_dense.get() {
-            false => BYTES,
-            true if tls => RECORDS,
-            true => DENSE,
-        }
+    pub fn most(&self) -> usize {
+        if self.is_new() || self.is_dense.get() { DENSE } else { BYTES }
     }
 
     /// Whether it is to wait if there is something to be done: enough of new clients were heard in this round.
@@ -245,14 +239,14 @@ pub(super) mod tests {
     #[test]
     fn what_costs_more_than_its_bytes_ends_a_turn_sooner_and_is_read_in_small_pieces() {
         let intake = known(&Rc::default());
-        assert_eq!(intake.most(false), DENSE, "nothing is known of it");
+        assert_eq!(intake.most(), DENSE, "nothing is known of it");
         intake.read(BYTES / 2, 0);
         assert!(!intake.has_read_enough(&waker()));
-        assert_eq!((intake.most(false), intake.left()), (BYTES, BYTES as u64 / 2));
+        assert_eq!((intake.most(), intake.left()), (BYTES, BYTES as u64 / 2));
         intake.read(DENSE, BYTES as u64 / 2);
         assert!(!intake.has_begun_enough(&waker()), "what was read is begun");
         assert!(intake.has_read_enough(&waker()));
-        assert_eq!((intake.most(false), intake.most(true), intake.left()), (DENSE, RECORDS, 1));
+        assert_eq!((intake.most(), intake.left()), (DENSE, 1));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate_http2::Connection;
 use tollgate_net::{Deadline, Stream};
 
-use super::intake::Intake;
+use super::intake::{BYTES, Intake};
 use super::meter::{Exhausted, Meter};
 use super::shared::Shared;
 use crate::worker::Worker;
@@ -43,12 +43,13 @@ enum Linger {
 
 impl Io {
     pub fn new(stream: Stream, worker: Rc<Worker>, early: Vec<u8>, intake: Rc<Intake>) -> Self {
+        let is_weighed = early.is_empty();
         Self {
             stream,
             worker,
             early,
             looked_at: 0,
-            is_weighed: false,
+            is_weighed,
             meter: Meter::new(tollgate_net::now()),
             intake,
             linger: Linger::No,
@@ -114,7 +115,8 @@ impl Io {
         }
         let worker = self.worker.clone();
         let mut buffer = worker.receive.borrow_mut();
-        let most = self.intake.most(shared.tls.is_some());
+        // Records of TLS are decrypted in the buffer, where three of the longest have room.
+        let most = if shared.tls.is_some() { BYTES } else { self.intake.most() };
         let count = ready!(self.stream.poll_read(cx, &mut buffer[..most]))?;
         let good = self.weigh(shared, &buffer[..count]);
         let taken = self.pass(shared, &buffer[..good]);

@@ -271,7 +271,7 @@ impl Core {
             if let Some(at) = self.new.iter().position(|(other, _)| *other == key)
                 && let Some((_, fields)) = self.new.remove(at)
             {
-                self.held.set(self.held.own() - fields.size() - trailers);
+                self.held.take_off(fields.size() + trailers);
                 self.give_fields(fields);
             }
             self.streams.remove(key);
@@ -335,7 +335,7 @@ impl Core {
         let state = self.streams.get(key)?;
         state.is_new = false;
         let trailers = state.trailers_size();
-        self.held.set(self.held.own() - fields.size() - trailers);
+        self.held.take_off(fields.size() + trailers);
         Some((key, fields))
     }
 
@@ -376,7 +376,7 @@ impl Core {
         let window = self.settings.window.max(WINDOW).into();
         let state = State::new(id, window, self.told.window, ended);
         let key = self.streams.add(state);
-        self.held.set(self.held.own() + fields.size());
+        self.held.add(fields.size());
         self.new.push_back((key, fields));
     }
 

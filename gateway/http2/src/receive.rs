@@ -315,7 +315,7 @@ impl Core {
             let held = if state.is_new { fields.size() } else { 0 };
             state.trailers = Some(fields);
             wake(&mut state.reader);
-            self.held.set(self.held.own() + held);
+            self.held.add(held);
             return Ok(());
         }
         if id <= self.last && !self.was_ended_here(id) {

@@ -33,6 +33,14 @@ impl Part {
         self.own = own;
     }
 
+    pub fn add(&mut self, more: usize) {
+        self.set(self.own + more);
+    }
+
+    pub fn take_off(&mut self, less: usize) {
+        self.set(self.own - less);
+    }
+
     pub fn own(&self) -> usize {
         self.own
     }

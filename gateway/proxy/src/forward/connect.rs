@@ -169,13 +169,14 @@ async fn unless_over<T>(
     let mut waits = false;
     poll_fn(|cx| {
         // It may have been given what others wait for meanwhile: if it has gone, that is theirs.
-        if queued && waits && gone(cx) {
+        let asks_first = queued && std::mem::replace(&mut waits, true);
+        if asks_first && gone(cx) {
             return Poll::Ready(Err(Some(Reason::ClientClosed)));
         }
         if let Poll::Ready(result) = wait.as_mut().poll(cx) {
             return Poll::Ready(result.map_err(|error| Some(error.reason())));
         }
-        if !(queued && std::mem::replace(&mut waits, true)) && gone(cx) {
+        if !asks_first && gone(cx) {
             return Poll::Ready(Err(Some(Reason::ClientClosed)));
         }
         deadline.poll_passed(cx).map(|()| Err(None))

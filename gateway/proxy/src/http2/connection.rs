@@ -6,10 +6,11 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tollgate_http2::{Begun, Connection, Reason, Settings, Stream};
+use tollgate_http2::{Begun, Connection, Reason, Settings};
 use tollgate_net::Deadline;
 
-use super::intake::{Intake, Standing, after_others, holds_too_much, holds_too_much_beside_others};
+use super::held;
+use super::intake::{Intake, Standing, after_others};
 use super::io::Io;
 use super::request;
 use super::shared::Shared;
@@ -236,7 +237,7 @@ impl Serving {
             if !self.shared.may_begin() {
                 let has_gone = self.poll_come(cx).is_ready();
                 // What came meanwhile may have changed that.
-                if has_gone || !self.shared.may_begin() && !holds_too_much(self.connection()) {
+                if has_gone || !self.shared.may_begin() && !held::is_too_much(self.connection()) {
                     self.refuse_what_is_too_much();
                     if self.connection().has_next() {
                         self.shared.wait();
@@ -264,25 +265,18 @@ impl Serving {
     fn begin_or_refuse(&mut self, Begun { stream, fields }: Begun) {
         if !self.shared.may_begin() {
             self.intake.refusal();
-            return refuse(&stream);
+            return held::refuse(&stream);
         }
         self.intake.request();
         self.requests += 1;
-        self.intake.request_begins();
         let stream = Http2Stream::new(stream, self.shared.clone());
         let client = Client::of_stream(&self.shared.link, stream, self.peer, self.requests);
         request::start(client, fields);
     }
 
-    /// What waits is bounded further for who is not known, where all that wait hold much.
+    /// What waits for its turn is bounded.
     fn refuse_what_is_too_much(&self) {
-        let connection = self.connection();
-        while self.shared.client() != Standing::Known
-            && holds_too_much_beside_others(connection)
-            && let Some(begun) = connection.next()
-        {
-            refuse(&begun.stream);
-        }
+        held::refuse_what_is_too_much(self.connection(), self.shared.client());
     }
 
     /// Whether the client is to be told to send no more requests.
@@ -314,11 +308,6 @@ impl Serving {
             None => self.deadline.clear(),
         }
     }
-}
-
-/// Nothing was done for it: the client may send it again, here or elsewhere (RFC 9113, 8.7).
-fn refuse(stream: &Stream) {
-    stream.reset(Reason::REFUSED_STREAM);
 }
 
 impl Drop for Serving {

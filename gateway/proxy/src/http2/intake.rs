@@ -6,8 +6,6 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Context;
 
-use tollgate_http2::Connection;
-
 use super::turns::{Turn, Turns};
 
 /// Requests that are taken up: a hundred of them can come in one read.
@@ -17,15 +15,10 @@ pub(super) const BYTES: usize = 64 * 1024;
 /// Bytes that are read at once of who is not known, or has sent what costs more than its bytes: what his turn is too short for
 /// waits in memory.
 const DENSE: usize = 16 * 1024;
-/// Bytes of heads that may wait, as they are in memory: those of some hundred requests of browsers.
-const HELD: usize = 128 * 1024;
-/// The same of who is not known yet, where those of all connections of a worker together are more than `CROWD`.
-const FEW_HELD: usize = 16 * 1024;
-const CROWD: usize = 32 * 1024 * 1024;
 /// How many times as much heads of new clients weigh as those of others, and their requests: what a thousand ask for at once
 /// would all come before the next request of others. Of a stranger, one request is a turn: others are heard, and more of what
 /// it has sent is seen, before it begins the next.
-const NEW: usize = 4;
+const WEIGHT: usize = 4;
 
 /// What is known of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,11 +74,6 @@ impl Intake {
         self.bytes.set(0);
     }
 
-    /// A request of the connection is begun.
-    pub fn request_begins(&self) {
-        self.has_begun.set(true);
-    }
-
     /// Whether a request of the connection was ever begun.
     pub fn has_begun(&self) -> bool {
         self.has_begun.get()
@@ -106,11 +94,12 @@ impl Intake {
         self.client.set(standing);
     }
 
-    /// A request was taken up.
+    /// A request is begun.
     pub fn request(&self) {
+        self.has_begun.set(true);
         let weight = match self.client.get() {
             Standing::Stranger => REQUESTS,
-            Standing::New => NEW,
+            Standing::New => WEIGHT,
             Standing::Known => 1,
         };
         self.requests.set(self.requests.get() + weight);
@@ -135,7 +124,7 @@ impl Intake {
 
     /// What its bytes count for where they cost more than themselves.
     fn weight(&self) -> usize {
-        if self.is_new() { NEW } else { 1 }
+        if self.is_new() { WEIGHT } else { 1 }
     }
 
     /// What its bytes may yet cost beside themselves in this turn.
@@ -204,16 +193,6 @@ impl Intake {
     }
 }
 
-/// Whether a connection holds more heads that wait than it may.
-pub(super) fn holds_too_much(connection: &Connection) -> bool {
-    connection.held() > HELD
-}
-
-/// Whether those of a client that is not known yet are more than it may keep for its next turn, beside those of all.
-pub(super) fn holds_too_much_beside_others(connection: &Connection) -> bool {
-    connection.held_by_all() > CROWD && connection.held() > FEW_HELD
-}
-
 /// Has the task woken when the others have had their turn, and the kernel was asked what has come meanwhile.
 pub(super) fn after_others(cx: &mut Context<'_>) {
     let _ = pin!(tollgate_net::yield_now()).poll(cx);
@@ -258,16 +237,16 @@ pub(super) mod tests {
 
         let intake = Intake::new(Rc::default());
         intake.client_is(Standing::New);
-        (1..REQUESTS / NEW).for_each(|_| intake.request());
+        (1..REQUESTS / WEIGHT).for_each(|_| intake.request());
         assert!(!intake.has_begun_enough(&waker()));
         intake.request();
         assert!(!intake.has_read_enough(&waker()), "what follows is read: it may be all that there is");
         assert!(intake.has_begun_enough(&waker()));
 
         let [heads, body] = [(); 2].map(|()| Intake::new(Rc::default()));
-        body.read(BYTES / NEW, 100);
+        body.read(BYTES / WEIGHT, 100);
         assert!(!body.has_read_enough(&waker()), "a body weighs what it weighs");
-        heads.read(100, (BYTES / NEW) as u64);
+        heads.read(100, (BYTES / WEIGHT) as u64);
         assert!(heads.has_read_enough(&waker()));
     }
 }

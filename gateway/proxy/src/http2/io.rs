@@ -105,6 +105,7 @@ impl Io {
                 early.truncate(self.weigh(shared, &early));
             }
             let came = &early[self.looked_at..];
+            // Of one that is exhausted nothing may be left, and yet it has not gone.
             let count = came.len().max(1);
             self.looked_at += self.pass(shared, came);
             match self.looked_at < early.len() {

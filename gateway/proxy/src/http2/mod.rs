@@ -3,7 +3,8 @@
 //!
 //! 1. `connection`: one task a connection reads its frames and starts a task for each stream. It says goodbye when it is
 //!    idle for too long, when its worker drains, or when it costs more than it is worth (`meter`), and has turns among the
-//!    others (`intake`, `turns`): who says much does not let those wait who say little. Where a worker has very many streams, further ones wait (`crowd`).
+//!    others (`intake`, `turns`): who says much does not let those wait who say little. Where a worker has very many streams,
+//!    further ones wait (`crowd`), and what waits is bounded (`held`).
 //! 2. `request`: a stream's head becomes a [`RequestHead`](tollgate_http::RequestHead), and goes the way of any other.
 //! 3. `stream`: the [client's side](crate::client_side::ClientSide) of that exchange.
 //!
@@ -17,6 +18,7 @@ mod connection;
 mod crowd;
 mod endpoint;
 mod fields;
+mod held;
 mod intake;
 mod io;
 mod meter;

@@ -17,8 +17,8 @@ const NEW: usize = 2;
 /// done, those who wait are not left with nothing. What a round takes is also what they took in it, hence the bound.
 const SHARE: Duration = Duration::from_millis(2);
 const AT_ONCE: usize = 8;
-/// What a round takes, past which new clients that have not waited for their turn begin one request in it. Each can cost a connection to an
-/// endpoint, and good clients meet several rounds in one request.
+/// What a round takes, past which new clients that have not waited for their turn begin one request in it. Each can cost a
+/// connection to an endpoint, and good clients meet several rounds in one request.
 const ENOUGH: Duration = Duration::from_micros(250);
 /// Requests of connections that have ended of which as much is told in a round: to close a connection to an endpoint takes
 /// 10 to 20 us, and a client that is thrown out can have a hundred under way.

@@ -25,6 +25,7 @@ mod proxy_protocol;
 mod queue;
 mod state;
 mod sticky;
+mod surplus;
 mod table;
 mod tls;
 mod waiting;

@@ -18,11 +18,15 @@ use crate::message::HandOver;
 use crate::outlier::Traffic;
 use crate::pool_set::PoolSet;
 use crate::queue::{Grant, Queue};
+use crate::surplus::remove_latest;
 use crate::{ConnectError, Connection, EndpointState, Permit, UpstreamState, proxy_protocol, tls};
 
-/// A connection that nobody needed for so long is surplus. Every so often half of a pool's surplus is closed: so a pool
-/// follows the need in steps, and a short lull costs it half at most.
-const NEED: Duration = Duration::from_secs(10);
+/// A connection that nobody needed for so long is surplus (as long as HAProxy's `pool-purge-delay` is by default). Half of a
+/// pool's surplus is closed, and half of what is left [some time later](AGAIN): so a pool follows the need in steps, and a
+/// short lull costs it half at most.
+const NEED: Duration = Duration::from_secs(5);
+/// How long after one step the next may come.
+const AGAIN: Duration = Duration::from_millis(2_500);
 /// A connection that has been idle for so long is watched. Under load it is not idle that long, and to leave a waker with
 /// the poller and take it away again is dear (300 instructions of a plain request's 10,000: callgrind).
 const WATCH: Duration = Duration::from_millis(100);
@@ -358,9 +362,9 @@ impl Pool {
         let unneeded = idle.partition_point(|idle| age(idle) >= NEED);
         // Rounded down: the last one goes by its timeout alone.
         let surplus = (unneeded / 2).min(idle.len().saturating_sub(settings.warm as usize));
-        idle.drain(..surplus);
+        remove_latest(idle, unneeded, surplus, |idle| idle.opened);
         let oldest = age(idle.front()?);
-        let need = if oldest < NEED { NEED - oldest } else { NEED };
+        let need = if oldest < NEED { NEED - oldest } else { AGAIN };
         Some(settings.idle_timeout.map_or(need, |bound| (bound - oldest).min(need)))
     }
 

@@ -5,24 +5,21 @@ use std::time::Instant;
 
 /// Removes so many of the `first`: those that were opened last. The others keep their order.
 ///
-/// What a burst opened lies in memory among what it has given back: a few that stay hold all its pages (256 small objects of
-/// 2,000 kept 95 of 107 pages: jemalloc's statistics). Those that were there before lie together.
+/// What a burst opened lies in memory among what it has given back, and a few that stay hold all its pages: after one of 2,000
+/// connections 293 objects of 256 bytes lay in 107 pages, before it 128 in 12 (jemalloc's statistics). Those that were there
+/// before lie together.
 pub(crate) fn remove_latest<T>(
     idle: &mut VecDeque<T>,
     first: usize,
     count: usize,
     opened: impl Fn(&T) -> Instant,
 ) {
-    let mut times: Vec<Instant> = idle.iter().take(first).map(&opened).collect();
-    times.sort_unstable();
-    let Some(bound) = times.len().checked_sub(count).and_then(|kept| times.get(kept)) else { return };
-    let (mut place, mut left) = (0, count);
-    idle.retain(|one| {
-        let goes = place < first && left > 0 && opened(one) >= *bound;
-        place += 1;
-        left -= usize::from(goes);
-        !goes
-    });
+    // With their places, no two are alike.
+    let mut order: Vec<(Instant, usize)> = idle.iter().take(first).map(&opened).zip(0..).collect();
+    order.sort_unstable();
+    let Some(earliest) = order.len().checked_sub(count).and_then(|kept| order.get(kept)) else { return };
+    let mut places = 0..first;
+    idle.retain(|one| places.next().is_none_or(|place| (opened(one), place) < *earliest));
 }
 
 #[cfg(test)]
@@ -49,6 +46,7 @@ mod tests {
     fn of_those_opened_at_once_no_more_than_so_many_go() {
         assert_eq!(left([7, 7, 7, 7], 4, 2), [7, 7]);
         assert_eq!(left([7, 7, 7, 1], 4, 2).len(), 2);
+        assert_eq!(left([7, 7, 9], 3, 2), [7], "one was opened later yet");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Bars: the most that a system may cost beside the better of its peers, in the cells whose points name one.
+//! Bars: the most that a system may cost beside the better of its peers, in the cells whose points name one. The whole interval
+//! decides: met, missed, or open where the bar lies inside.
 //!
 //! The ratio is that of the same rounds, as everywhere; the better peer is the one with the better median over the whole
 //! run, since the better of two disturbed figures in each round would be better by luck.
@@ -9,6 +10,7 @@ use crate::{note, table};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use tollgate_lab_record::{Cell, Line, Metric, Results, Trial};
+use tollgate_lab_stats::bar::{Held, hold};
 use tollgate_lab_stats::bootstrap::Interval;
 use tollgate_lab_stats::{median::median, paired};
 use tollgate_lab_study::{Analysis, Bar, Study};
@@ -24,7 +26,7 @@ pub(crate) fn lines(
     sections: &[String],
 ) -> Vec<Line> {
     let mut rows = Vec::new();
-    let (mut held, mut passed) = (0, 0);
+    let (mut held, mut met, mut missed) = (0, 0, 0);
     for cell in results.cells.iter().filter(|cell| judges(study, sections, &cell.section)) {
         for (bar, most) in bars(study, cell) {
             held += 1;
@@ -34,19 +36,17 @@ pub(crate) fn lines(
                 .and_then(|peer| Ok((peer, ratio(results, cell, system, peer, metric)?)));
             rows.push(match judged {
                 Err(why) => [place, metric.title().to_owned(), NONE.into(), NONE.into(), bound(most), why],
-                Ok((peer, ratio)) => {
-                    let over = ratio.estimate / most - 1.0;
-                    // A ratio that is the bar may come out a last digit above it.
-                    let passes = over <= 1e-9;
-                    passed += u32::from(passes);
-                    let by = format!("{:.1} %", over.abs() * 100.0);
+                Ok((peer, (ratio, rounds))) => {
+                    let held = hold(&ratio, most, rounds);
+                    met += u32::from(held == Held::Met);
+                    missed += u32::from(held == Held::Missed);
                     [
                         place,
                         metric.title().to_owned(),
                         title(study, results, peer),
                         number::interval(&ratio, 2),
                         bound(most),
-                        if passes { format!("PASS, {by} below") } else { format!("MISS by {by}") },
+                        in_words(held, ratio.estimate, most),
                     ]
                 }
             });
@@ -65,8 +65,11 @@ pub(crate) fn lines(
     let ratio = format!("Ratio of {name}");
     // The names are in the head, too: of tables of one head a result file has only the last.
     let head = ["Cell", "Figure", &peer, &ratio, "Bar", "Result"].map(str::to_owned);
-    let text =
-        format!("{name} meets {passed} of {held} bars. The ratio is to {than} over the run, within rounds.");
+    let open = held - met - missed;
+    let text = format!(
+        "{name} meets {met} of {held} bars, misses {missed}, and leaves {open} open. The ratio is to {than} over the run, within rounds; \
+         a bar is met or missed when the whole 95 % interval is on one side of it, for which it takes 6 rounds or more."
+    );
     vec![table(WHOLE, head, rows), note(WHOLE, text)]
 }
 
@@ -77,6 +80,20 @@ fn judges(study: &Study, sections: &[String], section: &String) -> bool {
         _ => false,
     };
     if sections.is_empty() { !study.analyses.iter().any(named) } else { sections.contains(section) }
+}
+
+fn in_words(held: Held, estimate: f64, most: f64) -> String {
+    let over = estimate / most - 1.0;
+    let by = format!("{:.1} %", over.abs() * 100.0);
+    let side = if over > 1e-9 { "above" } else { "below" };
+    match held {
+        Held::Met => format!("PASS, {by} below"),
+        Held::Missed => format!("MISS by {by}"),
+        Held::Undecided { rounds: Some(rounds) } => {
+            format!("OPEN, {by} {side}; about {rounds} rounds would tell")
+        }
+        Held::Undecided { rounds: None } => format!("OPEN, {by} {side}"),
+    }
 }
 
 fn bound(most: f64) -> String {
@@ -127,13 +144,14 @@ fn better<'a>(
     }
 }
 
+/// And of how many rounds.
 fn ratio(
     results: &Results,
     cell: &Cell,
     system: &str,
     peer: &str,
     metric: Metric,
-) -> Result<Interval, String> {
+) -> Result<(Interval, u32), String> {
     let not = |why: String| format!("not judged ({system}: {why})");
     let (ours, theirs) = (
         figures(results, cell, system, metric).map_err(not)?,
@@ -141,7 +159,8 @@ fn ratio(
     );
     let pairs: Vec<(f64, f64)> =
         ours.iter().filter_map(|(round, value)| Some((*value, *theirs.get(round)?))).collect();
-    paired::ratio(&pairs, &bootstrap(results)).map_err(|error| not(error.to_string()))
+    let ratio = paired::ratio(&pairs, &bootstrap(results)).map_err(|error| not(error.to_string()))?;
+    Ok((ratio, u32::try_from(pairs.len()).unwrap_or(u32::MAX)))
 }
 
 /// A figure of each good round, by its number.
@@ -181,12 +200,12 @@ sections:
       - {bars: {cpu: 0.5}}
 ";
 
-    /// Each (requests/s, CPU us a response, p99 us), the same in three rounds.
+    /// Each (requests/s, CPU us a response, p99 us), the same in six rounds: those promise 95 %.
     fn results(ours: (f64, f64, f64)) -> Results {
         let cells = ["1-1", "1-2", "1-3"].map(|id| made::cell(id, "One", &[], &["us", "a", "b"]));
         let mut results = made::results(&["us", "a", "b"], cells.to_vec());
         for (system, figures) in [("us", ours), ("a", (100.0, 20.0, 90.0)), ("b", (100.0, 10.0, 100.0))] {
-            made::measured(&mut results, "1-1", system, VerdictKind::Nothing, &[figures; 3]);
+            made::measured(&mut results, "1-1", system, VerdictKind::Nothing, &[figures; 6]);
         }
         results
     }
@@ -228,7 +247,7 @@ sections:
         let mut results = results((100.0, 8.0, 95.0));
         results.cells.push(made::cell("2-1", "Two", &[], &["us", "a", "b"]));
         for (system, figures) in [("us", (100.0, 8.0, 95.0)), ("a", (100.0, 16.0, 95.0))] {
-            made::measured(&mut results, "2-1", system, VerdictKind::Nothing, &[figures; 3]);
+            made::measured(&mut results, "2-1", system, VerdictKind::Nothing, &[figures; 6]);
         }
         let tables = made::tables(&crate::analyse(&made::study(&two), &results));
         let heads: Vec<_> = tables.iter().map(|table| table[0][2].as_str()).collect();
@@ -242,6 +261,22 @@ sections:
         assert!(rows[2][5].starts_with("not judged (a: the run ended before"), "{rows:?}");
         let study = made::study(STUDY);
         let notes = made::notes(&crate::analyse(&study, &results((100.0, 8.0, 80.0))));
-        assert!(notes.starts_with("The us meets 2 of 3 bars."), "{notes}");
+        assert!(notes.starts_with("The us meets 2 of 3 bars, misses 0, and leaves 1 open."), "{notes}");
+    }
+
+    #[test]
+    fn a_bar_inside_the_interval_stays_open() {
+        let mut results = results((100.0, 8.0, 95.0));
+        let ours = results.trials.iter_mut().filter(|trial| trial.system == "us");
+        for (at, trial) in ours.enumerate() {
+            let cost = trial.cost.as_mut().unwrap();
+            cost.user_us += [0.0, 3.0][at % 2];
+        }
+        let rows = rows(&results);
+        assert_eq!(
+            rows[0][3..],
+            ["0.94 (0.80 to 1.10)", "<= 0.86", "OPEN, 9.1 % above; about 21 rounds would tell"],
+            "{rows:?}"
+        );
     }
 }

@@ -8,6 +8,7 @@
 //! | How sure is that? | [`bootstrap`] |
 //! | How do two systems compare that ran in the same rounds? | [`paired`] |
 //! | Is that difference real, or what a system shows against itself? | [`tie`] |
+//! | Does a ratio keep below a bar, and if that can't be told, how many rounds would it take? | [`bar`] |
 //! | Has a system warmed up? | [`steady`], by the change points of [`segments`] |
 //! | Does it scale with its workers? | [`fit`] |
 //! | Where does latency start to climb? | [`knee`] |
@@ -16,6 +17,7 @@
 //! | Which CPU limit and how many workers carry a rate? | [`advice`] |
 
 pub mod advice;
+pub mod bar;
 pub mod bootstrap;
 pub mod capacity;
 pub mod centre;

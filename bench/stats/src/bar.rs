@@ -1,0 +1,108 @@
+//! Whether a ratio keeps below a bar, and how many rounds it takes to tell.
+
+use crate::bootstrap::Interval;
+
+/// The least probability that an interval must promise before anything is decided by it. Five rounds promise less (see
+/// [`Interval::level`]).
+const LEVEL: f64 = 0.95;
+
+/// How often the rounds at hand may be repeated and still be worth an advice. Beyond that the bar is where the ratio is, as far as
+/// anybody can tell, and a figure would only promise what no afternoon holds.
+const WORTH_WHILE: f64 = 12.0;
+
+/// What rounds say of a ratio and the most that it may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Held {
+    /// The whole interval is at most the bar.
+    Met,
+    /// The whole interval is above it.
+    Missed,
+    /// The bar lies inside, or the rounds are too few for any answer.
+    Undecided {
+        /// So many rounds as noisy as these would tell, if the estimate stays; `None` when these say nothing of that, or it is too
+        /// many to be worth while.
+        rounds: Option<u32>,
+    },
+}
+
+/// Holds a ratio's interval from so many rounds against the most that it may be. All are above 0.
+///
+/// Not for stopping a run as soon as it pleases: who looks after each round at a 95 % interval and stops at the first that leaves
+/// out the bar is wrong more often than in 5 % (Armitage, McPherson and Rowe, "Repeated significance tests on accumulating data",
+/// 1969). The number of rounds is to be set before.
+pub fn hold(ratio: &Interval, most: f64, rounds: u32) -> Held {
+    if ratio.level < LEVEL {
+        return Held::Undecided { rounds: None };
+    }
+    // A ratio that is the bar may come out a last digit above it.
+    let most = most * (1.0 + 1e-9);
+    if ratio.high <= most {
+        return Held::Met;
+    }
+    if ratio.low > most {
+        return Held::Missed;
+    }
+    // Intervals narrow with the root of the rounds, and on the scale of logarithms they are made on.
+    let end = if ratio.estimate <= most { ratio.high } else { ratio.low };
+    let times = ((end / ratio.estimate).ln() / (most / ratio.estimate).ln()).powi(2);
+    let worth_while = times <= WORTH_WHILE;
+    Held::Undecided { rounds: worth_while.then(|| (f64::from(rounds) * times).ceil() as u32) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bootstrap::Bootstrap;
+    use crate::paired;
+
+    fn interval(low: f64, estimate: f64, high: f64) -> Interval {
+        Interval { estimate, low, high, level: 0.95, resamples: 2_047 }
+    }
+
+    #[test]
+    fn the_whole_interval_decides() {
+        assert_eq!(hold(&interval(0.80, 0.82, 0.86), 0.86, 7), Held::Met);
+        assert_eq!(hold(&interval(0.861, 0.87, 0.88), 0.86, 7), Held::Missed);
+        assert!(matches!(hold(&interval(0.80, 0.82, 0.87), 0.86, 7), Held::Undecided { .. }));
+        assert!(matches!(hold(&interval(0.85, 0.88, 0.90), 0.86, 7), Held::Undecided { .. }));
+    }
+
+    #[test]
+    fn few_rounds_decide_nothing() {
+        let five = Interval { level: 0.9375, ..interval(0.4, 0.5, 0.6) };
+        assert_eq!(hold(&five, 0.86, 5), Held::Undecided { rounds: None });
+        let rounds = |count| {
+            let ratio = paired::ratio(&vec![(1.0, 2.0); count], &Bootstrap::default()).unwrap();
+            hold(&ratio, 0.86, count as u32)
+        };
+        assert_eq!((rounds(5), rounds(6)), (Held::Undecided { rounds: None }, Held::Met));
+    }
+
+    #[test]
+    fn rounds_grow_with_the_square_of_what_is_to_be_narrowed() {
+        // The upper end is twice as far from the estimate as the bar is, in logarithms.
+        let ratio = interval(0.5, 1.0, 1.21);
+        assert_eq!(hold(&ratio, 1.1, 10), Held::Undecided { rounds: Some(40) });
+        let ratio = interval(0.5, 1.0, 1.3);
+        assert_eq!(hold(&ratio, 1.001, 10), Held::Undecided { rounds: None }, "too many to be worth while");
+        assert_eq!(
+            hold(&interval(0.9, 1.0, 1.1), 1.0, 10),
+            Held::Undecided { rounds: None },
+            "the bar itself"
+        );
+    }
+
+    #[test]
+    fn the_advice_tells() {
+        // Noise of a fixed shape: at so many rounds as advised the interval leaves out the bar.
+        let ratio = |count: u32| {
+            let rounds: Vec<(f64, f64)> =
+                (0..count).map(|at| ((0.1 * (f64::from(at) * 2.4).sin()).exp() * 0.97, 1.0)).collect();
+            paired::ratio(&rounds, &Bootstrap::default()).unwrap()
+        };
+        let Held::Undecided { rounds: Some(advised) } = hold(&ratio(10), 1.0, 10) else {
+            panic!("{:?}", ratio(10))
+        };
+        assert!(advised > 10 && hold(&ratio(advised + advised / 5), 1.0, advised) == Held::Met, "{advised}");
+    }
+}

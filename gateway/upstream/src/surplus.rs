@@ -16,10 +16,10 @@ pub(crate) fn remove_latest<T>(
 ) {
     // With their places, no two are alike.
     let mut order: Vec<(Instant, usize)> = idle.iter().take(first).map(&opened).zip(0..).collect();
-    order.sort_unstable();
-    let Some(earliest) = order.len().checked_sub(count).and_then(|kept| order.get(kept)) else { return };
+    let Some(kept) = order.len().checked_sub(count).filter(|kept| *kept < order.len()) else { return };
+    let earliest = *order.select_nth_unstable(kept).1;
     let mut places = 0..first;
-    idle.retain(|one| places.next().is_none_or(|place| (opened(one), place) < *earliest));
+    idle.retain(|one| places.next().is_none_or(|place| (opened(one), place) < earliest));
 }
 
 #[cfg(test)]

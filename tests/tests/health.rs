@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use serde_json::Value;
-use tollgate_tests::{Gateway, Origin, Service, Signal, eventually};
+use tollgate_tests::{Gateway, Origin, ReadError, Service, Signal, eventually};
 
 /// `GET /upstreams`, the only upstream's endpoint at this index.
 fn endpoint(gateway: &Gateway, index: usize) -> Value {
@@ -261,6 +261,42 @@ mod ejection {
         assert_eq!(late, [504, 504]);
         assert_eq!(state(&gateway, 0), "ejected");
         assert_eq!(answers(&gateway, 20), "b".repeat(20));
+    }
+
+    #[test]
+    fn clients_that_stall_get_nobody_ejected() {
+        // Answers begin before the requests have ended, and would end behind them.
+        let early = || {
+            Origin::play(|conn| {
+                while let Some(mut request) = conn.head() {
+                    conn.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
+                    if !conn.body(&mut request) {
+                        return;
+                    }
+                    conn.send("0\r\n\r\n");
+                }
+            })
+        };
+        let (a, b) = (early(), early());
+        let gateway = gateway(
+            &[a.address(), b.address()],
+            "retry: off\n    timeouts: {response_body: 300ms}\n    outlier: {consecutive_gateway_errors: 2, ejection: 1m}",
+        );
+        let mut clients: Vec<_> = (0..8).map(|_| gateway.client()).collect();
+        for client in &mut clients {
+            client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nstall");
+        }
+        for client in &mut clients {
+            let mut response = client.head();
+            assert_eq!(response.status, 200);
+            assert_eq!(client.try_body(&mut response), Err(ReadError::Truncated));
+        }
+        let records = gateway.wait_records(8);
+        assert!(records.iter().all(|record| record["reason"] == "connection_read_timeout"), "{records:?}");
+        for index in 0..2 {
+            assert_eq!(endpoint(&gateway, index)["ejections"], 0);
+            assert_eq!(state(&gateway, index), "available");
+        }
     }
 
     #[test]

@@ -228,6 +228,20 @@ fn requests_a_connection_are_limited() {
 }
 
 #[test]
+fn requests_a_connection_are_limited_whatever_the_answers() {
+    // Nobody listens there.
+    let gateway = Gateway::start(
+        "limits: {requests_per_connection: 3}\nroutes: [{match: \"/*\", to: \"127.0.0.1:1\"}]\n",
+    );
+    let mut client = gateway.client();
+    for last in [false, false, true] {
+        let response = client.get("/");
+        assert_eq!((response.status, response.says_close()), (502, last), "{response:?}");
+    }
+    client.expect_close();
+}
+
+#[test]
 fn an_origin_that_closes_does_not_close_the_client() {
     for response in [
         "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok",

@@ -60,6 +60,12 @@ pub(crate) fn token_length(bytes: &[u8]) -> usize {
     bytes.iter().position(|byte| CLASSES[*byte as usize] & TOKEN == 0).unwrap_or(bytes.len())
 }
 
+/// Whether this is a token (RFC 9110, 5.6.2).
+#[must_use]
+pub fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && token_length(bytes) == bytes.len()
+}
+
 /// Whether this is a token without upper-case letters, as a field's name in HTTP/2 (RFC 9113, 8.2.1).
 pub(crate) fn is_lower_token(bytes: &[u8]) -> bool {
     let usual = |block: u8x16| {

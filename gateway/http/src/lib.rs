@@ -19,6 +19,7 @@ mod status;
 mod trailer;
 pub mod websocket;
 
+pub use chars::is_token;
 pub use error::{HeadError, HeadLimits};
 pub use head::{Field, Head, Range};
 pub use line::{FieldLine, LineNames, is_field, line_of};

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tollgate_http::RequestHead;
 use tollgate_http::h1::Length;
 use tollgate_observe::Reason;
-use tollgate_plan::{Action, RequestId};
+use tollgate_plan::{Action, RequestId, Settings};
 use tollgate_upstream::Connection;
 
 use crate::active::ActivePlan;
@@ -109,7 +109,7 @@ pub(crate) async fn request<S: ClientSide>(
     if settings.request_id.enabled && !S::POLICED {
         identify(&settings.request_id, worker, scratch);
     }
-    let close = closes_after(active, client, scratch);
+    let close = closes_after(settings, client, scratch);
     let known = if S::POLICED { scratch.ledger.route.as_ref().map(|(_, route)| *route) } else { None };
     let (route, share) = if let Some(route) = known {
         (route, client.stream.share())
@@ -180,7 +180,7 @@ pub(crate) async fn request<S: ClientSide>(
                     forward::<S, Connection>(client, worker, scratch, active, (route, upstream)).await
                 }
                 Err(reason) => {
-                    let close = !pass_over_body(scratch) || !scratch.request.keep_alive;
+                    let close = !pass_over_body(scratch) || close;
                     respond::error(client, worker, scratch, settings, reason, close).await
                 }
             }
@@ -220,8 +220,8 @@ fn is_for(name: &str, host: &[u8]) -> bool {
 }
 
 /// Whether the connection ends with this request, whatever the answer.
-pub(crate) fn closes_after<S>(active: &ActivePlan, client: &Client<S>, scratch: &Scratch) -> bool {
-    let limit = active.plan.settings.limits.requests_per_connection;
+pub(crate) fn closes_after<S>(settings: &Settings, client: &Client<S>, scratch: &Scratch) -> bool {
+    let limit = settings.limits.requests_per_connection;
     !scratch.request.keep_alive || limit.is_some_and(|limit| client.requests >= limit)
 }
 

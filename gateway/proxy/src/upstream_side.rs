@@ -1,7 +1,7 @@
 //! The endpoint's side of an exchange, whatever version of HTTP it speaks.
 
 use std::future::Future;
-use std::io::{self, IoSlice};
+use std::io::{self, ErrorKind, IoSlice};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -70,7 +70,7 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
     /// behind it. `secrets`: nobody may keep the fields in a table. Says whether something has gone.
     ///
     /// # Errors
-    /// When the endpoint is gone.
+    /// When the endpoint is gone, or the request [cannot be said](unsayable) in its version of HTTP.
     fn begin(
         &mut self,
         backlog: &mut Backlog,
@@ -122,6 +122,17 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
 
     /// The rest of the response is wanted by nobody; `body`: `None` if its connection can carry nothing more.
     fn discard(self, worker: &Rc<Worker>, body: Option<BodyReader>, now: Instant);
+}
+
+/// Why a request cannot be said in the endpoint's version of HTTP, if that is what the error of [`begin`](UpstreamSide::begin) tells.
+/// It is the request's fault, and it would be no better on any other connection. Only HTTP/2 has less room than HTTP/1: the library
+/// takes targets and names of fields of less than 64 KiB.
+pub(crate) fn unsayable<U: UpstreamSide>(error: &io::Error) -> Option<Reason> {
+    match error.kind() {
+        ErrorKind::InvalidInput if U::APART => Some(Reason::RequestLineTooLong),
+        ErrorKind::InvalidData if U::APART => Some(Reason::BadHeader),
+        _ => None,
+    }
 }
 
 /// HTTP/1: the connection carries one exchange at a time, and a message says itself where it ends.

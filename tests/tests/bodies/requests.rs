@@ -258,3 +258,19 @@ fn a_cut_request_is_never_completed() {
         }
     }
 }
+
+#[test]
+fn trailers_of_the_connection_stay_on_it() {
+    let origin = Origin::echo();
+    let gateway = Gateway::to(&origin);
+    let mut client = gateway.client();
+    let message = "POST / HTTP/1.1\r\nHost: a\r\nConnection: X-Hop\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\
+                   x-hop: 1\r\nX-Kept: 2\r\nX-Hop: 3\r\n\r\n";
+    client.ask(message);
+    client.dribble(message);
+    client.response();
+    for request in origin.requests() {
+        assert_eq!(request.trailers.names(), ["X-Kept"], "{request:?}");
+    }
+    gateway.reconcile(&[&origin]);
+}

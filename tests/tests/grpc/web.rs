@@ -221,6 +221,52 @@ fn what_fails() {
 }
 
 #[test]
+fn behind_a_head_that_has_no_body_is_nothing() {
+    let origin = Http2Origin::play(|stream| {
+        stream.body();
+        let fields = [("content-type", "application/grpc")];
+        match stream.request.target.as_str() {
+            "/a.B/204" => stream.head(204, &fields, true),
+            "/a.B/304" => stream.head(304, &fields, true),
+            _ => stream.head(200, &fields, true),
+        }
+    });
+    let gateway = gateway(&origin);
+    let mut client = gateway.client();
+    let call = |method: &str| {
+        let body = format!("Content-Length: 16\r\n\r\n{TEXT}");
+        format!("POST /a.B/{method} HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc-web-text\r\n{body}")
+    };
+    for status in [204, 304] {
+        let response = client.ask(call(&status.to_string()));
+        assert_eq!((response.status, response.body.as_slice()), (status, &b""[..]), "{response:?}");
+    }
+    client.send("HEAD /a.B/C HTTP/1.1\r\nHost: a\r\nContent-Type: application/grpc-web\r\n\r\n");
+    assert_eq!(client.response_to("HEAD").status, 200);
+    // Of anything behind those this would be the rest.
+    let response = client.ask(call("C"));
+    assert_eq!((response.status, decoded(&response.body)), (200, b"\x80\0\0\0\0".to_vec()), "{response:?}");
+    gateway.reconcile_with(|| origin.count());
+}
+
+#[test]
+fn a_length_that_is_declared_is_that_of_another_body() {
+    let origin = Http2Origin::play(|stream| {
+        stream.body();
+        let fields = [("content-type", "application/grpc"), ("grpc-status", "0"), ("content-length", "3")];
+        stream.head(200, &fields, false);
+        stream.send("abc", true);
+    });
+    let gateway = gateway(&origin);
+    let mut client = gateway.client();
+    for _ in 0..2 {
+        let response = client.ask(format!("{}{TEXT}", head("web-text", "Content-Length: 16\r\n")));
+        assert_eq!((response.framing, response.text().as_str()), (Framing::Chunked, "YWJj"), "{response:?}");
+    }
+    gateway.reconcile_with(|| origin.count());
+}
+
+#[test]
 fn only_where_the_route_says_so_and_to_http_2() {
     let (h1, h2) = (Origin::echo(), origin());
     let gateway = Gateway::start(&format!(

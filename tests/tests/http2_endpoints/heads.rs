@@ -157,3 +157,26 @@ fn interim_responses_go_on_and_so_does_expect() {
     assert_eq!(response.text(), "ok");
     reconcile(&gateway, &origin);
 }
+
+#[test]
+fn what_http_2_has_no_room_for_is_refused() {
+    let (first, second) = (Http2Origin::echo(), Http2Origin::echo());
+    for hedge in ["off", "{after: 10s}"] {
+        let gateway = Gateway::start(&format!(
+            "workers: 1\nlimits: {{request_line: 100KiB}}\nroutes: [{{match: /*, to: up}}]\nupstreams:\n  up:\n\
+             \x20   endpoints: [\"h2c://{}\", \"h2c://{}\"]\n    hedge: {hedge}\n",
+            first.address(),
+            second.address()
+        ));
+        let mut client = gateway.client();
+        for _ in 0..2 {
+            assert_eq!(client.get("/").text(), "GET / ");
+        }
+        let before = first.count() + second.count();
+        // Each `<` becomes `%3C`, and HTTP/2's library takes targets of less than 64 KiB.
+        let refused = client.get(&format!("/?{}", "<".repeat(22_000)));
+        assert_eq!((refused.status, refused.reason()), (414, "request_line_too_long"), "hedge: {hedge}");
+        assert_eq!(first.count() + second.count(), before);
+        assert_eq!(client.get("/").text(), "GET / ", "the worker and the connection go on");
+    }
+}

@@ -206,6 +206,23 @@ fn who_does_not_switch_is_told_of() {
 }
 
 #[test]
+fn a_protocol_that_is_no_name_is_asked_for_in_no_stream() {
+    let origin = http_2(true);
+    let gateway = to(&origin);
+    let mut client = gateway.client();
+    // From here on there is a connection that says it may be asked.
+    client.send(ask("/no"));
+    assert_eq!(client.response().status, 403);
+    for protocol in [&b"websocket/\xff"[..], b"websocket/", b"websocket/1\"3"] {
+        let head = b"GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: ";
+        let failed = client.ask([head, protocol, b"\r\n\r\n"].concat());
+        assert_eq!((failed.status, failed.reason()), (502, "http_upgrade_failed"), "{protocol:?}");
+    }
+    assert_eq!(client.get("/").text(), "GET / ", "the worker and the connection go on");
+    reconcile(&gateway, &origin);
+}
+
+#[test]
 fn resets_go_both_ways() {
     let origin =
         Http2Origin::play_with(Http2Settings { connect: true, ..Http2Settings::default() }, |stream| {

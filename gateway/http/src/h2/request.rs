@@ -1,6 +1,6 @@
 //! Request heads and trailers.
 
-use crate::chars::{is_lower_token, is_value, token_length};
+use crate::chars::{is_lower_token, is_token, is_value};
 use crate::h1::{Length, declared, expect, target, wants_trailers};
 use crate::trailer::is_barred;
 use crate::{Field, Head, HeadError, HeadLimits, Method, Name, Range, RequestHead, TargetForm, Version};
@@ -116,7 +116,7 @@ fn upgrade(
     Protocol { name, key }: Protocol<'_>,
     limits: &HeadLimits,
 ) -> Result<(), HeadError> {
-    if name.is_empty() || token_length(name) != name.len() {
+    if !is_token(name) {
         return Err(HeadError::Field);
     }
     if name.eq_ignore_ascii_case(b"websocket") {
@@ -146,7 +146,7 @@ fn request_line(request: &mut RequestHead, pseudo: Pseudo<'_>, limits: &HeadLimi
         Some(path) => path,
         None => authority.filter(|_| method == b"CONNECT").ok_or(HeadError::StartLine)?,
     };
-    if method.is_empty() || token_length(method) != method.len() || target.is_empty() {
+    if !is_token(method) || target.is_empty() {
         return Err(HeadError::StartLine);
     }
     let bytes = &mut request.head.bytes;

@@ -126,6 +126,9 @@ pub(crate) struct Exchange<'a, 'r, S, U> {
     pub keep_client: bool,
 }
 
+/// How often a request is sent at most before a connection of HTTP/2 that it breaks on is called broken, and not stale.
+pub(crate) const MOST_STALE: u8 = 8;
+
 /// Where the response stands.
 enum Stage {
     /// Nothing was sent yet.
@@ -274,7 +277,9 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             upstream.timed_out();
         }
         let awaited = self.awaited().1;
-        let blame = by_endpoint(awaited);
+        // An endpoint that has begun to answer before the request was whole can't end before the client does.
+        let is_clients = self.begun && !self.sent && !self.upstream_deaf && scratch.to_upstream.is_empty();
+        let blame = by_endpoint(awaited).filter(|_| !is_clients);
         if self.total.is_over() {
             return self.ended(Reason::RequestTimeout, blame, false);
         }
@@ -307,8 +312,11 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
 
     /// The upstream connection broke before a word of the response.
     fn terminated(&self) -> End {
-        let may_repeat = self.parties.attempts.may_repeat(self.again(), &self.parties.scratch.request);
-        let stale = self.parties.upstream.is_reused() && !self.heard && may_repeat;
+        let Parties { attempts, scratch, upstream, .. } = &self.parties;
+        let may_repeat = attempts.may_repeat(self.again(), &scratch.request);
+        // In HTTP/1 each takes its connection with it. A connection of HTTP/2 may be there still.
+        let is_bounded = !U::APART || scratch.ledger.attempts < MOST_STALE;
+        let stale = upstream.is_reused() && !self.heard && may_repeat && is_bounded;
         self.ended(Reason::ConnectionTerminated, Some(Outcome::Broken), stale)
     }
 

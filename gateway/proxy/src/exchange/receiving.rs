@@ -208,8 +208,11 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let scratch = &mut *parties.scratch;
         let (request, response) = (&scratch.request, &scratch.response);
         // A call's trailers must not be lost to a declared length, which leaves no room for them.
-        let open = call.is_none() && parties.client.stream.may_be_grpc() && scratch.grpc.is_some();
+        // Nor may one that is for another body than what becomes of this (gRPC-Web).
         let declared = response.length;
+        let open = (call.is_none() || !declared.is_empty())
+            && parties.client.stream.may_be_grpc()
+            && scratch.grpc.is_some();
         let length = if open && declared != Length::None { Length::UntilClose } else { declared };
         let version = request.version;
         let open_ended = matches!(length, Length::Chunked | Length::UntilClose);

@@ -1,9 +1,10 @@
 //! The request's way to the upstream.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::task::{Context, Poll, ready};
 
 use tollgate_http::h1::{Length, Step};
+use tollgate_http::{Name, is_token};
 use tollgate_observe::Reason;
 
 use super::{End, Exchange, upstream_head};
@@ -12,14 +13,14 @@ use crate::client_side::{ClientSide, unread};
 use crate::forwarded;
 use crate::grpc;
 use crate::identity::Reserved;
-use crate::upstream_side::UpstreamSide;
+use crate::upstream_side::{UpstreamSide, unsayable};
 use crate::worker::{MOST_OUTPUT, OUTPUT_BUFFER};
 
 impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// Sends the head, and what of the body is already here, with one write.
     pub(super) fn start(&mut self) -> Result<(), End> {
         if U::APART && self.parties.upgrade && !self.can_switch() {
-            return Err(self.failed(Reason::UpgradeFailed));
+            return Err(self.unsaid(Reason::UpgradeFailed));
         }
         let parties = &mut self.parties;
         parties.attempts.sending(self.now);
@@ -63,8 +64,10 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
         // Whatever happens now, these bytes are the request's: only a second attempt may read them again.
         self.held = used;
-        let Ok(wrote) = sent else { return Err(self.terminated()) };
-        self.wrote = wrote;
+        self.wrote = match sent {
+            Ok(wrote) => wrote,
+            Err(error) => return Err(self.not_begun(&error)),
+        };
         if !self.replayable {
             scratch.inbox.drain(..used);
             self.held = 0;
@@ -80,10 +83,28 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         Ok(())
     }
 
+    /// The head did not go out.
+    #[cold]
+    fn not_begun(&mut self, error: &io::Error) -> End {
+        match unsayable::<U>(error) {
+            Some(reason) => self.unsaid(reason),
+            None => self.terminated(),
+        }
+    }
+
+    /// The request has no form in the endpoint's version of HTTP. No attempt is counted: the endpoint has seen none.
+    #[cold]
+    fn unsaid(&mut self, reason: Reason) -> End {
+        let ledger = &mut self.parties.scratch.ledger;
+        ledger.attempts = ledger.attempts.saturating_sub(1);
+        self.failed(reason)
+    }
+
     /// Whether the endpoint can be asked to switch the request's stream to the one protocol that is asked for.
     fn can_switch(&self) -> bool {
         let request = &self.parties.scratch.request;
-        let one = |protocols: &[u8]| protocols.iter().all(|byte| !matches!(byte, b',' | b' ' | b'\t'));
+        // A token, maybe with a version (RFC 9110, 7.8): HTTP/1 carries any byte, `:protocol` does not.
+        let one = |protocols: &[u8]| protocols.split(|byte| *byte == b'/').all(is_token);
         request.length.is_empty()
             && request.upgrade.is_some_and(|protocols| one(request.slice(protocols)))
             && self.parties.upstream.can_switch()
@@ -187,6 +208,13 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     fn sift_trailers(&mut self) {
         if self.request.trailers().is_empty() {
             return;
+        }
+        let request = &self.parties.scratch.request;
+        if request.nominates {
+            // RFC 9110, 7.6.1: what `Connection` names goes no further, "any header or trailer field".
+            self.request.retain_trailers(|name| {
+                !request.head.list(Name::Connection).any(|member| member.eq_ignore_ascii_case(name))
+            });
         }
         let settings = self.parties.settings;
         let trusted = forwarded::is_trusted(&settings.forwarded, self.parties.client.peer.ip());

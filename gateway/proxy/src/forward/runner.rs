@@ -17,10 +17,10 @@ use tollgate_upstream::{Outcome, Pool};
 use super::connect::{Bounds, connected};
 use super::retry::{Again, Failure};
 use crate::backlog::Backlog;
-use crate::exchange::{MAX_INTERIM, Underway};
+use crate::exchange::{MAX_INTERIM, MOST_STALE, Underway};
 use crate::spool::Spool;
 use crate::total::Total;
-use crate::upstream_side::{NoHead, UpstreamSide};
+use crate::upstream_side::{NoHead, UpstreamSide, unsayable};
 use crate::worker::Worker;
 
 /// What an attempt needs that nothing else may touch meanwhile.
@@ -116,6 +116,10 @@ impl Runner<'_> {
             let (mut head, whole) = (self.head.clone(), BodyReader::new(Length::None));
             let (spooled, secrets) = (self.body.is_some(), self.secrets);
             let begun = connection.begin(&mut to_upstream, &mut head, &whole, &self.data, spooled, secrets);
+            if let Some(reason) = begun.as_ref().err().and_then(unsayable::<U>) {
+                let again = Again::Unsent;
+                return Ask::Failed(Failure { reason, again, body_taken: false, blame: None });
+            }
             wrote = begun.unwrap_or(false);
         } else {
             to_upstream.append(&[IoSlice::new(&self.head), IoSlice::new(&self.data)]);
@@ -146,6 +150,7 @@ impl Runner<'_> {
             Err((Reason::ConnectionTerminated, _))
                 if asking.connection.is_reused()
                     && asking.heads.received.is_empty()
+                    && (!U::APART || self.marks.sent.get() < MOST_STALE)
                     && (self.may_repeat || !asking.wrote) =>
             {
                 Ask::Stale

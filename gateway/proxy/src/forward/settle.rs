@@ -10,7 +10,7 @@ use super::Forwarding;
 use super::retry::Failure;
 use crate::client_side::ClientSide;
 use crate::deliver::deliver;
-use crate::request::{Next, pass_over_body};
+use crate::request::{Next, closes_after, pass_over_body};
 use crate::respond;
 use crate::scratch::Scratch;
 
@@ -50,7 +50,7 @@ impl<S: ClientSide, U> Forwarding<'_, S, U> {
         self.attempts.failed(None);
         self.scratch.to_upstream.clear();
         self.scratch.to_client.clear();
-        let close = close || !self.scratch.request.keep_alive;
+        let close = close || closes_after(self.settings, self.client, self.scratch);
         respond::error(self.client, self.worker, self.scratch, self.settings, reason, close).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use tollgate_http::RequestHead;
+use tollgate_http::{Method, RequestHead};
 use tollgate_observe::Reason;
 use tollgate_upstream::Upstream;
 
@@ -17,9 +17,9 @@ use crate::respond;
 use crate::scratch::Scratch;
 use crate::worker::Worker;
 
-/// Whether it is a call of gRPC-Web.
+/// Whether it is a call of gRPC-Web. Every call is a POST: behind the answer to a HEAD there would be no room for trailers.
 pub(crate) fn is_web(request: &RequestHead) -> bool {
-    kind_of(request).is_some()
+    request.method == Method::Post && kind_of(request).is_some()
 }
 
 /// Forwards it to an upstream, if that speaks HTTP/2.

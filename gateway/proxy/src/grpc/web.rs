@@ -128,6 +128,9 @@ impl<'a, S: ClientSide> Web<'a, S> {
             self.bare |= name.eq_ignore_ascii_case(b"grpc-status");
             at += line.len();
         }
+        // `HTTP/1.1 204 ...`: behind these is nothing (RFC 9110, 6.4.1), so neither is a part with trailers.
+        let is_bodiless = head.get(9..12).is_some_and(|status| status == b"204" || status == b"304");
+        let value = value.filter(|_| !is_bodiless);
         self.translates = value.is_some();
         if let Some((place, new)) = value {
             head.splice(place, [b" ", new.as_slice(), b"\r\n"].concat());

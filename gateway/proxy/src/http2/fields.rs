@@ -17,7 +17,7 @@ use tollgate_http::h2::fields;
 /// known any more.
 ///
 /// # Errors
-/// When it is not what the gateway writes, or has bytes that HTTP/2 cannot carry.
+/// `InvalidInput` for a target that is too long for HTTP/2; `InvalidData` for all else that it cannot carry.
 pub(super) fn request(head: &[u8], secure: bool, secrets: bool) -> io::Result<(Request<()>, Option<Switch>)> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let end = head.iter().position(|byte| *byte == b'\n').ok_or_else(invalid)?;
@@ -71,7 +71,8 @@ fn target(bytes: &[u8]) -> io::Result<PathAndQuery> {
             _ => escaped.extend_from_slice(format!("%{byte:02X}").as_bytes()),
         }
     }
-    PathAndQuery::try_from(escaped).map_err(|_| io::ErrorKind::InvalidData.into())
+    // What is left to refuse is its length.
+    PathAndQuery::try_from(escaped).map_err(|_| io::ErrorKind::InvalidInput.into())
 }
 
 /// Of field lines. Credentials are secrets in any case.

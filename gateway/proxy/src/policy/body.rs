@@ -15,6 +15,10 @@ use crate::intake::Intake;
 use crate::scratch::Scratch;
 use crate::worker::Worker;
 
+/// How many times its data a body may be with its framing, and what it may be more: chunks of one byte are six times that.
+const FRAMED: usize = 8;
+const SLACK: usize = 64 * 1024;
+
 /// Reads a body of up to so many bytes. What was read stays in the inbox with its framing, as if it had come with the head.
 ///
 /// # Errors
@@ -56,6 +60,10 @@ pub(super) async fn read(
             match tee.take(read) {
                 Teed::Whole(body) => return Poll::Ready(Ok(body)),
                 Teed::GivenUp(reason) => return Poll::Ready(Err(reason)),
+                // Chunks of a byte each, written with all the zeros that are allowed, are 21 times their data.
+                Teed::More if inbox.len() > most.saturating_mul(FRAMED) + SLACK => {
+                    return Poll::Ready(Err(Reason::BodyTooLarge));
+                }
                 Teed::More => {}
             }
             intake.went_on(client);

@@ -117,7 +117,7 @@ pub(crate) fn police<'a, S: ClientSide>(
             Met::End(end)
         }
         verdict => {
-            let close = closes_after(active, client, scratch);
+            let close = closes_after(&active.plan.settings, client, scratch);
             let Client { stream, link, peer, requests, .. } = client;
             // Erased: what follows is the same code for every client.
             let client = (&mut *stream as &mut dyn ClientStream, &*link, *peer, *requests);

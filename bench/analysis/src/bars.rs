@@ -37,16 +37,16 @@ pub(crate) fn lines(
             rows.push(match judged {
                 Err(why) => [place, metric.title().to_owned(), NONE.into(), NONE.into(), bound(most), why],
                 Ok((peer, (ratio, rounds))) => {
-                    let held = hold(&ratio, most, rounds);
-                    met += u32::from(held == Held::Met);
-                    missed += u32::from(held == Held::Missed);
+                    let verdict = hold(&ratio, most, rounds);
+                    met += u32::from(verdict == Held::Met);
+                    missed += u32::from(verdict == Held::Missed);
                     [
                         place,
                         metric.title().to_owned(),
                         title(study, results, peer),
                         number::interval(&ratio, 2),
                         bound(most),
-                        in_words(held, ratio.estimate, most),
+                        in_words(verdict, ratio.estimate, most),
                     ]
                 }
             });
@@ -85,7 +85,7 @@ fn judges(study: &Study, sections: &[String], section: &String) -> bool {
 fn in_words(held: Held, estimate: f64, most: f64) -> String {
     let over = estimate / most - 1.0;
     let by = format!("{:.1} %", over.abs() * 100.0);
-    let side = if over > 1e-9 { "above" } else { "below" };
+    let side = if over > 0.0 { "above" } else { "below" };
     match held {
         Held::Met => format!("PASS, {by} below"),
         Held::Missed => format!("MISS by {by}"),
@@ -144,7 +144,7 @@ fn better<'a>(
     }
 }
 
-/// And of how many rounds.
+/// The ratio, and of how many rounds it is.
 fn ratio(
     results: &Results,
     cell: &Cell,

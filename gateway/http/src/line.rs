@@ -5,12 +5,12 @@ use std::ops::Range;
 use memchr::memchr;
 
 use crate::Name;
-use crate::chars::{find_line, is_value, token_length};
+use crate::chars::{find_line, is_token, is_value};
 
 /// Whether these can be the name and the value of a field: a value cannot end its line (RFC 9110, 5.1 and 5.5).
 #[must_use]
 pub fn is_field(name: &[u8], value: &[u8]) -> bool {
-    !name.is_empty() && token_length(name) == name.len() && is_value(value)
+    is_token(name) && is_value(value)
 }
 
 /// Where the first line from `start` on stands, with what ends it, that is a field of this name, in any case. `head`: start

@@ -178,5 +178,8 @@ fn what_http_2_has_no_room_for_is_refused() {
         assert_eq!((refused.status, refused.reason()), (414, "request_line_too_long"), "hedge: {hedge}");
         assert_eq!(first.count() + second.count(), before);
         assert_eq!(client.get("/").text(), "GET / ", "the worker and the connection go on");
+        let attempts: Vec<_> =
+            gateway.wait_records(4).iter().map(|record| record["attempts"].clone()).collect();
+        assert_eq!(attempts, [1, 1, 0, 1], "hedge: {hedge}");
     }
 }

@@ -14,6 +14,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tollgate_http::h1::{BodyReader, Length, ResponseParser};
+use tollgate_http::{Head, Name};
 use tollgate_net::Peek;
 use tollgate_observe::Reason;
 use tollgate_plan::{Route, Settings};
@@ -126,8 +127,19 @@ pub(crate) struct Exchange<'a, 'r, S, U> {
     pub keep_client: bool,
 }
 
-/// How often a request is sent at most before a connection of HTTP/2 that it breaks on is called broken, and not stale.
-pub(crate) const MOST_STALE: u8 = 8;
+/// Whether a connection that was there before may be called stale, and not broken, by a request that was sent so often. In
+/// HTTP/1 each takes its connection with it; a connection of HTTP/2 may be there still, so that it must not go on for ever.
+pub(crate) fn may_be_stale<U: UpstreamSide>(sent: u8) -> bool {
+    const MOST: u8 = 8;
+    !U::APART || sent < MOST
+}
+
+/// Drops the trailers that the message's `Connection` names: they go no further, "any header or trailer field" (RFC 9110,
+/// 7.6.1).
+fn drop_nominated(reader: &mut BodyReader, head: &Head) {
+    reader
+        .retain_trailers(|name| !head.list(Name::Connection).any(|member| member.eq_ignore_ascii_case(name)));
+}
 
 /// Where the response stands.
 enum Stage {
@@ -314,9 +326,8 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     fn terminated(&self) -> End {
         let Parties { attempts, scratch, upstream, .. } = &self.parties;
         let may_repeat = attempts.may_repeat(self.again(), &scratch.request);
-        // In HTTP/1 each takes its connection with it. A connection of HTTP/2 may be there still.
-        let is_bounded = !U::APART || scratch.ledger.attempts < MOST_STALE;
-        let stale = upstream.is_reused() && !self.heard && may_repeat && is_bounded;
+        let may_be_stale = upstream.is_reused() && may_be_stale::<U>(scratch.ledger.attempts);
+        let stale = may_be_stale && !self.heard && may_repeat;
         self.ended(Reason::ConnectionTerminated, Some(Outcome::Broken), stale)
     }
 

@@ -4,11 +4,11 @@ use std::task::{Context, Poll, ready};
 
 use tollgate_http::grpc::Code;
 use tollgate_http::h1::{BodyReader, Length, Progress, Step};
-use tollgate_http::{HeadError, Name, ResponseHead, Version, websocket};
+use tollgate_http::{HeadError, ResponseHead, Version, websocket};
 use tollgate_observe::Reason;
 
 use super::client_head::{self, Framing};
-use super::{End, Exchange, Parties, Stage};
+use super::{End, Exchange, Parties, Stage, drop_nominated};
 use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
 use crate::forward::Again;
@@ -373,8 +373,6 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
 fn sift_trailers(reader: &mut BodyReader, response: &ResponseHead) {
     // Until the last one is here, the reader is in the middle of them.
     if response.nominates && reader.is_done() && !reader.trailers().is_empty() {
-        reader.retain_trailers(|name| {
-            !response.head.list(Name::Connection).any(|member| member.eq_ignore_ascii_case(name))
-        });
+        drop_nominated(reader, &response.head);
     }
 }

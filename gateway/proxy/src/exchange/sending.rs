@@ -4,10 +4,10 @@ use std::io::{self, ErrorKind};
 use std::task::{Context, Poll, ready};
 
 use tollgate_http::h1::{Length, Step};
-use tollgate_http::{Name, is_token};
+use tollgate_http::is_token;
 use tollgate_observe::Reason;
 
-use super::{End, Exchange, upstream_head};
+use super::{End, Exchange, drop_nominated, upstream_head};
 use crate::backlog::Backlog;
 use crate::client_side::{ClientSide, unread};
 use crate::forwarded;
@@ -211,10 +211,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
         let request = &self.parties.scratch.request;
         if request.nominates {
-            // RFC 9110, 7.6.1: what `Connection` names goes no further, "any header or trailer field".
-            self.request.retain_trailers(|name| {
-                !request.head.list(Name::Connection).any(|member| member.eq_ignore_ascii_case(name))
-            });
+            drop_nominated(&mut self.request, &request.head);
         }
         let settings = self.parties.settings;
         let trusted = forwarded::is_trusted(&settings.forwarded, self.parties.client.peer.ip());

@@ -177,7 +177,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
                 End::Failed { stale: true, .. } => {
                     // Nobody's fault: the endpoint closed an idle connection while the request was on its way. A fresh
                     // one cannot meet that again. It is no retry and costs no budget: each takes a connection with it
-                    // that is there because a request was answered.
+                    // that is there because a request was answered, or is bounded (`may_be_stale`).
                     worker.stats.upstream_stale(pool.slot());
                     forwarding.make_ready_again();
                     stale = true;

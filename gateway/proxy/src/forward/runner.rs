@@ -17,7 +17,7 @@ use tollgate_upstream::{Outcome, Pool};
 use super::connect::{Bounds, connected};
 use super::retry::{Again, Failure};
 use crate::backlog::Backlog;
-use crate::exchange::{MAX_INTERIM, MOST_STALE, Underway};
+use crate::exchange::{MAX_INTERIM, Underway, may_be_stale};
 use crate::spool::Spool;
 use crate::total::Total;
 use crate::upstream_side::{NoHead, UpstreamSide, unsayable};
@@ -117,6 +117,8 @@ impl Runner<'_> {
             let (spooled, secrets) = (self.body.is_some(), self.secrets);
             let begun = connection.begin(&mut to_upstream, &mut head, &whole, &self.data, spooled, secrets);
             if let Some(reason) = begun.as_ref().err().and_then(unsayable::<U>) {
+                // As in `Exchange::unsaid`.
+                self.marks.sent.set(self.marks.sent.get().saturating_sub(1));
                 let again = Again::Unsent;
                 return Ask::Failed(Failure { reason, again, body_taken: false, blame: None });
             }
@@ -150,7 +152,7 @@ impl Runner<'_> {
             Err((Reason::ConnectionTerminated, _))
                 if asking.connection.is_reused()
                     && asking.heads.received.is_empty()
-                    && (!U::APART || self.marks.sent.get() < MOST_STALE)
+                    && may_be_stale::<U>(self.marks.sent.get())
                     && (self.may_repeat || !asking.wrote) =>
             {
                 Ask::Stale

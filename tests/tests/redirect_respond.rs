@@ -79,6 +79,31 @@ fn a_redirect_cannot_be_turned_elsewhere() {
 }
 
 #[test]
+fn a_redirect_leads_to_a_place_that_there_is() {
+    let gateway = Gateway::start(
+        "forwarded: {trusted_proxies: 127.0.0.1}\nroutes:\n  - {match: \"a/old/*\", redirect: {prefix: /new}}\n  \
+         - {match: \"a/*\", redirect: {scheme: https}}\n  - {match: \"/x/*\", redirect: {prefix: /y}}\n  \
+         - {match: \"/z/*\", redirect: {prefix: /y, host: b}}\n",
+    );
+    let mut client = gateway.client();
+    let mut ask = |head: &str| {
+        let response = client.ask(format!("{head}\r\n\r\n"));
+        (response.status, response.header("Location").map(str::to_owned), response.reason().to_owned())
+    };
+    let to = |location: &str| (302, Some(location.to_owned()), "-".to_owned());
+    // A trusted proxy in front has the TLS.
+    assert_eq!(ask("GET /old/1 HTTP/1.1\r\nHost: a"), to("http://a/new/1"));
+    assert_eq!(ask("GET /old/1 HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: https"), to("https://a/new/1"));
+    // As a URI the server as a whole has no path.
+    assert_eq!(ask("OPTIONS * HTTP/1.1\r\nHost: a"), to("https://a"));
+    // Whoever names no host can only be sent to another.
+    let keep = "HTTP/1.0\r\nConnection: keep-alive";
+    assert_eq!(ask(&format!("GET /z/1 {keep}")), to("http://b/y/1"));
+    assert_eq!(ask(&format!("GET /x/1 {keep}")), (400, None, "bad_host".to_owned()));
+    gateway.reconcile(&[]);
+}
+
+#[test]
 fn fixed_responses() {
     let gateway = Gateway::start(
         "routes:\n\

@@ -2,6 +2,20 @@
 
 use tollgate_tests::{Gateway, Origin};
 
+#[test]
+fn what_asks_for_the_server_as_a_whole_stays_so() {
+    for rewrite in ["prefix: /new", "prefix: /", "path: /x", "{regex: \"^.*$\", replace: /y}"] {
+        let rewrite = if rewrite.starts_with('{') { rewrite.to_owned() } else { format!("{{{rewrite}}}") };
+        let origin = Origin::ok();
+        let gateway = Gateway::start(&format!(
+            "routes:\n  - {{match: \"/*\", rewrite: {rewrite}, to: [{}]}}\n",
+            origin.address()
+        ));
+        assert_eq!(gateway.client().ask("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n").status, 200);
+        assert_eq!(origin.request().target, "*", "{rewrite}");
+    }
+}
+
 /// The target and the Host that the origin gets for `GET target`.
 fn rewritten(route: &str, target: &str) -> (String, String) {
     let origin = Origin::ok();

@@ -27,6 +27,24 @@ fn decides(gateway: &Gateway, requests: &[(&str, &str, &str, &str, &str)]) {
 }
 
 #[test]
+fn what_no_server_gives_a_meaning_to_is_itself_on_both_sides() {
+    let gateway = gateway(&[
+        ("pipe", "{path: {exact: '/a|b'}}"),
+        ("index", "{path: {prefix: '/files[0]'}}"),
+        ("escaped", "{path: {exact: '/a%7cb'}}"),
+    ]);
+    decides(
+        &gateway,
+        &[
+            ("GET", "a", "/a|b", "", "pipe"),
+            ("GET", "a", "/a%7Cb", "", "escaped"),
+            ("GET", "a", "/files[0]/x", "", "index"),
+            ("GET", "a", "/files%5B0%5D/x", "", ""),
+        ],
+    );
+}
+
+#[test]
 fn string_form() {
     let gateway = gateway(&[
         ("host", "api.example.com"),

@@ -52,6 +52,36 @@ fn a_head_that_dribbles_wins_no_time() {
 }
 
 #[test]
+fn an_endpoint_has_its_time_from_when_it_is_asked() {
+    // However long the client took, or whoever was asked before.
+    let slow = Origin::play(|conn| {
+        while conn.request().is_some() {
+            std::thread::sleep(Duration::from_millis(600));
+            conn.send("HTTP/1.1 204 No Content\r\n\r\n");
+        }
+    });
+    let asked = format!(", policies: {{forward_auth: {{url: \"http://{}\", timeout: 10s}}}}", slow.address());
+    for timeout in ["timeouts: {response_header: 300ms}", "retry: {attempts: 1, per_try: 300ms}"] {
+        for policy in ["", &asked] {
+            let origin = Origin::ok();
+            let to = origin.address();
+            let gateway = Gateway::start(&format!("routes: [{{to: [{to}], {timeout}{policy}}}]"));
+            let mut client = gateway.client();
+            // A new connection to the endpoint has its own time: the next request takes this one.
+            assert_eq!(client.get("/").status, 200, "{timeout} {policy}");
+            client.send("GET / HTTP/1.1\r\n");
+            if policy.is_empty() {
+                std::thread::sleep(Duration::from_millis(600));
+            }
+            client.send("Host: a\r\n\r\n");
+            let response = client.response();
+            assert_eq!((response.status, response.reason()), (200, "-"), "{timeout} {policy}");
+            assert_eq!(origin.connections(), 1);
+        }
+    }
+}
+
+#[test]
 fn an_idle_connection() {
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "timeouts: {idle: 200ms}");

@@ -93,14 +93,21 @@ impl Backlog {
     /// # Errors
     /// When the peer is gone, or the disk refuses a buffered body ([`Self::is_own`]).
     pub fn send(&mut self, stream: &mut impl Sink, pieces: &[IoSlice<'_>]) -> io::Result<()> {
-        let mut written = if self.is_empty() { stream.write(pieces)? } else { 0 };
+        let offered = self.is_empty();
+        let mut written = if offered { stream.write(pieces)? } else { 0 };
         if written == pieces.iter().map(|piece| piece.len()).sum::<usize>() {
             return Ok(());
         }
         for piece in pieces {
             let skip = written.min(piece.len());
             written -= skip;
-            self.keep(&piece[skip..])?;
+            if offered {
+                // Not into the spool, which gives out a part at a time: over TLS all of it may be encrypted already, and is
+                // told to be gone when that has gone. It has to be offered again as a whole.
+                self.bytes.extend_from_slice(&piece[skip..]);
+            } else {
+                self.keep(&piece[skip..])?;
+            }
         }
         Ok(())
     }
@@ -148,6 +155,7 @@ impl Backlog {
                     0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                     count => count,
                 };
+                debug_assert!(self.start <= self.bytes.len(), "more is gone than was offered");
             }
             self.bytes.clear();
             self.bytes.shrink_to(KEEP);

@@ -40,12 +40,24 @@ pub(crate) fn decide(plan: &Plan, scratch: &mut Scratch) -> Result<u32, Reason> 
 pub(crate) fn rewrite(route: &Route, scratch: &mut Scratch) -> Result<(), Reason> {
     let Some(rewrite) = &route.rewrite.path else { return Ok(()) };
     let Scratch { request, path, rewritten, .. } = scratch;
-    rewrite.apply(normal_path(request, path), rewritten).then_some(()).ok_or(Reason::BadPath)
+    let path = normal_path(request, path);
+    // `OPTIONS *` asks about the server as a whole (RFC 9110, 9.3.7): no path can stand for it.
+    if path == b"*" {
+        return Ok(());
+    }
+    rewrite.apply(path, rewritten).then_some(()).ok_or(Reason::BadPath)
 }
 
 /// The normal path, wherever it is.
 pub(crate) fn normal_path<'a>(request: &'a RequestHead, changed: &'a [u8]) -> &'a [u8] {
     if changed.is_empty() { request.slice(request.path) } else { changed }
+}
+
+/// The path that goes upstream, without its query.
+#[inline]
+pub(crate) fn upstream_path(scratch: &Scratch) -> &[u8] {
+    let Scratch { request, path, rewritten, .. } = scratch;
+    if rewritten.is_empty() { normal_path(request, path) } else { rewritten }
 }
 
 /// A request as the router sees it.

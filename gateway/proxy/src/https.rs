@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use tollgate_http::{Name, RequestHead};
-use tollgate_plan::{Listener, Plan, Redirect};
+use tollgate_plan::{Listener, Plan, Redirect, Settings};
 
 use crate::decide::normal_path;
 use crate::forwarded::is_trusted;
@@ -26,10 +26,13 @@ pub(crate) fn redirect<'a>(
     // `OPTIONS *` is for the server, and has no place to be sent to.
     let served = path.starts_with(CHALLENGES) || !path.starts_with(b"/");
     // A proxy in front that has the TLS would send the client in a circle.
-    let came_by_tls =
-        request.head.get(Name::XForwardedProto).is_some_and(|proto| proto.eq_ignore_ascii_case(b"https"))
-            && is_trusted(&plan.settings.forwarded, peer.ip());
-    (!served && !came_by_tls).then_some(redirect)
+    (!served && !came_by_tls(&plan.settings, request, peer)).then_some(redirect)
+}
+
+/// Whether a trusted proxy in front has the TLS of this request.
+pub(crate) fn came_by_tls(settings: &Settings, request: &RequestHead, peer: SocketAddr) -> bool {
+    request.head.get(Name::XForwardedProto).is_some_and(|proto| proto.eq_ignore_ascii_case(b"https"))
+        && is_trusted(&settings.forwarded, peer.ip())
 }
 
 /// Where a request would come in: at a listener of its kind, that of the port that it names if there is one.

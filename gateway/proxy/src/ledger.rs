@@ -23,6 +23,8 @@ const LOG_FLUSH: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     open: Option<Open>,
+    /// When the request began, if its head came in one piece.
+    at_once: Option<Instant>,
     pub reason: Reason,
     pub detail: Option<&'static str>,
     pub status: u16,
@@ -79,6 +81,7 @@ impl Ledger {
         // one, copied over it, and all that could be in that looked at to be dropped.
         debug_assert!(self.route.is_none() && self.upstream.is_none() && self.endpoint.is_none());
         self.open = Some(Open { started, client });
+        self.at_once = Some(started);
         self.reason = Reason::default();
         self.detail = None;
         self.status = 0;
@@ -99,6 +102,16 @@ impl Ledger {
 
     pub fn is_open(&self) -> bool {
         self.open.is_some()
+    }
+
+    /// Its head has yet to come whole.
+    pub fn in_pieces(&mut self) {
+        self.at_once = None;
+    }
+
+    /// When the request began, if its head was whole then.
+    pub fn at_once(&self) -> Option<Instant> {
+        self.at_once
     }
 
     /// When the request began.

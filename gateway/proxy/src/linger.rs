@@ -22,7 +22,9 @@ pub(crate) async fn linger(mut client: Box<Client>) {
         if !ended {
             match client.stream.poll_shutdown(cx) {
                 Poll::Ready(Ok(())) => ended = true,
-                _ => return Poll::Ready(()),
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                // Over TLS the notice waits behind the answer.
+                Poll::Pending => {}
             }
         }
         loop {

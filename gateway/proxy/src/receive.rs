@@ -131,7 +131,8 @@ impl Reading<'_> {
     }
 
     /// A part of a head is here: the whole of it has its own time, from the first byte on.
-    fn wait_for_rest(client: &Client, worker: &Worker, scratch: &Scratch) {
+    fn wait_for_rest(client: &Client, worker: &Worker, scratch: &mut Scratch) {
+        scratch.ledger.in_pieces();
         let bound = worker.active.borrow().plan.settings.timeouts.header;
         client.deadline.set(scratch.ledger.started().unwrap_or_else(tollgate_net::now), bound);
     }

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 
 use tollgate_http::h1::{Length, Progress, RequestParser};
 use tollgate_observe::Reason;
-use tollgate_plan::{Action, Plan, Route, UpstreamShare};
+use tollgate_plan::{Action, Plan, Redirect, Route, UpstreamShare};
 use tollgate_route::{Explanation, normalise};
 
-use crate::decide::{Routed, decide, normal_path, rewrite};
+use crate::decide::{Routed, decide, normal_path, rewrite, upstream_path};
 use crate::exchange::upstream_head::{self, Outgoing};
 use crate::forward::{allows_upgrade, declares_too_much};
 use crate::https;
@@ -107,9 +107,7 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
     if let Some(redirect) =
         https::redirect(https::listener(plan, &scratch.request, secure), plan, &scratch, peer)
     {
-        let mut location = Vec::new();
-        respond::location(&mut location, redirect, &mut scratch, secure);
-        rehearsal.outcome = Outcome::Redirect { location };
+        rehearsal.outcome = redirected(plan, redirect, &mut scratch, (peer, secure));
         return rehearsal;
     }
     let index = match route {
@@ -137,6 +135,20 @@ pub(crate) fn refused(reason: Reason, detail: Option<&'static str>) -> Outcome {
     Outcome::Refused { reason, detail }
 }
 
+fn redirected(
+    plan: &Plan,
+    redirect: &Redirect,
+    scratch: &mut Scratch,
+    (peer, secure): (SocketAddr, bool),
+) -> Outcome {
+    let secure = secure || https::came_by_tls(&plan.settings, &scratch.request, peer);
+    let mut location = Vec::new();
+    match respond::location(&mut location, redirect, scratch, secure) {
+        true => Outcome::Redirect { location },
+        false => refused(Reason::BadHost, Some("it names no host to lead to")),
+    }
+}
+
 /// What the route makes of it; `chosen`: which of its upstreams it is to go to, if that was said.
 fn act(
     plan: &Plan,
@@ -147,11 +159,7 @@ fn act(
 ) -> Outcome {
     let shares = match &route.action {
         Action::Respond(_) => return Outcome::Respond,
-        Action::Redirect(redirect) => {
-            let mut location = Vec::new();
-            respond::location(&mut location, redirect, scratch, secure);
-            return Outcome::Redirect { location };
-        }
+        Action::Redirect(redirect) => return redirected(plan, redirect, scratch, (peer, secure)),
         Action::Forward(shares) => shares,
     };
     if declares_too_much(route, &scratch.request) {
@@ -191,9 +199,7 @@ fn act(
         collected,
     };
     upstream_head::write(&mut head, &outgoing);
-    let Scratch { request, path, rewritten, .. } = scratch;
-    let path = if rewritten.is_empty() { normal_path(request, path) } else { rewritten };
-    Outcome::Forward { path: path.to_vec(), head, upgrade }
+    Outcome::Forward { path: upstream_path(scratch).to_vec(), head, upgrade }
 }
 
 #[cfg(test)]
@@ -245,6 +251,8 @@ routes:
         let location = b"http://h:81/new?q".to_vec();
         assert_eq!(outcome("GET /old?q HTTP/1.1\r\nHost: h:81\r\n\r\n"), Outcome::Redirect { location });
         assert_eq!(outcome("GET /fixed HTTP/1.1\r\nHost: h\r\n\r\n"), Outcome::Respond);
+        let Outcome::Refused { reason, .. } = outcome("GET /old HTTP/1.0\r\n\r\n") else { panic!("refused") };
+        assert_eq!(reason, Reason::BadHost);
     }
 
     #[test]

@@ -126,9 +126,6 @@ pub(crate) async fn request<S: ClientSide>(
             let listener = client.link.listener.clone();
             if let Some(redirect) = https::redirect(Some(&listener), &active.plan, scratch, client.peer) {
                 let close = !pass_over_body(scratch) || close;
-                if scratch.request.host.is_empty() {
-                    return respond::error(client, worker, scratch, settings, Reason::BadHost, close).await;
-                }
                 return respond::redirect(client, worker, scratch, redirect, close).await;
             }
         }

@@ -11,6 +11,7 @@ use crate::decide::normal_path;
 use crate::deliver::deliver;
 use crate::error_body::{Flavour, error_body};
 use crate::grpc;
+use crate::https::came_by_tls;
 use crate::policy::{self, Author};
 use crate::request::Next;
 use crate::scratch::Scratch;
@@ -97,20 +98,28 @@ pub(crate) async fn redirect<S: ClientSide>(
     redirect: &Redirect,
     close: bool,
 ) -> Next {
+    let active = worker.active();
+    let settings = &active.plan.settings;
+    let secure = client.stream.tls().is_some() || came_by_tls(settings, &scratch.request, client.peer);
     let mut lines = b"Location: ".to_vec();
-    location(&mut lines, redirect, scratch, client.stream.tls().is_some());
+    if !location(&mut lines, redirect, scratch, secure) {
+        return error(client, worker, scratch, settings, Reason::BadHost, close).await;
+    }
     lines.extend_from_slice(b"\r\n");
     answer(client, worker, scratch, Answer { status: redirect.status, lines: &lines, body: b"", close }).await
 }
 
-/// Where a redirect leads: what it does not say is kept from the request.
-/// `secure`: it came by TLS.
-pub(crate) fn location(out: &mut Vec<u8>, redirect: &Redirect, scratch: &mut Scratch, secure: bool) {
+/// Where a redirect leads: what it does not say is kept from the request. Says whether it leads anywhere: not without a
+/// host, which HTTP/1.0 need not name. `secure`: the client has sent it by TLS.
+pub(crate) fn location(out: &mut Vec<u8>, redirect: &Redirect, scratch: &mut Scratch, secure: bool) -> bool {
     if let Some(to) = &redirect.to {
         out.extend_from_slice(to.as_bytes());
-        return;
+        return true;
     }
     let Scratch { request, path, rewritten, .. } = scratch;
+    if redirect.host.is_none() && request.host.is_empty() {
+        return false;
+    }
     out.extend_from_slice(
         redirect.scheme.as_deref().unwrap_or(if secure { "https" } else { "http" }).as_bytes(),
     );
@@ -130,7 +139,8 @@ pub(crate) fn location(out: &mut Vec<u8>, redirect: &Redirect, scratch: &mut Scr
         }
         None => out.extend_from_slice(asked.unwrap_or_default()),
     }
-    let path = normal_path(request, path);
+    // What `*` asks for has an empty path as a URI (RFC 9112, 3.2.4).
+    let path = Some(normal_path(request, path)).filter(|path| *path != b"*").unwrap_or_default();
     match &redirect.path {
         Some(rewrite) => {
             // A redirect's path is whole or a prefix's: it cannot join dots.
@@ -143,6 +153,7 @@ pub(crate) fn location(out: &mut Vec<u8>, redirect: &Redirect, scratch: &mut Scr
         out.push(b'?');
         out.extend_from_slice(request.slice(query));
     }
+    true
 }
 
 /// Whether one of the lines begins so, in any case.

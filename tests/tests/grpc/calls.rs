@@ -26,9 +26,13 @@ fn answer(stream: &mut OriginStream, code: &str) {
 }
 
 fn call(gateway: &Gateway, fields: &[(&str, &str)]) -> Response {
+    call_of(gateway, "/shop.Orders/Place", fields)
+}
+
+fn call_of(gateway: &Gateway, method: &str, fields: &[(&str, &str)]) -> Response {
     let fields = [&[GRPC, ("te", "trailers")], fields].concat();
     let mut client = gateway.http2();
-    let mut stream = client.begin(request("POST", "/shop.Orders/Place", &fields), false).expect("begun");
+    let mut stream = client.begin(request("POST", method, &fields), false).expect("begun");
     // Who is refused may have been answered before, and takes no body any more.
     let _ = stream.send(EMPTY, true);
     stream.response().expect("an answer")
@@ -48,6 +52,24 @@ fn a_call_with_its_trailers() {
     assert_eq!(metrics.sum("tollgate_grpc_requests_total", "route=\"r\",grpc_status=\"5\""), Some(1.0));
     let method = "service=\"shop.Orders\",method=\"Place\",grpc_status=\"5\"";
     assert_eq!(metrics.sum("tollgate_grpc_method_requests_total", method), Some(1.0));
+}
+
+#[test]
+fn a_method_has_one_series_however_it_is_spelled() {
+    let origin = Http2Origin::play(|stream| answer(stream, "0"));
+    let gateway = Gateway::start(&format!(
+        "routes:\n  - {{match: \"/any/*\", to: \"h2c://{0}\", rewrite: {{path: /shop.Orders/Place}}}}\n  \
+         - {{to: \"h2c://{0}\"}}\n",
+        origin.address()
+    ));
+    for spelled in ["/shop.Orders/Place", "/shop.Orders/%50lace", "/shop.Orders/Pl%61%63e", "/any/thing"] {
+        assert_eq!(call_of(&gateway, spelled, &[]).status, 200, "{spelled}");
+        assert_eq!(origin.requests().last().expect("a request").target, "/shop.Orders/Place");
+    }
+    let metrics = gateway.metrics();
+    let name = "tollgate_grpc_method_requests_total";
+    assert_eq!(metrics.sum(name, "service=\"shop.Orders\",method=\"Place\",grpc_status=\"0\""), Some(4.0));
+    assert_eq!(metrics.sum(name, ""), Some(4.0));
 }
 
 #[test]

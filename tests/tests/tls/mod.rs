@@ -2,6 +2,7 @@
 
 mod authorities;
 mod books;
+mod buffered;
 mod certificates;
 mod clients;
 mod https;

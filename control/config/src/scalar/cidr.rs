@@ -6,7 +6,13 @@ use super::Fault;
 use crate::model::Cidr;
 use crate::tree::shown;
 
+/// Bits before the IPv4 address in an IPv4-mapped one (RFC 4291, 2.5.5.2).
+const MAPPED: u8 = 96;
+
 /// `10.0.0.0/8`, or an address alone. The second value tells whether bits past the prefix were set (and cleared).
+///
+/// A block of IPv4-mapped addresses, `::ffff:10.0.0.0/104`, is the one of IPv4: as such the addresses of clients are
+/// compared, on whatever socket they came.
 pub(crate) fn cidr(text: &str) -> Result<(Cidr, bool), Fault> {
     let (address, prefix) = match text.split_once('/') {
         Some((address, prefix)) => (address, Some(prefix)),
@@ -23,6 +29,13 @@ pub(crate) fn cidr(text: &str) -> Result<(Cidr, bool), Fault> {
             .ok()
             .filter(|prefix| *prefix <= width && !text.starts_with('+'))
             .ok_or_else(|| Fault::new("{} has a prefix that is too long for its address"))?,
+    };
+    let (address, prefix) = match address {
+        IpAddr::V6(v6) if prefix >= MAPPED => match v6.to_ipv4_mapped() {
+            Some(v4) => (IpAddr::V4(v4), prefix - MAPPED),
+            None => (address, prefix),
+        },
+        _ => (address, prefix),
     };
     let first = match address {
         IpAddr::V4(v4) => {
@@ -65,6 +78,11 @@ mod tests {
         assert_eq!(read("0.0.0.0/0"), Some(("0.0.0.0/0".into(), false)));
         assert_eq!(read("::/0"), Some(("::/0".into(), false)));
         assert_eq!(read("fd00::1/16"), Some(("fd00::/16".into(), true)));
+        assert_eq!(read("::ffff:10.1.2.3"), Some(("10.1.2.3/32".into(), false)));
+        assert_eq!(read("::ffff:10.0.0.0/104"), Some(("10.0.0.0/8".into(), false)));
+        assert_eq!(read("::ffff:10.1.2.3/104"), Some(("10.0.0.0/8".into(), true)));
+        assert_eq!(read("::ffff:0:0/96"), Some(("0.0.0.0/0".into(), false)));
+        assert_eq!(read("::fffe:10.0.0.0/104"), Some(("::fffe:a00:0/104".into(), false)));
         for text in ["", "x", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "10.0.0/8", "::/129", "10.0.0.0/8/8"]
         {
             assert_eq!(read(text), None, "{text}");

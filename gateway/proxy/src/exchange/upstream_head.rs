@@ -6,7 +6,7 @@ use tollgate_http::h1::{Length, write_decimal};
 use tollgate_http::{Name, Names, TargetForm, Version};
 use tollgate_plan::{HostRewrite, Route, Settings};
 
-use crate::decide::normal_path;
+use crate::decide::upstream_path;
 use crate::forwarded;
 use crate::identity::{Identity, Reserved};
 use crate::scratch::Scratch;
@@ -125,11 +125,10 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
 
 /// The request line as the route makes it.
 fn request_line(out: &mut Vec<u8>, scratch: &Scratch) {
-    let Scratch { request, path, rewritten, .. } = scratch;
-    let path = if rewritten.is_empty() { normal_path(request, path) } else { rewritten };
+    let request = &scratch.request;
     out.extend_from_slice(request.slice(request.method_text));
     out.push(b' ');
-    out.extend_from_slice(path);
+    out.extend_from_slice(upstream_path(scratch));
     if let Some(query) = request.query {
         out.push(b'?');
         out.extend_from_slice(request.slice(query));

@@ -52,6 +52,19 @@ struct Racer<'r, U> {
     run: Run<'r, U>,
 }
 
+impl<U> Racer<'_, U> {
+    /// What it leaves to the attempt that counts. The endpoint had nothing to do with it before the request was sent.
+    fn take_stake(&mut self) -> Stake {
+        let mut stake = std::mem::take(&mut self.stake);
+        match (&mut stake.place, self.marks.asked.get()) {
+            (Some(place), Some(asked)) => place.sending(asked),
+            // It says nothing of the endpoint.
+            (place, _) => *place = None,
+        }
+        stake
+    }
+}
+
 impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
     /// Whether there may be a second attempt beside the present one.
     #[inline]
@@ -103,7 +116,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         self.client.deadline.set(began, after);
         let end = poll_fn(|cx| race.poll(self, cx)).await;
         let now = tollgate_net::now();
-        let (racer, end) = match end {
+        let (mut racer, end) = match end {
             Some(end) => end,
             None => {
                 // The others go with the race.
@@ -112,10 +125,11 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
                 (racer, Err(Failure { reason: Reason::ClientClosed, again, body_taken: false, blame: None }))
             }
         };
-        for loser in race.racers {
+        for mut loser in race.racers {
+            let stake = loser.take_stake();
             drop(loser.run);
             if end.is_ok() {
-                let Stake { permit, place, .. } = loser.stake;
+                let Stake { permit, place, .. } = stake;
                 if let Some(permit) = permit {
                     permit.overtaken(now);
                 }
@@ -125,8 +139,8 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
                 }
             }
         }
+        self.attempts.put_stake(racer.take_stake());
         *pool = racer.pool;
-        self.attempts.put_stake(racer.stake);
         let ledger = &mut self.scratch.ledger;
         ledger.endpoint = Some(pool.clone());
         ledger.connect = racer.marks.connect.get();
@@ -197,9 +211,9 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
     }
 
     /// A racer is out, and another one goes on.
-    fn out(&mut self, racer: Racer<'r, U>, end: Ended<U>) {
-        let Racer { pool, stake, .. } = racer;
-        self.attempts.put_stake(stake);
+    fn out(&mut self, mut racer: Racer<'r, U>, end: Ended<U>) {
+        self.attempts.put_stake(racer.take_stake());
+        let Racer { pool, .. } = racer;
         match end {
             Ok(answer) => {
                 self.attempts.answered(answer.status, answer.now);

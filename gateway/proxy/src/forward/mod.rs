@@ -91,8 +91,9 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     if let Some(bounds) = route.buffer.response {
         scratch.to_client.spool_into(Spool::new(bounds));
     }
-    // A request that came in one piece has just come: one look at the clock less.
-    let just_now = scratch.ledger.started().filter(|_| collected.is_none());
+    // A request whose head came in one piece, and for which nobody had to wait since, has just come: one look at the clock
+    // less.
+    let just_now = scratch.ledger.at_once().filter(|_| !S::POLICED && collected.is_none());
     let mut now = just_now.unwrap_or_else(tollgate_net::now);
     let began = scratch.ledger.started().unwrap_or(now);
     let mut total = Total::new(began, route.timeouts.total);

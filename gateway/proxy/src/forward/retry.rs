@@ -61,7 +61,7 @@ struct TriedAgain {
 }
 
 /// What is at stake with one of several attempts that are under way.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Stake {
     /// What the breaker wants to hear of it.
     pub permit: Option<BreakerPermit>,

@@ -53,6 +53,8 @@ pub(super) struct Runner<'a> {
 pub(super) struct Marks {
     /// How often the request was sent.
     pub sent: Cell<u8>,
+    /// When it was sent last.
+    pub asked: Cell<Option<Instant>>,
     /// How long the opening of the connection took, if one was opened.
     pub connect: Cell<Option<Duration>>,
 }
@@ -135,7 +137,9 @@ impl Runner<'_> {
             deaf: None,
             heads: Heads::default(),
         };
-        asking.wait(tollgate_net::now());
+        let now = tollgate_net::now();
+        self.marks.asked.set(Some(now));
+        asking.wait(now);
         let end = poll_fn(|cx| asking.poll(cx)).await;
         match end {
             Ok((status, now)) => {

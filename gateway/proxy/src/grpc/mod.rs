@@ -14,6 +14,7 @@ use tollgate_http::{Name, RequestHead};
 use tollgate_observe::{Reason, Slot};
 use tollgate_plan::ErrorBodies;
 
+use crate::decide::upstream_path;
 use crate::error_body::{Flavour, error_body};
 use crate::ledger::Ledger;
 use crate::scratch::Scratch;
@@ -64,7 +65,8 @@ pub(crate) fn count(worker: &Worker, scratch: &mut Scratch) {
         let route = scratch.ledger.route.as_ref();
         let slot = route.map_or(Slot::NONE, |(active, index)| active.slot(*index));
         let status = scratch.ledger.grpc_status.map(Code::number);
-        let method = scratch.request.slice(scratch.request.path);
+        // As the endpoint knows it: a client can spell a method in many ways, with escapes.
+        let method = upstream_path(scratch);
         worker.stats.grpc_ended(slot, status, (method, scratch.ledger.reason == Reason::None));
     }
 }

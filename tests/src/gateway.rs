@@ -216,7 +216,7 @@ impl Gateway {
     #[must_use]
     pub fn admin(&self, path: &str) -> Response {
         let mut client = Client::connect(self.admin, Arc::default());
-        client.ask(format!("GET {path} HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n"))
+        client.ask(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
     }
 
     /// Scrapes the metrics.

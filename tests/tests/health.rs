@@ -334,7 +334,7 @@ fn the_page_for_browsers_and_terminals() {
     let get = |accept: &str| {
         let mut client = tollgate_tests::Client::connect(gateway.admin_address(), Arc::default());
         client.ask(format!(
-            "GET /upstreams HTTP/1.1\r\nHost: admin\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
+            "GET /upstreams HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"
         ))
     };
     let address = origin.address().to_string();

@@ -103,7 +103,9 @@ async fn session(
         if message.canceled {
             return Err(Error::Refused(0, format!("the watch was ended: {}", message.cancel_reason)));
         }
-        let revision = message.header.revision;
+        if let Some(revision) = message.progress() {
+            *known = revision.max(*known);
+        }
         let entries: Vec<Entry> = message
             .events
             .into_iter()
@@ -114,10 +116,7 @@ async fn session(
             })
             .collect();
         // While a watcher catches up, a message can tell of revisions before the header's.
-        let Some(last) = entries.iter().map(|entry| entry.revision).max() else {
-            *known = revision.max(*known);
-            continue;
-        };
+        let Some(last) = entries.iter().map(|entry| entry.revision).max() else { continue };
         if news.send(News::Changes { revision: last, entries }).await.is_err() {
             return Ok(());
         }

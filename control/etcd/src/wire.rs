@@ -107,6 +107,9 @@ pub(crate) struct Streamed<T> {
 pub(crate) struct WatchResponse {
     #[serde(default)]
     pub header: Header,
+    /// Whether it is the first one, which says only that there is a watch.
+    #[serde(default)]
+    pub created: bool,
     #[serde(default)]
     pub canceled: bool,
     #[serde(default, deserialize_with = "number")]
@@ -115,6 +118,14 @@ pub(crate) struct WatchResponse {
     pub cancel_reason: String,
     #[serde(default)]
     pub events: Vec<Event>,
+}
+
+impl WatchResponse {
+    /// The revision up to which all has been told by now, if the message is one that says so: one without events, and not the
+    /// first. That has the store's revision, and what was written before it may be on its way still.
+    pub fn progress(&self) -> Option<u64> {
+        (!self.created && self.events.is_empty()).then_some(self.header.revision)
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -208,6 +219,18 @@ mod tests {
         let empty: RangeResponse = serde_json::from_str("{}").expect("a message");
         assert!(empty.kvs.is_empty() && !empty.more);
         assert!(serde_json::from_str::<RangeResponse>(r#"{"kvs":[{"key":"*"}]}"#).is_err());
+    }
+
+    #[test]
+    fn only_a_message_of_progress_tells_of_it() {
+        for (text, progress) in [
+            (r#"{"header": {"revision": "15"}}"#, Some(15)),
+            (r#"{"header": {"revision": "15"}, "created": true}"#, None),
+            (r#"{"header": {"revision": "15"}, "events": [{"kv": {"key": "YQ=="}}]}"#, None),
+        ] {
+            let message: WatchResponse = serde_json::from_str(text).expect("a message");
+            assert_eq!(message.progress(), progress, "{text}");
+        }
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub(crate) struct Breaker {
 struct Inner {
     /// What each worker counts, by its number.
     workers: Vec<Arc<Window<3>>>,
+    /// How long they reach.
+    window: Duration,
     /// Of the probes while half open: under way, and what became of the others.
     under_way: u32,
     done: u32,
@@ -94,9 +96,15 @@ impl Breaker {
         Self { start, word: AtomicU64::new(0), inner: Mutex::default() }
     }
 
-    /// The window of a worker; the same one each time.
-    fn worker(&self, number: usize) -> Arc<Window<3>> {
-        let workers = &mut self.lock().workers;
+    /// The window of a worker; the same one each time, while they reach as far.
+    fn worker(&self, number: usize, window: Duration) -> Arc<Window<3>> {
+        let inner = &mut *self.lock();
+        let workers = &mut inner.workers;
+        if inner.window != window {
+            // Ticks of another length have other numbers: for a long time what is counted would be taken for late.
+            inner.window = window;
+            workers.clear();
+        }
         while workers.len() <= number {
             workers.push(Arc::default());
         }
@@ -282,7 +290,7 @@ impl WorkerBreaker {
         };
         Some(Rc::new(Self {
             rules: rules.clone(),
-            window: shared.breaker.worker(worker),
+            window: shared.breaker.worker(worker, rules.window),
             shared: shared.clone(),
             stats: stats.clone(),
             slot,

@@ -96,6 +96,11 @@ fn needed(method: &Method, path: &str) -> Option<Role> {
 /// Who asks, and what they may.
 fn identified(access: &Access, request: &Request) -> Result<(String, Role), Box<Response>> {
     if let Some(role) = access.anonymous() {
+        let shown = request.extensions().get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
+        if access.needs_certificate() && !shown {
+            let message = "this connection has shown no certificate: another one is to be opened";
+            return Err(Box::new(problem(StatusCode::FORBIDDEN, "forbidden", message)));
+        }
         return Ok((certificate(request).unwrap_or_else(|| "local".to_owned()), role));
     }
     let headers = request.headers();
@@ -241,13 +246,14 @@ fn is_foreign(headers: &HeaderMap) -> bool {
 }
 
 /// Whether the host that is asked for is this machine's by a name that nobody else can give it: another name may be
-/// a stranger's that was led here (DNS rebinding), with the stranger's page in a browser.
+/// a stranger's that was led here (DNS rebinding), with the stranger's page in a browser. One without a dot too: whoever is in
+/// the same network can answer for that (RFC 4795).
 fn is_local_host(headers: &HeaderMap) -> bool {
     let Some(host) = text(headers, HOST) else { return true };
     let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
     let name = name.map_or(host, |(name, _)| name);
     let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    bare.parse::<std::net::IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost") || !name.contains('.')
+    bare.parse::<std::net::IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost")
 }
 
 #[cfg(test)]
@@ -306,7 +312,8 @@ mod tests {
             ("[::1]:9901", true),
             ("localhost", true),
             ("localhost:80", true),
-            ("admin", true),
+            ("admin", false),
+            ("localhost.evil.example", false),
             ("evil.example:9901", false),
             ("127.0.0.1.evil.example", false),
         ] {

@@ -12,6 +12,8 @@ pub struct Access {
     tokens: Vec<Token>,
     /// What everybody who reaches the listener may do without a token; nothing where there are tokens.
     anonymous: Option<Role>,
+    /// Whether that is for the sake of the certificate that a connection shows. One of before there was need of any has none.
+    certified: bool,
     /// Where it is written who changed what.
     pub audit_log: Option<PathBuf>,
 }
@@ -40,7 +42,7 @@ impl Access {
             (true, false) => Some(Role::Read),
         };
         let tokens = tokens.iter().map(Token::new).collect();
-        Self { tokens, anonymous, audit_log: audit_log.clone() }
+        Self { tokens, anonymous, certified: certified && !local, audit_log: audit_log.clone() }
     }
 
     /// Whether a token is needed.
@@ -51,6 +53,11 @@ impl Access {
     /// What everybody may do.
     pub fn anonymous(&self) -> Option<Role> {
         self.anonymous
+    }
+
+    /// Whether they must have shown a certificate for that.
+    pub fn needs_certificate(&self) -> bool {
+        self.anonymous.is_some() && self.certified
     }
 
     /// Whose token it is, and what it opens. How long it takes says nothing of how much of a token was right: hashes are

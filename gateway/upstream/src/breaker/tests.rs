@@ -47,6 +47,25 @@ fn rules() -> Rules {
 }
 
 #[test]
+fn opens_still_when_its_window_has_become_longer() {
+    let bench = Bench::new(&rules(), 1);
+    let at = bench.start + 3600 * SECOND;
+    for second in 0..16 {
+        bench.calls(at + second * SECOND, 1, false);
+    }
+    let longer = Rules { window: 60 * SECOND, ..rules() };
+    let stats = bench.registry.worker();
+    let worker = WorkerBreaker::new(Some(&longer), 0, &bench.shared, &stats, bench.slot).expect("it is on");
+    let at = at + 16 * SECOND;
+    for _ in 0..20 {
+        if let Some(permit) = worker.admit(at) {
+            permit.done(at, true);
+        }
+    }
+    assert_eq!(bench.state(), BreakerState::Open);
+}
+
+#[test]
 fn opens_past_the_ratio_of_all_workers_together() {
     let bench = Bench::new(&rules(), 4);
     // 9 calls are below the minimum, however bad.

@@ -302,7 +302,9 @@ impl Core {
     /// Bytes of bodies were read, or are never to be: as many more may come over the connection.
     pub fn read(&mut self, count: usize) {
         self.owed += count as u32;
-        if i64::from(self.owed) * 2 >= i64::from(self.settings.connection_window.max(WINDOW)) {
+        let is_due = i64::from(self.owed) * 2 >= i64::from(self.settings.connection_window.max(WINDOW));
+        // Once it has ended nothing more comes, and what is written then may follow the end of this direction.
+        if is_due && self.ended.is_none() {
             self.window += i64::from(self.owed);
             frame::numbers(&mut self.out, Kind::WINDOW_UPDATE, 0, &[self.owed]);
             self.owed = 0;
@@ -315,7 +317,8 @@ impl Core {
         let half = i64::from(self.settings.window);
         let Some(state) = self.streams.get(key) else { return };
         state.owed += count as u32;
-        if i64::from(state.owed) * 2 >= half && !state.ended && state.reset.is_none() {
+        if i64::from(state.owed) * 2 >= half && !state.ended && state.reset.is_none() && self.ended.is_none()
+        {
             let (id, owed) = (state.id, state.owed);
             state.window += i64::from(owed);
             state.owed = 0;

@@ -51,6 +51,9 @@ fn http_2(allows: bool) -> Http2Origin {
             stream.send("no", true);
             return;
         }
+        if stream.request.target == "/hinted" {
+            stream.interim(103, &[("link", "</a>")]);
+        }
         stream.head(200, &[("sec-websocket-protocol", "chat")], false);
         while let Some(data) = stream.data() {
             stream.send(data, false);
@@ -171,6 +174,23 @@ fn a_client_of_http_1_to_an_endpoint_of_http_2() {
     let got = origin.requests().pop().expect("two");
     assert!(!got.headers.has("sec-websocket-key"), "{got:?}");
     let _ = gateway.wait_records(2);
+}
+
+#[test]
+fn an_interim_head_before_the_switch_changes_nothing() {
+    let origin = http_2(true);
+    let gateway = to(&origin);
+    let mut client = gateway.client();
+    client.send(ask("/hinted"));
+    assert_eq!(client.interim().status, 103);
+    assert_eq!(client.head().status, 101);
+    for word in ["hello", "again"] {
+        client.send(word);
+        assert_eq!(client.wire().take(5), Ok(word.as_bytes().to_vec()));
+    }
+    client.half_close();
+    client.expect_close();
+    let _ = gateway.wait_records(1);
 }
 
 #[test]

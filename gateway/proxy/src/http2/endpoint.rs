@@ -111,6 +111,8 @@ impl EndpointStream {
         if let Some(Switch { protocol, key }) = self.switch.as_ref().filter(|_| head.status().is_success()) {
             let accept = key.as_ref().map(|key| websocket::accept(key.as_bytes()));
             let accept = accept.as_ref().map(|accept| accept.as_bytes());
+            // An interim head before it had no body; what comes now has no length.
+            self.left = None;
             return decode_switched(response, fields, protocol.as_bytes(), accept, limits).map_err(bad);
         }
         decode_response(response, status, fields, ended, asked, limits).map_err(bad)?;

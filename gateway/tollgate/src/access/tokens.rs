@@ -115,6 +115,21 @@ mod tests {
     }
 
     #[test]
+    fn what_a_certificate_opens_needs_one() {
+        let tls = "tls: {certificate: a.pem, key: a.key, client_certificates: {ca: ca.pem}}";
+        for (admin, role, needs) in [
+            (format!("{{bind: 0.0.0.0:1, {tls}}}"), Some(Role::Admin), true),
+            // Whoever is on this machine may without.
+            (format!("{{bind: 127.0.0.1:1, {tls}}}"), Some(Role::Admin), false),
+            (format!("{{bind: 0.0.0.0:1, {tls}, tokens: {{a: {{role: read, token: 0123456789abcdef}}}}}}"), None, false),
+            ("{bind: 0.0.0.0:1, open: on}".to_owned(), Some(Role::Read), false),
+        ] {
+            let access = access(&admin);
+            assert_eq!((access.anonymous(), access.needs_certificate()), (role, needs), "{admin}");
+        }
+    }
+
+    #[test]
     fn without_tokens_it_is_for_this_machine() {
         for (admin, role) in [
             ("127.0.0.1:1", Role::Admin),

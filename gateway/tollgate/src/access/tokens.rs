@@ -35,14 +35,9 @@ impl Access {
             AdminAddress::Tcp(address) => address.ip().is_loopback(),
             AdminAddress::Unix(_) => true,
         };
-        let anonymous = match (tokens.is_empty(), local || certified) {
-            (false, _) => None,
-            (true, true) => Some(Role::Admin),
-            // The file says that it is to be so, or it would have been refused.
-            (true, false) => Some(Role::Read),
-        };
+        let (anonymous, certified) = without_token(!tokens.is_empty(), local, certified);
         let tokens = tokens.iter().map(Token::new).collect();
-        Self { tokens, anonymous, certified: certified && !local, audit_log: audit_log.clone() }
+        Self { tokens, anonymous, certified, audit_log: audit_log.clone() }
     }
 
     /// Whether a token is needed.
@@ -57,7 +52,7 @@ impl Access {
 
     /// Whether they must have shown a certificate for that.
     pub fn needs_certificate(&self) -> bool {
-        self.anonymous.is_some() && self.certified
+        self.certified
     }
 
     /// Whose token it is, and what it opens. How long it takes says nothing of how much of a token was right: hashes are
@@ -71,6 +66,17 @@ impl Access {
             }
         }
         found
+    }
+}
+
+/// What is open without a token, and whether only to who shows a certificate.
+fn without_token(tokens: bool, local: bool, certified: bool) -> (Option<Role>, bool) {
+    match (tokens, local, certified) {
+        (true, ..) => (None, false),
+        (false, true, _) => (Some(Role::Admin), false),
+        (false, false, true) => (Some(Role::Admin), true),
+        // The file says that it is to be so, or it would have been refused.
+        (false, false, false) => (Some(Role::Read), false),
     }
 }
 
@@ -116,16 +122,14 @@ mod tests {
 
     #[test]
     fn what_a_certificate_opens_needs_one() {
-        let tls = "tls: {certificate: a.pem, key: a.key, client_certificates: {ca: ca.pem}}";
-        for (admin, role, needs) in [
-            (format!("{{bind: 0.0.0.0:1, {tls}}}"), Some(Role::Admin), true),
-            // Whoever is on this machine may without.
-            (format!("{{bind: 127.0.0.1:1, {tls}}}"), Some(Role::Admin), false),
-            (format!("{{bind: 0.0.0.0:1, {tls}, tokens: {{a: {{role: read, token: 0123456789abcdef}}}}}}"), None, false),
-            ("{bind: 0.0.0.0:1, open: on}".to_owned(), Some(Role::Read), false),
+        // Tokens or none; whether it listens for this machine alone; whether certificates are demanded.
+        for (tokens, local, certified, opens) in [
+            (false, false, true, (Some(Role::Admin), true)),
+            (false, true, true, (Some(Role::Admin), false)),
+            (false, false, false, (Some(Role::Read), false)),
+            (true, false, true, (None, false)),
         ] {
-            let access = access(&admin);
-            assert_eq!((access.anonymous(), access.needs_certificate()), (role, needs), "{admin}");
+            assert_eq!(without_token(tokens, local, certified), opens, "{tokens} {local} {certified}");
         }
     }
 

@@ -59,7 +59,7 @@ fn explain_by_the_plan_in_force() {
     let post = |body: &str| {
         let mut client = Client::connect(gateway.admin_address(), Arc::default());
         client.send(format!(
-            "POST /api/v1/explain HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}",
+            "POST /api/v1/explain HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         ));
         let response = client.response_to("POST");

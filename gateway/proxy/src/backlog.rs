@@ -9,7 +9,8 @@ use tollgate_observe::Reason;
 use crate::client_side::{Unfit, unfit};
 use crate::spool::Spool;
 
-/// What takes bytes, in its own time.
+/// What takes bytes, in its own time. Whoever offers some offers all that were not taken again, whatever follows them: over TLS
+/// they may be encrypted already, and how many are gone is told when they are.
 pub(crate) trait Sink {
     /// Takes what it can of the pieces at once and says how many bytes that was. Wakes nobody.
     ///

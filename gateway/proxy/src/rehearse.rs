@@ -135,6 +135,7 @@ pub(crate) fn refused(reason: Reason, detail: Option<&'static str>) -> Outcome {
     Outcome::Refused { reason, detail }
 }
 
+/// Where a redirect leads, if anywhere, as [`respond::redirect`] answers it.
 fn redirected(
     plan: &Plan,
     redirect: &Redirect,

@@ -32,9 +32,9 @@ pub(crate) struct Scratch {
     pub set_cookie: Vec<u8>,
     /// What the policies that the request has met want yet. In a box: a request that has met none pays for a null pointer.
     pub met: Option<Box<Context>>,
-    /// Of a gRPC call. Only what may be one looks at it or sets it: see [`ClientSide::may_be_grpc`].
+    /// Of a gRPC call. Only what may be one looks at it or sets it: see [`ClientStream::may_be_grpc`].
     ///
-    /// [`ClientSide::may_be_grpc`]: crate::client_side::ClientSide::may_be_grpc
+    /// [`ClientStream::may_be_grpc`]: crate::client_side::ClientStream::may_be_grpc
     pub grpc: Option<Grpc>,
     /// Where the frames of a WebSocket stand that came right behind the head of the 101.
     pub early_frames: Frames,

@@ -72,6 +72,9 @@ fn what_is_too_much_waits_and_is_answered() {
         .collect();
     // Who goes makes room, and those that wait take it in turn.
     drop(clients.remove(0));
+    // On its way down the number is the crowd's for a moment, too: that is not it.
+    let gone = || gateway.metrics().sum("tollgate_reasons_total", "reason=\"client_closed\"");
+    eventually("the end of what it had", || gone() == Some(f64::from(EACH)));
     eventually("the room is taken", || under_way(&gateway) == CROWD);
     // A newcomer has its share at once.
     let mut late = gateway.frames(&[]);

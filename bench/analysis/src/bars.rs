@@ -1,8 +1,8 @@
 //! Bars: the most that a system may cost beside the better of its peers, in the cells whose points name one. The whole interval
 //! decides: met, missed, or open where the bar lies inside.
 //!
-//! The ratio is that of the same rounds, as everywhere; the better peer is the one with the better median over the whole
-//! run, since the better of two disturbed figures in each round would be better by luck.
+//! The ratio is that of the same rounds, as everywhere; the better peer is the one whose typical figure over the whole run,
+//! which the tables show, is the lower: the better of two disturbed figures in each round would be better by luck.
 
 use crate::number::{self, NONE};
 use crate::outcome::{Outcome, bootstrap, title};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use tollgate_lab_record::{Cell, Line, Metric, Results, Trial};
 use tollgate_lab_stats::bar::{Held, hold};
 use tollgate_lab_stats::bootstrap::Interval;
-use tollgate_lab_stats::{median::median, paired};
+use tollgate_lab_stats::paired;
 use tollgate_lab_study::{Analysis, Bar, Study};
 
 /// The whole: no section of its own.
@@ -116,7 +116,7 @@ fn bars(study: &Study, cell: &Cell) -> BTreeMap<Bar, f64> {
     place.map(|point| point.bars.clone()).unwrap_or_default()
 }
 
-/// The peer with the lower median in this cell; why there is none.
+/// The peer with the lower typical figure in this cell; why there is none.
 fn better<'a>(
     results: &'a Results,
     cell: &'a Cell,
@@ -127,10 +127,14 @@ fn better<'a>(
     let mut lacking = Vec::new();
     for peer in peers {
         let found = figures(results, cell, peer, metric);
-        match found.map(|rounds| median(&rounds.into_values().collect::<Vec<_>>())) {
-            Ok(Some(middle)) => {
-                if best.is_none_or(|(least, _)| middle.partial_cmp(&least) == Some(Ordering::Less)) {
-                    best = Some((middle, peer));
+        let typical = found.map(|rounds| {
+            paired::usable_typical(&rounds.into_values().collect::<Vec<_>>(), &bootstrap(results))
+        });
+        match typical {
+            Ok(Some((typical, _))) => {
+                let figure = typical.estimate;
+                if best.is_none_or(|(least, _)| figure.partial_cmp(&least) == Some(Ordering::Less)) {
+                    best = Some((figure, peer));
                 }
             }
             Ok(None) => lacking.push(format!("{peer}: no figure")),
@@ -224,6 +228,18 @@ sections:
         assert_eq!(rows[0][5], "PASS, 7.0 % below");
         assert_eq!(rows[1][1..3], ["p99", "The a"]);
         assert_eq!(rows[1][5], "MISS by 5.6 %");
+    }
+
+    #[test]
+    fn the_better_peer_is_the_one_that_the_tables_show_as_such() {
+        let mut results = results((100.0, 8.0, 95.0));
+        // Its median is the lower, its typical round is not.
+        let uneven = [9.5, 10.0, 10.0, 10.1, 11.5, 12.0].map(|cpu| (100.0, cpu, 90.0));
+        results.trials.retain(|trial| trial.system == "us");
+        results.verdicts.retain(|verdict| verdict.system == "us");
+        made::measured(&mut results, "1-1", "a", VerdictKind::Nothing, &uneven);
+        made::measured(&mut results, "1-1", "b", VerdictKind::Nothing, &[(100.0, 10.1, 100.0); 6]);
+        assert_eq!(rows(&results)[0][..3], ["One: cell 1-1", "CPU", "The b"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 /// Connections that wait to be accepted; the kernel cuts it to `net.core.somaxconn`.
 pub const BACKLOG: i32 = 4096;
@@ -23,16 +23,28 @@ pub fn bind(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>>
         // Port 0 has become a real one; all must have the same.
         let address = alone.local_addr()?.as_socket().unwrap_or(address);
         drop(alone);
-        bind_shared(address, workers)
+        let sockets = bind_shared(address, workers)?;
+        // At once: the kernel's answer to a second gateway, above, is about sockets that listen.
+        sockets.iter().try_for_each(listen)?;
+        Ok(sockets)
     })
 }
 
-/// As [`bind`], on a port where this process listens already, at this address or at one that covers it.
+/// As [`bind`], on a port where this process listens already, or the one whose place it takes, at this address or at one
+/// that covers it. The kernel gives these sockets no connections before they are told to [`listen`].
 ///
 /// # Errors
 /// When another user's process has the address, or the sockets that are there do not share it (SO_REUSEPORT).
 pub fn bind_beside(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
     or_without_ipv6(address, |address| bind_shared(address, workers))
+}
+
+/// Has the kernel give this socket its share of new connections. One that listens already goes on.
+///
+/// # Errors
+/// When another socket, which shares nothing, has come to listen there.
+pub fn listen(socket: &TcpListener) -> io::Result<()> {
+    SockRef::from(socket).listen(BACKLOG)
 }
 
 fn or_without_ipv6(
@@ -60,7 +72,6 @@ fn bind_shared(address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListene
         let socket = socket(address)?;
         socket.set_reuse_port(true)?;
         socket.bind(&address.into())?;
-        socket.listen(BACKLOG)?;
         Ok(socket.into())
     };
     (0..workers).map(|_| shared()).collect()
@@ -118,5 +129,21 @@ mod tests {
             assert_eq!(beside[0].local_addr()?, address, "a process may have more sockets of its own");
         }
         Ok(())
+    }
+
+    #[test]
+    fn one_beside_others_gets_nothing_before_it_listens() -> io::Result<()> {
+        let first = bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1)?.remove(0);
+        let address = first.local_addr()?;
+        let beside = bind_beside(address, 8)?;
+        let ask = || std::net::TcpStream::connect(address);
+        let clients: Vec<_> = (0..32).map(|_| ask()).collect::<Result<_, _>>()?;
+        for _ in &clients {
+            first.accept()?;
+        }
+        drop(first);
+        assert!(ask().is_err(), "nobody listens");
+        beside.iter().try_for_each(listen)?;
+        ask().map(drop)
     }
 }

@@ -5,7 +5,7 @@ mod channel;
 mod loads;
 mod pressure;
 
-pub use bind::{BACKLOG, bind, bind_beside};
+pub use bind::{BACKLOG, bind, bind_beside, listen};
 pub use channel::{Channel, Message};
 pub use loads::{Full, Loads};
 pub use pressure::Pressure;

@@ -494,7 +494,10 @@ fn listen<F: Fn(Box<Client>) + Clone + 'static>(
     for (door, bind, socket) in sockets {
         let listener = Listener::register(socket)?;
         worker.listening_began();
-        tollgate_net::spawn(accept(worker.clone(), worker.doors.open(door, bind), listener, serve.clone()));
+        let door = worker.doors.open(door, bind);
+        // From the plan that names it: the one that closes it does not, and some may wait that came before.
+        door.listener(&worker.active.borrow().plan);
+        tollgate_net::spawn(accept(worker.clone(), door, listener, serve.clone()));
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 
 use tollgate_config::Config;
-use tollgate_listen::{bind, bind_beside};
+use tollgate_listen::{bind, bind_beside, listen};
 use tollgate_proxy::{Control, DoorId, Receipt, Waiting};
 
 use crate::startup::cannot_listen;
@@ -77,9 +77,9 @@ impl Listeners {
         let explain = |error| cannot_listen("listen", written, &error);
         let mut sockets = inherited.take(written);
         if sockets.is_empty() {
-            // On a port of our own the kernel's question, whether somebody else listens there, is answered by ourselves.
-            let own =
-                written.port() != 0 && self.open.iter().any(|open| open.address.port() == written.port());
+            // On a port of our own, or of the process before, the kernel's question, whether somebody else listens there,
+            // is answered by ourselves.
+            let own = written.port() != 0 && (self.has(written.port()) || inherited.has(written.port()));
             sockets =
                 if own { bind_beside(written, workers) } else { bind(written, workers) }.map_err(explain)?;
         }
@@ -102,6 +102,10 @@ impl Listeners {
         Ok(Open { written, address, door: None, sockets })
     }
 
+    fn has(&self, port: u16) -> bool {
+        self.open.iter().any(|open| open.address.port() == port)
+    }
+
     /// Takes over a change that was prepared. The workers hear of it from [`tell`](Self::tell).
     pub fn change(&mut self, change: Change, workers: &Workers) {
         let Change { added, removed } = change;
@@ -121,16 +125,21 @@ impl Listeners {
     /// of an address: none is left without anyone who accepts from it.
     ///
     /// # Errors
-    /// When there are no descriptors left.
+    /// When there are no descriptors left: then the workers hear of none, and the next call tries again.
     pub fn tell(&mut self, workers: &Workers, receipt: &Receipt) -> io::Result<()> {
         let mut shares: Vec<Vec<_>> = (0..workers.count()).map(|_| Vec::new()).collect();
-        for open in self.open.iter_mut().filter(|open| open.door.is_none()) {
-            let door = DoorId(self.doors);
-            self.doors += 1;
+        let new: Vec<&mut Open> = self.open.iter_mut().filter(|open| open.door.is_none()).collect();
+        for (open, door) in new.iter().zip(self.doors..) {
             for (index, socket) in open.sockets.iter().enumerate() {
-                shares[index % workers.count()].push((door, open.written, socket.try_clone()?.into()));
+                let copy = socket.try_clone()?.into();
+                shares[index % workers.count()].push((DoorId(door), open.written, copy));
             }
-            open.door = Some(door);
+        }
+        // Not before somebody accepts: a process that does not come to serve would reset who waits.
+        new.iter().flat_map(|open| &open.sockets).try_for_each(listen)?;
+        for open in new {
+            open.door = Some(DoorId(self.doors));
+            self.doors += 1;
         }
         workers.tell(|worker| Control::Listen(std::mem::take(&mut shares[worker]), Some(receipt.clone())));
         Ok(())
@@ -175,6 +184,10 @@ impl Inherited {
         self.listen = kept;
         let taken: Vec<(SocketAddr, TcpListener)> = taken;
         taken.into_iter().map(|(_, socket)| socket).collect()
+    }
+
+    fn has(&self, port: u16) -> bool {
+        self.listen.iter().any(|(_, socket)| socket.local_addr().is_ok_and(|address| address.port() == port))
     }
 }
 

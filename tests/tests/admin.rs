@@ -131,6 +131,27 @@ fn each_role_opens_what_it_is_for() {
 }
 
 #[test]
+fn who_goes_before_the_answer_stands_in_the_audit_log_too() {
+    let gateway = guarded();
+    let put = |name: &str| {
+        let route = json!({"match": format!("/{name}"), "respond": "x"}).to_string();
+        format!(
+            "PUT /api/v1/routes/{name} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {WRITER}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{route}",
+            route.len()
+        )
+    };
+    for n in 0..40 {
+        let mut stream = TcpStream::connect(gateway.admin_address()).expect("a connection");
+        stream.write_all(put(&format!("r{n}")).as_bytes()).expect("sent");
+        // Some go at once, some while it is done.
+        std::thread::sleep(std::time::Duration::from_micros(100 * n));
+    }
+    let changes = || gateway.stderr().matches("audit: version").count();
+    eventually("a line for each change", || changes() > 0 && audit(&gateway).len() == changes());
+}
+
+#[test]
 fn who_changed_what_stands_in_the_audit_log_and_in_the_history() {
     let gateway = guarded();
     let route = json!({"match": "/a", "respond": "x"}).to_string();
@@ -324,7 +345,16 @@ fn a_unix_socket_is_for_whom_its_file_lets_in() {
     assert!(ran.code == Some(1) && ran.all().contains("listens there already"), "{ran:?}");
     assert!(local.ask("GET", "/readyz", "").starts_with("HTTP/1.1 200"));
     let id = i32::try_from(local.child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("an id");
-    rustix::process::kill_process(id, Signal::TERM).expect("it is there");
+    let signal = |signal| rustix::process::kill_process(id, signal).expect("it is there");
+    // Whom it lets in may change.
+    let file = local.directory.join("tollgate.yaml");
+    let text = std::fs::read_to_string(&file).expect("its file").replace("mode: 660", "mode: 600");
+    let text = text.replace("routes: []", "routes: [{name: later, match: /later, respond: x}]");
+    std::fs::write(&file, text).expect("written");
+    signal(Signal::HUP);
+    eventually("the new file", || local.ask("GET", "/api/v1/routes", "").contains("/later"));
+    assert_eq!(mode(&local.socket()), 0o600);
+    signal(Signal::TERM);
     assert_eq!(local.child.wait().expect("ours").code(), Some(0));
     assert!(!local.socket().exists(), "it takes its socket along");
 }

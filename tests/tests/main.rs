@@ -33,6 +33,7 @@ mod limits;
 mod log;
 mod metrics;
 mod mixed;
+mod notices;
 mod otlp_log;
 mod overload;
 mod paths;

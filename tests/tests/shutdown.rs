@@ -115,6 +115,25 @@ fn a_second_signal_does_not_wait() {
 }
 
 #[test]
+fn the_log_may_be_rotated_meanwhile() {
+    let gate = Gate::new();
+    let origin = held(&gate);
+    let mut gateway = Gateway::to(&origin);
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the request", || origin.count() == 1);
+    gateway.signal(Signal::TERM);
+    eventually("the drain to begin", || TcpStream::connect(gateway.address()).is_err());
+    std::fs::rename(gateway.log_file(), gateway.directory().join("rotated.log")).expect("a log");
+    gateway.signal(Signal::USR1);
+    eventually("a new log", || gateway.log_file().exists());
+    gate.open();
+    assert_eq!(client.response().status, 200);
+    assert_eq!(gateway.wait_exit().code(), Some(0));
+    assert_eq!(gateway.records().len(), 1);
+}
+
+#[test]
 fn a_tunnel_may_go_on_until_the_deadline() {
     let origin = Origin::play(|conn| {
         if conn.request().is_some() {

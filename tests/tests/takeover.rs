@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use rustix::process::{Pid, kill_process};
 use serde_json::Value;
-use tollgate_tests::{Client, Gateway, Origin, Signal, binary, eventually};
+use tollgate_tests::{Client, Gate, Gateway, Origin, Signal, binary, eventually};
 
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
 const WEBSOCKET: &str = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
@@ -236,4 +237,91 @@ fn addresses_and_logs_may_change_with_it() {
     eventually("the new log", || {
         fs::read_to_string(gateway.directory().join("new.log")).is_ok_and(|log| log.lines().count() == 1)
     });
+}
+
+#[test]
+fn what_waits_while_an_upgrade_fails_is_done_afterwards() {
+    let program = own_binary("again");
+    let many: String = (0..20_000).map(|n| format!("  - {{match: /r{n}, respond: 204}}\n")).collect();
+    let config = |body: &str| {
+        format!("timeouts: {{takeover: 2s}}\nroutes:\n  - {{match: /v, respond: {body}}}\n{many}")
+    };
+    let gateway = Gateway::start_program(&program, &config("one"));
+    replace(&program, "#!/bin/sh\nexec sleep 1000\n");
+    let a_moment = || std::thread::sleep(Duration::from_millis(20));
+    // A reload, one more while that takes its time, and then the upgrade, which both come before.
+    gateway.write_config(&config("two"));
+    gateway.signal(Signal::HUP);
+    a_moment();
+    gateway.write_config(&config("three"));
+    gateway.signal(Signal::HUP);
+    a_moment();
+    gateway.signal(Signal::USR2);
+    eventually("the upgrade to fail", || failed_upgrade(&gateway).is_some());
+    eventually("the last file", || gateway.client().get("/v").text() == "three");
+    fs::remove_file(&program).expect("removed");
+}
+
+#[test]
+fn sockets_for_more_workers_get_nothing_before_it_serves() {
+    let origin = origin();
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let config = |workers: usize, more: &str| {
+        format!(
+            "workers: {workers}\ntimeouts: {{takeover: 1s}}\n{more}routes:\n  - {{match: \"/*\", to: [{}]}}\n",
+            origin.address()
+        )
+    };
+    let gateway = Gateway::start(&config(1, ""));
+    // The new process waits for a name server that says nothing, for longer than it may take to come up.
+    let lookup = format!(
+        "upstreams: {{u: {{discover: {{dns: app.test, port: 80, servers: \"{}\"}}}}}}\n",
+        silent.local_addr().expect("an address")
+    );
+    gateway.write_config(&(config(8, &lookup) + "  - {match: /u, to: u}\n"));
+    gateway.signal(Signal::USR2);
+    while failed_upgrade(&gateway).is_none() {
+        assert_eq!(gateway.client().get("/").status, 200);
+    }
+    assert!(failed_upgrade(&gateway).is_some_and(|told| told.contains("did not come up in time")));
+    assert!(silent.recv(&mut [0; 512]).is_ok(), "it came as far as that");
+    gateway.reconcile(&[&origin]);
+}
+
+#[test]
+fn a_stop_of_all_processes_is_the_first_for_each() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let origin = Origin::play(move |conn| {
+        while conn.request().is_some() {
+            held.wait();
+            conn.ok("finished");
+        }
+    });
+    let mut gateway = Gateway::to(&origin);
+    let first = i32::try_from(gateway.pid()).ok().and_then(Pid::from_raw).expect("an id");
+    let mut client = gateway.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    eventually("the request", || origin.count() == 1);
+    gateway.upgrade();
+    // As a supervisor does that stops the service.
+    kill_process(first, Signal::TERM).expect("it is there");
+    eventually("the signal to be heard", || gateway.stderr().contains("ends already: 1 request in flight"));
+    gate.open();
+    assert_eq!(client.response().text(), "finished");
+    gateway.wait_predecessor(0);
+}
+
+#[test]
+fn an_address_may_become_wider_with_it() {
+    let config = |host: &str, port: u16| {
+        format!("listen: [$LISTEN, \"{host}:{port}\"]\nroutes: [{{match: /, respond: \"{host}\"}}]")
+    };
+    let port = tollgate_tests::free_port();
+    let there = || Client::connect(([127, 0, 0, 1], port).into(), Arc::default()).get("/").text();
+    let mut gateway = Gateway::start(&config("127.0.0.1", port));
+    gateway.write_config(&config("0.0.0.0", port));
+    gateway.upgrade();
+    gateway.wait_predecessor(0);
+    assert_eq!(there(), "0.0.0.0");
 }

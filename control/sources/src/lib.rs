@@ -11,6 +11,8 @@
 //!
 //! A source never sees a plan: whoever calls brings along what compiles the [`Parts`](tollgate_config::Parts).
 
+#![deny(clippy::print_stderr)]
+
 mod batch;
 mod etcd;
 mod request;

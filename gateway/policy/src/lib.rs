@@ -12,6 +12,8 @@
 //! Whoever adds a policy of their own implements these two traits and [`Plugin`], by which it has a name and settings; a
 //! binary says once which plugins it has ([`Plugins`]).
 
+#![deny(clippy::print_stderr)]
+
 mod aggregate;
 mod api_key;
 mod authorize;

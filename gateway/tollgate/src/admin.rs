@@ -58,7 +58,13 @@ impl Admin {
         let inherited = inherited.admin.take().filter(|(other, _)| *other == written.to_string());
         let socket = match inherited {
             Some((_, socket)) => Socket::adopt(written, socket)?,
-            None => Socket::open(written)?,
+            None => {
+                match self.socket().filter(|_| self.file().is_some() && self.file() == file_of(written)) {
+                    // Its mode or its owner is another.
+                    Some((_, socket)) => Socket::adopt(written, socket.try_clone_to_owned()?)?,
+                    None => Socket::open(written)?,
+                }
+            }
         };
         Ok(Change(Some(Some(Open { written: written.clone(), socket }))))
     }
@@ -112,15 +118,19 @@ impl Admin {
 
     /// The file of the Unix socket.
     pub fn file(&self) -> Option<&Path> {
-        match &self.open.as_ref()?.written {
-            AdminAddress::Unix(socket) => Some(&socket.path),
-            AdminAddress::Tcp(_) => None,
-        }
+        file_of(&self.open.as_ref()?.written)
     }
 
     /// The socket, and its address as it is written in the file: for the process that takes this one's place.
     pub fn socket(&self) -> Option<(String, BorrowedFd<'_>)> {
         self.open.as_ref().map(|open| (open.written.to_string(), open.socket.descriptor()))
+    }
+}
+
+fn file_of(written: &AdminAddress) -> Option<&Path> {
+    match written {
+        AdminAddress::Unix(socket) => Some(&socket.path),
+        AdminAddress::Tcp(_) => None,
     }
 }
 

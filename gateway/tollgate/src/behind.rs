@@ -1,5 +1,7 @@
 //! Work that can wait for what requests need.
 
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use rustix::process::nice;
@@ -10,17 +12,50 @@ use tokio::sync::oneshot;
 /// about 1.25 times less for each step).
 const NICE: i32 = 10;
 
-/// Does this on a thread of its own, which gives way to all others of the process. It must start no process: that would
-/// give way as well. An error says that it has panicked.
+/// Does this on a thread of its own, which gives way to all others of the process; where there is no thread to be had (a
+/// limit of processes), here, before it returns. It must start no process: that would give way as well. An error says
+/// that it has panicked.
 pub fn behind<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
+    elsewhere(work, |run| thread::Builder::new().name("plans".to_owned()).spawn(run).map(drop))
+}
+
+/// As [`behind`], on what `spawn` gives.
+fn elsewhere<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+    spawn: impl FnOnce(Box<dyn FnOnce() + Send>) -> io::Result<()>,
+) -> oneshot::Receiver<T> {
     let (done, receiver) = oneshot::channel();
-    let run = move || {
+    // A thread that cannot be started takes along what it was to do.
+    let job = Arc::new(Mutex::new(Some((work, done))));
+    let there = job.clone();
+    let started = spawn(Box::new(move || {
         // In Linux it is the thread's own. Refused, it is as quick as the others.
         let _ = nice(NICE);
+        run(&there);
+    }));
+    if started.is_err() {
+        run(&job);
+    }
+    receiver
+}
+
+/// Does it, unless it was done.
+fn run<T>(job: &Mutex<Option<(impl FnOnce() -> T, oneshot::Sender<T>)>>) {
+    let taken = job.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((work, done)) = taken {
         // Nobody may be waiting any longer.
         let _ = done.send(work());
-    };
-    // Where there is no thread to be had, whoever waits learns that nothing came of it.
-    let _ = thread::Builder::new().name("plans".to_owned()).spawn(run);
-    receiver
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_done_without_a_thread_too() {
+        let answer = elsewhere(|| 7, |_| Err(io::ErrorKind::WouldBlock.into()));
+        assert_eq!(answer.blocking_recv(), Ok(7));
+        assert_eq!(behind(|| 8).blocking_recv(), Ok(8));
+    }
 }

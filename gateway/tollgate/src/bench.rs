@@ -5,6 +5,8 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
+use tollgate_notice::notice;
+
 /// The laboratory's program.
 const LAB: &str = "tollgate-lab";
 
@@ -13,7 +15,7 @@ pub fn bench(arguments: &[OsString]) -> ExitCode {
     let beside = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.join(LAB)));
     let program = beside.filter(|file| file.is_file()).unwrap_or_else(|| PathBuf::from(LAB));
     let error = Command::new(&program).args(arguments).exec();
-    eprintln!(
+    notice!(
         "tollgate: the laboratory `{LAB}` was found neither beside this program nor on PATH ({error}). \
          To build it: cargo build --release -p tollgate-lab"
     );

@@ -8,7 +8,9 @@ use rustix::process::{Pid, Signal as Sent, kill_process};
 use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::MissedTickBehavior;
 use tollgate_net::Timers;
+use tollgate_notice::notice;
 use tollgate_observe::{Attempt, CostMeter, available_cores, process_cpu_time};
 use tollgate_sources::{News, Pending, Refusal, heard};
 use tollgate_upstream::health::Health;
@@ -66,7 +68,7 @@ pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
     // Not within `watch`: endpoints are looked after during the drain too.
     let health = runtime.block_on(async {
         let health =
-            Health::start(shared, &Timers::start()?, fastrand::u64(..), |notice| eprintln!("{notice}"));
+            Health::start(shared, &Timers::start()?, fastrand::u64(..), |notice| notice!("{notice}"));
         health.begin(&gateway.current().upstreams);
         // Nor this: who drains may run short too.
         gateway.guarding.start();
@@ -95,10 +97,10 @@ pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
     control.call_off(&runtime);
     let Control { gateway, health: _health, .. } = control;
     match end {
-        Ok(End::Stop) => stop(&runtime, gateway, &mut signals.stop),
-        Ok(End::Succeeded(successor)) => hand_over(&runtime, gateway, &successor, &mut signals.stop),
+        Ok(End::Stop) => stop(&runtime, gateway, &mut signals),
+        Ok(End::Succeeded(successor)) => hand_over(&runtime, gateway, &successor, &mut signals),
         // What still works ends as it would at a stop.
-        Err(error) => stop(&runtime, gateway, &mut signals.stop).and(Err(error)),
+        Err(error) => stop(&runtime, gateway, &mut signals).and(Err(error)),
     }
 }
 
@@ -146,6 +148,8 @@ impl Control {
         self.gateway.serve_admin()?;
         systemd::ready();
         let mut tick = tokio::time::interval(SAMPLE);
+        // Two looks at once would measure nothing but each other.
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut problem = None;
         loop {
             tokio::select! {
@@ -166,12 +170,7 @@ impl Control {
                     if std::mem::take(&mut self.due) {
                         self.start_upgrade();
                     }
-                    if self.upgrade.is_none() {
-                        if std::mem::take(&mut self.deferred) {
-                            self.reload();
-                        }
-                        self.reader.go_on(self.gateway.current(), &self.gateway.registry);
-                    }
+                    self.catch_up();
                 }
                 result = done(&mut self.upgrade) => {
                     if let Some(successor) = self.go_on(result)? {
@@ -189,11 +188,15 @@ impl Control {
                     let now = self.gateway.log.problem();
                     if now != problem {
                         if let Some(text) = &now {
-                            eprintln!("warning: access log: {text}");
+                            notice!("warning: access log: {text}");
                         }
                         problem = now;
                     }
                     self.gateway.drop_retired();
+                    if self.upgrade.is_none() {
+                        // Where there were no descriptors before. That it still lacks them was said then.
+                        let _ = self.gateway.serve_admin();
+                    }
                     if !self.gateway.workers.are_whole() {
                         return Err(io::Error::other("a worker has ended"));
                     }
@@ -210,6 +213,17 @@ impl Control {
         self.reader.start(self.gateway.current(), &self.gateway.registry);
     }
 
+    /// Does next what waits, unless another process is about to take over: if none does, it is done then.
+    fn catch_up(&mut self) {
+        if self.upgrade.is_some() || self.due {
+            return;
+        }
+        if std::mem::take(&mut self.deferred) {
+            self.reload();
+        }
+        self.reader.go_on(self.gateway.current(), &self.gateway.registry);
+    }
+
     /// A change of the store. Those that come together are made together.
     fn change(&mut self, pending: Pending) {
         let mut next = Some(pending);
@@ -221,7 +235,7 @@ impl Control {
             }
             next = self.asked.try_recv().ok();
         }
-        self.reader.go_on(self.gateway.current(), &self.gateway.registry);
+        self.catch_up();
     }
 
     /// What etcd tells. What comes together is taken in together.
@@ -229,7 +243,7 @@ impl Control {
         let mut next = Some(news);
         while let Some(news) = next {
             if let Some(told) = heard(&self.gateway.surface().view, &news) {
-                eprintln!("{told}");
+                notice!("{told}");
             }
             if matches!(news, News::All { .. } | News::Changes { .. }) {
                 self.reader.hear(Some(news));
@@ -237,9 +251,7 @@ impl Control {
             next = self.news.as_mut().and_then(|news| news.try_recv().ok());
         }
         self.show_etcd();
-        if self.upgrade.is_none() && !self.due {
-            self.reader.go_on(self.gateway.current(), &self.gateway.registry);
-        }
+        self.catch_up();
     }
 
     fn show_etcd(&self) {
@@ -274,7 +286,7 @@ impl Control {
     fn start_upgrade(&mut self) {
         let asked = Instant::now();
         if self.upgrade.is_some() {
-            return eprintln!("error: no second upgrade: one is under way");
+            return notice!("error: no second upgrade: one is under way");
         }
         let program = match &self.upgradable {
             Upgradable::No(why) => return self.upgrade_failed(asked, (*why).to_owned()),
@@ -324,17 +336,17 @@ impl Control {
             Err(problem) => {
                 self.reader.reopen_store();
                 self.upgrade_failed(asked, problem);
-                self.gateway.serve_admin()?;
-                if std::mem::take(&mut self.deferred) {
-                    self.reload();
+                if let Err(error) = self.gateway.serve_admin() {
+                    notice!("error: the admin listener is not served for now: {error}");
                 }
+                self.catch_up();
                 Ok(None)
             }
         }
     }
 
     fn upgrade_failed(&self, asked: Instant, problem: String) {
-        eprintln!("error: no upgrade: {problem}; the gateway goes on as it is");
+        notice!("error: no upgrade: {problem}; the gateway goes on as it is");
         let attempt = Attempt { at: SystemTime::now(), took: asked.elapsed(), problem: Some(problem) };
         self.gateway.registry.update_status(|status| status.last_upgrade = Some(attempt));
     }

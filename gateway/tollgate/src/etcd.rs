@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tollgate_notice::notice;
 use tollgate_observe::EtcdStatus;
 use tollgate_plan::compile_parts;
 use tollgate_sources::{EtcdState, Joined, News, RefusedEntry, Sources, View, gateways};
@@ -28,7 +29,7 @@ pub fn join(sources: &mut Sources, good: &mut Good) -> Result<Option<mpsc::Recei
         name: format!("{host}-{}", std::process::id()),
     };
     let (brought, news) = sources.join(settings, who, |parts| Ok(compile_parts(parts)?.plan))?;
-    brought.told.iter().for_each(|line| eprintln!("{line}"));
+    brought.told.iter().for_each(|line| notice!("{line}"));
     if let Some(plan) = brought.good {
         good.plan = plan;
     }

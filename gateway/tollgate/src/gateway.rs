@@ -41,7 +41,7 @@ pub struct Gateway {
     /// The counters.
     pub registry: Arc<Registry>,
     /// The access log.
-    pub log: AccessLog,
+    pub log: Arc<AccessLog>,
     /// Whether it takes requests.
     pub ready: Arc<AtomicBool>,
     /// What all workers know of upstreams.
@@ -118,7 +118,7 @@ impl Gateway {
             config,
             files,
             registry,
-            log,
+            log: Arc::new(log),
             ready,
             shared,
             discovery,
@@ -182,12 +182,13 @@ impl Gateway {
         let none = &mut Inherited::default();
         let addresses = listeners::wanted(config);
         let listeners = self.listeners.prepare(&addresses, self.workers.count(), none)?;
-        let admin = self.admin.prepare(config, none)?;
         check_audit_log(audit_log(config))?;
         let (old, new) = (log_config(&self.config), log_config(config));
         let told = self.config.access_log.otlp != config.access_log.otlp;
         let log = (told || old != new).then(|| access_log(config, self.current.side())).transpose();
         let log = log.map_err(|error| cannot_log(config, &error))?;
+        // The last: a socket that is open already has its new mode from here.
+        let admin = self.admin.prepare(config, none)?;
         Ok(Prepared { listeners, admin, log })
     }
 
@@ -209,7 +210,7 @@ impl Gateway {
             self.workers.tell(|_| Control::Log(sink(), Some(receipt.clone())));
             self.registry.watch_log(&log);
             // The old one ends by itself when the last worker has handed over its lines.
-            self.log = log;
+            self.log = Arc::new(log);
         }
         // Before the sockets: what they let in finds its routes.
         self.workers.tell(|_| Control::Plan(plan.clone(), Some(receipt.clone())));

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tollgate_listen::Loads;
+use tollgate_notice::notice;
 use tollgate_observe::{GuardReading, Guarded, Guards, Registry};
 use tollgate_plan::Overload;
 
@@ -73,7 +74,7 @@ impl Guarding {
             reading.sheds = shed.requests;
             self.registry.update_status(|status| status.guards = reading);
             if let Some(message) = told.message(now, &reading, shed, clients) {
-                eprintln!("{message}");
+                notice!("{message}");
             }
             before = shed;
         }

@@ -3,6 +3,8 @@
 //! It is a library so that whoever has [plugins](plugin) of their own builds a program of their own, of one line:
 //! [`run_with`]. The binary `tollgate` is that line without plugins.
 
+#![deny(clippy::print_stderr)]
+
 mod access;
 mod admin;
 mod api;
@@ -44,6 +46,7 @@ mod workers;
 use std::process::ExitCode;
 
 use clap::Parser;
+use tollgate_notice::notice;
 use tollgate_policy::{Plugin, Plugins};
 
 use cli::{Cli, Command};
@@ -59,7 +62,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub fn run_with(plugins: Vec<Box<dyn Plugin>>) -> ExitCode {
     // Before anything is read: which plugins there are is a property of the program.
     if let Err(error) = Plugins::new(plugins).and_then(Plugins::install) {
-        eprintln!("error: {error}");
+        notice!("error: {error}");
         return ExitCode::FAILURE;
     }
     for installed in Plugins::installed().all() {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_notice::notice;
 use tollgate_proxy::Rollout;
 use tollgate_upstream::{Discovery, Gone, Shared};
 
@@ -12,7 +13,7 @@ const FIRST: Duration = Duration::from_secs(3);
 
 /// Begins to look up what a plan names, and waits for first answers.
 pub async fn begin(shared: &Arc<Shared>, plan: &Rollout) -> Discovery {
-    let mut discovery = Discovery::new(shared.clone(), Arc::new(|text| eprintln!("warning: {text}")));
+    let mut discovery = Discovery::new(shared.clone(), Arc::new(|text| notice!("warning: {text}")));
     change(&mut discovery, plan).await.forget();
     discovery
 }
@@ -21,7 +22,7 @@ pub async fn begin(shared: &Arc<Shared>, plan: &Rollout) -> Discovery {
 pub async fn change(discovery: &mut Discovery, plan: &Rollout) -> Gone {
     let gone = discovery.apply(&plan.upstreams);
     for upstream in discovery.looked_up(FIRST).await {
-        eprintln!("warning: upstream {upstream}: its endpoints are not looked up yet; it goes on trying");
+        notice!("warning: upstream {upstream}: its endpoints are not looked up yet; it goes on trying");
     }
     gone
 }

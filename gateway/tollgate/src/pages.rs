@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use serde_json::{Map, Value, json};
+use tollgate_notice::notice;
 use tollgate_policy::{Installed, Plugins};
 
 use crate::cli::Cli;
@@ -73,7 +74,7 @@ pub fn man(name: Option<&str>) -> ExitCode {
             // The page is called as `git-log` is, and its synopsis says `tollgate explain`.
             Some(found) => found.clone().display_name(format!("tollgate-{name}")),
             None => {
-                eprintln!("error: there is no command `{name}`: `tollgate help` lists them");
+                notice!("error: there is no command `{name}`: `tollgate help` lists them");
                 return ExitCode::from(2);
             }
         },
@@ -83,7 +84,7 @@ pub fn man(name: Option<&str>) -> ExitCode {
         .source(concat!("tollgate ", env!("CARGO_PKG_VERSION")))
         .render(&mut page)
     {
-        eprintln!("error: {error}");
+        notice!("error: {error}");
         return ExitCode::FAILURE;
     }
     print(&String::from_utf8_lossy(&page), ExitCode::SUCCESS)

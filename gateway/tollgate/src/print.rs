@@ -3,6 +3,8 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use tollgate_notice::notice;
+
 /// Prints a command's answer. A reader that has seen enough (`tollgate schema | head`) is no failure, and anything
 /// else that keeps the answer from its reader is.
 pub fn print(text: &str, code: ExitCode) -> ExitCode {
@@ -11,7 +13,7 @@ pub fn print(text: &str, code: ExitCode) -> ExitCode {
         Ok(()) => code,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => code,
         Err(error) => {
-            eprintln!("error: cannot write to standard output: {error}");
+            notice!("error: cannot write to standard output: {error}");
             ExitCode::FAILURE
         }
     }

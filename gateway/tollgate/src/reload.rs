@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime};
 
 use tokio::sync::oneshot;
 use tollgate_config::Config;
+use tollgate_notice::notice;
 use tollgate_observe::{Attempt, Registry};
 use tollgate_plan::{Memo, compile_again};
 use tollgate_proxy::Rollout;
@@ -183,7 +184,7 @@ impl Reader {
         if let Some(store) = self.sources.as_ref().and_then(Sources::store)
             && let Err(error) = store.reopen()
         {
-            eprintln!("error: cannot open the store {} again: {error}", store.path().display());
+            notice!("error: cannot open the store {} again: {error}", store.path().display());
         }
     }
 }
@@ -219,7 +220,7 @@ pub async fn land(changed: Changed, gateway: &mut Gateway, health: &Health, read
     for landed in &landed {
         let who = &landed.pending.request.who;
         if !landed.done.changes.is_empty() {
-            eprintln!("audit: version {} by {who}: {}", landed.done.version, landed.what);
+            notice!("audit: version {} by {who}: {}", landed.done.version, landed.what);
         }
     }
     let Some(rollout) = rollout else {
@@ -259,7 +260,7 @@ pub async fn bring(
     health: &Health,
     reader: &Reader,
 ) {
-    brought.told.iter().for_each(|line| eprintln!("{line}"));
+    brought.told.iter().for_each(|line| notice!("{line}"));
     if let Some(sources) = &reader.sources {
         sources.show_brought(brought);
     }
@@ -301,14 +302,14 @@ pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, rea
     let prepared = match gateway.prepare(&config) {
         Ok(prepared) => prepared,
         Err(error) => {
-            eprintln!("error: {error}");
+            notice!("error: {error}");
             return refused(gateway, asked, file, error.to_string());
         }
     };
     let fixed = unchangeable(&gateway.config, &config);
     if !fixed.is_empty() {
         let fixed = fixed.join(", ");
-        eprintln!("warning: {fixed} changed: this needs an upgrade or a restart, the rest is in force");
+        notice!("warning: {fixed} changed: this needs an upgrade or a restart, the rest is in force");
     }
     let gone = lookups::change(&mut gateway.discovery, &rollout).await;
     let (receipts, told) = gateway.change(rollout.clone(), config, prepared);
@@ -329,7 +330,7 @@ pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, rea
 
 /// Nothing has changed.
 fn refused(gateway: &Gateway, asked: Instant, file: &Path, problem: String) {
-    eprintln!("error: {} is not loaded; the gateway goes on with what it has", file.display());
+    notice!("error: {} is not loaded; the gateway goes on with what it has", file.display());
     let attempt = Attempt { at: SystemTime::now(), took: asked.elapsed(), problem: Some(problem) };
     gateway.registry.update_status(|status| status.last_reload = Some(attempt));
     systemd::ready();
@@ -347,7 +348,7 @@ fn in_force(
     let (generation, routes) = (rollout.generation(), rollout.routes.len());
     let problem = done.err().map(|error| format!("an address or the admin listener is missing: {error}"));
     if let Some(problem) = &problem {
-        eprintln!("warning: {problem}");
+        notice!("warning: {problem}");
     }
     registry.update_status(|status| {
         // Of two that overtake each other the later one is in force.
@@ -361,7 +362,7 @@ fn in_force(
     });
     let routes = counted(routes, "route");
     let milliseconds = took.as_secs_f64() * 1e3;
-    eprintln!("reloaded {}: {routes}, generation {generation}, {milliseconds:.1} ms", file.display());
+    notice!("reloaded {}: {routes}, generation {generation}, {milliseconds:.1} ms", file.display());
     systemd::ready();
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use tokio::runtime::LocalRuntime;
 use tokio::sync::mpsc;
+use tollgate_notice::notice;
 use tollgate_sources::{News, Sources};
 
 use crate::check::counted;
@@ -24,13 +25,13 @@ pub fn run(file: &Path) -> ExitCode {
     make_room_for_files();
     let program = Program::current();
     if compiled::is_standard_input(file) {
-        eprintln!("error: `run` needs a file: SIGHUP reads it again");
+        notice!("error: `run` needs a file: SIGHUP reads it again");
         return ExitCode::from(2);
     }
     let predecessor = match Predecessor::find() {
         Ok(found) => found,
         Err(error) => {
-            eprintln!("error: cannot take over: {error}");
+            notice!("error: cannot take over: {error}");
             return ExitCode::FAILURE;
         }
     };
@@ -65,12 +66,12 @@ pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predeces
     let news = match etcd::join(&mut sources, &mut good) {
         Ok(news) => news,
         Err(error) => {
-            eprintln!("error: {error}");
+            notice!("error: {error}");
             return None;
         }
     };
     let routes = counted(good.plan.routes.len(), "route");
-    let told = |error: &io::Error| eprintln!("error: {error}");
+    let told = |error: &io::Error| notice!("error: {error}");
     let runtime = control::runtime().inspect_err(told).ok()?;
     // Before anybody can know that it runs.
     let signals = runtime.block_on(async { Signals::new() }).inspect_err(told).ok()?;
@@ -84,10 +85,10 @@ pub fn start(file: &Path, mut inherited: Inherited, predecessor: Option<Predeces
     gateway.listen().inspect_err(told).ok()?;
     let workers = counted(gateway.workers.count(), "worker");
     for address in gateway.listeners.addresses() {
-        eprintln!("tollgate {} listens on {address}: {routes}, {workers}", env!("CARGO_PKG_VERSION"));
+        notice!("tollgate {} listens on {address}: {routes}, {workers}", env!("CARGO_PKG_VERSION"));
     }
     if let Some(address) = gateway.admin.shown() {
-        eprintln!("dashboard, metrics, cost and health on {address}");
+        notice!("dashboard, metrics, cost and health on {address}");
     }
     if let Some(predecessor) = predecessor {
         predecessor.serving(gateway.listeners.written());
@@ -100,7 +101,7 @@ pub fn ended(result: io::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            notice!("error: {error}");
             ExitCode::FAILURE
         }
     }

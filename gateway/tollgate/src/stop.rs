@@ -2,16 +2,18 @@
 
 use std::io;
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::runtime::LocalRuntime;
 
-use tollgate_observe::Registry;
+use tollgate_notice::notice;
+use tollgate_observe::{AccessLog, Registry};
 
 use crate::admin::forget;
 use crate::check::counted;
 use crate::gateway::Gateway;
-use crate::signals::Stop;
+use crate::signals::Signals;
 use crate::systemd;
 use crate::upgrade::Successor;
 
@@ -26,26 +28,22 @@ const MARGIN: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// What a worker could not do.
-pub fn stop(runtime: &LocalRuntime, gateway: Gateway, stop: &mut Stop) -> io::Result<()> {
+pub fn stop(runtime: &LocalRuntime, gateway: Gateway, signals: &mut Signals) -> io::Result<()> {
     systemd::stopping();
-    eprintln!("tollgate stops: {} in flight", counted(gateway.registry.in_flight(), "request"));
+    notice!("tollgate stops: {} in flight", counted(gateway.registry.in_flight(), "request"));
     // The admin listener goes on answering (not ready) until the drain has ended.
     gateway.leave(Some(GRACE));
     let mut bound = gateway.config.timeouts.drain;
     if let Some(delay) = gateway.config.timeouts.drain_delay {
-        let hurried = runtime.block_on(async {
-            tokio::select! {
-                () = tokio::time::sleep(delay) => false,
-                () = stop.requested() => true,
-            }
-        });
-        if hurried {
+        let log = gateway.log.clone();
+        let passed = runtime.block_on(async { until(tokio::time::sleep(delay), signals, &log).await });
+        if passed.is_none() {
             at_once(&gateway.registry);
             bound = Some(Duration::ZERO);
         }
     }
     let file = gateway.admin.file().map(Path::to_owned);
-    let drained = drain(runtime, gateway, bound, stop);
+    let drained = drain(runtime, gateway, bound, signals, 1);
     forget(file);
     drained
 }
@@ -59,42 +57,62 @@ pub fn hand_over(
     runtime: &LocalRuntime,
     mut gateway: Gateway,
     successor: &Successor,
-    stop: &mut Stop,
+    signals: &mut Signals,
 ) -> io::Result<()> {
     let id = successor.id();
     let in_flight = counted(gateway.registry.in_flight(), "request");
-    eprintln!("tollgate {id} has taken over from {}: {in_flight} here end first", std::process::id());
+    notice!("tollgate {id} has taken over from {}: {in_flight} here end first", std::process::id());
     gateway.admin.stop();
     let bound = gateway.config.timeouts.drain;
     gateway.leave(bound.map(|bound| bound.saturating_sub(MARGIN).max(GRACE.min(bound))));
     gateway.listeners.leave(successor.addresses(), &gateway.workers);
     systemd::main_process(id);
     successor.done();
-    drain(runtime, gateway, bound, stop)
+    // Whoever stops the service by a signal to all of its processes asks this one for the first time.
+    drain(runtime, gateway, bound, signals, 2)
 }
 
+/// Drains, until so many signals ask for a stop.
 fn drain(
     runtime: &LocalRuntime,
     gateway: Gateway,
     bound: Option<Duration>,
-    stop: &mut Stop,
+    signals: &mut Signals,
+    patience: u32,
 ) -> io::Result<()> {
-    let (hurry, registry) = (gateway.workers.hurry(), gateway.registry.clone());
+    let (hurry, registry, log) = (gateway.workers.hurry(), gateway.registry.clone(), gateway.log.clone());
     let drained = runtime.block_on(async {
         let mut drain = tokio::task::spawn_blocking(move || gateway.drain(bound));
-        tokio::select! {
-            drained = &mut drain => drained,
-            () = stop.requested() => {
-                at_once(&registry);
-                // The same way, without waiting: what is cut off has its line in the log too.
-                hurry();
-                drain.await
+        for left in (0..patience).rev() {
+            match until(&mut drain, signals, &log).await {
+                Some(drained) => return drained,
+                None if left > 0 => {
+                    let in_flight = counted(registry.in_flight(), "request");
+                    notice!("tollgate {} ends already: {in_flight} in flight", std::process::id());
+                }
+                None => {}
             }
         }
+        at_once(&registry);
+        // The same way, without waiting: what is cut off has its line in the log too.
+        hurry();
+        drain.await
     });
     drained.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
+/// Waits for something, unless a stop is asked for before. The log's file may be rotated meanwhile.
+async fn until<T>(what: impl Future<Output = T>, signals: &mut Signals, log: &AccessLog) -> Option<T> {
+    let mut what = pin!(what);
+    loop {
+        tokio::select! {
+            done = &mut what => return Some(done),
+            () = signals.stop.requested() => return None,
+            _ = signals.reopen.recv() => log.reopen(),
+        }
+    }
+}
+
 fn at_once(registry: &Registry) {
-    eprintln!("tollgate stops at once: {} cut off", counted(registry.in_flight(), "request"));
+    notice!("tollgate stops at once: {} cut off", counted(registry.in_flight(), "request"));
 }

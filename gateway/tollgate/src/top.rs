@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
+use tollgate_notice::notice;
 use tollgate_observe::live::Live;
 use tollgate_top::{Recent, run, text};
 
@@ -20,7 +21,7 @@ pub fn top(watched: &Watched) -> ExitCode {
     match shown(watched) {
         Ok(code) => code,
         Err(message) => {
-            eprintln!("error: {message}");
+            notice!("error: {message}");
             ExitCode::FAILURE
         }
     }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollgate_config::Document;
 use tollgate_etcd::Entry;
+use tollgate_notice::notice;
 
 /// How long what has changed is gathered before it is written: of a hundred changes a second all are one.
 const GATHER: Duration = Duration::from_millis(200);
@@ -84,7 +85,7 @@ fn keep(path: &Path, prefix: &str, given: &Receiver<Snapshot>) {
             Ok(()) => failed = false,
             Err(error) if !failed => {
                 failed = true;
-                eprintln!("warning: etcd: the last good state cannot be kept in {}: {error}", path.display());
+                notice!("warning: etcd: the last good state cannot be kept in {}: {error}", path.display());
             }
             Err(_) => {}
         }

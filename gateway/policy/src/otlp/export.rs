@@ -10,6 +10,7 @@ use http_body_util::Full;
 use hyper::{Request as Post, StatusCode};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tollgate_notice::notice;
 
 use super::CollectorRule;
 use super::document::{Item, Signal};
@@ -139,7 +140,7 @@ impl Sending {
                 if said.is_none_or(|said| said.elapsed() >= SAY) {
                     said = Some(Instant::now());
                     let (dropped, (who, what)) = (self.lost.dropped.load(Relaxed), self.signal.names());
-                    eprintln!("warning: {who}: {}: {why}; {dropped} {what} are lost so far", self.rule.url);
+                    notice!("warning: {who}: {}: {why}; {dropped} {what} are lost so far", self.rule.url);
                 }
             }
         }

@@ -17,6 +17,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, RedisResult};
 use tokio::sync::Notify;
 use tokio::time::timeout;
+use tollgate_notice::notice;
 
 pub(crate) use self::scripts::Question;
 use self::told::Told;
@@ -226,8 +227,8 @@ impl Store {
         if told.is_news(reached, Instant::now()) {
             let place = self.rule.place();
             match reached {
-                true => eprintln!("redis: {place}: it is back"),
-                false => eprintln!(
+                true => notice!("redis: {place}: it is back"),
+                false => notice!(
                     "warning: redis: {place}: no answer; limits do as their `on_failure` says until it is back"
                 ),
             }

@@ -6,6 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use tollgate_notice::notice;
 
 /// Opens it for a line at a time, so that it can be moved away at any moment.
 fn open(path: &Path) -> io::Result<File> {
@@ -36,7 +37,7 @@ pub async fn write(path: PathBuf, record: Value) {
         // One call: lines of two processes do not mix (open(2), O_APPEND).
         let result = open(&path).and_then(|mut file| file.write_all(line.as_bytes()));
         if let Err(error) = result {
-            eprintln!("warning: audit log {}: {error}; the line is: {line}", path.display());
+            notice!("warning: audit log {}: {error}; the line is: {line}", path.display());
         }
     });
     // It cannot panic.

@@ -1,6 +1,7 @@
 //! What a request needs, and whether who asks has it.
 
 use std::convert::Infallible;
+use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -62,19 +63,25 @@ pub async fn guard(State(surface): State<Surface>, mut request: Request, next: N
     };
     let audited = (needed > Role::Read).then(|| Audited::new(&access, &request, &asker, role)).flatten();
     let permitted = permitted(&access, &request, &asker, role, needed);
-    let response = match permitted {
-        Err(response) => *response,
-        Ok(()) => {
-            request.extensions_mut().insert(Asker(asker));
-            request.extensions_mut().insert(role);
-            next.run(request).await
+    let answered = async move {
+        match permitted {
+            Err(response) => *response,
+            Ok(()) => {
+                request.extensions_mut().insert(Asker(asker));
+                request.extensions_mut().insert(role);
+                next.run(request).await
+            }
         }
     };
-    if let Some(audited) = audited {
+    let Some(audited) = audited else { return answered.await };
+    // A task of its own: who asks may go at any time, and what was asked for is done all the same.
+    let told = tokio::spawn(async move {
+        let response = answered.await;
         let (to, record) = audited.told(&response);
         audit::write(to, record).await;
-    }
-    response
+        response
+    });
+    told.await.unwrap_or_else(|error| resume_unwind(error.into_panic()))
 }
 
 /// What a request needs; nothing, if it tells nothing of this gateway: whether it lives, and the dashboard's own files,

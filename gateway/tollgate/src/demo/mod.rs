@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use std::{fs, io};
 
 use tempfile::TempDir;
+use tollgate_notice::notice;
 use tollgate_store::{Change, NewEntry, Store};
 
 use crate::cli::Addresses;
@@ -27,7 +28,7 @@ pub fn demo(addresses: &Addresses) -> ExitCode {
     let folder = match prepare(addresses) {
         Ok(folder) => folder,
         Err(message) => {
-            eprintln!("error: {message}");
+            notice!("error: {message}");
             return ExitCode::FAILURE;
         }
     };

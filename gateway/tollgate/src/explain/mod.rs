@@ -18,6 +18,7 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use serde_json::Value;
 use tollgate_config::Config;
+use tollgate_notice::notice;
 use tollgate_plan::Plan;
 use tollgate_proxy::rehearse;
 
@@ -68,7 +69,7 @@ pub fn explain(question: &Question) -> ExitCode {
     let report = match answer(&asked, Some(&good.config), &good.plan) {
         Ok(report) => report,
         Err(wrong) => {
-            eprintln!("error: {}", wrong.message);
+            notice!("error: {}", wrong.message);
             return ExitCode::from(BAD_USAGE);
         }
     };

@@ -24,6 +24,8 @@ pub use resources::{delete, get, set};
 pub use versions::{history, rollback};
 pub use whole::{backup, diff, export, import};
 
+use tollgate_notice::notice;
+
 use crate::print::print;
 
 /// What a command has to say: a text, and whether it is good news.
@@ -45,7 +47,7 @@ pub fn run(said: Result<Said, String>, bad: u8) -> ExitCode {
         Err(message) => {
             // A problem of a configuration is rendered as `check` does, and begins with its severity.
             let prefix = if message.starts_with("error: ") { "" } else { "error: " };
-            eprintln!("{prefix}{}", message.trim_end());
+            notice!("{prefix}{}", message.trim_end());
             ExitCode::from(bad)
         }
     }

@@ -104,8 +104,10 @@ fn an_open_port_is_not_ready() {
 #[test]
 fn a_port_that_is_taken_is_named() {
     let bed = Bed::new(&format!("{SHELL}start: {{command: [sh]}}\n"), &[]);
-    let setting = bed.setting();
-    let _holder = TcpListener::bind(("127.0.0.1", setting.listen.port)).expect("bound");
+    // Its port first: one that is free only now may be somebody's a moment later.
+    let holder = TcpListener::bind(("127.0.0.1", 0)).expect("bound");
+    let mut setting = bed.setting();
+    setting.listen.port = holder.local_addr().expect("an address").port();
     let error = bed.system().prepare(&setting).expect_err("taken").to_string();
     assert!(
         error.contains(&format!("127.0.0.1:{} to listen on is not free", setting.listen.port)),

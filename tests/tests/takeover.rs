@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, kill_process};
 use serde_json::Value;
-use tollgate_tests::{Client, Gate, Gateway, Origin, Signal, binary, eventually};
+use tollgate_tests::{Client, DEADLINE, Gate, Gateway, Origin, Signal, binary, eventually};
 
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n";
 const WEBSOCKET: &str = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
@@ -266,9 +266,10 @@ fn what_waits_while_an_upgrade_fails_is_done_afterwards() {
 fn sockets_for_more_workers_get_nothing_before_it_serves() {
     let origin = origin();
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    silent.set_read_timeout(Some(DEADLINE)).expect("a time-out");
     let config = |workers: usize, more: &str| {
         format!(
-            "workers: {workers}\ntimeouts: {{takeover: 1s}}\n{more}routes:\n  - {{match: \"/*\", to: [{}]}}\n",
+            "workers: {workers}\ntimeouts: {{takeover: 2s}}\n{more}routes:\n  - {{match: \"/*\", to: [{}]}}\n",
             origin.address()
         )
     };

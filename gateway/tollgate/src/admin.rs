@@ -13,6 +13,7 @@ use rustls::ServerConfig;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollgate_config::{AdminAddress, Config};
+use tollgate_notice::notice;
 use tollgate_observe::serve;
 
 use crate::listeners::Inherited;
@@ -34,9 +35,14 @@ struct Open {
     socket: Socket,
 }
 
-/// What a new file changes: nothing, or the listener, which is open and not served yet.
-#[derive(Debug)]
-pub struct Change(Option<Option<Open>>);
+/// What a new file changes.
+#[derive(Debug, Default)]
+pub struct Change {
+    /// The listener, which is open and not served yet; or that there is none.
+    listener: Option<Option<Open>>,
+    /// Its file is still beside the one that it is to replace.
+    is_beside: bool,
+}
 
 impl Default for Admin {
     fn default() -> Self {
@@ -52,27 +58,30 @@ impl Admin {
     pub fn prepare(&self, config: &Config, inherited: &mut Inherited) -> io::Result<Change> {
         let wanted = config.admin.as_ref().map(|admin| &admin.bind.value);
         if wanted == self.open.as_ref().map(|open| &open.written) {
-            return Ok(Change(None));
+            return Ok(Change::default());
         }
-        let Some(written) = wanted else { return Ok(Change(Some(None))) };
+        let Some(written) = wanted else { return Ok(Change { listener: Some(None), is_beside: false }) };
+        // Only its mode or its owner is another.
+        let is_beside = self.file().is_some() && self.file() == file_of(written);
         let inherited = inherited.admin.take().filter(|(other, _)| *other == written.to_string());
         let socket = match inherited {
             Some((_, socket)) => Socket::adopt(written, socket)?,
-            None => {
-                match self.socket().filter(|_| self.file().is_some() && self.file() == file_of(written)) {
-                    // Its mode or its owner is another.
-                    Some((_, socket)) => Socket::adopt(written, socket.try_clone_to_owned()?)?,
-                    None => Socket::open(written)?,
-                }
-            }
+            None if is_beside => Socket::open_beside(written)?,
+            None => Socket::open(written)?,
         };
-        Ok(Change(Some(Some(Open { written: written.clone(), socket }))))
+        Ok(Change { listener: Some(Some(Open { written: written.clone(), socket })), is_beside })
     }
 
     /// Takes over a change that was prepared. A listener that is gone loses its connections.
     pub fn change(&mut self, change: Change, tls: Option<Arc<ServerConfig>>) {
         self.tls.send_replace(tls);
-        if let Some(open) = change.0 {
+        if let Some(open) = change.listener {
+            if let Some(file) =
+                open.as_ref().and_then(|open| file_of(&open.written)).filter(|_| change.is_beside)
+                && let Err(error) = socket::settle(file)
+            {
+                return notice!("error: the admin listener stays as it was: {}: {error}", file.display());
+            }
             self.stop();
             let before = self.file().map(Path::to_owned);
             self.open = open;

@@ -1,6 +1,7 @@
 //! Work that can wait for what requests need.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
@@ -14,7 +15,7 @@ const NICE: i32 = 10;
 
 /// Does this on a thread of its own, which gives way to all others of the process; where there is no thread to be had (a
 /// limit of processes), here, before it returns. It must start no process: that would give way as well. An error says
-/// that it has panicked.
+/// that it has panicked, as it does here if it waits for a runtime.
 pub fn behind<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
     elsewhere(work, |run| thread::Builder::new().name("plans".to_owned()).spawn(run).map(drop))
 }
@@ -34,7 +35,8 @@ fn elsewhere<T: Send + 'static>(
         run(&there);
     }));
     if started.is_err() {
-        run(&job);
+        // As on the thread, which a panic would have ended alone; whoever waits is told by what is dropped.
+        let _ = catch_unwind(AssertUnwindSafe(|| run(&job)));
     }
     receiver
 }
@@ -57,5 +59,7 @@ mod tests {
         let answer = elsewhere(|| 7, |_| Err(io::ErrorKind::WouldBlock.into()));
         assert_eq!(answer.blocking_recv(), Ok(7));
         assert_eq!(behind(|| 8).blocking_recv(), Ok(8));
+        let panicked = elsewhere(|| panic!("on purpose"), |_| Err(io::ErrorKind::WouldBlock.into()));
+        assert!(panicked.blocking_recv().is_err());
     }
 }

@@ -182,13 +182,12 @@ impl Gateway {
         let none = &mut Inherited::default();
         let addresses = listeners::wanted(config);
         let listeners = self.listeners.prepare(&addresses, self.workers.count(), none)?;
+        let admin = self.admin.prepare(config, none)?;
         check_audit_log(audit_log(config))?;
         let (old, new) = (log_config(&self.config), log_config(config));
         let told = self.config.access_log.otlp != config.access_log.otlp;
         let log = (told || old != new).then(|| access_log(config, self.current.side())).transpose();
         let log = log.map_err(|error| cannot_log(config, &error))?;
-        // The last: a socket that is open already has its new mode from here.
-        let admin = self.admin.prepare(config, none)?;
         Ok(Prepared { listeners, admin, log })
     }
 

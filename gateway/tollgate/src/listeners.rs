@@ -112,8 +112,13 @@ impl Listeners {
         let (gone, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.open).into_iter().partition(|open| removed.contains(&open.written));
         self.open = kept;
-        self.open.extend(added);
         let doors: Vec<_> = gone.iter().filter_map(|open| open.door).collect();
+        if !doors.is_empty() {
+            // The same port may be among them, under a wider or a narrower address: no moment without. What fails here does
+            // so again when the workers are told, and is an error there.
+            let _ = added.iter().flat_map(|open| &open.sockets).try_for_each(listen);
+        }
+        self.open.extend(added);
         // First our own copies: with the workers' the sockets are then closed.
         drop(gone);
         if !doors.is_empty() {

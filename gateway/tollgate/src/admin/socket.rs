@@ -37,6 +37,19 @@ impl Socket {
         opened.prepared()
     }
 
+    /// Opens it beside its file, where this process listens: [`settle`] puts it in its place.
+    ///
+    /// # Errors
+    /// Why that cannot be, in words.
+    pub fn open_beside(written: &AdminAddress) -> io::Result<Self> {
+        match written {
+            AdminAddress::Tcp(_) => Self::open(written),
+            AdminAddress::Unix(socket) => {
+                Self::Unix(beside(socket).map_err(|error| said(socket, &error))?).prepared()
+            }
+        }
+    }
+
     /// Takes over one that another process has opened.
     ///
     /// # Errors
@@ -92,8 +105,7 @@ impl Socket {
     }
 }
 
-/// Listens beside the path and moves the file there when it has its mode and its owner: nobody finds it with others. A
-/// file that was left by a process that has ended is replaced.
+/// Listens. A file that was left by a process that has ended is replaced.
 fn listen(socket: &AdminSocket) -> io::Result<UnixListener> {
     let path = &socket.path;
     match std::fs::symlink_metadata(path) {
@@ -105,14 +117,33 @@ fn listen(socket: &AdminSocket) -> io::Result<UnixListener> {
         }
         _ => {}
     }
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let new = PathBuf::from(new);
+    let listener = beside(socket)?;
+    settle(path)?;
+    Ok(listener)
+}
+
+/// Listens beside the path, to be moved there when it has its mode and its owner: nobody finds it with others.
+fn beside(socket: &AdminSocket) -> io::Result<UnixListener> {
+    let new = place_beside(&socket.path);
     remove(&new);
     let listener = UnixListener::bind(&new)?;
-    let moved = own(socket, &new).and_then(|()| std::fs::rename(&new, path));
-    moved.inspect_err(|_| remove(&new))?;
+    own(socket, &new).inspect_err(|_| remove(&new))?;
     Ok(listener)
+}
+
+/// Moves the file of a socket that listens beside its place there.
+///
+/// # Errors
+/// When the folder is not this process's to write any longer. The file beside is gone then.
+pub fn settle(path: &Path) -> io::Result<()> {
+    let new = place_beside(path);
+    std::fs::rename(&new, path).inspect_err(|_| remove(&new))
+}
+
+fn place_beside(path: &Path) -> PathBuf {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    PathBuf::from(new)
 }
 
 /// Gives the file its mode and its owner.

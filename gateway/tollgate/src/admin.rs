@@ -13,7 +13,7 @@ use rustls::ServerConfig;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollgate_config::{AdminAddress, Config};
-use tollgate_notice::notice;
+use tollgate_net::notice;
 use tollgate_observe::serve;
 
 use crate::listeners::Inherited;

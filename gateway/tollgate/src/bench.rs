@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
-use tollgate_notice::notice;
+use tollgate_net::notice;
 
 /// The laboratory's program.
 const LAB: &str = "tollgate-lab";

@@ -99,6 +99,6 @@ fn read_standard_input() -> Loaded {
 pub fn show(problems: &Problems) {
     if !problems.is_empty() {
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        tollgate_notice::write(&problems.render(colour));
+        tollgate_net::write_error(&problems.render(colour));
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::MissedTickBehavior;
 use tollgate_net::Timers;
-use tollgate_notice::notice;
+use tollgate_net::notice;
 use tollgate_observe::{Attempt, CostMeter, available_cores, process_cpu_time};
 use tollgate_sources::{News, Pending, Refusal, heard};
 use tollgate_upstream::health::Health;

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
-use tollgate_notice::notice;
+use tollgate_net::notice;
 use tollgate_observe::EtcdStatus;
 use tollgate_plan::compile_parts;
 use tollgate_sources::{EtcdState, Joined, News, RefusedEntry, Sources, View, gateways};

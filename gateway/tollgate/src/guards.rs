@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tollgate_listen::Loads;
-use tollgate_notice::notice;
+use tollgate_net::notice;
 use tollgate_observe::{GuardReading, Guarded, Guards, Registry};
 use tollgate_plan::Overload;
 

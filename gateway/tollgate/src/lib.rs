@@ -46,7 +46,7 @@ mod workers;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tollgate_notice::notice;
+use tollgate_net::notice;
 use tollgate_policy::{Plugin, Plugins};
 
 use cli::{Cli, Command};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_notice::notice;
+use tollgate_net::notice;
 use tollgate_proxy::Rollout;
 use tollgate_upstream::{Discovery, Gone, Shared};
 

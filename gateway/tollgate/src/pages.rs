@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap_complete::Shell;
 use serde_json::{Map, Value, json};
-use tollgate_notice::notice;
+use tollgate_net::notice;
 use tollgate_policy::{Installed, Plugins};
 
 use crate::cli::Cli;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use tollgate_notice::notice;
+use tollgate_net::notice;
 
 /// Prints a command's answer. A reader that has seen enough (`tollgate schema | head`) is no failure, and anything
 /// else that keeps the answer from its reader is.

@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 
 use tokio::sync::oneshot;
 use tollgate_config::Config;
-use tollgate_notice::notice;
+use tollgate_net::notice;
 use tollgate_observe::{Attempt, Registry};
 use tollgate_plan::{Memo, compile_again};
 use tollgate_proxy::Rollout;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use tokio::runtime::LocalRuntime;
 use tokio::sync::mpsc;
-use tollgate_notice::notice;
+use tollgate_net::notice;
 use tollgate_sources::{News, Sources};
 
 use crate::check::counted;

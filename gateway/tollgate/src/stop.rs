@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::runtime::LocalRuntime;
 
-use tollgate_notice::notice;
+use tollgate_net::notice;
 use tollgate_observe::{AccessLog, Registry};
 
 use crate::admin::forget;

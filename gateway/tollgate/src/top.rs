@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use tollgate_notice::notice;
+use tollgate_net::notice;
 use tollgate_observe::live::Live;
 use tollgate_top::{Recent, run, text};
 

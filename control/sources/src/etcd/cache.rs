@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollgate_config::Document;
 use tollgate_etcd::Entry;
-use tollgate_notice::notice;
 
 /// How long what has changed is gathered before it is written: of a hundred changes a second all are one.
 const GATHER: Duration = Duration::from_millis(200);
@@ -85,7 +84,10 @@ fn keep(path: &Path, prefix: &str, given: &Receiver<Snapshot>) {
             Ok(()) => failed = false,
             Err(error) if !failed => {
                 failed = true;
-                notice!("warning: etcd: the last good state cannot be kept in {}: {error}", path.display());
+                // Not by `eprintln!`, which panics where nobody reads it.
+                let path = path.display();
+                let told = format!("warning: etcd: the last good state cannot be kept in {path}: {error}\n");
+                let _ = io::stderr().write_all(told.as_bytes());
             }
             Err(_) => {}
         }

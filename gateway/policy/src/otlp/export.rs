@@ -10,7 +10,7 @@ use http_body_util::Full;
 use hyper::{Request as Post, StatusCode};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
-use tollgate_notice::notice;
+use tollgate_net::notice;
 
 use super::CollectorRule;
 use super::document::{Item, Signal};

@@ -17,7 +17,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, RedisResult};
 use tokio::sync::Notify;
 use tokio::time::timeout;
-use tollgate_notice::notice;
+use tollgate_net::notice;
 
 pub(crate) use self::scripts::Question;
 use self::told::Told;

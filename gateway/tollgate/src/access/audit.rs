@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use tollgate_notice::notice;
+use tollgate_net::notice;
 
 /// Opens it for a line at a time, so that it can be moved away at any moment.
 fn open(path: &Path) -> io::Result<File> {

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use std::{fs, io};
 
 use tempfile::TempDir;
-use tollgate_notice::notice;
+use tollgate_net::notice;
 use tollgate_store::{Change, NewEntry, Store};
 
 use crate::cli::Addresses;

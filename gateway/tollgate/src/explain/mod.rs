@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use serde::Deserialize;
 use serde_json::Value;
 use tollgate_config::Config;
-use tollgate_notice::notice;
+use tollgate_net::notice;
 use tollgate_plan::Plan;
 use tollgate_proxy::rehearse;
 

@@ -24,7 +24,7 @@ pub use resources::{delete, get, set};
 pub use versions::{history, rollback};
 pub use whole::{backup, diff, export, import};
 
-use tollgate_notice::notice;
+use tollgate_net::notice;
 
 use crate::print::print;
 

@@ -11,18 +11,18 @@ use std::io::{self, Write};
 #[macro_export]
 macro_rules! notice {
     ($($text:tt)*) => {
-        $crate::write_line(format_args!($($text)*))
+        $crate::write_notice(format_args!($($text)*))
     };
 }
 
 /// Writes a line on the standard error, for [`notice!`].
-pub fn write_line(line: Arguments<'_>) {
-    write(&format!("{line}\n"));
+pub fn write_notice(line: Arguments<'_>) {
+    write_error(&format!("{line}\n"));
 }
 
 /// Writes a text on the standard error in one call where that can be, so that lines of two threads or processes do not
 /// mix. What cannot be written is lost.
-pub fn write(text: &str) {
+pub fn write_error(text: &str) {
     // There is nobody left who could be told.
     let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 
-use tollgate_tests::{Gate, Gateway, Origin, ReadError, Signal, eventually};
+use tollgate_tests::{Client, Gate, Gateway, Origin, ReadError, Signal, eventually};
 
 #[test]
 fn an_idle_gateway_ends_at_once() {
@@ -31,14 +31,20 @@ fn held(gate: &Gate) -> Origin {
     })
 }
 
-#[test]
-fn requests_in_flight_end_first() {
-    let gate = Gate::new();
-    let origin = held(&gate);
-    let mut gateway = Gateway::to(&origin);
+/// A gateway with a request that waits for the gate.
+fn in_flight(gate: &Gate) -> (Origin, Gateway, Client) {
+    let origin = held(gate);
+    let gateway = Gateway::to(&origin);
     let mut client = gateway.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     eventually("the request", || origin.count() == 1);
+    (origin, gateway, client)
+}
+
+#[test]
+fn requests_in_flight_end_first() {
+    let gate = Gate::new();
+    let (origin, mut gateway, mut client) = in_flight(&gate);
     gateway.signal(Signal::TERM);
     eventually("new connections to be refused", || TcpStream::connect(gateway.address()).is_err());
     gate.open();
@@ -85,11 +91,7 @@ fn what_does_not_end_is_cut_at_the_deadline() {
 #[test]
 fn readiness_ends_before_health() {
     let gate = Gate::new();
-    let origin = held(&gate);
-    let mut gateway = Gateway::to(&origin);
-    let mut client = gateway.client();
-    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    eventually("the request", || origin.count() == 1);
+    let (_origin, mut gateway, mut client) = in_flight(&gate);
     gateway.signal(Signal::TERM);
     eventually("unreadiness", || gateway.admin("/readyz").status == 503);
     assert_eq!(gateway.admin("/healthz").status, 200);
@@ -101,11 +103,7 @@ fn readiness_ends_before_health() {
 #[test]
 fn a_second_signal_does_not_wait() {
     let gate = Gate::new();
-    let origin = held(&gate);
-    let mut gateway = Gateway::to(&origin);
-    let mut client = gateway.client();
-    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    eventually("the request", || origin.count() == 1);
+    let (_origin, mut gateway, _client) = in_flight(&gate);
     gateway.signal(Signal::TERM);
     eventually("the drain to begin", || TcpStream::connect(gateway.address()).is_err());
     gateway.signal(Signal::TERM);
@@ -117,11 +115,7 @@ fn a_second_signal_does_not_wait() {
 #[test]
 fn the_log_may_be_rotated_meanwhile() {
     let gate = Gate::new();
-    let origin = held(&gate);
-    let mut gateway = Gateway::to(&origin);
-    let mut client = gateway.client();
-    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    eventually("the request", || origin.count() == 1);
+    let (_origin, mut gateway, mut client) = in_flight(&gate);
     gateway.signal(Signal::TERM);
     eventually("the drain to begin", || TcpStream::connect(gateway.address()).is_err());
     std::fs::rename(gateway.log_file(), gateway.directory().join("rotated.log")).expect("a log");

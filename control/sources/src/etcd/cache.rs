@@ -84,7 +84,7 @@ fn keep(path: &Path, prefix: &str, given: &Receiver<Snapshot>) {
             Ok(()) => failed = false,
             Err(error) if !failed => {
                 failed = true;
-                // Not by `eprintln!`, which panics where nobody reads it.
+                // Not by `eprintln!`, which panics where nobody reads it, nor by `notice!`, to which this room has no arrow.
                 let path = path.display();
                 let told = format!("warning: etcd: the last good state cannot be kept in {path}: {error}\n");
                 let _ = io::stderr().write_all(told.as_bytes());

@@ -23,7 +23,7 @@ SEED ?=
 IMAGE ?= tollgate:dev
 
 .DEFAULT_GOAL := help
-.PHONY: help build profile run test simulate faults hostile lint check-dependencies check-docs check-examples bench \
+.PHONY: help build profile run test simulate faults hostile leaks lint check-dependencies check-docs check-examples bench \
 	bench-full bench-generator systems count fuzz fuzz-seeds doc fmt clean docker toolchain test-tools
 
 help: ## list what can be made
@@ -65,6 +65,11 @@ hostile: toolchain ## a thousand hostile HTTP/2 connections of each kind against
 	$(GATEWAY)
 	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
 		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 hostile::
+
+leaks: toolchain ## ten minutes of mixed load against the release binary; memory, descriptors and permits must stay flat
+	$(GATEWAY)
+	TOLLGATE_BIN="$(CARGO_TARGET_DIR)/release/tollgate" \
+		$(CARGO) test -p tollgate-tests -- --ignored --nocapture --test-threads 1 leaks::
 
 lint: toolchain check-docs check-dependencies ## formatting, clippy, documentation, licences and advisories
 	cargo fmt --all --check

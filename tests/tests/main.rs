@@ -29,6 +29,7 @@ mod hostile_origin;
 mod http2;
 mod http2_endpoints;
 mod keepalive;
+mod leaks;
 mod limits;
 mod log;
 mod metrics;

@@ -220,7 +220,9 @@ fn memory_is_flat_under_ten_minutes_of_mixed_load() {
         let fewest = seconds as f64 * FEWEST_ROUNDS_PER_SECOND;
         assert!(count as f64 > fewest, "`{name}` ran {count} times in {seconds} s, too few to tell anything");
     }
-    eventually("no request is in flight", || gateway.metrics().sum("tollgate_requests_in_flight", "") == Some(0.0));
+    eventually("no request is in flight", || {
+        gateway.metrics().sum("tollgate_requests_in_flight", "") == Some(0.0)
+    });
     eventually("all descriptors are closed", || gateway.open_files() <= files_before + 16);
     assert!(growth < MOST_GROWTH, "resident memory grew by {:.1} %", growth * 100.0);
 }

@@ -147,3 +147,36 @@ fn bench_becomes_the_laboratory() {
     assert_eq!(wrong.code, Some(1), "{}", wrong.all());
     assert!(wrong.err.contains("did you mean `quick`?"), "{}", wrong.all());
 }
+
+/// A destination of another program is never taken for the name of a file, whichever key it stands at.
+#[test]
+fn no_destination_becomes_a_file() {
+    for value in [
+        "syslog:server=127.0.0.1:514",
+        "syslog://127.0.0.1:514",
+        "memory:32m:debug",
+        "http://127.0.0.1:9/x.log",
+        "unix:/dev/null.sock",
+        "|/bin/cat /dev/null",
+        "C:\\\\logs\\\\a.log",
+        "~/a.log",
+    ] {
+        for yaml in [
+            "access_log: \"V\"",
+            "access_log: {to: \"V\"}",
+            "store: \"V\"",
+            "include: \"V\"",
+            "admin: {bind: \"127.0.0.1:0\", audit_log: \"V\"}",
+            "certificates: {a: {certificate: \"V\", key: \"V\"}}",
+            "access_log: {to: stdout, otlp: {url: \"http://127.0.0.1:1/\", ca: \"V\"}}",
+            "upstreams: {u: {discover: \"file:V\"}}",
+            "etcd: {endpoints: [\"http://127.0.0.1:1\"], cache: \"V\"}",
+        ] {
+            let yaml = yaml.replace('V', value);
+            let text = format!("listen: 127.0.0.1:0\n{yaml}\nroutes: [{{respond: x}}]\n");
+            let ran = File::new("destination", &text).run("check", &[]);
+            assert_eq!(ran.code, Some(1), "{yaml}: {ran:?}");
+            assert!(ran.all().contains("destination.yaml:2:"), "{yaml}: {ran:?}");
+        }
+    }
+}

@@ -4,6 +4,7 @@ pub(crate) mod address;
 mod braces;
 pub(crate) mod cidr;
 pub(crate) mod field;
+pub(crate) mod file_path;
 pub(crate) mod host;
 pub(crate) mod path;
 pub(crate) mod pattern;

@@ -1,13 +1,12 @@
 //! `access_log`.
 
-use std::path::PathBuf;
-
 use super::policies::shared::url;
 use super::policies::trace::collector;
 use crate::model::{AccessLog, Collector, LogFormat, LogTarget, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::scalar::Fault;
+use crate::scalar::file_path::{self, file_path};
 use crate::scalar::template::{self, Piece};
 use crate::spec::{ACCESS_LOG, ACCESS_LOG_OTLP};
 use crate::suggest;
@@ -49,6 +48,7 @@ fn target(text: &str) -> Result<LogTarget, Fault> {
         "stdout" | "-" => Ok(LogTarget::Stdout),
         "on" | "true" | "yes" => Err(Fault::new("{} does not say where the log goes")),
         "stderr" => Err(Fault::new("{} is kept for the gateway's own messages").help("write `stdout`")),
+        _ if file_path::scheme(text).is_some() || text.starts_with('|') => Err(destination(text)),
         // A bare word is sooner a slip than a file in the working directory.
         _ if !text.contains(['/', '.']) => {
             let fault = Fault::new("{} is neither `stdout` nor a path");
@@ -57,8 +57,18 @@ fn target(text: &str) -> Result<LogTarget, Fault> {
                 None => fault.suggest(format!("write `./{text}` for a file in the working directory")),
             })
         }
-        _ if text.chars().any(char::is_control) => Err(Fault::new("{} is not a path")),
-        _ => Ok(LogTarget::File(PathBuf::from(text))),
+        _ => file_path(text).map(LogTarget::File),
+    }
+}
+
+/// Why a text that names a destination of another program is no target, and what comes nearest to it here.
+fn destination(text: &str) -> Fault {
+    let fault = Fault::new("{} is neither `stdout` nor the path of a file");
+    match file_path::scheme(text) {
+        Some("http" | "https" | "grpc" | "otlp") => {
+            fault.help("an OpenTelemetry collector is named under `otlp`")
+        }
+        _ => file_path(text).err().unwrap_or(fault),
     }
 }
 

@@ -7,6 +7,7 @@ use super::{consumers, tls};
 use crate::model::{AdminAddress, AdminSettings, AdminSocket, AdminToken, Owner, Role, Spanned, TokenSecret};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
+use crate::scalar::file_path::file_path;
 use crate::scalar::{Fault, address};
 use crate::spec::{ADMIN, ADMIN_TOKEN};
 use crate::tree::{Kind, Scalar, shown};
@@ -46,10 +47,7 @@ pub(super) fn admin(reader: &mut Reader, field: Field<'_>) -> Option<AdminSettin
     reader.switch(fields.get("open"), &mut out.open);
     out.tls = fields.get("tls").and_then(|field| tls::listen(reader, field));
     if let Some(field) = fields.get("audit_log") {
-        out.audit_log = reader.field(field, |text| match text {
-            "" => Err(Fault::new("{} is no path")),
-            text => Ok(PathBuf::from(text)),
-        });
+        out.audit_log = reader.field(field, file_path);
     }
     let start = reader.problems.len();
     if let Some(field) = fields.get("tokens") {

@@ -1,11 +1,10 @@
 //! `etcd`.
 
-use std::path::PathBuf;
-
 use super::tls;
 use crate::model::{Address, EndpointAddress, EtcdSettings, Scheme, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
+use crate::scalar::file_path::file_path;
 use crate::scalar::{Fault, address};
 use crate::spec::{ETCD, ETCD_ENDPOINT_SHAPE};
 use crate::tree::{Kind, Node};
@@ -31,12 +30,7 @@ pub(super) fn etcd(reader: &mut Reader, field: Field<'_>) -> Option<EtcdSettings
     if let Some(prefix) = fields.get("prefix").and_then(|field| reader.field(field, prefix)) {
         out.prefix = prefix;
     }
-    out.cache = fields.get("cache").and_then(|field| {
-        reader.field(field, |text| match text {
-            "" => Err(Fault::new("{} is no path")),
-            text => Ok(PathBuf::from(text)),
-        })
-    });
+    out.cache = fields.get("cache").and_then(|field| reader.field(field, file_path));
     out.name = fields.get("name").and_then(|field| {
         reader.field(field, |text| {
             let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);

@@ -9,7 +9,7 @@ use super::{
 use crate::model::{At, Config};
 use crate::problem::Problem;
 use crate::reader::{Reader, misspelt, one_or_many};
-use crate::scalar::Fault;
+use crate::scalar::file_path::file_path;
 use crate::spec::{ROOT, Shape};
 use crate::tree::{Entry, Kind, Node, Scalar, shown};
 
@@ -157,10 +157,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
     let one = if let Shape::OneOrMany(inner) = field.key.shape { inner } else { &field.key.shape };
     let mut patterns = Vec::new();
     for item in one_or_many(field.node) {
-        let text = reader.parsed(item, "`include`", one, |text| match text {
-            "" => Err(Fault::new("{} is no path")),
-            text => Ok(text.to_owned()),
-        });
+        let text = reader.parsed(item, "`include`", one, |text| file_path(text).map(|_| text.to_owned()));
         draft.names_lost |= text.is_none();
         let shown = item.scalar().map(Scalar::shown).unwrap_or_default();
         patterns.extend(text.map(|pattern| Include { pattern, shown, at: item.at }));

@@ -1,13 +1,12 @@
 //! The sections of the whole gateway that are little more than their table.
 
-use std::path::PathBuf;
-
 use crate::model::{
     Cidr, EncodedSlash, ErrorBodies, Forwarded, Limits, Overload, Paths, RequestId, StoreSettings, Timeouts,
     Workers,
 };
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
+use crate::scalar::file_path::file_path;
 use crate::scalar::{Fault, cidr, field as header, quantity, template};
 use crate::spec::{
     ERRORS, FORWARDED, LIMITS, OVERLOAD, OVERLOAD_MEMORY_MIN, PATHS, REQUEST_ID, SIZE_MAX, STORE, Shape,
@@ -26,17 +25,13 @@ pub(super) fn workers(reader: &mut Reader, field: Field<'_>) -> Option<Workers> 
 }
 
 pub(super) fn store(reader: &mut Reader, field: Field<'_>) -> Option<StoreSettings> {
-    let path = |text: &str| match text {
-        "" => Err(Fault::new("{} is no path")),
-        text => Ok(PathBuf::from(text)),
-    };
     let mut history = 10_000;
     if !matches!(field.node.kind, Kind::Map(_)) {
-        return reader.field(field, path).map(|path| StoreSettings { path, history });
+        return reader.field(field, file_path).map(|path| StoreSettings { path, history });
     }
     let fields = reader.fields(field.node, &STORE)?;
     reader.number_into(fields.get("history"), &mut history);
-    let path = reader.field(fields.get("path")?, path)?;
+    let path = reader.field(fields.get("path")?, file_path)?;
     Some(StoreSettings { path, history })
 }
 

@@ -1,13 +1,12 @@
 //! `tls`, of listeners and of upstreams.
 
-use std::path::PathBuf;
-
 use crate::model::{
     Certificate, CertificatePart, ClientCertificates, Config, Discover, ListenTls, PemBytes, PemFile, Scheme,
     StrictTransportSecurity, TlsVersion, Upstream, UpstreamTls,
 };
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader, Setting};
+use crate::scalar::file_path::file_path;
 use crate::scalar::{Fault, field as header, host};
 use crate::spec::{
     CERTIFICATE, CLIENT_CERTIFICATES, HEADER_NAME, STRICT_TRANSPORT_SECURITY, Shape, TLS, UPSTREAM_TLS,
@@ -150,10 +149,7 @@ fn certificate_by(pem: ReadPem, reader: &mut Reader, fields: &Fields<'_>) -> Opt
 
 pub(super) fn pem(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
     let shown = field.node.scalar().map(Scalar::shown).unwrap_or_default();
-    let path = reader.field(field, |text| match text.is_empty() || text.chars().any(char::is_control) {
-        true => Err(Fault::new("{} names no file")),
-        false => Ok(PathBuf::from(text)),
-    })?;
+    let path = reader.field(field, file_path)?;
     Some(PemFile { path: Some(path), shown, at: field.node.at, ..PemFile::default() })
 }
 

@@ -1,12 +1,12 @@
 //! `discover`.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 
 use super::capacity::above;
 use crate::model::{Discover, DnsRules, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
+use crate::scalar::file_path::file_path;
 use crate::scalar::{Fault, host, quantity};
 use crate::spec::{DISCOVER, Shape};
 use crate::tree::Kind;
@@ -19,7 +19,7 @@ pub(super) fn discover(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<
     let rules = rules(reader, &fields);
     let value = if let Some(field) = fields.get("file") {
         stray(reader, &fields, &["port", "min_ttl", "max_ttl", "servers"], "a file");
-        Discover::File(reader.field(field, file)?)
+        Discover::File(reader.field(field, file_path)?)
     } else if let Some(field) = fields.get("srv") {
         stray(reader, &fields, &["port"], "SRV records");
         Discover::Srv { name: reader.field(field, name)?, rules }
@@ -64,7 +64,9 @@ fn short(text: &str) -> Result<Discover, Fault> {
         return Ok(Discover::Srv { name, rules: DnsRules::default() });
     }
     if let Some(path) = text.strip_prefix("file:") {
-        return file(path.strip_prefix("//").unwrap_or(path)).map(Discover::File);
+        let path = path.strip_prefix("//").unwrap_or(path);
+        let path = file_path(path).map_err(|fault| fault.shifted(text.len() - path.len()))?;
+        return Ok(Discover::File(path));
     }
     let fault = Fault::new("{} does not say where endpoints are looked up");
     if let Some((scheme, _)) = text.split_once("://") {
@@ -107,13 +109,6 @@ fn plain_name(text: &str) -> Result<String, Fault> {
         }
         _ => name(text),
     }
-}
-
-fn file(text: &str) -> Result<PathBuf, Fault> {
-    if text.is_empty() || text.chars().any(char::is_control) {
-        return Err(Fault::new("{} names no file"));
-    }
-    Ok(PathBuf::from(text))
 }
 
 fn rules(reader: &mut Reader, fields: &Fields<'_>) -> DnsRules {

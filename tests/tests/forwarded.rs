@@ -1,5 +1,7 @@
 //! What the origin is told about the client: `X-Forwarded-*`, `Forwarded` (RFC 7239), `Via`, request ids.
 
+mod client;
+
 use tollgate_tests::{Gateway, Origin, Request};
 
 fn last(origin: &Origin) -> Request {

@@ -83,8 +83,13 @@ pub struct Record<'a> {
     pub grpc_status: Option<u8>,
     /// A few more words on the reason, for the log.
     pub detail: Option<&'static str>,
-    /// The client's address; a Unix socket's peer is `0.0.0.0:0`.
+    /// The client's address: the peer's, or what trusted proxies say. Port 0: it is not known; a Unix socket's peer is
+    /// `0.0.0.0:0`.
     pub client: SocketAddr,
+    /// The other end of the connection.
+    pub peer: SocketAddr,
+    /// Whether the client has used TLS, to the gateway or to a trusted proxy.
+    pub secure: bool,
     /// The method, or empty if the request line could not be read.
     pub method: &'a [u8],
     /// The request target as the client sent it.
@@ -93,7 +98,7 @@ pub struct Record<'a> {
     pub version: &'a [u8],
     /// The TLS that it came by; `None`: plain text.
     pub tls: Option<TlsRecord<'a>>,
-    /// The `Host` field, or the authority of the target.
+    /// The host that the client has asked for: the `Host` field, the authority of the target, or what a trusted proxy says.
     pub host: Option<&'a [u8]>,
     /// The `Referer` field.
     pub referer: Option<&'a [u8]>,
@@ -197,6 +202,8 @@ pub(crate) mod sample {
             grpc_status: None,
             detail: None,
             client: SocketAddr::from(([192, 0, 2, 7], 40_312)),
+            peer: SocketAddr::from(([192, 0, 2, 7], 40_312)),
+            secure: true,
             method: b"GET",
             target: b"/v1/items?page=2",
             version: b"HTTP/1.1",

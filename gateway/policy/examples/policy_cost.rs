@@ -106,6 +106,7 @@ fn main() {
     let origin = Origin {
         peer: SocketAddr::new(client, 4711),
         client,
+        client_port: Some(4711),
         secure: false,
         certificate: None,
         route: "r",

@@ -152,7 +152,7 @@ impl Live {
             target.push(b'?');
             target.extend_from_slice(query);
         }
-        let host = request.head.slice(request.head.authority).to_vec();
+        let host = request.authority().to_vec();
         let proto: &[u8] = if request.origin.secure { b"https" } else { b"http" };
         let client = request.origin.client.to_string();
         for (name, value) in [

@@ -15,7 +15,9 @@ pub struct Origin<'a> {
     pub peer: SocketAddr,
     /// The client: the peer, or whom trusted proxies name.
     pub client: IpAddr,
-    /// Whether it came by TLS.
+    /// The client's port; `None`: trusted proxies do not say it.
+    pub client_port: Option<u16>,
+    /// Whether the client has used TLS, to the gateway or, as that says, to a trusted proxy.
     pub secure: bool,
     /// The certificate that the client has shown and that was verified, as DER.
     pub certificate: Option<&'a [u8]>,
@@ -57,6 +59,8 @@ pub struct Request<'a> {
     pub context: &'a mut Context,
     /// Its id; empty: none.
     pub request_id: &'a [u8],
+    /// See [`asked_at`](Self::asked_at).
+    announced: &'a [u8],
 }
 
 impl<'a> Request<'a> {
@@ -68,7 +72,13 @@ impl<'a> Request<'a> {
         context: &'a mut Context,
         request_id: &'a [u8],
     ) -> Self {
-        Self { head, changed, origin, context, request_id }
+        Self { head, changed, origin, context, request_id, announced: b"" }
+    }
+
+    /// With the host that a trusted proxy says the client has asked for, and its port if it has one; empty: it says none.
+    #[must_use]
+    pub fn asked_at(self, announced: &'a [u8]) -> Self {
+        Self { announced, ..self }
     }
 
     /// The path in normal form, which was matched and goes upstream; without the query.
@@ -89,10 +99,23 @@ impl<'a> Request<'a> {
         self.head.slice(self.head.method_text)
     }
 
-    /// The host, without its port.
+    /// The host that the client has asked for, without its port.
     #[must_use]
     pub fn host(&self) -> &[u8] {
-        self.head.slice(self.head.host)
+        if self.announced.is_empty() {
+            return self.head.slice(self.head.host);
+        }
+        let end = match self.announced.first() {
+            Some(b'[') => self.announced.iter().position(|byte| *byte == b']').map(|end| end + 1),
+            _ => self.announced.iter().position(|byte| *byte == b':'),
+        };
+        &self.announced[..end.unwrap_or(self.announced.len())]
+    }
+
+    /// The same with its port, if it has one.
+    #[must_use]
+    pub fn authority(&self) -> &[u8] {
+        if self.announced.is_empty() { self.head.slice(self.head.authority) } else { self.announced }
     }
 
     /// The value of the first field of this name, in any case.

@@ -77,6 +77,7 @@ fn origin() -> Origin<'static> {
     Origin {
         peer: SocketAddr::new(client, 4711),
         client,
+        client_port: Some(4711),
         secure: false,
         certificate: None,
         route: "r",

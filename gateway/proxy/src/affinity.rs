@@ -2,27 +2,24 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use tollgate_http::{Head, Name};
-use tollgate_plan::{Forwarded, HashBy, Policy, Settings};
+use tollgate_plan::{HashBy, Policy};
 use tollgate_route::query_parameter;
 use tollgate_upstream::{Pool, Upstream, Wanted, hash};
 
 use crate::decide::normal_path;
-use crate::forwarded::is_trusted;
 use crate::scratch::Scratch;
 
 /// A request, as far as an endpoint can be chosen by it.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
     scratch: &'a Scratch,
-    forwarded: &'a Forwarded,
     peer: &'a SocketAddr,
 }
 
 impl<'a> Asker<'a> {
     /// The request in `scratch`, which came from `peer`.
-    pub fn new(scratch: &'a Scratch, settings: &'a Settings, peer: &'a SocketAddr) -> Self {
-        Self { scratch, forwarded: &settings.forwarded, peer }
+    pub fn new(scratch: &'a Scratch, peer: &'a SocketAddr) -> Self {
+        Self { scratch, peer }
     }
 
     /// What it wants of an upstream. Costs two looks at the config where that has nothing of the kind.
@@ -47,7 +44,7 @@ impl<'a> Asker<'a> {
     }
 
     fn hash_by(&self, by: &HashBy) -> Option<u64> {
-        let Scratch { request, path, .. } = self.scratch;
+        let Scratch { request, path, ledger, .. } = self.scratch;
         // Nothing is as good as not there: else all that send nothing would meet at one endpoint.
         let some = |value: &[u8]| (!value.is_empty()).then(|| hash(value));
         match by {
@@ -57,12 +54,10 @@ impl<'a> Asker<'a> {
                 let query = request.query.map(|query| request.slice(query))?;
                 query_parameter(query, name.as_bytes(), some).flatten()
             }
-            HashBy::ClientAddress => {
-                Some(match client_address(self.forwarded, &request.head, self.peer.ip()) {
-                    IpAddr::V4(address) => hash(&address.octets()),
-                    IpAddr::V6(address) => hash(&address.octets()),
-                })
-            }
+            HashBy::ClientAddress => Some(match ledger.announced.client(*self.peer).ip() {
+                IpAddr::V4(address) => hash(&address.octets()),
+                IpAddr::V6(address) => hash(&address.octets()),
+            }),
             HashBy::Path => Some(hash(normal_path(request, path))),
         }
     }
@@ -90,51 +85,10 @@ pub(crate) fn keep(scratch: &mut Scratch, upstream: &Upstream, pool: &Pool) {
     add(&[b"\r\n"]);
 }
 
-/// The client's address: the peer's, or what trusted proxies say of the client before them. Of what stands in
-/// `X-Forwarded-For`, or where that is missing in `Forwarded` (RFC 7239), the last address that is not a trusted
-/// proxy's: what stands before it, anybody may have written.
-pub(crate) fn client_address(settings: &Forwarded, head: &Head, peer: IpAddr) -> IpAddr {
-    if !is_trusted(settings, peer) {
-        return peer;
-    }
-    let mut client = None;
-    let mut next = |address: Option<IpAddr>| {
-        client = match address {
-            Some(address) if client.is_some() && is_trusted(settings, address) => client,
-            // Also `None`: what stands before a word that is no address was not told by whom it was told to.
-            address => address,
-        };
-    };
-    if head.has(Name::XForwardedFor) {
-        head.list(Name::XForwardedFor).for_each(|entry| next(address(entry)));
-    } else {
-        head.list(Name::Forwarded).for_each(|element| next(forwarded_for(element).and_then(address)));
-    }
-    client.unwrap_or(peer)
-}
-
-/// The value of `for` in an element of `Forwarded`.
-fn forwarded_for(element: &[u8]) -> Option<&[u8]> {
-    element.split(|byte| *byte == b';').find_map(|pair| {
-        let (name, value) = pair.trim_ascii().split_at_checked(4)?;
-        let value = name.eq_ignore_ascii_case(b"for=").then_some(value)?;
-        Some(value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(value))
-    })
-}
-
-/// An address as proxies write it: with or without a port, IPv6 with or without brackets.
-fn address(text: &[u8]) -> Option<IpAddr> {
-    let text = std::str::from_utf8(text).ok()?;
-    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
-    let parsed = bare.parse().or_else(|_| text.parse::<SocketAddr>().map(|address| address.ip()));
-    parsed.map(|address| address.to_canonical()).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use tollgate_http::RequestHead;
     use tollgate_http::h1::RequestParser;
-    use tollgate_plan::Cidr;
 
     use super::*;
 
@@ -158,54 +112,12 @@ mod tests {
         }
     }
 
-    fn block(text: &str, prefix: u8) -> Cidr {
-        Cidr { address: text.parse().expect("an address"), prefix }
-    }
-
-    fn client(lines: &str, peer: &str) -> String {
-        let trusted_proxies = vec![block("10.0.0.0", 8), block("2001:db8::", 32)];
-        let settings = Forwarded { trusted_proxies, ..Forwarded::default() };
-        let peer = peer.parse().expect("an address");
-        client_address(&settings, &request(lines).head, peer).to_string()
-    }
-
-    #[test]
-    fn addresses_behind_proxies() {
-        for (lines, found) in [
-            ("", "10.0.0.1"),
-            ("X-Forwarded-For: 192.0.2.1\r\n", "192.0.2.1"),
-            ("X-Forwarded-For: 192.0.2.9, 192.0.2.1, 10.0.0.2\r\n", "192.0.2.1"),
-            ("X-Forwarded-For: 192.0.2.9\r\nX-Forwarded-For: 192.0.2.1\r\n", "192.0.2.1"),
-            ("X-Forwarded-For: 10.0.0.3, 10.0.0.2\r\n", "10.0.0.3"),
-            ("X-Forwarded-For: 192.0.2.9, unknown, 10.0.0.2\r\n", "10.0.0.2"),
-            ("X-Forwarded-For: unknown\r\n", "10.0.0.1"),
-            ("X-Forwarded-For: 192.0.2.1:4711\r\n", "192.0.2.1"),
-            ("X-Forwarded-For: [2001:db9::1]:4711, [2001:db8::1]\r\n", "2001:db9::1"),
-            ("X-Forwarded-For: ::ffff:192.0.2.1\r\n", "192.0.2.1"),
-            (
-                "Forwarded: for=192.0.2.9;proto=http, proto=http;For=\"192.0.2.1:80\", for=10.0.0.2\r\n",
-                "192.0.2.1",
-            ),
-            ("Forwarded: for=\"[2001:db9::1]\"\r\n", "2001:db9::1"),
-            ("Forwarded: for=_hidden, for=10.0.0.2\r\n", "10.0.0.2"),
-            ("Forwarded: for=192.0.2.9\r\nX-Forwarded-For: 192.0.2.1\r\n", "192.0.2.1"),
-        ] {
-            assert_eq!(client(lines, "10.0.0.1"), found, "{lines}");
-        }
-        assert_eq!(
-            client("X-Forwarded-For: 192.0.2.1\r\n", "198.51.100.1"),
-            "198.51.100.1",
-            "not to be believed"
-        );
-    }
-
     #[test]
     fn what_a_request_is_hashed_by() {
         let request = request("X-User: u\r\nX-Empty:\r\nCookie: session=s\r\n");
         let scratch = Scratch { request, ..Scratch::default() };
-        let forwarded = Forwarded::default();
         let peer = "192.0.2.1:1024".parse().expect("an address");
-        let by = |by: HashBy| Asker { scratch: &scratch, forwarded: &forwarded, peer: &peer }.hash_by(&by);
+        let by = |by: HashBy| Asker { scratch: &scratch, peer: &peer }.hash_by(&by);
         assert_eq!(by(HashBy::Header("x-user".to_owned())), Some(hash(b"u")));
         assert_eq!(by(HashBy::Header("x-empty".to_owned())), None);
         assert_eq!(by(HashBy::Header("x-other".to_owned())), None);

@@ -7,6 +7,7 @@ use tollgate_http::{Head, Name, RequestHead, Version};
 use tollgate_plan::{Cidr, Forwarded, Settings};
 use tollgate_policy::{Block, Word};
 
+use crate::announced::Announced;
 use crate::identity::Reserved;
 
 /// Whether the peer's own word on the client before it is believed.
@@ -48,23 +49,22 @@ impl Word for Believed<'_> {
 pub(crate) fn write(
     out: &mut Vec<u8>,
     settings: &Forwarded,
-    trusted: bool,
+    announced: &Announced,
     request: &RequestHead,
     (peer, secure): (SocketAddr, bool),
 ) {
-    let proto: &[u8] = if secure { b"https" } else { b"http" };
     let head = &request.head;
-    let authority = request.slice(request.authority);
+    let host = announced.authority(request);
     if settings.x_forwarded {
         out.extend_from_slice(b"X-Forwarded-For: ");
-        if trusted {
-            append_all(out, head, Name::XForwardedFor);
+        if announced.is_trusted() {
+            append_chain(out, announced, head, Name::XForwardedFor, peer, |out, client| {
+                write_address(out, client);
+            });
         }
         write_address(out, peer.ip());
-        let told = |name| head.get(name).filter(|_| trusted);
         out.extend_from_slice(b"\r\nX-Forwarded-Proto: ");
-        out.extend_from_slice(told(Name::XForwardedProto).unwrap_or(proto));
-        let host = told(Name::XForwardedHost).unwrap_or(authority);
+        out.extend_from_slice(proto(announced.is_secure(secure)));
         if !host.is_empty() {
             out.extend_from_slice(b"\r\nX-Forwarded-Host: ");
             out.extend_from_slice(host);
@@ -74,21 +74,12 @@ pub(crate) fn write(
     if settings.forwarded {
         // RFC 7239, section 4; an IPv6 address is quoted and bracketed (section 6).
         out.extend_from_slice(b"Forwarded: ");
-        if trusted {
-            append_all(out, head, Name::Forwarded);
+        if announced.is_trusted() {
+            append_chain(out, announced, head, Name::Forwarded, peer, |out, client| {
+                write_element(out, client, host, announced.is_secure(secure));
+            });
         }
-        out.extend_from_slice(b"for=");
-        let quoted = peer.is_ipv6();
-        out.extend_from_slice(if quoted { b"\"[" } else { b"" });
-        write_address(out, peer.ip());
-        out.extend_from_slice(if quoted { b"]\"" } else { b"" });
-        if !authority.is_empty() {
-            out.extend_from_slice(b";host=\"");
-            out.extend_from_slice(authority);
-            out.extend_from_slice(b"\"");
-        }
-        out.extend_from_slice(b";proto=");
-        out.extend_from_slice(proto);
+        write_element(out, peer.ip(), request.slice(request.authority), secure);
         out.extend_from_slice(b"\r\n");
     }
     if let Some(pseudonym) = &settings.via {
@@ -105,6 +96,45 @@ pub(crate) fn write_via(out: &mut Vec<u8>, head: &Head, version: Version, pseudo
     out.push(b' ');
     out.extend_from_slice(pseudonym.as_bytes());
     out.extend_from_slice(b"\r\n");
+}
+
+/// Writes what trusted proxies have said in a list of addresses, each with a comma behind it. Where they have named the client
+/// in another field, `write` writes its element.
+fn append_chain(
+    out: &mut Vec<u8>,
+    announced: &Announced,
+    head: &Head,
+    name: Name,
+    peer: SocketAddr,
+    write: impl FnOnce(&mut Vec<u8>, IpAddr),
+) {
+    let client = announced.client(peer).ip();
+    if head.has(name) {
+        append_all(out, head, name);
+    } else if client != peer.ip() {
+        write(out, client);
+        out.extend_from_slice(b", ");
+    }
+}
+
+/// Writes an element of `Forwarded`.
+fn write_element(out: &mut Vec<u8>, address: IpAddr, host: &[u8], secure: bool) {
+    out.extend_from_slice(b"for=");
+    let quoted = address.is_ipv6();
+    out.extend_from_slice(if quoted { b"\"[" } else { b"" });
+    write_address(out, address);
+    out.extend_from_slice(if quoted { b"]\"" } else { b"" });
+    if !host.is_empty() {
+        out.extend_from_slice(b";host=\"");
+        out.extend_from_slice(host);
+        out.extend_from_slice(b"\"");
+    }
+    out.extend_from_slice(b";proto=");
+    out.extend_from_slice(proto(secure));
+}
+
+fn proto(secure: bool) -> &'static [u8] {
+    if secure { b"https" } else { b"http" }
 }
 
 fn append_all(out: &mut Vec<u8>, head: &Head, name: Name) {

@@ -1,12 +1,9 @@
 //! Requests in plain text that are sent to `https`.
 
-use std::net::SocketAddr;
-
-use tollgate_http::{Name, RequestHead};
-use tollgate_plan::{Listener, Plan, Redirect, Settings};
+use tollgate_http::RequestHead;
+use tollgate_plan::{Listener, Plan, Redirect};
 
 use crate::decide::normal_path;
-use crate::forwarded::is_trusted;
 use crate::scratch::Scratch;
 
 /// Where certificates are proved to be asked for by the host's owner (RFC 8555, 8.3): whoever does that may have no
@@ -14,25 +11,14 @@ use crate::scratch::Scratch;
 const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
 
 /// How the listener sends a request away, whose path is in normal form; `None`: it is served.
-pub(crate) fn redirect<'a>(
-    listener: Option<&'a Listener>,
-    plan: &Plan,
-    scratch: &Scratch,
-    peer: SocketAddr,
-) -> Option<&'a Redirect> {
+pub(crate) fn redirect<'a>(listener: Option<&'a Listener>, scratch: &Scratch) -> Option<&'a Redirect> {
     let redirect = listener?.redirect.as_ref()?;
-    let Scratch { request, path, .. } = scratch;
+    let Scratch { request, path, ledger, .. } = scratch;
     let path = normal_path(request, path);
     // `OPTIONS *` is for the server, and has no place to be sent to.
     let served = path.starts_with(CHALLENGES) || !path.starts_with(b"/");
     // A proxy in front that has the TLS would send the client in a circle.
-    (!served && !came_by_tls(&plan.settings, request, peer)).then_some(redirect)
-}
-
-/// Whether a trusted proxy in front has the TLS of this request.
-pub(crate) fn came_by_tls(settings: &Settings, request: &RequestHead, peer: SocketAddr) -> bool {
-    request.head.get(Name::XForwardedProto).is_some_and(|proto| proto.eq_ignore_ascii_case(b"https"))
-        && is_trusted(&settings.forwarded, peer.ip())
+    (!served && !ledger.announced.is_secure(false)).then_some(redirect)
 }
 
 /// Where a request would come in: at a listener of its kind, that of the port that it names if there is one.

@@ -12,6 +12,7 @@ use tollgate_policy::{Consumer, Context, Ended};
 use tollgate_upstream::{Pool, Upstream};
 
 use crate::active::ActivePlan;
+use crate::announced::Announced;
 use crate::scratch::Scratch;
 use crate::secured::Secured;
 use crate::worker::Worker;
@@ -46,6 +47,8 @@ pub(crate) struct Ledger {
     pub request_id: Vec<u8>,
     /// The TLS that it came by.
     tls: Option<Rc<Secured>>,
+    /// What trusted proxies say of the client.
+    pub announced: Announced,
     /// What policies have found out. In a box: a request without policies pays for a null pointer.
     pub found: Option<Box<Found>>,
 }
@@ -69,18 +72,18 @@ impl Found {
 #[derive(Clone, Copy, Debug)]
 struct Open {
     started: Instant,
-    client: SocketAddr,
+    peer: SocketAddr,
 }
 
 impl Ledger {
     /// A request has begun.
     #[inline]
-    pub fn open(&mut self, worker: &Worker, started: Instant, client: SocketAddr, tls: Option<&Rc<Secured>>) {
+    pub fn open(&mut self, worker: &Worker, started: Instant, peer: SocketAddr, tls: Option<&Rc<Secured>>) {
         worker.stats.request_started();
         // What it held of the request before, `close` has let go. Field by field: a new one would be made beside the old
         // one, copied over it, and all that could be in that looked at to be dropped.
         debug_assert!(self.route.is_none() && self.upstream.is_none() && self.endpoint.is_none());
-        self.open = Some(Open { started, client });
+        self.open = Some(Open { started, peer });
         self.at_once = Some(started);
         self.reason = Reason::default();
         self.detail = None;
@@ -90,6 +93,7 @@ impl Ledger {
         (self.attempts, self.reused) = (0, false);
         (self.connect, self.headed, self.ended) = (None, None, None);
         self.request_id.clear();
+        self.announced.clear();
         self.tls = tls.cloned();
     }
 
@@ -208,12 +212,15 @@ fn record<'a>(
         status: ledger.status,
         grpc_status: ledger.grpc_status.map(Code::number),
         detail: ledger.detail,
-        client: open.client,
+        client: ledger.announced.client(open.peer),
+        peer: open.peer,
+        secure: ledger.announced.is_secure(ledger.tls.is_some()),
         method: slice(request.method_text),
         target: slice(request.target),
         version: if known { request.version.as_str().as_bytes() } else { b"" },
         tls: ledger.tls.as_ref().map(|tls| tls.record()),
-        host: Some(slice(request.authority)).filter(|host| !host.is_empty()),
+        host: Some(if known { ledger.announced.authority(request) } else { b"" })
+            .filter(|host| !host.is_empty()),
         referer: request.head.get(Name::Referer),
         user_agent: request.head.get(Name::UserAgent),
         request_id: Some(ledger.request_id.as_slice()).filter(|id| !id.is_empty()),

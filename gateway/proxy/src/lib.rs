@@ -16,6 +16,7 @@
 mod accept;
 mod active;
 mod affinity;
+mod announced;
 mod backlog;
 mod client_side;
 mod collect;

@@ -88,6 +88,8 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
             return rehearsal;
         }
     }
+    let Scratch { request, ledger, .. } = &mut scratch;
+    ledger.announced.read(&plan.settings.forwarded, request, peer.ip());
     rehearsal.sent_path = scratch.request.slice(scratch.request.path).to_vec();
     let route = match decide(plan, &mut scratch) {
         Err(Reason::BadPath) => {
@@ -104,10 +106,8 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
     let Scratch { request, path, .. } = &scratch;
     rehearsal.path = normal_path(request, path).to_vec();
     rehearsal.explanation = Some(plan.router.explain(&Routed { request, path: normal_path(request, path) }));
-    if let Some(redirect) =
-        https::redirect(https::listener(plan, &scratch.request, secure), plan, &scratch, peer)
-    {
-        rehearsal.outcome = redirected(plan, redirect, &mut scratch, (peer, secure));
+    if let Some(redirect) = https::redirect(https::listener(plan, &scratch.request, secure), &scratch) {
+        rehearsal.outcome = redirected(redirect, &mut scratch, secure);
         return rehearsal;
     }
     let index = match route {
@@ -136,13 +136,8 @@ pub(crate) fn refused(reason: Reason, detail: Option<&'static str>) -> Outcome {
 }
 
 /// Where a redirect leads, if anywhere, as [`respond::redirect`] answers it.
-fn redirected(
-    plan: &Plan,
-    redirect: &Redirect,
-    scratch: &mut Scratch,
-    (peer, secure): (SocketAddr, bool),
-) -> Outcome {
-    let secure = secure || https::came_by_tls(&plan.settings, &scratch.request, peer);
+fn redirected(redirect: &Redirect, scratch: &mut Scratch, secure: bool) -> Outcome {
+    let secure = scratch.ledger.announced.is_secure(secure);
     let mut location = Vec::new();
     match respond::location(&mut location, redirect, scratch, secure) {
         true => Outcome::Redirect { location },
@@ -160,7 +155,7 @@ fn act(
 ) -> Outcome {
     let shares = match &route.action {
         Action::Respond(_) => return Outcome::Respond,
-        Action::Redirect(redirect) => return redirected(plan, redirect, scratch, (peer, secure)),
+        Action::Redirect(redirect) => return redirected(redirect, scratch, secure),
         Action::Forward(shares) => shares,
     };
     if declares_too_much(route, &scratch.request) {

@@ -109,6 +109,10 @@ pub(crate) async fn request<S: ClientSide>(
     if settings.request_id.enabled && !S::POLICED {
         identify(&settings.request_id, worker, scratch);
     }
+    if !S::POLICED {
+        let Scratch { request, ledger, .. } = &mut *scratch;
+        ledger.announced.read(&settings.forwarded, request, client.peer.ip());
+    }
     let close = closes_after(settings, client, scratch);
     let known = if S::POLICED { scratch.ledger.route.as_ref().map(|(_, route)| *route) } else { None };
     let (route, share) = if let Some(route) = known {
@@ -124,7 +128,7 @@ pub(crate) async fn request<S: ClientSide>(
             && !matches!(decided, Err(Reason::BadPath | Reason::ConnectRefused))
         {
             let listener = client.link.listener.clone();
-            if let Some(redirect) = https::redirect(Some(&listener), &active.plan, scratch, client.peer) {
+            if let Some(redirect) = https::redirect(Some(&listener), scratch) {
                 let close = !pass_over_body(scratch) || close;
                 return respond::redirect(client, worker, scratch, redirect, close).await;
             }

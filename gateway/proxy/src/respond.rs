@@ -11,7 +11,6 @@ use crate::decide::normal_path;
 use crate::deliver::deliver;
 use crate::error_body::{Flavour, error_body};
 use crate::grpc;
-use crate::https::came_by_tls;
 use crate::policy::{self, Author};
 use crate::request::Next;
 use crate::scratch::Scratch;
@@ -100,7 +99,7 @@ pub(crate) async fn redirect<S: ClientSide>(
 ) -> Next {
     let active = worker.active();
     let settings = &active.plan.settings;
-    let secure = client.stream.tls().is_some() || came_by_tls(settings, &scratch.request, client.peer);
+    let secure = scratch.ledger.announced.is_secure(client.stream.tls().is_some());
     let mut lines = b"Location: ".to_vec();
     if !location(&mut lines, redirect, scratch, secure) {
         return error(client, worker, scratch, settings, Reason::BadHost, close).await;
@@ -116,8 +115,9 @@ pub(crate) fn location(out: &mut Vec<u8>, redirect: &Redirect, scratch: &mut Scr
         out.extend_from_slice(to.as_bytes());
         return true;
     }
-    let Scratch { request, path, rewritten, .. } = scratch;
-    if redirect.host.is_none() && request.host.is_empty() {
+    let Scratch { request, path, rewritten, ledger, .. } = scratch;
+    let (own_host, own_port) = ledger.announced.host_and_port(request);
+    if redirect.host.is_none() && own_host.is_empty() {
         return false;
     }
     out.extend_from_slice(
@@ -126,18 +126,18 @@ pub(crate) fn location(out: &mut Vec<u8>, redirect: &Redirect, scratch: &mut Scr
     out.extend_from_slice(b"://");
     match &redirect.host {
         Some(host) => out.extend_from_slice(host.as_bytes()),
-        None => out.extend_from_slice(request.slice(request.host)),
+        None => out.extend_from_slice(own_host),
     }
     // A port belongs to the host and scheme that it was asked for with: with new ones it is not kept.
-    let authority = request.slice(request.authority);
-    let host = request.slice(request.host);
-    let asked = authority.get(host.len()..).filter(|_| redirect.scheme.is_none() && redirect.host.is_none());
-    match redirect.port {
+    let kept = redirect.scheme.is_none() && redirect.host.is_none();
+    let announced = ledger.announced.port().filter(|_| kept && own_port.is_empty());
+    match redirect.port.or(announced) {
         Some(port) => {
             out.push(b':');
             write_decimal(out, u64::from(port));
         }
-        None => out.extend_from_slice(asked.unwrap_or_default()),
+        None if kept => out.extend_from_slice(own_port),
+        None => {}
     }
     // What `*` asks for has an empty path as a URI (RFC 9112, 3.2.4).
     let path = Some(normal_path(request, path)).filter(|path| *path != b"*").unwrap_or_default();

@@ -37,6 +37,12 @@ fields! {
     Client = "client";
     /// The client's port.
     ClientPort = "client_port";
+    /// The IP address of the connection's other end; not in JSON where that is the client, nor is the next.
+    Peer = "peer";
+    /// Its port.
+    PeerPort = "peer_port";
+    /// `http` or `https`: what the client has used.
+    Scheme = "scheme";
     /// The method.
     Method = "method";
     /// The request target as it came.
@@ -143,6 +149,7 @@ impl Field {
             Self::TlsVersion | Self::TlsCipher | Self::Sni | Self::ClientSubject => record.tls.is_none(),
             Self::Consumer => record.consumer.is_none(),
             Self::TraceId | Self::SpanId => record.span.is_none(),
+            Self::Peer | Self::PeerPort => record.peer == record.client,
             _ => false,
         }
     }
@@ -153,10 +160,10 @@ impl Field {
             Field::Time => Value::Time(millis),
             Field::TimeLocal => Value::TimeLocal,
             Field::Client => Value::Address(record.client),
-            Field::ClientPort => match is_unix(record.client) {
-                true => Value::Absent,
-                false => Value::Number(record.client.port().into()),
-            },
+            Field::ClientPort => port(record.client),
+            Field::Peer => Value::Address(record.peer),
+            Field::PeerPort => port(record.peer),
+            Field::Scheme => Value::Text(if record.secure { b"https" } else { b"http" }),
             Field::Method => filled(record.method),
             Field::Target => filled(record.target),
             Field::Path => filled(record.path()),
@@ -210,6 +217,14 @@ fn optional(bytes: Option<&[u8]>) -> Value<'_> {
 
 fn duration(duration: Option<Duration>) -> Value<'static> {
     duration.map_or(Value::Absent, Value::Millis)
+}
+
+/// A port of 0 is not known.
+fn port(address: SocketAddr) -> Value<'static> {
+    match address.port() {
+        0 => Value::Absent,
+        port => Value::Number(port.into()),
+    }
 }
 
 /// A Unix socket's peer has no address: the record says `0.0.0.0:0`.

@@ -152,7 +152,7 @@ mod tests {
         let (time, rest) = shown.split_once(' ').unwrap();
         assert!(time.len() == "2026-01-31T23:59:59.123Z".len() && time.ends_with('Z'), "{time}");
         let (_, rest) = rest.split_once("+0000 ").unwrap();
-        let expected = "192.0.2.7 40312 GET /v1/items?page=2 /v1/items page=2 HTTP/1.1 api.example.com 1.3 \
+        let expected = "192.0.2.7 40312 192.0.2.7 40312 https GET /v1/items?page=2 /v1/items page=2 HTTP/1.1 api.example.com 1.3 \
                         TLS_AES_128_GCM_SHA256 api.example.com - 504 - \
                         http_response_timeout no head items shop 10.0.0.1:8080 0 1234 \
                         0123456789abcdef0123456789abcdef alice 4bf92f3577b34da6a3ce929d0e0e4736 00f067aa0ba902b7 \
@@ -165,6 +165,7 @@ mod tests {
         let known = Record {
             consumer: Some("alice"),
             span: Some((0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736, 0x00f0_67aa_0ba9_02b7)),
+            peer: SocketAddr::from(([10, 0, 0, 1], 5)),
             ..sample::record()
         };
         let value: Json = serde_json::from_str(&line(&Format::Json, &known)).unwrap();
@@ -185,7 +186,11 @@ mod tests {
         );
         let plain: Json = serde_json::from_str(&line(&Format::Json, &sample::record())).unwrap();
         let fields = plain.as_object().unwrap();
-        assert!(["consumer", "trace_id", "span_id"].iter().all(|name| !fields.contains_key(*name)));
+        assert!(
+            ["consumer", "trace_id", "span_id", "peer", "peer_port"]
+                .iter()
+                .all(|name| !fields.contains_key(*name))
+        );
     }
 
     proptest! {

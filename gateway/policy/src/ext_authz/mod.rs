@@ -141,7 +141,7 @@ impl Live {
         if let Some(query) = request.query() {
             path = format!("{path}?{}", text(query));
         }
-        let host = text(request.head.slice(request.head.authority));
+        let host = text(request.authority());
         let scheme = if request.origin.secure { "https" } else { "http" };
         let method = text(request.method());
         let client = request.origin.client.to_string();
@@ -160,9 +160,8 @@ impl Live {
             Version::Http2 => "HTTP/2",
             version => version.as_str(),
         };
-        let port = (request.origin.peer.ip() == request.origin.client)
-            .then(|| u32::from(request.origin.peer.port()));
-        let address = SocketAddress { address: client, port_value: port };
+        let port_value = request.origin.client_port.map(u32::from);
+        let address = SocketAddress { address: client, port_value };
         let principal =
             request.context.consumer.as_ref().map(|consumer| consumer.name.clone()).unwrap_or_default();
         let http = messages::HttpRequest {

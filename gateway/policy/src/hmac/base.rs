@@ -77,7 +77,7 @@ fn scheme(request: &Request<'_>) -> &'static [u8] {
 
 /// In lower case, and without the port that the scheme has anyway (2.2.3).
 fn authority(request: &Request<'_>, out: &mut Vec<u8>) {
-    let authority = request.head.slice(request.head.authority).to_ascii_lowercase();
+    let authority = request.authority().to_ascii_lowercase();
     let port: &[u8] = if request.origin.secure { b":443" } else { b":80" };
     out.extend_from_slice(authority.strip_suffix(port).unwrap_or(&authority));
 }

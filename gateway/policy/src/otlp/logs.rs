@@ -17,9 +17,12 @@ const ERROR: u8 = 17;
 
 /// Fields of the log that have a name in OpenTelemetry's semantic conventions for HTTP servers (1.23); the others are told
 /// under their own, below `tollgate.`.
-const NAMES: [(&str, &str); 15] = [
+const NAMES: [(&str, &str); 18] = [
     ("client", "client.address"),
     ("client_port", "client.port"),
+    ("peer", "network.peer.address"),
+    ("peer_port", "network.peer.port"),
+    ("scheme", "url.scheme"),
     ("method", "http.request.method"),
     ("path", "url.path"),
     ("query", "url.query"),

@@ -54,6 +54,7 @@ impl Span {
                 .into(),
             ),
         ];
+        facts.extend(origin.client_port.map(|port| ("client.port", port.into())));
         if let Some(agent) = request.header("user-agent") {
             facts.push(("user_agent.original", text(agent).into()));
         }

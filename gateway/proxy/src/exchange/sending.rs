@@ -10,7 +10,6 @@ use tollgate_observe::Reason;
 use super::{End, Exchange, drop_nominated, upstream_head};
 use crate::backlog::Backlog;
 use crate::client_side::{ClientSide, unread};
-use crate::forwarded;
 use crate::grpc;
 use crate::identity::Reserved;
 use crate::upstream_side::{UpstreamSide, unsayable};
@@ -214,8 +213,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             drop_nominated(&mut self.request, &request.head);
         }
         let settings = self.parties.settings;
-        let trusted = forwarded::is_trusted(&settings.forwarded, self.parties.client.peer.ip());
-        let reserved = Reserved::new(settings, trusted);
+        let reserved = Reserved::new(settings, self.parties.scratch.ledger.announced.is_trusted());
         if !reserved.is_empty() {
             self.request.retain_trailers(|name| !reserved.has(name));
         }

@@ -72,7 +72,7 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         field(out, b"Host", host);
     }
     let forwarded = &settings.forwarded;
-    let trusted = forwarded::is_trusted(forwarded, outgoing.peer.ip());
+    let trusted = ledger.announced.is_trusted();
     let id = &settings.request_id;
     let reserved = Reserved::new(settings, trusted);
     let guarded = !reserved.is_empty();
@@ -103,7 +103,7 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         }
         None => {}
     }
-    forwarded::write(out, forwarded, trusted, request, (outgoing.peer, outgoing.secure));
+    forwarded::write(out, forwarded, &ledger.announced, request, (outgoing.peer, outgoing.secure));
     // The certificate of a trusted proxy is none of its clients'.
     if let (Some(identity), Some(told)) = (outgoing.identity, reserved.told) {
         identity.write(out, told);

@@ -23,7 +23,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     /// When nobody takes requests, the breaker is open, or the adaptive limit is reached.
     pub(super) fn begin(&mut self, now: Instant) -> Result<Rc<Pool>, Reason> {
         self.attempts.begin(now)?;
-        let asker = Asker::new(self.scratch, self.settings, &self.client.peer);
+        let asker = Asker::new(self.scratch, &self.client.peer);
         let wanted = Wanted { avoid: self.attempts.tried(), ..asker.wanted(self.upstream) };
         let pool = self.upstream.pick(&wanted).ok_or(Reason::DestinationUnavailable)?;
         affinity::keep(self.scratch, self.upstream, &pool);

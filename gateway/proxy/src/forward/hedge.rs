@@ -87,7 +87,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             length => length.is_empty(),
         };
         // A client's session lies where its cookie says.
-        let asker = || Asker::new(self.scratch, self.settings, &self.client.peer);
+        let asker = || Asker::new(self.scratch, &self.client.peer);
         let is_tied = || asker().sticky(self.upstream).is_some_and(|cookie| self.upstream.holds(cookie));
         method
             && !self.upgrade
@@ -201,7 +201,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
     fn second(&mut self, first: &Rc<Pool>) -> Option<Racer<'r, U>> {
         let now = tollgate_net::now();
         let avoid: Vec<_> = self.attempts.tried().iter().chain([first]).cloned().collect();
-        let asker = Asker::new(self.scratch, self.settings, &self.client.peer);
+        let asker = Asker::new(self.scratch, &self.client.peer);
         let pool = self.upstream.pick(&Wanted { avoid: &avoid, ..asker.wanted(self.upstream) })?;
         if avoid.iter().any(|avoided| Rc::ptr_eq(avoided, &pool)) {
             return None;

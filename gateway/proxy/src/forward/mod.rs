@@ -222,7 +222,7 @@ pub(crate) fn destination<'a>(
     if let Some(share) = share {
         return active.share(index, share).ok_or(Reason::DestinationUnavailable);
     }
-    let asker = Asker::new(scratch, &active.plan.settings, peer);
+    let asker = Asker::new(scratch, peer);
     active.upstream(index, &asker).ok_or(Reason::DestinationUnavailable)
 }
 

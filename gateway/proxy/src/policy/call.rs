@@ -26,6 +26,7 @@ use super::meet::meet;
 use super::policed::Policed;
 use super::walk::Walk;
 use crate::active::ActivePlan;
+use crate::announced::Announced;
 use crate::backlog::{Backlog, Sink};
 use crate::client_side::{ClientStream, Duplex};
 use crate::connection::Client;
@@ -66,6 +67,7 @@ pub(super) struct Calling {
     local: Option<SocketAddr>,
     grpc: Option<Grpc>,
     request_id: Vec<u8>,
+    announced: Announced,
 }
 
 impl Calling {
@@ -87,6 +89,7 @@ impl Calling {
             local: client.stream.local_address(),
             grpc: scratch.grpc.filter(|_| may_be_grpc),
             request_id: scratch.ledger.request_id.clone(),
+            announced: scratch.ledger.announced.clone(),
         }
     }
 
@@ -95,7 +98,7 @@ impl Calling {
     /// # Errors
     /// Why no answer came from the upstream.
     pub async fn call(self, call: Call) -> Result<u16, Reason> {
-        let Self { client, worker, active, route, secure, local, grpc, request_id } = self;
+        let Self { client, worker, active, route, secure, local, grpc, request_id, announced } = self;
         let upstream = active.by_name(&call.upstream).ok_or(Reason::DestinationUnavailable)?.clone();
         let Call { mut head, path, body, timeout, most, .. } = call;
         head.expect_continue = false;
@@ -104,7 +107,7 @@ impl Calling {
             head.append(b"Content-Length", body.len().to_string().as_bytes());
         }
         head.length = if body.is_empty() { Length::None } else { Length::Exactly(body.len() as u64) };
-        let mut books = Books::new(&worker, request_id, head);
+        let mut books = Books::new(&worker, (request_id, announced), head);
         let scratch = &mut *books.0;
         scratch.grpc = grpc;
         scratch.path.extend_from_slice(&path);
@@ -133,11 +136,11 @@ impl Calling {
         head: RequestHead,
         consumer: Option<Arc<Consumer>>,
     ) -> Result<Said, Reason> {
-        let Self { client, worker, active, route, secure, local, request_id, .. } = self;
+        let Self { client, worker, active, route, secure, local, request_id, announced, .. } = self;
         let number =
             active.plan.upstream_by_name(&question.upstream).ok_or(Reason::DestinationUnavailable)?;
         let upstream = active.by_name(&question.upstream).ok_or(Reason::DestinationUnavailable)?.clone();
-        let mut books = Books::new(&worker, request_id, head);
+        let mut books = Books::new(&worker, (request_id, announced), head);
         let scratch = &mut *books.0;
         let budget = Some(question.budget);
         let mut side = Inner { secure, local, most: question.most, budget, ..Inner::default() };
@@ -150,7 +153,7 @@ impl Calling {
         context.consumer = consumer;
         let exchange = Box::pin(async {
             if let Some(chain) = active.plan.upstream_chains[number] {
-                let from = (&scratch.request.head, stand_in.peer);
+                let from = (&scratch.ledger.announced, stand_in.peer);
                 let mut walk = Walk::of_chain(&active, route, Some(chain), from);
                 let (at, go) = ((&active, route), Verdict::Continue);
                 end = meet(&mut stand_in, &worker, scratch, &mut context, at, &mut walk, go).await;
@@ -203,11 +206,12 @@ async fn send(
 struct Books(Loan);
 
 impl Books {
-    fn new(worker: &Rc<Worker>, request_id: Vec<u8>, head: RequestHead) -> Self {
+    fn new(worker: &Rc<Worker>, (request_id, announced): (Vec<u8>, Announced), head: RequestHead) -> Self {
         let mut loan = Loan::new(worker);
         loan.next_request();
         loan.ledger = Ledger::default();
         loan.ledger.request_id = request_id;
+        loan.ledger.announced = announced;
         loan.grpc = None;
         loan.request = head;
         loan.inbox.clear();

@@ -86,7 +86,7 @@ pub(crate) fn police<'a, S: ClientSide>(
 ) -> Met<'a> {
     let mut context = worker.contexts.take().unwrap_or_default();
     let route = active.route(index);
-    let from = (&scratch.request.head, client.peer);
+    let from = (&scratch.ledger.announced, client.peer);
     let mut walk = Walk::of_route(active, index, client.link.listener.bind, from);
     let secure = client.stream.tls().is_some();
     let origin = walk.origin(worker, scratch, client.link.tls.as_deref(), secure);

@@ -1,13 +1,12 @@
 //! The policies that a request would meet, without a socket: for `tollgate explain`.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tollgate_plan::{Action, Plan, Route};
 use tollgate_policy::{Answer, Context, Origin, Request, Shared, Shown, Verdict};
 
 use super::walk::named;
-use crate::affinity::client_address;
 use crate::forwarded::Believed;
 use crate::rehearse::{Outcome, refused};
 use crate::scratch::Scratch;
@@ -90,18 +89,16 @@ pub(crate) struct From {
 pub(crate) fn rehearse(plan: &Plan, route: &Route, scratch: &mut Scratch, from: From) -> Rehearsed {
     let mut out = Rehearsed::default();
     let mut context = Context::default();
-    // As where requests are served: by the head that was received, whatever policies write into it.
-    let client = client_address(&plan.settings.forwarded, &scratch.request.head, from.peer.ip());
     let chains = route.policies.as_ref();
     let chain = chains.and_then(|chains| from.bind.map_or(chains.usual, |bind| chains.at(bind)));
     if let Some(chain) = chain {
-        meet(plan, (route, chain), scratch, &mut context, (from, client), &mut out);
+        meet(plan, (route, chain), scratch, &mut context, from, &mut out);
     }
     if let Action::Forward(shares) = &route.action {
         out.share = named(plan, shares, &context);
         let taken = out.share.or_else(|| shares.iter().position(|share| share.weight > 0));
         if let Some(chain) = taken.and_then(|index| plan.upstream_chains[shares[index].upstream]) {
-            meet(plan, (route, chain), scratch, &mut context, (from, client), &mut out);
+            meet(plan, (route, chain), scratch, &mut context, from, &mut out);
         }
     }
     out
@@ -112,7 +109,7 @@ fn meet(
     (route, chain): (&Route, u32),
     scratch: &mut Scratch,
     context: &mut Context,
-    (from, client): (From, IpAddr),
+    from: From,
     out: &mut Rehearsed,
 ) {
     // Nobody is to be asked because somebody wants to know what would be.
@@ -131,11 +128,13 @@ fn meet(
         } else if attached.policy.judges_by() == Some(Shown::Identity) && unknown {
             Said::NeedsIdentity
         } else {
+            let client = scratch.ledger.announced.client(from.peer);
             let believed = Believed(&plan.settings);
             let origin = Origin {
                 peer: from.peer,
-                client,
-                secure: from.secure,
+                client: client.ip(),
+                client_port: Some(client.port()).filter(|port| *port != 0),
+                secure: scratch.ledger.announced.is_secure(from.secure),
                 certificate: None,
                 route: &route.name,
                 worker: 0,
@@ -144,7 +143,10 @@ fn meet(
             };
             let Scratch { request, path, ledger, .. } = &mut *scratch;
             let live = attached.policy.clone().live(&attached.key, &shared);
-            match live.request(&mut Request::new(request, path, &origin, context, &ledger.request_id)) {
+            match live.request(
+                &mut Request::new(request, path, &origin, context, &ledger.request_id)
+                    .asked_at(ledger.announced.announced_authority()),
+            ) {
                 Verdict::Continue => Said::Continues,
                 Verdict::Wait(_) => Said::Asks,
                 Verdict::Body(..) => Said::Reads,

@@ -4,14 +4,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::slice;
 use std::sync::Arc;
 
-use tollgate_http::{Head, Name};
+use tollgate_http::Name;
 use tollgate_observe::Reason;
 use tollgate_plan::{Action, Plan, UpstreamShare};
 use tollgate_policy::{Context, Origin, Refusal, Request, Verdict, Word};
 
 use super::{End, LivePolicy};
 use crate::active::ActivePlan;
-use crate::affinity::{Asker, client_address};
+use crate::affinity::Asker;
+use crate::announced::Announced;
 use crate::forwarded::Believed;
 use crate::identity::Identity;
 use crate::scratch::Scratch;
@@ -23,6 +24,9 @@ impl Word for ActivePlan {
         Believed(&self.plan.settings).passes(peer, id, name)
     }
 }
+
+/// Where a request comes from: what trusted proxies say of its client, and its peer.
+type From<'a> = (&'a Announced, SocketAddr);
 
 /// Which policies a request has still before it: the rest of a chain, and those of the upstream that is chosen then.
 pub(super) struct Walk<'a> {
@@ -36,25 +40,20 @@ pub(super) struct Walk<'a> {
     /// Which of its route's upstreams it goes to, by number, once that is known.
     share: Option<usize>,
     peer: SocketAddr,
-    /// Whose it is, by the head that was received: what policies write into that says nothing of it to those behind them.
-    client: IpAddr,
+    /// Whose it is; its port is 0 where that is not known.
+    client: SocketAddr,
 }
 
 impl<'a> Walk<'a> {
     /// The policies of a route for who comes in at this address, then those of the upstream that it goes to.
-    pub fn of_route(active: &'a ActivePlan, route: u32, bind: SocketAddr, from: (&Head, SocketAddr)) -> Self {
+    pub fn of_route(active: &'a ActivePlan, route: u32, bind: SocketAddr, from: From<'_>) -> Self {
         let taken = active.route(route);
         let chain = taken.policies.as_ref().and_then(|chains| chains.at(bind));
         Self::new(active, route, chain, from, matches!(taken.action, Action::Forward(_)))
     }
 
     /// The policies of one chain alone.
-    pub fn of_chain(
-        active: &'a ActivePlan,
-        route: u32,
-        chain: Option<u32>,
-        from: (&Head, SocketAddr),
-    ) -> Self {
+    pub fn of_chain(active: &'a ActivePlan, route: u32, chain: Option<u32>, from: From<'_>) -> Self {
         Self::new(active, route, chain, from, false)
     }
 
@@ -63,11 +62,11 @@ impl<'a> Walk<'a> {
         active: &'a ActivePlan,
         route: u32,
         chain: Option<u32>,
-        (head, peer): (&Head, SocketAddr),
+        (announced, peer): From<'_>,
         chooses: bool,
     ) -> Self {
         let rest = chain.map_or(&[][..], |chain| active.plan.chain(chain)).iter();
-        let client = client_address(&active.plan.settings.forwarded, head, peer.ip());
+        let client = announced.client(peer);
         Self { active, route, rest, wants: None, chooses, share: None, peer, client }
     }
 
@@ -90,8 +89,9 @@ impl<'a> Walk<'a> {
     {
         Origin {
             peer: self.peer,
-            client: self.client,
-            secure,
+            client: self.client.ip(),
+            client_port: Some(self.client.port()).filter(|port| *port != 0),
+            secure: scratch.ledger.announced.is_secure(secure),
             certificate: tls.and_then(|tls| tls.identity.as_ref()).and_then(Identity::der),
             route: &self.active.route(self.route).name,
             worker: worker.id,
@@ -148,7 +148,7 @@ impl<'a> Walk<'a> {
         let active = self.active;
         let Action::Forward(shares) = &active.route(self.route).action else { return None };
         let share = named(&active.plan, shares, context).or_else(|| {
-            let asker = Asker::new(scratch, &active.plan.settings, &self.peer);
+            let asker = Asker::new(scratch, &self.peer);
             active.next_share(self.route, &asker)
         })?;
         Some((share, shares[share].upstream))
@@ -168,7 +168,8 @@ pub(super) fn seen<'a>(
     context: &'a mut Context,
 ) -> Request<'a> {
     let Scratch { request, path, ledger, .. } = scratch;
-    Request::new(request, path, origin, context, &ledger.request_id)
+    let authority = ledger.announced.announced_authority();
+    Request::new(request, path, origin, context, &ledger.request_id).asked_at(authority)
 }
 
 /// Takes down what a policy has to tell of a request that it lets go on.

@@ -39,6 +39,8 @@ fn main() -> io::Result<()> {
         grpc_status: None,
         detail: None,
         client: SocketAddr::from(([192, 0, 2, 7], 40_000)),
+        peer: SocketAddr::from(([192, 0, 2, 7], 40_000)),
+        secure: false,
         method: b"GET",
         target: b"/v1/items?page=2",
         version: b"HTTP/1.1",

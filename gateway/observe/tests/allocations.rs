@@ -36,6 +36,8 @@ fn record(id: &[u8]) -> Record<'_> {
         grpc_status: Some(0),
         detail: None,
         client: SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 40_000)),
+        peer: SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 40_000)),
+        secure: false,
         method: b"GET",
         target: b"/v1/items?page=2&q=caf\xe9",
         version: b"HTTP/1.1",

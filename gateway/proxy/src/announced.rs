@@ -44,6 +44,8 @@ pub(crate) struct Announced {
     authority: Vec<u8>,
     /// The port that the client has asked at, where the authority does not say it.
     port: Option<u16>,
+    /// `Forwarded` names another client than `X-Forwarded-For`.
+    contradicted: bool,
 }
 
 /// The client's place in a list of addresses to which each proxy has added its own peer.
@@ -64,7 +66,7 @@ impl Announced {
     }
 
     /// Reads what `peer` says of the client, if it is trusted. A `Forwarded` that contradicts `X-Forwarded-For` is taken out of
-    /// the head, so that no endpoint believes what the gateway does not.
+    /// the head where it would go on as it is, so that no endpoint believes what the gateway does not.
     #[inline]
     pub fn read(&mut self, settings: &Forwarded, request: &mut RequestHead, peer: IpAddr) {
         self.trusted = false;
@@ -113,7 +115,8 @@ impl Announced {
             // Proxies behind the one that has the TLS name the port of plain text.
             str::from_utf8(port).ok()?.parse().ok().filter(|port| !matches!(port, 0 | 80 | 443))
         });
-        if contradicts && (settings.x_forwarded || settings.forwarded) {
+        self.contradicted = contradicts;
+        if contradicts && settings.x_forwarded && !settings.forwarded {
             request.remove_all(b"forwarded");
         }
     }
@@ -159,6 +162,11 @@ impl Announced {
             announced => host_length(announced).unwrap_or(announced.len()),
         };
         authority.split_at_checked(length).unwrap_or((authority, b""))
+    }
+
+    /// Whether `Forwarded` names another client than this one.
+    pub fn is_contradicted(&self) -> bool {
+        self.trusted && self.contradicted
     }
 
     /// The port that the client has asked at, where [`authority`](Self::authority) has none and it is no scheme's own.

@@ -109,9 +109,9 @@ fn append_chain(
     write: impl FnOnce(&mut Vec<u8>, IpAddr),
 ) {
     let client = announced.client(peer).ip();
-    if head.has(name) {
-        append_all(out, head, name);
-    } else if client != peer.ip() {
+    let named = head.has(name) && !(name == Name::Forwarded && announced.is_contradicted());
+    append_all(out, head, name);
+    if !named && client != peer.ip() {
         write(out, client);
         out.extend_from_slice(b", ");
     }

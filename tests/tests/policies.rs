@@ -1,6 +1,7 @@
 //! Policies: where they are attached, in which order a request meets them, and what each does.
 
 mod aggregate;
+mod any_of;
 pub mod api_key;
 mod auth;
 pub mod basic;

@@ -13,6 +13,7 @@ use crate::policies::sets::Sets;
 use crate::{Action, Route};
 
 mod aggregate;
+mod any_of;
 mod api_key;
 mod authorize;
 mod basic;
@@ -321,6 +322,7 @@ fn planned(
         PolicySpec::ForwardAuth(spec) => Arc::new(forward_auth::forward_auth(spec, problems)),
         PolicySpec::Hmac(spec) => Arc::new(hmac::hmac(spec, consumers)),
         PolicySpec::Jwt(spec) => Arc::new(jwt::jwt(spec, problems)),
+        PolicySpec::AnyOf(spec) => Arc::new(any_of::any_of(spec, consumers, problems)),
         PolicySpec::Authorize(spec) => Arc::new(authorize::authorize(spec)),
         PolicySpec::RateLimit(limits) => Arc::new(rate_limit::rate_limit(limits, problems)),
         PolicySpec::Quota(quotas) => Arc::new(quota::quota(quotas, problems)),

@@ -26,8 +26,8 @@ use tollgate_http::h1::RequestParser;
 use tollgate_http::{HeadLimits, RequestHead};
 use tollgate_policy::{
     ApiKeyRules, BodyKind, CanaryBy, CanaryRule, CanaryRules, Change, Consumer, Consumers, Context,
-    CorsRules, HeaderRules, Identity, Known, Origin, OriginPattern, Part, Planned, Policy, Request,
-    SecurityHeaders, Shared, Template, Verdict,
+    CorsRules, CredentialPlace, HeaderRules, Identity, Known, Origin, OriginPattern, Part, Planned, Policy,
+    Request, SecurityHeaders, Shared, Template, Verdict,
 };
 
 const HEAD: &[u8] = b"GET /a/b?c=d HTTP/1.1\r\nHost: a.example\r\nUser-Agent: policy_cost\r\nAccept: */*\r\n\
@@ -65,9 +65,9 @@ fn api_key() -> Arc<dyn Planned> {
         Known { consumer: Consumer { name, ..Consumer::default() }, api_keys, ..Known::default() }
     });
     Arc::new(ApiKeyRules {
-        header: Some("X-Api-Key".to_owned()),
-        query: None,
+        from: vec![CredentialPlace::Header { name: "X-Api-Key".to_owned(), prefix: None }],
         forward: false,
+        optional: false,
         identity: Identity::new(Some("X-Consumer-Name".to_owned()), Some("X-Consumer-Groups".to_owned())),
         consumers: Arc::new(Consumers::new(known.collect())),
     })

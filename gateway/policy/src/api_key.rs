@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use tollgate_observe::Reason;
 
-use crate::query_pairs::{self as query, Pairs};
-use crate::{Consumers, Identity, Planned, Policy, Refusal, Request, Reserved, Shared, Verdict};
+use crate::credential::{CredentialPlaces, MoreThanOne, Shown};
+use crate::{
+    Authenticator, Consumers, CredentialPlace, Identity, Planned, Policy, Refusal, Request, Shared, Verdict,
+};
 
 /// The longest key that is looked at, in bytes: hashing costs time.
 const LONGEST: usize = 512;
@@ -17,12 +19,12 @@ const CHALLENGE: &[u8] = b"WWW-Authenticate: ApiKey\r\n";
 /// Who shows a key of a consumer may come.
 #[derive(Debug)]
 pub struct ApiKeyRules {
-    /// The field that the key is in.
-    pub header: Option<String>,
-    /// The parameter of the query that the key may be in, too.
-    pub query: Option<String>,
+    /// Where the key may be.
+    pub from: Vec<CredentialPlace>,
     /// Whether the key goes upstream.
     pub forward: bool,
+    /// Whether a request without a key passes.
+    pub optional: bool,
     /// How the upstream is told who it is.
     pub identity: Identity,
     /// Who is known.
@@ -35,69 +37,101 @@ impl Planned for ApiKeyRules {
     }
 
     fn summary(&self) -> String {
-        let header = self.header.iter().map(|name| format!("header {name}"));
-        let query = self.query.iter().map(|name| format!("query {name}"));
-        let places: Vec<_> = header.chain(query).collect();
-        format!("{}; {} keys", places.join(" or "), self.consumers.keys())
+        let places = CredentialPlaces::new(&self.from).summary();
+        format!("{places}; {} keys{}", self.consumers.keys(), optionally(self.optional))
     }
 
     fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
-        let key = Reserved::new(self.header.clone());
-        Arc::new(Live { rules: self, key })
+        let places = CredentialPlaces::new(&self.from);
+        Arc::new(Live { rules: self, places })
     }
 }
 
 #[derive(Debug)]
 struct Live {
     rules: Arc<ApiKeyRules>,
-    /// The field that the key is in, and what looks like it.
-    key: Reserved,
+    places: CredentialPlaces,
 }
 
 impl Policy for Live {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        let ApiKeyRules { header, query, forward, identity, consumers } = &*self.rules;
+        let ApiKeyRules { forward, optional, identity, consumers, .. } = &*self.rules;
         identity.strip(request);
-        let consumer = match shown(request, header.as_deref(), query.as_deref()) {
-            Ok(Some(key)) if key.len() <= LONGEST => consumers.of_key(&key).cloned(),
-            Ok(Some(_)) => None,
-            Ok(None) => return refusal(Reason::CredentialsMissing, None),
-            Err(detail) => return refusal(Reason::CredentialsRefused, Some(detail)),
+        let consumer = match self.places.find(request) {
+            Ok(Shown::One(key)) if key.len() <= LONGEST => consumers.of_key(&key).cloned(),
+            Ok(Shown::One(_)) => None,
+            Ok(Shown::Nothing | Shown::Foreign) if *optional => {
+                identity.renew(request);
+                self.conceal(request, &|_| false);
+                return Verdict::Continue;
+            }
+            Ok(Shown::Nothing | Shown::Foreign) => {
+                return self.refusal(request, Reason::CredentialsMissing, None);
+            }
+            Err(MoreThanOne) => {
+                return self.refusal(request, Reason::CredentialsRefused, Some("more than one key"));
+            }
         };
         let Some(consumer) = consumer else {
-            return refusal(Reason::CredentialsRefused, Some("no consumer has this key"));
+            let detail = Some("no consumer has this key");
+            return self.refusal(request, Reason::CredentialsRefused, detail);
         };
         if !forward {
-            request.strip(&self.key);
-            if let Some(name) = query {
-                query::remove(request.head, name.as_bytes());
-            }
+            self.places.remove(request, &|_| false);
         }
         identity.tell(request, &consumer);
         Verdict::Continue
     }
-}
 
-fn refusal(reason: Reason, detail: Option<&'static str>) -> Verdict {
-    Refusal { reason, detail, lines: CHALLENGE.to_vec() }.into()
-}
-
-/// The key that a request shows; an error if there is more than one, of which the upstream might take another.
-fn shown(
-    request: &Request<'_>,
-    header: Option<&str>,
-    query: Option<&str>,
-) -> Result<Option<Vec<u8>>, &'static str> {
-    let head = &request.head.head;
-    let fields = head.fields().iter().filter(|field| {
-        header.is_some_and(|name| head.slice(field.name).eq_ignore_ascii_case(name.as_bytes()))
-    });
-    let of_header = fields.map(|field| head.slice(field.value).to_vec());
-    let pairs = Pairs::of(request.query().unwrap_or_default());
-    let of_query = pairs.filter_map(|pair| query.and_then(|name| pair.value_of(name.as_bytes())));
-    let mut all = of_header.chain(of_query);
-    match (all.next(), all.next()) {
-        (_, Some(_)) => Err("more than one key"),
-        (key, None) => Ok(key.filter(|key| !key.is_empty())),
+    fn passed_over(&self, request: &mut Request<'_>) {
+        self.redact(request);
     }
+
+    fn authenticator(&self) -> Option<&dyn Authenticator> {
+        Some(self)
+    }
+}
+
+impl Authenticator for Live {
+    fn is_shown(&self, request: &Request<'_>) -> bool {
+        self.places.is_shown(request)
+    }
+
+    fn is_optional(&self) -> bool {
+        self.rules.optional
+    }
+
+    fn challenge(&self) -> Vec<u8> {
+        CHALLENGE.to_vec()
+    }
+
+    fn claim(&self, request: &mut Request<'_>) {
+        self.rules.identity.renew(request);
+    }
+
+    fn forwards(&self, field: &str) -> bool {
+        self.rules.forward && self.places.has_field(field)
+    }
+
+    fn conceal(&self, request: &mut Request<'_>, kept: &dyn Fn(&str) -> bool) {
+        if !self.rules.forward {
+            self.places.remove(request, kept);
+        }
+    }
+
+    fn redact(&self, request: &mut Request<'_>) {
+        self.places.remove_from_query(request);
+    }
+}
+
+impl Live {
+    fn refusal(&self, request: &mut Request<'_>, reason: Reason, detail: Option<&'static str>) -> Verdict {
+        self.redact(request);
+        Refusal { reason, detail, lines: CHALLENGE.to_vec() }.into()
+    }
+}
+
+/// How a summary says that a policy lets requests without a credential pass.
+pub(crate) const fn optionally(optional: bool) -> &'static str {
+    if optional { ", or none" } else { "" }
 }

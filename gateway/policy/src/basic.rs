@@ -20,7 +20,10 @@ use tokio::sync::oneshot;
 use tollgate_http::Name;
 use tollgate_observe::Reason;
 
-use crate::{Consumer, Consumers, Identity, Planned, Policy, Refusal, Request, Shared, Verdict};
+use crate::api_key::optionally;
+use crate::{
+    Authenticator, Consumer, Consumers, Identity, Planned, Policy, Refusal, Request, Shared, Verdict,
+};
 
 /// Threads that verify passwords. Each computation takes a core, and argon2 tens of MiB.
 const THREADS: usize = 2;
@@ -42,6 +45,8 @@ pub struct BasicRules {
     pub forward: bool,
     /// How long a password that was right is taken for right.
     pub cache: Duration,
+    /// Whether a request without a password passes.
+    pub optional: bool,
     /// How the upstream is told who it is.
     pub identity: Identity,
     /// Who is known.
@@ -54,7 +59,7 @@ impl Planned for BasicRules {
     }
 
     fn summary(&self) -> String {
-        format!("{} passwords", self.consumers.passwords())
+        format!("{} passwords{}", self.consumers.passwords(), optionally(self.optional))
     }
 
     fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
@@ -78,6 +83,10 @@ impl Policy for Live {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         let rules = &self.rules;
         rules.identity.strip(request);
+        if rules.optional && !self.is_shown(request) {
+            rules.identity.renew(request);
+            return Verdict::Continue;
+        }
         let (name, password) = match shown(request) {
             Ok(Some(shown)) => shown,
             Ok(None) => return rules.refusal(Reason::CredentialsMissing, None),
@@ -118,6 +127,39 @@ impl Policy for Live {
             Box::new(after) as crate::After
         }))
     }
+
+    fn authenticator(&self) -> Option<&dyn Authenticator> {
+        Some(self)
+    }
+}
+
+impl Authenticator for Live {
+    fn is_shown(&self, request: &Request<'_>) -> bool {
+        let head = &request.head.head;
+        head.is_repeated(Name::Authorization) || head.get(Name::Authorization).is_some_and(is_basic)
+    }
+
+    fn is_optional(&self) -> bool {
+        self.rules.optional
+    }
+
+    fn challenge(&self) -> Vec<u8> {
+        self.rules.challenge()
+    }
+
+    fn claim(&self, request: &mut Request<'_>) {
+        self.rules.identity.renew(request);
+    }
+
+    fn forwards(&self, field: &str) -> bool {
+        self.rules.forward && field.eq_ignore_ascii_case("authorization")
+    }
+
+    fn conceal(&self, request: &mut Request<'_>, kept: &dyn Fn(&str) -> bool) {
+        if !self.rules.forward && !kept("authorization") && self.is_shown(request) {
+            request.remove("authorization");
+        }
+    }
 }
 
 impl BasicRules {
@@ -130,9 +172,17 @@ impl BasicRules {
     }
 
     fn refusal(&self, reason: Reason, detail: Option<&'static str>) -> Verdict {
-        let challenge = format!("WWW-Authenticate: Basic realm=\"{}\", charset=\"UTF-8\"\r\n", self.realm);
-        Refusal { reason, detail, lines: challenge.into_bytes() }.into()
+        Refusal { reason, detail, lines: self.challenge() }.into()
     }
+
+    fn challenge(&self) -> Vec<u8> {
+        format!("WWW-Authenticate: Basic realm=\"{}\", charset=\"UTF-8\"\r\n", self.realm).into_bytes()
+    }
+}
+
+/// Whether the value of `Authorization` is of this scheme.
+fn is_basic(value: &[u8]) -> bool {
+    value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"Basic "))
 }
 
 /// The name and the password that a request shows.
@@ -142,10 +192,10 @@ fn shown(request: &Request<'_>) -> Result<Option<(String, Vec<u8>)>, &'static st
         return Err("more than one `Authorization`");
     }
     let Some(value) = head.get(Name::Authorization) else { return Ok(None) };
-    let (scheme, text) = value.split_at(value.len().min(6));
-    if !scheme.eq_ignore_ascii_case(b"Basic ") {
+    if !is_basic(value) {
         return Err("`Authorization` is not `Basic`");
     }
+    let text = &value[6..];
     if text.len() > LONGEST {
         return Err("the credentials are longer than 1 KiB");
     }

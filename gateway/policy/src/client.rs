@@ -1,12 +1,18 @@
-//! Clients of other HTTP services, on the thread on which others are asked.
+//! Clients of other services, on the thread on which others are asked.
+//!
+//! HTTP/1.1 is read by the parser that the data path reads endpoints with: what a service answers decides who gets in, so it
+//! must not be understood in two ways. HTTP/2, for services that speak gRPC, comes from a library.
+
+mod connect;
+mod fault;
+mod http1;
+mod target;
 
 use std::error::Error;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
@@ -14,10 +20,14 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
+use tollgate_http::Method;
 
+pub(crate) use self::fault::Fault;
+pub(crate) use self::http1::{Answer, Http1, Question};
+use self::target::Target;
 use crate::Shared;
 
-/// Connections that are kept to one service while nobody needs them.
+/// Connections of HTTP/2 that are kept to one service while nobody needs them.
 const IDLE: usize = 64;
 /// How long they are: shorter than services keep them.
 const IDLE_TIME: Duration = Duration::from_secs(4);
@@ -52,12 +62,12 @@ impl Debug for Trust {
     }
 }
 
-/// A client that keeps its connections.
-pub(crate) type HttpClient<B> = Client<HttpsConnector<HttpConnector>, B>;
+/// A client of HTTP/2 that keeps its connections.
+type Http2Client<B> = Client<HttpsConnector<HttpConnector>, B>;
 
-/// A client of services. `http2`: spoken to in HTTP/2, in plain text by prior knowledge. Nothing if no TLS can be spoken at
-/// all, which no configuration leads to.
-pub(crate) fn client<B>(trust: &Trust, http2: bool) -> Option<HttpClient<B>>
+/// A client of services that are spoken to in HTTP/2, in plain text by prior knowledge. Nothing if no TLS can be spoken at all,
+/// which no configuration leads to.
+fn http2<B>(trust: &Trust) -> Option<Http2Client<B>>
 where
     B: hyper::body::Body + Send,
     B::Data: Send,
@@ -66,20 +76,40 @@ where
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     let connector = HttpsConnectorBuilder::new().with_tls_config(trust.config()?).https_or_http();
-    let connector = match http2 {
-        true => connector.enable_http2().wrap_connector(tcp),
-        false => connector.enable_http1().wrap_connector(tcp),
-    };
     let mut builder = Client::builder(TokioExecutor::new());
     builder.pool_timer(TokioTimer::new()).timer(TokioTimer::new());
-    builder.pool_max_idle_per_host(IDLE).pool_idle_timeout(IDLE_TIME).http2_only(http2);
-    Some(builder.build(connector))
+    builder.pool_max_idle_per_host(IDLE).pool_idle_timeout(IDLE_TIME).http2_only(true);
+    Some(builder.build(connector.enable_http2().wrap_connector(tcp)))
 }
 
-/// A service that policies ask, with its connections.
+/// A service that is asked in HTTP/1.1, with its connections: one over all places that ask it.
+pub(crate) fn http1_service(url: &str, trust: &Trust, shared: &Shared) -> Arc<Http1Service> {
+    let make = || Http1Service { trust: trust.clone(), client: Http1::new(url, trust) };
+    shared.state(&format!("client of {url}"), |service: &Http1Service| service.trust == *trust, make)
+}
+
+/// A service that is asked in HTTP/1.1, with its connections.
+#[derive(Debug)]
+pub(crate) struct Http1Service {
+    trust: Trust,
+    client: Option<Http1>,
+}
+
+impl Http1Service {
+    /// Its answer within this time, with a body of up to so many bytes.
+    ///
+    /// # Errors
+    /// Why there is none that can be used.
+    pub async fn ask(&self, question: &Question, most: usize, timeout: Duration) -> Result<Answer, Fault> {
+        let client = self.client.as_ref().ok_or(Fault::Malformed("the service cannot be asked"))?;
+        tokio::time::timeout(timeout, client.ask(question, most)).await.unwrap_or(Err(Fault::Late))
+    }
+}
+
+/// A service that policies ask in HTTP/2, with its connections.
 pub(crate) struct Service<B> {
     trust: Trust,
-    client: Option<HttpClient<B>>,
+    client: Option<Http2Client<B>>,
 }
 
 impl<B> Service<B>
@@ -88,9 +118,9 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    /// The one that is known by this name and spoken to in this way, over all places that ask it.
-    pub fn of(name: &str, trust: &Trust, http2: bool, shared: &Shared) -> Arc<Self> {
-        let make = || Self { client: client(trust, http2), trust: trust.clone() };
+    /// The one that is known by this name, over all places that ask it.
+    pub fn of(name: &str, trust: &Trust, shared: &Shared) -> Arc<Self> {
+        let make = || Self { client: http2(trust), trust: trust.clone() };
         shared.state(name, |service: &Self| service.trust == *trust, make)
     }
 
@@ -115,35 +145,28 @@ impl<B> Debug for Service<B> {
     }
 }
 
-/// Fetches documents.
-pub(crate) struct Fetch(Option<HttpClient<Empty<Bytes>>>);
+/// Fetches a document.
+#[derive(Debug)]
+pub(crate) struct Fetch(Option<Http1>);
 
 impl Fetch {
-    pub fn new(trust: &Trust) -> Self {
-        Self(client(trust, false))
+    /// From this URL.
+    pub fn new(url: &str, trust: &Trust) -> Self {
+        Self(Http1::new(url, trust))
     }
 
-    /// What is at an URL, if it is answered 200 within this time and with so many bytes at most.
+    /// What is at the URL, if it is answered 200 within this time and with so many bytes at most.
     ///
     /// # Errors
     /// Why there is nothing.
-    pub async fn get(&self, url: &str, largest: usize, timeout: Duration) -> Result<Bytes, &'static str> {
-        let client = self.0.as_ref().ok_or("no TLS can be spoken")?;
-        let url = url.parse().map_err(|_| "the URL is none")?;
-        let fetch = async {
-            let response = client.get(url).await.map_err(|_| "no answer came")?;
-            if response.status() != hyper::StatusCode::OK {
-                return Err("the answer is not 200");
-            }
-            let body = Limited::new(response.into_body(), largest).collect().await;
-            body.map(|body| body.to_bytes()).map_err(|_| "the answer broke off, or is too large")
-        };
-        tokio::time::timeout(timeout, fetch).await.unwrap_or(Err("no answer came in time"))
-    }
-}
-
-impl Debug for Fetch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Fetch")
+    pub async fn get(&self, largest: usize, timeout: Duration) -> Result<Vec<u8>, String> {
+        let client = self.0.as_ref().ok_or("the URL is none")?;
+        let question = Question::new(Method::Get);
+        let answer = tokio::time::timeout(timeout, client.ask(&question, largest)).await;
+        let answer = answer.unwrap_or(Err(Fault::Late)).map_err(|fault| fault.to_string())?;
+        match answer.head.status {
+            200 => Ok(answer.body),
+            status => Err(format!("it answers {status}")),
+        }
     }
 }

@@ -9,7 +9,10 @@ use rustls::pki_types::CertificateDer;
 use tollgate_observe::Reason;
 use tollgate_tls::Presented;
 
-use crate::{Consumer, Consumers, Identity, Planned, Policy, Refusal, Request, Shared, Shown, Verdict};
+use crate::api_key::optionally;
+use crate::{
+    Authenticator, Consumer, Consumers, Identity, Planned, Policy, Refusal, Request, Shared, Shown, Verdict,
+};
 
 /// Certificates that are remembered with what came of them.
 const REMEMBERED: usize = 1000;
@@ -43,6 +46,8 @@ impl CertificateName {
 pub struct CertificateRules {
     /// Which ones may; empty: every one that was verified.
     pub allow: Vec<CertificateName>,
+    /// Whether a request without a certificate passes.
+    pub optional: bool,
     /// How the upstream is told who it is.
     pub identity: Identity,
     /// Who is known.
@@ -55,9 +60,10 @@ impl Planned for CertificateRules {
     }
 
     fn summary(&self) -> String {
+        let optional = optionally(self.optional);
         match self.allow.len() {
-            0 => "every one that was verified".to_owned(),
-            count => format!("{count} allowed"),
+            0 => format!("every one that was verified{optional}"),
+            count => format!("{count} allowed{optional}"),
         }
     }
 
@@ -82,6 +88,10 @@ impl Policy for Live {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         self.rules.identity.strip(request);
         let Some(der) = request.origin.certificate else {
+            if self.rules.optional {
+                self.rules.identity.renew(request);
+                return Verdict::Continue;
+            }
             let detail = Some("the client has shown no certificate");
             return Refusal { detail, ..Reason::CertificateMissing.into() }.into();
         };
@@ -96,6 +106,30 @@ impl Policy for Live {
             }
         }
     }
+
+    fn authenticator(&self) -> Option<&dyn Authenticator> {
+        Some(self)
+    }
+}
+
+impl Authenticator for Live {
+    fn is_shown(&self, request: &Request<'_>) -> bool {
+        request.origin.certificate.is_some()
+    }
+
+    fn is_optional(&self) -> bool {
+        self.rules.optional
+    }
+
+    fn claim(&self, request: &mut Request<'_>) {
+        self.rules.identity.renew(request);
+    }
+
+    fn forwards(&self, _: &str) -> bool {
+        false
+    }
+
+    fn conceal(&self, _: &mut Request<'_>, _: &dyn Fn(&str) -> bool) {}
 }
 
 impl Live {

@@ -84,6 +84,18 @@ pub struct Context {
     held: Vec<Box<dyn Any>>,
 }
 
+/// What a context had at some time, so that what came later can be taken back.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    consumer: Option<Arc<Consumer>>,
+    upstream: Option<Arc<str>>,
+    note: Option<&'static str>,
+    acts: usize,
+    ends: usize,
+    shadows: usize,
+    held: usize,
+}
+
 /// How an exchange has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
@@ -113,6 +125,30 @@ impl Context {
     /// The same for who does with this head what it does with all: nothing is made for this request.
     pub fn edit(&mut self, edit: Arc<dyn Edit>) {
         self.acts.push(Act::Edit(edit));
+    }
+
+    /// What it has now.
+    pub(crate) fn mark(&self) -> Mark {
+        let Self { consumer, upstream, note, acts, ends, shadows, held, .. } = self;
+        Mark {
+            consumer: consumer.clone(),
+            upstream: upstream.clone(),
+            note: *note,
+            acts: acts.len(),
+            ends: ends.len(),
+            shadows: shadows.len(),
+            held: held.len(),
+        }
+    }
+
+    /// Takes back what came since. Names that were reserved stay so.
+    pub(crate) fn undo(&mut self, mark: Mark) {
+        let Mark { consumer, upstream, note, acts, ends, shadows, held } = mark;
+        (self.consumer, self.upstream, self.note) = (consumer, upstream, note);
+        self.acts.truncate(acts);
+        self.ends.truncate(ends);
+        self.shadows.truncate(shadows);
+        self.held.truncate(held);
     }
 
     /// Keeps fields of these names out of what the client sends behind its body.

@@ -1,26 +1,30 @@
 //! `forward_auth`: a service of the operator's says whether a request may go on, as with nginx's `auth_request` and Traefik's
 //! ForwardAuth.
 //!
-//! It is asked by a GET with the request's fields, and told method and target in fields of their own; the body stays here. An
-//! answer of 2xx lets the request through, any other goes to the client as it is. No answer in time lets nobody through.
+//! It is asked by a GET with the request's fields, and told method and target in fields of their own. Where it gets the body too,
+//! it is asked by a POST. An answer of 2xx lets the request through, any other goes to the client as it is. No answer in time, or
+//! one that is malformed, lets nobody through.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::header::{CONNECTION, HeaderName, HeaderValue, SERVER};
-use hyper::{HeaderMap, Method, Request as HttpRequest, Uri};
-use tollgate_http::Name;
+use tollgate_http::{Field, Head, Method, Name, ResponseHead};
 
-use crate::client::Service;
-use crate::{Answer, Consumer, Identity, Planned, Policy, Request, Reserved, Shared, Trust, Verdict};
+use crate::auth_body::{AuthBody, PARTIAL};
+use crate::client::{Answer as Said, Http1Service, Question, http1_service};
+use crate::{
+    Answer, Authenticator, Consumer, Identity, Planned, Policy, Request, Reserved, Shared, Trust, Verdict,
+};
 
 /// The largest body of an answer that goes to the client, in bytes.
 const LARGEST: usize = 1 << 20;
 
+/// Fields that the service is told although it may write them itself: by them it knows who asks.
+pub(crate) const CREDENTIALS: [&str; 2] = ["Authorization", "Cookie"];
+
 /// Fields that tell of the request; what the client sends there is not passed on.
-const TOLD: [&str; 8] = [
+const TOLD: [&str; 9] = [
     "x-forwarded-for",
     "x-forwarded-proto",
     "x-forwarded-host",
@@ -29,6 +33,7 @@ const TOLD: [&str; 8] = [
     "x-original-uri",
     "x-original-method",
     "x-original-url",
+    PARTIAL,
 ];
 
 /// A service says whether a request may go on.
@@ -42,6 +47,8 @@ pub struct ForwardAuthRules {
     pub timeout: Duration,
     /// Fields of the request that it gets; `None`: all of them.
     pub request_headers: Option<Vec<String>>,
+    /// How much of the request's body it gets; `None`: nothing.
+    pub body: Option<AuthBody>,
     /// Fields of its answer that go upstream with the request; what the client sends there is taken out.
     pub response_headers: Vec<String>,
     /// The field of its answer that is the consumer's name.
@@ -62,52 +69,92 @@ impl Planned for ForwardAuthRules {
     }
 
     fn live(self: Arc<Self>, _: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
-        let service = Service::of(&format!("client of {}", self.url), &self.trust, false, shared);
+        let service = http1_service(&self.url, &self.trust, shared);
         let names = self.response_headers.iter().chain(&self.consumer).chain(&self.groups);
         let reserved = Reserved::new(names.cloned());
-        Arc::new(Live { service, reserved, told: Reserved::new(TOLD), rules: self, shared: shared.clone() })
+        let own = reserved.without(&CREDENTIALS);
+        let shared = shared.clone();
+        let inner = Inner { service, reserved, own, told: Reserved::new(TOLD), rules: self, shared };
+        Arc::new(Live(Arc::new(inner)))
     }
 }
 
 #[derive(Debug)]
-struct Live {
+struct Live(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
     rules: Arc<ForwardAuthRules>,
-    service: Arc<Service<Empty<Bytes>>>,
+    service: Arc<Http1Service>,
     /// The fields of its answer that go upstream, or say who it is: upstreams may take both for what it says.
     reserved: Reserved,
+    /// Those of them that are no credentials.
+    own: Reserved,
     /// What tells it of the request.
     told: Reserved,
     shared: Arc<Shared>,
 }
 
-/// What the service says.
-struct Said {
-    status: u16,
-    headers: HeaderMap,
-    body: Bytes,
-}
-
 impl Policy for Live {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
+        self.0.rules.identity.renew(request);
+        let Some(body) = self.0.rules.body else { return self.0.clone().ask(request, None) };
+        let inner = self.0.clone();
+        body.read(request, move |body, request| inner.ask(request, Some(body)))
+    }
+
+    fn authenticator(&self) -> Option<&dyn Authenticator> {
+        Some(&*self.0)
+    }
+}
+
+impl Authenticator for Inner {
+    /// The service alone knows what it takes for a credential.
+    fn is_shown(&self, _: &Request<'_>) -> bool {
+        true
+    }
+
+    fn is_optional(&self) -> bool {
+        false
+    }
+
+    fn claim(&self, request: &mut Request<'_>) {
         self.rules.identity.renew(request);
-        let Some(question) = self.question(request) else {
+        // By credentials the service knows who asks, also where it puts others in their place.
+        request.claim(&self.own);
+    }
+
+    fn forwards(&self, field: &str) -> bool {
+        self.reserved.has(field.as_bytes())
+    }
+
+    fn conceal(&self, request: &mut Request<'_>, kept: &dyn Fn(&str) -> bool) {
+        for field in CREDENTIALS {
+            if self.reserved.has(field.as_bytes()) && !kept(field) {
+                request.remove(field);
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Asks the service. `body`: the request's, and whether that is only its beginning.
+    fn ask(self: Arc<Self>, request: &mut Request<'_>, body: Option<(&[u8], bool)>) -> Verdict {
+        let Some(question) = self.question(request, body) else {
             return Verdict::unavailable("the request cannot be told");
         };
         let (service, timeout) = (self.service.clone(), self.rules.timeout);
         let asked = self.shared.side().ask(async move {
-            let answer = ask(&service, question);
-            tokio::time::timeout(timeout, answer)
-                .await
-                .unwrap_or(Err("the authorisation service was too slow"))
+            let said = service.ask(&question, LARGEST, timeout).await;
+            said.map_err(|fault| fault.of_authorisation())
         });
-        let (rules, reserved) = (self.rules.clone(), self.reserved.clone());
         Verdict::Wait(Box::pin(async move {
             let said = asked.await.unwrap_or(Err("the authorisation service could not be asked"));
             let after = move |request: &mut Request<'_>| match said {
-                Ok(said) if (200..300).contains(&said.status) => {
-                    rules.admit(request, &reserved, &said.headers)
+                Ok(said) if (200..300).contains(&said.head.status) => {
+                    self.rules.admit(request, &self.reserved, &said.head)
                 }
-                Ok(said) if (300..600).contains(&said.status) => answer(&said),
+                Ok(said) if (300..600).contains(&said.head.status) => answer(&said),
                 Ok(_) => {
                     Verdict::unavailable("the authorisation service's answer has no status that there is")
                 }
@@ -116,16 +163,11 @@ impl Policy for Live {
             Box::new(after) as crate::After
         }))
     }
-}
 
-impl Live {
     /// The request to the service.
-    fn question(&self, request: &Request<'_>) -> Option<HttpRequest<Empty<Bytes>>> {
+    fn question(&self, request: &Request<'_>, body: Option<(&[u8], bool)>) -> Option<Question> {
         let head = &request.head.head;
-        let mut question = HttpRequest::new(Empty::new());
-        *question.method_mut() = Method::GET;
-        *question.uri_mut() = self.rules.url.parse::<Uri>().ok()?;
-        let headers = question.headers_mut();
+        let mut question = Question::new(if body.is_some() { Method::Post } else { Method::Get });
         for field in head.fields() {
             let name = head.slice(field.name);
             let concerns_us = field.id.is_hop_by_hop()
@@ -139,11 +181,8 @@ impl Live {
                 .request_headers
                 .as_ref()
                 .is_none_or(|wanted| wanted.iter().any(|own| own.as_bytes().eq_ignore_ascii_case(name)));
-            if !concerns_us && wanted {
-                headers.append(
-                    HeaderName::from_bytes(name).ok()?,
-                    HeaderValue::from_bytes(head.slice(field.value)).ok()?,
-                );
+            if !concerns_us && wanted && !question.add(name, head.slice(field.value)) {
+                return None;
             }
         }
         // The path that is told is the one that was matched and goes upstream.
@@ -164,38 +203,41 @@ impl Live {
             ("x-original-method", request.method()),
             ("x-original-uri", &target),
         ] {
-            headers.insert(HeaderName::from_static(name), HeaderValue::from_bytes(value).ok()?);
+            if !question.add(name.as_bytes(), value) {
+                return None;
+            }
+        }
+        if let Some((body, partial)) = body {
+            let partial: &[u8] = if partial { b"true" } else { b"false" };
+            question.add(PARTIAL.as_bytes(), partial).then_some(())?;
+            question.body = Some(Bytes::copy_from_slice(body));
         }
         Some(question)
     }
 }
 
-async fn ask(
-    service: &Service<Empty<Bytes>>,
-    question: HttpRequest<Empty<Bytes>>,
-) -> Result<Said, &'static str> {
-    let (parts, body) = service.ask(question).await?.into_parts();
-    let body = Limited::new(body, LARGEST).collect().await;
-    let body = body.map_err(|_| "the authorisation service's answer broke off, or is too large")?.to_bytes();
-    Ok(Said { status: parts.status.as_u16(), headers: parts.headers, body })
-}
-
 impl ForwardAuthRules {
-    fn admit(&self, request: &mut Request<'_>, reserved: &Reserved, headers: &HeaderMap) -> Verdict {
+    fn admit(&self, request: &mut Request<'_>, reserved: &Reserved, answer: &ResponseHead) -> Verdict {
+        let head = &answer.head;
+        let mut names = self.response_headers.iter().chain(&self.consumer).chain(&self.groups);
+        if names.any(|name| named(head, name).count() > 1) {
+            // Which of two names holds would be up to who reads them.
+            return Verdict::unavailable(
+                "the authorisation service's answer has a field twice that goes upstream",
+            );
+        }
+        let value = |name: &str| named(head, name).next();
         request.claim(reserved);
         // Whom a policy before has found stays known, unless the service names another.
         self.identity.renew(request);
         for name in &self.response_headers {
-            if headers.contains_key(name.as_str()) {
-                request.remove(name);
-            }
-            for value in headers.get_all(name.as_str()) {
-                request.append(name, value.as_bytes());
+            if let Some(value) = value(name) {
+                request.set(name, value);
             }
         }
         let text = |name: &Option<String>| {
-            let value = headers.get(name.as_ref()?.as_str())?;
-            value.to_str().ok().map(str::to_owned)
+            let value = value(name.as_ref()?)?;
+            std::str::from_utf8(value).ok().map(str::to_owned)
         };
         if let Some(consumer) = Consumer::told(text(&self.consumer), text(&self.groups)) {
             self.identity.strip(request);
@@ -205,49 +247,44 @@ impl ForwardAuthRules {
     }
 }
 
+/// The values of a field, but for those that concern the connection alone.
+fn named<'h>(head: &'h Head, name: &str) -> impl Iterator<Item = &'h [u8]> {
+    let is = move |field: &&Field| head.slice(field.name).eq_ignore_ascii_case(name.as_bytes());
+    head.fields().iter().filter(is).filter(|field| !field.nominated).map(|field| head.slice(field.value))
+}
+
 /// Whether a field is one that the service alone writes, so that it is not told what the client says there: it might take it
 /// for its own. By credentials it knows who asks, also where it puts others in their place.
 pub(crate) fn is_its_own(reserved: &Reserved, id: Name, name: &[u8]) -> bool {
     !matches!(id, Name::Authorization | Name::Cookie) && reserved.has(name)
 }
 
-/// Whether the answer's `Connection` names a field, so that it must not go further (RFC 9110, 7.6.1). As in what endpoints
-/// answer, only fields that the gateway does not know can be named.
-fn is_nominated(headers: &HeaderMap, name: &HeaderName) -> bool {
-    let lines = headers.get_all(CONNECTION).iter();
-    let mut members = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
-    Name::of(name.as_str().as_bytes()) == Name::Other
-        && members.any(|member| member.trim_ascii().eq_ignore_ascii_case(name.as_str().as_bytes()))
-}
-
-/// What the service says, for the client.
+/// What the service says, for the client. What `Connection` names goes no further (RFC 9110, 7.6.1).
 fn answer(said: &Said) -> Verdict {
+    let head = &said.head.head;
     // What it is made with is nobody's business.
-    let fields =
-        said.headers.iter().filter(|(name, _)| *name != SERVER && !is_nominated(&said.headers, name));
-    let fields = fields.map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-    Verdict::Answer(Answer::with_fields(said.status, fields, said.body.to_vec()))
+    let passes = |field: &&Field| !field.nominated && field.id != Name::Server;
+    let fields = head.fields().iter().filter(passes);
+    let fields = fields.map(|field| (head.slice(field.name), head.slice(field.value)));
+    Verdict::Answer(Answer::with_fields(said.head.status, fields, said.body.clone()))
 }
 
 #[cfg(test)]
 mod tests {
+    use tollgate_http::HeadLimits;
+    use tollgate_http::h1::ResponseParser;
+
     use super::*;
 
     #[test]
     fn what_the_answers_connection_names_does_not_reach_the_client() {
-        let mut headers = HeaderMap::new();
-        for (name, value) in [
-            ("connection", "X-Gone, close"),
-            ("connection", "Location"),
-            ("x-gone", "1"),
-            ("x-stays", "2"),
-            ("location", "/login"),
-        ] {
-            headers.append(name, HeaderValue::from_static(value));
-        }
-        let Verdict::Answer(answer) = answer(&Said { status: 403, headers, body: Bytes::new() }) else {
-            panic!("it is an answer")
-        };
+        let text =
+            b"HTTP/1.1 403 Forbidden\r\nConnection: X-Gone, close\r\nConnection: Location\r\nX-Gone: 1\r\n\
+            X-Stays: 2\r\nServer: s\r\nLocation: /login\r\n\r\n";
+        let (mut said, limits) = (Said::default(), HeadLimits { line: 100, head: 1000, fields: 10 });
+        let parsed = ResponseParser::default().advance(text, Method::Get, &mut said.head, &limits);
+        parsed.expect("a head");
+        let Verdict::Answer(answer) = answer(&said) else { panic!("it is an answer") };
         assert_eq!(String::from_utf8_lossy(&answer.lines), "x-stays: 2\r\nlocation: /login\r\n");
     }
 }

@@ -14,6 +14,12 @@ impl Reserved {
         Self(names.into_iter().map(Into::into).collect())
     }
 
+    /// The same but for these names.
+    pub(crate) fn without(&self, names: &[&str]) -> Self {
+        let other = |own: &&String| !names.iter().any(|name| name.eq_ignore_ascii_case(own));
+        Self::new(self.0.iter().filter(other).cloned())
+    }
+
     /// Whether a name is one of them, or [looks like](looks_like) it.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {

@@ -15,7 +15,10 @@
 #![deny(clippy::print_stderr)]
 
 mod aggregate;
+mod any_of;
 mod api_key;
+mod auth_body;
+mod authenticator;
 mod authorize;
 mod basic;
 mod by;
@@ -28,6 +31,7 @@ mod consumers;
 mod context;
 mod cookies;
 mod cors;
+mod credential;
 mod decompression;
 mod ext_authz;
 mod fault;
@@ -62,7 +66,10 @@ mod told;
 mod trace;
 
 pub use aggregate::{AggregateRules, Need, Part as AggregatePart, Piece};
+pub use any_of::AnyOfRules;
 pub use api_key::ApiKeyRules;
+pub use auth_body::AuthBody;
+pub use authenticator::Authenticator;
 pub use authorize::{AuthorizeRules, Rule};
 pub use basic::{BasicRules, is_password_hash};
 pub use by::By;
@@ -75,6 +82,7 @@ pub use consumers::{Consumers, HmacSecret, Known};
 pub use context::{Consumer, Context, Edit, Ended};
 pub use cookies::CookieRules;
 pub use cors::{CorsRules, OriginPattern};
+pub use credential::CredentialPlace;
 pub use decompression::{Bounds, Coding, DecompressionRules};
 pub use ext_authz::ExtAuthzRules;
 pub use fault::FaultRules;
@@ -83,14 +91,14 @@ pub use headers::{Change, HeaderRules};
 pub use hmac::HmacRules;
 pub use identity::{Identity, Reserved, looks_like};
 pub use ip::{Block, IpRules};
-pub use jwt::{Algorithm, FixedKeys, JwtRules, RemoteKeys};
+pub use jwt::{Algorithm, FixedKeys, IssuerRules, JwtRules, RemoteKeys};
 pub use mirror::MirrorRules;
 pub use otlp::{CollectorRule, LogExport};
 pub use plugin::{
     Installed, Plugin, Plugins, SettingsProblem, SettingsProblems, Stage, settings as plugin_settings,
 };
 pub use policy::{
-    After, Answer, Heard, Planned, Policy, Question, Read, Refusal, Said, Shown, Verdict, Waiting,
+    After, Answer, Heard, Planned, Policy, Question, Read, ReadBegin, Refusal, Said, Shown, Verdict, Waiting,
 };
 pub use query::QueryRules;
 pub use quota::{Period, Quota, QuotaRules};

@@ -12,7 +12,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use tollgate_http::Name;
 use tollgate_observe::Reason;
 
-use crate::{Request, Shared};
+use crate::{Authenticator, Request, Shared};
 
 /// A policy as it stands in a plan: its configuration, checked and compiled, without state.
 pub trait Planned: Debug + Send + Sync {
@@ -55,6 +55,11 @@ pub trait Policy: Debug + Send + Sync {
     /// every response. Like [`request`](Self::request) it must neither block nor take long; nobody else sees what it changes
     /// in the request.
     fn passed_over(&self, _: &mut Request<'_>) {}
+
+    /// What this policy knows of its credentials, if it tells clients apart.
+    fn authenticator(&self) -> Option<&dyn Authenticator> {
+        None
+    }
 }
 
 /// What becomes of a request.
@@ -73,6 +78,8 @@ pub enum Verdict {
     Call(Vec<Question>, Heard),
     /// All of its body is read, up to so many bytes (413), and then this is done. The body goes on with the request.
     Body(usize, Read),
+    /// The same with the first bytes of its body, up to so many, where it is longer.
+    Begin(usize, ReadBegin),
 }
 
 /// Why a request is refused.
@@ -159,6 +166,9 @@ pub type After = Box<dyn FnOnce(&mut Request<'_>) -> Verdict>;
 /// What is done when all of a request's body is here; without its framing.
 pub type Read = Box<dyn FnOnce(&[u8], &mut Request<'_>) -> Verdict>;
 
+/// What is done when the first bytes of a request's body are here; the flag says whether they are all of it.
+pub type ReadBegin = Box<dyn FnOnce(&[u8], bool, &mut Request<'_>) -> Verdict>;
+
 /// What is done when all upstreams have answered, or failed to.
 pub type Heard = Box<dyn FnOnce(Vec<Result<Said, Reason>>, &mut Request<'_>) -> Verdict>;
 
@@ -204,6 +214,7 @@ impl Debug for Verdict {
             Verdict::Wait(_) => f.write_str("Wait"),
             Verdict::Sleep(time, _) => f.debug_tuple("Sleep").field(time).finish(),
             Verdict::Body(most, _) => f.debug_tuple("Body").field(most).finish(),
+            Verdict::Begin(most, _) => f.debug_tuple("Begin").field(most).finish(),
             Verdict::Call(questions, _) => f.debug_tuple("Call").field(questions).finish(),
         }
     }

@@ -114,3 +114,32 @@ fn without_anybody_known_authorize_lets_nobody_in() {
     let gateway = gateway(&origin, "authorize: {deny: {consumers: eve}}");
     refused(&gateway, &origin, &[("X-Api-Key", ALICE), ("X-Consumer-Name", "alice")], 403, "not_authorized");
 }
+
+#[test]
+fn a_key_is_found_where_it_may_be_and_goes_no_further() {
+    let origin = Origin::ok();
+    let places = "from: [{header: Authorization, prefix: ApiKey}, {cookie: key}, {query: key}]";
+    let gateway = gateway(&origin, &format!("api_key: {{{places}}}"));
+    let (scheme, cookie) = (format!("apikey {ALICE}"), format!("a=b; key={ALICE}"));
+    for (field, value, left) in [("Authorization", &scheme, vec![]), ("Cookie", &cookie, vec!["a=b"])] {
+        for got in passed(&gateway, &origin, &[(field, value)]) {
+            assert_eq!(
+                (got.headers.all("X-Consumer-Name"), got.headers.all(field)),
+                (vec!["alice"], left.clone())
+            );
+        }
+    }
+    // Another scheme is none of its business.
+    for got in passed(&gateway, &origin, &[("Authorization", "Basic YTpi"), ("Cookie", &cookie)]) {
+        assert_eq!(got.headers.all("Authorization"), ["Basic YTpi"]);
+    }
+    refused(
+        &gateway,
+        &origin,
+        &[("Authorization", &scheme), ("Cookie", &cookie)],
+        401,
+        "credentials_refused",
+    );
+    refused(&gateway, &origin, &[("Authorization", ALICE)], 401, "credentials_missing");
+    refused(&gateway, &origin, &[("X-Api-Key", ALICE)], 401, "credentials_missing");
+}

@@ -133,6 +133,17 @@ fn cases() -> Vec<Case> {
             reserved: NAMES,
             _service: None,
         },
+        Case {
+            name: "any_of",
+            config: api_key::consumers(),
+            policy: format!("any_of: [{{basic: on}}, {{api_key: on}}, {{jwt: {{secret: {}}}}}]", jwt::SECRET),
+            shows: |_| vec![("X-Api-Key", api_key::ALICE.to_owned())],
+            wrong: None,
+            nothing: MISSING,
+            once: true,
+            reserved: NAMES,
+            _service: None,
+        },
         asks("forward_auth", forward_auth::service(), Origin::address),
         asks("ext_authz", ext_authz::service(), Http2Origin::address),
     ]

@@ -312,3 +312,60 @@ fn who_it_says_decides_what_follows() {
         }
     }
 }
+
+#[test]
+fn the_service_gets_the_body_and_it_goes_upstream_whole() {
+    let origin = Origin::ok();
+    let service = Http2Origin::play(|stream| {
+        assert!(stream.body());
+        say(stream, &ok(&[]));
+    });
+    let url = format!("http://{}", service.address());
+    let binary = [0xff, 0xfe, b'a'];
+    for (setting, sent, text, raw, partial) in [
+        ("1KiB", &b"hello"[..], &b"hello"[..], &b""[..], "false"),
+        ("{max: 1KiB, as_bytes: on}", b"hello", b"", b"hello", "false"),
+        ("1KiB", &binary, b"", &binary, "false"),
+        ("{max: 3B, partial: on}", b"hello", b"hel", b"", "true"),
+    ] {
+        let gateway = Gateway::start(&format!(
+            "policies: {{ext_authz: {{url: \"{url}\", timeout: 10s, body: {setting}}}}}\nroutes: [{{to: \"{}\"}}]\n",
+            origin.address()
+        ));
+        let (before, asked) = (origin.count(), service.count());
+        let head = format!("POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", sent.len());
+        assert_eq!(gateway.client().ask([head.as_bytes(), sent].concat()).status, 200);
+        let mut http2 = gateway.http2();
+        let mut stream = http2.begin(http2::request("POST", "/p", &[]), false).expect("begun");
+        stream.send(sent.to_vec(), true).expect("sent");
+        assert_eq!(stream.response().expect("an answer").status, 200);
+        assert!(
+            origin.requests()[before..].iter().all(|got| got.body == sent) && origin.count() == before + 2
+        );
+        for request in &service.requests()[asked..] {
+            let http = field(&request.body[5..], &[1, 4, 2]);
+            let of = |number: u64| {
+                let found = fields(&http).into_iter().find(|(own, _)| *own == number);
+                found.map(|(_, value)| value).unwrap_or_default()
+            };
+            assert_eq!((of(11), of(12)), (text.to_vec(), raw.to_vec()), "{setting}");
+            assert_eq!(told(&request.body[5..])["x-envoy-auth-partial-body"], partial, "{setting}");
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_says_twice_who_it_is_lets_nobody_in() {
+    let origin = Origin::ok();
+    let service = Http2Origin::play(|stream| {
+        assert!(stream.body());
+        let twice = ["alice", "root"].map(|name| bytes(2, &header("x-consumer-name", name)));
+        say(stream, &ok(&twice));
+    });
+    let gateway = Gateway::start(&format!(
+        "policies: {{ext_authz: {{url: \"http://{}\", timeout: 10s, consumer: X-Consumer-Name}}}}\nroutes: [{{to: \"{}\"}}]\n",
+        service.address(),
+        origin.address()
+    ));
+    refused(&gateway, &origin, &[], 503, "authorization_unavailable");
+}

@@ -261,3 +261,166 @@ fn who_it_says_decides_what_follows() {
     }
     assert!(service.requests().iter().all(|asked| !asked.headers.has("Cookie")));
 }
+
+#[test]
+fn an_answer_that_the_data_path_would_refuse_lets_nobody_in() {
+    let long = format!(
+        "HTTP/1.1 200 OK\r\nRemote-User: alice\r\nX-Long: {}\r\nContent-Length: 0\r\n\r\n",
+        "x".repeat(200 << 10)
+    );
+    let answers: [(&str, &str); 13] = [
+        (
+            "HTTP/1.1 200 OK\r\nRemote-User: alice\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            "where it ends",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nRemote-User: alice\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n",
+            "where it ends",
+        ),
+        ("HTTP/1.1 200 OK\nRemote-User: alice\nContent-Length: 0\n\n", "status line"),
+        ("HTTP/1.1 200 OK\r\nRemote-User: alice\nContent-Length: 0\r\n\r\n", "malformed field"),
+        ("HTTP/1.1 200 OK\r\nRemote-User: al\r\n ice\r\nContent-Length: 0\r\n\r\n", "malformed field"),
+        ("HTTP/1.1 200 OK\r\nRemote-User: a\x01\r\nContent-Length: 0\r\n\r\n", "malformed field"),
+        (&long, "too large"),
+        (
+            "HTTP/1.1 200 OK\r\nRemote-User: alice\r\nTransfer-Encoding: chunked\r\n\r\n1\nx\r\n0\r\n\r\n",
+            "chunk",
+        ),
+        ("HTTP/1.1 200 OK\r\nRemote-User: alice\r\nRemote-User: root\r\nContent-Length: 0\r\n\r\n", "twice"),
+        ("HTTP/1.1 200 OK\r\nRemote-User: alice\r\nremote-user: alice\r\nContent-Length: 0\r\n\r\n", "twice"),
+        ("HTTP/1.1 200 OK\r\nRemote-Groups: a\r\nRemote-Groups: b\r\nContent-Length: 0\r\n\r\n", "twice"),
+        ("HTTP/1.1 200 OK\r\nRemote-User: alice\r\nContent-Length: 9\r\n\r\nshort", "broke off"),
+        ("ICY 200 OK\r\n\r\n", "status line"),
+    ];
+    let origin = Origin::ok();
+    for (answer, why) in answers {
+        let service = Origin::fixed_then_close(answer);
+        let gateway = Gateway::start(&format!(
+            "policies: {{forward_auth: {{url: \"http://{}/\", timeout: 10s, consumer: Remote-User, groups: Remote-Groups, \
+             response_headers: [Remote-User]}}}}\nroutes: [{{to: \"{}\"}}]\n",
+            service.address(),
+            origin.address()
+        ));
+        refused(&gateway, &origin, &[], 503, "authorization_unavailable");
+        for record in gateway.wait_records(2) {
+            let detail = record["detail"].as_str().unwrap_or_default();
+            assert!(detail.contains(why), "{:?}: {record}", &answer[..answer.len().min(60)]);
+        }
+    }
+    // What concerns the connection alone says nobody's name.
+    let service = Origin::fixed(
+        "HTTP/1.1 200 OK\r\nConnection: Remote-User\r\nRemote-User: alice\r\nContent-Length: 0\r\n\r\n",
+    );
+    let gateway = Gateway::start(&format!(
+        "policies: {{forward_auth: {{url: \"http://{}/\", timeout: 10s, response_headers: Remote-User}}}}\nroutes: [{{to: \"{}\"}}]\n",
+        service.address(),
+        origin.address()
+    ));
+    for got in passed(&gateway, &origin, &[("Remote-User", "root")]) {
+        assert!(!got.headers.has("Remote-User"), "{got:?}");
+    }
+}
+
+#[test]
+fn what_comes_behind_an_answer_answers_no_other_request() {
+    let origin = Origin::ok();
+    let no = "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n";
+    let service = Origin::fixed(format!("{no}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"));
+    let gateway = gateway(&origin, &format!("http://{}", service.address()), "");
+    for _ in 0..3 {
+        assert_eq!(both(&gateway, "/", &[]).map(|answer| answer.status), [403, 403]);
+    }
+    assert_eq!(origin.count(), 0);
+}
+
+/// A service that lets everybody in, and one that takes no body that says `drop`.
+fn reads_bodies() -> Origin {
+    Origin::play(|conn| {
+        while let Some(request) = conn.request() {
+            let bad = request.body.windows(4).any(|window| window == b"drop");
+            conn.send(if bad {
+                "HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"
+            } else {
+                "HTTP/1.1 204 No Content\r\n\r\n"
+            });
+        }
+    })
+}
+
+/// The same POST with a length, in chunks, and over HTTP/2; gives the statuses.
+fn posted(gateway: &Gateway, body: &str) -> [u16; 3] {
+    let length = body.len();
+    let whole = gateway
+        .client()
+        .ask(format!("POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}"));
+    let (one, two) = body.split_at(length / 2);
+    let chunks: String = [one, two]
+        .iter()
+        .filter(|part| !part.is_empty())
+        .map(|part| format!("{:x}\r\n{part}\r\n", part.len()))
+        .collect();
+    let chunked = gateway
+        .client()
+        .ask(format!("POST /p HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}0\r\n\r\n"));
+    let mut http2 = gateway.http2();
+    let mut stream = http2.begin(http2::request("POST", "/p", &[]), false).expect("begun");
+    // A body that is refused may be so before it was sent.
+    let _ = stream.send(body.to_owned(), true);
+    let streamed = stream.response().expect("an answer");
+    [whole.status, chunked.status, streamed.status]
+}
+
+#[test]
+fn the_service_gets_the_body_and_it_goes_upstream_whole() {
+    let (origin, service) = (Origin::ok(), reads_bodies());
+    let gateway = gateway(&origin, &format!("http://{}/check", service.address()), ", body: 64KiB");
+    let large = "b".repeat(64 << 10);
+    for body in ["hello", &large, ""] {
+        let (before, asked) = (origin.count(), service.count());
+        assert_eq!(posted(&gateway, body), [200, 200, 200]);
+        for got in &origin.requests()[before..] {
+            assert!(got.body == body.as_bytes(), "{} bytes, not {}", got.body.len(), body.len());
+        }
+        for asked in &service.requests()[asked..] {
+            assert_eq!((asked.method.as_str(), asked.target.as_str()), ("POST", "/check"));
+            assert!(asked.body == body.as_bytes(), "{} bytes, not {}", asked.body.len(), body.len());
+            assert_eq!(asked.headers.all("X-Envoy-Auth-Partial-Body"), ["false"]);
+            assert_eq!(asked.headers.get("X-Forwarded-Method"), Some("POST"));
+        }
+    }
+    let before = origin.count();
+    assert_eq!(posted(&gateway, "please drop it"), [403, 403, 403]);
+    // Too large for it, which is not asked then.
+    let asked = service.count();
+    assert_eq!(posted(&gateway, &format!("{large}b")), [413, 413, 413]);
+    assert_eq!((origin.count(), service.count()), (before, asked));
+}
+
+#[test]
+fn the_service_gets_the_beginning_of_a_larger_body_if_that_is_said() {
+    let (origin, service) = (Origin::ok(), reads_bodies());
+    let body = ", body: {max: 10B, partial: on}";
+    let gateway = gateway(&origin, &format!("http://{}/", service.address()), body);
+    let large = format!("0123456789{}", "x".repeat(300_000));
+    for (body, partial) in [("0123456789", "false"), ("0123456789a", "true"), (&large, "true")] {
+        let (before, asked) = (origin.count(), service.count());
+        assert_eq!(posted(&gateway, body), [200, 200, 200]);
+        for got in &origin.requests()[before..] {
+            assert!(got.body == body.as_bytes(), "{} bytes, not {}", got.body.len(), body.len());
+        }
+        for asked in &service.requests()[asked..] {
+            assert_eq!(asked.body, b"0123456789");
+            assert_eq!(asked.headers.all("X-Envoy-Auth-Partial-Body"), [partial]);
+        }
+    }
+    // A client cannot say it.
+    let answer = gateway.client().ask(
+        "POST /p HTTP/1.1\r\nHost: a\r\nX-Envoy-Auth-Partial-Body: false\r\nContent-Length: 11\r\n\r\n0123456789a",
+    );
+    assert_eq!(answer.status, 200);
+    let asked = service.requests().pop().expect("asked");
+    assert_eq!(asked.headers.all("X-Envoy-Auth-Partial-Body"), ["true"]);
+    let answer =
+        gateway.client().ask("POST /p HTTP/1.1\r\nHost: a\r\nContent-Length: 20\r\n\r\ndrop567890abcdefghij");
+    assert_eq!(answer.status, 403);
+}

@@ -503,3 +503,129 @@ fn a_file_of_public_keys_in_pem_serves_whatever_name_a_token_says() {
         is_refused(&gateway, &origin, &token(r#"{"alg":"HS256"}"#, &claims, hmac_of(secret)));
     }
 }
+
+#[test]
+fn the_issuer_that_a_token_names_has_to_have_signed_it() {
+    let origin = Origin::ok();
+    let own = Own::ec();
+    let published = Issuer::new(&set(&[own.jwk("1")]));
+    let url = published.server.address();
+    let gateway = gateway(
+        &origin,
+        &format!(
+            "audience: api, issuers: [{{issuer: [shared, old], secret: {SECRET}, audience: web}}, \
+             {{issuer: published, jwks: \"http://{url}/keys\", algorithms: ES256, consumer_claim: name}}]"
+        ),
+    );
+    let shared = |claims: &str| hs256(&format!("\"sub\":\"alice\",\"name\":\"ann\",{claims}"));
+    let published = |claims: &str| {
+        let claims = format!("{{\"sub\":\"alice\",\"name\":\"ann\",{claims},\"exp\":{}}}", now() + 3600);
+        let Own::Ec(key) = &own else { panic!("an EC key") };
+        token(r#"{"alg":"ES256","kid":"1"}"#, &claims, |message| {
+            key.sign(&SystemRandom::new(), message).expect("signed").as_ref().to_vec()
+        })
+    };
+    // The second time each is known.
+    for _ in 0..2 {
+        for (token, name) in [
+            (shared(r#""iss":"shared","aud":"web""#), "alice"),
+            (shared(r#""iss":"old","aud":["web"]"#), "alice"),
+            (published(r#""iss":"published","aud":"api""#), "ann"),
+        ] {
+            for got in passed(&gateway, &origin, &[("Authorization", &bearer(&token))]) {
+                assert_eq!(got.headers.all("X-Consumer-Name"), [name]);
+            }
+        }
+    }
+    for bad in [
+        // By the other's key, whatever it says.
+        shared(r#""iss":"published","aud":"api""#),
+        published(r#""iss":"shared","aud":"web""#),
+        // For another audience, and from nobody that is known.
+        shared(r#""iss":"shared","aud":"api""#),
+        published(r#""iss":"published","aud":"web""#),
+        shared(r#""iss":"other","aud":"web""#),
+        shared(r#""iss":["shared"],"aud":"web""#),
+        shared(r#""aud":"web""#),
+        shared(r#""iss":"published","iss":"shared","aud":"api""#),
+    ] {
+        is_refused(&gateway, &origin, &bad);
+    }
+}
+
+#[test]
+fn a_token_is_found_where_it_may_be_and_nowhere_else() {
+    let origin = Origin::ok();
+    let places = "from: [{header: Authorization}, {header: X-Token}, {header: X-Other, prefix: Token}, \
+                  {cookie: session}, {query: access_token}]";
+    for forward in ["on", "off"] {
+        let gateway = gateway(&origin, &format!("secret: {SECRET}, forward: {forward}, {places}"));
+        let good = hs256(ALICE);
+        let (scheme, cookie) = (format!("token  {good}"), format!("a=b; session={good}"));
+        for (field, value) in [
+            ("Authorization", bearer(&good)),
+            ("X-Token", good.clone()),
+            ("X-Other", scheme),
+            ("Cookie", cookie),
+        ] {
+            for got in passed(&gateway, &origin, &[(field, &value)]) {
+                assert_eq!(got.headers.all("X-Consumer-Name"), ["alice"]);
+                let there: Vec<_> = got.headers.all(field);
+                let expected = match (forward, field) {
+                    ("on", _) => vec![value.as_str()],
+                    (_, "Cookie") => vec!["a=b"],
+                    _ => vec![],
+                };
+                assert_eq!(there, expected, "{forward}: {field}");
+            }
+        }
+        let before = origin.count();
+        for target in [format!("/q?a=b&access_token={good}"), format!("/q?access%5ftoken={good}&a=b")] {
+            for answer in both(&gateway, &target, &[]) {
+                assert_eq!(answer.status, 200, "{answer:?}");
+            }
+        }
+        for got in &origin.requests()[before..] {
+            assert_eq!(got.target, "/q?a=b", "a token in the query goes no further");
+        }
+        // In two places, in one twice, or under a name that endpoints may take for one.
+        let before = origin.count();
+        for (target, fields) in [
+            (format!("/q?access_token={good}"), vec![("X-Token", good.as_str())]),
+            (format!("/q?access_token={good}&access_token={good}"), vec![]),
+            (format!("/q?access_token={good};access_token={good}"), vec![]),
+            ("/q".to_owned(), vec![("X-Token", good.as_str()), ("x-token", good.as_str())]),
+            ("/q?access_token=wrong".to_owned(), vec![]),
+            (format!("/q?other={good}"), vec![]),
+            ("/q".to_owned(), vec![("X_Token", good.as_str())]),
+        ] {
+            for answer in both(&gateway, &target, &fields) {
+                assert_eq!(answer.status, 401, "{target} {fields:?}: {answer:?}");
+            }
+        }
+        assert_eq!(origin.count(), before);
+        // No line of the log has one from the query: neither of those that passed nor of those that were refused.
+        let records = gateway.wait_records(8 + 4 + 14);
+        for record in &records {
+            let target = record["target"].as_str().expect("a text");
+            assert!(!target.contains("access") && !target.contains("wrong"), "{record}");
+        }
+    }
+}
+
+#[test]
+fn a_policy_before_it_refuses_and_no_token_stands_in_the_log() {
+    let origin = Origin::ok();
+    let gateway = Gateway::with(
+        &origin,
+        &format!(
+            "policies: {{ip: {{deny: 127.0.0.1}}, jwt: {{secret: {SECRET}, from: {{query: access_token}}}}}}"
+        ),
+    );
+    for answer in both(&gateway, "/x?access_token=secret&a=b", &[]) {
+        assert_eq!(answer.status, 403);
+    }
+    for record in gateway.wait_records(2) {
+        assert_eq!(record["target"], "/x?a=b", "{record}");
+    }
+}

@@ -139,8 +139,10 @@ fn uncovered(value: &mut Value, before: Option<&Value>, place: Place<'_>) -> Res
             }
         }
         Value::Array(items) => {
+            let known = before.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+            let count = items.len();
             for (index, item) in items.iter_mut().enumerate() {
-                let before = before.and_then(|before| before.get(index));
+                let before = counterpart(item, (index, count), known, place);
                 uncovered(item, before, place).map_err(|rest| format!("/{index}{rest}"))?;
             }
         }
@@ -154,6 +156,30 @@ fn uncovered(value: &mut Value, before: Option<&Value>, place: Place<'_>) -> Res
         _ => {}
     }
     Ok(())
+}
+
+/// The entry of a list that was read where `item` is written back now: entries may have been put in another order, or taken
+/// out, and each must keep its own secrets. Nothing if it is not certain which one it was.
+fn counterpart<'v>(
+    item: &Value,
+    (index, count): (usize, usize),
+    known: &'v [Value],
+    place: Place<'_>,
+) -> Option<&'v Value> {
+    let same = |known: &&Value| covered(known, place) == *item;
+    let in_place = known.get(index);
+    if let Some(unchanged) = in_place.filter(same).or_else(|| known.iter().find(same)) {
+        return Some(unchanged);
+    }
+    // Changed since. An issuer of tokens is the one of its name; anything else the one at its place, if that has its keys.
+    let Value::Object(entries) = item else { return in_place };
+    if let Some(issuer) = entries.get("issuer") {
+        return known.iter().find(|known| known.get("issuer") == Some(issuer));
+    }
+    let has_its_keys = |known: &&Value| {
+        known.as_object().is_some_and(|known| known.keys().all(|key| entries.contains_key(key)))
+    };
+    in_place.filter(|_| known.len() == count).filter(has_its_keys)
 }
 
 #[cfg(test)]
@@ -227,6 +253,25 @@ mod tests {
         assert_eq!(unmasked(route(), &mut new, Some(&json!({"key": "a.key"}))), Err("/key".to_owned()));
         let variable = json!({"secret": "${STICKY}"});
         assert_eq!(masked(route(), &variable), variable);
+    }
+
+    #[test]
+    fn entries_of_a_list_keep_their_own_secrets() {
+        let one = |issuer: &str, secret: &str| json!({"issuer": issuer, "secret": secret});
+        let alternatives = |issuers: Value| json!({"policies": {"any_of": [{"jwt": {"issuers": issuers}}]}});
+        let before = alternatives(json!([one("a", "secret of a"), one("b", "secret of b")]));
+        let back = |issuers: Value| {
+            let mut written = alternatives(issuers);
+            unmasked(route(), &mut written, Some(&before)).map(|()| written)
+        };
+        assert_eq!(masked(route(), &before), alternatives(json!([one("a", MASK), one("b", MASK)])));
+        let turned = alternatives(json!([one("b", "secret of b"), one("a", "secret of a")]));
+        assert_eq!(back(json!([one("b", MASK), one("a", MASK)])), Ok(turned));
+        assert_eq!(back(json!([one("b", MASK)])), Ok(alternatives(json!([one("b", "secret of b")]))));
+        let changed = |secret: &str| json!({"issuer": "b", "secret": secret, "audience": "x"});
+        assert_eq!(back(json!([changed(MASK)])), Ok(alternatives(json!([changed("secret of b")]))));
+        let pointer = "/policies/any_of/0/jwt/issuers/0/secret";
+        assert_eq!(back(json!([one("c", MASK)])), Err(pointer.to_owned()));
     }
 
     #[test]

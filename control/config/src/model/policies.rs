@@ -116,6 +116,8 @@ pub enum PolicyKind {
     ForwardAuth,
     /// A service says in gRPC who may come.
     ExtAuthz,
+    /// Alternatives of such policies.
+    AnyOf,
     /// Which of those who are known may come.
     Authorize,
     /// How many requests may come in a time.
@@ -152,7 +154,7 @@ pub enum PolicyKind {
 
 impl PolicyKind {
     /// All kinds, in the order in which a request meets them; plugins last, since each has a place of its own.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::Trace,
         Self::Ip,
         Self::Cors,
@@ -163,6 +165,7 @@ impl PolicyKind {
         Self::Jwt,
         Self::ForwardAuth,
         Self::ExtAuthz,
+        Self::AnyOf,
         Self::Authorize,
         Self::RateLimit,
         Self::Quota,
@@ -193,6 +196,7 @@ impl PolicyKind {
             Self::Jwt => "jwt",
             Self::ForwardAuth => "forward_auth",
             Self::ExtAuthz => "ext_authz",
+            Self::AnyOf => "any_of",
             Self::Authorize => "authorize",
             Self::RateLimit => "rate_limit",
             Self::Quota => "quota",
@@ -234,6 +238,8 @@ pub enum PolicySpec {
     ForwardAuth(Box<ForwardAuth>),
     /// A service says in gRPC who may come.
     ExtAuthz(Box<ExtAuthz>),
+    /// Alternatives of such policies.
+    AnyOf(AnyOf),
     /// Which of those who are known may come.
     Authorize(Authorize),
     /// How many requests may come in a time.

@@ -14,6 +14,7 @@ use crate::spec::{POLICIES, Shape};
 use crate::tree::{Node, Scalar, shown};
 
 mod aggregate;
+mod any_of;
 mod api_key;
 mod authorize;
 mod basic;
@@ -24,6 +25,7 @@ mod compression;
 mod concurrency;
 mod cookies;
 mod cors;
+mod credential;
 mod decompression;
 mod ext_authz;
 mod fault;
@@ -129,7 +131,11 @@ pub(super) fn name(text: &str) -> Result<String, Fault> {
 
 /// The files that policies name.
 pub(super) fn files(policies: &mut Policies) -> Vec<&mut PemFile> {
-    let specs = policies.list.iter_mut().filter_map(|attached| attached.spec.as_mut());
+    files_in(policies.list.iter_mut())
+}
+
+fn files_in<'a>(list: impl Iterator<Item = &'a mut Attached>) -> Vec<&'a mut PemFile> {
+    let specs = list.filter_map(|attached| attached.spec.as_mut());
     specs
         .flat_map(|spec| if names_files(spec) { files_of(Arc::make_mut(spec)) } else { Vec::new() })
         .collect()
@@ -138,7 +144,13 @@ pub(super) fn files(policies: &mut Policies) -> Vec<&mut PemFile> {
 /// Asked first: routes of one list share what is written, and part from each other when it is changed.
 fn names_files(spec: &PolicySpec) -> bool {
     match spec {
-        PolicySpec::Jwt(jwt) => !matches!(jwt.keys, JwtKeys::Secret(_) | JwtKeys::Url { ca: None, .. }),
+        PolicySpec::Jwt(jwt) => {
+            let none = |keys: &JwtKeys| matches!(keys, JwtKeys::Secret(_) | JwtKeys::Url { ca: None, .. });
+            !jwt.issuers.iter().all(|issuer| none(&issuer.keys))
+        }
+        PolicySpec::AnyOf(any) => {
+            any.alternatives.iter().flatten().any(|one| one.spec.as_deref().is_some_and(names_files))
+        }
         PolicySpec::ForwardAuth(spec) => spec.ca.is_some(),
         PolicySpec::ExtAuthz(spec) => spec.ca.is_some(),
         PolicySpec::Trace(spec) => spec.collector.ca.is_some(),
@@ -148,11 +160,16 @@ fn names_files(spec: &PolicySpec) -> bool {
 
 fn files_of(spec: &mut PolicySpec) -> Vec<&mut PemFile> {
     match spec {
-        PolicySpec::Jwt(jwt) => match &mut jwt.keys {
-            JwtKeys::File(file) => vec![file],
-            JwtKeys::Url { ca, .. } => ca.iter_mut().collect(),
-            JwtKeys::Secret(_) => Vec::new(),
-        },
+        PolicySpec::Jwt(jwt) => {
+            let keys = jwt.issuers.iter_mut().map(|issuer| &mut issuer.keys);
+            keys.filter_map(|keys| match keys {
+                JwtKeys::File(file) => Some(file),
+                JwtKeys::Url { ca, .. } => ca.as_mut(),
+                JwtKeys::Secret(_) => None,
+            })
+            .collect()
+        }
+        PolicySpec::AnyOf(any) => files_in(any.alternatives.iter_mut().flatten()),
         PolicySpec::ForwardAuth(spec) => spec.ca.iter_mut().collect(),
         PolicySpec::ExtAuthz(spec) => spec.ca.iter_mut().collect(),
         PolicySpec::Trace(spec) => spec.collector.ca.iter_mut().collect(),
@@ -175,6 +192,7 @@ fn policy(reader: &mut Reader, kind: PolicyKind, field: Field<'_>) -> Option<Pol
         }
         PolicyKind::Hmac => hmac::hmac(reader, field).map(Box::new).map(PolicySpec::Hmac),
         PolicyKind::Jwt => jwt::jwt(reader, field).map(Box::new).map(PolicySpec::Jwt),
+        PolicyKind::AnyOf => any_of::any_of(reader, field).map(PolicySpec::AnyOf),
         PolicyKind::Authorize => authorize::authorize(reader, field).map(PolicySpec::Authorize),
         PolicyKind::RateLimit => rate_limit::rate_limit(reader, field).map(PolicySpec::RateLimit),
         PolicyKind::Quota => quota::quota(reader, field).map(PolicySpec::Quota),

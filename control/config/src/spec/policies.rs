@@ -3,7 +3,9 @@
 use super::{Choice, Key, Section, Shape, Text};
 
 mod aggregate;
+mod any_of;
 mod api_key;
+mod auth_body;
 mod authorize;
 mod basic;
 mod by;
@@ -13,6 +15,7 @@ mod compression;
 mod concurrency;
 mod cookies;
 mod cors;
+mod credential;
 mod decompression;
 mod ext_authz;
 mod fault;
@@ -31,7 +34,9 @@ mod security_headers;
 mod trace;
 
 pub(crate) use aggregate::*;
+pub(crate) use any_of::*;
 pub(crate) use api_key::*;
+pub(crate) use auth_body::*;
 pub(crate) use authorize::*;
 pub(crate) use basic::*;
 pub(crate) use by::*;
@@ -41,6 +46,7 @@ pub(crate) use compression::*;
 pub(crate) use concurrency::*;
 pub(crate) use cookies::*;
 pub(crate) use cors::*;
+pub(crate) use credential::*;
 pub(crate) use decompression::*;
 pub(crate) use ext_authz::*;
 pub(crate) use fault::*;
@@ -65,6 +71,76 @@ static SET_NAME: Text =
 static SET_NAME_SHAPE: Shape = Shape::Text(&SET_NAME);
 pub(crate) static POLICY_SET_VALUE: Shape = Shape::Section(&POLICIES);
 
+static IP_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&IP_POLICY)];
+const IP: Key = Key::new("ip", "Which addresses may come (403).", Shape::AnyOf(&IP_FORMS)).also(&[
+    "ip_filter",
+    "whitelist",
+    "ipAllowList",
+    "allow",
+    "deny",
+]);
+
+static CLIENT_CERTIFICATE_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&CLIENT_CERTIFICATE_POLICY)];
+const CLIENT_CERTIFICATE: Key = Key::new(
+    "client_certificate",
+    "Who has shown a certificate that was verified may come (403).",
+    Shape::AnyOf(&CLIENT_CERTIFICATE_FORMS),
+)
+.also(&["mtls", "mtls_auth", "mtls-auth", "certificate"]);
+
+static HMAC_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&HMAC_POLICY)];
+const HMAC: Key = Key::new(
+    "hmac",
+    "Who signs requests with a secret of one of the `consumers` may come (401).",
+    Shape::AnyOf(&HMAC_FORMS),
+)
+.also(&["hmac_auth", "hmac-auth", "signature", "http_signature"]);
+
+static API_KEY_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&API_KEY_POLICY)];
+const API_KEY: Key = Key::new(
+    "api_key",
+    "Who shows a key of one of the `consumers` may come (401).",
+    Shape::AnyOf(&API_KEY_FORMS),
+)
+.also(&["key_auth", "key-auth", "api_keys", "apikey"]);
+
+static BASIC_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&BASIC_POLICY)];
+const BASIC: Key = Key::new(
+    "basic",
+    "Who shows the name and password of one of the `consumers` may come (401).",
+    Shape::AnyOf(&BASIC_FORMS),
+)
+.also(&["basic_auth", "basic-auth", "basicAuth", "auth_basic", "password"]);
+
+static JWT_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&JWT_POLICY)];
+const JWT: Key = Key::new(
+    "jwt",
+    "Who shows a token that somebody trusted has signed may come (401).",
+    Shape::AnyOf(&JWT_FORMS),
+)
+.also(&["jwt_auth", "jwt-auth", "openid", "oidc", "bearer", "token", "jwt_authn"]);
+
+static FORWARD_AUTH_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&FORWARD_AUTH_POLICY)];
+const FORWARD_AUTH: Key = Key::new(
+    "forward_auth",
+    "A service says whether a request may go on.",
+    Shape::AnyOf(&FORWARD_AUTH_FORMS),
+)
+.also(&["auth_request", "forwardAuth", "forward-auth", "external_auth"]);
+
+static EXT_AUTHZ_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&EXT_AUTHZ_POLICY)];
+const EXT_AUTHZ: Key = Key::new(
+    "ext_authz",
+    "A service that speaks Envoy's gRPC protocol says whether a request may go on.",
+    Shape::AnyOf(&EXT_AUTHZ_FORMS),
+)
+.also(&["grpc_auth", "envoy.filters.http.ext_authz", "extAuth"]);
+
+static AUTHORIZE_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&AUTHORIZE_POLICY)];
+const AUTHORIZE: Key =
+    Key::new("authorize", "Which of those who are known may come (403).", Shape::AnyOf(&AUTHORIZE_FORMS))
+        .also(&["acl", "rbac", "authorization", "groups", "require"]);
+
 /// The sets that are used, then the policies in the order in which a request meets them.
 pub(crate) static POLICIES: Section = Section {
     name: "policies",
@@ -84,66 +160,27 @@ pub(crate) static POLICIES: Section = Section {
             Shape::AnyOf(&[Shape::Off, Shape::Section(&TRACE_POLICY)]),
         )
         .also(&["tracing", "opentelemetry", "otel", "otlp", "zipkin", "jaeger"]),
-        Key::new(
-            "ip",
-            "Which addresses may come (403).",
-            Shape::AnyOf(&[Shape::Off, Shape::Section(&IP_POLICY)]),
-        )
-        .also(&["ip_filter", "whitelist", "ipAllowList", "allow", "deny"]),
+        IP,
         Key::new(
             "cors",
             "Which web pages may read the answers.",
             Shape::AnyOf(&[Shape::Off, Shape::Section(&CORS_POLICY)]),
         )
         .also(&["cross_origin"]),
+        CLIENT_CERTIFICATE,
+        HMAC,
+        API_KEY,
+        BASIC,
+        JWT,
+        FORWARD_AUTH,
+        EXT_AUTHZ,
         Key::new(
-            "client_certificate",
-            "Who has shown a certificate that was verified may come (403).",
-            Shape::AnyOf(&[Shape::Switch, Shape::Section(&CLIENT_CERTIFICATE_POLICY)]),
+            "any_of",
+            "Alternatives of policies that let a request in: it has to pass all policies of one of them. The first that it passes says who it is.",
+            Shape::AnyOf(&[Shape::Off, Shape::ListOf(&ALTERNATIVE_SHAPE)]),
         )
-        .also(&["mtls", "mtls_auth", "mtls-auth", "certificate"]),
-        Key::new(
-            "hmac",
-            "Who signs requests with a secret of one of the `consumers` may come (401).",
-            Shape::AnyOf(&[Shape::Switch, Shape::Section(&HMAC_POLICY)]),
-        )
-        .also(&["hmac_auth", "hmac-auth", "signature", "http_signature"]),
-        Key::new(
-            "api_key",
-            "Who shows a key of one of the `consumers` may come (401).",
-            Shape::AnyOf(&[Shape::Switch, Shape::Section(&API_KEY_POLICY)]),
-        )
-        .also(&["key_auth", "key-auth", "api_keys", "apikey"]),
-        Key::new(
-            "basic",
-            "Who shows the name and password of one of the `consumers` may come (401).",
-            Shape::AnyOf(&[Shape::Switch, Shape::Section(&BASIC_POLICY)]),
-        )
-        .also(&["basic_auth", "basic-auth", "basicAuth", "auth_basic", "password"]),
-        Key::new(
-            "jwt",
-            "Who shows a token that somebody trusted has signed may come (401).",
-            Shape::AnyOf(&[Shape::Off, Shape::Section(&JWT_POLICY)]),
-        )
-        .also(&["jwt_auth", "jwt-auth", "openid", "oidc", "bearer", "token", "jwt_authn"]),
-        Key::new(
-            "forward_auth",
-            "A service says whether a request may go on.",
-            Shape::AnyOf(&[Shape::Off, Shape::Section(&FORWARD_AUTH_POLICY)]),
-        )
-        .also(&["auth_request", "forwardAuth", "forward-auth", "external_auth"]),
-        Key::new(
-            "ext_authz",
-            "A service that speaks Envoy's gRPC protocol says whether a request may go on.",
-            Shape::AnyOf(&[Shape::Off, Shape::Section(&EXT_AUTHZ_POLICY)]),
-        )
-        .also(&["grpc_auth", "envoy.filters.http.ext_authz", "extAuth"]),
-        Key::new(
-            "authorize",
-            "Which of those who are known may come (403).",
-            Shape::AnyOf(&[Shape::Off, Shape::Section(&AUTHORIZE_POLICY)]),
-        )
-        .also(&["acl", "rbac", "authorization", "groups", "require"]),
+        .also(&["multi_auth", "multi-auth", "satisfy", "requires_any", "one_of", "any"]),
+        AUTHORIZE,
         Key::new(
             "rate_limit",
             "How many requests may come in a time (429).",

@@ -11,6 +11,7 @@ pub(super) fn basic(spec: &config::Basic, consumers: &Arc<Consumers>) -> BasicRu
     BasicRules {
         realm: spec.realm.clone(),
         forward: spec.forward,
+        optional: spec.optional,
         cache: spec.cache,
         identity: identity(&spec.identity),
         consumers: consumers.clone(),

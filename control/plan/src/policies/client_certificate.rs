@@ -13,6 +13,7 @@ pub(super) fn client_certificate(
 ) -> CertificateRules {
     CertificateRules {
         allow: spec.allow.iter().map(certificate_name).collect(),
+        optional: spec.optional,
         identity: identity(&spec.identity),
         consumers: consumers.clone(),
     }

@@ -17,6 +17,7 @@ pub(super) fn hmac(spec: &config::Hmac, consumers: &Arc<Consumers>) -> HmacRules
         nonces: spec.nonces,
         body: spec.body,
         forward: spec.forward,
+        optional: spec.optional,
         identity: identity(&spec.identity),
         consumers: consumers.clone(),
     }

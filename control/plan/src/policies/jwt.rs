@@ -2,11 +2,24 @@
 
 use tollgate_config as config;
 use tollgate_config::{JwtKeys, Problem};
-use tollgate_policy::{Algorithm, FixedKeys, JwtRules, RemoteKeys};
+use tollgate_policy::{Algorithm, FixedKeys, IssuerRules, JwtRules, RemoteKeys};
 
-use super::shared::{identity, trust};
+use super::shared::{credential_places, identity, trust};
 
 pub(super) fn jwt(spec: &config::Jwt, problems: &mut Vec<Problem>) -> JwtRules {
+    JwtRules {
+        issuers: spec.issuers.iter().map(|one| issuer(one, problems)).collect(),
+        leeway: spec.leeway,
+        from: credential_places(&spec.from),
+        forward: spec.forward,
+        optional: spec.optional,
+        headers: spec.headers.clone(),
+        identity: identity(&spec.identity),
+        cache: spec.cache,
+    }
+}
+
+fn issuer(spec: &config::JwtIssuer, problems: &mut Vec<Problem>) -> IssuerRules {
     let (mut fixed, mut remote) = (FixedKeys::default(), None);
     match &spec.keys {
         JwtKeys::Secret(secret) => fixed = FixedKeys::of_secret(secret.reveal().as_bytes()),
@@ -28,20 +41,14 @@ pub(super) fn jwt(spec: &config::Jwt, problems: &mut Vec<Problem>) -> JwtRules {
             });
         }
     }
-    JwtRules {
+    IssuerRules {
+        names: spec.names.clone(),
         fixed,
         remote,
         algorithms: spec.algorithms.iter().filter_map(|name| Algorithm::of(name)).collect(),
-        issuers: spec.issuers.clone(),
         audiences: spec.audiences.clone(),
-        leeway: spec.leeway,
-        cookie: spec.cookie.clone(),
-        forward: spec.forward,
         claims: spec.claims.clone(),
-        headers: spec.headers.clone(),
         consumer_claim: spec.consumer_claim.clone(),
         groups_claim: spec.groups_claim.clone(),
-        identity: identity(&spec.identity),
-        cache: spec.cache,
     }
 }

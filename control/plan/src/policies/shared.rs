@@ -2,12 +2,28 @@
 
 use tollgate_config as config;
 use tollgate_config::{PemFile, Problem};
-use tollgate_policy::{Identity, Trust};
+use tollgate_policy::{AuthBody, CredentialPlace, Identity, Trust};
 use tollgate_tls::{Client, ClientFiles, Pem};
 
 /// The fields that tell who somebody is.
 pub(super) fn identity(headers: &config::IdentityHeaders) -> Identity {
     Identity::new(headers.consumer.clone(), headers.groups.clone())
+}
+
+/// How much of a request's body a service gets.
+pub(super) fn auth_body(body: config::AuthBody) -> AuthBody {
+    let config::AuthBody { max, partial, as_bytes } = body;
+    AuthBody { max, partial, as_bytes }
+}
+
+/// Where a credential may be.
+pub(super) fn credential_places(places: &[config::CredentialPlace]) -> Vec<CredentialPlace> {
+    let place = |place: &config::CredentialPlace| match place.clone() {
+        config::CredentialPlace::Header { name, prefix } => CredentialPlace::Header { name, prefix },
+        config::CredentialPlace::Cookie(name) => CredentialPlace::Cookie(name),
+        config::CredentialPlace::Query(name) => CredentialPlace::Query(name),
+    };
+    places.iter().map(place).collect()
 }
 
 /// A name that is not taken. What cannot stand in the field that tells it is left out.

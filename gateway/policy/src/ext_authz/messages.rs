@@ -65,6 +65,10 @@ pub(crate) struct HttpRequest {
     pub size: i64,
     #[prost(string, tag = "10")]
     pub protocol: String,
+    #[prost(string, tag = "11")]
+    pub body: String,
+    #[prost(bytes = "vec", tag = "12")]
+    pub raw_body: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -20,10 +20,12 @@ use self::messages::{
     Address, Allowed, AttributeContext, Attributes, CheckRequest, CheckResponse, Denied, HeaderOption, Peer,
     SocketAddress,
 };
+use crate::auth_body::{AuthBody, PARTIAL};
 use crate::client::Service;
-use crate::forward_auth::is_its_own;
+use crate::forward_auth::{CREDENTIALS, is_its_own};
 use crate::{
-    Answer, Consumer, Identity, Planned, Policy, Request, Reserved, Response, Shared, Trust, Verdict,
+    Answer, Authenticator, Consumer, Identity, Planned, Policy, Request, Reserved, Response, Shared, Trust,
+    Verdict,
 };
 
 /// The method of the service.
@@ -42,6 +44,8 @@ pub struct ExtAuthzRules {
     pub timeout: Duration,
     /// Whether requests go on when it gives no answer.
     pub fail_open: bool,
+    /// How much of the request's body it gets; `None`: nothing.
+    pub body: Option<AuthBody>,
     /// Fields that only the service writes; what the client sends there is taken out.
     pub reserved: Vec<String>,
     /// What it is told beside the request (`context_extensions`).
@@ -64,19 +68,25 @@ impl Planned for ExtAuthzRules {
     }
 
     fn live(self: Arc<Self>, _: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
-        let service = Service::of(&format!("gRPC client of {}", self.url), &self.trust, true, shared);
+        let service = Service::of(&format!("gRPC client of {}", self.url), &self.trust, shared);
         let names = self.reserved.iter().chain(&self.consumer).chain(&self.groups);
         let reserved = Reserved::new(names.cloned());
+        let own = reserved.without(&CREDENTIALS);
         let url = format!("{}/{METHOD}", self.url.trim_end_matches('/'));
-        Arc::new(Live { rules: self, service, reserved, url, shared: shared.clone() })
+        Arc::new(Live(Arc::new(Inner { rules: self, service, reserved, own, url, shared: shared.clone() })))
     }
 }
 
 #[derive(Debug)]
-struct Live {
+struct Live(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
     rules: Arc<ExtAuthzRules>,
     service: Arc<Service<Full<Bytes>>>,
     reserved: Reserved,
+    /// Those of them that are no credentials.
+    own: Reserved,
     /// Of the method.
     url: String,
     shared: Arc<Shared>,
@@ -84,8 +94,21 @@ struct Live {
 
 impl Policy for Live {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
-        self.rules.identity.renew(request);
-        let question = self.question(request);
+        self.0.rules.identity.renew(request);
+        let Some(body) = self.0.rules.body else { return self.0.ask(request, None) };
+        let inner = self.0.clone();
+        body.read(request, move |body, request| inner.ask(request, Some(body)))
+    }
+
+    fn authenticator(&self) -> Option<&dyn Authenticator> {
+        Some(&*self.0)
+    }
+}
+
+impl Inner {
+    /// Asks the service. `body`: the request's, and whether that is only its beginning.
+    fn ask(&self, request: &mut Request<'_>, body: Option<(&[u8], bool)>) -> Verdict {
+        let question = self.question(request, body);
         let (service, url, timeout) = (self.service.clone(), self.url.clone(), self.rules.timeout);
         let asked = self.shared.side().ask(async move {
             let answer = ask(&service, &url, question);
@@ -112,8 +135,37 @@ impl Policy for Live {
     }
 }
 
-impl Live {
-    fn question(&self, request: &Request<'_>) -> CheckRequest {
+impl Authenticator for Inner {
+    /// The service alone knows what it takes for a credential.
+    fn is_shown(&self, _: &Request<'_>) -> bool {
+        true
+    }
+
+    fn is_optional(&self) -> bool {
+        false
+    }
+
+    fn claim(&self, request: &mut Request<'_>) {
+        self.rules.identity.renew(request);
+        // By credentials the service knows who asks, also where it puts others in their place.
+        request.claim(&self.own);
+    }
+
+    fn forwards(&self, field: &str) -> bool {
+        self.reserved.has(field.as_bytes())
+    }
+
+    fn conceal(&self, request: &mut Request<'_>, kept: &dyn Fn(&str) -> bool) {
+        for field in CREDENTIALS {
+            if self.reserved.has(field.as_bytes()) && !kept(field) {
+                request.remove(field);
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn question(&self, request: &Request<'_>, body: Option<(&[u8], bool)>) -> CheckRequest {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let head = &request.head.head;
         let mut headers: HashMap<String, String> = HashMap::new();
@@ -125,6 +177,7 @@ impl Live {
                 Name::Alias | Name::XForwardedFor | Name::XForwardedProto | Name::XForwardedHost
             );
             if is_told
+                || name.eq_ignore_ascii_case(PARTIAL.as_bytes())
                 || field.nominated
                 || !request.origin.word.passes(request.origin.peer.ip(), field.id, name)
                 || is_its_own(&self.reserved, field.id, name)
@@ -156,6 +209,19 @@ impl Live {
         ] {
             headers.insert(name.to_owned(), value.to_owned());
         }
+        let (mut body_text, mut raw_body, mut size) = (String::new(), Vec::new(), -1);
+        if let Some((body, partial)) = body {
+            headers.insert(PARTIAL.to_owned(), partial.to_string());
+            let as_bytes = self.rules.body.is_some_and(|rules| rules.as_bytes);
+            // What is no text goes as it is: the service is to judge what the upstream gets.
+            match std::str::from_utf8(body) {
+                Ok(text) if !as_bytes => text.clone_into(&mut body_text),
+                _ => raw_body = body.to_vec(),
+            }
+            if !partial {
+                size = i64::try_from(body.len()).unwrap_or(-1);
+            }
+        }
         let protocol = match request.head.version {
             Version::Http2 => "HTTP/2",
             version => version.as_str(),
@@ -170,8 +236,10 @@ impl Live {
             path,
             host,
             scheme: scheme.to_owned(),
-            size: -1,
+            size,
             protocol: protocol.to_owned(),
+            body: body_text,
+            raw_body,
         };
         CheckRequest {
             attributes: Some(AttributeContext {
@@ -250,6 +318,14 @@ impl ExtAuthzRules {
             return Verdict::unavailable(
                 "the authorisation service wants the query changed, which is not done here",
             );
+        }
+        let named = |name: &str| {
+            let all = headers.iter().filter_map(|option| option.header.as_ref());
+            all.filter(|header| header.key.eq_ignore_ascii_case(name)).count()
+        };
+        if self.consumer.iter().chain(&self.groups).any(|name| named(name) > 1) {
+            // Which of two names holds would be up to who reads them.
+            return Verdict::unavailable("the authorisation service's answer says twice who it is");
         }
         request.claim(&Reserved::new(headers_to_remove.iter().cloned()));
         for option in headers {
@@ -353,6 +429,7 @@ mod tests {
             trust: Trust::default(),
             timeout: Duration::from_secs(1),
             fail_open: false,
+            body: None,
             reserved: Vec::new(),
             context: Vec::new(),
             consumer: Some("X-User".to_owned()),

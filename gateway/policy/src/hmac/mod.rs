@@ -16,7 +16,11 @@ use tollgate_observe::Reason;
 use self::base::base;
 use self::nonces::{Nonce, Nonces};
 use self::structured::{Bare, Member, Parameters, dictionary, write_list};
-use crate::{Consumer, Consumers, Identity, Planned, Policy, Refusal, Request, Reserved, Shared, Verdict};
+use crate::api_key::optionally;
+use crate::{
+    Authenticator, Consumer, Consumers, Identity, Planned, Policy, Refusal, Request, Reserved, Shared,
+    Verdict,
+};
 
 /// RFC 9110, 11.6.1 wants a challenge with every 401; no scheme is registered for signatures.
 const CHALLENGE: &[u8] = b"WWW-Authenticate: Signature\r\n";
@@ -44,6 +48,8 @@ pub struct HmacRules {
     pub body: Option<usize>,
     /// Whether the signature goes upstream.
     pub forward: bool,
+    /// Whether a request without a signature passes.
+    pub optional: bool,
     /// How the upstream is told who it is.
     pub identity: Identity,
     /// Who is known.
@@ -56,7 +62,8 @@ impl Planned for HmacRules {
     }
 
     fn summary(&self) -> String {
-        format!("covering {}; {} keys", self.components.join(" "), self.consumers.secrets())
+        let optional = optionally(self.optional);
+        format!("covering {}; {} keys{optional}", self.components.join(" "), self.consumers.secrets())
     }
 
     fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
@@ -105,9 +112,45 @@ struct Good {
 impl Policy for Live {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         self.rules.identity.strip(request);
+        if self.rules.optional && !self.is_shown(request) {
+            self.rules.identity.renew(request);
+            return Verdict::Continue;
+        }
         match self.verified(request) {
             Ok(good) => self.admit(request, good),
             Err(fault) => refusal(fault),
+        }
+    }
+
+    fn authenticator(&self) -> Option<&dyn Authenticator> {
+        Some(self)
+    }
+}
+
+impl Authenticator for Live {
+    fn is_shown(&self, request: &Request<'_>) -> bool {
+        request.header("signature-input").is_some() || request.header("signature").is_some()
+    }
+
+    fn is_optional(&self) -> bool {
+        self.rules.optional
+    }
+
+    fn challenge(&self) -> Vec<u8> {
+        CHALLENGE.to_vec()
+    }
+
+    fn claim(&self, request: &mut Request<'_>) {
+        self.rules.identity.renew(request);
+    }
+
+    fn forwards(&self, field: &str) -> bool {
+        self.rules.forward && self.signature.has(field.as_bytes())
+    }
+
+    fn conceal(&self, request: &mut Request<'_>, _: &dyn Fn(&str) -> bool) {
+        if !self.rules.forward {
+            request.strip(&self.signature);
         }
     }
 }

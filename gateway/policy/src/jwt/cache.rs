@@ -36,13 +36,21 @@ impl Cache {
         Self { parts: std::array::from_fn(|_| Mutex::default()), most: tokens.div_ceil(2) }
     }
 
-    /// What was found out of a token, if that still holds: by the same `keys`, and before its end.
-    pub fn get(&self, worker: usize, token: &[u8], keys: u64, now: Instant) -> Option<Arc<Verified>> {
+    /// What was found out of a token, if that still holds: by the same keys, and before its end. `keys` gives the number of
+    /// the keys that an issuer has now.
+    pub fn get(
+        &self,
+        worker: usize,
+        token: &[u8],
+        now: Instant,
+        keys: impl Fn(usize) -> Option<u64>,
+    ) -> Option<Arc<Verified>> {
         if self.most == 0 {
             return None;
         }
         let mut part = self.part(worker);
-        let holds = |verified: &Arc<Verified>| verified.keys == keys && now < verified.until;
+        let holds =
+            |verified: &Arc<Verified>| now < verified.until && keys(verified.issuer) == Some(verified.keys);
         if let Some(verified) = part.young.get(token) {
             return Some(verified.clone()).filter(holds);
         }
@@ -97,23 +105,23 @@ mod tests {
         let end = now + Duration::from_secs(60);
         for n in 0..1000_u32 {
             cache.put(0, &n.to_be_bytes(), verified(end, 1));
-            assert!(cache.get(0, &0_u32.to_be_bytes(), 1, now).is_some(), "it is in use: {n}");
+            assert!(cache.get(0, &0_u32.to_be_bytes(), now, |_| Some(1)).is_some(), "it is in use: {n}");
         }
         let part = cache.part(0);
         assert!(part.young.len() <= 5 && part.old.len() <= 5);
         drop(part);
         let token = &999_u32.to_be_bytes();
-        assert!(cache.get(0, token, 1, now).is_some());
-        assert!(cache.get(0, token, 2, now).is_none(), "other keys");
-        assert!(cache.get(0, token, 1, end).is_none(), "its end");
-        assert!(cache.get(1, token, 1, now).is_none(), "another worker's");
-        assert!(cache.get(0, b"another", 1, now).is_none());
+        assert!(cache.get(0, token, now, |_| Some(1)).is_some());
+        assert!(cache.get(0, token, now, |_| Some(2)).is_none(), "other keys");
+        assert!(cache.get(0, token, end, |_| Some(1)).is_none(), "its end");
+        assert!(cache.get(1, token, now, |_| Some(1)).is_none(), "another worker's");
+        assert!(cache.get(0, b"another", now, |_| Some(1)).is_none());
     }
 
     #[test]
     fn of_no_size_it_keeps_nothing() {
         let (cache, now) = (Cache::new(0), Instant::now());
         cache.put(0, b"a", verified(now + Duration::from_secs(1), 0));
-        assert!(cache.get(0, b"a", 0, now).is_none());
+        assert!(cache.get(0, b"a", now, |_| Some(0)).is_none());
     }
 }

@@ -58,7 +58,7 @@ struct State {
 
 impl Remote {
     pub fn new(config: RemoteKeys) -> Self {
-        let fetch = Fetch::new(&config.tls);
+        let fetch = Fetch::new(&config.url, &config.tls);
         Self {
             config,
             fetch,
@@ -118,8 +118,8 @@ impl Remote {
 
     /// Fetches them. What is not a set of keys is no news: the last good ones stay.
     async fn fetch(&self) {
-        let body = self.fetch.get(&self.config.url, LARGEST, self.config.timeout).await;
-        let keys = body.and_then(|body| keys_of_jwks(&body, true));
+        let body = self.fetch.get(LARGEST, self.config.timeout).await;
+        let keys = body.and_then(|body| keys_of_jwks(&body, true).map_err(str::to_owned));
         let mut state = self.state();
         let now = Instant::now();
         state.tried = Some(now);

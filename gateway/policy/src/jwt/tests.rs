@@ -20,18 +20,24 @@ use crate::{Context, Origin, Trust};
 
 fn rules(remote: Option<RemoteKeys>) -> JwtRules {
     JwtRules {
-        fixed: FixedKeys::default(),
-        remote,
-        algorithms: vec![Algorithm::Es256],
-        issuers: Vec::new(),
-        audiences: Vec::new(),
+        issuers: vec![IssuerRules {
+            names: Vec::new(),
+            fixed: FixedKeys::default(),
+            remote,
+            algorithms: vec![Algorithm::Es256],
+            audiences: Vec::new(),
+            claims: Vec::new(),
+            consumer_claim: "sub".to_owned(),
+            groups_claim: "groups".to_owned(),
+        }],
         leeway: Duration::ZERO,
-        cookie: None,
+        from: vec![CredentialPlace::Header {
+            name: "Authorization".to_owned(),
+            prefix: Some("Bearer".to_owned()),
+        }],
         forward: true,
-        claims: Vec::new(),
+        optional: false,
         headers: Vec::new(),
-        consumer_claim: "sub".to_owned(),
-        groups_claim: "groups".to_owned(),
         identity: Identity::default(),
         cache: 10,
     }
@@ -127,9 +133,9 @@ fn a_token_that_was_known_ends_while_the_head_of_a_request_is_on_its_way() {
     cache.put(0, b"ends", known(now));
     cache.put(0, b"lasts", known(now + Duration::from_secs(3600)));
     let reserved = Reserved::new(Vec::<String>::new());
-    let live = Live {
-        inner: Arc::new(Inner { rules: Arc::new(rules(None)), remote: None, reserved, cache, shared }),
-    };
+    let rules = Arc::new(rules(None));
+    let (remotes, places) = (vec![None], CredentialPlaces::new(&rules.from));
+    let live = Live { inner: Arc::new(Inner { rules, remotes, reserved, places, cache, shared }) };
     for (token, passes) in [("ends", false), ("lasts", true)] {
         let mut sent = Sent::new(&format!("Authorization: Bearer {token}\r\n"));
         let began = Origin { now: now - Duration::from_secs(10), ..sent.origin };
@@ -210,9 +216,10 @@ impl Signer {
 fn each_algorithm_lets_in_what_it_has_signed_and_nothing_else() {
     let signer = Signer::new();
     for algorithm in Algorithm::ALL {
-        let fixed = signer.keys(algorithm);
-        let policy = Arc::new(JwtRules { fixed, algorithms: vec![algorithm], ..rules(None) });
-        let policy = policy.live("k", &Arc::default());
+        let mut rules = rules(None);
+        rules.issuers[0].fixed = signer.keys(algorithm);
+        rules.issuers[0].algorithms = vec![algorithm];
+        let policy = Arc::new(rules).live("k", &Arc::default());
         let header = BASE64.encode(format!(r#"{{"alg":"{}"}}"#, algorithm.as_str()));
         let message = format!("{header}.{}", BASE64.encode(r#"{"sub":"ann","exp":99999999999}"#));
         let is_let_in = |tag: &[u8]| passes(&policy, &format!("{message}.{}", BASE64.encode(tag)));

@@ -6,16 +6,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::Full;
-use hyper::{Request as Post, StatusCode};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tollgate_http::Method;
 use tollgate_net::notice;
 
 use super::CollectorRule;
 use super::document::{Item, Signal};
 use crate::Side;
-use crate::client::{HttpClient, client};
+use crate::client::{Fault, Http1, Question};
 
 /// Items that wait at most; further ones are dropped, and counted.
 const WAITING: usize = 8192;
@@ -31,6 +30,8 @@ const GATHER: Duration = Duration::from_secs(1);
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// How long after a failure it is asked again, once.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Bytes of a collector's answer that are read.
+const ANSWER: usize = 1 << 20;
 /// How often it is said that some are lost, at most.
 const SAY: Duration = Duration::from_secs(60);
 
@@ -67,7 +68,7 @@ impl<T: Item> Exporter<T> {
     ) -> Self {
         let (items, waiting) = channel(WAITING);
         let lost = Arc::new(Lost { bytes: AtomicUsize::new(0), dropped });
-        let client = client(&rule.trust, false);
+        let client = Http1::new(&rule.url, &rule.trust);
         let sending = Sending { signal, rule: rule.clone(), client, lost: lost.clone() };
         side.spawn(async move {
             sending.run(waiting).await;
@@ -103,7 +104,7 @@ impl<T: Item> Exporter<T> {
 struct Sending {
     signal: Signal,
     rule: CollectorRule,
-    client: Option<HttpClient<Full<Bytes>>>,
+    client: Option<Http1>,
     lost: Arc<Lost>,
 }
 
@@ -161,35 +162,28 @@ impl Sending {
         let never = |why: String| Failure { why, again: false };
         let again = |why: String| Failure { why, again: true };
         let client = self.client.as_ref().ok_or_else(|| never("no TLS can be spoken".to_owned()))?;
-        let mut post = Post::post(&self.rule.url).header("content-type", "application/json");
+        let mut post = Question { body: Some(body), ..Question::new(Method::Post) };
+        let mut whole = post.add(b"Content-Type", b"application/json");
         for (name, value) in &self.rule.headers {
-            post = post.header(name, value);
+            whole &= post.add(name.as_bytes(), value.as_bytes());
         }
-        let post = post.body(Full::new(body)).map_err(|error| never(error.to_string()))?;
-        match timeout(TIMEOUT, client.request(post)).await {
-            Ok(Ok(response)) if response.status().is_success() => Ok(()),
-            Ok(Ok(response)) => Err(Failure {
-                why: format!("it answers {}", response.status().as_u16()),
-                again: is_passing(response.status()),
-            }),
-            Ok(Err(error)) => Err(again(reason(&error))),
-            Err(_) => Err(again("no answer in time".to_owned())),
+        if !whole {
+            return Err(never("one of `headers` cannot be a field".to_owned()));
+        }
+        match timeout(TIMEOUT, client.ask(&post, ANSWER)).await.unwrap_or(Err(Fault::Late)) {
+            Ok(answer) if (200..300).contains(&answer.head.status) => Ok(()),
+            Ok(answer) => {
+                let status = answer.head.status;
+                Err(Failure { why: format!("it answers {status}"), again: is_passing(status) })
+            }
+            Err(fault) => Err(again(fault.to_string())),
         }
     }
 }
 
 /// Answers after which a client is to try again: OTLP 1.9, "Retryable Response Codes".
-fn is_passing(status: StatusCode) -> bool {
-    matches!(status.as_u16(), 429 | 502 | 503 | 504)
-}
-
-/// An error with what led to it: the outermost says no more than that connecting failed.
-fn reason(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut deepest = error;
-    while let Some(source) = deepest.source() {
-        deepest = source;
-    }
-    deepest.to_string()
+const fn is_passing(status: u16) -> bool {
+    matches!(status, 429 | 502 | 503 | 504)
 }
 
 #[cfg(test)]

@@ -19,7 +19,17 @@ use crate::worker::Worker;
 const FRAMED: usize = 8;
 const SLACK: usize = 64 * 1024;
 
-/// Reads a body of up to so many bytes. What was read stays in the inbox with its framing, as if it had come with the head.
+/// How much of a body is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// All of it, which has to be no longer than so many bytes.
+    Whole(usize),
+    /// Its first bytes, up to so many.
+    Begin(usize),
+}
+
+/// Reads a body, or its beginning, and says whether that is all of it. What was read stays in the inbox with its framing, as if
+/// it had come with the head.
 ///
 /// # Errors
 /// When it is malformed, too long, stalls, or ends too early.
@@ -28,19 +38,25 @@ pub(super) async fn read(
     worker: &Worker,
     scratch: &mut Scratch,
     route: &Route,
-    most: usize,
-) -> Result<Vec<u8>, Reason> {
+    wanted: Wanted,
+) -> Result<(Vec<u8>, bool), Reason> {
     let Scratch { request, inbox, to_client, ledger, .. } = scratch;
-    if matches!(request.length, Length::Exactly(length) if length > most as u64) {
-        return Err(Reason::BodyTooLarge);
-    }
     if request.length.is_empty() {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), true));
     }
-    let mut tee = Tee::new(request.length, most);
+    let (mut tee, most) = match wanted {
+        Wanted::Whole(most) => {
+            if matches!(request.length, Length::Exactly(length) if length > most as u64) {
+                return Err(Reason::BodyTooLarge);
+            }
+            (Tee::new(request.length, most), most)
+        }
+        Wanted::Begin(most) => (Tee::begin(request.length, most), most),
+    };
     if !inbox.is_empty() {
         match tee.take(inbox) {
-            Teed::Whole(body) => return Ok(body),
+            Teed::Whole(body) => return Ok((body, true)),
+            Teed::Begin(body) => return Ok((body, false)),
             Teed::GivenUp(reason) => return Err(reason),
             Teed::More => {}
         }
@@ -58,11 +74,15 @@ pub(super) async fn read(
             };
             inbox.extend_from_slice(read);
             match tee.take(read) {
-                Teed::Whole(body) => return Poll::Ready(Ok(body)),
+                Teed::Whole(body) => return Poll::Ready(Ok((body, true))),
+                Teed::Begin(body) => return Poll::Ready(Ok((body, false))),
                 Teed::GivenUp(reason) => return Poll::Ready(Err(reason)),
                 // Chunks of a byte each, written with all the zeros that are allowed, are 21 times their data.
-                Teed::More if inbox.len() > most.saturating_mul(FRAMED) + SLACK => {
-                    return Poll::Ready(Err(Reason::BodyTooLarge));
+                Teed::More if inbox.len() > most.saturating_mul(FRAMED).saturating_add(SLACK) => {
+                    return Poll::Ready(match wanted {
+                        Wanted::Whole(_) => Err(Reason::BodyTooLarge),
+                        Wanted::Begin(_) => Ok((tee.so_far(), false)),
+                    });
                 }
                 Teed::More => {}
             }

@@ -10,6 +10,7 @@ use tollgate_net::Peek;
 use tollgate_observe::Reason;
 use tollgate_policy::{After, Context, Origin, Verdict, Waiting};
 
+use super::body::Wanted;
 use super::policed::Policed;
 use super::walk::{Walk, note, seen};
 use super::{End, body, questions};
@@ -46,12 +47,23 @@ pub(super) async fn meet(
                 heard(scratch, context, &mut origin, after)
             }
             Verdict::Body(most, after) => {
-                let body = match body::read(client, worker, scratch, active.route(index), most).await {
+                let wanted = Wanted::Whole(most);
+                let (body, _) = match body::read(client, worker, scratch, active.route(index), wanted).await {
                     Ok(body) => body,
                     Err(Reason::ClientClosed) => return Some(End::Gone),
                     Err(reason) => break End::Refused(reason, Vec::new()),
                 };
                 heard(scratch, context, &mut origin, |request| after(&body, request))
+            }
+            Verdict::Begin(most, after) => {
+                let wanted = Wanted::Begin(most);
+                let read = body::read(client, worker, scratch, active.route(index), wanted).await;
+                let (body, whole) = match read {
+                    Ok(read) => read,
+                    Err(Reason::ClientClosed) => return Some(End::Gone),
+                    Err(reason) => break End::Refused(reason, Vec::new()),
+                };
+                heard(scratch, context, &mut origin, |request| after(&body, whole, request))
             }
             Verdict::Call(questions, after) => {
                 let consumer = context.consumer.clone();

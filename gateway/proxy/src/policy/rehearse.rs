@@ -123,8 +123,6 @@ fn meet(
                 .any(|met| matches!(met.said, Said::Asks | Said::Reads | Said::NeedsCertificate));
         let said = if out.end.is_some() {
             Said::NotReached
-        } else if attached.policy.judges_by() == Some(Shown::Certificate) && from.secure {
-            Said::NeedsCertificate
         } else if attached.policy.judges_by() == Some(Shown::Identity) && unknown {
             Said::NeedsIdentity
         } else {
@@ -149,12 +147,18 @@ fn meet(
             ) {
                 Verdict::Continue => Said::Continues,
                 Verdict::Wait(_) => Said::Asks,
-                Verdict::Body(..) => Said::Reads,
+                Verdict::Body(..) | Verdict::Begin(..) => Said::Reads,
                 Verdict::Sleep(..) => Said::Waits,
                 Verdict::Call(..) => {
                     let answer = Answer { status: 200, lines: Vec::new(), body: Vec::new() };
                     out.end = Some(Outcome::Answered(answer));
                     Said::Gathers
+                }
+                // The request may come with a certificate, which is not here.
+                Verdict::Refuse(_)
+                    if attached.policy.judges_by() == Some(Shown::Certificate) && from.secure =>
+                {
+                    Said::NeedsCertificate
                 }
                 Verdict::Refuse(refusal) => {
                     out.end = Some(refused(refusal.reason, refusal.detail));

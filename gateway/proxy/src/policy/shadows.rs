@@ -29,7 +29,7 @@ impl Copying {
         match tee.take(read) {
             Teed::More => return Some(Self { tee, send }),
             Teed::Whole(body) => send(body),
-            Teed::GivenUp(_) => {}
+            Teed::Begin(_) | Teed::GivenUp(_) => {}
         }
         None
     }

@@ -11,6 +11,8 @@ pub(super) struct Tee {
     /// What has come of it.
     data: Vec<u8>,
     most: usize,
+    /// Whether the beginning of a longer body is wanted.
+    begins: bool,
     /// Where framing is taken out of what was read.
     scratch: Vec<u8>,
 }
@@ -22,6 +24,8 @@ pub(super) enum Teed {
     More,
     /// This is all of it.
     Whole(Vec<u8>),
+    /// This is its beginning, and there is more of it.
+    Begin(Vec<u8>),
     /// It is too long, or broken: this is what a request is refused for that wants it whole.
     GivenUp(Reason),
 }
@@ -29,7 +33,17 @@ pub(super) enum Teed {
 impl Tee {
     /// For a body of this length; up to `most` bytes of it are kept.
     pub fn new(length: Length, most: usize) -> Self {
-        Self { reader: BodyReader::new(length), data: Vec::new(), most, scratch: Vec::new() }
+        Self { reader: BodyReader::new(length), data: Vec::new(), most, begins: false, scratch: Vec::new() }
+    }
+
+    /// The same where the beginning of a longer body is wanted.
+    pub fn begin(length: Length, most: usize) -> Self {
+        Self { begins: true, ..Self::new(length, most) }
+    }
+
+    /// What has come so far.
+    pub fn so_far(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.data)
     }
 
     /// Takes what was read; nothing: the client has ended its direction.
@@ -44,10 +58,16 @@ impl Tee {
             let Ok(step) = self.reader.read(&mut self.scratch) else {
                 return Teed::GivenUp(Reason::BadChunk);
             };
-            if self.data.len() + step.data.len() > self.most {
-                return Teed::GivenUp(Reason::BodyTooLarge);
+            let room = self.most.saturating_sub(self.data.len());
+            let data = &self.scratch[step.data];
+            if data.len() > room {
+                if !self.begins {
+                    return Teed::GivenUp(Reason::BodyTooLarge);
+                }
+                self.data.extend_from_slice(&data[..room]);
+                return Teed::Begin(self.so_far());
             }
-            self.data.extend_from_slice(&self.scratch[step.data]);
+            self.data.extend_from_slice(data);
         }
         if self.reader.is_done() { Teed::Whole(std::mem::take(&mut self.data)) } else { Teed::More }
     }
@@ -77,6 +97,23 @@ mod tests {
             whole("abcde")
         );
         assert_eq!(teed(Length::UntilClose, 9, &["abc", ""]), whole("abc"));
+    }
+
+    #[test]
+    fn the_beginning_of_a_body_is_not_longer_than_is_wanted() {
+        for (length, pieces, expected) in [
+            (Length::Exactly(5), &["ab", "cde"][..], Teed::Begin("abcd".into())),
+            (Length::Exactly(4), &["ab", "cd"], Teed::Whole("abcd".into())),
+            (Length::Chunked, &["4\r\nabcd\r\n", "0\r\n\r\n"], Teed::Whole("abcd".into())),
+            (Length::Chunked, &["4\r\nabcd\r\n", "1\r\ne"], Teed::Begin("abcd".into())),
+        ] {
+            let (mut tee, mut last) = (Tee::begin(length, 4), Teed::More);
+            for piece in pieces {
+                assert_eq!(last, Teed::More);
+                last = tee.take(piece.as_bytes());
+            }
+            assert_eq!(last, expected);
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Attached;
 use crate::model::PemFile;
 
 /// The fields that tell upstream who somebody is; what a client sends there is taken out.
@@ -19,23 +20,58 @@ impl Default for IdentityHeaders {
     }
 }
 
+/// A place in a request where a credential may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CredentialPlace {
+    /// A field.
+    Header {
+        /// Its name.
+        name: String,
+        /// The text before the credential, without blanks at its end.
+        prefix: Option<String>,
+    },
+    /// A cookie of this name.
+    Cookie(String),
+    /// A parameter of the query.
+    Query(String),
+}
+
+/// `body` of an authorisation service: how much of a request's body it gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuthBody {
+    /// Bytes of the body.
+    pub max: usize,
+    /// Whether a larger body is cut for the service; else the request is refused. Default false.
+    pub partial: bool,
+    /// Whether `ext_authz` has it in `raw_body` even if it is text. Default false.
+    pub as_bytes: bool,
+}
+
+/// `any_of`: alternatives of policies that let a request in.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AnyOf {
+    /// The alternatives, in the order in which they are tried; each with its policies in the order in which a request meets
+    /// them. None of the policies is `off`.
+    pub alternatives: Vec<Vec<Attached>>,
+}
+
 /// `api_key`: who shows a key of one of the consumers may come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {
-    /// The field that the key is in. Default `X-Api-Key`.
-    pub header: Option<String>,
-    /// The parameter of the query that the key may be in. Default none.
-    pub query: Option<String>,
+    /// Where the key may be. Default: the field `X-Api-Key`.
+    pub from: Vec<CredentialPlace>,
     /// Whether the key goes upstream. Default false.
     pub forward: bool,
+    /// Whether a request without a key passes. Default false.
+    pub optional: bool,
     /// Who it is, as the upstream hears it.
     pub identity: IdentityHeaders,
 }
 
 impl Default for ApiKey {
     fn default() -> Self {
-        let identity = IdentityHeaders::default();
-        Self { header: Some("X-Api-Key".to_owned()), query: None, forward: false, identity }
+        let from = vec![CredentialPlace::Header { name: "X-Api-Key".to_owned(), prefix: None }];
+        Self { from, forward: false, optional: false, identity: IdentityHeaders::default() }
     }
 }
 
@@ -70,6 +106,8 @@ pub struct Basic {
     pub forward: bool,
     /// How long one that was right is taken for right; zero: not at all. Default a minute.
     pub cache: Duration,
+    /// Whether a request without a password passes. Default false.
+    pub optional: bool,
     /// Who it is, as the upstream hears it.
     pub identity: IdentityHeaders,
 }
@@ -80,6 +118,7 @@ impl Default for Basic {
             realm: "restricted".to_owned(),
             forward: false,
             cache: Duration::from_secs(60),
+            optional: false,
             identity: IdentityHeaders::default(),
         }
     }
@@ -101,6 +140,8 @@ pub enum CertificateName {
 pub struct ClientCertificate {
     /// Which ones may; empty: every one.
     pub allow: Vec<CertificateName>,
+    /// Whether a request without a certificate passes. Default false.
+    pub optional: bool,
     /// Who it is, as the upstream hears it.
     pub identity: IdentityHeaders,
 }
@@ -114,6 +155,8 @@ pub struct ForwardAuth {
     pub timeout: Duration,
     /// Fields of the request that it gets; `None`: all of them.
     pub request_headers: Option<Vec<String>>,
+    /// How much of the request's body it gets; `None`: nothing. Default none.
+    pub body: Option<AuthBody>,
     /// Fields of its answer that go upstream.
     pub response_headers: Vec<String>,
     /// The field of its answer that is the consumer's name.
@@ -135,6 +178,8 @@ pub struct ExtAuthz {
     pub timeout: Duration,
     /// Whether requests go on when it gives no answer. Default false.
     pub fail_open: bool,
+    /// How much of the request's body it gets; `None`: nothing. Default none.
+    pub body: Option<AuthBody>,
     /// Fields that only the service writes.
     pub reserved: Vec<String>,
     /// What it is told beside the request.

@@ -23,6 +23,8 @@ pub struct Hmac {
     pub tag: Option<String>,
     /// Whether it goes upstream.
     pub forward: bool,
+    /// Whether a request without a signature passes. Default false.
+    pub optional: bool,
     /// The fields that tell who it is.
     pub identity: IdentityHeaders,
 }
@@ -38,6 +40,7 @@ impl Default for Hmac {
             label: None,
             tag: None,
             forward: false,
+            optional: false,
             identity: IdentityHeaders::default(),
         }
     }

@@ -1,29 +1,41 @@
 //! `api_key`.
 
+use super::credential::places;
 use super::shared::{header_name, identity, is_off, optional};
-use crate::model::ApiKey;
+use crate::model::{ApiKey, CredentialPlace};
 use crate::problem::Problem;
-use crate::reader::{Field, Reader};
+use crate::reader::{Field, Fields, Reader};
 use crate::scalar::{Fault, field as header};
 use crate::spec::API_KEY_POLICY;
 
 pub(super) fn api_key(reader: &mut Reader, field: Field<'_>) -> Option<ApiKey> {
     let mut out = ApiKey::default();
     let Some(fields) = optional(reader, field, &API_KEY_POLICY)? else { return Some(out) };
-    header_name(reader, fields.get("header"), &mut out.header);
-    if let Some(field) = fields.get("query").filter(|field| !is_off(*field)) {
-        out.query = reader.field(field, parameter);
-    }
+    out.from = match places(reader, &fields, &["header", "query"], false) {
+        Some(places) => places,
+        None => usual_places(reader, field, &fields),
+    };
     reader.switch(fields.get("forward"), &mut out.forward);
+    reader.switch(fields.get("optional"), &mut out.optional);
     out.identity = identity(reader, &fields);
-    if out.header.is_none() && out.query.is_none() {
-        let problem = Problem::error(field.at, "`api_key` looks for the key nowhere");
-        reader.problems.push(problem.expected("a name for `header` or `query`"));
-    }
     Some(out)
 }
 
-fn parameter(text: &str) -> Result<String, Fault> {
+/// What `header` and `query` say.
+fn usual_places(reader: &mut Reader, at: Field<'_>, fields: &Fields<'_>) -> Vec<CredentialPlace> {
+    let mut header = Some("X-Api-Key".to_owned());
+    header_name(reader, fields.get("header"), &mut header);
+    let query = fields.get("query").filter(|field| !is_off(*field));
+    let query = query.and_then(|field| reader.field(field, parameter));
+    if header.is_none() && query.is_none() {
+        let problem = Problem::error(at.at, "`api_key` looks for the key nowhere");
+        reader.problems.push(problem.expected("a name for `header` or `query`"));
+    }
+    let header = header.map(|name| CredentialPlace::Header { name, prefix: None });
+    header.into_iter().chain(query.map(CredentialPlace::Query)).collect()
+}
+
+pub(super) fn parameter(text: &str) -> Result<String, Fault> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._~-".contains(&byte);
     match !text.is_empty() && text.bytes().all(plain) && header::is_token(text) {
         true => Ok(text.to_owned()),

@@ -18,6 +18,7 @@ pub(super) fn basic(reader: &mut Reader, field: Field<'_>) -> Option<Basic> {
     if let Some(cache) = reader.duration(fields.get("cache")) {
         out.cache = cache.unwrap_or(Duration::ZERO);
     }
+    reader.switch(fields.get("optional"), &mut out.optional);
     out.identity = identity(reader, &fields);
     Some(out)
 }

@@ -17,6 +17,7 @@ pub(super) fn client_certificate(reader: &mut Reader, field: Field<'_>) -> Optio
             Problem::error(field.at, "`allow` has no certificate").help("remove it to let in every one"),
         );
     }
+    reader.switch(fields.get("optional"), &mut out.optional);
     out.identity = identity(reader, &fields);
     Some(out)
 }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::shared::{identity, own_header, url};
+use super::shared::{body, identity, own_header, url};
 use crate::model::ExtAuthz;
 use crate::problem::Problem;
 use crate::read::consumers::texts;
 use crate::read::tls::pem;
 use crate::reader::{Field, Reader};
 use crate::scalar::{Fault, field as header};
-use crate::spec::EXT_AUTHZ_POLICY;
+use crate::spec::{EXT_AUTHZ_BODY, EXT_AUTHZ_POLICY};
 
 pub(super) fn ext_authz(reader: &mut Reader, field: Field<'_>) -> Option<ExtAuthz> {
     let fields = reader.fields(field.node, &EXT_AUTHZ_POLICY)?;
@@ -23,6 +23,7 @@ pub(super) fn ext_authz(reader: &mut Reader, field: Field<'_>) -> Option<ExtAuth
         fail_open: false,
         reserved: texts(reader, fields.get("reserved_headers"), own_header),
         context: reader.pairs(fields.get("context"), text, text),
+        body: fields.get("body").and_then(|field| body(reader, field, &EXT_AUTHZ_BODY)),
         consumer,
         groups,
         identity: identity(reader, &fields),

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::shared::{identity, own_header, url};
+use super::shared::{body, identity, own_header, url};
 use crate::model::ForwardAuth;
 use crate::problem::Problem;
 use crate::read::consumers::texts;
 use crate::read::tls::pem;
 use crate::reader::{Field, Reader};
 use crate::scalar::field as header;
-use crate::spec::FORWARD_AUTH_POLICY;
+use crate::spec::{FORWARD_AUTH_BODY, FORWARD_AUTH_POLICY};
 
 pub(super) fn forward_auth(reader: &mut Reader, field: Field<'_>) -> Option<ForwardAuth> {
     let fields = reader.fields(field.node, &FORWARD_AUTH_POLICY)?;
@@ -21,6 +21,7 @@ pub(super) fn forward_auth(reader: &mut Reader, field: Field<'_>) -> Option<Forw
         timeout: Duration::from_secs(1),
         request_headers: fields.get("request_headers").map(|field| texts(reader, Some(field), header::name)),
         response_headers: texts(reader, fields.get("response_headers"), own_header),
+        body: fields.get("body").and_then(|field| body(reader, field, &FORWARD_AUTH_BODY)),
         consumer,
         groups,
         identity: identity(reader, &fields),

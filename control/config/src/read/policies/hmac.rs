@@ -32,6 +32,7 @@ pub(super) fn hmac(reader: &mut Reader, field: Field<'_>) -> Option<Hmac> {
     out.label = fields.get("label").and_then(|field| reader.field(field, label));
     out.tag = fields.get("tag").and_then(|field| reader.field(field, tag));
     reader.switch(fields.get("forward"), &mut out.forward);
+    reader.switch(fields.get("optional"), &mut out.optional);
     out.identity = identity(reader, &fields);
     Some(out)
 }

@@ -3,38 +3,114 @@
 use std::time::Duration;
 
 use super::authorize::{claims, word};
+use super::credential::places;
 use super::shared::{cookie, identity, own_header, url};
-use crate::model::{IdentityHeaders, Jwt, JwtKeys, PemFile, Secret};
+use crate::model::{At, CredentialPlace, IdentityHeaders, Jwt, JwtIssuer, JwtKeys, PemFile, Secret};
 use crate::problem::Problem;
 use crate::read::consumers::texts;
 use crate::read::tls::pem;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::Fault;
-use crate::spec::{JWT_ALGORITHMS, JWT_POLICY};
+use crate::spec::{JWT_ALGORITHMS, JWT_ISSUER, JWT_POLICY};
 use crate::suggest;
+use crate::tree::Kind;
 
 pub(super) fn jwt(reader: &mut Reader, field: Field<'_>) -> Option<Jwt> {
     let fields = reader.fields(field.node, &JWT_POLICY)?;
-    let keys = keys(reader, &fields)?;
-    let secret = matches!(keys, JwtKeys::Secret(_));
+    let issuers = match fields.get("issuers") {
+        Some(list) => several(reader, &fields, list)?,
+        None => vec![issuer(reader, &fields, None)?],
+    };
+    let from = places(reader, &fields, &["cookie"], true).unwrap_or_else(|| usual_places(reader, &fields));
     let mut out = Jwt {
+        issuers,
+        leeway: Duration::from_secs(30),
+        from,
+        forward: true,
+        optional: false,
+        headers: reader.pairs(fields.get("claim_headers"), claim_header, word),
+        identity: IdentityHeaders::default(),
+        cache: 1000,
+    };
+    reader.time_into(fields.get("leeway"), &mut out.leeway);
+    reader.switch(fields.get("forward"), &mut out.forward);
+    reader.switch(fields.get("optional"), &mut out.optional);
+    out.identity = identity(reader, &fields);
+    match reader.number(fields.get("cache")) {
+        Some(Some(tokens)) => out.cache = usize::try_from(tokens).unwrap_or(out.cache),
+        Some(None) => out.cache = 0,
+        None => {}
+    }
+    Some(out)
+}
+
+/// `Authorization`, and the cookie that `cookie` names.
+fn usual_places(reader: &mut Reader, fields: &Fields<'_>) -> Vec<CredentialPlace> {
+    let bearer =
+        CredentialPlace::Header { name: "Authorization".to_owned(), prefix: Some("Bearer".to_owned()) };
+    let cookie = fields.get("cookie").and_then(|field| reader.field(field, cookie));
+    std::iter::once(bearer).chain(cookie.map(CredentialPlace::Cookie)).collect()
+}
+
+/// The entries of `issuers`. What the policy itself says of audiences and claims counts for those that do not.
+fn several(reader: &mut Reader, fields: &Fields<'_>, list: Field<'_>) -> Option<Vec<JwtIssuer>> {
+    for name in ["issuer", "algorithms", "refresh", "cooldown", "timeout", "ca"] {
+        if let Some(field) = fields.get(name) {
+            let problem = Problem::error(field.at, format!("`{name}` belongs to each of `issuers`"));
+            reader.problems.push(problem.see(list.at, "`issuers` is here"));
+        }
+    }
+    let Kind::List(items) = &list.node.kind else {
+        reader.mismatch(list.node, "`issuers`", list.key.shape.expected());
+        return None;
+    };
+    if items.is_empty() {
+        reader.missing(list.node.at, "`issuers` is an empty list".to_owned(), &list.key.shape);
+    }
+    let items = reader.few(list.node, "`issuers`");
+    let mut out: Vec<JwtIssuer> = Vec::new();
+    let mut known: Vec<(String, At)> = Vec::new();
+    for item in items {
+        let Some(own) = reader.fields(item, &JWT_ISSUER) else { continue };
+        let Some(one) = issuer(reader, &own, Some(fields)) else { continue };
+        let at = own.get("issuer").map_or(item.at, |field| field.at);
+        for name in &one.names {
+            match known.iter().find(|(known, _)| known == name) {
+                // By the keys of which of them would be up to their order.
+                Some((_, first)) => reader.problems.push(
+                    Problem::error(at, "two of `issuers` have the same `issuer`")
+                        .see(*first, "first written here"),
+                ),
+                None => known.push((name.clone(), at)),
+            }
+        }
+        out.push(one);
+    }
+    Some(out)
+}
+
+/// An issuer, whose keys are those of the policy or of an entry of `issuers`; `shared` is then the policy.
+fn issuer(reader: &mut Reader, fields: &Fields<'_>, shared: Option<&Fields<'_>>) -> Option<JwtIssuer> {
+    let keys = keys(reader, fields)?;
+    let secret = matches!(keys, JwtKeys::Secret(_));
+    let own_or_shared = |name| fields.get(name).or_else(|| shared?.get(name));
+    let mut out = JwtIssuer {
         keys,
         algorithms: match secret {
             true => vec!["HS256"],
             false => JWT_ALGORITHMS.iter().filter(|name| !name.starts_with("HS")).copied().collect(),
         },
-        issuers: texts(reader, fields.get("issuer"), word),
-        audiences: texts(reader, fields.get("audience"), word),
-        leeway: Duration::from_secs(30),
-        cookie: fields.get("cookie").and_then(|field| reader.field(field, cookie)),
-        forward: true,
-        claims: fields.get("claims").map(|field| claims(reader, field)).unwrap_or_default(),
-        headers: reader.pairs(fields.get("claim_headers"), claim_header, word),
+        names: texts(reader, fields.get("issuer"), word),
+        audiences: texts(reader, own_or_shared("audience"), word),
+        claims: own_or_shared("claims").map(|field| claims(reader, field)).unwrap_or_default(),
         consumer_claim: "sub".to_owned(),
         groups_claim: "groups".to_owned(),
-        identity: IdentityHeaders::default(),
-        cache: 1000,
     };
+    if shared.is_some()
+        && let Some(field) = fields.get("issuer").filter(|_| out.names.is_empty() && reader.complete)
+    {
+        reader.missing(field.node.at, "`issuer` names nobody".to_owned(), &field.key.shape);
+    }
     if let Some(field) = fields.get("algorithms") {
         out.algorithms = texts(reader, Some(field), algorithm);
         let shared = |name: &&&str| name.starts_with("HS");
@@ -51,20 +127,12 @@ pub(super) fn jwt(reader: &mut Reader, field: Field<'_>) -> Option<Jwt> {
                 .push(problem.help("whoever could verify such a token could sign it, or nobody could"));
         }
     }
-    reader.time_into(fields.get("leeway"), &mut out.leeway);
-    reader.switch(fields.get("forward"), &mut out.forward);
     for (name, claim) in
         [("consumer_claim", &mut out.consumer_claim), ("groups_claim", &mut out.groups_claim)]
     {
-        if let Some(text) = fields.get(name).and_then(|field| reader.field(field, word)) {
+        if let Some(text) = own_or_shared(name).and_then(|field| reader.field(field, word)) {
             *claim = text;
         }
-    }
-    out.identity = identity(reader, &fields);
-    match reader.number(fields.get("cache")) {
-        Some(Some(tokens)) => out.cache = usize::try_from(tokens).unwrap_or(out.cache),
-        Some(None) => out.cache = 0,
-        None => {}
     }
     Some(out)
 }

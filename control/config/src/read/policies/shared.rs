@@ -1,11 +1,11 @@
 //! What several policies read.
 
-use crate::model::IdentityHeaders;
+use crate::model::{AuthBody, IdentityHeaders};
 use crate::reader::{Field, Fields, Reader, Setting};
-use crate::scalar::{Fault, field as header};
+use crate::scalar::{Fault, field as header, quantity};
 use crate::spec::Section;
 use crate::suggest;
-use crate::tree::Scalar;
+use crate::tree::{Kind, Scalar};
 
 /// `on`, or a mapping. `Some(None)`: `on`.
 pub(super) fn optional<'t>(
@@ -21,6 +21,26 @@ pub(super) fn optional<'t>(
 
 pub(super) fn is_off(field: Field<'_>) -> bool {
     field.node.scalar().is_some_and(Scalar::is_off)
+}
+
+/// How much of a request's body an authorisation service gets: a size, or a mapping that says more.
+pub(super) fn body(reader: &mut Reader, field: Field<'_>, section: &'static Section) -> Option<AuthBody> {
+    let mut out = AuthBody { max: 0, partial: false, as_bytes: false };
+    if matches!(field.node.kind, Kind::Map(_)) {
+        let fields = reader.fields(field.node, section)?;
+        reader.number_into(fields.get("max"), &mut out.max);
+        reader.switch(fields.get("partial"), &mut out.partial);
+        if fields.key("as_bytes").is_some() {
+            reader.switch(fields.get("as_bytes"), &mut out.as_bytes);
+        }
+        return Some(out);
+    }
+    if is_off(field) {
+        return None;
+    }
+    let max = reader.field(field, |text| quantity::size(text, 1, 16 << 20))?;
+    out.max = usize::try_from(max).ok()?;
+    Some(out)
 }
 
 /// An URL of a service.

@@ -1,6 +1,6 @@
 //! `api_key`, and what policies share that say who somebody is.
 
-use crate::spec::{Choice, HEADER_NAME, Key, Section, Shape, Text};
+use crate::spec::{Choice, FROM, HEADER_NAME, Key, OPTIONAL, Section, Shape, Text};
 
 pub(crate) static PARAMETER: Text = Text {
     expected: "the name of a parameter such as `api_key`",
@@ -52,6 +52,8 @@ pub(crate) static API_KEY_POLICY: Section = Section {
             "hide_credentials",
             "hide",
         ]),
+        FROM,
+        OPTIONAL,
         CONSUMER_HEADER,
         GROUPS_HEADER,
     ],

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::spec::{CONSUMER_HEADER, Choice, GROUPS_HEADER, Key, Section, Shape, Text};
+use crate::spec::{CONSUMER_HEADER, Choice, GROUPS_HEADER, Key, OPTIONAL, Section, Shape, Text};
 
 static REALM: Text =
     Text { expected: "a text such as `staff only`", pattern: Some("^[^\"\\\\]+$"), loose: true };
@@ -23,6 +23,7 @@ pub(crate) static BASIC_POLICY: Section = Section {
             Shape::Time { min: Duration::from_secs(1), max: Duration::from_secs(3600), off: true },
         )
         .or("1m"),
+        OPTIONAL,
         CONSUMER_HEADER,
         GROUPS_HEADER,
     ],

@@ -1,6 +1,8 @@
 //! `client_certificate`.
 
-use crate::spec::{CERTIFICATE_NAME_SHAPE, CONSUMER_HEADER, Choice, GROUPS_HEADER, Key, Section, Shape};
+use crate::spec::{
+    CERTIFICATE_NAME_SHAPE, CONSUMER_HEADER, Choice, GROUPS_HEADER, Key, OPTIONAL, Section, Shape,
+};
 
 pub(crate) static CLIENT_CERTIFICATE_POLICY: Section = Section {
     name: "client_certificate_policy",
@@ -14,6 +16,7 @@ pub(crate) static CLIENT_CERTIFICATE_POLICY: Section = Section {
             Shape::OneOrMany(&CERTIFICATE_NAME_SHAPE),
         )
         .also(&["subjects", "names", "fingerprints", "san", "require"]),
+        OPTIONAL,
         CONSUMER_HEADER,
         GROUPS_HEADER,
     ],

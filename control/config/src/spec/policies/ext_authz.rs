@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::spec::{CONSUMER_HEADER, Choice, GROUPS_HEADER, HEADER_NAME, Key, PEM, Section, Shape, Text, URL};
+use crate::spec::{
+    CONSUMER_HEADER, Choice, GROUPS_HEADER, HEADER_NAME, Key, PEM, Section, Shape, Text, URL,
+    WITH_BODY_OR_BYTES,
+};
 
 static VALUE: Text = Text { expected: "a text", pattern: None, loose: true };
 static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
@@ -37,6 +40,7 @@ pub(crate) static EXT_AUTHZ_POLICY: Section = Section {
         ),
         Key::new("context", "What it is told beside the request.", Shape::MapOf(&VALUE_SHAPE))
             .also(&["context_extensions"]),
+        WITH_BODY_OR_BYTES,
         Key::new("consumer", "The field of its answer that is the consumer's name.", Shape::Text(&HEADER_NAME)),
         Key::new("groups", "The field of its answer that has the consumer's groups, with commas.", Shape::Text(&HEADER_NAME)),
         CONSUMER_HEADER,

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::spec::{CONSUMER_HEADER, Choice, GROUPS_HEADER, HEADER_NAME, Key, PEM, Section, Shape, Text};
+use crate::spec::{
+    CONSUMER_HEADER, Choice, GROUPS_HEADER, HEADER_NAME, Key, PEM, Section, Shape, Text, WITH_BODY,
+};
 
 pub(crate) static URL: Text = Text {
     expected: "an URL such as `http://auth.internal:9000/verify`",
@@ -38,6 +40,7 @@ pub(crate) static FORWARD_AUTH_POLICY: Section = Section {
             Shape::OneOrMany(&NAME_SHAPE),
         )
         .also(&["authResponseHeaders", "upstream_headers", "copy_headers", "auth_response_headers"]),
+        WITH_BODY,
         Key::new("consumer", "The field of its answer that is the consumer's name.", Shape::Text(&HEADER_NAME)),
         Key::new("groups", "The field of its answer that has the consumer's groups, with commas.", Shape::Text(&HEADER_NAME)),
         CONSUMER_HEADER,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CONSUMER_HEADER, GROUPS_HEADER};
+use super::{CONSUMER_HEADER, GROUPS_HEADER, OPTIONAL};
 use crate::spec::{Choice, Key, Section, Shape, Text};
 
 static COMPONENT: Text = Text {
@@ -64,6 +64,7 @@ pub(crate) static HMAC_POLICY: Section = Section {
             "hide_credentials",
             "keep_headers",
         ]),
+        OPTIONAL,
         CONSUMER_HEADER,
         GROUPS_HEADER,
     ],

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::spec::{CONSUMER_HEADER, Choice, GROUPS_HEADER, Key, Section, Shape, Text};
+use crate::spec::{CONSUMER_HEADER, Choice, FROM, GROUPS_HEADER, Key, OPTIONAL, Section, Shape, Text};
 
 static KEYS: Text = Text {
     expected: "the path of a file, or an URL such as `https://id.example/.well-known/jwks.json`",
@@ -17,7 +17,7 @@ static SECRET: Text = Text {
 pub(crate) static PEM: Text =
     Text { expected: "the path of a file such as `/etc/tollgate/ca.pem`", pattern: Some("."), loose: false };
 static TEXT: Text = Text { expected: "a text", pattern: Some("."), loose: true };
-static COOKIE: Text = Text {
+pub(crate) static COOKIE: Text = Text {
     expected: "the name of a cookie such as `token`",
     pattern: Some(r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"),
     loose: false,
@@ -36,28 +36,110 @@ const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const MINUTE: Duration = Duration::from_secs(60);
 
+const JWKS: Key = Key::new(
+    "jwks",
+    "The keys: a file with a JWK set or with public keys in PEM, or the URL of a JWK set.",
+    Shape::Text(&KEYS),
+)
+.also(&["jwks_uri", "jwks_url", "jwksUri", "keys", "key", "remote_jwks", "public_key", "public_keys", "pem"]);
+const JWT_SECRET: Key = Key::new(
+    "secret",
+    "A secret that the issuer shares with the gateway, for `HS256` and the like.",
+    Shape::Text(&SECRET),
+)
+.secret()
+.also(&["key", "shared_secret"]);
+const ALGORITHMS: Key = Key::new(
+    "algorithms",
+    "Which algorithms are taken. Default: with `secret` `HS256`, else all but those with shared secrets.",
+    Shape::OneOrMany(&ALGORITHM_SHAPE),
+)
+.also(&["algorithm", "alg", "algs"]);
+const AUDIENCE: Key = Key::new(
+    "audience",
+    "For whom the token has to be (`aud`): one of these.",
+    Shape::OneOrMany(&TEXT_SHAPE),
+)
+.also(&["aud", "audiences"]);
+const CLAIMS: Key = Key::new(
+    "claims",
+    "What the token has to say: each claim has one of these values. `a.b` is `b` in `a`.",
+    Shape::MapOf(&CLAIM_SHAPE),
+)
+.also(&["claims_to_verify", "required_claims", "require"]);
+const CONSUMER_CLAIM: Key =
+    Key::new("consumer_claim", "The claim that is the consumer's name.", Shape::Text(&TEXT)).or("sub");
+const GROUPS_CLAIM: Key =
+    Key::new("groups_claim", "The claim that has the consumer's groups.", Shape::Text(&TEXT)).or("groups");
+const REFRESH: Key = Key::new(
+    "refresh",
+    "How long keys from an URL hold before they are fetched again; the last good ones go on serving.",
+    Shape::Time { min: SECOND, max: DAY, off: false },
+)
+.or("5m")
+.also(&["cache_duration", "interval"]);
+const COOLDOWN: Key = Key::new(
+    "cooldown",
+    "The least time between two fetches, whatever tokens name.",
+    Shape::Time { min: Duration::from_millis(100), max: DAY, off: false },
+)
+.or("5s");
+const FETCH_TIMEOUT: Key = Key::new(
+    "timeout",
+    "How long a fetch may take.",
+    Shape::Time { min: Duration::from_millis(1), max: MINUTE, off: false },
+)
+.or("5s");
+const JWKS_CA: Key = Key::new(
+    "ca",
+    "A PEM file with the certificates of those who may have signed the URL's; default: whom the system trusts.",
+    Shape::Text(&PEM),
+)
+.also(&["cas", "ca_file", "trust"]);
+
+static ISSUER_SHAPE: Shape = Shape::Section(&JWT_ISSUER);
+
+pub(crate) static JWT_ISSUER: Section = Section {
+    name: "jwt_issuer",
+    noun: "an entry of `issuers`",
+    doc: "An issuer of tokens. `audience`, `claims`, `consumer_claim` and `groups_claim` count over those of the policy.",
+    choice: Choice::ExactlyOne(&["jwks", "secret"]),
+    keys: &[
+        Key::new("issuer", "What its tokens have in `iss`: one of these.", Shape::OneOrMany(&TEXT_SHAPE))
+            .required()
+            .also(&["iss", "name"]),
+        JWKS,
+        JWT_SECRET,
+        ALGORITHMS,
+        AUDIENCE,
+        CLAIMS,
+        CONSUMER_CLAIM,
+        GROUPS_CLAIM,
+        REFRESH,
+        COOLDOWN,
+        FETCH_TIMEOUT,
+        JWKS_CA,
+    ],
+};
+
 pub(crate) static JWT_POLICY: Section = Section {
     name: "jwt_policy",
     noun: "`jwt`",
     doc: "Who shows a token that somebody trusted has signed may come (RFC 7519).",
-    choice: Choice::ExactlyOne(&["jwks", "secret"]),
+    choice: Choice::ExactlyOne(&["jwks", "secret", "issuers"]),
     keys: &[
-        Key::new("jwks", "The keys: a file with a JWK set or with public keys in PEM, or the URL of a JWK set.", Shape::Text(&KEYS)).also(&[
-            "jwks_uri", "jwks_url", "jwksUri", "keys", "key", "remote_jwks", "public_key", "public_keys", "pem",
-        ]),
-        Key::new("secret", "A secret that the issuer shares with the gateway, for `HS256` and the like.", Shape::Text(&SECRET))
-            .secret()
-            .also(&["key", "shared_secret"]),
+        JWKS,
+        JWT_SECRET,
         Key::new(
-            "algorithms",
-            "Which algorithms are taken. Default: with `secret` `HS256`, else all but those with shared secrets.",
-            Shape::OneOrMany(&ALGORITHM_SHAPE),
+            "issuers",
+            "Several issuers, each with its own keys. The token's `iss` says which one's keys have to verify it.",
+            Shape::ListOf(&ISSUER_SHAPE),
         )
-        .also(&["algorithm", "alg", "algs"]),
+        .also(&["providers", "authorities"]),
+        ALGORITHMS,
         Key::new("issuer", "Who has to have issued the token (`iss`): one of these.", Shape::OneOrMany(&TEXT_SHAPE))
-            .also(&["iss", "issuers"]),
-        Key::new("audience", "For whom the token has to be (`aud`): one of these.", Shape::OneOrMany(&TEXT_SHAPE))
-            .also(&["aud", "audiences"]),
+            .also(&["iss"]),
+        AUDIENCE,
         Key::new(
             "leeway",
             "By how much the issuer's clock may differ, for `exp` and `nbf`.",
@@ -65,45 +147,29 @@ pub(crate) static JWT_POLICY: Section = Section {
         )
         .or("30s")
         .also(&["clock_skew", "skew"]),
-        Key::new("cookie", "The cookie that the token may be in, where `Authorization` has none.", Shape::Text(&COOKIE)),
-        Key::new("forward", "Whether the token goes upstream.", Shape::Switch).or("on").also(&["keep"]),
-        Key::new("claims", "What the token has to say: each claim has one of these values. `a.b` is `b` in `a`.", Shape::MapOf(&CLAIM_SHAPE))
-            .also(&["claims_to_verify", "required_claims", "require"]),
+        Key::new(
+            "cookie",
+            "The cookie that the token may be in, where `Authorization` has none. `from` says more.",
+            Shape::Text(&COOKIE),
+        ),
+        FROM,
+        OPTIONAL,
+        Key::new("forward", "Whether the token goes upstream. One from the query never does.", Shape::Switch).or("on").also(&["keep"]),
+        CLAIMS,
         Key::new(
             "claim_headers",
             "Fields in which claims go upstream, by name; what a client sends there is taken out.",
             Shape::MapOf(&TEXT_SHAPE),
         )
         .also(&["claims_headers", "claim_to_headers", "headers"]),
-        Key::new("consumer_claim", "The claim that is the consumer's name.", Shape::Text(&TEXT)).or("sub"),
-        Key::new("groups_claim", "The claim that has the consumer's groups.", Shape::Text(&TEXT)).or("groups"),
+        CONSUMER_CLAIM,
+        GROUPS_CLAIM,
         CONSUMER_HEADER,
         GROUPS_HEADER,
-        Key::new(
-            "refresh",
-            "How long keys from an URL hold before they are fetched again; the last good ones go on serving.",
-            Shape::Time { min: SECOND, max: DAY, off: false },
-        )
-        .or("5m")
-        .also(&["cache_duration", "interval"]),
-        Key::new(
-            "cooldown",
-            "The least time between two fetches, whatever tokens name.",
-            Shape::Time { min: Duration::from_millis(100), max: DAY, off: false },
-        )
-        .or("5s"),
-        Key::new(
-            "timeout",
-            "How long a fetch may take.",
-            Shape::Time { min: Duration::from_millis(1), max: MINUTE, off: false },
-        )
-        .or("5s"),
-        Key::new(
-            "ca",
-            "A PEM file with the certificates of those who may have signed the URL's; default: whom the system trusts.",
-            Shape::Text(&PEM),
-        )
-        .also(&["cas", "ca_file", "trust"]),
+        REFRESH,
+        COOLDOWN,
+        FETCH_TIMEOUT,
+        JWKS_CA,
         Key::new(
             "cache",
             "Tokens that are remembered as verified, for each worker.",

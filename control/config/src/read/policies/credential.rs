@@ -1,0 +1,88 @@
+//! Where a credential may be.
+
+use super::api_key::parameter;
+use super::shared::{cookie, own_header};
+use crate::model::CredentialPlace;
+use crate::problem::Problem;
+use crate::reader::{Field, Fields, Reader, one_or_many};
+use crate::scalar::Fault;
+use crate::spec::CREDENTIAL_PLACE;
+use crate::tree::Node;
+
+/// The places of `from`, if it is written. `others` are keys that exclude it. `bearer`: `Authorization` has the prefix
+/// `Bearer` unless another is written.
+pub(super) fn places(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    others: &[&str],
+    bearer: bool,
+) -> Option<Vec<CredentialPlace>> {
+    let field = fields.get("from")?;
+    for name in others {
+        if let Some(other) = fields.get(name) {
+            let problem = Problem::error(other.at, format!("`{name}` and `from` exclude each other"));
+            reader.problems.push(problem.see(field.at, "`from` is here"));
+        }
+    }
+    let items = reader.few(field.node, "`from`");
+    let mut out: Vec<CredentialPlace> = Vec::new();
+    for item in items {
+        let Some(place) = place(reader, item, bearer) else { continue };
+        if out.iter().any(|known| is_same(known, &place)) {
+            let problem = Problem::error(item.at, "this place is written twice");
+            reader
+                .problems
+                .push(problem.help("a place with two prefixes would never have one credential alone"));
+            continue;
+        }
+        out.push(place);
+    }
+    if one_or_many(field.node).is_empty() {
+        reader.missing(field.node.at, "`from` is an empty list".to_owned(), &field.key.shape);
+    }
+    Some(out)
+}
+
+/// Fields have their names in any case.
+fn is_same(one: &CredentialPlace, two: &CredentialPlace) -> bool {
+    match (one, two) {
+        (CredentialPlace::Header { name: one, .. }, CredentialPlace::Header { name: two, .. }) => {
+            one.eq_ignore_ascii_case(two)
+        }
+        _ => one == two,
+    }
+}
+
+fn place(reader: &mut Reader, node: &Node, bearer: bool) -> Option<CredentialPlace> {
+    let fields = reader.fields(node, &CREDENTIAL_PLACE)?;
+    if let Some(field) = fields.get("header") {
+        let name = reader.field(field, own_header)?;
+        let usual = || (bearer && name.eq_ignore_ascii_case("authorization")).then(|| "Bearer".to_owned());
+        let prefix = match fields.get("prefix") {
+            Some(field) => Some(reader.field(field, prefix)?),
+            None => usual(),
+        };
+        return Some(CredentialPlace::Header { name, prefix });
+    }
+    if let Some(field) = fields.get("prefix") {
+        reader.problems.push(Problem::error(field.at, "`prefix` goes with `header`"));
+    }
+    let mut named = |name, parse: fn(&str) -> Result<String, Fault>| {
+        let field: Field<'_> = fields.get(name)?;
+        reader.field(field, parse)
+    };
+    let cookie = named("cookie", cookie).map(CredentialPlace::Cookie);
+    cookie.or_else(|| named("query", parameter).map(CredentialPlace::Query))
+}
+
+/// What stands before a credential, without blanks at its end: YAML drops them unless they are quoted.
+fn prefix(text: &str) -> Result<String, Fault> {
+    let text = text.trim_end();
+    let plain = |c: char| c.is_ascii_graphic() || c == ' ';
+    match !text.is_empty() && !text.starts_with(' ') && text.chars().all(plain) {
+        true => Ok(text.to_owned()),
+        false => {
+            Err(Fault::new("{} cannot stand before a credential").help("printable ASCII, such as `Bearer`"))
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! `any_of`.
+
+use super::{API_KEY, AUTHORIZE, BASIC, CLIENT_CERTIFICATE, EXT_AUTHZ, FORWARD_AUTH, HMAC, IP, JWT};
+use crate::spec::{Choice, Section, Shape};
+
+pub(crate) static ALTERNATIVE_SHAPE: Shape = Shape::Section(&ALTERNATIVE);
+
+pub(crate) static ALTERNATIVE: Section = Section {
+    name: "any_of_alternative",
+    noun: "an alternative of `any_of`",
+    doc: "Policies that a request has to pass all, as one way to be let in.",
+    choice: Choice::Free,
+    keys: &[IP, CLIENT_CERTIFICATE, HMAC, API_KEY, BASIC, JWT, FORWARD_AUTH, EXT_AUTHZ, AUTHORIZE],
+};

@@ -1,0 +1,62 @@
+//! The part of a request's body that an authorisation service gets: a key of `forward_auth` and `ext_authz`.
+
+use crate::spec::{Choice, Key, Section, Shape};
+
+const LIMIT: Shape = Shape::Size { min: 1, max: 16 << 20, off: true };
+
+const MAX: Key = Key::new(
+    "max",
+    "Largest body that is read for the service.",
+    Shape::Size { min: 1, max: 16 << 20, off: false },
+)
+.required()
+.also(&["max_request_bytes", "max_body_size", "max_size", "size", "limit"]);
+
+const PARTIAL: Key = Key::new(
+    "partial",
+    "Whether the service gets the beginning of a larger body. Without it such a request is refused (413).",
+    Shape::Switch,
+)
+.or("off")
+.also(&["allow_partial_message", "allow_partial"]);
+
+pub(crate) static FORWARD_AUTH_BODY: Section = Section {
+    name: "forward_auth_body",
+    noun: "`body`",
+    doc: "The request's body, for the service.",
+    choice: Choice::Free,
+    keys: &[MAX, PARTIAL],
+};
+
+pub(crate) static EXT_AUTHZ_BODY: Section = Section {
+    name: "ext_authz_body",
+    noun: "`body`",
+    doc: "The request's body, for the service.",
+    choice: Choice::Free,
+    keys: &[
+        MAX,
+        PARTIAL,
+        Key::new(
+            "as_bytes",
+            "Whether the service finds the body in `raw_body`. Without it, a body in UTF-8 is in `body`, and any other in `raw_body`.",
+            Shape::Switch,
+        )
+        .or("off")
+        .also(&["pack_as_bytes"]),
+    ],
+};
+
+const DOC: &str = "Whether the service gets the request's body too, and up to which size. The body goes upstream unchanged.";
+const ALSO: &[&str] =
+    &["with_request_body", "forward_body", "forwardBody", "include_body", "request_body", "max_body_size"];
+
+static FORWARD_AUTH_FORMS: [Shape; 2] = [LIMIT, Shape::Section(&FORWARD_AUTH_BODY)];
+static EXT_AUTHZ_FORMS: [Shape; 2] = [LIMIT, Shape::Section(&EXT_AUTHZ_BODY)];
+
+/// `body` of `forward_auth`.
+pub(crate) const WITH_BODY: Key =
+    Key::new("body", DOC, Shape::AnyOf(&FORWARD_AUTH_FORMS)).or("off").also(ALSO);
+
+/// `body` of `ext_authz`.
+pub(crate) const WITH_BODY_OR_BYTES: Key =
+    Key::new("body", DOC, Shape::AnyOf(&EXT_AUTHZ_FORMS)).or("off").also(ALSO);

@@ -1,0 +1,49 @@
+//! Where a credential is looked for, and whether a request needs one: keys that several policies share.
+
+use super::{COOKIE, PARAMETER};
+use crate::spec::{Choice, HEADER_NAME, Key, Section, Shape, Text};
+
+static PREFIX: Text = Text {
+    expected: "the text before the credential, such as `Bearer`",
+    pattern: Some("^[!-~]+( [!-~]+)* ?$"),
+    loose: false,
+};
+
+pub(crate) static CREDENTIAL_PLACE: Section = Section {
+    name: "credential_place",
+    noun: "an entry of `from`",
+    doc: "A place in a request where a credential may be.",
+    choice: Choice::ExactlyOne(&["header", "cookie", "query"]),
+    keys: &[
+        Key::new("header", "A field.", Shape::Text(&HEADER_NAME)).also(&["name", "field"]),
+        Key::new(
+            "prefix",
+            "The text before the credential in the field, in any case; a field without it holds no credential. In `jwt`, `Authorization` has the prefix `Bearer` by default.",
+            Shape::Text(&PREFIX),
+        )
+        .also(&["value_prefix", "scheme"]),
+        Key::new("cookie", "A cookie.", Shape::Text(&COOKIE)),
+        Key::new(
+            "query",
+            "A parameter of the query.",
+            Shape::Text(&PARAMETER),
+        )
+        .also(&["param", "parameter", "arg"]),
+    ],
+};
+static PLACE_SHAPE: Shape = Shape::Section(&CREDENTIAL_PLACE);
+
+/// Where the credential may be, for policies that take it from several places.
+pub(crate) const FROM: Key = Key::new(
+    "from",
+    "The places where the credential may be; a request with credentials in two of them is refused (401).",
+    Shape::OneOrMany(&PLACE_SHAPE),
+);
+
+/// Whether a request without a credential passes.
+pub(crate) const OPTIONAL: Key = Key::new(
+    "optional",
+    "Whether a request without a credential of this kind passes, as nobody. A wrong credential is refused all the same (401).",
+    Shape::Switch,
+)
+.or("off");

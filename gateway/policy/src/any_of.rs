@@ -1,0 +1,252 @@
+//! `any_of`: alternatives of policies that let a request in. It has to pass all policies of one of them.
+//!
+//! The alternatives are tried in their order, and the first that the request passes says who it is. What a policy of an
+//! alternative did to the request is undone when a policy behind it refuses. A request that no alternative lets in gets one
+//! refusal, which [`Failures`] makes of all of theirs.
+
+mod failures;
+
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+
+use tollgate_http::RequestHead;
+
+use self::failures::Failures;
+use crate::context::Mark;
+use crate::{After, Planned, Policy, Request, Shared, Shown, Verdict};
+
+/// Alternatives of policies that let a request in.
+#[derive(Debug)]
+pub struct AnyOfRules {
+    /// The alternatives, each with its policies, in the order in which a request meets them.
+    pub alternatives: Vec<Vec<Arc<dyn Planned>>>,
+}
+
+impl Planned for AnyOfRules {
+    fn kind(&self) -> &'static str {
+        "any_of"
+    }
+
+    fn summary(&self) -> String {
+        let policy = |policy: &Arc<dyn Planned>| format!("{} ({})", policy.kind(), policy.summary());
+        let alternative =
+            |all: &Vec<Arc<dyn Planned>>| all.iter().map(policy).collect::<Vec<_>>().join(" and ");
+        self.alternatives.iter().map(alternative).collect::<Vec<_>>().join(", or ")
+    }
+
+    fn judges_by(&self) -> Option<Shown> {
+        let mut policies = self.alternatives.iter().flatten();
+        policies.any(|policy| policy.judges_by() == Some(Shown::Certificate)).then_some(Shown::Certificate)
+    }
+
+    fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
+        // By its kind and its number among those of its kind: other alternatives may come and go, and what a policy remembers
+        // (nonces above all) stays.
+        let mut kinds: Vec<&'static str> = Vec::new();
+        let mut live = |policy: &Arc<dyn Planned>| {
+            let kind = policy.kind();
+            let number = kinds.iter().filter(|known| **known == kind).count();
+            kinds.push(kind);
+            policy.clone().live(&format!("{key}/{kind}/{number}"), shared)
+        };
+        let alternatives = self.alternatives.iter().map(|all| all.iter().map(&mut live).collect()).collect();
+        Arc::new(Live(Arc::new(Alternatives(alternatives))))
+    }
+}
+
+/// The policies of each alternative.
+#[derive(Debug)]
+struct Alternatives(Vec<Vec<Arc<dyn Policy>>>);
+
+#[derive(Debug)]
+struct Live(Arc<Alternatives>);
+
+impl Policy for Live {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        for authenticator in self.0.authenticators() {
+            authenticator.claim(request);
+        }
+        let tried = Tried {
+            all: self.0.clone(),
+            alternative: 0,
+            policy: 0,
+            round: Round::Shown,
+            failures: Failures::default(),
+            before: None,
+        };
+        tried.go_on(request)
+    }
+
+    fn passed_over(&self, request: &mut Request<'_>) {
+        self.0.authenticators().for_each(|authenticator| authenticator.redact(request));
+    }
+}
+
+impl Alternatives {
+    fn authenticators(&self) -> impl Iterator<Item = &dyn crate::Authenticator> {
+        self.0.iter().flatten().filter_map(|policy| policy.authenticator())
+    }
+
+    /// What an alternative can say of a request before one of its policies is asked.
+    fn look(&self, alternative: usize, request: &Request<'_>) -> Look {
+        let mut look = Look::Worth;
+        for authenticator in self.0[alternative].iter().filter_map(|policy| policy.authenticator()) {
+            if authenticator.is_shown(request) {
+                continue;
+            }
+            if !authenticator.is_optional() {
+                return Look::Missing;
+            }
+            look = Look::Anonymous;
+        }
+        look
+    }
+}
+
+/// What an alternative can say of a request before one of its policies is asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// Its credentials are there, or it needs none.
+    Worth,
+    /// A credential is missing that is not optional.
+    Missing,
+    /// A credential is missing that is optional.
+    Anonymous,
+}
+
+/// A request that passes for want of an optional credential must not do so where a later alternative would have known it, or
+/// where it has shown a wrong one. So these alternatives come last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Round {
+    Shown,
+    Anonymous,
+}
+
+/// How far a request has come.
+struct Tried {
+    all: Arc<Alternatives>,
+    /// The alternative that is being tried, and its policy that is met next.
+    alternative: usize,
+    policy: usize,
+    round: Round,
+    failures: Failures,
+    /// The request as it was before the alternative, where more than one policy may change it.
+    before: Option<Box<Before>>,
+}
+
+struct Before {
+    head: RequestHead,
+    mark: Mark,
+}
+
+impl Tried {
+    fn go_on(mut self, request: &mut Request<'_>) -> Verdict {
+        loop {
+            if self.alternative >= self.all.0.len() {
+                if self.round == Round::Shown && self.failures.only_missing() {
+                    (self.round, self.alternative) = (Round::Anonymous, 0);
+                    continue;
+                }
+                self.all.authenticators().for_each(|authenticator| authenticator.redact(request));
+                return self.failures.verdict(&self.all.0);
+            }
+            if self.policy == 0 {
+                match (self.all.look(self.alternative, request), self.round) {
+                    (Look::Worth, Round::Shown) | (Look::Anonymous, Round::Anonymous) => {}
+                    (look, _) => {
+                        if look == Look::Missing {
+                            self.failures.missing();
+                        }
+                        self.alternative += 1;
+                        continue;
+                    }
+                }
+                if self.all.0[self.alternative].len() > 1 {
+                    let (head, mark) = (request.head.clone(), request.context.mark());
+                    self.before = Some(Box::new(Before { head, mark }));
+                }
+            }
+            let Some(policy) = self.all.0[self.alternative].get(self.policy).cloned() else {
+                self.passed(request);
+                return Verdict::Continue;
+            };
+            let verdict = policy.request(request);
+            match self.heard(verdict, request) {
+                Ok(tried) => self = tried,
+                Err(verdict) => return verdict,
+            }
+        }
+    }
+
+    /// Takes what the policy says that was met; an error: the request has to wait first.
+    fn heard(mut self, verdict: Verdict, request: &mut Request<'_>) -> Result<Self, Verdict> {
+        match verdict {
+            Verdict::Continue => {
+                self.policy += 1;
+                return Ok(self);
+            }
+            Verdict::Refuse(refusal) => self.failures.refused((self.alternative, self.policy), refusal),
+            Verdict::Answer(answer) => self.failures.answered(answer),
+            Verdict::Wait(waiting) => {
+                return Err(Verdict::Wait(Box::pin(async move {
+                    let after = waiting.await;
+                    Box::new(move |request: &mut Request<'_>| self.then(after(request), request)) as After
+                })));
+            }
+            Verdict::Sleep(time, after) => {
+                let after = move |request: &mut Request<'_>| self.then(after(request), request);
+                return Err(Verdict::Sleep(time, Box::new(after)));
+            }
+            Verdict::Body(most, read) => {
+                let read =
+                    move |body: &[u8], request: &mut Request<'_>| self.then(read(body, request), request);
+                return Err(Verdict::Body(most, Box::new(read)));
+            }
+            Verdict::Begin(most, read) => {
+                let read = move |body: &[u8], whole, request: &mut Request<'_>| {
+                    self.then(read(body, whole, request), request)
+                };
+                return Err(Verdict::Begin(most, Box::new(read)));
+            }
+            Verdict::Call(questions, heard) => {
+                let heard = move |said, request: &mut Request<'_>| self.then(heard(said, request), request);
+                return Err(Verdict::Call(questions, Box::new(heard)));
+            }
+        }
+        if let Some(before) = self.before.take() {
+            *request.head = before.head;
+            request.context.undo(before.mark);
+        }
+        (self.alternative, self.policy) = (self.alternative + 1, 0);
+        Ok(self)
+    }
+
+    /// The policy that had to wait says this.
+    fn then(self, verdict: Verdict, request: &mut Request<'_>) -> Verdict {
+        match self.heard(verdict, request) {
+            Ok(tried) => tried.go_on(request),
+            Err(verdict) => verdict,
+        }
+    }
+
+    /// The alternative lets the request in. Credentials that no policy lets go upstream go no further, whichever was used.
+    fn passed(&self, request: &mut Request<'_>) {
+        let winner = &self.all.0[self.alternative];
+        let kept = |field: &str| {
+            let mut own = winner.iter().filter_map(|policy| policy.authenticator());
+            own.any(|authenticator| authenticator.forwards(field))
+        };
+        let others = self.all.0.iter().enumerate().filter(|(number, _)| *number != self.alternative);
+        let others = others.flat_map(|(_, policies)| policies).filter_map(|policy| policy.authenticator());
+        others.for_each(|authenticator| authenticator.conceal(request, &kept));
+    }
+}
+
+impl Debug for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tried").field("alternative", &self.alternative).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

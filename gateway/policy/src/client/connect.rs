@@ -1,0 +1,71 @@
+//! Connections to services.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+use super::{Fault, Target, Trust};
+
+/// How long an address has alone before the next one is tried beside it (RFC 8305, 5).
+const HEAD_START: Duration = Duration::from_millis(250);
+
+/// A connection, with or without TLS.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// What TLS is spoken with: HTTP/1.1 alone.
+pub(super) fn tls(trust: &Trust) -> Option<TlsConnector> {
+    let mut config = trust.config()?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Some(TlsConnector::from(Arc::new(config)))
+}
+
+/// Opens a connection. The caller bounds the time.
+pub(super) async fn open(target: &Target, tls: Option<&TlsConnector>) -> Result<Box<dyn Stream>, Fault> {
+    let stream = dial(target).await.map_err(Fault::Unreachable)?;
+    stream.set_nodelay(true).map_err(Fault::Unreachable)?;
+    if !target.secure {
+        return Ok(Box::new(stream));
+    }
+    let none = || io::Error::new(io::ErrorKind::Unsupported, "no TLS can be spoken");
+    let tls = tls.ok_or_else(|| Fault::Tls(none()))?;
+    let name =
+        ServerName::try_from(target.host.clone()).map_err(|error| Fault::Tls(io::Error::other(error)))?;
+    Ok(Box::new(tls.connect(name, stream).await.map_err(Fault::Tls)?))
+}
+
+/// The connection to the first address that takes one.
+async fn dial(target: &Target) -> io::Result<TcpStream> {
+    let found: Vec<SocketAddr> =
+        tokio::net::lookup_host((target.host.as_str(), target.port)).await?.collect();
+    let mut addresses = found.into_iter();
+    let mut tries = JoinSet::new();
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    loop {
+        let next = addresses.next();
+        let more = next.is_some();
+        if let Some(address) = next {
+            tries.spawn(TcpStream::connect(address));
+        }
+        let ended = if more {
+            tokio::time::timeout(HEAD_START, tries.join_next()).await.ok().flatten()
+        } else {
+            tries.join_next().await
+        };
+        match ended {
+            Some(Ok(Ok(stream))) => return Ok(stream),
+            Some(Ok(Err(error))) => last = error,
+            Some(Err(_)) => {}
+            None if more => {}
+            None => return Err(last),
+        }
+    }
+}

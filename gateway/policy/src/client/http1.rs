@@ -1,0 +1,334 @@
+//! A client of HTTP/1.1 that reads answers as the data path reads those of endpoints.
+
+use std::fmt::{self, Debug};
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadBuf};
+use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
+use tollgate_http::h1::{BodyReader, Length, Progress, ResponseParser};
+use tollgate_http::{HeadLimits, Method, ResponseHead, is_field};
+
+use super::connect::{self, Stream};
+use super::{Fault, Target, Trust};
+
+/// Bounds of an answer's head: as endpoints have them by default.
+const HEAD: HeadLimits = HeadLimits { line: 8 << 10, head: 64 << 10, fields: 100 };
+/// Interim answers before the final one.
+const INTERIM: usize = 8;
+/// Bytes that are read at once.
+const READ: usize = 8 << 10;
+/// Connections that are kept to one server while none is needed.
+const IDLE: usize = 64;
+/// How long they are: shorter than servers keep them.
+const IDLE_TIME: Duration = Duration::from_secs(4);
+
+/// A request to a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    pub method: Method,
+    /// Its own fields, each as a line with its CRLF; none about the host, the length or the connection.
+    pub lines: Vec<u8>,
+    /// Nothing: the request has no body.
+    pub body: Option<Bytes>,
+}
+
+impl Question {
+    pub fn new(method: Method) -> Self {
+        Self { method, lines: Vec::new(), body: None }
+    }
+
+    /// Gives it a further field. Says whether that can be one.
+    #[must_use]
+    pub fn add(&mut self, name: &[u8], value: &[u8]) -> bool {
+        let is = is_field(name, value);
+        if is {
+            for piece in [name, b": ", value, b"\r\n"] {
+                self.lines.extend_from_slice(piece);
+            }
+        }
+        is
+    }
+}
+
+/// An answer, whole.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    pub head: ResponseHead,
+    pub body: Vec<u8>,
+}
+
+/// A client of one server, with the connections that it keeps.
+pub(crate) struct Http1 {
+    target: Target,
+    tls: Option<TlsConnector>,
+    idle: Arc<Mutex<Idle>>,
+}
+
+/// Connections that no request needs, the one that was used last at the end.
+#[derive(Default)]
+struct Idle {
+    connections: Vec<(Box<dyn Stream>, Instant)>,
+    /// Whether a task closes those that grow old.
+    watched: bool,
+}
+
+impl Http1 {
+    /// Nothing if the URL is none, or TLS cannot be spoken; no configuration leads to that.
+    pub fn new(url: &str, trust: &Trust) -> Option<Self> {
+        let target = Target::of(url)?;
+        let tls = if target.secure { Some(connect::tls(trust)?) } else { None };
+        Some(Self { target, tls, idle: Arc::default() })
+    }
+
+    /// Asks, and reads an answer with a body of up to so many bytes. The caller bounds the time. Where a connection ends before
+    /// the first byte of an answer, the server is asked once more: it may have closed a kept connection just then.
+    ///
+    /// # Errors
+    /// Why there is no answer that can be used.
+    pub async fn ask(&self, question: &Question, most: usize) -> Result<Answer, Fault> {
+        let connection = match self.kept() {
+            Some(kept) => kept,
+            None => connect::open(&self.target, self.tls.as_ref()).await?,
+        };
+        match self.exchange(connection, question, most).await {
+            Err(Fault::Closed) => {
+                let connection = connect::open(&self.target, self.tls.as_ref()).await?;
+                self.exchange(connection, question, most).await
+            }
+            other => other,
+        }
+    }
+
+    async fn exchange(
+        &self,
+        connection: Box<dyn Stream>,
+        question: &Question,
+        most: usize,
+    ) -> Result<Answer, Fault> {
+        let head = self.head(question);
+        let (mut from, mut to) = tokio::io::split(connection);
+        let mut sent = false;
+        let result = {
+            let mut write = pin!(async {
+                to.write_all(&head).await?;
+                to.write_all(question.body.as_deref().unwrap_or_default()).await?;
+                to.flush().await
+            });
+            let mut read = pin!(read(&mut from, question.method, most));
+            let mut writes = true;
+            // A server may answer before it has read everything. One that takes no more may have answered all the same.
+            poll_fn(|cx| {
+                if writes && let Poll::Ready(result) = write.as_mut().poll(cx) {
+                    (writes, sent) = (false, result.is_ok());
+                }
+                read.as_mut().poll(cx)
+            })
+            .await
+        };
+        let (answer, keeps) = result?;
+        if keeps && sent {
+            self.keep(from.unsplit(to));
+        }
+        Ok(answer)
+    }
+
+    fn head(&self, question: &Question) -> Vec<u8> {
+        let (method, length) = match (question.method, &question.body) {
+            (Method::Post, body) => ("POST", Some(body.as_ref().map_or(0, Bytes::len))),
+            (_, body) => ("GET", body.as_ref().map(Bytes::len)),
+        };
+        let Target { path, authority, .. } = &self.target;
+        let mut head = format!("{method} {path} HTTP/1.1\r\nHost: {authority}\r\n").into_bytes();
+        head.extend_from_slice(&question.lines);
+        if let Some(length) = length {
+            head.extend_from_slice(format!("Content-Length: {length}\r\n").as_bytes());
+        }
+        head.extend_from_slice(b"\r\n");
+        head
+    }
+
+    /// A connection that is kept and that the server has not closed. One on which anything came is not used: nobody has asked
+    /// for it.
+    fn kept(&self) -> Option<Box<dyn Stream>> {
+        loop {
+            let (mut stream, since) = self.idle().connections.pop()?;
+            if since.elapsed() < IDLE_TIME && is_quiet(&mut *stream) {
+                return Some(stream);
+            }
+        }
+    }
+
+    fn keep(&self, stream: Box<dyn Stream>) {
+        let mut idle = self.idle();
+        if idle.connections.len() >= IDLE {
+            idle.connections.remove(0);
+        }
+        idle.connections.push((stream, Instant::now()));
+        if !std::mem::replace(&mut idle.watched, true) {
+            tokio::spawn(close_old(self.idle.clone()));
+        }
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes connections that grow old, until there are none.
+async fn close_old(idle: Arc<Mutex<Idle>>) {
+    loop {
+        tokio::time::sleep(IDLE_TIME).await;
+        let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.connections.retain(|(_, since)| since.elapsed() < IDLE_TIME);
+        if idle.connections.is_empty() {
+            idle.watched = false;
+            return;
+        }
+    }
+}
+
+/// Whether nothing has come on a connection, and it is open.
+fn is_quiet(stream: &mut dyn Stream) -> bool {
+    let mut byte = [0];
+    let mut buffer = ReadBuf::new(&mut byte);
+    Pin::new(stream).poll_read(&mut Context::from_waker(Waker::noop()), &mut buffer).is_pending()
+}
+
+/// Reads an answer, and says whether its connection can be used again.
+async fn read<S: tokio::io::AsyncRead + Unpin>(
+    from: &mut S,
+    asked: Method,
+    most: usize,
+) -> Result<(Answer, bool), Fault> {
+    let mut answer = Answer::default();
+    let mut buffer = Vec::new();
+    let mut begun = false;
+    for interim in 0.. {
+        let mut parser = ResponseParser::default();
+        let end = loop {
+            if let Progress::Complete(end) = parser.advance(&buffer, asked, &mut answer.head, &HEAD)? {
+                break end;
+            }
+            if !more(from, &mut buffer).await {
+                return Err(if begun || !buffer.is_empty() { Fault::Cut } else { Fault::Closed });
+            }
+        };
+        buffer.drain(..end);
+        begun = true;
+        match answer.head {
+            ResponseHead { status: 101, .. } => {
+                return Err(Fault::Malformed("the answer of the service switches to another protocol"));
+            }
+            ref head if !head.is_interim() => break,
+            _ if interim >= INTERIM => {
+                return Err(Fault::Malformed("the service sends interim answers without end"));
+            }
+            _ => {}
+        }
+    }
+    if matches!(answer.head.length, Length::Exactly(length) if length > most as u64) {
+        return Err(Fault::TooLarge);
+    }
+    let mut body = BodyReader::new(answer.head.length);
+    loop {
+        if !body.is_done() && !buffer.is_empty() {
+            let step = body.read(&mut buffer)?;
+            if step.data.len() > most.saturating_sub(answer.body.len()) {
+                return Err(Fault::TooLarge);
+            }
+            answer.body.extend_from_slice(&buffer[step.data]);
+            buffer.drain(..step.used);
+        }
+        if body.is_done() {
+            break;
+        }
+        if !more(from, &mut buffer).await {
+            if !body.end_of_stream() {
+                return Err(Fault::Cut);
+            }
+            break;
+        }
+    }
+    let keeps = answer.head.keep_alive && buffer.is_empty();
+    Ok((answer, keeps))
+}
+
+/// Reads some more; says whether anything came.
+async fn more<S: tokio::io::AsyncRead + Unpin>(from: &mut S, buffer: &mut Vec<u8>) -> bool {
+    buffer.reserve(READ);
+    from.read_buf(buffer).await.is_ok_and(|count| count > 0)
+}
+
+impl Debug for Http1 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http1").field("target", &self.target).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(bytes: &[u8], most: usize) -> Result<(u16, Vec<u8>, bool), String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let read = runtime.block_on(read(&mut &*bytes, Method::Get, most));
+        read.map(|(answer, keeps)| (answer.head.status, answer.body, keeps))
+            .map_err(|fault| fault.to_string())
+    }
+
+    #[test]
+    fn answers_end_where_they_say() {
+        for (bytes, expected) in [
+            (&b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nab"[..], (200, &b"ab"[..], true)),
+            (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabHTTP/1.1", (200, b"ab", false)),
+            (
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n1\r\nb\r\n0\r\n\r\n",
+                (200, b"ab", true),
+            ),
+            (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n", (204, b"", true)),
+            (b"HTTP/1.0 200 OK\r\n\r\nab", (200, b"ab", false)),
+            (b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", (200, b"", false)),
+        ] {
+            let (status, body, keeps) = expected;
+            assert_eq!(answered(bytes, 2), Ok((status, body.to_vec(), keeps)));
+        }
+    }
+
+    #[test]
+    fn answers_that_the_data_path_would_refuse_are_none() {
+        let long =
+            format!("HTTP/1.1 200 OK\r\nX-Long: {}\r\nContent-Length: 0\r\n\r\n", "x".repeat(200 << 10));
+        let many = format!("HTTP/1.1 200 OK\r\n{}Content-Length: 0\r\n\r\n", "X-A: b\r\n".repeat(101));
+        for bytes in [
+            &b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"
+                [..],
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\na",
+            b"HTTP/1.1 200 OK\nContent-Length: 0\n\n",
+            b"HTTP/1.1 200 OK\r\nX-A: b\nContent-Length: 0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nX-A: b\r\n c\r\nContent-Length: 0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\na\r\n0\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\na",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+            b"HTTP/2 200 OK\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+            b"",
+            long.as_bytes(),
+            many.as_bytes(),
+        ] {
+            let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(80)]).into_owned();
+            assert!(answered(bytes, 2).is_err(), "{shown}");
+        }
+        let endless = b"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(100);
+        assert!(answered(&endless, 2).is_err());
+    }
+}

@@ -12,6 +12,7 @@ mod buffering;
 mod caps;
 mod cli;
 mod commands;
+mod control;
 mod dashboard;
 mod discovery;
 mod documented;

@@ -6,6 +6,7 @@
 //!
 //! A document is JSON. Its problems have a place in it, which is told as a JSON pointer (RFC 6901).
 
+mod files;
 mod kinds;
 mod mask;
 mod parts;
@@ -13,16 +14,18 @@ mod pointer;
 mod read;
 mod value;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::endpoint_list::load_endpoints;
+use crate::file_access::{self, Scope};
 use crate::load::read_pem;
 use crate::model::{
-    At, Config, ConsumerSpec, NamedCertificate, PemFile, PolicySet, Route, SourceFile, Upstream,
+    At, Config, ConsumerSpec, Discover, NamedCertificate, PemFile, PolicySet, Route, SourceFile, Upstream,
 };
 use crate::problem::{Problem, Problems, Severity};
 use crate::read::{Reference, unknown};
@@ -44,10 +47,12 @@ pub struct Documents {
     source: String,
     /// What paths in documents are relative to.
     folder: PathBuf,
+    /// Where files may lie that documents name.
+    scope: Scope,
     by_kind: Vec<BTreeMap<String, Arc<Document>>>,
     /// By the numbers under which they were read.
     places: Vec<Option<Arc<Document>>>,
-    free: Vec<u32>,
+    free: BTreeSet<u32>,
 }
 
 /// One document, read.
@@ -58,7 +63,7 @@ pub struct Document {
     /// Its name, unique among its kind over all sources.
     pub name: String,
     /// What it says; a route is without its name.
-    pub value: Value,
+    pub value: Arc<Value>,
     place: u32,
     pub(crate) routes: Vec<Route>,
     pub(crate) upstreams: Vec<Upstream>,
@@ -67,6 +72,10 @@ pub struct Document {
     pub(crate) policy_sets: Vec<PolicySet>,
     /// Files that it names, with what they held when it was read.
     files: Vec<PemFile>,
+    /// Whether it names files or sockets at all.
+    names_files: bool,
+    /// Where they might lie when it was read.
+    scope: Scope,
     references: Vec<Reference>,
     warnings: Vec<Problem>,
 }
@@ -81,11 +90,12 @@ pub struct Undo {
 }
 
 impl Documents {
-    /// None yet. `source` is what messages call it, and `folder` what paths in documents are relative to.
+    /// None yet. `source` is what messages call it, `folder` what paths in documents are relative to, and `scope` where
+    /// files may lie that documents name.
     #[must_use]
-    pub fn new(source: &str, folder: PathBuf) -> Self {
+    pub fn new(source: &str, folder: PathBuf, scope: Scope) -> Self {
         let by_kind = KINDS.iter().map(|_| BTreeMap::new()).collect();
-        Self { source: source.to_owned(), folder, by_kind, places: Vec::new(), free: Vec::new() }
+        Self { source: source.to_owned(), folder, scope, by_kind, places: Vec::new(), free: BTreeSet::new() }
     }
 
     /// The document of this name.
@@ -126,14 +136,14 @@ impl Documents {
         &mut self,
         kind: &'static Kind,
         name: &str,
-        value: Value,
+        value: impl Into<Arc<Value>>,
     ) -> Result<Undo, Vec<DocumentProblem>> {
-        let place = self.free.pop().unwrap_or_else(|| {
+        let place = self.free.pop_last().unwrap_or_else(|| {
             self.places.push(None);
             u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX)
         });
         let file = FIRST.saturating_add(place);
-        let read = read::document(kind, name, value, file, &self.folder);
+        let read = read::document(kind, name, value.into(), file, &self.folder, &self.scope);
         match read {
             Ok(document) => {
                 let document = Arc::new(document);
@@ -143,7 +153,7 @@ impl Documents {
                 Ok(Undo { kind, name: name.to_owned(), before })
             }
             Err(read::Refused { text, problems }) => {
-                self.free.push(place);
+                self.free.insert(place);
                 let source = self.title(kind, name);
                 let tell = |problem: &Problem| DocumentProblem::in_text(kind, name, &source, &text, problem);
                 Err(problems.iter().map(tell).collect())
@@ -151,11 +161,19 @@ impl Documents {
         }
     }
 
-    /// Reads those anew whose files hold something else than when they were read. What is to be undone if that is not good
-    /// after all, and why some could not be read: those stay as they are.
+    /// Changes where files may lie that documents name, and gives where they might before.
+    pub fn confine(&mut self, scope: Scope) -> Scope {
+        std::mem::replace(&mut self.scope, scope)
+    }
+
+    /// Reads those anew whose files hold something else than when they were read, or that were read with another scope. What
+    /// is to be undone if that is not good after all, and why some could not be read: those stay as they are.
     pub fn renew(&mut self) -> (Vec<Undo>, Vec<Problem>) {
         let all = self.by_kind.iter().flat_map(BTreeMap::values);
-        let changed: Vec<_> = all.filter(|document| document.files.iter().any(is_changed)).cloned().collect();
+        let is_stale = |document: &Arc<Document>| {
+            document.names_files && document.scope != self.scope || document.files.iter().any(is_changed)
+        };
+        let changed: Vec<_> = all.filter(|document| is_stale(document)).cloned().collect();
         let (mut undo, mut problems) = (Vec::new(), Vec::new());
         for document in changed {
             match self.put(document.kind, &document.name, document.value.clone()) {
@@ -185,7 +203,7 @@ impl Documents {
                 // Its number may be another one's by now.
                 let place = (document.place - FIRST) as usize;
                 if self.places[place].is_none() {
-                    self.free.retain(|free| *free as usize != place);
+                    self.free.remove(&(document.place - FIRST));
                     self.places[place] = Some(document.clone());
                     self.by_kind[kind.index].insert(name, document)
                 } else {
@@ -203,23 +221,56 @@ impl Documents {
         if let Some(document) = document {
             let place = document.place - FIRST;
             self.places[place as usize] = None;
-            self.free.push(place);
+            self.free.insert(place);
         }
     }
 
-    /// References of a document to upstreams that are not there: told with help, which the plan's compiler has not.
-    #[must_use]
-    pub fn unknown(&self, document: &Document, parts: &Parts<'_>) -> Vec<DocumentProblem> {
-        let has = |name: &str| parts.upstreams.iter().any(|upstream| upstream.name.value == name);
-        if document.references.iter().all(|reference| has(&reference.name)) {
+    /// References of these documents to upstreams that are not there: told with help, which the plan's compiler has not.
+    /// `file_has` says whether the file has an upstream of a name. What it costs is the number of references, and where
+    /// one leads nowhere the number of upstreams once.
+    pub fn unknown<'d, 'p>(
+        &self,
+        documents: impl IntoIterator<Item = &'d Document>,
+        file_has: impl Fn(&str) -> bool,
+        parts: impl FnOnce() -> Parts<'p>,
+    ) -> Vec<DocumentProblem> {
+        let upstreams = &self.by_kind[kinds::UPSTREAMS];
+        let leads_nowhere =
+            |reference: &&Reference| !upstreams.contains_key(&reference.name) && !file_has(&reference.name);
+        let references = documents.into_iter().flat_map(|document| &document.references);
+        let missing: Vec<Reference> = references.filter(leads_nowhere).cloned().collect();
+        if missing.is_empty() {
             return Vec::new();
         }
-        let names: HashMap<String, At> =
-            parts.upstreams.iter().map(|upstream| (upstream.name.value.clone(), upstream.name.at)).collect();
-        unknown(&document.references, &names)
+        let names: HashMap<String, At> = parts()
+            .upstreams
             .iter()
-            .map(|problem| self.tell(problem, &Problems::default()))
-            .collect()
+            .map(|upstream| (upstream.name.value.clone(), upstream.name.at))
+            .collect();
+        unknown(&missing, &names).iter().map(|problem| self.tell(problem, &Problems::default())).collect()
+    }
+
+    /// What is wrong with the lists of endpoints that a document names. A list that does not exist yet is only doubtful: a
+    /// program may write it later.
+    #[must_use]
+    pub fn check_lists(&self, document: &Document) -> Vec<DocumentProblem> {
+        let mut problems = Vec::new();
+        for discover in document.upstreams.iter().filter_map(|upstream| upstream.discover.as_ref()) {
+            let Discover::File(file) = &discover.value else { continue };
+            let list = file.clone();
+            let read = file_access::within_path(&file.path, move || load_endpoints(&list).map(drop));
+            let problem = match read {
+                Ok(Ok(())) => continue,
+                Ok(Err(bad)) if bad.is_missing => Problem::warning(
+                    discover.at,
+                    "there is no such file yet: the upstream has no endpoints of it",
+                ),
+                Ok(Err(bad)) => Problem::error(discover.at, bad.reason),
+                Err(stalled) => Problem::error(discover.at, format!("cannot read the file: {stalled}")),
+            };
+            problems.push(self.tell(&problem, &Problems::default()));
+        }
+        problems
     }
 
     /// Warnings about a document.

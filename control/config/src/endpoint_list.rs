@@ -1,27 +1,83 @@
 //! A list of endpoints in a file of its own: what `discover: {file: PATH}` names.
 
-use std::path::Path;
+use std::fmt::Write as _;
 
+use crate::file_access::{self, NamedFile, Unread};
 use crate::load;
 use crate::model::{At, Endpoint, SourceFile};
 use crate::parse::parse;
-use crate::problem::{Problem, Problems};
+use crate::problem::{Problem, Problems, Severity};
 use crate::read;
 use crate::reader::Reader;
 
+/// Why a list of endpoints is not used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadList {
+    /// Whether there is no such file.
+    pub is_missing: bool,
+    /// What is wrong, in one line that quotes nothing.
+    pub reason: String,
+    /// Everything that is wrong with it, for people. It quotes the file only where the operator named it.
+    pub text: String,
+}
+
 /// Reads a file that holds what `endpoints` may hold: YAML or JSON, one endpoint or a list, each an address or a mapping.
-/// Variables are not expanded: such a file is written by a program.
+/// Variables are not expanded: such a file is written by a program. Blocks for as long as the file system takes: call it by
+/// [`file_access::start`] or [`file_access::within`].
 ///
 /// # Errors
-/// Everything that is wrong with it, as for a configuration.
-pub fn load_endpoints(path: &Path) -> Result<Vec<Endpoint>, Problems> {
-    let name = path.display().to_string();
-    let text = load::read(path).map_err(|reason| {
+/// Everything that is wrong with it. Of a file that a document names, only places are told: whoever may write documents
+/// need not be allowed to read files.
+pub fn load_endpoints(file: &NamedFile) -> Result<Vec<Endpoint>, BadList> {
+    let name = file.path.display().to_string();
+    let unread = |is_missing: bool, reason: &dyn std::fmt::Display| {
         let mut problems = Problems::new(vec![SourceFile { name: name.clone(), text: String::new() }]);
         problems.push(Problem::error(At::default(), format!("cannot read the file: {reason}")));
-        problems
-    })?;
-    endpoints_from_text(&name, &text)
+        BadList {
+            is_missing,
+            reason: format!("cannot read the file: {reason}"),
+            text: problems.render(false),
+        }
+    };
+    let bytes =
+        file_access::read_here(file, load::LARGEST).map_err(|why| unread(why == Unread::Missing, &why))?;
+    let text = load::text_of(bytes).map_err(|reason| unread(false, &reason))?;
+    endpoints_from_text(&name, &text).map_err(|problems| {
+        let text = if file.scope.is_confined() { places(&problems) } else { problems.render(false) };
+        BadList { is_missing: false, reason: reason(&problems), text }
+    })
+}
+
+/// That it is no list, and where the first mistake is.
+fn reason(problems: &Problems) -> String {
+    let first = problems.iter().find(|problem| problem.severity == Severity::Error && problem.at.line > 0);
+    match first {
+        Some(first) => {
+            format!("the file is no list of endpoints: line {}, column {}", first.at.line, first.at.column)
+        }
+        None => "the file is no list of endpoints".to_owned(),
+    }
+}
+
+/// Where the problems are, without a word of the file.
+fn places(problems: &Problems) -> String {
+    /// Places that are told.
+    const MOST: usize = 10;
+    let name = problems.files().first().map_or("", |file| &file.name);
+    let errors = || problems.iter().filter(|problem| problem.severity == Severity::Error);
+    let mut text = String::from("the file is no list of endpoints\n");
+    for problem in errors().take(MOST) {
+        let _ = match problem.at.line {
+            0 => writeln!(text, " --> {name}"),
+            line => writeln!(text, " --> {name}:{line}:{}", problem.at.column),
+        };
+    }
+    let more = errors().count().saturating_sub(MOST);
+    if more > 0 {
+        let _ = writeln!(text, " and {more} more places");
+    }
+    text.push_str(" = expected: addresses such as `10.0.0.1:8080`, or mappings with `address`\n");
+    text
 }
 
 /// As [`load_endpoints`], from a text. `name` stands in for the file's.

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use glob::Pattern;
 
-use crate::load::Loader;
+use crate::file_access::within;
+use crate::load::{Loader, real_path};
 use crate::problem::Problem;
 use crate::read::Include;
 
@@ -32,9 +33,14 @@ pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
     } else {
         format!("{}/{text}", Pattern::escape(&base.display().to_string()))
     };
-    let matches = match glob::glob(&full) {
-        Ok(matches) => matches,
-        Err(error) => {
+    let matches = match within(move || matching(&full)) {
+        Ok(Ok(matches)) => matches,
+        Err(stalled) => {
+            let message = format!("cannot look into a folder of {}: {stalled}", include.shown);
+            loader.lost(Problem::error(at, message));
+            return;
+        }
+        Ok(Err(error)) => {
             // The pattern itself may come from a variable, so only the reason is repeated.
             loader.lost(Problem::error(at, format!("this is not a pattern of paths: {}", error.msg)));
             return;
@@ -43,10 +49,9 @@ pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
     let mut paths: Vec<PathBuf> = Vec::new();
     for found in matches {
         match found {
-            Ok(path) if path.is_dir() => {}
             Ok(path) => paths.push(path),
-            Err(error) => {
-                let message = format!("cannot look into a folder of {}: {}", include.shown, error.error());
+            Err(reason) => {
+                let message = format!("cannot look into a folder of {}: {reason}", include.shown);
                 loader.lost(Problem::error(at, message));
             }
         }
@@ -60,13 +65,27 @@ pub(crate) fn follow(loader: &mut Loader<'_>, from: &Path, include: &Include) {
     }
 }
 
+/// Files of one pattern, or why a folder cannot be looked into.
+type Matching = Vec<Result<PathBuf, String>>;
+
+/// The files that a pattern matches; folders are no files.
+fn matching(pattern: &str) -> Result<Matching, glob::PatternError> {
+    let found = glob::glob(pattern)?;
+    let file = |found: glob::GlobResult| match found {
+        Ok(path) if path.is_dir() => None,
+        Ok(path) => Some(Ok(path)),
+        Err(error) => Some(Err(error.error().to_string())),
+    };
+    Ok(found.filter_map(file).collect())
+}
+
 fn one(loader: &mut Loader<'_>, path: &Path, include: &Include, by_name: bool) {
     let at = include.at;
     if loader.files.len() >= FILES {
         loader.lost(Problem::error(at, format!("more than {FILES} files")));
         return;
     }
-    let canonical = path.canonicalize().ok();
+    let canonical = real_path(path);
     if let Some(canonical) = &canonical {
         if let Some(start) = loader.open.iter().position(|open| open == canonical) {
             // `include: "*.yaml"` beside itself is common and harmless.

@@ -10,6 +10,7 @@
 mod documents;
 mod endpoint_list;
 mod env;
+pub mod file_access;
 mod include;
 mod load;
 mod model;
@@ -32,7 +33,7 @@ pub use documents::{
     Document, DocumentProblem, Documents, FileResource, KINDS, Kind, MASK, Parts, Undo, file_resources,
     from_yaml, hide_in_plugin, kind, masked, to_yaml, unmasked,
 };
-pub use endpoint_list::{endpoints_from_text, load_endpoints};
+pub use endpoint_list::{BadList, endpoints_from_text, load_endpoints};
 pub use load::{Loaded, Readable, from_text, load, load_with};
 pub use model::*;
 pub use problem::{Problem, Problems, Severity};

@@ -3,9 +3,11 @@
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::env::{self, Lookup};
+use crate::file_access::{self, NamedFile, Unread, within};
 use crate::include;
 use crate::model::{At, Config, Discover, Paths, PemBytes, PemFile, Route, SourceFile};
 use crate::parse::parse;
@@ -15,7 +17,7 @@ use crate::reader::Reader;
 use crate::source::Layout;
 
 /// Largest file. 100,000 routes are about 10 MiB.
-const LARGEST: usize = 64 << 20;
+pub(crate) const LARGEST: usize = 64 << 20;
 /// Largest file of certificates. All roots that browsers trust are 250 KiB.
 const LARGEST_PEM: usize = 4 << 20;
 
@@ -42,7 +44,8 @@ pub struct Readable {
 }
 
 /// Reads a file and the files that it includes. Variables come from the process's environment. A file that cannot
-/// be read is a problem like any other.
+/// be read is a problem like any other. The file itself may be a pipe, `<(command)` of a shell for example: a person waits
+/// for the result and can end the wait.
 #[must_use]
 pub fn load(path: &Path) -> Loaded {
     load_with(path, &|name| std::env::var(name).ok())
@@ -51,7 +54,7 @@ pub fn load(path: &Path) -> Loaded {
 /// As [`load`], with variables from elsewhere.
 #[must_use]
 pub fn load_with(path: &Path, variables: &dyn Fn(&str) -> Option<String>) -> Loaded {
-    let mut loader = Loader::new(variables);
+    let mut loader = Loader { takes_pipes: true, ..Loader::new(variables) };
     loader.file(path, None, None);
     loader.finish()
 }
@@ -83,6 +86,8 @@ pub(crate) struct Loader<'a> {
     pub seen: HashSet<PathBuf>,
     /// Where the routes of the first file stand.
     layout: Option<Layout>,
+    /// Whether the first file may be a pipe.
+    takes_pipes: bool,
 }
 
 /// What came of reading all, for a source that is read again.
@@ -107,6 +112,7 @@ impl<'a> Loader<'a> {
             open: Vec::new(),
             seen: HashSet::new(),
             layout: None,
+            takes_pipes: false,
         }
     }
 
@@ -121,7 +127,7 @@ impl<'a> Loader<'a> {
     pub fn file(&mut self, path: &Path, canonical: Option<PathBuf>, by: Option<&Include>) {
         let main = by.is_none();
         let name = path.display().to_string();
-        let text = match read(path) {
+        let text = match if main && self.takes_pipes { read_any(path) } else { read(path) } {
             Ok(text) => text,
             Err(reason) => {
                 let (at, message) = match by {
@@ -141,7 +147,7 @@ impl<'a> Loader<'a> {
         if let Some(file) = self.files.get_mut(index as usize) {
             file.text = text;
         }
-        let canonical = canonical.or_else(|| path.canonicalize().ok()).unwrap_or_else(|| path.to_owned());
+        let canonical = canonical.or_else(|| real_path(path)).unwrap_or_else(|| path.to_owned());
         self.seen.insert(canonical.clone());
         self.open.push(canonical);
         for pattern in patterns {
@@ -219,7 +225,7 @@ impl<'a> Loader<'a> {
             let Discover::File(path) = &mut discover.value else { continue };
             let by = self.files.get(discover.at.file as usize).map(|file| Path::new(&file.name));
             if let Some(folder) = by.and_then(Path::parent) {
-                *path = folder.join(&*path);
+                path.path = folder.join(&path.path);
             }
         }
         // The store's file is relative to the main one.
@@ -236,6 +242,10 @@ impl<'a> Loader<'a> {
         if let (Some(path), Some(main)) = (audit_log, self.files.first()) {
             let folder = Path::new(&main.name).parent().unwrap_or(Path::new(""));
             *path = folder.join(&*path);
+        }
+        if let Some(main) = self.files.first() {
+            let folder = Path::new(&main.name).parent().unwrap_or(Path::new(""));
+            draft.config.document_files.iter_mut().for_each(|path| *path = folder.join(&*path));
         }
         draft.config.files = self.files;
         if !problems.has_errors() {
@@ -267,15 +277,17 @@ impl Loader<'_> {
 /// Reads the files of certificates and keys.
 pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
     let mut paths = Vec::new();
+    let mut told: HashSet<At> = HashSet::new();
     for pem in read::pem_files(config) {
         let Some(path) = &pem.path else { continue };
         paths.push(path.clone());
-        match bytes(path, LARGEST_PEM) {
+        let file = NamedFile { path: path.clone(), scope: pem.scope.clone() };
+        match file_access::read(&file, LARGEST_PEM) {
             Ok(bytes) => pem.bytes = PemBytes(bytes),
             Err(reason) => {
                 let problem = Problem::error(pem.at, format!("cannot read {}: {reason}", pem.shown));
                 // One file may be named twice, and a place be a key's and its certificate's at once.
-                if !problems.iter().any(|known| known.at == pem.at) {
+                if told.insert(pem.at) {
                     problems.push(problem);
                 }
             }
@@ -286,37 +298,43 @@ pub(crate) fn read_pem_files(config: &mut Config, problems: &mut Vec<Problem>) {
 
 /// What such a file holds now, if it can be read; nothing at all if it is none.
 pub(crate) fn read_pem(pem: &PemFile) -> Option<Option<PemBytes>> {
-    let path = pem.path.as_ref()?;
-    Some(bytes(path, LARGEST_PEM).ok().map(PemBytes))
+    let file = NamedFile { path: pem.path.clone()?, scope: pem.scope.clone() };
+    Some(file_access::read(&file, LARGEST_PEM).ok().map(PemBytes))
 }
 
 /// The text of a file, or why it has none, in words.
 pub(crate) fn read(path: &Path) -> Result<String, String> {
-    String::from_utf8(bytes(path, LARGEST)?).map_err(|error| {
+    let bytes = file_access::read(&NamedFile::from(path), LARGEST).map_err(|unread| unread.to_string())?;
+    text_of(bytes)
+}
+
+/// As [`read`], of a file that may be a pipe, for as long as its other end takes.
+fn read_any(path: &Path) -> Result<String, String> {
+    let is_pipe = std::fs::metadata(path).is_ok_and(|data| data.file_type().is_fifo());
+    if !is_pipe {
+        return read(path);
+    }
+    let reason = |error: std::io::Error| Unread::from(error).to_string();
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(LARGEST).unwrap_or(u64::MAX).saturating_add(1);
+    File::open(path).map_err(reason)?.take(limit).read_to_end(&mut bytes).map_err(reason)?;
+    if bytes.len() > LARGEST {
+        return Err(format!("it is larger than {} MiB", LARGEST >> 20));
+    }
+    text_of(bytes)
+}
+
+/// A text must be UTF-8.
+pub(crate) fn text_of(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).map_err(|error| {
         let good = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..good].iter().filter(|byte| **byte == b'\n').count() + 1;
         format!("line {line} is not UTF-8")
     })
 }
 
-fn bytes(path: &Path, largest: usize) -> Result<Vec<u8>, String> {
-    let file = File::open(path).map_err(|error| reason(&error))?;
-    let mut bytes = Vec::new();
-    // The limit holds for pipes and devices too, whose size nobody knows before.
-    let limit = u64::try_from(largest).unwrap_or(u64::MAX).saturating_add(1);
-    file.take(limit).read_to_end(&mut bytes).map_err(|error| reason(&error))?;
-    if bytes.len() > largest {
-        return Err(format!("it is larger than {} MiB", largest >> 20));
-    }
-    Ok(bytes)
-}
-
-fn reason(error: &std::io::Error) -> String {
-    use std::io::ErrorKind;
-    match error.kind() {
-        ErrorKind::NotFound => "there is no such file".to_owned(),
-        ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        ErrorKind::IsADirectory => "it is a directory".to_owned(),
-        _ => error.to_string(),
-    }
+/// The path of a file without symbolic links, if the file system tells it in time.
+pub(crate) fn real_path(path: &Path) -> Option<PathBuf> {
+    let path = path.to_owned();
+    within(move || path.canonicalize()).ok()?.ok()
 }

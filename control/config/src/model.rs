@@ -68,6 +68,8 @@ pub struct Config {
     pub workers: Workers,
     /// The admin listener (`None`: off). Default 127.0.0.1:9901.
     pub admin: Option<AdminSettings>,
+    /// Directories in which files may lie that documents of the API, the store and etcd name. Default none.
+    pub document_files: Vec<PathBuf>,
     /// The access log.
     pub access_log: AccessLog,
     /// Request ids: off by default.
@@ -116,6 +118,7 @@ impl Default for Config {
             listen: Vec::new(),
             workers: Workers::default(),
             admin: Some(AdminSettings::default()),
+            document_files: Vec::new(),
             access_log: AccessLog::default(),
             request_id: RequestId::default(),
             metrics: true,

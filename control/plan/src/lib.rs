@@ -24,6 +24,7 @@ pub use plan::{
 };
 pub use policies::{Attached, RouteChains, log_collector};
 pub use rewrite::{PathRewrite, Rewrite};
+pub use tollgate_config::file_access;
 pub use tollgate_config::{
     Adaptive, Balance, Breaker, Buffer, BufferBounds, Caps, CertificatePart, Cidr, Discover, DnsRules,
     ErrorBodies, Forwarded, GRPC_CODES, HashBy, Health, Hedge, HostRewrite, Http2, Limits, Outlier, Overload,

@@ -205,6 +205,8 @@ pub(crate) struct Policing {
     listeners: Vec<(SocketAddr, Placed)>,
     /// What is written of named upstreams, which come first in the plan too.
     upstreams: Vec<Option<u32>>,
+    /// The names of all upstreams.
+    names: HashSet<String>,
     /// What is wrong with names of upstreams.
     problems: Vec<Problem>,
     /// Of routes that have none of their own.
@@ -242,7 +244,9 @@ impl Policing {
         });
         let upstreams = upstreams.collect();
         let none = RouteChains { usual: None, listeners: Arc::default() };
-        let mut policing = Self { chains, gateway, listeners, upstreams, problems, usual: none, last: None };
+        let names = parts.upstreams.iter().map(|upstream| upstream.name.value.clone()).collect();
+        let mut policing =
+            Self { chains, gateway, listeners, upstreams, names, problems, usual: none, last: None };
         policing.usual = policing.over_all(&Placed::new());
         policing
     }
@@ -267,7 +271,7 @@ impl Policing {
         } else if let Some((_, same)) = self.last.as_ref().filter(|(at, _)| *at == written.at) {
             same.clone()
         } else {
-            self.problems.extend(off_route(parts, &self.chains.sets, written, planned));
+            self.problems.extend(off_route(parts, &self.chains.sets, written, planned, &self.names));
             let placed = self.chains.place(&format!("route/{}", planned.name), &written.policies);
             let chains = self.over_all(&placed);
             self.last = Some((written.at, chains.clone()));
@@ -394,6 +398,7 @@ fn off_route(
     sets: &Sets,
     written: &config::Route,
     planned: &Route,
+    known: &HashSet<String>,
 ) -> Vec<Problem> {
     let Some((attached, by)) = sets.written(parts, &written.policies, PolicyKind::Canary) else {
         return Vec::new();
@@ -403,10 +408,9 @@ fn off_route(
     let is = |index: usize, name: &str| {
         parts.upstreams.get(index).is_some_and(|upstream| upstream.name.value == name)
     };
-    let known = |name: &str| parts.upstreams.iter().any(|upstream| upstream.name.value == name);
-    let off = named(spec)
-        .into_iter()
-        .filter(|name| known(&name.value) && !shares.iter().any(|share| is(share.upstream, &name.value)));
+    let off = named(spec).into_iter().filter(|name| {
+        !shares.iter().any(|share| is(share.upstream, &name.value)) && known.contains(&name.value)
+    });
     let help = "name it in `to` as well, with `weight: 0` if nobody else is to come to it";
     let problem = |name: &Spanned<String>| {
         let message = format!("`{}` is none of the upstreams of this route", name.value);

@@ -8,7 +8,7 @@ use tollgate_config::{DocumentProblem, Parts, Problem};
 use crate::etcd::Written;
 use crate::request::{Done, Pending, Refusal};
 use crate::sources::Sources;
-use crate::stage::Staged;
+use crate::stage::{MOST_TOLD, Staged};
 
 /// What came of a batch: what is to be rolled out, and who waits for that.
 #[derive(Debug)]
@@ -274,7 +274,17 @@ impl Sources {
 
     fn told(&self, problems: &[Problem]) -> Vec<DocumentProblem> {
         let Some(base) = &self.base else { return Vec::new() };
-        problems.iter().map(|problem| self.documents.tell(problem, &base.places)).collect()
+        // What is not told is not made either.
+        let told =
+            problems.iter().take(MOST_TOLD + 1).map(|problem| self.documents.tell(problem, &base.places));
+        let more = problems.len().saturating_sub(MOST_TOLD);
+        match more {
+            0 | 1 => told.collect(),
+            more => {
+                let rest = DocumentProblem::plain("", "", &format!("and {more} more problems"));
+                told.take(MOST_TOLD).chain([rest]).collect()
+            }
+        }
     }
 
     /// What has landed is in force: those who read see it.

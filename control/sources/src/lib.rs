@@ -25,4 +25,4 @@ pub use etcd::{Brought, EtcdState, Joined, RefusedEntry, gateways, heard, versio
 pub use request::{Answer, Change, Condition, Difference, Done, Intent, Pending, Refusal, Request, To};
 pub use sources::{Reload, Sources};
 pub use tollgate_etcd::{Handle, News};
-pub use view::{Item, State, View};
+pub use view::{Item, Listed, State, View};

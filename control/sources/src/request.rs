@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::oneshot;
@@ -22,7 +23,8 @@ impl Request {
     /// Whether what it demands can only be judged once others have landed.
     pub(crate) fn depends_on(&self, touched: &HashSet<(&str, String)>) -> bool {
         match &self.intent {
-            Intent::Rollback(_) => !touched.is_empty(),
+            _ if touched.is_empty() => false,
+            Intent::Rollback(_) => true,
             Intent::Changes(changes) => changes.iter().any(|change| {
                 let key = (change.kind.name, change.name.clone());
                 change.condition != Condition::None && touched.contains(&key)
@@ -99,9 +101,9 @@ pub struct Difference {
     /// Its name.
     pub name: String,
     /// What it said; none: it is new.
-    pub before: Option<Value>,
+    pub before: Option<Arc<Value>>,
     /// What it says; none: it is gone.
-    pub after: Option<Value>,
+    pub after: Option<Arc<Value>>,
 }
 
 /// Why it was not done.

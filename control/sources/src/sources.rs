@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::Value;
+use tollgate_config::file_access::Scope;
 use tollgate_config::{
     At, Config, Documents, KINDS, Kind, Parts, Problem, Problems, Readable, Source, SourceFile,
     StoreSettings, kind,
@@ -12,6 +14,9 @@ use tollgate_store::Store;
 
 use crate::etcd::Shared;
 use crate::view::View;
+
+/// The kind of upstreams.
+const UPSTREAMS: &str = "upstreams";
 
 /// The sources of a gateway's configuration.
 #[derive(Debug)]
@@ -74,12 +79,12 @@ struct Opened {
 
 impl Opened {
     /// Opens the store that the file names, and reads its documents; or says why it cannot be used.
-    fn new(settings: &StoreSettings, folder: PathBuf) -> Result<Self, String> {
+    fn new(settings: &StoreSettings, folder: PathBuf, scope: Scope) -> Result<Self, String> {
         let path = settings.path.display();
         let cannot = |error: tollgate_store::Error| format!("cannot open the store {path}: {error}");
         let store = Store::open(&settings.path, settings.history).map_err(cannot)?;
         let contents = store.contents().map_err(cannot)?;
-        let mut documents = Documents::new("store", folder);
+        let mut documents = Documents::new("store", folder, scope);
         let mut versions = HashMap::new();
         for document in contents.documents {
             let name = document.name;
@@ -87,7 +92,8 @@ impl Opened {
             let Some(kind) = kind(&document.kind) else {
                 return Err(wrong("this program does not know this kind".to_owned()));
             };
-            let value = serde_json::from_str(&document.text).map_err(|error| wrong(error.to_string()))?;
+            let value: Value =
+                serde_json::from_str(&document.text).map_err(|error| wrong(error.to_string()))?;
             if let Err(problems) = documents.put(kind, &name, value) {
                 let told: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
                 return Err(wrong(format!("it is not good any more: {}", told.join("; "))));
@@ -119,7 +125,7 @@ impl Sources {
         Self {
             file: Source::new(file),
             base: None,
-            documents: Documents::new("store", PathBuf::new()),
+            documents: Documents::new("store", PathBuf::new(), Scope::below(&[])),
             store: None,
             shared: None,
             version: 0,
@@ -171,11 +177,12 @@ impl Sources {
             };
         };
         let mut closed = None;
+        let scope = Scope::below(&config.document_files);
         if let (false, Some(_)) = (self.begun, &config.etcd) {
-            self.documents = Documents::new("etcd", folder.clone());
+            self.documents = Documents::new("etcd", folder.clone(), scope.clone());
         }
         if let (false, Some(settings)) = (self.begun, &config.store) {
-            match Opened::new(settings, folder) {
+            match Opened::new(settings, folder, scope.clone()) {
                 Ok(opened) => {
                     opened.show(&self.view);
                     let Opened { documents, store, version, versions } = opened;
@@ -187,6 +194,7 @@ impl Sources {
         }
         self.begun = true;
         let files = Arc::new(config.files.clone());
+        let scope_before = self.documents.confine(scope);
         let (renewed, unread) = self.documents.renew();
         let mut told = self.documents.twice(&config);
         told.extend(unread);
@@ -206,6 +214,7 @@ impl Sources {
         reading.problems.extend(told);
         let problems = self.documents.collect(reading.problems);
         if good.is_none() {
+            self.documents.confine(scope_before);
             renewed.into_iter().rev().for_each(|undo| self.documents.undo(undo));
         }
         Reload { good: good.map(|good| (settings, good)), problems, anew, base, files, read }
@@ -236,6 +245,11 @@ impl Base {
         }
         places = problems.without();
         Self { config, places, names }
+    }
+
+    /// Whether the file has an upstream of this name.
+    pub fn has_upstream(&self, name: &str) -> bool {
+        self.names.contains_key(&(UPSTREAMS, name.to_owned()))
     }
 
     /// Where the file has a resource.

@@ -1,6 +1,7 @@
 //! A request becomes changes of documents, which can be taken back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 use tollgate_config::{DocumentProblem, KINDS, Kind, Parts, Severity, Undo, kind, unmasked};
@@ -17,7 +18,9 @@ pub(crate) struct Staged {
     pub warnings: Vec<DocumentProblem>,
     pub what: String,
     /// Keys of etcd that are written whatever they are in force as: what stands there was refused.
-    pub forced: Vec<String>,
+    pub forced: HashSet<String>,
+    /// The documents that it changes.
+    names: HashSet<(&'static str, String)>,
 }
 
 /// Changes of one request.
@@ -39,7 +42,8 @@ impl Sources {
             differences: Vec::new(),
             warnings: Vec::new(),
             what,
-            forced: Vec::new(),
+            forced: HashSet::new(),
+            names: HashSet::with_capacity(changes.len()),
         };
         let mut problems = Vec::new();
         for change in changes {
@@ -53,16 +57,24 @@ impl Sources {
             }
         }
         if let Some(base) = &self.base {
-            let parts = Parts::of(&base.config).with(&self.documents);
-            for difference in &staged.differences {
-                let Some(document) = self.documents.get(difference.kind, &difference.name) else { continue };
-                problems.extend(self.documents.unknown(document, &parts));
+            let changed = staged.differences.iter();
+            let documents: Vec<_> =
+                changed.filter_map(|it| self.documents.get(it.kind, &it.name)).map(|it| &**it).collect();
+            let parts = || Parts::of(&base.config).with(&self.documents);
+            let has_upstream = |name: &str| base.has_upstream(name);
+            problems.extend(self.documents.unknown(documents.iter().copied(), has_upstream, parts));
+            for document in documents {
                 staged.warnings.extend(self.documents.warnings(document));
+                let lists = self.documents.check_lists(document).into_iter();
+                let (errors, warnings): (Vec<_>, Vec<_>) =
+                    lists.partition(|problem| problem.severity == Severity::Error);
+                problems.extend(errors);
+                staged.warnings.extend(warnings);
             }
         }
         if problems.iter().any(|problem| problem.severity == Severity::Error) {
             self.take_back(staged);
-            return Err(Refusal::Invalid(problems));
+            return Err(Refusal::Invalid(bounded(problems)));
         }
         Ok(staged)
     }
@@ -80,7 +92,7 @@ impl Sources {
         if let Some(place) = self.base.as_ref().and_then(|base| base.place(kind, &name)) {
             return Err(Refusal::OfTheFile(shown(), place.clone()));
         }
-        if staged.differences.iter().any(|other| other.kind == kind && other.name == name) {
+        if !staged.names.insert((kind.name, name.clone())) {
             return Err(Refusal::Senseless(format!("{} is there twice", shown())));
         }
         let before = self.documents.get(kind, &name).map(|document| document.value.clone());
@@ -96,12 +108,13 @@ impl Sources {
         }
         let refused = self.is_refused(&shown());
         if refused {
-            staged.forced.push(shown());
+            staged.forced.insert(shown());
         }
         let value = match to {
             To::Value(value) => Some(value),
             To::Patch(patch) => {
-                let mut value = before.clone().ok_or_else(|| Refusal::NotFound(shown()))?;
+                let before = before.as_deref().ok_or_else(|| Refusal::NotFound(shown()))?;
+                let mut value = before.clone();
                 merge(&mut value, patch);
                 Some(value)
             }
@@ -111,7 +124,7 @@ impl Sources {
         let undo = match value {
             None => self.documents.remove(kind, &name),
             Some(mut value) => {
-                unmasked(kind, &mut value, before.as_ref()).map_err(|pointer| {
+                unmasked(kind, &mut value, before.as_deref()).map_err(|pointer| {
                     let message = "the mask of a secret stands here, and no secret is known".to_owned();
                     Refusal::Invalid(vec![DocumentProblem::plain(&shown(), &pointer, &message)])
                 })?;
@@ -148,7 +161,7 @@ impl Sources {
             let kind = kind(&kind_name).ok_or_else(broken)?;
             let value: Option<Value> =
                 text.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| broken())?;
-            let now = self.documents.get(kind, &name).map(|document| &document.value);
+            let now = self.documents.get(kind, &name).map(|document| &*document.value);
             if now == value.as_ref() {
                 continue;
             }
@@ -167,12 +180,13 @@ impl Staged {
 
     fn is_changed(&self, difference: &Difference) -> bool {
         difference.before != difference.after
-            || self.forced.iter().any(|key| *key == format!("{}/{}", difference.kind.name, difference.name))
+            || !self.forced.is_empty()
+                && self.forced.contains(&format!("{}/{}", difference.kind.name, difference.name))
     }
 
     /// As the store keeps it.
     pub fn entry(&self, at: u64, who: &str) -> NewEntry {
-        let text = |value: &Option<Value>| value.as_ref().map(Value::to_string);
+        let text = |value: &Option<Arc<Value>>| value.as_deref().map(Value::to_string);
         let changed = self.differences.iter().filter(|difference| self.is_changed(difference));
         let changes = changed.map(|difference| Stored {
             kind: difference.kind.name.to_owned(),
@@ -195,6 +209,19 @@ impl Staged {
         changed.sort_by(|a, b| (rank(a.kind), &a.name).cmp(&(rank(b.kind), &b.name)));
         changed
     }
+}
+
+/// Problems of one answer. More help nobody, and each has a text of its own.
+pub(crate) const MOST_TOLD: usize = 1_000;
+
+/// The first problems, and how many more there are.
+pub(crate) fn bounded(mut problems: Vec<DocumentProblem>) -> Vec<DocumentProblem> {
+    let more = problems.len().saturating_sub(MOST_TOLD);
+    if more > 0 {
+        problems.truncate(MOST_TOLD);
+        problems.push(DocumentProblem::plain("", "", &format!("and {more} more problems")));
+    }
+    problems
 }
 
 /// A request in a few words.

@@ -1,6 +1,6 @@
 //! What is in force, for whoever only reads: it waits for no change that is under way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::Value;
@@ -16,7 +16,76 @@ pub struct View {
 }
 
 /// The texts of a file, and its resources.
-type OfFile = (Arc<Vec<SourceFile>>, Arc<Vec<FileResource>>);
+type OfFile = (Arc<Vec<SourceFile>>, Arc<FileResources>);
+
+/// The resources of a file, in its order, and where each is among them.
+#[derive(Debug)]
+pub struct FileResources {
+    all: Vec<FileResource>,
+    by_name: HashMap<(&'static str, String), usize>,
+}
+
+impl FileResources {
+    fn new(all: Vec<FileResource>) -> Self {
+        let mut by_name = HashMap::with_capacity(all.len());
+        for (index, resource) in all.iter().enumerate() {
+            // Of two the first one counts.
+            by_name.entry((resource.kind.name, resource.name.clone())).or_insert(index);
+        }
+        Self { all, by_name }
+    }
+
+    fn get(&self, kind: &Kind, name: &str) -> Option<&FileResource> {
+        self.all.get(*self.by_name.get(&(kind.name, name.to_owned()))?)
+    }
+}
+
+/// A resource that is looked at, and not copied yet.
+#[derive(Clone, Debug)]
+pub enum Listed {
+    /// The file's: its place among them.
+    File(Arc<FileResources>, usize),
+    /// A document, the version that changed it last, and what its source is called.
+    Document(Arc<Document>, u64, &'static str),
+}
+
+impl Listed {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::File(of, index) => &of.all[*index].name,
+            Self::Document(document, ..) => &document.name,
+        }
+    }
+
+    /// What it says, its secrets included.
+    #[must_use]
+    pub fn value(&self) -> &Value {
+        match self {
+            Self::File(of, index) => &of.all[*index].value,
+            Self::Document(document, ..) => &document.value,
+        }
+    }
+
+    /// `file`, `store` or `etcd`.
+    #[must_use]
+    pub fn source(&self) -> &'static str {
+        match self {
+            Self::File(..) => "file",
+            Self::Document(_, _, source) => source,
+        }
+    }
+
+    /// A copy.
+    #[must_use]
+    pub fn item(&self) -> Item {
+        match self {
+            Self::File(of, index) => of_file(&of.all[*index]),
+            Self::Document(document, version, source) => item(document, *version, source),
+        }
+    }
+}
 
 /// What is in force.
 #[derive(Debug, Default)]
@@ -59,13 +128,13 @@ impl View {
     }
 
     /// The file's resources. The first who asks after a reload waits until its texts are read.
-    pub fn file(&self) -> Arc<Vec<FileResource>> {
+    pub fn file(&self) -> Arc<FileResources> {
         let files = self.read(|state| state.files.clone());
         let mut known = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         match &*known {
             Some((of, resources)) if Arc::ptr_eq(of, &files) => resources.clone(),
             _ => {
-                let resources = Arc::new(file_resources(&files));
+                let resources = Arc::new(FileResources::new(file_resources(&files)));
                 *known = Some((files, resources.clone()));
                 resources
             }
@@ -78,19 +147,24 @@ impl View {
             let (document, version) = state.of(kind)?.get(name)?;
             Some(item(document, *version, state.beside()))
         });
-        stored.or_else(|| {
-            let file = self.file();
-            file.iter().find(|resource| resource.kind == kind && resource.name == name).map(of_file)
-        })
+        stored.or_else(|| self.file().get(kind, name).map(of_file))
     }
 
     /// All resources of a kind: the file's in its order, then the store's by name.
     pub fn all(&self, kind: &'static Kind) -> Vec<Item> {
-        let mut all: Vec<Item> =
-            self.file().iter().filter(|resource| resource.kind == kind).map(of_file).collect();
+        self.list(kind).iter().map(Listed::item).collect()
+    }
+
+    /// As [`all`](Self::all), without a copy of each: whoever changes what is in force does not wait for copies.
+    pub fn list(&self, kind: &'static Kind) -> Vec<Listed> {
+        let file = self.file();
+        let of_kind = file.all.iter().enumerate().filter(|(_, resource)| resource.kind == kind);
+        let mut all: Vec<Listed> = of_kind.map(|(index, _)| Listed::File(file.clone(), index)).collect();
         self.read(|state| {
             let stored = state.of(kind).into_iter().flatten();
-            all.extend(stored.map(|(_, (document, version))| item(document, *version, state.beside())));
+            let listed = stored
+                .map(|(_, (document, version))| Listed::Document(document.clone(), *version, state.beside()));
+            all.extend(listed);
         });
         all
     }
@@ -101,7 +175,7 @@ fn item(document: &Document, version: u64, source: &str) -> Item {
     Item {
         kind: document.kind,
         name: document.name.clone(),
-        value: document.value.clone(),
+        value: Value::clone(&document.value),
         version: Some(version),
         source,
     }

@@ -26,7 +26,10 @@ mod stats;
 mod status;
 mod upstreams;
 
-pub use admin::{AdminListener, AdminState, AdminTls, Peer, PeerAddress, pages, serve};
+pub use admin::{
+    AdminCounts, AdminCountsSnapshot, AdminListener, AdminRefusal, AdminState, AdminTls, AdminWatch, Peer,
+    PeerAddress, pages, serve,
+};
 pub use cost::{Cores, CostMeter, CostReading, CostWindow, available_cores, process_cpu_time};
 pub use guard::{GuardReading, Guarded, Guards};
 pub use log::{

@@ -14,8 +14,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollgate_config::{AdminAddress, Config};
 use tollgate_net::notice;
-use tollgate_observe::serve;
+use tollgate_observe::{AdminWatch, serve};
 
+use crate::aside::aside;
 use crate::listeners::Inherited;
 use socket::Socket;
 
@@ -55,7 +56,7 @@ impl Admin {
     ///
     /// # Errors
     /// When it cannot be opened; nothing has changed then.
-    pub fn prepare(&self, config: &Config, inherited: &mut Inherited) -> io::Result<Change> {
+    pub async fn prepare(&self, config: &Config, inherited: &mut Inherited) -> io::Result<Change> {
         let wanted = config.admin.as_ref().map(|admin| &admin.bind.value);
         if wanted == self.open.as_ref().map(|open| &open.written) {
             return Ok(Change::default());
@@ -66,8 +67,12 @@ impl Admin {
         let inherited = inherited.admin.take().filter(|(other, _)| *other == written.to_string());
         let socket = match inherited {
             Some((_, socket)) => Socket::adopt(written, socket)?,
-            None if is_beside => Socket::open_beside(written)?,
-            None => Socket::open(written)?,
+            // Of a Unix socket: its directory and the names of its owner may be slow.
+            None => {
+                let written = written.clone();
+                let open = if is_beside { Socket::open_beside } else { Socket::open };
+                aside(move || open(&written)).await?
+            }
         };
         Ok(Change { listener: Some(Some(Open { written: written.clone(), socket })), is_beside })
     }
@@ -95,10 +100,11 @@ impl Admin {
     ///
     /// # Errors
     /// When there are no descriptors left.
-    pub fn serve(&mut self, router: impl FnOnce() -> Router) -> io::Result<()> {
+    pub fn serve(&mut self, with: impl FnOnce() -> (Router, AdminWatch)) -> io::Result<()> {
         if let (Some(open), None) = (&self.open, &self.serving) {
             let listener = open.socket.listener()?;
-            self.serving = Some(tokio::spawn(serve(listener, self.tls.subscribe(), router())));
+            let (router, watch) = with();
+            self.serving = Some(tokio::spawn(serve(listener, self.tls.subscribe(), router, watch)));
         }
         Ok(())
     }

@@ -30,6 +30,10 @@ const CORES: Duration = Duration::from_secs(30);
 /// How often the cost meter and the workers are looked at.
 const SAMPLE: Duration = Duration::from_secs(1);
 
+/// How long the end of the process waits for the sources to write what they still have.
+const RELEASE: Duration = Duration::from_secs(2);
+/// How long a stop waits for an upgrade to be called off.
+const CALL_OFF: Duration = Duration::from_secs(5);
 /// Changes that wait for the control thread; who comes then waits to be let to wait.
 const WAITING: usize = 256;
 
@@ -95,13 +99,32 @@ pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
     control.gateway.registry.update_status(|status| status.etcd = etcd::status(&view));
     let end = runtime.block_on(control.watch(&mut signals));
     control.call_off(&runtime);
-    let Control { gateway, health: _health, .. } = control;
-    match end {
+    let Control { gateway, health, reader, .. } = control;
+    // The sources may wait for a disk or for etcd: no stop waits for them.
+    let released = release(reader);
+    let ended = match end {
         Ok(End::Stop) => stop(&runtime, gateway, &mut signals),
         Ok(End::Succeeded(successor)) => hand_over(&runtime, gateway, &successor, &mut signals),
         // What still works ends as it would at a stop.
         Err(error) => stop(&runtime, gateway, &mut signals).and(Err(error)),
-    }
+    };
+    // An error means that it is done.
+    let _ = released.recv_timeout(RELEASE);
+    drop(health);
+    // Nor for threads that wait for a disk: they end with the process.
+    runtime.shutdown_background();
+    ended
+}
+
+/// Drops the sources on a thread of its own. The receiver hears nothing but that it is done.
+fn release(reader: Reader) -> std::sync::mpsc::Receiver<()> {
+    let (done, released) = std::sync::mpsc::channel();
+    // Without a thread they are dropped here.
+    let _ = std::thread::Builder::new().name("release".to_owned()).spawn(move || {
+        drop(reader);
+        drop(done);
+    });
+    released
 }
 
 struct Control {
@@ -301,18 +324,18 @@ impl Control {
             self.due = true;
             return;
         }
-        // The new process opens it.
-        self.reader.close_store();
         let called_off = CalledOff::default();
         match Handover::new(program, &self.gateway, called_off.clone()) {
             Ok(handover) => {
-                let task = spawn_blocking(move || handover.start());
+                let store = self.reader.store();
+                let task = spawn_blocking(move || {
+                    // The new process opens it. A copy of it that is being made ends first.
+                    store.close();
+                    handover.start().inspect_err(|_| store.reopen())
+                });
                 self.upgrade = Some(Upgrade { asked, called_off, stage: Stage::Starting, task });
             }
-            Err(error) => {
-                self.reader.reopen_store();
-                self.upgrade_failed(asked, error.to_string());
-            }
+            Err(error) => self.upgrade_failed(asked, error.to_string()),
         }
     }
 
@@ -323,7 +346,8 @@ impl Control {
             Ok(successor) if stage == Stage::Starting => {
                 // Two that answer in turn would tell a scraper two stories.
                 self.gateway.admin.stop();
-                let task = spawn_blocking(move || successor.begin());
+                let store = self.reader.store();
+                let task = spawn_blocking(move || successor.begin().inspect_err(|_| store.reopen()));
                 self.upgrade = Some(Upgrade { asked, called_off, stage: Stage::Beginning, task });
                 Ok(None)
             }
@@ -334,7 +358,6 @@ impl Control {
                 Ok(Some(successor))
             }
             Err(problem) => {
-                self.reader.reopen_store();
                 self.upgrade_failed(asked, problem);
                 if let Err(error) = self.gateway.serve_admin() {
                     notice!("error: the admin listener is not served for now: {error}");
@@ -356,7 +379,8 @@ impl Control {
         if let Some(Upgrade { called_off, task, .. }) = self.upgrade.take() {
             called_off.set();
             // Dropped, it is ended; one that serves already ends as this one does.
-            if let Ok(Ok(successor)) = runtime.block_on(task) {
+            let ended = runtime.block_on(async { tokio::time::timeout(CALL_OFF, task).await });
+            if let Ok(Ok(Ok(successor))) = ended {
                 tell(&successor, Sent::TERM);
             }
         }

@@ -16,8 +16,9 @@ use tollgate_proxy::{Control, Receipt, Receipts, Rollout};
 use tollgate_sources::{Pending, View};
 use tollgate_upstream::{Discovery, Shared};
 
-use crate::access::{Access, check_audit_log};
+use crate::access::{Access, Attempts, check_audit_log};
 use crate::admin::{self, Admin};
+use crate::aside::aside;
 use crate::behind::behind;
 use crate::compiled::Good;
 use crate::files::Files;
@@ -63,6 +64,7 @@ pub struct Gateway {
     api: (Arc<View>, mpsc::Sender<Pending>),
     /// Who may do what over the admin listener.
     access: watch::Sender<Arc<Access>>,
+    attempts: Arc<Attempts>,
     /// Plans of before, on which requests may still be under way: a worker is never the last to let go of one.
     retired: Vec<Arc<Rollout>>,
 }
@@ -90,12 +92,15 @@ impl Gateway {
         let mut listeners = Listeners::default();
         let opened = listeners.prepare(&listeners::wanted(&config), count, inherited)?;
         let mut admin = Admin::default();
-        admin.change(admin.prepare(&config, inherited)?, admin_tls(&plan));
-        check_audit_log(audit_log(&config))?;
+        let change = runtime.block_on(admin.prepare(&config, inherited))?;
+        admin.change(change, admin_tls(&plan));
+        let audit_log = audit_log(&config).map(Path::to_owned);
+        runtime.block_on(aside(move || check_audit_log(audit_log.as_deref())))?;
         let access = watch::Sender::new(Arc::new(Access::new(config.admin.as_ref())));
         let registry = Registry::new(config.metrics);
         let current = Rollout::first(plan, &registry);
-        let log = access_log(&config, current.side()).map_err(|error| cannot_log(&config, &error))?;
+        let log = runtime.block_on(access_log(&config, current.side()));
+        let log = log.map_err(|error| cannot_log(&config, &error))?;
         registry.watch_log(&log);
         let shared = Shared::new();
         registry.watch_upstreams(shared.clone());
@@ -131,6 +136,7 @@ impl Gateway {
             // Until the control thread takes changes.
             api: (Arc::default(), mpsc::channel(1).0),
             access,
+            attempts: Arc::default(),
             retired,
         })
     }
@@ -152,7 +158,14 @@ impl Gateway {
     pub fn surface(&self) -> Surface {
         let admin = AdminState { registry: self.registry.clone(), ready: self.ready.clone() };
         let (view, asking) = self.api.clone();
-        Surface { admin, plan: self.shown.subscribe(), view, asking, access: self.access.subscribe() }
+        Surface {
+            admin,
+            plan: self.shown.subscribe(),
+            view,
+            asking,
+            access: self.access.subscribe(),
+            attempts: self.attempts.clone(),
+        }
     }
 
     /// What the API reads, and where it asks for changes.
@@ -166,7 +179,7 @@ impl Gateway {
     /// When there are no descriptors left.
     pub fn serve_admin(&mut self) -> io::Result<()> {
         let surface = self.surface();
-        self.admin.serve(|| surface::router(&surface))
+        self.admin.serve(|| (surface::router(&surface), surface::watch(&surface)))
     }
 
     /// The plan that the workers run, or are about to.
@@ -178,16 +191,20 @@ impl Gateway {
     ///
     /// # Errors
     /// When one thing cannot be opened; nothing has changed then.
-    pub fn prepare(&self, config: &Config) -> io::Result<Prepared> {
+    pub async fn prepare(&self, config: &Config) -> io::Result<Prepared> {
         let none = &mut Inherited::default();
         let addresses = listeners::wanted(config);
         let listeners = self.listeners.prepare(&addresses, self.workers.count(), none)?;
-        let admin = self.admin.prepare(config, none)?;
-        check_audit_log(audit_log(config))?;
+        let admin = self.admin.prepare(config, none).await?;
+        let audit_log = audit_log(config).map(Path::to_owned);
+        aside(move || check_audit_log(audit_log.as_deref())).await?;
         let (old, new) = (log_config(&self.config), log_config(config));
         let told = self.config.access_log.otlp != config.access_log.otlp;
-        let log = (told || old != new).then(|| access_log(config, self.current.side())).transpose();
-        let log = log.map_err(|error| cannot_log(config, &error))?;
+        let log = match told || old != new {
+            true => Some(access_log(config, self.current.side()).await),
+            false => None,
+        };
+        let log = log.transpose().map_err(|error| cannot_log(config, &error))?;
         Ok(Prepared { listeners, admin, log })
     }
 
@@ -281,12 +298,13 @@ fn audit_log(config: &Config) -> Option<&Path> {
 }
 
 /// The access log, with who is told of it.
-fn access_log(config: &Config, side: &Side) -> io::Result<AccessLog> {
+async fn access_log(config: &Config, side: &Side) -> io::Result<AccessLog> {
     // What is wrong with it was found when the plan was made.
     let collector = tollgate_plan::log_collector(config, &mut Vec::new());
     let told =
         collector.map(|collector| -> Arc<dyn LineTarget> { Arc::new(LogExport::new(collector, side)) });
-    AccessLog::start(log_config(config))?.telling(told)
+    let log_config = log_config(config);
+    aside(move || AccessLog::start(log_config)).await?.telling(told)
 }
 
 fn log_config(config: &Config) -> LogConfig {

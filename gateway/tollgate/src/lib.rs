@@ -9,6 +9,7 @@ mod access;
 mod admin;
 mod api;
 mod apisix;
+mod aside;
 mod behind;
 mod bench;
 mod check;

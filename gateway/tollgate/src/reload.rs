@@ -13,6 +13,7 @@ use tollgate_observe::{Attempt, Registry};
 use tollgate_plan::{Memo, compile_again};
 use tollgate_proxy::Rollout;
 use tollgate_sources::{Batch, Brought, Done, Landed, News, Pending, Refusal, Sources};
+use tollgate_store::Store;
 use tollgate_upstream::health::Health;
 
 use crate::behind::behind;
@@ -172,16 +173,27 @@ impl Reader {
         &self.file
     }
 
-    /// Lets go of the store, for a process that takes over.
-    pub fn close_store(&self) {
-        if let Some(store) = self.sources.as_ref().and_then(Sources::store) {
+    /// The store, if there is one and no job is under way: for a process that takes over.
+    pub fn store(&self) -> HeldStore {
+        HeldStore(self.sources.as_ref().and_then(Sources::store).cloned())
+    }
+}
+
+/// The store while another process takes over. Both calls may wait for the disk.
+#[derive(Debug)]
+pub struct HeldStore(Option<Arc<Store>>);
+
+impl HeldStore {
+    /// Lets go of the file.
+    pub fn close(&self) {
+        if let Some(store) = &self.0 {
             store.close();
         }
     }
 
-    /// Takes the store back: nobody has taken over.
-    pub fn reopen_store(&self) {
-        if let Some(store) = self.sources.as_ref().and_then(Sources::store)
+    /// Takes the file back: no process has taken over.
+    pub fn reopen(&self) {
+        if let Some(store) = &self.0
             && let Err(error) = store.reopen()
         {
             notice!("error: cannot open the store {} again: {error}", store.path().display());
@@ -299,7 +311,7 @@ pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, rea
         let problem = "the file has errors: the standard error says which".to_owned();
         return refused(gateway, asked, file, problem);
     };
-    let prepared = match gateway.prepare(&config) {
+    let prepared = match gateway.prepare(&config).await {
         Ok(prepared) => prepared,
         Err(error) => {
             notice!("error: {error}");

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use tokio::sync::{mpsc, watch};
-use tollgate_observe::{AdminState, pages};
+use tollgate_observe::{AdminState, AdminWatch, PeerAddress, pages};
 use tollgate_proxy::Rollout;
 use tollgate_sources::{Pending, View};
 
-use crate::access::{Access, guard};
+use crate::access::{Access, Attempts, guard, refused_certificate};
 use crate::{api, apisix, etcd, live};
 
 /// What the pages and the API are made from. It is cheap to clone, and each handler has one.
@@ -26,6 +26,8 @@ pub struct Surface {
     pub asking: mpsc::Sender<Pending>,
     /// Who may do what; it changes with the file.
     pub access: watch::Receiver<Arc<Access>>,
+    /// Wrong credentials of the last minute.
+    pub attempts: Arc<Attempts>,
 }
 
 /// All that the admin listener answers, behind its guard. A part with pages of its own is merged here.
@@ -36,4 +38,16 @@ pub fn router(surface: &Surface) -> Router {
         .merge(live::routes().merge(etcd::routes()).with_state(surface.clone()))
         .merge(tollgate_dashboard::router())
         .layer(from_fn_with_state(surface.clone(), guard))
+}
+
+/// Who is told of client certificates that are refused in a handshake.
+pub fn watch(surface: &Surface) -> AdminWatch {
+    let (access, attempts) = (surface.access.clone(), surface.attempts.clone());
+    let certificate_refused = move |peer: PeerAddress, why: &str| {
+        refused_certificate(&access.borrow().clone(), &attempts, peer, why);
+    };
+    AdminWatch {
+        counts: surface.admin.registry.admin_counts(),
+        certificate_refused: Arc::new(certificate_refused),
+    }
 }

@@ -5,8 +5,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
+use tollgate_config::file_access;
 
 /// How often the files are looked at. Looked at rather than watched: inotify tells of a folder's entries, and says
 /// nothing when a mounted volume swaps a link above it, as Kubernetes does with secrets.
@@ -15,12 +17,13 @@ const LOOK: Duration = Duration::from_secs(1);
 /// What can be seen of a file from outside: which one it is, how long, and when it changed. `None`: it is not there.
 type Stamp = Option<(u64, u64, u64, [i64; 4])>;
 
-/// Looks at files from time to time.
+/// Looks at files from time to time. No look runs on the control thread: a disk may hang.
 #[derive(Debug)]
 pub struct Watch {
     paths: Vec<PathBuf>,
-    /// What they looked like when they were loaded last, and at the last look.
-    loaded: Vec<Stamp>,
+    /// What they looked like when they were loaded last; `None`: nobody has looked yet.
+    loaded: Option<Vec<Stamp>>,
+    /// And at the last look.
     last: Vec<Stamp>,
     looking: Option<JoinHandle<Vec<Stamp>>>,
 }
@@ -28,8 +31,7 @@ pub struct Watch {
 impl Watch {
     /// Watches these files from now on; none: none.
     pub fn new(paths: Vec<PathBuf>) -> Self {
-        let loaded = stamps(&paths);
-        Self { paths, last: loaded.clone(), loaded, looking: None }
+        Self { paths, loaded: None, last: Vec::new(), looking: None }
     }
 
     /// Watches others, which were just loaded. What has changed of a file since the last look counts as changed.
@@ -48,26 +50,40 @@ impl Watch {
             let looking = match &mut self.looking {
                 Some(looking) => looking,
                 None => {
-                    let paths = self.paths.clone();
-                    self.looking.insert(tokio::spawn(async move {
-                        sleep(LOOK).await;
-                        // A disk that hangs must not keep this thread.
-                        spawn_blocking(move || stamps(&paths)).await.unwrap_or_default()
-                    }))
+                    // The first look is the one that later ones are compared with.
+                    let pause = if self.loaded.is_none() { Duration::ZERO } else { LOOK };
+                    self.looking.insert(tokio::spawn(look(self.paths.clone(), pause)))
                 }
             };
             let seen = looking.await.unwrap_or_default();
             self.looking = None;
             if seen.len() != self.paths.len() {
+                // There is no thread for it, because others wait for a disk.
+                self.loaded.get_or_insert_default();
                 continue;
             }
             let settled = seen == self.last;
             self.last = seen;
-            if settled && self.last != self.loaded {
-                self.loaded.clone_from(&self.last);
-                return;
+            match &mut self.loaded {
+                Some(loaded) if loaded.len() == self.paths.len() => {
+                    if settled && self.last != *loaded {
+                        loaded.clone_from(&self.last);
+                        return;
+                    }
+                }
+                loaded => *loaded = Some(self.last.clone()),
             }
         }
+    }
+}
+
+/// Looks at the files after a pause; nothing if that cannot be.
+async fn look(paths: Vec<PathBuf>, pause: Duration) -> Vec<Stamp> {
+    sleep(pause).await;
+    let (done, seen) = oneshot::channel();
+    match file_access::start(move || drop(done.send(stamps(&paths)))) {
+        Ok(()) => seen.await.unwrap_or_default(),
+        Err(_) => Vec::new(),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::tls::{Files, gateway};
 /// A gateway with a store and a certificate of its file, for `a.example`.
 fn secure() -> (Gateway, Authority, Files) {
     gateway(
-        "workers: 2\nstore: $DIR/store\nlisten: {bind: $LISTEN, tls: {$A}}\nroutes: [{match: \"/*\", respond: here}]\n",
+        "workers: 2\nstore: $DIR/store\nadmin: {bind: $ADMIN, files: $FILES}\nlisten: {bind: $LISTEN, tls: {$A}}\nroutes: [{match: \"/*\", respond: here}]\n",
     )
 }
 
@@ -64,10 +64,11 @@ fn files_are_named_and_listeners_are_chosen() {
     files.put("b", &b);
     let other = tollgate_tests::free_address();
     let gateway = Gateway::start(&format!(
-        "store: $DIR/store\nlisten:\n- {{bind: $LISTEN, tls: {{{0}}}}}\n- {{bind: \"{other}\", tls: {{{0}}}}}\n\
+        "store: $DIR/store\nadmin: {{bind: $ADMIN, files: {2}}}\nlisten:\n- {{bind: $LISTEN, tls: {{{0}}}}}\n- {{bind: \"{other}\", tls: {{{0}}}}}\n\
          certificates: {{everywhere: {{{1}}}}}\nroutes: [{{match: \"/*\", respond: here}}]\n",
         files.pair("a"),
-        files.pair("b")
+        files.pair("b"),
+        files.path().display()
     ));
     let at = |address, name: &str| {
         let client = TlsPeer::trusting(&authority).connect(address, name).ok()?;
@@ -96,14 +97,15 @@ fn files_are_named_and_listeners_are_chosen() {
 
 #[test]
 fn a_certificate_that_cannot_be_used_changes_nothing() {
-    let (gateway, authority, _files) = secure();
+    let (gateway, authority, files) = secure();
+    let none = files.path().join("no-such.pem");
     let (one, other) = (authority.issue(&["b.example"]), authority.issue(&["b.example"]));
     assert_eq!(put(&gateway, "/certificates/b", &value(&one)).status, 201);
     for (value, pointer, words) in [
         (json!({"certificate": one.chain, "key": other.key}), "/key", "it is not the key of the certificate"),
         (json!({"certificate": one.chain}), "/certificate", "there is no private key in it"),
         (json!({"certificate": one.key, "key": one.key}), "/certificate", "there is no certificate in it"),
-        (json!({"certificate": "/no/such.pem", "key": one.key}), "/certificate", "there is no such file"),
+        (json!({"certificate": none, "key": one.key}), "/certificate", "there is no such file"),
         (json!({"certificate": one.chain, "key": one.key, "kay": 1}), "/kay", "unknown key"),
     ] {
         let answer = put(&gateway, "/certificates/b", &value);

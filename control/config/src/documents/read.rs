@@ -1,14 +1,16 @@
 //! From a document to the parts of a configuration.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::files::confine;
 use super::mask::masked;
 use super::{Document, Kind};
 use crate::env::expand;
+use crate::file_access::Scope;
 use crate::load::read_pem_files;
-use crate::model::Discover;
 use crate::parse::parse;
 use crate::problem::{Problem, Severity};
 use crate::read::{Draft, pem_files, too_long};
@@ -34,9 +36,10 @@ pub(super) fn shown(kind: &Kind, value: &Value) -> String {
 pub(super) fn document(
     kind: &'static Kind,
     name: &str,
-    mut value: Value,
+    mut value: Arc<Value>,
     place: u32,
     folder: &Path,
+    scope: &Scope,
 ) -> Result<Document, Refused> {
     let whole = text(&value);
     let mut parsed = parse(place, &whole);
@@ -55,25 +58,22 @@ pub(super) fn document(
     (kind.read)(&mut reader, name, &node, &mut draft);
     let mut problems = reader.problems;
     problems.extend(too_long(&draft.waits, draft.config.timeouts.total));
-    for pem in pem_files(&mut draft.config) {
-        pem.path = pem.path.as_ref().map(|path| folder.join(path));
+    let (names_files, outside) = confine(&mut draft.config, folder, scope);
+    // A file that may not be named is not read.
+    if outside.is_empty() {
+        read_pem_files(&mut draft.config, &mut problems);
     }
-    for upstream in &mut draft.config.upstreams {
-        if let Some(Discover::File(path)) = upstream.discover.as_mut().map(|discover| &mut discover.value) {
-            *path = folder.join(&*path);
-        }
-    }
-    read_pem_files(&mut draft.config, &mut problems);
+    problems.extend(outside);
     let files =
         pem_files(&mut draft.config).filter(|pem| pem.path.is_some()).map(|pem| pem.clone()).collect();
     if problems.iter().any(|problem| problem.severity == Severity::Error) {
         return Err(Refused { text: shown(kind, &value), problems });
     }
-    if let (true, Value::Object(entries)) = (kind.named_inside, &mut value) {
-        // The places of what follows are to be those in the text that is told later.
-        let named = entries.shift_remove("name").is_some();
-        if named {
-            return document(kind, name, value, place, folder);
+    // The places of what follows are to be those in the text that is told later.
+    if kind.named_inside && value.get("name").is_some() {
+        if let Value::Object(entries) = Arc::make_mut(&mut value) {
+            entries.shift_remove("name");
+            return document(kind, name, value, place, folder, scope);
         }
     }
     Ok(Document {
@@ -87,6 +87,8 @@ pub(super) fn document(
         certificates: draft.config.certificates,
         policy_sets: draft.config.policy_sets,
         files,
+        names_files,
+        scope: scope.clone(),
         references: draft.references,
         warnings: problems,
     })

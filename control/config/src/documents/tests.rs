@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 fn documents() -> Documents {
-    Documents::new("store", PathBuf::from("/etc/tollgate"))
+    Documents::new("store", PathBuf::from("/etc/tollgate"), Scope::default())
 }
 
 fn routes() -> &'static Kind {
@@ -96,10 +96,10 @@ fn what_was_undone_never_was() {
     let third = documents.remove(routes(), "a").expect("it is there");
     assert!(documents.get(routes(), "a").is_none());
     documents.undo(third);
-    assert_eq!(documents.get(routes(), "a").expect("back").value, respond("2"));
+    assert_eq!(documents.get(routes(), "a").expect("back").value.as_ref(), &respond("2"));
     documents.undo(second);
     documents.undo(first);
-    assert_eq!(documents.get(routes(), "a").expect("back").value, respond("1"));
+    assert_eq!(documents.get(routes(), "a").expect("back").value.as_ref(), &respond("1"));
     assert!(documents.get(routes(), "b").is_none());
     let used = documents.places.iter().flatten().count();
     assert_eq!((used, documents.free.len() + used), (1, documents.places.len()));
@@ -118,9 +118,9 @@ fn names_that_two_sources_have_and_names_that_none_has_are_told() {
         documents.collect(problems).render(false)
     };
     assert!(told.contains("two routes are named `a`") && told.contains("store: routes/a:1:1"), "{told}");
-    let parts = Parts::of(&base).with(&documents);
+    let parts = || Parts::of(&base).with(&documents);
     let document = documents.get(routes(), "a").expect("there").clone();
-    let unknown = documents.unknown(&document, &parts);
+    let unknown = documents.unknown([&*document], |name| name == "users", parts);
     assert_eq!((unknown.len(), unknown[0].pointer.as_str()), (1, "/to"));
     assert_eq!(unknown[0].help, ["did you mean `users`?"]);
 }

@@ -17,6 +17,8 @@ pub struct AdminSettings {
     pub tokens: Vec<AdminToken>,
     /// Where who changed what is written. Default nowhere but to standard error.
     pub audit_log: Option<PathBuf>,
+    /// Host names under which the listener answers, beside IP addresses and `localhost`.
+    pub hosts: Vec<String>,
     /// Whether others than this machine may read without a token. Default false.
     pub open: bool,
 }
@@ -103,6 +105,7 @@ impl Default for AdminSettings {
             tls: None,
             tokens: Vec::new(),
             audit_log: None,
+            hosts: Vec::new(),
             open: false,
         }
     }

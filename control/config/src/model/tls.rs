@@ -6,12 +6,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{At, Spanned};
+use crate::file_access::Scope;
 
 /// A file of certificates or keys in PEM (RFC 7468), with what it held when the configuration was read; or the text of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PemFile {
     /// Where it is; `None`: what it would hold is written in its place.
     pub path: Option<PathBuf>,
+    /// Where it may lie.
+    pub scope: Scope,
     /// The path as it was written, for messages; for what is written in its place, words for that.
     pub shown: String,
     /// Where it was written.

@@ -3,8 +3,9 @@
 //! The plan re-exports these as they are: they are values without a place in a file, but for [`Upstream`] and
 //! [`Endpoint`].
 
-use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::file_access::NamedFile;
 
 use super::{EndpointAddress, Policies, RouteTimeouts, Scheme, Spanned, UpstreamTls};
 
@@ -488,7 +489,7 @@ pub enum Discover {
     },
     /// A YAML or JSON list of endpoints, as under `endpoints`, read again when it changes (`{file: PATH}`). The path is
     /// relative to the config's file.
-    File(PathBuf),
+    File(NamedFile),
 }
 
 /// Bounds of DNS look-ups.

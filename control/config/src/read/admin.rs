@@ -8,8 +8,8 @@ use crate::model::{AdminAddress, AdminSettings, AdminSocket, AdminToken, Owner, 
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::file_path::file_path;
-use crate::scalar::{Fault, address};
-use crate::spec::{ADMIN, ADMIN_TOKEN};
+use crate::scalar::{Fault, address, host};
+use crate::spec::{ADMIN, ADMIN_TOKEN, Shape};
 use crate::tree::{Kind, Scalar, shown};
 
 /// A token that is shorter can be guessed.
@@ -21,7 +21,12 @@ const LONGEST: usize = 1024;
 const PATH: usize = 103;
 
 /// The admin listener. A port alone stays on the loopback address: statistics are not for everybody.
-pub(super) fn admin(reader: &mut Reader, field: Field<'_>) -> Option<AdminSettings> {
+/// `document_files` also holds for documents of etcd, so it is read where the listener is off.
+pub(super) fn admin(
+    reader: &mut Reader,
+    field: Field<'_>,
+    document_files: &mut Vec<PathBuf>,
+) -> Option<AdminSettings> {
     let mut out = AdminSettings::default();
     if !matches!(field.node.kind, Kind::Map(_)) {
         if is_off(field) {
@@ -32,6 +37,7 @@ pub(super) fn admin(reader: &mut Reader, field: Field<'_>) -> Option<AdminSettin
         return Some(out);
     }
     let fields = reader.fields(field.node, &ADMIN)?;
+    *document_files = directories(reader, &fields);
     let mut is_known = true;
     if let Some(field) = fields.get("bind") {
         if is_off(field) {
@@ -49,6 +55,7 @@ pub(super) fn admin(reader: &mut Reader, field: Field<'_>) -> Option<AdminSettin
     if let Some(field) = fields.get("audit_log") {
         out.audit_log = reader.field(field, file_path);
     }
+    out.hosts = hosts(reader, &fields);
     let start = reader.problems.len();
     if let Some(field) = fields.get("tokens") {
         out.tokens = tokens(reader, field);
@@ -75,6 +82,28 @@ fn bind(text: &str) -> Result<AdminAddress, Fault> {
         ));
     }
     Ok(AdminAddress::Unix(AdminSocket { path: PathBuf::from(path), mode: 0o600, owner: None }))
+}
+
+/// Directories in which files of documents may lie.
+fn directories(reader: &mut Reader, fields: &Fields<'_>) -> Vec<PathBuf> {
+    let Some(field) = fields.get("files") else { return Vec::new() };
+    let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
+    let items = reader.few(field.node, "`files`");
+    let directory = |text: &str| match file_path(text)? {
+        path if path.parent().is_none() => {
+            Err(Fault::new("{} is the root: documents could name every file of this machine"))
+        }
+        path => Ok(path),
+    };
+    items.iter().filter_map(|item| reader.parsed(item, "a directory", one, directory)).collect()
+}
+
+/// Names under which the listener answers.
+fn hosts(reader: &mut Reader, fields: &Fields<'_>) -> Vec<String> {
+    let Some(field) = fields.get("hosts") else { return Vec::new() };
+    let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
+    let items = reader.few(field.node, "`hosts`");
+    items.iter().filter_map(|item| reader.parsed(item, "a host name", one, host::endpoint)).collect()
 }
 
 /// Whose the socket is.

@@ -11,7 +11,7 @@ use crate::tree::shown;
 const SUGGESTIONS: usize = 20;
 
 /// An upstream's name in a `to`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Reference {
     pub name: String,
     /// As it was written, when an environment variable was filled in: the name is then not to be shown.
@@ -34,7 +34,7 @@ fn one(reference: &Reference, names: &HashMap<String, At>, suggest: bool) -> Pro
     if written.is_some() {
         return problem;
     }
-    let mut sorted: Vec<&str> = names.keys().map(String::as_str).filter(|_| suggest).collect();
+    let mut sorted: Vec<&str> = if suggest { names.keys().map(String::as_str).collect() } else { Vec::new() };
     sorted.sort_unstable();
     match suggest::nearest(name, sorted.into_iter()) {
         Some(near) => problem.help(format!("did you mean `{near}`?")),

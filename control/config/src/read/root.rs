@@ -77,7 +77,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
             config.workers = settings::workers(reader, field).unwrap_or_default();
         }
         if let Some(field) = fields.get("admin") {
-            config.admin = admin::admin(reader, field);
+            config.admin = admin::admin(reader, field, &mut config.document_files);
         }
         listen::apart(reader, config);
         if let Some(field) = fields.get("access_log") {

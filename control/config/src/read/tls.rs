@@ -158,12 +158,8 @@ fn pem_or_text(reader: &mut Reader, field: Field<'_>) -> Option<PemFile> {
     let text = &field.node.scalar()?.text;
     if text.contains("-----BEGIN ") {
         let bytes = PemBytes(text.clone().into_bytes());
-        return Some(PemFile {
-            path: None,
-            shown: "what is written here".to_owned(),
-            at: field.node.at,
-            bytes,
-        });
+        let shown = "what is written here".to_owned();
+        return Some(PemFile { shown, at: field.node.at, bytes, ..PemFile::default() });
     }
     if text.chars().any(char::is_control) {
         let problem =

@@ -24,6 +24,16 @@ static AUDIT_LOG: Text = Text {
     pattern: Some("."),
     loose: false,
 };
+static DIRECTORY: Shape = Shape::Text(&Text {
+    expected: "the path of a directory such as `/etc/tollgate/files`",
+    pattern: Some("."),
+    loose: false,
+});
+static ADMIN_HOST: Shape = Shape::Text(&Text {
+    expected: "a host name such as `gateway.internal`, without a port",
+    pattern: Some(r"^[^\s:/]+$"),
+    loose: false,
+});
 static TOKEN_VALUE: Shape = Shape::Section(&ADMIN_TOKEN);
 
 pub(crate) static ADMIN: Section = Section {
@@ -67,6 +77,21 @@ pub(crate) static ADMIN: Section = Section {
             Shape::Text(&AUDIT_LOG),
         )
         .also(&["audit", "log"]),
+        Key::new(
+            "files",
+            "Directories in which files may lie that documents of the API, the store and etcd name: certificates, keys, \
+             lists of endpoints, Unix sockets. Symbolic links are resolved before the comparison. Relative to the main \
+             file. Default: documents name no files.",
+            Shape::OneOrMany(&DIRECTORY),
+        )
+        .also(&["directories", "allowed_files", "file_directories"]),
+        Key::new(
+            "hosts",
+            "Host names under which the listener answers, beside IP addresses and `localhost`. Default: any name where \
+             there are `tokens`, else none.",
+            Shape::OneOrMany(&ADMIN_HOST),
+        )
+        .also(&["host", "names", "allowed_hosts", "server_names"]),
         Key::new(
             "open",
             "Whether it may listen on an address that others reach without tokens and without client certificates. \

@@ -12,10 +12,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollgate_config::Document;
+use tollgate_config::file_access::{self, NamedFile, Unread};
 use tollgate_etcd::Entry;
 
 /// How long what has changed is gathered before it is written: of a hundred changes a second all are one.
 const GATHER: Duration = Duration::from_millis(200);
+/// Largest file, in bytes.
+const LARGEST: usize = 1 << 30;
 /// The form of the file.
 const FORMAT: u64 = 1;
 
@@ -100,7 +103,7 @@ fn write(path: &Path, prefix: &str, (revision, documents): Snapshot) -> io::Resu
         kind: document.kind.name.to_owned(),
         name: document.name.clone(),
         revision: *revision,
-        value: document.value.clone(),
+        value: Value::clone(&document.value),
     });
     let kept = Kept { format: FORMAT, prefix: prefix.to_owned(), revision, documents: documents.collect() };
     let mut new = path.as_os_str().to_owned();
@@ -119,9 +122,9 @@ fn write(path: &Path, prefix: &str, (revision, documents): Snapshot) -> io::Resu
 
 /// What the file holds, if it is there and of this prefix: the revision, and the entries as etcd would tell them.
 pub(super) fn read(path: &Path, prefix: &str) -> Result<Option<(u64, Vec<Entry>)>, String> {
-    let bytes = match std::fs::read(path) {
+    let bytes = match file_access::read(&NamedFile::from(path), LARGEST) {
         Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(Unread::Missing) => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
     let kept: Kept =

@@ -86,7 +86,7 @@ impl Sources {
         for (key, value) in then.into_iter().filter(|(key, _)| key != GUARD) {
             let Some((kind, name)) = resource(&key) else { continue };
             let value = super::intake::parsed(&value).map_err(Refusal::Invalid)?;
-            if self.documents.get(kind, name).is_none_or(|document| document.value != value) {
+            if self.documents.get(kind, name).is_none_or(|document| *document.value != value) {
                 let (name, to) = (name.to_owned(), To::Value(value));
                 changes.push(Change { kind, name, to, condition: Condition::None });
             }

@@ -31,6 +31,9 @@ struct Tried {
     undo: Option<Undo>,
 }
 
+/// Problems that are told with the nearest names: each is compared with every name there is.
+const HELPED: usize = 20;
+
 type Compile<'c, T> = &'c mut dyn FnMut(&Parts<'_>) -> Result<T, Vec<Problem>>;
 
 impl Sources {
@@ -95,7 +98,7 @@ impl Sources {
             let same = match (&entry.value, known) {
                 (None, None) => true,
                 (Some(value), Some(document)) => {
-                    all && parsed(value).is_ok_and(|value| value == document.value)
+                    all && parsed(value).is_ok_and(|value| value == *document.value)
                 }
                 _ => false,
             };
@@ -175,13 +178,17 @@ impl Sources {
             .map(|tried| (tried.entry.key.clone(), tried.group))
             .collect();
         let places = self.base.as_ref().map(|base| base.places.without()).unwrap_or_default();
-        let mut out = HashSet::new();
+        let (mut out, mut helped) = (HashSet::new(), 0);
         for problem in problems.iter().filter(|problem| problem.severity == Severity::Error) {
             let mut about =
                 self.documents.about(problem).map(|document| (document, key(document.kind, &document.name)));
             let Some((document, key)) = about.find(|(_, key)| index.contains_key(key)) else { continue };
             out.extend(index.get(&key));
-            let told = self.unknown_or(document, || self.documents.tell(problem, &places));
+            helped += 1;
+            let told = match helped {
+                ..=HELPED => self.unknown_or(document, || self.documents.tell(problem, &places)),
+                _ => vec![self.documents.tell(problem, &places)],
+            };
             refused.entry(key).or_insert((Vec::new(), true)).0.extend(told);
         }
         if out.is_empty() {
@@ -206,7 +213,9 @@ impl Sources {
         other: impl FnOnce() -> DocumentProblem,
     ) -> Vec<DocumentProblem> {
         let Some(base) = &self.base else { return vec![other()] };
-        let unknown = self.documents.unknown(document, &Parts::of(&base.config).with(&self.documents));
+        let parts = || Parts::of(&base.config).with(&self.documents);
+        let has = |name: &str| base.has_upstream(name);
+        let unknown = self.documents.unknown([document], has, parts);
         if unknown.is_empty() { vec![other()] } else { unknown }
     }
 

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use axum::routing::get;
@@ -15,7 +15,7 @@ use serde_json::json;
 use super::AdminState;
 use super::accept::prefers;
 use super::upstreams;
-use crate::Exposition;
+use crate::{Exposition, UpstreamStatus};
 
 const TEXT: &str = "text/plain; charset=utf-8";
 const HTML: &str = "text/html; charset=utf-8";
@@ -38,12 +38,19 @@ Tollgate, admin listener
 pub fn pages(state: AdminState) -> Router {
     Router::new()
         .route("/", get(async |headers: HeaderMap| index(accept(&headers))))
-        .route("/metrics", get(async |State(state), headers: HeaderMap| metrics(accept(&headers), &state)))
+        .route(
+            "/metrics",
+            get(async |State(state): State<AdminState>, headers: HeaderMap| {
+                aside(move || metrics(accept(&headers), &state)).await
+            }),
+        )
         .route("/cost", get(async |State(state), headers: HeaderMap| cost(accept(&headers), &state)))
         .route("/status", get(status))
         .route(
             "/upstreams",
-            get(async |State(state), headers: HeaderMap| upstreams(accept(&headers), &state)),
+            get(async |State(state): State<AdminState>, headers: HeaderMap| {
+                aside(move || upstreams(accept(&headers), &state)).await
+            }),
         )
         .route("/healthz", get(async || respond(StatusCode::OK, TEXT, "ok\n")))
         .route("/readyz", get(ready))
@@ -92,13 +99,26 @@ fn upstreams(accept: &str, state: &AdminState) -> Response {
     let all = state.registry.upstreams();
     match (prefers(accept, "text/html", JSON), prefers(accept, "text/plain", JSON)) {
         // A browser names HTML, and anything else only at a lower weight.
-        (true, false) => respond(StatusCode::OK, HTML, upstreams::html(&all)),
-        (true, true) if prefers(accept, "text/html", "text/plain") => {
-            respond(StatusCode::OK, HTML, upstreams::html(&all))
-        }
+        (true, false) => page(&all),
+        (true, true) if prefers(accept, "text/html", "text/plain") => page(&all),
         (_, true) => respond(StatusCode::OK, TEXT, upstreams::text(&all)),
         (false, false) => respond(StatusCode::OK, JSON, upstreams::json(&all, SystemTime::now())),
     }
+}
+
+fn page(all: &[UpstreamStatus]) -> Response {
+    let mut response = respond(StatusCode::OK, HTML, upstreams::html(all));
+    let policy = HeaderValue::from_static(upstreams::POLICY);
+    response.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    response
+}
+
+/// Makes a large answer on another thread: the control thread has health to answer meanwhile.
+async fn aside(make: impl FnOnce() -> Response + Send + 'static) -> Response {
+    let made = tokio::task::spawn_blocking(make).await;
+    made.unwrap_or_else(|_| {
+        problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the answer could not be made")
+    })
 }
 
 fn metrics(accept: &str, state: &AdminState) -> Response {

@@ -4,7 +4,12 @@
 
 mod accept;
 mod answer;
+mod body;
+mod counts;
 mod peer;
+mod security;
+mod stream;
+mod table;
 mod upstreams;
 
 use std::io;
@@ -14,25 +19,35 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use axum::http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
+use serde_json::json;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
 use crate::Registry;
 
-pub use answer::pages;
-pub use peer::{Peer, PeerAddress};
+use body::{Budget, Counted, Share};
+use security::secured;
+use stream::Tracked;
+use table::{Phase, Place, Table};
 
-/// Connections at once; more wait in the kernel's queue.
-const CONNECTIONS: usize = 64;
+pub use answer::pages;
+pub use counts::{AdminCounts, AdminCountsSnapshot, AdminRefusal};
+pub use peer::{Peer, PeerAddress};
 
 /// For a whole request head. Runs while a kept-alive connection is idle, too.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -43,11 +58,15 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a client may take no byte of its answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Room for a request head: enough for any scraper, small enough for 64 of them.
+/// Room for a request head: enough for any scraper, small enough for all connections.
 const BUFFER: usize = 16 * 1024;
 
 /// After an accept that failed (no descriptors left, say), so that the loop does not spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a request waits for a usual place, and how often it looks.
+const PLACE_TIMEOUT: Duration = Duration::from_secs(1);
+const PLACE_LOOK: Duration = Duration::from_millis(50);
 
 /// What the [`pages`] show.
 #[derive(Clone, Debug)]
@@ -56,6 +75,24 @@ pub struct AdminState {
     pub registry: Arc<Registry>,
     /// Whether new traffic should come: what `/readyz` says.
     pub ready: Arc<AtomicBool>,
+}
+
+/// Called when a client certificate is refused in a handshake: by whom it was shown, and why it was refused.
+pub type CertificateRefused = Arc<dyn Fn(PeerAddress, &str) + Send + Sync>;
+
+/// Who is told what happens at the admin listener.
+#[derive(Clone)]
+pub struct AdminWatch {
+    /// The counts.
+    pub counts: Arc<AdminCounts>,
+    /// Refused client certificates.
+    pub certificate_refused: CertificateRefused,
+}
+
+impl std::fmt::Debug for AdminWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AdminWatch").field("counts", &self.counts).finish_non_exhaustive()
+    }
 }
 
 /// Where the admin server accepts connections.
@@ -94,9 +131,12 @@ pub type AdminTls = watch::Receiver<Option<Arc<ServerConfig>>>;
 /// [`Peer`] among its extensions.
 ///
 /// Needs a tokio runtime with I/O and time. A client that stalls loses its connection after 30 s without a
-/// whole request head, or 10 s without taking a byte. For a request's body, who reads it sets the bound.
-pub async fn serve(listener: AdminListener, tls: AdminTls, router: Router) {
-    serve_within(listener, tls, router, Limits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT }).await;
+/// whole request head, or 10 s without taking a byte, and earlier when all places are taken: see `table`. `/healthz` and
+/// `/readyz` always have places of their own. For a request's body, the handler sets the time limit; the bytes of all
+/// bodies together are bounded here.
+pub async fn serve(listener: AdminListener, tls: AdminTls, router: Router, watch: AdminWatch) {
+    let limits = Limits { head: HEAD_TIMEOUT, write: WRITE_TIMEOUT };
+    serve_within(listener, tls, Shared { router, limits, watch, budget: Arc::default() }).await;
 }
 
 #[derive(Clone, Copy)]
@@ -105,24 +145,36 @@ struct Limits {
     write: Duration,
 }
 
-async fn serve_within(listener: AdminListener, tls: AdminTls, router: Router, limits: Limits) {
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+/// What all connections have.
+#[derive(Clone)]
+struct Shared {
+    router: Router,
+    limits: Limits,
+    watch: AdminWatch,
+    budget: Arc<Budget>,
+}
+
+async fn serve_within(listener: AdminListener, tls: AdminTls, shared: Shared) {
+    let table = Table::default();
     let mut connections = JoinSet::new();
     loop {
-        let Ok(permit) = permits.clone().acquire_owned().await else { return };
         // What has ended is taken out, or the set would grow.
         while connections.try_join_next().is_some() {}
         match listener.accept().await {
             Ok((stream, address)) => {
-                let (router, config) = (router.clone(), tls.borrow().clone());
-                connections.spawn(async move {
-                    let stream = limited(stream, limits);
+                let (place, evicted) = table.admit();
+                if evicted {
+                    shared.watch.counts.evicted();
+                }
+                let (shared, config, id) = (shared.clone(), tls.borrow().clone(), place.id());
+                let task = connections.spawn(async move {
+                    let stream = limited(stream, shared.limits);
                     match config {
-                        None => connection(stream, Peer { address, certificate: None }, router, limits).await,
-                        Some(config) => encrypted(stream, address, config, router, limits).await,
+                        None => connection(stream, Peer { address, certificate: None }, place, shared).await,
+                        Some(config) => encrypted(stream, address, config, place, shared).await,
                     }
-                    drop(permit);
                 });
+                table.set_abort(id, task);
             }
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
         }
@@ -142,34 +194,104 @@ async fn encrypted(
     stream: Limited,
     address: PeerAddress,
     config: Arc<ServerConfig>,
-    router: Router,
-    limits: Limits,
+    place: Place,
+    shared: Shared,
 ) {
     let shaken = tokio::time::timeout(HANDSHAKE_TIMEOUT, TlsAcceptor::from(config).accept(stream)).await;
-    let Ok(Ok(stream)) = shaken else { return };
+    let stream = match shaken {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            if let Some(why) = certificate_problem(&error) {
+                shared.watch.counts.refused(AdminRefusal::Certificate);
+                (shared.watch.certificate_refused)(address, &why);
+            }
+            return;
+        }
+        Err(_) => return,
+    };
     let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let certificate = shown.map(|certificate| Arc::new(certificate.clone().into_owned()));
-    connection(stream, Peer { address, certificate }, router, limits).await;
+    connection(stream, Peer { address, certificate }, place, shared).await;
+}
+
+/// Why a handshake failed, if that is the client's certificate.
+fn certificate_problem(error: &io::Error) -> Option<String> {
+    match error.get_ref()?.downcast_ref::<rustls::Error>()? {
+        rustls::Error::NoCertificatesPresented => Some("none was shown".to_owned()),
+        rustls::Error::InvalidCertificate(why) => Some(why.to_string()),
+        _ => None,
+    }
 }
 
 async fn connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send,
     peer: Peer,
-    router: Router,
-    limits: Limits,
+    place: Place,
+    shared: Shared,
 ) {
-    let router = TowerToHyperService::new(router);
-    let service = service_fn(move |mut request| {
-        request.extensions_mut().insert(peer.clone());
-        router.call(request)
-    });
+    let activity = place.activity.clone();
+    let place = Arc::new(place);
+    let limits = shared.limits;
+    let service = service_fn(move |request| answered(request, peer.clone(), place.clone(), shared.clone()));
     // An error is the client's doing and concerns nobody else.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head)
         .max_buf_size(BUFFER)
-        .serve_connection(TokioIo::new(stream), service)
+        .serve_connection(TokioIo::new(Tracked { stream, activity }), service)
         .await;
+}
+
+/// The answer to a request.
+async fn answered(
+    request: Request<Incoming>,
+    peer: Peer,
+    place: Arc<Place>,
+    shared: Shared,
+) -> Result<Response, std::convert::Infallible> {
+    place.activity.enter(Phase::Busy);
+    let is_health = matches!(request.uri().path(), "/healthz" | "/readyz");
+    let response = if is_health || usual_place(&place).await {
+        let (mut head, body) = request.into_parts();
+        head.extensions.insert(peer);
+        let share = Share::new(&shared.budget);
+        let body = Counted { body, share: share.clone(), activity: place.activity.clone() };
+        let request = Request::from_parts(head, Body::new(body));
+        let response = TowerToHyperService::new(shared.router.clone()).call(request).await?;
+        match share.is_exceeded() {
+            false => response,
+            true => busy(&shared, "the bodies of other requests take all the room"),
+        }
+    } else {
+        busy(&shared, "every connection of the admin listener is at work")
+    };
+    place.activity.enter(Phase::Writing);
+    Ok(secured(response))
+}
+
+/// Waits for a usual place, for a moment.
+async fn usual_place(place: &Place) -> bool {
+    let end = tokio::time::Instant::now() + PLACE_TIMEOUT;
+    while !place.is_usual() {
+        if tokio::time::Instant::now() >= end {
+            return false;
+        }
+        tokio::time::sleep(PLACE_LOOK).await;
+    }
+    true
+}
+
+/// There is no room for this request now. Its connection makes room for another one.
+fn busy(shared: &Shared, message: &str) -> Response {
+    shared.watch.counts.refused(AdminRefusal::Busy);
+    let text = format!("{}\n", json!({ "error": AdminRefusal::Busy.as_str(), "message": message }));
+    let mut response = Response::new(Body::from(text));
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 #[cfg(test)]
@@ -198,7 +320,9 @@ mod tests {
         let state = AdminState { registry: Registry::new(enabled), ready: Arc::default() };
         let mut task = JoinSet::new();
         let plain = watch::channel(None).1;
-        task.spawn(serve_within(AdminListener::Tcp(listener), plain, pages(state.clone()), limits));
+        let watch = AdminWatch { counts: Arc::default(), certificate_refused: Arc::new(|_, _| {}) };
+        let shared = Shared { router: pages(state.clone()), limits, watch, budget: Arc::default() };
+        task.spawn(serve_within(AdminListener::Tcp(listener), plain, shared));
         Server { address, state, _task: task }
     }
 
@@ -348,16 +472,29 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_are_bounded_and_the_next_gets_its_turn() {
+    async fn silent_connections_keep_nobody_out() {
         let server = plain().await;
         let mut idle = Vec::new();
-        for _ in 0..CONNECTIONS {
+        for _ in 0..table::CONNECTIONS + table::RESERVED {
             idle.push(TcpStream::connect(server.address).await.unwrap());
         }
-        let mut waiting = Box::pin(server.get("/healthz", "*/*"));
-        assert!(tokio::time::timeout(Duration::from_millis(200), &mut waiting).await.is_err());
-        idle.pop();
-        let (head, _) = tokio::time::timeout(Duration::from_secs(10), waiting).await.unwrap();
-        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        for path in ["/healthz", "/metrics"] {
+            let (head, _) =
+                tokio::time::timeout(Duration::from_secs(10), server.get(path, "*/*")).await.unwrap();
+            assert!(head.starts_with("HTTP/1.1 200"), "{path}: {head}");
+        }
+    }
+
+    #[tokio::test]
+    async fn every_answer_has_what_browsers_need() {
+        let server = plain().await;
+        for (path, accept) in [("/metrics", "*/*"), ("/nothing", "*/*"), ("/upstreams", "text/html")] {
+            let (head, _) = server.get(path, accept).await;
+            for field in
+                ["content-security-policy", "x-content-type-options: nosniff", "x-frame-options: DENY"]
+            {
+                assert!(head.contains(field), "{path}: {head}");
+            }
+        }
     }
 }

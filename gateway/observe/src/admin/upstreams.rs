@@ -199,6 +199,10 @@ const STYLE: &str = "body{font:14px/1.4 system-ui,sans-serif;margin:2em}\
     .unhealthy,.ejected{background:#d332}\
     :root{color-scheme:light dark}";
 
+/// What a browser may do with the page: use its style, which it knows by the style's SHA-256, and nothing else.
+pub(super) const POLICY: &str = "default-src 'none'; style-src 'sha256-sHj2aMv6k2xFI53+X2xuu0XkOyjNg3c+jQHG1C2c928='; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 /// For people at a browser.
 pub(super) fn html(upstreams: &[UpstreamStatus]) -> String {
     let mut page = format!(

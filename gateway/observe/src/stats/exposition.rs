@@ -18,7 +18,7 @@ use super::queueing;
 use super::resilience;
 use super::shedding;
 use super::snapshot::Snapshot;
-use crate::{EndpointState, Protocol, Reason};
+use crate::{AdminRefusal, EndpointState, Protocol, Reason};
 
 /// The two formats of a scrape. They differ in how counters are declared, and in the end mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,7 @@ impl Collector for Scrape {
         shedding::encode(&self.snapshot, &mut page)?;
         policies::encode(&self.snapshot.policies, &mut page)?;
         self.toll(&mut page)?;
+        self.admin(&mut page)?;
         self.config(&mut page)?;
         self.process(&mut page)
     }
@@ -264,6 +265,22 @@ impl Scrape {
             family.set(headroom.floor())?;
         }
         Ok(())
+    }
+
+    fn admin(&self, page: &mut Page<'_>) -> fmt::Result {
+        let admin = &self.snapshot.admin;
+        let mut family = page.counter(
+            "tollgate_admin_refused_total",
+            "Connections and requests that the admin listener refused, by reason.",
+        )?;
+        for (why, count) in AdminRefusal::ALL.iter().zip(admin.refused) {
+            family.add(&[("reason", why.as_str())], count)?;
+        }
+        page.counter(
+            "tollgate_admin_connections_evicted_total",
+            "Idle or slow connections of the admin listener that were closed to make room for others.",
+        )?
+        .set(admin.evicted)
     }
 
     fn config(&self, page: &mut Page<'_>) -> fmt::Result {

@@ -13,7 +13,7 @@ use super::snapshot::{RouteSnapshot, Snapshot, UpstreamSnapshot};
 use super::worker::WorkerStats;
 use crate::live::{Columns, History, Totals, Worker};
 use crate::log::LogCounts;
-use crate::{AccessLog, CostReading, Protocol, Reason, Status, UpstreamSource, UpstreamStatus};
+use crate::{AccessLog, AdminCounts, CostReading, Protocol, Reason, Status, UpstreamSource, UpstreamStatus};
 
 /// Process-wide: hands out label slots, owns the workers' blocks of counts, adds them up.
 ///
@@ -33,6 +33,7 @@ pub struct Registry {
     source: OnceLock<Arc<dyn UpstreamSource>>,
     history: Mutex<History>,
     policies: Arc<PolicyEvents>,
+    admin: Arc<AdminCounts>,
 }
 
 impl Registry {
@@ -50,6 +51,7 @@ impl Registry {
             source: OnceLock::new(),
             history: Mutex::default(),
             policies: Arc::default(),
+            admin: Arc::default(),
         })
     }
 
@@ -100,6 +102,12 @@ impl Registry {
     #[must_use]
     pub fn policy_events(&self) -> Arc<PolicyEvents> {
         self.policies.clone()
+    }
+
+    /// What the admin listener counts.
+    #[must_use]
+    pub fn admin_counts(&self) -> Arc<AdminCounts> {
+        self.admin.clone()
     }
 
     /// Publishes what the cost meter reads, for [`snapshot`](Self::snapshot) and the admin listener.
@@ -172,6 +180,7 @@ impl Registry {
             messages: 0,
             shed: ShedSnapshot::default(),
             policies: self.policies.snapshot(),
+            admin: self.admin.snapshot(),
             handshakes: HandshakesSnapshot::default(),
             grpc_methods: Default::default(),
             protocols: [0; Protocol::ALL.len()],

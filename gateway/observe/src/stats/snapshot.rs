@@ -39,6 +39,8 @@ pub struct Snapshot {
     pub shed: ShedSnapshot,
     /// What policies did: kind, place and event, with the count.
     pub policies: PolicyEventsSnapshot,
+    /// What the admin listener counts.
+    pub admin: crate::AdminCountsSnapshot,
     /// How client connections begin.
     pub handshakes: HandshakesSnapshot,
     /// gRPC calls by method.

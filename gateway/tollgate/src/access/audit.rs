@@ -1,19 +1,29 @@
 //! Who changed what: a line of JSON each, added to a file.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 use serde_json::Value;
+use tokio::sync::oneshot;
+use tollgate_config::file_access::{self, PATIENCE};
 use tollgate_net::notice;
 
-/// Opens it for a line at a time, so that it can be moved away at any moment.
+/// How long a line may take to be written. The answer waits for it.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Opens it for a line at a time, so that it can be moved away at any moment. A named pipe without a reader is an error at
+/// once.
 fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o600).open(path)
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags.bits() as i32).open(path)
 }
 
-/// Makes the file, if it is not there.
+/// Makes the file, if it is not there. Blocks for as long as the file system takes.
 ///
 /// # Errors
 /// Why it cannot be written, in words.
@@ -21,8 +31,8 @@ pub fn check(path: Option<&Path>) -> io::Result<()> {
     let Some(path) = path else { return Ok(()) };
     open(path).map(drop).map_err(|error| {
         let advice = match error.kind() {
-            io::ErrorKind::NotFound => "its directory does not exist".to_owned(),
-            io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+            ErrorKind::NotFound => "its directory does not exist".to_owned(),
+            ErrorKind::PermissionDenied => "permission denied".to_owned(),
             _ => error.to_string(),
         };
         let message = format!("cannot open the audit log {}: {advice}", path.display());
@@ -30,16 +40,46 @@ pub fn check(path: Option<&Path>) -> io::Result<()> {
     })
 }
 
-/// Adds a line. What it tells of has happened already, so a disk that is full is told of and stops nothing.
+/// Adds a line. What it tells of has happened already, so a disk that is full, or that does not answer, is told of and stops
+/// nothing.
 pub async fn write(path: PathBuf, record: Value) {
-    let written = tokio::task::spawn_blocking(move || {
-        let line = format!("{record}\n");
-        // One call: lines of two processes do not mix (open(2), O_APPEND).
-        let result = open(&path).and_then(|mut file| file.write_all(line.as_bytes()));
-        if let Err(error) = result {
-            notice!("warning: audit log {}: {error}; the line is: {line}", path.display());
+    let line = format!("{record}\n");
+    let (done, written) = oneshot::channel();
+    let (file, text) = (path.clone(), line.clone());
+    let job = move || drop(done.send(add(&file, text.as_bytes())));
+    let result = match file_access::start(job) {
+        Ok(()) => match tokio::time::timeout(PATIENCE, written).await {
+            Ok(Ok(result)) => result.map_err(|error| error.to_string()),
+            Ok(Err(_)) => Err("it could not be written".to_owned()),
+            Err(_) => Err(file_access::Stalled::Silent.to_string()),
+        },
+        Err(stalled) => Err(stalled.to_string()),
+    };
+    if let Err(error) = result {
+        notice!("warning: audit log {}: {error}; the line is: {}", path.display(), line.trim_end());
+    }
+}
+
+/// Writes a line in one call where that can be: lines of two processes do not mix then (open(2), O_APPEND).
+fn add(path: &Path, mut line: &[u8]) -> io::Result<()> {
+    let mut file = open(path)?;
+    let end = Instant::now() + WRITE_TIMEOUT;
+    while !line.is_empty() {
+        match file.write(line) {
+            Ok(count) => line = &line[count..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // A pipe whose reader is slow.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let left = end.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(ErrorKind::TimedOut.into());
+                }
+                let left =
+                    Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+                poll(&mut [PollFd::new(&file, PollFlags::OUT)], Some(&left))?;
+            }
+            Err(error) => return Err(error),
         }
-    });
-    // It cannot panic.
-    let _ = written.await;
+    }
+    Ok(())
 }

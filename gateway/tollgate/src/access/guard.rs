@@ -7,18 +7,20 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::extract::{FromRequestParts, Request, State};
-use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use serde_json::{Value, json};
 use tollgate_config::Role;
-use tollgate_observe::Peer;
+use tollgate_net::notice;
+use tollgate_observe::{AdminRefusal, Peer, PeerAddress};
 use tollgate_tls::Presented;
 
-use super::audit;
+use super::attempts::{Attempts, Failure, Source};
 use super::tokens::Access;
+use super::{audit, host};
 use crate::api::problem;
 use crate::surface::Surface;
 
@@ -53,19 +55,41 @@ pub struct Problem(pub String);
 
 /// Lets a request pass, or says why not.
 pub async fn guard(State(surface): State<Surface>, mut request: Request, next: Next) -> Response {
+    let access = surface.access.borrow().clone();
+    let counts = surface.admin.registry.admin_counts();
+    if !host::is_known(&access, &request) {
+        counts.refused(AdminRefusal::Host);
+        let message = "the listener answers to an IP address or `localhost`, and to the names under `admin: {hosts: ...}`";
+        return problem(StatusCode::FORBIDDEN, "forbidden", message);
+    }
     let Some(needed) = needed(request.method(), request.uri().path()) else {
         return next.run(request).await;
     };
-    let access = surface.access.borrow().clone();
-    let (asker, role) = match identified(&access, &request) {
+    let (asker, role) = match identified(&access, &request, &surface.attempts) {
         Ok(found) => found,
-        Err(response) => return *response,
+        Err(refused) => {
+            counts.refused(refused.why);
+            let (response, failure, audited) = refused_credentials(&surface, &access, &request, refused);
+            // Nobody reads its body.
+            drop(request);
+            if let Some((to, record)) = audited {
+                audit::write(to, record).await;
+            }
+            if let Some(failure) = failure {
+                failure.wait().await;
+            }
+            return response;
+        }
     };
-    let audited = (needed > Role::Read).then(|| Audited::new(&access, &request, &asker, role)).flatten();
+    let audited =
+        (needed > Role::Read).then(|| Audited::new(&access, &request, Some((&asker, role)))).flatten();
     let permitted = permitted(&access, &request, &asker, role, needed);
     let answered = async move {
         match permitted {
-            Err(response) => *response,
+            Err(response) => {
+                counts.refused(AdminRefusal::Forbidden);
+                *response
+            }
             Ok(()) => {
                 request.extensions_mut().insert(Asker(asker));
                 request.extensions_mut().insert(role);
@@ -100,13 +124,89 @@ fn needed(method: &Method, path: &str) -> Option<Role> {
     }
 }
 
+/// Credentials that were refused.
+struct Refused {
+    why: AdminRefusal,
+    response: Box<Response>,
+}
+
+impl Refused {
+    fn new(why: AdminRefusal, response: Box<Response>) -> Self {
+        Self { why, response }
+    }
+}
+
+/// Where the credentials of a request come from.
+fn source(request: &Request) -> Source {
+    request.extensions().get::<Peer>().map_or(Source::User(None), |peer| peer.address.into())
+}
+
+/// The answer to credentials that were refused; if they were wrong, with what slows it and with a record for the audit log.
+fn refused_credentials(
+    surface: &Surface,
+    access: &Arc<Access>,
+    request: &Request,
+    refused: Refused,
+) -> (Response, Option<Failure>, Option<(PathBuf, Value)>) {
+    let Refused { why, response } = refused;
+    // A request without a token guesses nothing, and one that is not looked at has been told of before.
+    if matches!(why, AdminRefusal::TokenMissing | AdminRefusal::Throttled) {
+        return (*response, None, None);
+    }
+    let failure = surface.attempts.failed(source(request));
+    let peer = request.extensions().get::<Peer>().map(|peer| peer.address.to_string()).unwrap_or_default();
+    if let Some(count) = failure.told {
+        let (reason, method) = (why.as_str(), request.method());
+        // It was sent by a stranger.
+        let path: String = request.uri().path().chars().take(200).collect();
+        notice!(
+            "warning: admin: wrong credentials ({reason}) from {peer}, {method} {path}: {count} within a minute"
+        );
+    }
+    let audited = Audited::new(access, request, None).map(|audited| audited.told(&response));
+    (*response, Some(failure), audited)
+}
+
+/// Tells the log and the audit log of a client certificate that a handshake refused.
+pub fn refused_certificate(access: &Access, attempts: &Arc<Attempts>, peer: PeerAddress, why: &str) {
+    // The handshake has ended, so there is no answer to slow.
+    let told = attempts.failed(peer.into()).told;
+    if let Some(count) = told {
+        notice!("warning: admin: client certificate of {peer} refused: {why}: {count} within a minute");
+    }
+    let Some(to) = access.audit_log.clone().filter(|_| attempts.may_audit(peer.into())) else { return };
+    let record = json!({
+        "at": now(),
+        "who": null,
+        "role": null,
+        "peer": peer.to_string(),
+        "certificate": null,
+        "method": null,
+        "path": null,
+        "status": null,
+        "outcome": "refused",
+        "error": AdminRefusal::Certificate.as_str(),
+        "resources": [],
+        "version_before": null,
+        "version_after": null,
+    });
+    tokio::spawn(audit::write(to, record));
+}
+
+/// The time, as the audit log has it.
+fn now() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    crate::time::rfc3339(u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+}
+
 /// Who asks, and what they may.
-fn identified(access: &Access, request: &Request) -> Result<(String, Role), Box<Response>> {
+fn identified(access: &Access, request: &Request, attempts: &Attempts) -> Result<(String, Role), Refused> {
     if let Some(role) = access.anonymous() {
         let shown = request.extensions().get::<Peer>().is_some_and(|peer| peer.certificate.is_some());
         if access.needs_certificate() && !shown {
             let message = "this connection has shown no certificate: another one is to be opened";
-            return Err(Box::new(problem(StatusCode::FORBIDDEN, "forbidden", message)));
+            let response = Box::new(problem(StatusCode::FORBIDDEN, "forbidden", message));
+            return Err(Refused::new(AdminRefusal::Certificate, response));
         }
         return Ok((certificate(request).unwrap_or_else(|| "local".to_owned()), role));
     }
@@ -117,16 +217,34 @@ fn identified(access: &Access, request: &Request) -> Result<(String, Role), Box<
     let token = match bearer {
         // The scheme's case does not matter (RFC 9110, section 11.1).
         Some(Some((scheme, token))) if scheme.eq_ignore_ascii_case(b"bearer ") => Some(token.trim_ascii()),
-        Some(_) => return Err(unauthorized("the `Authorization` is not `Bearer TOKEN`", "invalid_request")),
+        Some(_) => {
+            let response = unauthorized("the `Authorization` is not `Bearer TOKEN`", "invalid_request");
+            return Err(Refused::new(AdminRefusal::CredentialsMalformed, response));
+        }
         None => key.map(HeaderValue::as_bytes),
     };
     let Some(token) = token else {
-        return Err(unauthorized("a token is needed: send `Authorization: Bearer TOKEN`", ""));
+        let response = unauthorized("a token is needed: send `Authorization: Bearer TOKEN`", "");
+        return Err(Refused::new(AdminRefusal::TokenMissing, response));
     };
+    if !attempts.may_try(source(request)) {
+        return Err(Refused::new(AdminRefusal::Throttled, too_many()));
+    }
     match access.find(token) {
         Some((name, role)) => Ok((name.to_owned(), role)),
-        None => Err(unauthorized("nobody has this token", "invalid_token")),
+        None => {
+            let response = unauthorized("nobody has this token", "invalid_token");
+            Err(Refused::new(AdminRefusal::TokenUnknown, response))
+        }
     }
+}
+
+/// 429: the address has sent too many wrong tokens.
+fn too_many() -> Box<Response> {
+    let message = "too many wrong tokens come from this address: try again in a moment";
+    let mut response = problem(StatusCode::TOO_MANY_REQUESTS, "too_many_attempts", message);
+    response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    Box::new(response)
 }
 
 /// 401, with the challenge of RFC 6750, section 3.
@@ -159,12 +277,6 @@ fn permitted(
     // No page of others is to change anything, nor to have a question worked out.
     if !matches!(*request.method(), Method::GET | Method::HEAD) && is_foreign(headers) {
         return Err(forbidden("a page of another origin asks for this"));
-    }
-    let asks_the_api = ["/api/", "/apisix/"].iter().any(|prefix| request.uri().path().starts_with(prefix));
-    if !access.is_closed() && asks_the_api && !is_local_host(headers) {
-        return Err(forbidden(
-            "without tokens the API answers to an IP address or `localhost` alone, not to a name",
-        ));
     }
     if role >= needed {
         return Ok(());
@@ -199,13 +311,14 @@ struct Audited {
 }
 
 impl Audited {
-    fn new(access: &Arc<Access>, request: &Request, asker: &str, role: Role) -> Option<Self> {
+    /// `who` asks and in which role; nothing: nobody knows.
+    fn new(access: &Arc<Access>, request: &Request, who: Option<(&str, Role)>) -> Option<Self> {
         let to = access.audit_log.clone()?;
         let peer = request.extensions().get::<Peer>().map(|peer| peer.address.to_string());
         let record = json!({
             "at": null,
-            "who": asker,
-            "role": role.as_str(),
+            "who": who.map(|(asker, _)| asker),
+            "role": who.map(|(_, role)| role.as_str()),
             "peer": peer,
             "certificate": certificate(request),
             "method": request.method().as_str(),
@@ -217,10 +330,9 @@ impl Audited {
     /// The record, with what came of the request.
     fn told(self, response: &Response) -> (PathBuf, Value) {
         let Self { to, mut record } = self;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let changed = response.extensions().get::<Changed>();
         let error = response.extensions().get::<Problem>().map(|problem| problem.0.as_str());
-        record["at"] = crate::time::rfc3339(u64::try_from(now.as_millis()).unwrap_or(u64::MAX)).into();
+        record["at"] = now().into();
         record["status"] = response.status().as_u16().into();
         record["outcome"] = match (response.status().is_success(), changed) {
             (false, _) => "refused",
@@ -250,17 +362,6 @@ fn is_foreign(headers: &HeaderMap) -> bool {
     let Some(origin) = headers.get(ORIGIN) else { return false };
     let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
     origin.is_none() || origin != text(headers, HOST)
-}
-
-/// Whether the host that is asked for is this machine's by a name that nobody else can give it: another name may be
-/// a stranger's that was led here (DNS rebinding), with the stranger's page in a browser. One without a dot too: whoever is in
-/// the same network can answer for that (RFC 4795).
-fn is_local_host(headers: &HeaderMap) -> bool {
-    let Some(host) = text(headers, HOST) else { return true };
-    let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
-    let name = name.map_or(host, |(name, _)| name);
-    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    bare.parse::<std::net::IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost")
 }
 
 #[cfg(test)]
@@ -309,22 +410,6 @@ mod tests {
             (Method::OPTIONS, "/healthz", Some(Role::Write)),
         ] {
             assert_eq!(needed(&method, path), role, "{method} {path}");
-        }
-    }
-
-    #[test]
-    fn names_that_could_be_a_strangers_are_told_from_this_machine() {
-        for (host, local) in [
-            ("127.0.0.1:9901", true),
-            ("[::1]:9901", true),
-            ("localhost", true),
-            ("localhost:80", true),
-            ("admin", false),
-            ("localhost.evil.example", false),
-            ("evil.example:9901", false),
-            ("127.0.0.1.evil.example", false),
-        ] {
-            assert_eq!(is_local_host(&headers(&[("host", host)])), local, "{host}");
         }
     }
 }

@@ -16,6 +16,8 @@ pub struct Access {
     certified: bool,
     /// Where it is written who changed what.
     pub audit_log: Option<PathBuf>,
+    /// Host names that it answers to, beside addresses and `localhost`.
+    hosts: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -29,7 +31,7 @@ impl Access {
     /// As the file says.
     pub fn new(settings: Option<&AdminSettings>) -> Self {
         let Some(settings) = settings else { return Self::default() };
-        let AdminSettings { bind, tls, tokens, audit_log, open: _ } = settings;
+        let AdminSettings { bind, tls, tokens, audit_log, hosts, open: _ } = settings;
         let certified = tls.as_ref().and_then(|tls| tls.client.as_ref()).is_some_and(|it| it.required);
         let local = match &bind.value {
             AdminAddress::Tcp(address) => address.ip().is_loopback(),
@@ -37,7 +39,16 @@ impl Access {
         };
         let (anonymous, certified) = without_token(!tokens.is_empty(), local, certified);
         let tokens = tokens.iter().map(Token::new).collect();
-        Self { tokens, anonymous, certified, audit_log: audit_log.clone() }
+        Self { tokens, anonymous, certified, audit_log: audit_log.clone(), hosts: hosts.clone() }
+    }
+
+    /// Whether it answers to this host name: to those that the file names, or to every one where a token is needed, which a
+    /// stranger's page does not have.
+    pub fn answers_to(&self, name: &str) -> bool {
+        match self.hosts.is_empty() {
+            true => self.is_closed() && !name.is_empty(),
+            false => self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name)),
+        }
     }
 
     /// Whether a token is needed.

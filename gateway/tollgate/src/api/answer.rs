@@ -101,10 +101,21 @@ pub fn of_problem(problem: &DocumentProblem) -> Value {
 }
 
 /// What was done, or would be, for who asked and for the audit log.
-pub fn answered(status: StatusCode, headers: &HeaderMap, what: &Done, dry_run: bool) -> Response {
-    let mut response = body(status, wants_yaml(headers), &done(what, dry_run));
-    response.extensions_mut().insert(changed(what, dry_run));
-    response
+pub async fn answered(status: StatusCode, headers: &HeaderMap, what: Done, dry_run: bool) -> Response {
+    /// Changes whose answer is made on the control thread.
+    const FEW: usize = 100;
+    let (yaml, few) = (wants_yaml(headers), what.changes.len() <= FEW);
+    let make = move || {
+        let mut response = body(status, yaml, &done(&what, dry_run));
+        response.extensions_mut().insert(changed(&what, dry_run));
+        response
+    };
+    if few {
+        return make();
+    }
+    let made = tokio::task::spawn_blocking(make).await;
+    let lost = "the change was made, and its answer could not be";
+    made.unwrap_or_else(|_| problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", lost))
 }
 
 /// What the audit log is told of it.
@@ -128,7 +139,7 @@ fn done(done: &Done, dry_run: bool) -> Value {
 
 fn difference(difference: &Difference) -> Value {
     let Difference { kind, name, before, after } = difference;
-    change(kind.name, name, before.as_ref(), after.as_ref())
+    change(kind.name, name, before.as_deref(), after.as_deref())
 }
 
 /// A resource before and after, its secrets covered.

@@ -14,6 +14,10 @@ use super::answer::{problem, refused};
 
 /// Largest body: an import of 100,000 routes is some 10 MiB.
 const LARGEST: usize = 64 << 20;
+/// The most values of a body. A route of an import has some 20.
+const MOST_PARTS: usize = 8_000_000;
+/// A body of this size is parsed on the control thread, in bytes.
+const SMALL: usize = 64 << 10;
 /// How long a body may take to come.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -31,11 +35,33 @@ pub async fn read(headers: &HeaderMap, body: Body) -> Result<Value, Box<Response
     };
     let bad = |message: &str| Box::new(problem(StatusCode::BAD_REQUEST, "bad_request", message));
     let bytes = whole(body, LARGEST).await?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| bad("the body is not UTF-8"))?;
+    if parts(&bytes) > MOST_PARTS {
+        let message = format!("the body has more than {MOST_PARTS} values");
+        return Err(Box::new(problem(StatusCode::PAYLOAD_TOO_LARGE, "too_large", &message)));
+    }
+    if bytes.len() <= SMALL {
+        return parsed(&bytes, yaml);
+    }
+    // A large one takes a while, and this thread answers for health.
+    match tokio::task::spawn_blocking(move || parsed(&bytes, yaml)).await {
+        Ok(parsed) => parsed,
+        Err(_) => Err(bad("the body cannot be read")),
+    }
+}
+
+fn parsed(bytes: &[u8], yaml: bool) -> Result<Value, Box<Response>> {
+    let bad = |message: &str| Box::new(problem(StatusCode::BAD_REQUEST, "bad_request", message));
+    let text = std::str::from_utf8(bytes).map_err(|_| bad("the body is not UTF-8"))?;
     if yaml {
         return from_yaml(text).map_err(|problems| Box::new(refused(&Refusal::Invalid(problems))));
     }
     serde_json::from_str(text).map_err(|error| bad(&format!("the body is no JSON: {error}")))
+}
+
+/// An upper bound of the values in a text: what separates them. Each value takes a hundred bytes of memory and more, and
+/// may be two bytes of text.
+fn parts(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| matches!(byte, b',' | b':' | b'\n')).count()
 }
 
 /// All of a body, if it comes in time and has so many bytes at most.
@@ -44,12 +70,17 @@ pub async fn whole(body: Body, most: usize) -> Result<Bytes, Box<Response>> {
 }
 
 async fn within(body: Body, most: usize, patience: Duration) -> Result<Bytes, Box<Response>> {
+    let too_large = || {
+        let message = format!("the body is larger than {} MiB, or was cut", most >> 20);
+        (StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
+    };
+    if hyper::body::Body::size_hint(&body).lower() > most as u64 {
+        let (status, code, message) = too_large();
+        return Err(Box::new(problem(status, code, &message)));
+    }
     let (status, code, message) = match tokio::time::timeout(patience, to_bytes(body, most)).await {
         Ok(Ok(bytes)) => return Ok(bytes),
-        Ok(Err(_)) => {
-            let message = format!("the body is larger than {} MiB, or was cut", most >> 20);
-            (StatusCode::PAYLOAD_TOO_LARGE, "too_large", message)
-        }
+        Ok(Err(_)) => too_large(),
         Err(_) => (StatusCode::REQUEST_TIMEOUT, "timeout", "the body does not come".to_owned()),
     };
     Err(Box::new(problem(status, code, &message)))

@@ -103,8 +103,9 @@ async fn single(
         Ok(what) => {
             let new = what.changes.first().is_some_and(|change| change.before.is_none());
             let status = if new && !how.dry_run { StatusCode::CREATED } else { StatusCode::OK };
-            let response = answered(status, headers, &what, how.dry_run);
-            if gone || how.dry_run { response } else { tagged(response, what.version) }
+            let version = what.version;
+            let response = answered(status, headers, what, how.dry_run).await;
+            if gone || how.dry_run { response } else { tagged(response, version) }
         }
     }
 }
@@ -141,34 +142,38 @@ pub async fn transaction(
         Ok(value) => value,
         Err(response) => return *response,
     };
-    let changes = match changes(&value) {
+    let changes = match changes(value) {
         Ok(changes) => changes,
         Err(message) => return refused(&Refusal::Senseless(message)),
     };
     match ask(&surface, asker.0, Intent::Changes(changes), how.dry_run).await {
-        Ok(what) => answered(StatusCode::OK, &headers, &what, how.dry_run),
+        Ok(what) => answered(StatusCode::OK, &headers, what, how.dry_run).await,
         Err(refusal) => refused(&refusal),
     }
 }
 
-fn changes(value: &Value) -> Result<Vec<Change>, String> {
-    let list = value.get("changes").and_then(Value::as_array).ok_or("`changes` is to be a list")?;
-    list.iter()
+fn changes(mut value: Value) -> Result<Vec<Change>, String> {
+    let list = value.get_mut("changes").map(Value::take);
+    let Some(Value::Array(list)) = list else { return Err("`changes` is to be a list".to_owned()) };
+    list.into_iter()
         .enumerate()
         .map(|(index, change)| one(change).map_err(|why| format!("/changes/{index}: {why}")))
         .collect()
 }
 
-fn one(change: &Value) -> Result<Change, String> {
-    let entries = change.as_object().ok_or("a change is a mapping")?;
+fn one(change: Value) -> Result<Change, String> {
+    let Value::Object(mut entries) = change else { return Err("a change is a mapping".to_owned()) };
     let known = ["op", "kind", "name", "value", "if_version"];
     if let Some(key) = entries.keys().find(|key| !known.contains(&key.as_str())) {
         return Err(format!("unknown key `{key}`; there are `{}`", known.join("`, `")));
     }
-    let text = |key: &str| change[key].as_str().ok_or(format!("`{key}` is to be a text"));
+    let value = entries.shift_remove("value");
+    let text = |key: &str| {
+        entries.get(key).and_then(Value::as_str).ok_or_else(|| format!("`{key}` is to be a text"))
+    };
     let kind_name = text("kind")?;
-    let kind = kind(kind_name).ok_or(format!("there is no kind `{kind_name}`"))?;
-    let value = || entries.get("value").cloned().ok_or("`value` is missing");
+    let kind = kind(kind_name).ok_or_else(|| format!("there is no kind `{kind_name}`"))?;
+    let value = || value.ok_or("`value` is missing");
     let to = match text("op")? {
         "put" => To::Value(value()?),
         "patch" => To::Patch(value()?),

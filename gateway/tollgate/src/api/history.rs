@@ -227,7 +227,7 @@ pub async fn rollback(
     headers: HeaderMap,
 ) -> Response {
     match ask(&surface, asker.0, Intent::Rollback(version), how.dry_run).await {
-        Ok(what) => answered(StatusCode::OK, &headers, &what, how.dry_run),
+        Ok(what) => answered(StatusCode::OK, &headers, what, how.dry_run).await,
         Err(refusal) => refused(&refusal),
     }
 }

@@ -73,29 +73,29 @@ pub async fn list(
         Err(response) => return *response,
     };
     let wanted = move || {
-        let mut items = surface.view.all(kind);
+        let mut items = surface.view.list(kind);
         let total = items.len();
         if let Some(after) = &filter.after {
             let place =
-                items.iter().position(|item| item.name == *after).map_or(items.len(), |place| place + 1);
+                items.iter().position(|item| item.name() == after).map_or(items.len(), |place| place + 1);
             items.drain(..place);
         }
         items.retain(|item| {
-            let source = if item.version.is_some() { item.source.as_str() } else { "file" };
-            filter.name.as_ref().is_none_or(|name| item.name.contains(name.as_str()))
-                && filter.source.as_ref().is_none_or(|wanted| wanted == source)
+            filter.name.as_ref().is_none_or(|name| item.name().contains(name.as_str()))
+                && filter.source.as_ref().is_none_or(|wanted| wanted == item.source())
                 && filter
                     .q
                     .as_ref()
-                    .is_none_or(|text| masked(kind, &item.value).to_string().contains(text.as_str()))
+                    .is_none_or(|text| masked(kind, item.value()).to_string().contains(text.as_str()))
         });
         let found = items.len();
         items.truncate(filter.limit.unwrap_or(usize::MAX));
-        let items: Vec<Value> = items.iter().map(shown).collect();
+        let items: Vec<Value> = items.iter().map(|item| shown(&item.item())).collect();
         json!({ "total": total, "found": found, "items": items })
     };
-    match tokio::task::spawn_blocking(wanted).await {
-        Ok(value) => body(StatusCode::OK, wants_yaml(&headers), &value),
+    let yaml = wants_yaml(&headers);
+    match tokio::task::spawn_blocking(move || body(StatusCode::OK, yaml, &wanted())).await {
+        Ok(response) => response,
         Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the list could not be made"),
     }
 }
@@ -134,16 +134,17 @@ pub async fn one(
 
 /// `GET /api/v1/config`: all resources, in the file's language; what `import` takes.
 pub async fn config(State(surface): State<Surface>, headers: HeaderMap) -> Response {
+    let yaml = wants_yaml(&headers);
     let made = tokio::task::spawn_blocking(move || {
         let mut whole = Map::new();
         for kind in &KINDS {
             let items = surface.view.all(kind);
             whole.insert(kind.key.to_owned(), together(kind, &items));
         }
-        Value::Object(whole)
+        body(StatusCode::OK, yaml, &Value::Object(whole))
     });
     match made.await {
-        Ok(value) => body(StatusCode::OK, wants_yaml(&headers), &value),
+        Ok(response) => response,
         Err(_) => problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the list could not be made"),
     }
 }

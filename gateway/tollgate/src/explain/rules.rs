@@ -37,7 +37,7 @@ fn discover(discover: &Discover) -> String {
     match discover {
         Discover::Dns { name, port, .. } => format!("dns://{name}:{port}"),
         Discover::Srv { name, .. } => format!("srv://{name}"),
-        Discover::File(path) => format!("file:{}", path.display()),
+        Discover::File(file) => format!("file:{}", file.path.display()),
     }
 }
 

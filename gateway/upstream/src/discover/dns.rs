@@ -54,7 +54,7 @@ impl Dns {
     }
 
     pub(super) async fn look_up(&mut self) -> Result<(Vec<Endpoint>, Duration), Failure> {
-        let servers = self.resolver.handle()?;
+        let servers = self.resolver.handle().await?;
         match &mut self.query {
             Query::Addresses { name: text, port, host } => {
                 let found = host.look_up(&servers, &name(text)?).await?;

@@ -1,9 +1,13 @@
 //! Endpoints from a file that others write.
+//!
+//! No file operation runs on the control thread: a file system that does not answer fails this look-up and keeps nothing
+//! else.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+use tollgate_plan::file_access::{self, NamedFile, PATIENCE, Stalled};
 use tollgate_plan::{Endpoint, read_endpoints};
 
 use super::{Failure, Source};
@@ -18,9 +22,12 @@ const LOOK: Duration = Duration::from_millis(250);
 /// second and sees all of these.
 #[derive(Debug)]
 pub(super) struct File {
-    path: PathBuf,
+    file: NamedFile,
     /// The state that was read last; `None`: nothing was read yet.
     read: Option<Stamp>,
+    /// An operation that did not end in time. The next one waits for its end, so that a file system that does not answer
+    /// holds one thread for this file.
+    late: Option<oneshot::Receiver<()>>,
 }
 
 /// What tells one state of a file from another. A file renamed into place is another inode, one that is written in
@@ -32,28 +39,61 @@ enum Stamp {
 }
 
 impl File {
-    pub(super) fn new(path: &Path) -> Self {
-        Self { path: path.to_owned(), read: None }
+    pub(super) fn new(file: &NamedFile) -> Self {
+        Self { file: file.clone(), read: None, late: None }
     }
 
-    fn stamp(&self) -> Stamp {
-        let Ok(metadata) = self.path.metadata() else { return Stamp::Missing };
-        Stamp::File {
-            device: metadata.dev(),
-            inode: metadata.ino(),
-            size: metadata.size(),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
+    /// Does something with the file on a thread that may wait for it.
+    async fn with<T: Send + 'static>(
+        &mut self,
+        job: impl FnOnce(&NamedFile) -> T + Send + 'static,
+    ) -> Result<T, Failure> {
+        if let Some(late) = &mut self.late {
+            // An error means that it has ended too.
+            let _ = late.await;
+            self.late = None;
         }
+        let (done, answer) = oneshot::channel();
+        let (ended, end) = oneshot::channel();
+        let file = self.file.clone();
+        let failed = |stalled: Stalled| Failure::Other(format!("cannot read the file: {stalled}"));
+        file_access::start(move || {
+            // The look-up may have ended.
+            let _ = done.send(job(&file));
+            let _ = ended.send(());
+        })
+        .map_err(failed)?;
+        match tokio::time::timeout(PATIENCE, answer).await {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(_)) => Err(failed(Stalled::Broken)),
+            Err(_) => {
+                self.late = Some(end);
+                Err(failed(Stalled::Silent))
+            }
+        }
+    }
+
+    async fn stamp(&mut self) -> Result<Stamp, Failure> {
+        self.with(|file| {
+            let Ok(metadata) = file.path.metadata() else { return Stamp::Missing };
+            Stamp::File {
+                device: metadata.dev(),
+                inode: metadata.ino(),
+                size: metadata.size(),
+                changed: (metadata.ctime(), metadata.ctime_nsec()),
+            }
+        })
+        .await
     }
 
     /// Waits for a state that has not been read, and that has stood still between two looks: whoever writes in place
     /// has a moment in which half of the list is a list.
-    async fn changed(&self) -> Stamp {
+    async fn changed(&mut self) -> Result<Stamp, Failure> {
         let mut before = None;
         loop {
-            let now = self.stamp();
+            let now = self.stamp().await?;
             if self.read != Some(now) && before == Some(now) {
-                return now;
+                return Ok(now);
             }
             before = Some(now);
             tokio::time::sleep(LOOK).await;
@@ -63,9 +103,18 @@ impl File {
 
 impl Source for File {
     async fn next(&mut self) -> Result<Vec<Endpoint>, Failure> {
-        // At the start there is nothing to go on with meanwhile: half a list is read again anyway.
-        let stamp = if self.read.is_none() { self.stamp() } else { self.changed().await };
+        // At the start there is nothing to go on with: half a list is read again anyway.
+        let looked = if self.read.is_none() { self.stamp().await } else { self.changed().await };
+        let stamp = match looked {
+            Ok(stamp) => stamp,
+            Err(failure) => {
+                // Where no thread is free, the answer comes at once.
+                tokio::time::sleep(LOOK).await;
+                return Err(failure);
+            }
+        };
+        let read = self.with(read_endpoints).await?;
         self.read = Some(stamp);
-        read_endpoints(&self.path).map_err(Failure::Other)
+        read.map_err(Failure::Other)
     }
 }

@@ -101,7 +101,7 @@ impl Discovery {
                 tokio::spawn(followed.follow(Dns::addresses(name, *port, rules)))
             }
             Discover::Srv { name, rules } => tokio::spawn(followed.follow(Dns::srv(name, rules))),
-            Discover::File(path) => tokio::spawn(followed.follow(File::new(path))),
+            Discover::File(file) => tokio::spawn(followed.follow(File::new(file))),
         };
         Running { source: discover.clone(), state, task, looked }
     }
@@ -156,7 +156,7 @@ fn shown(discover: &Discover) -> String {
     match discover {
         Discover::Dns { name, port, .. } => format!("dns://{name}:{port}"),
         Discover::Srv { name, .. } => format!("srv://{name}"),
-        Discover::File(path) => path.display().to_string(),
+        Discover::File(file) => file.path.display().to_string(),
     }
 }
 

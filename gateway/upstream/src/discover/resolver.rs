@@ -11,7 +11,8 @@ use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::op::ResponseCode;
 use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
-use tollgate_plan::DnsRules;
+use tokio::sync::oneshot;
+use tollgate_plan::{DnsRules, file_access};
 
 use super::Failure;
 
@@ -37,7 +38,7 @@ pub(super) struct Records {
 #[derive(Debug)]
 pub(super) struct Resolver {
     rules: DnsRules,
-    built: Option<(TokioResolver, [Option<SystemTime>; 2])>,
+    built: Option<Built>,
 }
 
 impl Resolver {
@@ -49,23 +50,39 @@ impl Resolver {
     ///
     /// # Errors
     /// When no name server is known.
-    pub(super) fn handle(&mut self) -> Result<Handle, Failure> {
-        // A machine that moved to another network has other servers: what was read at the start may be long wrong.
-        let stamps = if self.rules.servers.is_empty() { SYSTEM_FILES.map(changed) } else { [None; 2] };
-        if let Some((resolver, known)) = &self.built
-            && *known == stamps
-        {
-            return Ok(Handle(resolver.clone()));
-        }
-        let resolver =
-            build(&self.rules).map_err(|error| Failure::Other(format!("no name server: {error}")))?;
-        self.built = Some((resolver.clone(), stamps));
-        Ok(Handle(resolver))
+    pub(super) async fn handle(&mut self) -> Result<Handle, Failure> {
+        // It reads files of the system, which the control thread does not wait for.
+        let (rules, built) = (self.rules.clone(), self.built.clone());
+        let (done, made) = oneshot::channel();
+        let failed = |error: &dyn std::fmt::Display| Failure::Other(format!("no name server: {error}"));
+        file_access::start(move || {
+            let made = renewed(&rules, built).map_err(|error| error.to_string());
+            // The look-up may have ended.
+            let _ = done.send(made);
+        })
+        .map_err(|stalled| failed(&stalled))?;
+        let made = made.await.map_err(|_| failed(&"its settings cannot be read"))?;
+        let made = made.map_err(|error| failed(&error))?;
+        self.built = Some(made.clone());
+        Ok(Handle(made.0))
     }
 
     /// The servers did not answer as they should: the next question goes over new sockets.
     pub(super) fn renew(&mut self) {
         self.built = None;
+    }
+}
+
+/// A resolver, and the state of the system's files that it was made of.
+type Built = (TokioResolver, [Option<SystemTime>; 2]);
+
+/// The resolver that is known, or a new one where the system's files have changed: a machine that moved to another network
+/// has other servers.
+fn renewed(rules: &DnsRules, known: Option<Built>) -> Result<Built, NetError> {
+    let stamps = if rules.servers.is_empty() { SYSTEM_FILES.map(changed) } else { [None; 2] };
+    match known {
+        Some((resolver, of)) if of == stamps => Ok((resolver, of)),
+        _ => Ok((build(rules)?, stamps)),
     }
 }
 

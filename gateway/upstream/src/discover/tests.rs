@@ -301,7 +301,7 @@ fn a_plan_takes_look_ups_away_and_changes_them() {
 fn file() -> (tempfile::TempDir, PathBuf, Discover) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("endpoints.yaml");
-    (directory, path.clone(), Discover::File(path))
+    (directory, path.clone(), Discover::File(path.as_path().into()))
 }
 
 #[test]

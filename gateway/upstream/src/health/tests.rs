@@ -93,7 +93,7 @@ fn upstream(services: &[&Service], health: Option<Probes>) -> Upstream {
     Upstream {
         name: "shop".into(),
         endpoints: services.iter().map(|service| endpoint(service.address())).collect(),
-        discover: Some(Discover::File("endpoints.yaml".into())),
+        discover: Some(Discover::File(std::path::Path::new("endpoints.yaml").into())),
         pool: Pool::default(),
         tls: None,
         http2: None,

@@ -40,7 +40,7 @@ fn planned(name: &str, endpoints: &[&str], change: impl FnOnce(&mut Planned)) ->
 }
 
 fn looks_up(planned: &mut Planned) {
-    planned.discover = Some(Discover::File("endpoints.yaml".into()));
+    planned.discover = Some(Discover::File(std::path::Path::new("endpoints.yaml").into()));
 }
 
 /// The next plan changes this one upstream.

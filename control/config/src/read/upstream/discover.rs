@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use super::capacity::above;
+use crate::file_access::NamedFile;
 use crate::model::{Discover, DnsRules, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
@@ -19,7 +20,7 @@ pub(super) fn discover(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<
     let rules = rules(reader, &fields);
     let value = if let Some(field) = fields.get("file") {
         stray(reader, &fields, &["port", "min_ttl", "max_ttl", "servers"], "a file");
-        Discover::File(reader.field(field, file_path)?)
+        Discover::File(NamedFile::from(&*reader.field(field, file_path)?))
     } else if let Some(field) = fields.get("srv") {
         stray(reader, &fields, &["port"], "SRV records");
         Discover::Srv { name: reader.field(field, name)?, rules }
@@ -66,7 +67,7 @@ fn short(text: &str) -> Result<Discover, Fault> {
     if let Some(path) = text.strip_prefix("file:") {
         let path = path.strip_prefix("//").unwrap_or(path);
         let path = file_path(path).map_err(|fault| fault.shifted(text.len() - path.len()))?;
-        return Ok(Discover::File(path));
+        return Ok(Discover::File(NamedFile::from(&*path)));
     }
     let fault = Fault::new("{} does not say where endpoints are looked up");
     if let Some((scheme, _)) = text.split_once("://") {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tollgate_config::file_access::Scope;
 use tollgate_config::{Config, Documents, Parts, Problem, from_text, kind};
 
 use crate::{Compiled, Memo, Plan, compile, compile_again};
@@ -224,7 +225,7 @@ fn a_set_that_only_a_store_can_have_is_a_warning_as_long_as_the_store_is_not_loo
 fn with_etcd_the_file_uses_its_own_sets() {
     let file =
         config("etcd: 127.0.0.1:2379\nroutes: [{name: a, match: /a, respond: x, policies: {use: theirs}}]\n");
-    let mut documents = Documents::new("etcd", PathBuf::new());
+    let mut documents = Documents::new("etcd", PathBuf::new(), Scope::default());
     let mut put = |kind_name: &str, name: &str, value: serde_json::Value| {
         drop(documents.put(kind(kind_name).expect("a kind"), name, value).expect("good"));
     };

@@ -1,0 +1,99 @@
+//! Files and sockets that documents name. A document is written by whoever may use the API, who need not be allowed to read
+//! the files of this machine: each path lies in a directory that the operator names.
+
+use std::path::{Path, PathBuf};
+
+use crate::file_access::{Outside, Scope, within};
+use crate::model::{Address, At, Config, Discover, PolicySpec, Redis, TargetKind};
+use crate::problem::Problem;
+use crate::read::pem_files;
+
+/// Makes the paths of a document relative to `folder` and bounds them by `scope`.
+///
+/// Gives whether it names any, and a problem for each path that lies elsewhere.
+pub(super) fn confine(config: &mut Config, folder: &Path, scope: &Scope) -> (bool, Vec<Problem>) {
+    let mut named: Vec<(At, PathBuf)> = Vec::new();
+    for pem in pem_files(config) {
+        pem.scope = scope.clone();
+        if let Some(path) = &mut pem.path {
+            *path = folder.join(&*path);
+            named.push((pem.at, path.clone()));
+        }
+    }
+    for discover in config.upstreams.iter_mut().filter_map(|upstream| upstream.discover.as_mut()) {
+        if let Discover::File(file) = &mut discover.value {
+            file.path = folder.join(&file.path);
+            file.scope = scope.clone();
+            named.push((discover.at, file.path.clone()));
+        }
+    }
+    named.extend(sockets(config));
+    if named.is_empty() {
+        return (false, Vec::new());
+    }
+    let scope = scope.clone();
+    let checked = within(move || {
+        let outside = |(at, path): (At, PathBuf)| scope.resolve(&path).err().map(|outside| (at, outside));
+        named.into_iter().filter_map(outside).collect::<Vec<_>>()
+    });
+    let mut problems: Vec<Problem> = match checked {
+        Ok(outside) => outside.into_iter().map(|(at, outside)| refused(at, outside)).collect(),
+        Err(stalled) => vec![Problem::error(At::default(), stalled.to_string())],
+    };
+    // One path may be named twice, and a place be a key's and its certificate's at once.
+    problems.dedup();
+    (true, problems)
+}
+
+fn refused(at: At, outside: Outside) -> Problem {
+    Problem::error(at, format!("this file may not be named here: {}", outside.message())).help(
+        "the operator names directories in the configuration file: `admin: {files: /etc/tollgate/files}`",
+    )
+}
+
+/// Unix sockets that a document names.
+fn sockets(config: &Config) -> Vec<(At, PathBuf)> {
+    let mut out = Vec::new();
+    for endpoint in config.upstreams.iter().flat_map(|upstream| &upstream.endpoints) {
+        if let Address::Unix(path) = &endpoint.address.value.address {
+            out.push((endpoint.address.at, path.clone()));
+        }
+    }
+    for route in &config.routes {
+        let crate::model::Action::Forward(targets) = &route.action else { continue };
+        for target in targets {
+            if let TargetKind::Endpoint(endpoint) = &target.to
+                && let Address::Unix(path) = &endpoint.address
+            {
+                out.push((target.at, path.clone()));
+            }
+        }
+    }
+    let routes = config.routes.iter().map(|route| &route.policies);
+    let upstreams = config.upstreams.iter().map(|upstream| &upstream.policies);
+    let sets = config.policy_sets.iter().map(|set| &set.policies);
+    let all = routes.chain(upstreams).chain(sets).flat_map(|policies| &policies.list);
+    for spec in all.filter_map(|attached| attached.spec.as_deref()) {
+        out.extend(redis(spec).into_iter().filter_map(socket_of));
+    }
+    out
+}
+
+/// The Redis servers of a policy.
+fn redis(spec: &PolicySpec) -> Vec<&Redis> {
+    match spec {
+        PolicySpec::RateLimit(limits) => limits.iter().filter_map(|limit| limit.redis.as_ref()).collect(),
+        PolicySpec::Quota(quotas) => quotas.iter().filter_map(|quota| quota.redis.as_ref()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The path of a socket in a URL such as `redis+unix:///run/redis.sock?db=1`.
+fn socket_of(redis: &Redis) -> Option<(At, PathBuf)> {
+    let (scheme, rest) = redis.url.reveal().split_once("://")?;
+    if !scheme.ends_with("unix") {
+        return None;
+    }
+    let path = rest.split(['?', '#']).next().unwrap_or_default();
+    Some((redis.at, PathBuf::from(path)))
+}

@@ -1,0 +1,182 @@
+//! The threads on which file operations run.
+//!
+//! An operation that hangs keeps its thread. The number of threads is bounded, so a file system that does not answer
+//! costs a known amount of memory; when all threads hang, further operations fail at once.
+
+use std::collections::{HashSet, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use std::{fmt, thread};
+
+/// How long a caller waits for one file operation.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+/// Threads at most.
+const THREADS: usize = 32;
+/// How long an idle thread waits for the next operation before it ends.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Why a file operation gave no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stalled {
+    /// The file system did not answer in time.
+    Silent,
+    /// Every thread waits for a file system that does not answer, or no thread can be started.
+    Busy,
+    /// The operation panicked.
+    Broken,
+}
+
+impl fmt::Display for Stalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Silent => write!(f, "the file system does not answer within {} s", PATIENCE.as_secs()),
+            Self::Busy => f.write_str("too many file operations wait for file systems that do not answer"),
+            Self::Broken => f.write_str("the file could not be looked at"),
+        }
+    }
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Threads {
+    waiting: VecDeque<Job>,
+    idle: usize,
+    all: usize,
+    /// Files for which a caller waited in vain, and whose operation has not ended.
+    silent: HashSet<PathBuf>,
+}
+
+static THREADS_AND_JOBS: Mutex<Option<Threads>> = Mutex::new(None);
+static WAKE: Condvar = Condvar::new();
+
+fn lock() -> MutexGuard<'static, Option<Threads>> {
+    THREADS_AND_JOBS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs an operation on a thread of this module. The operation tells its result itself.
+///
+/// # Errors
+/// When there is no thread for it.
+pub fn start(job: impl FnOnce() + Send + 'static) -> Result<(), Stalled> {
+    let mut guard = lock();
+    let threads = guard.get_or_insert_default();
+    if threads.idle <= threads.waiting.len() {
+        if threads.all >= THREADS {
+            return Err(Stalled::Busy);
+        }
+        let started = thread::Builder::new().name("files".to_owned()).spawn(run);
+        started.map_err(|_| Stalled::Busy)?;
+        threads.all += 1;
+        threads.idle += 1;
+    }
+    threads.waiting.push_back(Box::new(job));
+    drop(guard);
+    WAKE.notify_one();
+    Ok(())
+}
+
+/// Runs an operation and waits for its result, [`PATIENCE`] at most.
+///
+/// # Errors
+/// When there is no result in time.
+pub fn within<T: Send + 'static>(job: impl FnOnce() -> T + Send + 'static) -> Result<T, Stalled> {
+    let (done, answer) = sync_channel(1);
+    start(move || {
+        // The caller may have given up.
+        let _ = done.send(job());
+    })?;
+    answer.recv_timeout(PATIENCE).map_err(|error| match error {
+        RecvTimeoutError::Timeout => Stalled::Silent,
+        RecvTimeoutError::Disconnected => Stalled::Broken,
+    })
+}
+
+/// As [`within`], of one file: while an operation on it hangs, another one fails at once.
+pub(crate) fn within_path<T: Send + 'static>(
+    path: &Path,
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Stalled> {
+    if lock().as_ref().is_some_and(|threads| threads.silent.contains(path)) {
+        return Err(Stalled::Silent);
+    }
+    let has_ended = Arc::new(Mutex::new(false));
+    let (ended, of) = (has_ended.clone(), path.to_owned());
+    let result = within(move || {
+        let result = job();
+        *ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        if let Some(threads) = lock().as_mut() {
+            threads.silent.remove(&of);
+        }
+        result
+    });
+    if let Err(Stalled::Silent) = &result {
+        let mut guard = lock();
+        // The operation notes its end before it takes this lock, so one that has ended is not noted as silent.
+        if !*has_ended.lock().unwrap_or_else(PoisonError::into_inner) {
+            guard.get_or_insert_default().silent.insert(path.to_owned());
+        }
+    }
+    result
+}
+
+/// One thread: an operation after the other, until none came for [`IDLE`].
+fn run() {
+    let mut guard = lock();
+    loop {
+        let Some(threads) = guard.as_mut() else { return };
+        if let Some(job) = threads.waiting.pop_front() {
+            threads.idle -= 1;
+            drop(guard);
+            // A panic is told by the sender that the operation drops.
+            let _ = catch_unwind(AssertUnwindSafe(job));
+            guard = lock();
+            if let Some(threads) = guard.as_mut() {
+                threads.idle += 1;
+            }
+            continue;
+        }
+        let (next, waited) = WAKE.wait_timeout(guard, IDLE).unwrap_or_else(PoisonError::into_inner);
+        guard = next;
+        if let Some(threads) = guard.as_mut().filter(|_| waited.timed_out())
+            && threads.waiting.is_empty()
+        {
+            threads.idle -= 1;
+            threads.all -= 1;
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn an_operation_that_hangs_keeps_nobody_else() {
+        let (release, hold) = channel::<()>();
+        let began = Instant::now();
+        let path = Path::new("/of/this/test");
+        let first = within_path(path, move || drop(hold.recv()));
+        assert_eq!(first, Err(Stalled::Silent));
+        assert!(began.elapsed() >= PATIENCE);
+        let again = Instant::now();
+        assert_eq!(within_path(path, || 1), Err(Stalled::Silent), "it still hangs");
+        assert!(again.elapsed() < Duration::from_secs(1), "that is known");
+        assert_eq!(within_path(Path::new("/another"), || 2), Ok(2));
+        drop(release);
+        let mut known = true;
+        while known && again.elapsed() < Duration::from_secs(10) {
+            known = within_path(path, || 3) != Ok(3);
+            thread::yield_now();
+        }
+        assert!(!known, "it has ended");
+        assert_eq!(within(|| panic!("on purpose")), Err::<(), _>(Stalled::Broken));
+    }
+}

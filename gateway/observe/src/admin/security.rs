@@ -1,0 +1,33 @@
+//! Header fields by which browsers treat every answer of the admin listener with care.
+
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
+use axum::http::{HeaderValue, Response};
+
+/// Of an answer that loads nothing.
+const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Each field, for answers that do not have it.
+const FIELDS: [(HeaderName, &str); 6] = [
+    (CONTENT_SECURITY_POLICY, POLICY),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (X_FRAME_OPTIONS, "DENY"),
+    (REFERRER_POLICY, "no-referrer"),
+    // No page of another origin embeds an answer.
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    // Every answer is of its moment.
+    (CACHE_CONTROL, "no-store"),
+];
+
+/// Adds the fields.
+pub(super) fn secured<B>(mut response: Response<B>) -> Response<B> {
+    let headers = response.headers_mut();
+    for (name, value) in FIELDS {
+        if !headers.contains_key(&name) {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+    }
+    response
+}

@@ -291,7 +291,7 @@ fn the_access_log_and_the_admin_listener_move() {
     gateway.signal(Signal::HUP);
     let lines = || {
         let mut there = Client::connect(admin, Arc::default());
-        let page = there.get("/metrics").text();
+        let page = there.ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").text();
         page.lines().find_map(|line| line.strip_prefix("tollgate_access_log_lines_total ").map(str::to_owned))
     };
     eventually("the new admin address", || TcpStream::connect(admin).is_ok());

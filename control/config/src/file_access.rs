@@ -27,12 +27,18 @@ pub use threads::{PATIENCE, Stalled, start, within};
 pub struct Scope(Option<Arc<[PathBuf]>>);
 
 /// A file, and where it may lie.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct NamedFile {
     /// Its path.
     pub path: PathBuf,
     /// Where it may lie.
     pub scope: Scope,
+}
+
+impl std::fmt::Debug for NamedFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.path.fmt(f)
+    }
 }
 
 impl From<&Path> for NamedFile {

@@ -129,6 +129,7 @@ fn summary(config: &Config) -> String {
     }
     line("workers", &config.workers, &default.workers);
     line("admin", &config.admin, &default.admin);
+    line("document_files", &config.document_files, &default.document_files);
     line("access_log", &config.access_log, &default.access_log);
     line("request_id", &config.request_id, &default.request_id);
     line("metrics", &config.metrics, &default.metrics);

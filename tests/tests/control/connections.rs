@@ -56,8 +56,8 @@ fn slow_bodies_and_slow_readers_keep_nobody_out() {
         status(&gateway, "/metrics") == 200 && status(&gateway, "/api/v1") == 200
     });
     drop(slow);
-    // Answers that nobody reads.
-    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(400);
+    // Answers that nobody reads: more than the kernel keeps.
+    let request = "GET /dashboard/vendor/uPlot.iife.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(400);
     let deaf: Vec<TcpStream> = (0..MANY)
         .map(|_| {
             let mut stream = TcpStream::connect(gateway.admin_address()).expect("a connection");

@@ -9,7 +9,7 @@ use super::{At, Spanned};
 use crate::file_access::Scope;
 
 /// A file of certificates or keys in PEM (RFC 7468), with what it held when the configuration was read; or the text of one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct PemFile {
     /// Where it is; `None`: what it would hold is written in its place.
     pub path: Option<PathBuf>,
@@ -21,6 +21,14 @@ pub struct PemFile {
     pub at: At,
     /// What it held.
     pub bytes: PemBytes,
+}
+
+impl fmt::Debug for PemFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, scope: _, shown, at, bytes } = self;
+        let mut out = f.debug_struct("PemFile");
+        out.field("path", path).field("shown", shown).field("at", at).field("bytes", bytes).finish()
+    }
 }
 
 /// Bytes that are never shown.

@@ -83,12 +83,11 @@ pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
     gateway.open_api(view.clone(), asking);
     let reader = Reader::new(sources);
     gateway.registry.update_status(|status| status.file = reader.file().display().to_string());
-    let watch = Watch::new(gateway.files.watched.clone());
     let mut control = Control {
         gateway,
         health,
         reader,
-        watch,
+        watch: Watch::default(),
         upgradable,
         upgrade: None,
         deferred: false,
@@ -168,6 +167,7 @@ impl Control {
         let mut cores = available_cores().usable.min(self.gateway.workers.count() as f64);
         meter.sample(looked, process_cpu_time(), registry.requests(), cores);
         registry.set_cost(meter.reading());
+        self.watch.follow(self.gateway.files.watched.clone()).await;
         self.gateway.serve_admin()?;
         systemd::ready();
         let mut tick = tokio::time::interval(SAMPLE);
@@ -293,7 +293,7 @@ impl Control {
                     // What was refused because of the file may go with it now.
                     self.reader.hear(None);
                 }
-                self.watch.follow(self.gateway.files.watched.clone());
+                self.watch.follow(self.gateway.files.watched.clone()).await;
             }
             Outcome::Changes(changed) => {
                 reload::land(*changed, &mut self.gateway, &self.health, &mut self.reader).await;

@@ -10,6 +10,8 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tollgate_config::file_access;
 
+use crate::aside::aside;
+
 /// How often the files are looked at. Looked at rather than watched: inotify tells of a folder's entries, and says
 /// nothing when a mounted volume swaps a link above it, as Kubernetes does with secrets.
 const LOOK: Duration = Duration::from_secs(1);
@@ -18,27 +20,26 @@ const LOOK: Duration = Duration::from_secs(1);
 type Stamp = Option<(u64, u64, u64, [i64; 4])>;
 
 /// Looks at files from time to time. No look runs on the control thread: a disk may hang.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Watch {
     paths: Vec<PathBuf>,
-    /// What they looked like when they were loaded last; `None`: nobody has looked yet.
-    loaded: Option<Vec<Stamp>>,
-    /// And at the last look.
+    /// What they looked like when they were loaded last, and at the last look. Empty: no look has ended yet.
+    loaded: Vec<Stamp>,
     last: Vec<Stamp>,
     looking: Option<JoinHandle<Vec<Stamp>>>,
 }
 
 impl Watch {
-    /// Watches these files from now on; none: none.
-    pub fn new(paths: Vec<PathBuf>) -> Self {
-        Self { paths, loaded: None, last: Vec::new(), looking: None }
-    }
-
-    /// Watches others, which were just loaded. What has changed of a file since the last look counts as changed.
-    pub fn follow(&mut self, paths: Vec<PathBuf>) {
-        if paths != self.paths {
-            *self = Self::new(paths);
+    /// Watches these files from now on, which were just loaded; none: none. What has changed of a file since the last look
+    /// counts as changed. Waits for the first look at other files, a few seconds at most.
+    pub async fn follow(&mut self, paths: Vec<PathBuf>) {
+        if paths == self.paths {
+            return;
         }
+        let first = paths.clone();
+        // Of a disk that hangs, the first look that ends is taken.
+        let loaded = aside(move || Ok(stamps(&first))).await.unwrap_or_default();
+        *self = Self { paths, last: loaded.clone(), loaded, looking: None };
     }
 
     /// Waits until a file has changed, and then stayed as it is for a moment: somebody may be writing.
@@ -49,37 +50,30 @@ impl Watch {
         loop {
             let looking = match &mut self.looking {
                 Some(looking) => looking,
-                None => {
-                    // The first look is the one that later ones are compared with.
-                    let pause = if self.loaded.is_none() { Duration::ZERO } else { LOOK };
-                    self.looking.insert(tokio::spawn(look(self.paths.clone(), pause)))
-                }
+                None => self.looking.insert(tokio::spawn(look(self.paths.clone()))),
             };
             let seen = looking.await.unwrap_or_default();
             self.looking = None;
             if seen.len() != self.paths.len() {
-                // There is no thread for it, because others wait for a disk.
-                self.loaded.get_or_insert_default();
+                // There was no thread for it, because others wait for a disk.
                 continue;
             }
             let settled = seen == self.last;
             self.last = seen;
-            match &mut self.loaded {
-                Some(loaded) if loaded.len() == self.paths.len() => {
-                    if settled && self.last != *loaded {
-                        loaded.clone_from(&self.last);
-                        return;
-                    }
-                }
-                loaded => *loaded = Some(self.last.clone()),
+            if self.loaded.is_empty() {
+                self.loaded.clone_from(&self.last);
+            }
+            if settled && self.last != self.loaded {
+                self.loaded.clone_from(&self.last);
+                return;
             }
         }
     }
 }
 
 /// Looks at the files after a pause; nothing if that cannot be.
-async fn look(paths: Vec<PathBuf>, pause: Duration) -> Vec<Stamp> {
-    sleep(pause).await;
+async fn look(paths: Vec<PathBuf>) -> Vec<Stamp> {
+    sleep(LOOK).await;
     let (done, seen) = oneshot::channel();
     match file_access::start(move || drop(done.send(stamps(&paths)))) {
         Ok(()) => seen.await.unwrap_or_default(),

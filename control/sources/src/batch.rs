@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tollgate_config::{DocumentProblem, Parts, Problem};
 
 use crate::etcd::Written;
-use crate::request::{Done, Pending, Refusal};
+use crate::request::{Done, Intent, Pending, Refusal};
 use crate::sources::Sources;
 use crate::stage::{MOST_TOLD, Staged};
 
@@ -184,7 +184,9 @@ impl Sources {
         Batch { good, landed, again: Vec::new() }
     }
 
-    fn landed(&mut self, pending: Pending, changes: Staged, version: u64) -> Landed {
+    fn landed(&mut self, mut pending: Pending, changes: Staged, version: u64) -> Landed {
+        // Its values are the documents' now; a large request is not to be kept, nor to be dropped on the control thread.
+        pending.request.intent = Intent::Changes(Vec::new());
         let differences = changes.sorted();
         for difference in &differences {
             let key = (difference.kind.name, difference.name.clone());

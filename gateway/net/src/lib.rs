@@ -25,7 +25,7 @@ pub use clock::{now, secret, wall_clock};
 pub use deadline::{Deadline, Timers};
 pub use detached::Detached;
 pub use listener::{Bound, Listener};
-pub use notice::{write_error, write_notice};
+pub use notice::{never_wait, write_error, write_notice};
 pub use proxy_protocol::{
     LONGEST_PROXY_HEADER, ProxyHeader, ProxyHeaderError, ProxyVersion, parse_proxy_header,
 };

@@ -3,9 +3,27 @@
 //! Not by `eprintln!`, which panics when its line cannot be written: a gateway goes on where the reader of its notices has
 //! ended (`2>&1 | logger`) or the disk with their file is full. Crates that tell people something while requests pass
 //! deny `clippy::print_stderr`.
+//!
+//! A gateway that runs does not wait for the reader of its notices either: see [`never_wait`].
 
 use std::fmt::Arguments;
 use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, fstat};
+use rustix::io::Errno;
+
+/// How long a running gateway waits for the reader of its notices; while the reader takes none, it does not wait again.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// What a pipe that can be written takes without waiting (`PIPE_BUF`, pipe(7)), in bytes.
+const PIECE: usize = 4096;
+
+/// Whether lines are lost rather than waited for.
+static MAY_LOSE: AtomicBool = AtomicBool::new(false);
+/// Whether the reader takes nothing at present.
+static IS_STALLED: AtomicBool = AtomicBool::new(false);
 
 /// Writes a line on the standard error; arguments as of [`format!`]. One that cannot be written is lost.
 #[macro_export]
@@ -20,9 +38,49 @@ pub fn write_notice(line: Arguments<'_>) {
     write_error(&format!("{line}\n"));
 }
 
+/// From now on a line that the reader of the standard error does not take in time is lost. For a process that serves: its
+/// threads have signals and requests to answer. A command waits for its reader, as `tollgate check file 2>&1 | less` does.
+pub fn never_wait() {
+    MAY_LOSE.store(true, Ordering::Relaxed);
+}
+
 /// Writes a text on the standard error in one call where that can be, so that lines of two threads or processes do not
 /// mix. What cannot be written is lost.
 pub fn write_error(text: &str) {
+    let written = match MAY_LOSE.load(Ordering::Relaxed) {
+        false => io::stderr().write_all(text.as_bytes()),
+        true => write_in_time(text.as_bytes()),
+    };
     // There is nobody left who could be told.
-    let _ = io::stderr().write_all(text.as_bytes());
+    let _ = written;
+}
+
+fn write_in_time(mut bytes: &[u8]) -> io::Result<()> {
+    let error = io::stderr();
+    // A file takes all at once.
+    let is_file =
+        fstat(&error).is_ok_and(|data| FileType::from_raw_mode(data.st_mode) == FileType::RegularFile);
+    let piece = if is_file { bytes.len() } else { PIECE };
+    let patience = if IS_STALLED.load(Ordering::Relaxed) { Duration::ZERO } else { PATIENCE };
+    let end = Instant::now() + patience;
+    while !bytes.is_empty() {
+        let left = end.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        match poll(&mut [PollFd::new(&error, PollFlags::OUT)], Some(&timeout)) {
+            Ok(0) => {
+                IS_STALLED.store(true, Ordering::Relaxed);
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            Ok(_) => {}
+            Err(Errno::INTR) => continue,
+            Err(error) => return Err(error.into()),
+        }
+        match rustix::io::write(&error, &bytes[..bytes.len().min(piece)]) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    IS_STALLED.store(false, Ordering::Relaxed);
+    Ok(())
 }

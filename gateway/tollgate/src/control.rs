@@ -9,8 +9,7 @@ use tokio::runtime::{LocalOptions, LocalRuntime};
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::MissedTickBehavior;
-use tollgate_net::Timers;
-use tollgate_net::notice;
+use tollgate_net::{Timers, never_wait, notice};
 use tollgate_observe::{Attempt, CostMeter, available_cores, process_cpu_time};
 use tollgate_sources::{News, Pending, Refusal, heard};
 use tollgate_upstream::health::Health;
@@ -67,6 +66,8 @@ pub fn runtime() -> io::Result<LocalRuntime> {
 /// # Errors
 /// When a worker died, or the kernel gives no signals.
 pub fn control(started: Started, upgradable: Upgradable) -> io::Result<()> {
+    // Not for the reader of the standard error either.
+    never_wait();
     let Started { mut gateway, runtime, mut signals, sources, news } = started;
     let shared = gateway.shared.clone();
     // Not within `watch`: endpoints are looked after during the drain too.

@@ -25,6 +25,7 @@ mod concurrency;
 mod consumers;
 mod cookies;
 mod cors;
+mod cost;
 mod decompression;
 mod ext_authz;
 mod fault;

@@ -127,7 +127,7 @@ impl Authenticator for Live {
 impl Live {
     fn refusal(&self, request: &mut Request<'_>, reason: Reason, detail: Option<&'static str>) -> Verdict {
         self.redact(request);
-        Refusal { reason, detail, lines: CHALLENGE.to_vec() }.into()
+        Refusal { detail, lines: CHALLENGE.to_vec(), ..reason.into() }.into()
     }
 }
 

@@ -172,7 +172,7 @@ impl BasicRules {
     }
 
     fn refusal(&self, reason: Reason, detail: Option<&'static str>) -> Verdict {
-        Refusal { reason, detail, lines: self.challenge() }.into()
+        Refusal { detail, lines: self.challenge(), ..reason.into() }.into()
     }
 
     fn challenge(&self) -> Vec<u8> {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::io::Write as _;
 use std::net::IpAddr;
 
 use tollgate_route::query_parameter;
@@ -28,10 +29,19 @@ pub enum By {
     Cookie(Box<str>),
     /// A parameter of the query.
     Query(Box<str>),
+    /// The host that the request names, without its port.
+    Host,
+    /// The path in normal form.
+    Path,
+    /// The method.
+    Method,
+    /// All of these together: two requests are the same if each part is. None of them is `All` or `Many`.
+    Many(Box<[By]>),
 }
 
 impl By {
-    /// What it is of a request. Nothing is as good as not there.
+    /// What it is of a request. Nothing is as good as not there. Of several it is their encoding, in which each part begins with
+    /// its length: no value of a client's can look like the end of one part and the beginning of the next.
     pub(crate) fn with<T>(&self, request: &Request<'_>, with: impl FnOnce(Option<&[u8]>) -> T) -> T {
         let consumer = request.context.consumer.as_deref();
         let value = match self {
@@ -61,14 +71,39 @@ impl By {
                     (None, None) => unreachable!("called, or not"),
                 };
             }
+            By::Host => Some(request.host()),
+            By::Path => Some(request.path()),
+            By::Method => Some(request.method()),
+            By::Many(parts) => {
+                let mut key = Vec::with_capacity(64);
+                parts.iter().for_each(|part| part.append(request, &mut key));
+                return with(Some(&key));
+            }
         };
         with(value.and_then(some))
+    }
+
+    /// Appends it as one part of several.
+    fn append(&self, request: &Request<'_>, key: &mut Vec<u8>) {
+        self.with(request, |value| encode(key, value));
     }
 
     /// A hash of it, which nobody outside can foresee. That two of a million keys have the same one is as likely as one in
     /// forty million.
     pub(crate) fn hash(&self, request: &Request<'_>, state: &RandomState) -> u64 {
         self.with(request, |value| state.hash_one(value))
+    }
+}
+
+/// Appends one part of several: `-` if the request lacks it, else its length, a colon and its bytes.
+fn encode(key: &mut Vec<u8>, value: Option<&[u8]>) {
+    match value {
+        None => key.push(b'-'),
+        Some(value) => {
+            // Into a vector it cannot fail.
+            let _ = write!(key, "{}:", value.len());
+            key.extend_from_slice(value);
+        }
     }
 }
 
@@ -87,6 +122,18 @@ impl fmt::Display for By {
             By::Claim(name) => write!(f, "claim {name}"),
             By::Cookie(name) => write!(f, "cookie {name}"),
             By::Query(name) => write!(f, "query {name}"),
+            By::Host => f.write_str("host"),
+            By::Path => f.write_str("path"),
+            By::Method => f.write_str("method"),
+            By::Many(parts) => {
+                for (index, part) in parts.iter().enumerate() {
+                    if index > 0 {
+                        f.write_str(" and ")?;
+                    }
+                    part.fmt(f)?;
+                }
+                Ok(())
+            }
         }
     }
 }
@@ -122,6 +169,27 @@ mod tests {
         ] {
             assert_eq!(value(&by, line, fields, &mut Context::default()).as_deref(), found, "{by}");
         }
+    }
+
+    #[test]
+    fn several_parts_are_one_key_that_no_value_can_forge() {
+        let header = |name: &str| By::Header(name.into());
+        let by = By::Many([header("x-a"), header("x-b")].into());
+        assert_eq!(by.to_string(), "header x-a and header x-b");
+        let key = |fields: &str| {
+            value(&by, "GET / HTTP/1.1", fields, &mut Context::default()).expect("always a key")
+        };
+        assert_eq!(key("X-A: a\r\nX-B: bc\r\n"), "1:a2:bc");
+        assert_eq!(key("X-B: bc\r\n"), "-2:bc");
+        let all = ["X-A: a\r\nX-B: b\r\n", "X-A: a1:b\r\n", "X-A: a\r\n", "X-B: a\r\n", "", "X-A: -\r\n"];
+        for (index, one) in all.iter().enumerate() {
+            for other in &all[..index] {
+                assert_ne!(key(one), key(other), "{one:?} {other:?}");
+            }
+        }
+        let of = |by: By, line: &str| value(&by, line, "Host: h:8080\r\n", &mut Context::default());
+        assert_eq!(of(By::Path, "GET /a?b HTTP/1.1").as_deref(), Some("/a"));
+        assert_eq!(of(By::Method, "PUT / HTTP/1.1").as_deref(), Some("PUT"));
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tollgate_observe::Reason;
 
+use crate::cost::Cost;
+use crate::exempt::Exempt;
 use crate::hashed::Hashed;
 use crate::{By, Planned, Policy, Refusal, Request, Shared, Verdict};
 
@@ -27,6 +29,14 @@ pub struct Concurrency {
     pub limit: u64,
     /// What requests are told apart by.
     pub by: By,
+    /// How many of the limit a request takes.
+    pub cost: Cost,
+    /// Requests that are not counted.
+    pub exempt: Exempt,
+    /// What limits at several places have in common that count together; nothing: this one counts for its own place.
+    pub scope: Option<String>,
+    /// The status of what it refuses; nothing: 429.
+    pub status: Option<u16>,
     /// Whether it refuses nothing, and only tells the log what it would have refused.
     pub dry_run: bool,
 }
@@ -39,7 +49,9 @@ impl Planned for ConcurrencyRules {
     fn summary(&self) -> String {
         let one = |limit: &Concurrency| {
             let by = if limit.by == By::All { String::new() } else { format!(" by {}", limit.by) };
-            format!("{} at once{by}{}", limit.limit, if limit.dry_run { ", dry run" } else { "" })
+            let (cost, exempt) = (limit.cost.summary(), limit.exempt.summary());
+            let dry_run = if limit.dry_run { ", dry run" } else { "" };
+            format!("{} at once{by}{cost}{exempt}{dry_run}", limit.limit)
         };
         self.limits.iter().map(one).collect::<Vec<_>>().join(", ")
     }
@@ -48,7 +60,9 @@ impl Planned for ConcurrencyRules {
         let one = |(number, limit): (usize, &Concurrency)| {
             // The limit may change: what is under way stays that.
             let fits = |counts: &Counts| counts.by == limit.by;
-            let counts = shared.state(&format!("{key}/{number}"), fits, || Counts::new(limit.by.clone()));
+            let own = || format!("{key}/{number}");
+            let key = limit.scope.as_ref().map_or_else(own, |scope| format!("scope/{scope}/concurrency"));
+            let counts = shared.state(&key, fits, || Counts::new(limit.by.clone()));
             (limit.clone(), counts)
         };
         Arc::new(Live(self.limits.iter().enumerate().map(one).collect()))
@@ -80,21 +94,18 @@ impl Counts {
         self.each[(key >> 40) as usize % PARTS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more, if there is room for it: below `limit`.
-    fn enter(self: &Arc<Self>, request: &Request<'_>, limit: u64) -> Option<Permit> {
+    /// One more that takes `cost`, if there is room for it: up to `limit`.
+    fn enter(self: &Arc<Self>, request: &Request<'_>, limit: u64, cost: u64) -> Option<Permit> {
+        let more = |count: u64| count.checked_add(cost).filter(|after| *after <= limit);
         if self.by == By::All {
-            let more = |count: u64| (count < limit).then_some(count + 1);
             self.all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
-            return Some(Permit { counts: self.clone(), key: 0 });
+            return Some(Permit { counts: self.clone(), key: 0, cost });
         }
         let key = self.by.hash(request, &self.hash);
         let mut part = self.part(key);
         let count = part.get(&key).copied().unwrap_or(0);
-        if count >= limit {
-            return None;
-        }
-        part.insert(key, count + 1);
-        Some(Permit { counts: self.clone(), key })
+        part.insert(key, more(count)?);
+        Some(Permit { counts: self.clone(), key, cost })
     }
 }
 
@@ -103,17 +114,18 @@ impl Counts {
 struct Permit {
     counts: Arc<Counts>,
     key: u64,
+    cost: u64,
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         if self.counts.by == By::All {
-            self.counts.all.fetch_sub(1, Ordering::Relaxed);
+            self.counts.all.fetch_sub(self.cost, Ordering::Relaxed);
             return;
         }
         let mut part = self.counts.part(self.key);
         match part.get_mut(&self.key) {
-            Some(count) if *count > 1 => *count -= 1,
+            Some(count) if *count > self.cost => *count -= self.cost,
             _ => {
                 part.remove(&self.key);
                 // After a flood of keys the table's room goes too.
@@ -129,9 +141,13 @@ impl Policy for Live {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         for (rule, counts) in &self.0 {
             let limit = if rule.dry_run { u64::MAX } else { rule.limit };
-            let Some(permit) = counts.enter(request, limit) else {
+            let cost = rule.cost.of(request);
+            if cost == 0 || rule.exempt.has(request) {
+                continue;
+            }
+            let Some(permit) = counts.enter(request, limit, cost) else {
                 // The permits of those before go with the context.
-                return Refusal::from(Reason::ConcurrencyLimited).into();
+                return Refusal { status: rule.status, ..Reason::ConcurrencyLimited.into() }.into();
             };
             if rule.dry_run && permit.count() > rule.limit {
                 request.context.note = Some("a concurrency limit would refuse it (dry run)");
@@ -158,8 +174,13 @@ mod tests {
     use crate::Context;
     use crate::testing::Sent;
 
+    fn limits(limit: u64, by: By, dry_run: bool) -> Concurrency {
+        let (cost, exempt) = (Cost::default(), Exempt::default());
+        Concurrency { limit, by, cost, exempt, scope: None, status: None, dry_run }
+    }
+
     fn live(limit: u64, by: By, dry_run: bool, shared: &Arc<Shared>) -> Arc<dyn Policy> {
-        Arc::new(ConcurrencyRules { limits: vec![Concurrency { limit, by, dry_run }] }).live("r", shared)
+        Arc::new(ConcurrencyRules { limits: vec![limits(limit, by, dry_run)] }).live("r", shared)
     }
 
     /// The context of a request that is under way.
@@ -217,5 +238,20 @@ mod tests {
         let policy = live(1, By::Route, true, &Arc::new(Shared::default()));
         let (one, two) = (enter(&policy, ""), enter(&policy, ""));
         assert_eq!((one.expect("it goes on").note, two.expect("it too").note.is_some()), (None, true));
+    }
+
+    #[test]
+    fn a_dear_request_takes_several() {
+        let cost = Cost { by: crate::CostBy::Header("x-cost".into()), default: 1, most: 3 };
+        let rules = ConcurrencyRules { limits: vec![Concurrency { cost, ..limits(3, By::Route, false) }] };
+        let policy = Arc::new(rules).live("r", &Arc::new(Shared::default()));
+        let dear = enter(&policy, "X-Cost: 2\r\n").expect("two of three");
+        assert!(enter(&policy, "X-Cost: 2\r\n").is_none());
+        let cheap = enter(&policy, "").expect("the third");
+        assert!(enter(&policy, "").is_none());
+        drop(dear);
+        assert!(enter(&policy, "X-Cost: 3\r\n").is_none() && enter(&policy, "X-Cost: 2\r\n").is_some());
+        drop(cheap);
+        assert!(enter(&policy, "X-Cost: 3\r\n").is_some());
     }
 }

@@ -87,6 +87,8 @@ pub enum Verdict {
 pub struct Refusal {
     /// The reason, which has its status.
     pub reason: Reason,
+    /// A status in the place of that.
+    pub status: Option<u16>,
     /// More on it, for the log; never a secret.
     pub detail: Option<&'static str>,
     /// Further lines of the answer, each with its CRLF: `WWW-Authenticate`, `Retry-After` and the like.
@@ -104,7 +106,7 @@ impl Refusal {
 
 impl From<Reason> for Refusal {
     fn from(reason: Reason) -> Self {
-        Self { reason, detail: None, lines: Vec::new() }
+        Self { reason, status: None, detail: None, lines: Vec::new() }
     }
 }
 

@@ -11,6 +11,8 @@ use tollgate_observe::Reason;
 
 pub use self::period::Period;
 use self::period::Span;
+use crate::cost::Cost;
+use crate::exempt::Exempt;
 use crate::hashed::Hashed;
 use crate::redis::{OnFailure, Question, RedisRule, Store};
 use crate::told::Told;
@@ -34,10 +36,18 @@ pub struct Quota {
     pub per: Period,
     /// What requests are told apart by.
     pub by: By,
+    /// What a request counts for.
+    pub cost: Cost,
+    /// Requests that are not counted.
+    pub exempt: Exempt,
+    /// What quotas at several places have in common that count together; nothing: this one counts for its own place.
+    pub scope: Option<String>,
     /// Keys that are remembered at once; those past them count as one.
     pub keys: usize,
     /// Whether every answer tells how the quota stands.
     pub headers: bool,
+    /// The status of what it refuses; nothing: 429.
+    pub status: Option<u16>,
     /// Whether it refuses nothing, and only tells the log what it would have refused.
     pub dry_run: bool,
     /// The Redis that counts for several gateways.
@@ -54,13 +64,18 @@ impl Planned for QuotaRules {
             let by = if quota.by == By::All { String::new() } else { format!(" by {}", quota.by) };
             let shared = if quota.redis.is_some() { ", shared by Redis" } else { "" };
             let dry_run = if quota.dry_run { ", dry run" } else { "" };
-            format!("{} a {}{by}{shared}{dry_run}", quota.limit, quota.per.as_str())
+            let (cost, exempt) = (quota.cost.summary(), quota.exempt.summary());
+            format!("{} a {}{by}{cost}{exempt}{shared}{dry_run}", quota.limit, quota.per.as_str())
         };
         self.quotas.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
     fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
-        let one = |(number, quota): (usize, &Quota)| Live::new(quota, format!("{key}/{number}"), shared);
+        let one = |(number, quota): (usize, &Quota)| {
+            let own = || format!("{key}/{number}");
+            let key = quota.scope.as_ref().map_or_else(own, |scope| format!("scope/{scope}/quota"));
+            Live::new(quota, key, shared)
+        };
         Arc::new(Quotas(self.quotas.iter().enumerate().map(one).collect()))
     }
 }
@@ -126,10 +141,53 @@ impl Live {
         Self { rule: rule.clone(), counts, remote }
     }
 
+    /// What a request counts for; nothing: it is not counted.
+    fn cost(&self, request: &Request<'_>) -> Option<u64> {
+        let cost = self.rule.cost.of(request);
+        (cost > 0 && !self.rule.exempt.has(request)).then_some(cost)
+    }
+
+    /// Gives back what a request took, wherever that was counted.
+    fn undo(&self, request: &Request<'_>, span: Span) {
+        let Some(cost) = self.cost(request).filter(|_| !self.rule.dry_run) else { return };
+        match &self.remote {
+            Some(remote) if !remote.store.is_lost() => {
+                remote.account(&self.rule, request, span).settle(cost, 0)
+            }
+            Some(remote) if remote.on_failure != OnFailure::Local => {}
+            _ => self.counts.give(self.counts.key(request), cost),
+        }
+    }
+
+    /// Has what the response says of the cost settled when it is there. `taken` was taken already.
+    fn settle_with_response(&self, taken: u64, span: Span, request: &mut Request<'_>) {
+        let cost = self.rule.cost.clone();
+        match &self.remote {
+            Some(remote) if !remote.store.is_lost() => {
+                let account = remote.account(&self.rule, request, span);
+                request.context.on_head(move |response| {
+                    if let Some(said) = cost.said(response) {
+                        account.settle(taken, said);
+                    }
+                });
+            }
+            _ => {
+                let (counts, key) = (self.counts.clone(), self.counts.key(request));
+                request.context.on_head(move |response| {
+                    if let Some(said) = cost.said(response) {
+                        counts.settle(key, span, taken, said);
+                    }
+                });
+            }
+        }
+    }
+
     /// What becomes of a request that the store cannot be asked for.
-    fn without(&self, request: &Request<'_>, span: Span) -> Result<Option<Standing>, Refusal> {
+    fn without(&self, request: &Request<'_>, span: Span, cost: u64) -> Result<Option<Standing>, Refusal> {
         match self.remote.as_ref().map(|remote| remote.on_failure) {
-            None | Some(OnFailure::Local) => Ok(Some(self.counts.count(request, span, self.rule.limit))),
+            None | Some(OnFailure::Local) => {
+                Ok(Some(self.counts.count(self.counts.key(request), span, self.rule.limit, cost)))
+            }
             Some(OnFailure::Open) => Ok(None),
             Some(OnFailure::Closed) if self.rule.dry_run => Ok(None),
             Some(OnFailure::Closed) => Err(Reason::LimitUnavailable.into()),
@@ -137,35 +195,97 @@ impl Live {
     }
 }
 
-impl Counts {
-    fn count(&self, request: &Request<'_>, span: Span, limit: u64) -> Standing {
-        let key = self.by.hash(request, &self.hash);
-        let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
-        // A clock that is set back begins no period again; but one that was far ahead for a moment must not stop the count
-        // until that time has come.
-        if span.begin > came.begun || came.begun > span.begin + span.length.as_secs() {
-            *came = Came { begun: span.begin, ..Came::default() };
-        }
-        let Came { each, crowd, .. } = &mut *came;
-        let count = if each.len() < self.keys || each.contains_key(&key) {
-            each.entry(key).or_insert(0)
-        } else {
-            crowd
-        };
-        if *count >= limit {
-            return Standing { passes: false, remaining: 0 };
-        }
-        *count += 1;
-        Standing { passes: true, remaining: limit - *count }
+impl Remote {
+    fn key(&self, rule: &Quota, request: &Request<'_>, span: Span) -> Vec<u8> {
+        let begin = span.begin.to_string();
+        rule.by.with(request, |value| self.store.key(&[self.name.as_bytes(), begin.as_bytes()], value))
     }
 
-    /// Takes one back.
-    fn undo(&self, request: &Request<'_>) {
-        let key = self.by.hash(request, &self.hash);
+    /// The account of a request's key, to be settled when its cost is known.
+    fn account(&self, rule: &Quota, request: &Request<'_>, span: Span) -> Account {
+        let key = self.key(rule, request, span);
+        Account { store: self.store.clone(), shared: self.shared.clone(), key, keep: keep(span) }
+    }
+}
+
+/// Milliseconds for which a count is kept: until a minute after its period.
+fn keep(span: Span) -> u64 {
+    u64::try_from(span.left.as_millis()).unwrap_or(u64::MAX).saturating_add(60_000)
+}
+
+/// A key in the store.
+struct Account {
+    store: Arc<Store>,
+    shared: Arc<Shared>,
+    key: Vec<u8>,
+    keep: u64,
+}
+
+impl Account {
+    /// Makes of what was counted what it has cost. Nobody waits for the store's answer; if it gives none, what was counted
+    /// stands.
+    fn settle(self, taken: u64, said: u64) {
+        let Self { store, shared, key, keep } = self;
+        let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let more = signed(said).saturating_sub(signed(taken));
+        if more == 0 || store.is_lost() {
+            return;
+        }
+        let there = shared.clone();
+        let question = Question::Recount { key, more, keep };
+        shared.side().spawn(async move {
+            let _ = store.ask(there.side(), question).await;
+        });
+    }
+}
+
+impl Came {
+    /// The count of a key in a period.
+    fn count(&mut self, key: u64, span: Span, keys: usize) -> &mut u64 {
+        // A clock that is set back begins no period again; but one that was far ahead for a moment must not stop the count
+        // until that time has come.
+        if span.begin > self.begun || self.begun > span.begin + span.length.as_secs() {
+            *self = Came { begun: span.begin, ..Came::default() };
+        }
+        let Came { each, crowd, .. } = self;
+        if each.len() < keys || each.contains_key(&key) { each.entry(key).or_insert(0) } else { crowd }
+    }
+}
+
+impl Counts {
+    fn key(&self, request: &Request<'_>) -> u64 {
+        self.by.hash(request, &self.hash)
+    }
+
+    fn count(&self, key: u64, span: Span, limit: u64, cost: u64) -> Standing {
+        let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = came.count(key, span, self.keys);
+        let after = count.saturating_add(cost);
+        if after > limit {
+            return Standing { passes: false, remaining: limit.saturating_sub(*count) };
+        }
+        *count = after;
+        Standing { passes: true, remaining: limit - after }
+    }
+
+    /// Takes this much back.
+    fn give(&self, key: u64, cost: u64) {
         let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
         let Came { each, crowd, .. } = &mut *came;
         let count = each.get_mut(&key).unwrap_or(crowd);
-        *count = count.saturating_sub(1);
+        *count = count.saturating_sub(cost);
+    }
+
+    /// Makes of what was counted what it has cost.
+    fn settle(&self, key: u64, span: Span, taken: u64, said: u64) {
+        match said.checked_sub(taken) {
+            None => self.give(key, taken - said),
+            Some(more) => {
+                let mut came = self.came.lock().unwrap_or_else(PoisonError::into_inner);
+                let count = came.count(key, span, self.keys);
+                *count = count.saturating_add(more);
+            }
+        }
     }
 }
 
@@ -180,13 +300,14 @@ fn walk(quotas: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut
     let now = tollgate_net::wall_clock();
     for (index, quota) in quotas.iter().enumerate().skip(from) {
         let span = quota.rule.per.span(now);
+        let Some(cost) = quota.cost(request) else { continue };
         let standing = match &quota.remote {
             Some(remote) if !remote.store.is_lost() => {
-                return ask(quotas, (index, remote), told, span, request);
+                return ask(quotas, (index, remote), told, (span, cost), request);
             }
-            _ => quota.without(request, span),
+            _ => quota.without(request, span, cost),
         };
-        if let Some(end) = settle(quotas, index, standing, span, &mut told, request) {
+        if let Some(end) = settle(quotas, index, standing, (span, cost), &mut told, request) {
             return end;
         }
     }
@@ -201,14 +322,12 @@ fn ask(
     quotas: &Arc<[Live]>,
     (index, remote): (usize, &Remote),
     mut told: Option<Told>,
-    span: Span,
+    (span, cost): (Span, u64),
     request: &Request<'_>,
 ) -> Verdict {
-    let (rule, Remote { store, shared, name, .. }) = (&quotas[index].rule, remote);
-    let begin = span.begin.to_string();
-    let key = rule.by.with(request, |value| store.key(&[name.as_bytes(), begin.as_bytes()], value));
-    let keep = u64::try_from(span.left.as_millis()).unwrap_or(u64::MAX).saturating_add(60_000);
-    let question = Question::Quota { key, limit: rule.limit, keep };
+    let (rule, Remote { store, shared, .. }) = (&quotas[index].rule, remote);
+    let key = remote.key(rule, request, span);
+    let question = Question::Quota { key, limit: rule.limit, keep: keep(span), cost };
     let (store, there, quotas) = (store.clone(), shared.clone(), quotas.clone());
     let asked = shared.side().ask(async move { store.ask(there.side(), question).await });
     Verdict::Wait(Box::pin(async move {
@@ -220,9 +339,9 @@ fn ask(
                     let remaining = quota.rule.limit.saturating_sub(u64::try_from(came).unwrap_or(0));
                     Ok(Some(Standing { passes: passes == 1, remaining }))
                 }
-                Some(Err(_)) | None => quota.without(request, span),
+                Some(Err(_)) | None => quota.without(request, span, cost),
             };
-            match settle(&quotas, index, standing, span, &mut told, request) {
+            match settle(&quotas, index, standing, (span, cost), &mut told, request) {
                 Some(end) => end,
                 None => walk(&quotas, index + 1, told, request),
             }
@@ -236,7 +355,7 @@ fn settle(
     quotas: &[Live],
     index: usize,
     standing: Result<Option<Standing>, Refusal>,
-    span: Span,
+    (span, cost): (Span, u64),
     told: &mut Option<Told>,
     request: &mut Request<'_>,
 ) -> Option<Verdict> {
@@ -253,6 +372,9 @@ fn settle(
                 tell(told.get_or_insert_with(Told::default));
             }
             if standing.passes {
+                if rule.cost.field().is_some() {
+                    quotas[index].settle_with_response(cost, span, request);
+                }
                 return None;
             }
             if rule.dry_run {
@@ -263,13 +385,13 @@ fn settle(
             if !rule.headers {
                 tell(&mut told);
             }
-            Refusal { lines: told.refusal(span.left), ..Reason::QuotaExceeded.into() }
+            Refusal { lines: told.refusal(span.left), status: rule.status, ..Reason::QuotaExceeded.into() }
         }
         Err(refusal) => refusal,
     };
-    // What it took before it is given back, where that was taken here. A store keeps what it has counted.
-    let here = quotas[..index].iter().filter(|quota| quota.remote.is_none() && !quota.rule.dry_run);
-    here.for_each(|quota| quota.counts.undo(request));
+    // What it took before it is given back.
+    let now = tollgate_net::wall_clock();
+    quotas[..index].iter().for_each(|quota| quota.undo(request, quota.rule.per.span(now)));
     Some(refusal.into())
 }
 
@@ -290,7 +412,22 @@ mod tests {
 
     fn quota(limit: u64, by: By, keys: usize) -> Quota {
         let name = "q".to_owned();
-        Quota { name, limit, per: Period::Month, by, keys, headers: false, dry_run: false, redis: None }
+        let (cost, exempt) = (Cost::default(), Exempt::default());
+        let (per, headers, dry_run) = (Period::Month, false, false);
+        Quota {
+            name,
+            limit,
+            per,
+            by,
+            cost,
+            exempt,
+            scope: None,
+            keys,
+            headers,
+            status: None,
+            dry_run,
+            redis: None,
+        }
     }
 
     fn live(quotas: Vec<Quota>, shared: &Arc<Shared>) -> Arc<dyn Policy> {
@@ -339,7 +476,7 @@ mod tests {
         // 2026-11-22, in days since 1970, and others beside it.
         let passes = |day: u64| {
             let span = Period::Month.span(UNIX_EPOCH + Duration::from_secs(day * 86_400));
-            live.counts.count(&request, span, 1).passes
+            live.counts.count(live.counts.key(&request), span, 1, 1).passes
         };
         assert_eq!([passes(20_779), passes(20_779)], [true, false]);
         assert_eq!(

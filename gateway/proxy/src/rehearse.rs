@@ -42,8 +42,10 @@ pub struct Rehearsal {
 pub enum Outcome {
     /// The gateway answers with an error of its own.
     Refused {
-        /// Why, and with what status.
+        /// Why.
         reason: Reason,
+        /// With what status.
+        status: u16,
         /// More on it, when there is more to say.
         detail: Option<&'static str>,
     },
@@ -132,7 +134,7 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
 }
 
 pub(crate) fn refused(reason: Reason, detail: Option<&'static str>) -> Outcome {
-    Outcome::Refused { reason, detail }
+    Outcome::Refused { reason, status: reason.status(), detail }
 }
 
 /// Where a redirect leads, if anywhere, as [`respond::redirect`] answers it.

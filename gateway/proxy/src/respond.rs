@@ -26,23 +26,23 @@ pub(crate) async fn error<S: ClientSide>(
     reason: Reason,
     close: bool,
 ) -> Next {
-    refusal(client, worker, scratch, settings, (reason, b""), close).await
+    refusal(client, worker, scratch, settings, (reason, None, b""), close).await
 }
 
-/// Answers with an error, and further lines, each with its CRLF.
+/// Answers with an error, with a status in the place of the reason's, and further lines, each with its CRLF.
 pub(crate) async fn refusal<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
     scratch: &mut Scratch,
     settings: &Settings,
-    (reason, further): (Reason, &[u8]),
+    (reason, status, further): (Reason, Option<u16>, &[u8]),
     close: bool,
 ) -> Next {
     scratch.ledger.reason = reason;
-    let status = reason.status();
-    if status == 0 {
+    if reason.status() == 0 {
         return Next::Close;
     }
+    let status = status.unwrap_or(reason.status());
     if client.stream.may_be_grpc() && scratch.grpc.is_some() {
         let lines = grpc::failure(reason, &settings.errors, &mut scratch.ledger);
         return answer(client, worker, scratch, Answer { status: 200, lines: &lines, body: b"", close })

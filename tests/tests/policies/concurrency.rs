@@ -57,3 +57,27 @@ fn as_many_as_may_are_under_way_over_all_workers_and_versions() {
     eventually("all to be under way again", || origin.count() == before + 5);
     gate.open();
 }
+
+#[test]
+fn a_request_can_take_several_places_or_none() {
+    let (gate, origin) = slow();
+    let policies = "policies: {concurrency: {limit: 5, by: [header X-A, method], cost: {header: X-Cost}, \
+                    exempt: {headers: {X-Probe: s3cret}}}}";
+    let gateway = Gateway::with(&origin, policies);
+    let mut dear = gateway.client();
+    dear.send(format!("{ASK}X-A: a\r\nX-Cost: 4\r\n\r\n"));
+    eventually("it is under way", || origin.count() == 1);
+    assert_eq!(gateway.client().ask(format!("{ASK}X-A: a\r\nX-Cost: 2\r\n\r\n")).status, 429);
+    let mut others: Vec<_> = (0..3).map(|_| gateway.client()).collect();
+    others[0].send(format!("{ASK}X-A: a\r\n\r\n"));
+    others[1].send(format!("{ASK}X-A: b\r\nX-Cost: 5\r\n\r\n"));
+    others[2].send(format!("{ASK}X-A: a\r\nX-Probe: s3cret\r\n\r\n"));
+    eventually("all are under way", || origin.count() == 4);
+    assert_eq!(gateway.client().ask(format!("{ASK}X-A: a\r\n\r\n")).status, 429);
+    gate.open();
+    assert_eq!(dear.response().status, 200);
+    others.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
+    eventually("all places are free", || {
+        gateway.client().ask(format!("{ASK}X-A: a\r\nX-Cost: 5\r\n\r\n")).status == 200
+    });
+}

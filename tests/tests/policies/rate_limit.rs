@@ -160,3 +160,165 @@ fn it_is_exact_over_all_workers() {
     assert!(refused > 0, "more were offered: {passed}");
     assert!(passed >= BURST, "{passed}");
 }
+
+#[test]
+fn several_things_are_one_key() {
+    let origin = Origin::ok();
+    let gateway = Gateway::with(
+        &origin,
+        "forwarded: {trusted_proxies: 127.0.0.0/8}\n\
+         policies: {rate_limit: {rate: 1/h, by: [address, header X-Tenant, method], headers: on}}",
+    );
+    let mut client = gateway.client();
+    let mut ask = |method: &str, address: &str, tenant: &str| {
+        let tenant = if tenant.is_empty() { String::new() } else { format!("X-Tenant: {tenant}\r\n") };
+        client.ask(format!("{method} / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {address}\r\n{tenant}\r\n"))
+    };
+    let first = ask("GET", "192.0.2.1", "a");
+    assert_eq!(
+        first.headers.get("RateLimit-Policy"),
+        Some("\"address and header x-tenant and method\";q=1;w=3600")
+    );
+    let mut status = |method: &str, address: &str, tenant: &str| ask(method, address, tenant).status;
+    assert_eq!(status("GET", "192.0.2.1", "a"), 429);
+    assert_eq!(status("GET", "192.0.2.1", "b"), 200, "another tenant");
+    assert_eq!(status("GET", "192.0.2.2", "a"), 200, "another address");
+    assert_eq!(status("OPTIONS", "192.0.2.1", "a"), 200, "another method");
+    assert_eq!(
+        [status("GET", "192.0.2.1", ""), status("GET", "192.0.2.1", "")],
+        [200, 429],
+        "without a tenant"
+    );
+    // No value looks like two.
+    assert_eq!(status("GET", "192.0.2.1", "a3:GET"), 200);
+    let gateway = limited(&origin, "{rate: 1/h, by: [header X-A, header X-B]}");
+    let mut client = gateway.http2();
+    let mut status = |fields: &[(&str, &str)]| client.ask(request("GET", "/", fields)).status;
+    for fields in [
+        &[("x-a", "a"), ("x-b", "bc")][..],
+        &[("x-a", "ab"), ("x-b", "c")],
+        &[("x-a", "abc")],
+        &[("x-b", "abc")],
+        &[],
+    ] {
+        assert_eq!([status(fields), status(fields)], [200, 429], "{fields:?}");
+    }
+}
+
+#[test]
+fn a_request_can_cost_more_than_one() {
+    let origin = Origin::ok();
+    for (cost, dear) in [
+        (
+            "cost: {methods: {POST: 5, GET: 0}, default: 2}",
+            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n",
+        ),
+        ("cost: {header: X-Cost, default: 2}", "GET / HTTP/1.1\r\nHost: a\r\nX-Cost: 5\r\n"),
+    ] {
+        for policy in ["rate_limit: {rate: 12/h, ", "quota: {limit: 12, per: month, "] {
+            let gateway = Gateway::with(&origin, &format!("policies: {{{policy}{cost}, headers: on}}}}"));
+            let mut client = gateway.client();
+            let answer = client.ask(format!("{dear}\r\n"));
+            let left = answer.headers.get("RateLimit").expect("told");
+            assert!(left.contains(";r=7;"), "{left}");
+            assert_eq!(client.ask(format!("{dear}\r\n")).status, 200);
+            let refused = client.ask(format!("{dear}\r\n"));
+            assert_eq!(refused.status, 429, "{policy}{cost}");
+            if policy.starts_with("rate") {
+                let wait = seconds(refused.headers.get("Retry-After"));
+                assert!((800..=900).contains(&wait), "three twelfths of an hour: {wait}");
+            }
+            let cheap = "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n";
+            assert_eq!([client.ask(cheap).status, client.ask(cheap).status], [200, 429], "{policy}{cost}");
+            if cost.contains("GET: 0") {
+                let free = client.ask(format!("{ASK}\r\n"));
+                assert_eq!((free.status, free.headers.get("RateLimit")), (200, None), "it is not counted");
+            } else {
+                // Nobody makes a request free, or anything else of it.
+                let lie = client.ask(format!("{ASK}X-Cost: 0\r\n\r\n"));
+                assert_eq!(lie.status, 429);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_response_says_what_its_request_has_cost() {
+    let origin = Origin::fixed("HTTP/1.1 200 OK\r\nX-Cost: 30\r\nContent-Length: 0\r\n\r\n");
+    for policy in [
+        "rate_limit: {rate: 100/h, cost: {response_header: X-Cost}, headers: on}",
+        "quota: {limit: 100, per: month, cost: {response_header: X-Cost}, headers: on}",
+    ] {
+        let gateway = Gateway::with(&origin, &format!("policies: {{{policy}}}"));
+        let (mut client, mut http2) = (gateway.client(), gateway.http2());
+        let mut left = Vec::new();
+        for _ in 0..2 {
+            let answer = client.ask(format!("{ASK}\r\n"));
+            assert_eq!((answer.status, answer.headers.get("X-Cost")), (200, None), "it goes no further");
+            left.push(answer.headers.get("RateLimit").unwrap_or_default().to_owned());
+        }
+        assert!(left[0].contains(";r=99;") && left[1].contains(";r=69;"), "{left:?}");
+        let statuses: Vec<_> = (0..3).map(|_| http2.get("/").status).collect();
+        assert_eq!(statuses, [200, 200, 429], "{policy}");
+    }
+}
+
+#[test]
+fn some_requests_are_not_counted() {
+    let origin = Origin::ok();
+    let exempt =
+        "exempt: {addresses: 10.0.0.0/8, methods: [OPTIONS], headers: {X-Probe: s3cret}, groups: staff}";
+    for policy in ["rate_limit: {rate: 1/h, ", "quota: {limit: 1, per: month, "] {
+        let gateway = Gateway::with(
+            &origin,
+            &format!(
+                "forwarded: {{trusted_proxies: 127.0.0.0/8}}\npolicies: {{{policy}{exempt}, headers: on}}}}"
+            ),
+        );
+        let mut client = gateway.client();
+        assert_eq!(client.ask(format!("{ASK}\r\n")).status, 200);
+        for _ in 0..3 {
+            assert_eq!(client.ask(format!("{ASK}\r\n")).status, 429);
+            assert_eq!(client.ask(format!("{ASK}X-Probe: s3cre\r\n\r\n")).status, 429);
+            for line in ["X-Probe: s3cret", "X-Forwarded-For: 10.1.2.3", "Forwarded: for=10.1.2.3"] {
+                let answer = client.ask(format!("{ASK}{line}\r\n\r\n"));
+                assert_eq!((answer.status, answer.headers.get("RateLimit")), (200, None), "{line}");
+            }
+            assert_eq!(client.ask("OPTIONS / HTTP/1.1\r\nHost: a\r\n\r\n").status, 200);
+        }
+    }
+}
+
+#[test]
+fn limits_of_one_scope_count_together() {
+    let origin = Origin::ok();
+    let to = origin.address();
+    for policy in ["rate_limit: {rate: 2/h, scope: shop}", "quota: {limit: 2, per: month, scope: shop}"] {
+        let gateway = Gateway::start(&format!(
+            "listen: $LISTEN\nadmin: $ADMIN\nroutes: [{{match: /a, to: \"{to}\", policies: {{{policy}}}}}, \
+             {{match: /b, to: \"{to}\", policies: {{{policy}}}}}, {{match: /c, to: \"{to}\", policies: {{rate_limit: {{rate: 2/h}}}}}}]"
+        ));
+        let mut client = gateway.client();
+        let statuses: Vec<_> = ["/a", "/b", "/a", "/b", "/c"].map(|path| client.get(path).status).into();
+        assert_eq!(statuses, [200, 200, 429, 429, 200], "{policy}");
+    }
+}
+
+#[test]
+fn what_is_refused_has_the_status_that_is_written() {
+    let origin = Origin::ok();
+    for policy in ["rate_limit: {rate: 1/h, status: 503}", "quota: {limit: 1, per: month, status: 503}"] {
+        let gateway = Gateway::with(&origin, &format!("policies: {{{policy}}}"));
+        let mut client = gateway.client();
+        assert_eq!(client.ask(format!("{ASK}\r\n")).status, 200);
+        let answer = client.ask(format!("{ASK}Accept: application/json\r\n\r\n"));
+        assert_eq!(answer.status, 503);
+        let reason = answer.headers.get("Tollgate-Reason").unwrap_or_default().to_owned();
+        assert!(answer.text().contains("\"status\":503"), "{answer:?}");
+        assert_eq!(gateway.http2().get("/").status, 503);
+        let records = gateway.wait_records(3);
+        for record in &records[1..] {
+            assert_eq!((&record["status"], record["reason"].as_str()), (&503.into(), Some(reason.as_str())));
+        }
+    }
+}

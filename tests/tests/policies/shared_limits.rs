@@ -206,3 +206,120 @@ fn a_client_that_goes_while_the_redis_is_asked_leaves_nothing_behind() {
     assert_eq!(statuses(&gateway, 1), [200]);
     assert_eq!(origin.count(), seen + 1);
 }
+
+/// A gateway whose limit is counted at this place.
+fn at(origin: &Origin, place: &str, policy: &str) -> Gateway {
+    let redis = format!("redis: {{{place}, timeout: 5s, on_failure: closed}}");
+    Gateway::with(origin, &format!("policies: {{{}}}", policy.replace("REDIS", &redis)))
+}
+
+#[test]
+fn the_master_that_sentinel_names_counts_and_its_successor_goes_on() {
+    let (origin, mut master) = (Origin::ok(), Redis::start("not-for-eyes"));
+    let replica = master.replica();
+    let sentinel = master.sentinel("watcher");
+    let place = format!(
+        "sentinel: {{master: mymaster, addresses: [\"127.0.0.1:1\", \"{}\"], password: watcher}}, password: not-for-eyes, \
+         database: 3",
+        sentinel.address()
+    );
+    let gateways = [(); 2].map(|()| at(&origin, &place, "rate_limit: {rate: 5/h, by: header X-A, REDIS}"));
+    let status =
+        |gateway: &Gateway, key: &str| gateway.client().ask(format!("{ASK}X-A: {key}\r\n\r\n")).status;
+    for gateway in &gateways {
+        eventually("the master is asked", || status(gateway, "first") != 503);
+    }
+    let mut got: Vec<_> = (0..3).map(|n| status(&gateways[n % 2], "a")).collect();
+    assert_eq!(got, [200; 3]);
+    eventually("the replica has it", || {
+        let (mine, other) = (replica.says("INFO replication"), master.says("INFO replication"));
+        let offset = |text: &str| {
+            text.lines().find_map(|line| line.strip_prefix("master_repl_offset:").map(str::to_owned))
+        };
+        offset(&mine) == offset(&other)
+    });
+    master.kill();
+    for gateway in &gateways {
+        eventually("the replica counts in its place", || status(gateway, "after") != 503);
+    }
+    got = (0..4).map(|n| status(&gateways[n % 2], "a")).collect();
+    assert_eq!(got, [200, 200, 429, 429], "what was counted before is known");
+    // The one that was the master comes back as a replica.
+    master.restart();
+    eventually("it follows", || master.says("INFO replication").contains("role:slave"));
+    assert_eq!(status(&gateways[0], "a"), 429);
+    for gateway in &gateways {
+        let told = [gateway.stderr(), gateway.stdout()].concat();
+        assert!(!told.contains("not-for-eyes") && !told.contains("watcher"), "{told}");
+        assert!(told.contains("redis: master mymaster: it is back"), "{told}");
+    }
+}
+
+#[test]
+fn a_cluster_counts_and_goes_on_when_a_master_dies() {
+    let (origin, mut nodes) = (Origin::ok(), Redis::cluster("pass"));
+    let place = format!("cluster: [\"127.0.0.1:1\", \"{}\"], password: pass", nodes[1].address());
+    let policy = "rate_limit: [{rate: 3/h, by: [header X-A, header X-B], REDIS}, {rate: 1000/h, lease: 5, REDIS}], \
+                  quota: {limit: 1000, per: month, REDIS}";
+    let gateways = [(); 2].map(|()| at(&origin, &place, policy));
+    let status = |gateway: &Gateway, key: &str| {
+        gateway.client().ask(format!("{ASK}X-A: {key}\r\nX-B: {{b}}\r\n\r\n")).status
+    };
+    for gateway in &gateways {
+        eventually("the cluster is asked", || status(gateway, "first") != 503);
+    }
+    // Keys of all nodes.
+    for key in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        let got: Vec<_> = (0..5).map(|n| status(&gateways[n % 2], key)).collect();
+        assert_eq!(got, [200, 200, 200, 429, 429], "{key}");
+    }
+    let keys: Vec<_> = nodes[..3].iter().map(|node| node.says("DBSIZE")).collect();
+    assert!(keys.iter().all(|size| size != ":0\r\n"), "each node has some: {keys:?}");
+    nodes[0].kill();
+    eventually("the replica has its place", || nodes[3].says("INFO replication").contains("role:master"));
+    eventually("the cluster goes on", || nodes[1].says("CLUSTER INFO").contains("cluster_state:ok"));
+    for key in ["i", "j", "k", "l", "m", "n", "o", "p"] {
+        eventually("it is counted", || status(&gateways[0], key) == 200);
+        eventually("it is counted by both", || status(&gateways[1], key) == 429);
+    }
+}
+
+#[test]
+fn what_a_shared_limit_took_is_given_back_when_the_next_one_refuses() {
+    let (origin, redis) = (Origin::ok(), Redis::start(""));
+    for policy in [
+        "rate_limit: [{rate: 3/h, REDIS}, {rate: 1/h, by: header X-A, REDIS}]",
+        "rate_limit: [{rate: 3/h, lease: 3, REDIS}, {rate: 1/h, by: header X-A}]",
+        "quota: [{limit: 3, per: month, REDIS}, {limit: 1, per: month, by: header X-A}]",
+    ] {
+        let gateway = gateway(&origin, &redis, policy, &format!(", prefix: \"{}\"", policy.len()));
+        let mut client = gateway.client();
+        let mut status = |key: &str| client.ask(format!("{ASK}X-A: {key}\r\n\r\n")).status;
+        assert_eq!(status("a"), 200, "{policy}");
+        (0..6).for_each(|_| assert_eq!(status("a"), 429, "{policy}"));
+        // Nobody waits for what is given back.
+        eventually("both others pass", || status("b") == 200);
+        eventually("both others pass", || status("c") == 200);
+        assert_eq!(status("d"), 429, "{policy}");
+    }
+}
+
+#[test]
+fn what_a_response_says_it_has_cost_is_shared() {
+    let redis = Redis::start("");
+    for policy in [
+        "rate_limit: {rate: 100/h, cost: {response_header: X-Cost, max: 1000}, REDIS}",
+        "quota: {limit: 100, per: month, cost: {response_header: X-Cost, max: 1000}, REDIS}",
+    ] {
+        let origin = Origin::fixed("HTTP/1.1 200 OK\r\nX-Cost: 40\r\nContent-Length: 0\r\n\r\n");
+        let gateways = [(); 2].map(|()| gateway(&origin, &redis, policy, ""));
+        eventually("it takes effect", || {
+            gateways.iter().map(|gateway| statuses(gateway, 1)[0]).collect::<Vec<_>>() == [429, 429]
+        });
+        // Three times forty; those that came before it was in the books are more.
+        assert!((3..8).contains(&origin.count()), "{}: {policy}", origin.count());
+        let before = origin.count();
+        assert_eq!(statuses(&gateways[0], 2), [429, 429], "{policy}");
+        assert_eq!(origin.count(), before);
+    }
+}

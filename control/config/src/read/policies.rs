@@ -25,6 +25,7 @@ mod compression;
 mod concurrency;
 mod cookies;
 mod cors;
+mod cost;
 mod credential;
 mod decompression;
 mod ext_authz;

@@ -5,6 +5,7 @@ use tollgate_config::Problem;
 use tollgate_policy::{Period, Quota, QuotaRules};
 
 use super::by::by;
+use super::cost::{cost, exempt};
 use super::redis::redis;
 use super::shared::unused;
 
@@ -21,8 +22,12 @@ pub(super) fn quota(quotas: &[config::Quota], problems: &mut Vec<Problem>) -> Qu
                 config::Period::Month => Period::Month,
             },
             by,
+            cost: cost(&quota.cost, quota.limit),
+            exempt: exempt(&quota.exempt),
+            scope: quota.scope.clone(),
             keys: quota.keys,
             headers: quota.headers,
+            status: quota.status,
             dry_run: quota.dry_run,
             redis: quota.redis.as_ref().map(|rule| redis(rule, problems)),
         });

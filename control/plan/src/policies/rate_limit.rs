@@ -5,6 +5,7 @@ use tollgate_config::Problem;
 use tollgate_policy::{RateLimit, RateLimitRules, SharedRate};
 
 use super::by::by;
+use super::cost::{cost, exempt};
 use super::redis::redis;
 use super::shared::unused;
 
@@ -21,8 +22,12 @@ pub(super) fn rate_limit(limits: &[config::RateLimit], problems: &mut Vec<Proble
             period: limit.rate.period,
             burst: limit.burst,
             by,
+            cost: cost(&limit.cost, limit.burst),
+            exempt: exempt(&limit.exempt),
+            scope: limit.scope.clone(),
             keys: limit.keys,
             headers: limit.headers,
+            status: limit.status,
             dry_run: limit.dry_run,
             shared: limit
                 .redis

@@ -2,17 +2,34 @@
 
 use tollgate_config as config;
 use tollgate_config::Problem;
-use tollgate_policy::{OnFailure, RedisRule};
+use tollgate_policy::{OnFailure, RedisPlace, RedisRule};
 
 pub(super) fn redis(redis: &config::Redis, problems: &mut Vec<Problem>) -> RedisRule {
-    if let Err(why) = RedisRule::check(redis.url.reveal()) {
-        let expected =
-            "a URL such as `redis://user:password@host:6379/0`: a port up to 65535, a number as the database";
-        problems.push(Problem::error(redis.at, why).expected(expected));
-    }
+    let secret = |secret: &Option<config::Secret>| secret.as_ref().map(|secret| secret.reveal().to_owned());
+    let place = match &redis.place {
+        config::RedisPlace::Url(url) => {
+            if let Err(why) = RedisRule::check(url.reveal()) {
+                let expected = "a URL such as `redis://user:password@host:6379/0`: a port up to 65535, a number as the database";
+                problems.push(Problem::error(redis.at, why).expected(expected));
+            }
+            RedisPlace::One { url: url.reveal().to_owned() }
+        }
+        config::RedisPlace::Sentinel(place) => RedisPlace::Sentinel {
+            master: place.master.clone(),
+            sentinels: place.addresses.clone(),
+            login: (place.sentinel_user.clone(), secret(&place.sentinel_password)),
+            sentinel_tls: place.sentinel_tls,
+            user: place.user.clone(),
+            database: place.database,
+            tls: place.tls,
+        },
+        config::RedisPlace::Cluster { nodes, user, tls } => {
+            RedisPlace::Cluster { nodes: nodes.clone(), user: user.clone(), tls: *tls }
+        }
+    };
     RedisRule {
-        url: redis.url.reveal().to_owned(),
-        password: redis.password.as_ref().map(|password| password.reveal().to_owned()),
+        place,
+        password: secret(&redis.password),
         timeout: redis.timeout,
         on_failure: match redis.on_failure {
             config::OnFailure::Local => OnFailure::Local,

@@ -157,7 +157,7 @@ impl Authenticator for Live {
 
 fn refusal((reason, detail): Fault) -> Verdict {
     let lines = if reason.status() == 401 { CHALLENGE.to_vec() } else { Vec::new() };
-    Refusal { reason, detail: Some(detail), lines }.into()
+    Refusal { detail: Some(detail), lines, ..reason.into() }.into()
 }
 
 impl Live {

@@ -412,7 +412,7 @@ impl Inner {
             Reason::CredentialsMissing => CHALLENGE,
             _ => b"WWW-Authenticate: Bearer error=\"invalid_token\"\r\n",
         };
-        Refusal { reason, detail, lines: challenge.to_vec() }.into()
+        Refusal { detail, lines: challenge.to_vec(), ..reason.into() }.into()
     }
 }
 

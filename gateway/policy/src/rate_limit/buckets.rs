@@ -41,38 +41,51 @@ impl Buckets {
         Self { parts, most: keys.div_ceil(PARTS).max(1) }
     }
 
-    /// Decides on a request; with when the bucket was full before.
-    pub fn decide(&self, key: u64, gcra: &Gcra, now: u64) -> (u64, Result<u64, u64>) {
+    /// Decides on a request of this cost; with when the bucket was full before.
+    pub fn decide(&self, key: u64, gcra: &Gcra, now: u64, cost: u64) -> (u64, Result<u64, u64>) {
         let mut part = self.part(key);
         if let Some(full) = part.full.get_mut(&key) {
             let before = *full;
-            let decided = gcra.decide(before, now);
+            let decided = gcra.decide(before, now, cost);
             if let Ok(next) = decided {
                 *full = next;
             }
             return (before, decided);
         }
         if part.has_room(self.most, now, gcra.interval) {
-            let decided = gcra.decide(0, now);
+            let decided = gcra.decide(0, now, cost);
             if let Ok(next) = decided {
                 part.full.insert(key, next);
             }
             return (0, decided);
         }
         let before = part.crowd;
-        let decided = gcra.decide(before, now);
+        let decided = gcra.decide(before, now, cost);
         if let Ok(next) = decided {
             part.crowd = next;
         }
         (before, decided)
     }
 
-    /// Takes a decision back.
-    pub fn undo(&self, key: u64, gcra: &Gcra) {
+    /// Takes a decision on this cost back.
+    pub fn undo(&self, key: u64, gcra: &Gcra, cost: u64) {
         let mut part = self.part(key);
         let part = &mut *part;
         let full = part.full.get_mut(&key).unwrap_or(&mut part.crowd);
-        *full = full.saturating_sub(gcra.interval);
+        *full = full.saturating_sub(gcra.time(cost));
+    }
+
+    /// Takes this from a key's bucket, whether it has that or not.
+    pub fn debit(&self, key: u64, gcra: &Gcra, now: u64, cost: u64, debt: u64) {
+        let mut part = self.part(key);
+        let part = &mut *part;
+        if let Some(full) = part.full.get_mut(&key) {
+            *full = gcra.debited(*full, now, cost, debt);
+        } else if part.has_room(self.most, now, gcra.interval) {
+            part.full.insert(key, gcra.debited(0, now, cost, debt));
+        } else {
+            part.crowd = gcra.debited(part.crowd, now, cost, debt);
+        }
     }
 
     fn part(&self, key: u64) -> MutexGuard<'_, Part> {
@@ -136,10 +149,11 @@ mod tests {
     fn each_key_has_its_own() {
         let (buckets, gcra) = (Buckets::new(1000), Gcra::new(1, Duration::from_secs(1), 2));
         for n in 0..100 {
-            let decided: Vec<_> = (0..3).map(|_| buckets.decide(key(n), &gcra, SECOND).1.is_ok()).collect();
+            let decided: Vec<_> =
+                (0..3).map(|_| buckets.decide(key(n), &gcra, SECOND, 1).1.is_ok()).collect();
             assert_eq!(decided, [true, true, false], "{n}");
-            buckets.undo(key(n), &gcra);
-            assert!(buckets.decide(key(n), &gcra, SECOND).1.is_ok());
+            buckets.undo(key(n), &gcra, 1);
+            assert!(buckets.decide(key(n), &gcra, SECOND, 1).1.is_ok());
         }
     }
 
@@ -148,7 +162,7 @@ mod tests {
         let (buckets, gcra) = (Buckets::new(100_000), Gcra::new(1, Duration::from_secs(1), 2));
         for n in 0..100_000_u64 {
             // A thousand new ones a second, each for a second.
-            assert!(buckets.decide(key(n), &gcra, SECOND + n * SECOND / 1000).1.is_ok());
+            assert!(buckets.decide(key(n), &gcra, SECOND + n * SECOND / 1000, 1).1.is_ok());
         }
         assert!(buckets.len() < 3 * 1000 + PARTS * SMALL, "{}", buckets.len());
     }
@@ -156,7 +170,7 @@ mod tests {
     #[test]
     fn past_the_cap_keys_share_and_none_that_is_known_gains() {
         let (buckets, gcra) = (Buckets::new(PARTS * 10), Gcra::new(1, Duration::from_secs(1), 2));
-        let passes = |n: u64, now: u64| usize::from(buckets.decide(key(n), &gcra, now).1.is_ok());
+        let passes = |n: u64, now: u64| usize::from(buckets.decide(key(n), &gcra, now, 1).1.is_ok());
         (0..2).for_each(|_| assert_eq!(passes(1, SECOND), 1));
         let passed: usize = (2..100_000).map(|n| passes(n, SECOND)).sum();
         assert!(buckets.len() <= PARTS * 10);

@@ -36,10 +36,16 @@ impl Gcra {
         Self { interval, tolerance: interval.saturating_mul(burst.max(1)).min(u64::MAX / 4) }
     }
 
-    /// What comes of a request at `now` if the bucket is full at `full`, and when it is full then.
+    /// The time that such a cost takes to come back.
     #[inline]
-    pub fn decide(&self, full: u64, now: u64) -> Result<u64, u64> {
-        let next = full.max(now) + self.interval;
+    pub fn time(&self, cost: u64) -> u64 {
+        self.interval.saturating_mul(cost).min(u64::MAX / 4)
+    }
+
+    /// What comes of a request of this cost at `now` if the bucket is full at `full`, and when it is full then.
+    #[inline]
+    pub fn decide(&self, full: u64, now: u64, cost: u64) -> Result<u64, u64> {
+        let next = full.max(now) + self.time(cost);
         let ahead = next - now;
         if ahead <= self.tolerance { Ok(next) } else { Err(ahead - self.tolerance) }
     }
@@ -55,10 +61,16 @@ impl Gcra {
         Decision { passes, remaining, wait: duration(wait), full: duration(ahead) }
     }
 
-    /// A decision that was made elsewhere, with the time until the bucket is full.
-    pub fn elsewhere(&self, passes: bool, full: Duration) -> Decision {
+    /// When a bucket is full from which a response takes this in addition, whether it has that or not. What it lacks then is
+    /// bounded by `debt`.
+    pub fn debited(&self, full: u64, now: u64, cost: u64, debt: u64) -> u64 {
+        (full.max(now) + self.time(cost)).min(now + self.tolerance + self.time(debt))
+    }
+
+    /// A decision on such a cost that was made elsewhere, with the time until the bucket is full.
+    pub fn elsewhere(&self, passes: bool, full: Duration, cost: u64) -> Decision {
         let ahead = units(full);
-        let wait = if passes { 0 } else { (ahead + self.interval).saturating_sub(self.tolerance).max(1) };
+        let wait = if passes { 0 } else { (ahead + self.time(cost)).saturating_sub(self.tolerance).max(1) };
         let remaining = self.tolerance.saturating_sub(ahead) / self.interval;
         Decision { passes, remaining, wait: duration(wait), full }
     }
@@ -106,13 +118,13 @@ impl Clock {
 pub(crate) struct Bucket(AtomicU64);
 
 impl Bucket {
-    /// Decides on a request; with when the bucket was full before.
+    /// Decides on a request of this cost; with when the bucket was full before.
     #[inline]
-    pub fn decide(&self, gcra: &Gcra, now: u64) -> (u64, Result<u64, u64>) {
+    pub fn decide(&self, gcra: &Gcra, now: u64, cost: u64) -> (u64, Result<u64, u64>) {
         // Nothing else is read by who sees the number: no order is needed.
         let mut full = self.0.load(Ordering::Relaxed);
         loop {
-            let decided = gcra.decide(full, now);
+            let decided = gcra.decide(full, now, cost);
             let Ok(next) = decided else { return (full, decided) };
             match self.0.compare_exchange_weak(full, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return (full, decided),
@@ -121,9 +133,16 @@ impl Bucket {
         }
     }
 
-    /// Takes a decision back.
-    pub fn undo(&self, gcra: &Gcra) {
-        self.0.fetch_sub(gcra.interval, Ordering::Relaxed);
+    /// Takes a decision on this cost back.
+    pub fn undo(&self, gcra: &Gcra, cost: u64) {
+        let less = |full: u64| Some(full.saturating_sub(gcra.time(cost)));
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    /// Takes this from it, whether it has that or not.
+    pub fn debit(&self, gcra: &Gcra, now: u64, cost: u64, debt: u64) {
+        let more = |full: u64| Some(gcra.debited(full, now, cost, debt));
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
     }
 }
 
@@ -149,7 +168,7 @@ mod tests {
             for n in 0..offered * seconds {
                 // A schedule without a drift.
                 let now = SECOND + (u128::from(n) * u128::from(SECOND) / u128::from(offered)) as u64;
-                let (full, decided) = bucket.decide(&gcra, now);
+                let (full, decided) = bucket.decide(&gcra, now, 1);
                 let decision = gcra.decision(full, now, decided);
                 assert_eq!(decision.passes, decided.is_ok());
                 passed += u64::from(decided.is_ok());
@@ -170,7 +189,7 @@ mod tests {
         let gcra = Gcra::new(1, Duration::from_secs(3600), 1000);
         let bucket = Bucket::default();
         let passed: usize = std::thread::scope(|scope| {
-            let run = || (0..1000).filter(|_| bucket.decide(&gcra, SECOND).1.is_ok()).count();
+            let run = || (0..1000).filter(|_| bucket.decide(&gcra, SECOND, 1).1.is_ok()).count();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
         });
@@ -182,7 +201,7 @@ mod tests {
         let gcra = Gcra::new(1, Duration::from_secs(1), 3);
         let bucket = Bucket::default();
         let told = |now: u64| {
-            let (full, decided) = bucket.decide(&gcra, now * SECOND);
+            let (full, decided) = bucket.decide(&gcra, now * SECOND, 1);
             let decision = gcra.decision(full, now * SECOND, decided);
             (decision.passes, decision.remaining, decision.wait.as_secs(), decision.full.as_secs())
         };
@@ -190,7 +209,24 @@ mod tests {
         assert_eq!(told(10), (false, 0, 1, 3));
         assert_eq!(told(11), (true, 0, 0, 3));
         assert_eq!(told(100), (true, 2, 0, 1));
-        bucket.undo(&gcra);
+        bucket.undo(&gcra, 1);
         assert_eq!(told(100), (true, 2, 0, 1), "taken back");
+    }
+
+    #[test]
+    fn a_cost_takes_as_much_as_so_many_requests() {
+        let gcra = Gcra::new(1, Duration::from_secs(1), 5);
+        let bucket = Bucket::default();
+        let passes = |now: u64, cost: u64| bucket.decide(&gcra, now * SECOND, cost).1;
+        assert!(passes(10, 4).is_ok());
+        assert_eq!(passes(10, 2), Err(SECOND), "a second yet");
+        assert!(passes(10, 1).is_ok(), "one is left");
+        assert!(passes(11, 1).is_ok() && passes(11, 1).is_err());
+        assert!(passes(100, u64::MAX).is_err(), "no cost overflows");
+        assert!(passes(100, 5).is_ok());
+        // A response says that its request has cost more than was there.
+        bucket.debit(&gcra, 100 * SECOND, 10, 7);
+        assert_eq!(passes(100, 1), Err(8 * SECOND), "seven below nothing at most");
+        assert!(passes(107, 1).is_err() && passes(108, 1).is_ok());
     }
 }

@@ -1,6 +1,7 @@
 //! `rate_limit`: how many requests may come in a time.
 //!
-//! A request has to find room in each limit of the list. What it took of those before the one that refuses it, it gives back.
+//! A request has to find room in each limit of the list. What it took of those before the one that refuses it, it gives back,
+//! to a shared store as well.
 
 mod buckets;
 pub(crate) mod gcra;
@@ -16,6 +17,8 @@ use self::buckets::Buckets;
 use self::gcra::{Bucket, Clock, Decision, Gcra};
 pub use self::shared::SharedRate;
 use self::shared::{Remote, Step};
+use crate::cost::Cost;
+use crate::exempt::Exempt;
 use crate::redis::OnFailure;
 use crate::told::{self, Told};
 use crate::{After, By, Planned, Policy, Refusal, Request, Shared, Verdict};
@@ -40,10 +43,18 @@ pub struct RateLimit {
     pub burst: u64,
     /// What requests are told apart by.
     pub by: By,
+    /// What a request counts for.
+    pub cost: Cost,
+    /// Requests that are not counted.
+    pub exempt: Exempt,
+    /// What limits at several places have in common that count together; nothing: this one counts for its own place.
+    pub scope: Option<String>,
     /// Keys that are remembered at once; those past them share buckets.
     pub keys: usize,
     /// Whether every answer tells how the limit stands, and not only one that refuses.
     pub headers: bool,
+    /// The status of what it refuses; nothing: 429.
+    pub status: Option<u16>,
     /// Whether it refuses nothing, and only tells the log what it would have refused.
     pub dry_run: bool,
     /// How several gateways hold it together; nothing: each by itself.
@@ -61,7 +72,11 @@ impl Planned for RateLimitRules {
     }
 
     fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
-        let one = |(number, limit): (usize, &RateLimit)| Live::new(limit, &format!("{key}/{number}"), shared);
+        let one = |(number, limit): (usize, &RateLimit)| {
+            let own = || format!("{key}/{number}");
+            let key = limit.scope.as_ref().map_or_else(own, |scope| format!("scope/{scope}/rate_limit"));
+            Live::new(limit, &key, shared)
+        };
         Arc::new(RateLimits(self.limits.iter().enumerate().map(one).collect()))
     }
 }
@@ -79,7 +94,8 @@ impl RateLimit {
         let by = if *by == By::All { String::new() } else { format!(" by {by}") };
         let dry_run = if self.dry_run { ", dry run" } else { "" };
         let shared = if self.shared.is_some() { ", shared by Redis" } else { "" };
-        format!("{count}/{unit}{by}, burst {burst}{shared}{dry_run}")
+        let (cost, exempt) = (self.cost.summary(), self.exempt.summary());
+        format!("{count}/{unit}{by}, burst {burst}{cost}{exempt}{shared}{dry_run}")
     }
 }
 
@@ -117,14 +133,50 @@ impl Live {
         let counts = shared.state(key, fits, || Counts::new(gcra, rule.by.clone(), rule.keys));
         let policy = told::policy(&rule.name, rule.count, rule.period);
         let name = || format!("{key}/{}-{}-{}", rule.count, rule.period.as_secs(), rule.burst);
-        let remote = rule.shared.as_ref().map(|rule| Arc::new(Remote::new(rule, name(), shared)));
+        let remote = rule
+            .shared
+            .as_ref()
+            .map(|shared_rule| Arc::new(Remote::new(shared_rule, name(), rule.cost.debt(), shared)));
         Self { rule: rule.clone(), policy, counts, remote }
     }
 
-    /// Gives back what a request took, if that was taken here. A store keeps what it has counted.
+    /// What a request takes; nothing: it is not counted.
+    #[inline]
+    fn cost(&self, request: &Request<'_>) -> Option<u64> {
+        let cost = self.rule.cost.of(request);
+        (cost > 0 && !self.rule.exempt.has(request)).then_some(cost)
+    }
+
+    /// Gives back what a request took, wherever that was counted.
     fn undo(&self, request: &Request<'_>) {
-        if self.remote.is_none() && !self.rule.dry_run {
-            self.counts.undo(request);
+        let Some(cost) = self.cost(request).filter(|_| !self.rule.dry_run) else { return };
+        match &self.remote {
+            Some(remote) if !remote.is_lost() => remote.undo(request, &self.rule.by, self.counts.gcra, cost),
+            Some(remote) if remote.on_failure() != OnFailure::Local => {}
+            _ => self.counts.undo(request, cost),
+        }
+    }
+
+    /// Has what the response says of the cost settled when it is there. `taken` was taken already.
+    fn settle_with_response(&self, taken: u64, request: &mut Request<'_>) {
+        let (counts, cost) = (self.counts.clone(), self.rule.cost.clone());
+        match &self.remote {
+            Some(remote) if !remote.is_lost() => {
+                let account = remote.account(request, &self.rule.by, counts.gcra);
+                request.context.on_head(move |response| {
+                    if let Some(said) = cost.said(response) {
+                        account.settle(taken, said);
+                    }
+                });
+            }
+            _ => {
+                let key = counts.key(request);
+                request.context.on_head(move |response| {
+                    if let Some(said) = cost.said(response) {
+                        counts.settle(key, taken, said, cost.debt());
+                    }
+                });
+            }
         }
     }
 }
@@ -135,20 +187,43 @@ impl Counts {
         Self { gcra, by, keys, clock, hash, all: Bucket::default(), each: Buckets::new(keys) }
     }
 
-    fn decide(&self, request: &Request<'_>) -> Decision {
+    /// A hash of what a request is told apart by; nothing: all count together.
+    fn key(&self, request: &Request<'_>) -> Option<u64> {
+        match self.by {
+            By::All => None,
+            _ => Some(self.by.hash(request, &self.hash)),
+        }
+    }
+
+    fn decide(&self, request: &Request<'_>, cost: u64) -> Decision {
         // Not when the request began: who sends a head slowly would be counted where nobody counts any more.
         let now = self.clock.now();
-        let (full, decided) = match self.by {
-            By::All => self.all.decide(&self.gcra, now),
-            _ => self.each.decide(self.by.hash(request, &self.hash), &self.gcra, now),
+        let (full, decided) = match self.key(request) {
+            None => self.all.decide(&self.gcra, now, cost),
+            Some(key) => self.each.decide(key, &self.gcra, now, cost),
         };
         self.gcra.decision(full, now, decided)
     }
 
-    fn undo(&self, request: &Request<'_>) {
-        match self.by {
-            By::All => self.all.undo(&self.gcra),
-            _ => self.each.undo(self.by.hash(request, &self.hash), &self.gcra),
+    fn undo(&self, request: &Request<'_>, cost: u64) {
+        self.give(self.key(request), cost);
+    }
+
+    fn give(&self, key: Option<u64>, cost: u64) {
+        match key {
+            None => self.all.undo(&self.gcra, cost),
+            Some(key) => self.each.undo(key, &self.gcra, cost),
+        }
+    }
+
+    /// Makes of what was taken what it has cost.
+    fn settle(&self, key: Option<u64>, taken: u64, said: u64, debt: u64) {
+        let now = self.clock.now();
+        match (said.checked_sub(taken), key) {
+            (Some(0), _) => {}
+            (None, key) => self.give(key, taken - said),
+            (Some(more), None) => self.all.debit(&self.gcra, now, more, debt),
+            (Some(more), Some(key)) => self.each.debit(key, &self.gcra, now, more, debt),
         }
     }
 }
@@ -163,11 +238,12 @@ impl Policy for RateLimits {
 fn walk(limits: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut Request<'_>) -> Verdict {
     for (index, limit) in limits.iter().enumerate().skip(from) {
         let Live { rule, counts, remote, .. } = limit;
+        let Some(cost) = limit.cost(request) else { continue };
         let decision = match remote {
-            None => Some(counts.decide(request)),
-            Some(remote) => match remote.decide(request, &rule.by, counts.gcra, rule.keys) {
+            None => Some(counts.decide(request, cost)),
+            Some(remote) => match remote.decide(request, &rule.by, counts.gcra, rule.keys, cost) {
                 Step::Decided(decision) => Some(decision),
-                Step::Lost => match limit.without(remote, request) {
+                Step::Lost => match limit.without(remote, request, cost) {
                     Ok(decision) => decision,
                     Err(refusal) => return refuse(limits, index, refusal, request),
                 },
@@ -178,12 +254,12 @@ fn walk(limits: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut
                         let after: After = Box::new(move |request| {
                             let decision = match answer {
                                 Ok(decision) => Some(decision),
-                                Err(_) => match limits[index].without(&remote, request) {
+                                Err(_) => match limits[index].without(&remote, request, cost) {
                                     Ok(decision) => decision,
                                     Err(refusal) => return refuse(&limits, index, refusal, request),
                                 },
                             };
-                            match settle(&limits, index, decision, &mut told, request) {
+                            match settle(&limits, index, decision, cost, &mut told, request) {
                                 Some(refusal) => refusal,
                                 None => walk(&limits, index + 1, told, request),
                             }
@@ -193,7 +269,7 @@ fn walk(limits: &Arc<[Live]>, from: usize, mut told: Option<Told>, request: &mut
                 }
             },
         };
-        if let Some(refusal) = settle(limits, index, decision, &mut told, request) {
+        if let Some(refusal) = settle(limits, index, decision, cost, &mut told, request) {
             return refusal;
         }
     }
@@ -209,6 +285,7 @@ fn settle(
     limits: &[Live],
     index: usize,
     decision: Option<Decision>,
+    cost: u64,
     told: &mut Option<Told>,
     request: &mut Request<'_>,
 ) -> Option<Verdict> {
@@ -217,6 +294,9 @@ fn settle(
         told.get_or_insert_with(Told::default).add(&rule.name, policy, decision.remaining, decision.full);
     }
     if decision.passes {
+        if rule.cost.field().is_some() {
+            limits[index].settle_with_response(cost, request);
+        }
         return None;
     }
     if rule.dry_run {
@@ -227,7 +307,8 @@ fn settle(
     if !rule.headers {
         told.add(&rule.name, policy, decision.remaining, decision.full);
     }
-    let refusal = Refusal { lines: told.refusal(decision.wait), ..Reason::RateLimited.into() };
+    let refusal =
+        Refusal { lines: told.refusal(decision.wait), status: rule.status, ..Reason::RateLimited.into() };
     Some(refuse(limits, index, refusal, request))
 }
 
@@ -239,9 +320,14 @@ fn refuse(limits: &[Live], index: usize, refusal: Refusal, request: &Request<'_>
 
 impl Live {
     /// What becomes of a request that the store cannot be asked for.
-    fn without(&self, remote: &Remote, request: &Request<'_>) -> Result<Option<Decision>, Refusal> {
+    fn without(
+        &self,
+        remote: &Remote,
+        request: &Request<'_>,
+        cost: u64,
+    ) -> Result<Option<Decision>, Refusal> {
         match remote.on_failure() {
-            OnFailure::Local => Ok(Some(self.counts.decide(request))),
+            OnFailure::Local => Ok(Some(self.counts.decide(request, cost))),
             OnFailure::Open => Ok(None),
             OnFailure::Closed if self.rule.dry_run => Ok(None),
             OnFailure::Closed => Err(Reason::LimitUnavailable.into()),
@@ -263,8 +349,12 @@ mod tests {
             period,
             burst: count,
             by,
+            cost: Cost::default(),
+            exempt: Exempt::default(),
+            scope: None,
             keys: 1000,
             headers: false,
+            status: None,
             dry_run: false,
             shared: None,
         }
@@ -319,5 +409,40 @@ mod tests {
         let (mut sent, mut context) = (Sent::new(""), Context::default());
         assert!(matches!(policy.request(&mut sent.request(&mut context)), Verdict::Continue));
         assert!(context.note.is_some());
+    }
+
+    #[test]
+    fn limits_of_one_scope_count_together_wherever_they_stand() {
+        let shared = Arc::new(Shared::default());
+        let at = |place: &str, scope: Option<&str>| {
+            let limit = RateLimit { scope: scope.map(str::to_owned), ..limit(2, By::All) };
+            Arc::new(RateLimitRules { limits: vec![limit] }).live(place, &shared)
+        };
+        let (one, two) = (at("route/a/rate_limit", Some("s")), at("route/b/rate_limit", Some("s")));
+        assert!(passes(&one, "") && passes(&two, "") && !passes(&one, "") && !passes(&two, ""));
+        let other = at("route/c/rate_limit", None);
+        assert!(passes(&other, "") && passes(&other, "") && !passes(&other, ""));
+    }
+
+    #[test]
+    fn a_response_says_what_its_request_has_cost() {
+        use crate::{BodyKind, CostBy};
+        let cost = Cost { by: CostBy::Response("x-cost".into()), default: 1, most: 10 };
+        for by in [By::All, By::Header("x-a".into())] {
+            let limit = RateLimit { cost: cost.clone(), ..limit(10, by) };
+            let policy = live(vec![limit], &Arc::new(Shared::default()));
+            let costs = |line: &str| {
+                let (mut sent, mut context) = (Sent::new(""), Context::default());
+                let passes = matches!(policy.request(&mut sent.request(&mut context)), Verdict::Continue);
+                let mut head = format!("HTTP/1.1 200 OK\r\n{line}\r\n").into_bytes();
+                drop(context.respond(&mut head, BodyKind::Fixed, true));
+                assert_eq!(head, b"HTTP/1.1 200 OK\r\n\r\n");
+                passes
+            };
+            assert!(costs("X-Cost: 0\r\n"), "it was for nothing");
+            assert!(costs("X-Cost: 9\r\n"));
+            assert!(costs(""), "the one that is left");
+            assert!(!costs(""));
+        }
     }
 }

@@ -29,6 +29,8 @@ pub struct SharedRate {
 #[derive(Debug)]
 pub(super) struct Remote {
     pub rule: SharedRate,
+    /// How far responses can take it below nothing.
+    debt: u64,
     store: Arc<Store>,
     shared: Arc<Shared>,
     /// What tells this limit from others. The rate is in it: a count by another one says nothing.
@@ -59,7 +61,7 @@ struct Lease {
 /// Times in nanoseconds since the clock was started.
 #[derive(Clone, Copy, Debug, Default)]
 struct Taken {
-    left: u32,
+    left: u64,
     /// It may be spent until then.
     until: Duration,
     /// Before this there is none, as the store has said.
@@ -84,14 +86,20 @@ pub(super) struct Ask {
     shared: Arc<Shared>,
     key: Vec<u8>,
     gcra: Gcra,
-    want: u32,
+    /// What the request takes.
+    cost: u64,
+    /// What is asked for.
+    want: u64,
+    /// How far responses can take it below nothing.
+    debt: u64,
     clock: Clock,
     lease: Option<Arc<Lease>>,
 }
 
 impl Remote {
-    pub fn new(rule: &SharedRate, name: String, shared: &Arc<Shared>) -> Self {
+    pub fn new(rule: &SharedRate, name: String, debt: u64, shared: &Arc<Shared>) -> Self {
         Self {
+            debt,
             store: Store::of(&rule.redis, shared),
             rule: rule.clone(),
             shared: shared.clone(),
@@ -102,13 +110,18 @@ impl Remote {
         }
     }
 
+    /// Whether there is no use in asking.
+    pub fn is_lost(&self) -> bool {
+        self.store.is_lost()
+    }
+
     /// What becomes of requests that it cannot be asked for.
     pub fn on_failure(&self) -> OnFailure {
         self.rule.redis.on_failure
     }
 
     /// Decides on a request, if that can be done here.
-    pub fn decide(&self, request: &Request<'_>, by: &By, gcra: Gcra, keys: usize) -> Step {
+    pub fn decide(&self, request: &Request<'_>, by: &By, gcra: Gcra, keys: usize, cost: u64) -> Step {
         if self.store.is_lost() {
             return Step::Lost;
         }
@@ -117,19 +130,73 @@ impl Remote {
             leases.of(by.hash(request, &self.hash), keys, self.clock.elapsed())
         });
         let lease = lease.flatten();
-        if let Some(decision) = lease.as_ref().and_then(|lease| lease.decide(gcra, self.clock.elapsed())) {
+        if let Some(decision) =
+            lease.as_ref().and_then(|lease| lease.decide(gcra, self.clock.elapsed(), cost))
+        {
             return Step::Decided(decision);
         }
-        let key = by.with(request, |value| self.store.key(&[&self.name], value));
+        let lot = if lease.is_some() { u64::from(self.rule.lease) } else { 1 };
         Step::Ask(Box::new(Ask {
             store: self.store.clone(),
             shared: self.shared.clone(),
-            key,
+            key: self.key(request, by),
             gcra,
-            want: if lease.is_some() { self.rule.lease } else { 1 },
+            cost,
+            want: lot.max(cost),
+            debt: self.debt,
             clock: self.clock,
             lease,
         }))
+    }
+
+    fn key(&self, request: &Request<'_>, by: &By) -> Vec<u8> {
+        by.with(request, |value| self.store.key(&[&self.name], value))
+    }
+
+    /// Gives back what a request took: to the lease it came from, or to the store, for whose answer nobody waits.
+    pub fn undo(&self, request: &Request<'_>, by: &By, gcra: Gcra, cost: u64) {
+        if self.rule.lease > 1 {
+            let key = by.hash(request, &self.hash);
+            let leases = self.leases.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(lease) = leases.by_key.get(&key) {
+                let mut taken = lease.taken();
+                taken.left = taken.left.saturating_add(cost);
+                return;
+            }
+        }
+        self.account(request, by, gcra).settle(cost, 0);
+    }
+
+    /// The account of a request's key, to be settled when its cost is known.
+    pub fn account(&self, request: &Request<'_>, by: &By, gcra: Gcra) -> Account {
+        let (store, shared, key) = (self.store.clone(), self.shared.clone(), self.key(request, by));
+        Account { store, shared, key, gcra, debt: self.debt }
+    }
+}
+
+/// A key in the store.
+pub(super) struct Account {
+    store: Arc<Store>,
+    shared: Arc<Shared>,
+    key: Vec<u8>,
+    gcra: Gcra,
+    debt: u64,
+}
+
+impl Account {
+    /// Makes of what was taken what it has cost. Nobody waits for the store's answer; if it gives none, what was taken stands.
+    pub fn settle(self, taken: u64, said: u64) {
+        let Self { store, shared, key, gcra, debt } = self;
+        if taken == said || store.is_lost() {
+            return;
+        }
+        let (interval, tolerance) = gcra.microseconds();
+        let amount = interval * (said as f64 - taken as f64);
+        let question = Question::Adjust { key, amount, ceiling: tolerance + interval * debt as f64 };
+        let there = shared.clone();
+        shared.side().spawn(async move {
+            let _ = store.ask(there.side(), question).await;
+        });
     }
 }
 
@@ -168,14 +235,14 @@ impl Lease {
         now < taken.until || now < taken.none_before
     }
 
-    /// Gives out one of what was taken, or says that there is none; nothing: it has to be asked.
-    fn decide(&self, gcra: Gcra, now: Duration) -> Option<Decision> {
+    /// Gives out this much of what was taken, or says that there is none; nothing: it has to be asked.
+    fn decide(&self, gcra: Gcra, now: Duration, cost: u64) -> Option<Decision> {
         let mut taken = self.taken();
-        if taken.left > 0 && now < taken.until {
-            taken.left -= 1;
-            return Some(gcra.elsewhere(true, taken.full.saturating_sub(now)));
+        if taken.left >= cost && now < taken.until {
+            taken.left -= cost;
+            return Some(gcra.elsewhere(true, taken.full.saturating_sub(now), cost));
         }
-        (now < taken.none_before).then(|| gcra.elsewhere(false, taken.full.saturating_sub(now)))
+        (now < taken.none_before).then(|| gcra.elsewhere(false, taken.full.saturating_sub(now), cost))
     }
 }
 
@@ -196,11 +263,11 @@ impl Ask {
     async fn run(self, shared: &Shared) -> Result<Decision, Unavailable> {
         let Some(lease) = &self.lease else {
             let (got, full) = self.question(shared).await?;
-            return Ok(self.gcra.elsewhere(got > 0, full));
+            return Ok(self.gcra.elsewhere(got >= self.cost, full, self.cost));
         };
         let turn = tokio::time::timeout(self.store.timeout(), lease.asking.lock());
         let _turn = turn.await.map_err(|_| Unavailable)?;
-        if let Some(decision) = lease.decide(self.gcra, self.clock.elapsed()) {
+        if let Some(decision) = lease.decide(self.gcra, self.clock.elapsed(), self.cost) {
             return Ok(decision);
         }
         if self.store.is_lost() {
@@ -208,23 +275,30 @@ impl Ask {
         }
         let (got, full) = self.question(shared).await?;
         let now = self.clock.elapsed();
-        let decision = self.gcra.elsewhere(got > 0, full);
-        *lease.taken() = Taken {
-            left: got.saturating_sub(1),
-            until: now + LEASE,
-            none_before: if got == 0 { now + decision.wait } else { Duration::ZERO },
-            full: now + full,
-        };
+        let decision = self.gcra.elsewhere(got >= self.cost, full, self.cost);
+        // A dear request is refused while a cheap one may yet pass.
+        let none = if got == 0 { self.gcra.elsewhere(false, full, 1).wait } else { Duration::ZERO };
+        let mut taken = lease.taken();
+        if got > 0 {
+            let left = got.saturating_sub(self.cost);
+            *taken = Taken { left, until: now + LEASE, none_before: Duration::ZERO, full: now + full };
+        } else {
+            // What is left of the lease before was too little for this one, and is not for others.
+            let left = taken.left > 0 && now < taken.until;
+            (taken.none_before, taken.full) = (if left { Duration::ZERO } else { now + none }, now + full);
+        }
         Ok(decision)
     }
 
     /// How many may, and after what time the bucket is full.
-    async fn question(&self, shared: &Shared) -> Result<(u32, Duration), Unavailable> {
+    async fn question(&self, shared: &Shared) -> Result<(u64, Duration), Unavailable> {
         let (interval, tolerance) = self.gcra.microseconds();
-        let question = Question::Rate { key: self.key.clone(), interval, tolerance, want: self.want };
+        let (key, want, least) = (self.key.clone(), self.want, self.cost);
+        let ceiling = tolerance + interval * self.debt as f64;
+        let question = Question::Rate { key, interval, tolerance, want, least, ceiling };
         let (got, full) = self.store.ask(shared.side(), question).await?;
         let full = Duration::from_micros(u64::try_from(full).unwrap_or(0));
-        Ok((u32::try_from(got).unwrap_or(0).min(self.want), full))
+        Ok((u64::try_from(got).unwrap_or(0).min(self.want), full))
     }
 }
 
@@ -235,8 +309,8 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::Context;
     use crate::testing::Sent;
+    use crate::{Context, RedisPlace};
 
     /// A store that grants ten of whatever it is asked for, each time when it is told to. It says when it was asked.
     fn store() -> (SocketAddr, mpsc::Receiver<()>, mpsc::Sender<()>) {
@@ -264,18 +338,18 @@ mod tests {
     fn who_goes_while_a_lease_is_taken_leaves_it_to_others() {
         let (address, asked, grant) = store();
         let redis = RedisRule {
-            url: format!("redis://{address}"),
+            place: RedisPlace::One { url: format!("redis://{address}") },
             password: None,
             timeout: Duration::from_secs(60),
             on_failure: OnFailure::Closed,
             prefix: "t".to_owned(),
         };
         let shared = Arc::new(Shared::default());
-        let remote = Remote::new(&SharedRate { redis, lease: 10 }, "n".to_owned(), &shared);
+        let remote = Remote::new(&SharedRate { redis, lease: 10 }, "n".to_owned(), 0, &shared);
         let gcra = Gcra::new(10, Duration::from_secs(3600), 10);
         let (mut sent, mut context) = (Sent::new(""), Context::default());
         let request = sent.request(&mut context);
-        let Step::Ask(ask) = remote.decide(&request, &By::Address, gcra, 100) else {
+        let Step::Ask(ask) = remote.decide(&request, &By::Address, gcra, 100, 1) else {
             panic!("it is to be asked")
         };
         let waiting = ask.ask();

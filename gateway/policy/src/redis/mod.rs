@@ -1,9 +1,11 @@
-//! Redis or Valkey, where something is counted over several gateways: one atomic round trip a question.
+//! Redis or Valkey, where something is counted over several gateways: one atomic round trip a question. It is one server, the
+//! master that Sentinel names, or a cluster.
 //!
 //! Questions are asked on the policies' thread over one connection, which carries them all at once. When it breaks, or three
 //! questions in a row get no answer in time, the store counts as **lost**: nobody asks it any more, so that it costs nobody
 //! time, until somebody beside the requests has reached it again.
 
+mod connection;
 mod scripts;
 mod told;
 
@@ -13,12 +15,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use aws_lc_rs::digest::{SHA256, digest};
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, RedisResult};
+use redis::IntoConnectionInfo;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tollgate_net::notice;
 
+use self::connection::{Connection, Connector};
 pub(crate) use self::scripts::Question;
 use self::told::Told;
 use crate::{Shared, Side};
@@ -35,8 +37,8 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// Where a Redis is, and what happens when it is not.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisRule {
-    /// `redis://`, `rediss://` (TLS) or `unix://`, with user, password and database.
-    pub url: String,
+    /// Where it is.
+    pub place: RedisPlace,
     /// The password, if it is not in the URL.
     pub password: Option<String>,
     /// How long a request waits for an answer.
@@ -45,6 +47,42 @@ pub struct RedisRule {
     pub on_failure: OnFailure,
     /// What its keys begin with.
     pub prefix: String,
+}
+
+/// Where a Redis is. It may have a password in it, so nothing shows it.
+#[derive(Clone, PartialEq, Eq)]
+pub enum RedisPlace {
+    /// One server.
+    One {
+        /// `redis://`, `rediss://` (TLS) or `unix://`, with user, password and database.
+        url: String,
+    },
+    /// The master of this name, which moves from server to server.
+    Sentinel {
+        /// The name that the Sentinels have for it.
+        master: String,
+        /// The Sentinels, as host and port.
+        sentinels: Vec<(String, u16)>,
+        /// The user and password of the Sentinels.
+        login: (Option<String>, Option<String>),
+        /// Whether the Sentinels speak TLS.
+        sentinel_tls: bool,
+        /// The user at the master.
+        user: Option<String>,
+        /// The database at the master.
+        database: u16,
+        /// Whether the master speaks TLS.
+        tls: bool,
+    },
+    /// A cluster, by some of its nodes.
+    Cluster {
+        /// Nodes that are asked for the others, as host and port.
+        nodes: Vec<(String, u16)>,
+        /// The user.
+        user: Option<String>,
+        /// Whether all of its nodes speak TLS.
+        tls: bool,
+    },
 }
 
 /// What becomes of requests that a shared limit cannot be asked for.
@@ -70,17 +108,6 @@ impl fmt::Debug for RedisRule {
 }
 
 impl RedisRule {
-    fn client(&self) -> RedisResult<Client> {
-        let info = self.url.as_str().into_connection_info()?;
-        let settings = match &self.password {
-            Some(password) => info.redis_settings().clone().set_password(password),
-            None => info.redis_settings().clone(),
-        };
-        // Without it the library asks whichever provider is built in, and panics where that is not one.
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        Client::open(info.set_redis_settings(settings.set_skip_set_lib_name()))
-    }
-
     /// Why such a URL cannot be used; never a part of it.
     ///
     /// # Errors
@@ -92,10 +119,33 @@ impl RedisRule {
         }
     }
 
+    /// What tells it from others, its passwords aside.
+    fn identity(&self) -> String {
+        match &self.place {
+            RedisPlace::One { url } => url.clone(),
+            RedisPlace::Sentinel { master, sentinels, login, sentinel_tls, user, database, tls } => {
+                format!(
+                    "sentinel/{master}/{sentinels:?}/{:?}/{sentinel_tls}/{user:?}/{database}/{tls}",
+                    login.0
+                )
+            }
+            RedisPlace::Cluster { nodes, user, tls } => format!("cluster/{nodes:?}/{user:?}/{tls}"),
+        }
+    }
+
     /// Where it is, without what may be secret.
     fn place(&self) -> String {
-        let info = self.url.as_str().into_connection_info();
-        info.map_or_else(|_| "Redis".to_owned(), |info| info.addr().to_string())
+        match &self.place {
+            RedisPlace::One { url } => {
+                let info = url.as_str().into_connection_info();
+                info.map_or_else(|_| "Redis".to_owned(), |info| info.addr().to_string())
+            }
+            RedisPlace::Sentinel { master, .. } => format!("master {master}"),
+            RedisPlace::Cluster { nodes, .. } => {
+                let first = nodes.first().map(|(host, port)| format!("{host}:{port}")).unwrap_or_default();
+                format!("cluster of {first}")
+            }
+        }
     }
 }
 
@@ -110,7 +160,7 @@ pub(crate) struct Store {
     started: AtomicBool,
     state: AtomicU8,
     failures: AtomicU32,
-    connection: Mutex<Option<MultiplexedConnection>>,
+    connection: Mutex<Option<Connection>>,
     /// It was reached, or it is known that it was not.
     known: Notify,
     lost: Notify,
@@ -126,8 +176,8 @@ const LOST: u8 = 2;
 impl Store {
     /// The store of this rule, which all policies share that have the same.
     pub fn of(rule: &RedisRule, shared: &Shared) -> Arc<Self> {
-        let key = format!("redis/{}/{:?}/{}", rule.url, rule.timeout, rule.prefix);
-        let fits = |store: &Store| store.rule.password == rule.password;
+        let key = format!("redis/{}/{:?}/{}", rule.identity(), rule.timeout, rule.prefix);
+        let fits = |store: &Store| store.rule.password == rule.password && store.rule.place == rule.place;
         shared.state(&key, fits, || Store {
             rule: rule.clone(),
             started: AtomicBool::new(false),
@@ -151,7 +201,8 @@ impl Store {
     }
 
     /// The whole name of a key, with what a client says of itself last: if that is long, its hash stands there, which no
-    /// short value can be, so that no client makes the store keep much.
+    /// short value can be, so that no client makes the store keep much. So it does of a value with a brace: by those a client
+    /// could say which node of a cluster has the key.
     pub fn key(&self, parts: &[&[u8]], value: Option<&[u8]>) -> Vec<u8> {
         let mut key = self.rule.prefix.clone().into_bytes();
         for part in parts {
@@ -160,7 +211,7 @@ impl Store {
         }
         key.push(b':');
         match value.unwrap_or_default() {
-            long if long.len() > LONGEST => {
+            long if long.len() > LONGEST || long.iter().any(|byte| matches!(byte, b'{' | b'}')) => {
                 key.extend_from_slice(b"sha256=");
                 for byte in digest(&SHA256, long).as_ref() {
                     key.extend_from_slice(format!("{byte:02x}").as_bytes());
@@ -178,8 +229,8 @@ impl Store {
         }
         let asked = timeout(self.rule.timeout, async {
             let mut connection = self.connected().await.ok_or(Unavailable)?;
-            let answer = question.ask(&mut connection).await;
-            if answer.as_ref().is_err_and(redis::RedisError::is_unrecoverable_error) {
+            let answer = connection.ask(&question).await;
+            if answer.as_ref().is_err_and(|error| connection.is_lost_by(error)) {
                 self.lose();
             }
             answer.map_err(|_| Unavailable)
@@ -198,7 +249,7 @@ impl Store {
         }
     }
 
-    async fn connected(&self) -> Option<MultiplexedConnection> {
+    async fn connected(&self) -> Option<Connection> {
         loop {
             let known = self.known.notified();
             match self.state.load(Ordering::Acquire) {
@@ -235,7 +286,7 @@ impl Store {
         }
     }
 
-    fn reach(&self, connection: MultiplexedConnection) {
+    fn reach(&self, connection: Connection) {
         *self.connection.lock().unwrap_or_else(PoisonError::into_inner) = Some(connection);
         self.failures.store(0, Ordering::Relaxed);
         self.state.store(REACHED, Ordering::Release);
@@ -248,9 +299,9 @@ impl Store {
 async fn keep(store: Weak<Store>) {
     let mut pause = BACKOFF.0;
     loop {
-        let Some(client) = store.upgrade().map(|store| store.rule.client()) else { return };
-        let reached = match client {
-            Ok(client) => timeout(CONNECT, connect(&client)).await.ok().flatten(),
+        let Some(connector) = store.upgrade().map(|store| Connector::new(&store.rule)) else { return };
+        let reached = match connector {
+            Ok(connector) => timeout(CONNECT, connector.connect()).await.ok().flatten(),
             Err(_) => None,
         };
         let Some(kept) = store.upgrade() else { return };
@@ -277,15 +328,6 @@ async fn keep(store: Weak<Store>) {
     }
 }
 
-/// A connection on which it has answered.
-async fn connect(client: &Client) -> Option<MultiplexedConnection> {
-    // The times are those of whoever asks.
-    let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
-    let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.ok()?;
-    redis::cmd("PING").query_async::<String>(&mut connection).await.ok()?;
-    Some(connection)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,7 +335,7 @@ mod tests {
     #[test]
     fn a_long_value_does_not_stand_in_a_key() {
         let rule = RedisRule {
-            url: "redis://127.0.0.1:1".to_owned(),
+            place: RedisPlace::One { url: "redis://127.0.0.1:1".to_owned() },
             password: None,
             timeout: Duration::from_secs(1),
             on_failure: OnFailure::Local,
@@ -305,6 +347,7 @@ mod tests {
         assert_eq!(key(b"me"), "p:a:b:me");
         let (one, other) = (key(&[b'x'; 8000]), key(&[b'x'; 8001]));
         assert_eq!(one.len(), "p:a:b:sha256=".len() + 64);
+        assert_eq!(key(b"{a}").len(), one.len(), "no client says where in a cluster it is");
         assert_ne!(one, other);
         let taken = one.strip_prefix("p:a:b:").expect("it begins so");
         assert_ne!(key(taken.as_bytes()), one, "nobody can say the hash in its place");

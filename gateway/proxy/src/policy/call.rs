@@ -167,7 +167,7 @@ impl Calling {
         drop(stand_in);
         let Scratch { ledger, met, .. } = &mut *books.0;
         let reason = match end {
-            Some(End::Refused(reason, _)) => reason,
+            Some(End::Refused(reason, ..)) => reason,
             Some(End::Answered(_)) => Reason::NotAuthorized,
             None | Some(End::Gone) => ledger.reason,
         };

@@ -51,7 +51,7 @@ pub(super) async fn meet(
                 let (body, _) = match body::read(client, worker, scratch, active.route(index), wanted).await {
                     Ok(body) => body,
                     Err(Reason::ClientClosed) => return Some(End::Gone),
-                    Err(reason) => break End::Refused(reason, Vec::new()),
+                    Err(reason) => break End::Refused(reason, None, Vec::new()),
                 };
                 heard(scratch, context, &mut origin, |request| after(&body, request))
             }
@@ -61,7 +61,7 @@ pub(super) async fn meet(
                 let (body, whole) = match read {
                     Ok(read) => read,
                     Err(Reason::ClientClosed) => return Some(End::Gone),
-                    Err(reason) => break End::Refused(reason, Vec::new()),
+                    Err(reason) => break End::Refused(reason, None, Vec::new()),
                 };
                 heard(scratch, context, &mut origin, |request| after(&body, whole, request))
             }

@@ -59,8 +59,8 @@ pub(crate) enum Met<'a> {
 
 /// What a request has come to that does not go on.
 pub(crate) enum End {
-    /// A policy refuses it, with these further lines.
-    Refused(Reason, Vec<u8>),
+    /// A policy refuses it, with a status in the place of the reason's, and with these further lines.
+    Refused(Reason, Option<u16>, Vec<u8>),
     /// One answers it.
     Answered(Answer),
     /// The client did not wait for it.
@@ -71,7 +71,7 @@ impl End {
     /// What a policy has to tell of its refusal is taken down.
     fn refused(refusal: Refusal, scratch: &mut Scratch) -> Self {
         scratch.ledger.detail = refusal.detail.or(scratch.ledger.detail);
-        Self::Refused(refusal.reason, refusal.lines)
+        Self::Refused(refusal.reason, refusal.status, refusal.lines)
     }
 }
 
@@ -172,9 +172,9 @@ pub(crate) async fn end<S: ClientSide>(
     (end, close): (End, bool),
 ) -> Next {
     match end {
-        End::Refused(reason, lines) => {
+        End::Refused(reason, status, lines) => {
             let close = !pass_over_body(scratch) || close;
-            respond::refusal(client, worker, scratch, settings, (reason, &lines), close).await
+            respond::refusal(client, worker, scratch, settings, (reason, status, &lines), close).await
         }
         End::Answered(answer) => {
             let close = !pass_over_body(scratch) || close;

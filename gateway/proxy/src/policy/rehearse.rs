@@ -161,7 +161,13 @@ fn meet(
                     Said::NeedsCertificate
                 }
                 Verdict::Refuse(refusal) => {
-                    out.end = Some(refused(refusal.reason, refusal.detail));
+                    let usual = refused(refusal.reason, refusal.detail);
+                    out.end = Some(match (usual, refusal.status) {
+                        (Outcome::Refused { reason, detail, .. }, Some(status)) => {
+                            Outcome::Refused { reason, status, detail }
+                        }
+                        (usual, _) => usual,
+                    });
                     Said::Ends
                 }
                 Verdict::Answer(answer) => {

@@ -149,8 +149,8 @@ pub fn report(
     let host = fields(sent).find(|(name, _)| name.eq_ignore_ascii_case("host"));
     let route = winner.map(|index| &plan.routes[index as usize]);
     let (refused, action) = match (outcome, route) {
-        (Outcome::Refused { reason, detail }, _) => {
-            (Some(Refusal { status: reason.status(), reason: reason.as_str(), detail }), None)
+        (Outcome::Refused { reason, status, detail }, _) => {
+            (Some(Refusal { status, reason: reason.as_str(), detail }), None)
         }
         (outcome, Some(route)) => (None, act(plan, route, sent, outcome)),
         (_, None) => (None, None),

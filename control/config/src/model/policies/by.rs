@@ -20,4 +20,12 @@ pub enum By {
     Cookie(String),
     /// A query parameter's value (`query NAME`).
     Query(String),
+    /// The host that the request names, without its port (`host`).
+    Host,
+    /// The path in normal form (`path`).
+    Path,
+    /// The method (`method`).
+    Method,
+    /// All of these together (a list of two and more, none of them `all`).
+    Many(Vec<By>),
 }

@@ -1,6 +1,6 @@
 //! `quota`.
 
-use super::{By, Redis};
+use super::{By, Cost, Exempt, Redis};
 
 /// How many requests may come in a day or a month of the calendar, in UTC.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,10 +13,18 @@ pub struct Quota {
     pub per: Period,
     /// What requests are told apart by.
     pub by: By,
+    /// What a request counts for.
+    pub cost: Cost,
+    /// Requests that are not counted.
+    pub exempt: Exempt,
+    /// What limits at several places have in common that count together.
+    pub scope: Option<String>,
     /// Keys that are remembered at once.
     pub keys: usize,
     /// Whether every answer tells how the quota stands.
     pub headers: bool,
+    /// The status of what is refused. Default 429.
+    pub status: Option<u16>,
     /// Whether nothing is refused.
     pub dry_run: bool,
     /// The Redis that counts for several gateways.

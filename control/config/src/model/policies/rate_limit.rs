@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{By, Redis};
+use super::{By, Cost, Exempt, Redis};
 
 /// How many requests may come in a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,10 +15,18 @@ pub struct RateLimit {
     pub burst: u64,
     /// What requests are told apart by.
     pub by: By,
+    /// What a request counts for.
+    pub cost: Cost,
+    /// Requests that are not counted.
+    pub exempt: Exempt,
+    /// What limits at several places have in common that count together.
+    pub scope: Option<String>,
     /// Keys that are remembered at once.
     pub keys: usize,
     /// Whether every answer tells how the limit stands.
     pub headers: bool,
+    /// The status of what is refused. Default 429.
+    pub status: Option<u16>,
     /// Whether nothing is refused.
     pub dry_run: bool,
     /// The Redis by which several gateways hold it together.

@@ -67,7 +67,7 @@ pub(super) fn word(text: &str) -> Result<String, Fault> {
     }
 }
 
-fn method(text: &str) -> Result<String, Fault> {
+pub(super) fn method(text: &str) -> Result<String, Fault> {
     match header::is_token(text) {
         true => Ok(text.to_owned()),
         false => Err(Fault::new("{} is not a method")),

@@ -1,16 +1,47 @@
 //! What requests are told apart by.
 
 use crate::model::By;
+use crate::problem::Problem;
 use crate::reader::{Fields, Reader};
 use crate::scalar::{Fault, field as header};
+use crate::spec::BY_ONE;
 use crate::suggest;
+use crate::tree::Kind;
+
+/// Parts of one key.
+const MOST: usize = 8;
 
 /// The words that need no name, and those that do.
-const WORDS: [&str; 8] = ["all", "consumer", "address", "route", "header", "claim", "cookie", "query"];
+const WORDS: [&str; 11] =
+    ["all", "consumer", "address", "route", "host", "path", "method", "header", "claim", "cookie", "query"];
 
 /// `by` of a policy.
 pub(super) fn by(reader: &mut Reader, fields: &Fields<'_>) -> By {
-    fields.get("by").and_then(|field| reader.field(field, parse)).unwrap_or_default()
+    let Some(field) = fields.get("by") else { return By::All };
+    let Kind::List(items) = &field.node.kind else { return reader.field(field, parse).unwrap_or_default() };
+    let mut parts: Vec<By> = Vec::new();
+    for item in items {
+        let Some(part) = reader.parsed(item, "`by`", &BY_ONE, parse) else { continue };
+        let problem = if part == By::All && items.len() > 1 {
+            Problem::error(item.at, "`all` tells nothing apart beside others").help("leave it out")
+        } else if parts.contains(&part) {
+            Problem::error(item.at, "this is in the list twice")
+        } else if parts.len() == MOST {
+            Problem::error(item.at, format!("`by` has more than {MOST} parts"))
+        } else {
+            parts.push(part);
+            continue;
+        };
+        reader.problems.push(problem);
+    }
+    if items.is_empty() {
+        reader.missing(field.at, "`by` is an empty list".to_owned(), &BY_ONE);
+    }
+    match parts.len() {
+        0 => By::All,
+        1 => parts.swap_remove(0),
+        _ => By::Many(parts),
+    }
 }
 
 fn parse(text: &str) -> Result<By, Fault> {
@@ -23,6 +54,9 @@ fn parse(text: &str) -> Result<By, Fault> {
         ("consumer", None) => Ok(By::Consumer),
         ("address", None) => Ok(By::Address),
         ("route", None) => Ok(By::Route),
+        ("host", None) => Ok(By::Host),
+        ("path", None) => Ok(By::Path),
+        ("method", None) => Ok(By::Method),
         ("header", Some(name)) => Ok(By::Header(header::name(name)?.to_ascii_lowercase())),
         ("cookie", Some(name)) if header::is_token(name) => Ok(By::Cookie(name.to_owned())),
         ("cookie", Some(_)) => Err(Fault::new("{} does not name a cookie")),
@@ -44,7 +78,16 @@ fn parse(text: &str) -> Result<By, Fault> {
         ("user" | "credential" | "api_key" | "key", None) => {
             Err(Fault::new("{} is not known here").help("write `consumer`"))
         }
-        ("all" | "consumer" | "address" | "route", Some(_)) => {
+        ("uri" | "url", None) => Err(Fault::new("{} is not known here").help("write `path`")),
+        (word, None)
+            if word.split_once([':', '=']).is_some_and(|(kind, name)| {
+                matches!(kind, "header" | "claim" | "cookie" | "query") && !name.is_empty()
+            }) =>
+        {
+            Err(Fault::new("{} is nothing to tell requests apart by")
+                .suggest(format!("write `{}`", word.replacen([':', '='], " ", 1))))
+        }
+        ("all" | "consumer" | "address" | "route" | "host" | "path" | "method", Some(_)) => {
             Err(Fault::new("{} says too much").suggest(format!("write `{word}`")))
         }
         _ => {

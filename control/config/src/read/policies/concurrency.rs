@@ -1,7 +1,9 @@
 //! `concurrency`.
 
 use super::by::by;
-use crate::model::Concurrency;
+use super::cost::{cost, exempt, scope};
+use crate::model::{Concurrency, Cost, CostBy};
+use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
 use crate::spec::CONCURRENCY;
 use crate::tree::Node;
@@ -16,8 +18,22 @@ pub(super) fn concurrency(reader: &mut Reader, field: Field<'_>) -> Option<Vec<C
 
 fn one(reader: &mut Reader, node: &Node) -> Option<Concurrency> {
     let fields = reader.fields(node, &CONCURRENCY)?;
-    let mut out = Concurrency { limit: 0, by: by(reader, &fields), dry_run: false };
+    let mut out = Concurrency {
+        limit: 0,
+        by: by(reader, &fields),
+        cost: Cost::default(),
+        exempt: exempt(reader, &fields),
+        scope: scope(reader, &fields),
+        status: None,
+        dry_run: false,
+    };
     reader.number_into(fields.get("limit"), &mut out.limit);
+    out.cost = cost(reader, &fields, out.limit, "`limit`");
+    if let (Some(field), CostBy::ResponseHeader(_)) = (fields.get("cost"), &out.cost.by) {
+        let problem = Problem::error(field.at, "what is under way has its cost when it begins");
+        reader.problems.push(problem.help("`response_header` is for `rate_limit` and `quota`"));
+    }
+    out.status = reader.number(fields.get("status")).flatten().and_then(|status| u16::try_from(status).ok());
     reader.switch(fields.get("dry_run"), &mut out.dry_run);
     Some(out)
 }

@@ -1,9 +1,10 @@
 //! `quota`.
 
 use super::by::by;
+use super::cost::{cost, exempt, scope};
 use super::redis;
 use super::shared::limit_name;
-use crate::model::{Period, Quota, RateLimit};
+use crate::model::{Cost, Period, Quota, RateLimit};
 use crate::reader::{Field, Reader, one_or_many};
 use crate::spec::QUOTA;
 use crate::tree::Node;
@@ -23,14 +24,20 @@ fn one(reader: &mut Reader, node: &Node) -> Option<Quota> {
         limit: 0,
         per: Period::Day,
         by: by(reader, &fields),
+        cost: Cost::default(),
+        exempt: exempt(reader, &fields),
+        scope: scope(reader, &fields),
         keys: RateLimit::KEYS,
         headers: false,
+        status: None,
         dry_run: false,
         redis: redis::redis(reader, &fields),
     };
     reader.number_into(fields.get("limit"), &mut out.limit);
+    out.cost = cost(reader, &fields, out.limit, "`limit`");
     reader.number_into(fields.get("keys"), &mut out.keys);
     reader.switch(fields.get("headers"), &mut out.headers);
+    out.status = reader.number(fields.get("status")).flatten().and_then(|status| u16::try_from(status).ok());
     reader.switch(fields.get("dry_run"), &mut out.dry_run);
     if reader.word(fields.get("per")) == Some("month") {
         out.per = Period::Month;

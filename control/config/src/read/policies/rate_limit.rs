@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::by::by;
+use super::cost::{cost, exempt, scope};
 use super::redis;
 use super::shared::limit_name;
-use crate::model::{Rate, RateLimit};
+use crate::model::{Cost, Rate, RateLimit};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::{Fault, quantity};
@@ -31,8 +32,12 @@ fn limit(reader: &mut Reader, node: &Node) -> Option<RateLimit> {
         rate: Rate { count: 1, period: Duration::from_secs(1) },
         burst: 0,
         by,
+        cost: Cost::default(),
+        exempt: exempt(reader, &fields),
+        scope: scope(reader, &fields),
         keys: RateLimit::KEYS,
         headers: false,
+        status: None,
         dry_run: false,
         redis: redis::redis(reader, &fields),
         lease: 1,
@@ -45,11 +50,13 @@ fn limit(reader: &mut Reader, node: &Node) -> Option<RateLimit> {
     reader.number_into(fields.get("keys"), &mut out.keys);
     reader.number_into(fields.get("burst"), &mut out.burst);
     reader.switch(fields.get("headers"), &mut out.headers);
+    out.status = reader.number(fields.get("status")).flatten().and_then(|status| u16::try_from(status).ok());
     reader.switch(fields.get("dry_run"), &mut out.dry_run);
     out.rate = reader.field(fields.get("rate")?, rate)?;
     if out.burst == 0 {
         out.burst = out.rate.count;
     }
+    out.cost = cost(reader, &fields, out.burst, "`burst`");
     let full = out.rate.period.as_secs_f64() * out.burst as f64 / out.rate.count as f64;
     if let Some(field) = fields.get("burst").filter(|_| full > LONGEST.as_secs_f64()) {
         let problem =
@@ -67,6 +74,10 @@ fn rate(text: &str) -> Result<Rate, Fault> {
         return Err(if number { fault.suggest(format!("write `{text}/s` for each second")) } else { fault });
     };
     let (count, unit) = (count.trim_end(), unit.trim_start());
+    // `100/30s`: any whole number of them.
+    let digits = unit.find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
+    let (number, unit) = unit.split_at(digits);
+    let number = if number.is_empty() { 1 } else { quantity::count(number, 1, LONGEST.as_secs())? };
     let seconds = match unit {
         "s" => 1,
         "m" => 60,
@@ -78,5 +89,9 @@ fn rate(text: &str) -> Result<Rate, Fault> {
         }
         _ => return Err(Fault::new("{} is not a rate").help("the times are `s`, `m`, `h` and `d`")),
     };
-    Ok(Rate { count: quantity::count(count, 1, 10_000_000)?, period: Duration::from_secs(seconds) })
+    let period = Duration::from_secs(number.saturating_mul(seconds));
+    if period > LONGEST {
+        return Err(Fault::new("{} is more than a year"));
+    }
+    Ok(Rate { count: quantity::count(count, 1, 10_000_000)?, period })
 }

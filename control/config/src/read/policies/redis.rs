@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use crate::model::{OnFailure, Redis};
-use crate::reader::{Fields, Reader};
-use crate::scalar::Fault;
-use crate::spec::REDIS;
+use crate::model::{At, OnFailure, Redis, RedisPlace, RedisSentinel, Secret};
+use crate::problem::Problem;
+use crate::reader::{Field, Fields, Reader, one_or_many};
+use crate::scalar::{Fault, quantity};
+use crate::spec::{REDIS, REDIS_SENTINEL, Shape};
 
 const SCHEMES: [&str; 7] =
     ["redis://", "rediss://", "valkey://", "valkeys://", "unix://", "redis+unix://", "valkey+unix://"];
@@ -27,14 +28,35 @@ pub(super) fn redis(reader: &mut Reader, fields: &Fields<'_>) -> Option<Redis> {
             if good { Ok(text.to_owned()) } else { Err(Fault::new("{} is not such a text")) }
         })
     });
-    let password = fields.get("password").and_then(|field| {
-        // No message repeats it, not even where it stands in the file.
-        reader.field(field, |text| match text.len() {
-            0 => Err(Fault::new("the password is empty")),
-            1..=1024 => Ok(text.to_owned().into()),
-            _ => Err(Fault::new("this password is too long")),
-        })
-    });
+    let password = password(reader, &fields);
+    let (place, at) = place(reader, &fields)?;
+    let prefix = prefix.unwrap_or_else(|| "tollgate".to_owned());
+    Some(Redis { place, at, password, timeout, on_failure, prefix })
+}
+
+/// Where it is, and where that is written.
+fn place(reader: &mut Reader, fields: &Fields<'_>) -> Option<(RedisPlace, At)> {
+    let user = fields.get("user").and_then(|field| reader.field(field, graphic));
+    let (mut tls, mut database) = (false, 0);
+    reader.switch(fields.get("tls"), &mut tls);
+    reader.number_into(fields.get("database"), &mut database);
+    let mut only = |keys: &[&str], with: &str| {
+        for field in keys.iter().filter_map(|key| fields.get(key)) {
+            let message = format!("`{}` does not go with `{with}`", field.key.name);
+            let problem = Problem::error(field.at, message);
+            reader.problems.push(if with == "url" { problem.help("the URL says it") } else { problem });
+        }
+    };
+    if let Some(field) = fields.get("sentinel") {
+        let place = sentinel(reader, field, user, database, tls)?;
+        return Some((RedisPlace::Sentinel(place), field.node.at));
+    }
+    if let Some(field) = fields.get("cluster") {
+        only(&["database"], "cluster");
+        let nodes = nodes(reader, field);
+        return Some((RedisPlace::Cluster { nodes, user, tls }, field.node.at));
+    }
+    only(&["user", "database", "tls"], "url");
     // It may have a password in it: no message repeats it either.
     let field = fields.get("url")?;
     let url = reader.field(field, |text| {
@@ -45,6 +67,77 @@ pub(super) fn redis(reader: &mut Reader, fields: &Fields<'_>) -> Option<Redis> {
             None => Err(Fault::new("this URL does not begin with `redis://`, `rediss://` or `unix://`")),
         }
     })?;
-    let prefix = prefix.unwrap_or_else(|| "tollgate".to_owned());
-    Some(Redis { url: url.into(), at: field.node.at, password, timeout, on_failure, prefix })
+    Some((RedisPlace::Url(url.into()), field.node.at))
+}
+
+fn sentinel(
+    reader: &mut Reader,
+    field: Field<'_>,
+    user: Option<String>,
+    database: u16,
+    tls: bool,
+) -> Option<RedisSentinel> {
+    let fields = reader.fields(field.node, &REDIS_SENTINEL)?;
+    let mut sentinel_tls = false;
+    reader.switch(fields.get("tls"), &mut sentinel_tls);
+    let sentinel_user = fields.get("user").and_then(|field| reader.field(field, graphic));
+    let sentinel_password = password(reader, &fields);
+    let addresses = fields.get("addresses").map(|field| nodes(reader, field));
+    let master = fields.get("master").and_then(|field| reader.field(field, graphic));
+    Some(RedisSentinel {
+        master: master?,
+        addresses: addresses?,
+        sentinel_user,
+        sentinel_password,
+        sentinel_tls,
+        user,
+        database,
+        tls,
+    })
+}
+
+fn password(reader: &mut Reader, fields: &Fields<'_>) -> Option<Secret> {
+    // No message repeats it, not even where it stands in the file.
+    reader.field(fields.get("password")?, |text| match text.len() {
+        0 => Err(Fault::new("the password is empty")),
+        1..=1024 => Ok(text.to_owned().into()),
+        _ => Err(Fault::new("this password is too long")),
+    })
+}
+
+fn graphic(text: &str) -> Result<String, Fault> {
+    match !text.is_empty() && text.len() <= 256 && text.chars().all(|c| !c.is_whitespace() && !c.is_control())
+    {
+        true => Ok(text.to_owned()),
+        false => Err(Fault::new("{} is not such a name")),
+    }
+}
+
+/// Hosts and their ports.
+fn nodes(reader: &mut Reader, field: Field<'_>) -> Vec<(String, u16)> {
+    let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
+    let what = format!("an entry of `{}`", field.key.name);
+    let items = reader.few(field.node, &format!("`{}`", field.key.name)).iter();
+    let out = items.filter_map(|item| reader.parsed(item, &what, one, node)).collect();
+    if one_or_many(field.node).is_empty() {
+        reader.missing(field.at, format!("`{}` is an empty list", field.key.name), one);
+    }
+    out
+}
+
+fn node(text: &str) -> Result<(String, u16), Fault> {
+    if let Some((_, rest)) = text.split_once("://") {
+        let (rest, fault) = (rest.trim_end_matches('/'), Fault::new("a URL has no place here"));
+        // It may have a password in it.
+        let fault = if rest.contains('@') { fault } else { fault.suggest(format!("write `{rest}`")) };
+        return Err(fault.help("`user`, `password` and `tls` are keys of their own"));
+    }
+    let Some((host, port)) = text.rsplit_once(':') else { return Err(Fault::new("{} has no port")) };
+    let inside = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let odd = |c: char| c.is_whitespace() || c.is_control() || "/@[]".contains(c);
+    if inside.is_empty() || inside.chars().any(odd) || host.contains(':') && inside.len() == host.len() {
+        return Err(Fault::new("{} does not begin with a host"));
+    }
+    let port = quantity::count(port, 1, 65_535)?;
+    Ok((inside.to_owned(), u16::try_from(port).unwrap_or(u16::MAX)))
 }

@@ -3,13 +3,28 @@
 use crate::spec::{Shape, Text};
 
 pub(crate) static BY: Text = Text {
-    expected: "`all`, `consumer`, `address`, `route`, `header NAME`, `claim NAME`, `cookie NAME` or `query NAME`",
-    pattern: Some(r"^(all|consumer|address|route|(header|claim|cookie|query) \S.*)$"),
+    expected: "`all`, `consumer`, `address`, `route`, `host`, `path`, `method`, `header NAME`, `claim NAME`, `cookie NAME` or \
+               `query NAME`",
+    pattern: Some(r"^(all|consumer|address|route|host|path|method|(header|claim|cookie|query) \S.*)$"),
     loose: false,
 };
 
-pub(crate) const BY_SHAPE: Shape = Shape::Text(&BY);
+pub(crate) static BY_ONE: Shape = Shape::Text(&BY);
+pub(crate) const BY_SHAPE: Shape = Shape::OneOrMany(&BY_ONE);
+
+/// What the reference says of `by`.
+pub(crate) const BY_DOC: &str = "What requests are told apart by, or a list of what they are told apart by together; those that lack it count as one.";
 
 /// What other gateways call `by`.
-pub(crate) const BY_ALSO: &[&str] =
-    &["key", "limit_by", "source", "per_key", "zone", "identifier", "header", "group_by", "client"];
+pub(crate) const BY_ALSO: &[&str] = &[
+    "key",
+    "keys_by",
+    "limit_by",
+    "source",
+    "per_key",
+    "zone",
+    "identifier",
+    "header",
+    "group_by",
+    "client",
+];

@@ -1,6 +1,9 @@
 //! `quota`.
 
-use crate::spec::{BY_ALSO, BY_SHAPE, Choice, Key, LIMIT_NAME, REDIS, Section, Shape};
+use crate::spec::{
+    BY_ALSO, BY_DOC, BY_SHAPE, COST, COST_ALSO, COST_DOC, Choice, EXEMPT, EXEMPT_ALSO, EXEMPT_DOC, Key,
+    LIMIT_NAME, MOST_COST, REDIS, SCOPE, SCOPE_ALSO, SCOPE_DOC, STATUS_ALSO, STATUS_DOC, Section, Shape,
+};
 
 pub(crate) static QUOTA_SHAPE: Shape = Shape::Section(&QUOTA);
 
@@ -20,9 +23,16 @@ pub(crate) static QUOTA: Section = Section {
         )
         .required()
         .also(&["period", "interval", "time_window", "window", "unit"]),
-        Key::new("by", "What requests are told apart by; those that lack it count as one.", BY_SHAPE)
-            .or("all")
-            .also(BY_ALSO),
+        Key::new("by", BY_DOC, BY_SHAPE).or("all").also(BY_ALSO),
+        Key::new(
+            "cost",
+            COST_DOC,
+            Shape::AnyOf(&[Shape::Count { min: 1, max: MOST_COST, off: false }, Shape::Section(&COST)]),
+        )
+        .or("1")
+        .also(COST_ALSO),
+        Key::new("exempt", EXEMPT_DOC, Shape::Section(&EXEMPT)).also(EXEMPT_ALSO),
+        Key::new("scope", SCOPE_DOC, Shape::Text(&SCOPE)).also(SCOPE_ALSO),
         Key::new(
             "keys",
             "How many keys are remembered at once; those past them count as one.",
@@ -37,6 +47,9 @@ pub(crate) static QUOTA: Section = Section {
         )
         .or("off")
         .also(&["rate_limit_headers", "fields"]),
+        Key::new("status", STATUS_DOC, Shape::Count { min: 400, max: 599, off: false })
+            .or("429")
+            .also(STATUS_ALSO),
         Key::new(
             "dry_run",
             "Whether nothing is refused, and only the log told what would be.",

@@ -1,10 +1,13 @@
 //! `rate_limit`.
 
-use crate::spec::{BY_ALSO, BY_SHAPE, Choice, Key, REDIS, Section, Shape, Text};
+use crate::spec::{
+    BY_ALSO, BY_DOC, BY_SHAPE, COST, COST_ALSO, COST_DOC, Choice, EXEMPT, EXEMPT_ALSO, EXEMPT_DOC, Key,
+    MOST_COST, REDIS, SCOPE, SCOPE_ALSO, SCOPE_DOC, STATUS_ALSO, STATUS_DOC, Section, Shape, Text,
+};
 
 static RATE: Text = Text {
-    expected: "a rate such as `1000/s`, `60/m`, `500/h` or `10000/d`",
-    pattern: Some(r"^[1-9][0-9]*/[smhd]$"),
+    expected: "a rate such as `1000/s`, `60/m`, `500/h`, `10000/d` or `100/30s`",
+    pattern: Some(r"^[1-9][0-9]*/([1-9][0-9]*)?[smhd]$"),
     loose: false,
 };
 pub(crate) static LIMIT_NAME: Text = Text {
@@ -38,9 +41,14 @@ pub(crate) static RATE_LIMIT: Section = Section {
             Shape::Count { min: 1, max: 1_000_000_000, off: false },
         )
         .also(&["max_tokens", "bucket_size", "capacity"]),
-        Key::new("by", "What requests are told apart by; those that lack it count as one.", BY_SHAPE)
+        Key::new("by", BY_DOC, BY_SHAPE)
             .or("all")
             .also(BY_ALSO),
+        Key::new("cost", COST_DOC, Shape::AnyOf(&[Shape::Count { min: 1, max: MOST_COST, off: false }, Shape::Section(&COST)]))
+            .or("1")
+            .also(COST_ALSO),
+        Key::new("exempt", EXEMPT_DOC, Shape::Section(&EXEMPT)).also(EXEMPT_ALSO),
+        Key::new("scope", SCOPE_DOC, Shape::Text(&SCOPE)).also(SCOPE_ALSO),
         Key::new(
             "keys",
             "How many keys are remembered at once; those past them share buckets.",
@@ -55,6 +63,9 @@ pub(crate) static RATE_LIMIT: Section = Section {
         )
         .or("off")
         .also(&["rate_limit_headers", "fields"]),
+        Key::new("status", STATUS_DOC, Shape::Count { min: 400, max: 599, off: false })
+            .or("429")
+            .also(STATUS_ALSO),
         Key::new(
             "dry_run",
             "Whether nothing is refused, and only the log told what would be.",

@@ -4,6 +4,44 @@ use std::time::Duration;
 
 use crate::spec::{Choice, Key, Section, Shape, Text};
 
+static NODE: Text = Text {
+    expected: "a host and its port, such as `10.0.0.1:6379`",
+    pattern: Some(r"^\S+:[0-9]+$"),
+    loose: false,
+};
+static NODE_SHAPE: Shape = Shape::Text(&NODE);
+static USER: Text = Text { expected: "the name of a user", pattern: Some(r"^\S+$"), loose: true };
+static MASTER: Text =
+    Text { expected: "the name of a master, such as `mymaster`", pattern: Some(r"^\S+$"), loose: true };
+
+pub(crate) static REDIS_SENTINEL: Section = Section {
+    name: "redis_sentinel",
+    noun: "`sentinel`",
+    doc: "The Sentinels that say which server is the master.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("master", "What the master is called.", Shape::Text(&MASTER)).required().also(&[
+            "name",
+            "service",
+            "master_name",
+            "redis_master",
+            "service_name",
+        ]),
+        Key::new(
+            "addresses",
+            "The Sentinels; they are asked until one knows.",
+            Shape::OneOrMany(&NODE_SHAPE),
+        )
+        .required()
+        .also(&["sentinels", "hosts", "nodes", "servers", "redis_sentinels"]),
+        Key::new("user", "The user at the Sentinels.", Shape::Text(&USER)).also(&["username"]),
+        Key::new("password", "The password at the Sentinels.", Shape::Text(&PASSWORD))
+            .secret()
+            .also(&["auth"]),
+        Key::new("tls", "Whether the Sentinels speak TLS.", Shape::Switch).or("off").also(&["ssl"]),
+    ],
+};
+
 static URL: Text = Text {
     expected: "a URL such as `redis://10.0.0.1:6379/0`, `rediss://...` for TLS, or `unix:///run/redis.sock`",
     pattern: Some(r"^(rediss?|valkeys?|unix|redis\+unix|valkey\+unix)://.+$"),
@@ -20,11 +58,29 @@ pub(crate) static REDIS: Section = Section {
     name: "policy_redis",
     noun: "`redis`",
     doc: "The Redis or Valkey that counts for several gateways.",
-    choice: Choice::Free,
+    choice: Choice::ExactlyOne(&["url", "sentinel", "cluster"]),
     keys: &[
-        Key::new("url", "Where it is, with user and database; best as `${VARIABLE}`.", Shape::Text(&URL))
-            .required()
+        Key::new("url", "One server, with user and database; best as `${VARIABLE}`.", Shape::Text(&URL))
             .also(&["address", "host", "uri", "endpoint", "server"]),
+        Key::new("sentinel", "The master that Sentinels name.", Shape::Section(&REDIS_SENTINEL))
+            .also(&["sentinels", "redis_sentinels"]),
+        Key::new("cluster", "Some nodes of a cluster.", Shape::OneOrMany(&NODE_SHAPE))
+            .also(&["nodes", "cluster_nodes", "redis_cluster_nodes", "addresses"]),
+        Key::new("user", "The user, with `sentinel` or `cluster`.", Shape::Text(&USER)).also(&["username"]),
+        Key::new(
+            "database",
+            "The database, with `sentinel`.",
+            Shape::Count { min: 0, max: 65_535, off: false },
+        )
+        .or("0")
+        .also(&["db", "redis_database"]),
+        Key::new(
+            "tls",
+            "Whether the master or the nodes speak TLS, with `sentinel` or `cluster`.",
+            Shape::Switch,
+        )
+        .or("off")
+        .also(&["ssl", "redis_ssl"]),
         Key::new("password", "The password, if it is not in the URL.", Shape::Text(&PASSWORD))
             .secret()
             .also(&["auth", "secret"]),

@@ -1,0 +1,90 @@
+//! What a request counts for in a limit, and which ones are not counted.
+
+use crate::spec::{CIDR_SHAPE, Choice, HEADER_NAME, Key, Section, Shape, Text};
+
+/// The most that a request can count for.
+pub(crate) const MOST_COST: u64 = 1_000_000_000;
+
+static EACH: Shape = Shape::Count { min: 0, max: MOST_COST, off: false };
+static WORD: Text = Text { expected: "a name", pattern: Some("."), loose: true };
+static METHOD: Text = Text { expected: "a method such as `GET`", pattern: Some("^[!-~]+$"), loose: false };
+static VALUE: Text = Text { expected: "the value that it has", pattern: Some("."), loose: true };
+static WORD_SHAPE: Shape = Shape::Text(&WORD);
+static METHOD_SHAPE: Shape = Shape::Text(&METHOD);
+static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
+
+pub(crate) const COST_DOC: &str = "What a request counts for; a number, or what says it.";
+pub(crate) const COST_ALSO: &[&str] = &["weight", "hits_addend", "units", "tokens", "price", "points"];
+pub(crate) const EXEMPT_DOC: &str = "Requests that are not counted: those of which any of this is true.";
+pub(crate) const EXEMPT_ALSO: &[&str] =
+    &["except", "exclude", "exempted", "skip", "whitelist", "allow", "allowlist", "unless", "bypass"];
+pub(crate) const STATUS_DOC: &str = "The status of what is refused.";
+pub(crate) const STATUS_ALSO: &[&str] =
+    &["rejected_code", "limit_req_status", "limit_conn_status", "deny_status", "status_code"];
+pub(crate) const SCOPE_DOC: &str = "A name: what has the same one counts together, wherever it is written. Without it each place counts for itself.";
+pub(crate) const SCOPE_ALSO: &[&str] = &["group", "shared_as", "counter"];
+
+pub(crate) static SCOPE: Text = Text {
+    expected: "a name such as `per-tenant`, with letters, digits, `-`, `_`, `.` and `/`",
+    pattern: Some(r"^[A-Za-z0-9_./-]+$"),
+    loose: true,
+};
+
+pub(crate) static COST: Section = Section {
+    name: "cost",
+    noun: "`cost`",
+    doc: "What says how much a request counts for.",
+    choice: Choice::ExactlyOne(&["methods", "header", "response_header"]),
+    keys: &[
+        Key::new(
+            "methods",
+            "Methods, each with its cost; 0: it is not counted. Others cost `default`.",
+            Shape::MapOf(&EACH),
+        )
+        .also(&["method", "by_method"]),
+        Key::new("header", "A field of the request: a whole number, at least 1.", Shape::Text(&HEADER_NAME))
+            .also(&["request_header", "from_header"]),
+        Key::new(
+            "response_header",
+            "A field of the response, which does not go on to the client. `default` is taken before the request goes on, and the \
+             rest when the response is there. Not of `concurrency`.",
+            Shape::Text(&HEADER_NAME),
+        )
+        .also(&["response", "upstream_header"]),
+        Key::new(
+            "default",
+            "What a request costs of which nothing is said.",
+            Shape::Count { min: 1, max: MOST_COST, off: false },
+        )
+        .or("1")
+        .also(&["otherwise", "min"]),
+        Key::new(
+            "max",
+            "The most that a header can say; without it what the limit lets through at once.",
+            Shape::Count { min: 1, max: MOST_COST, off: false },
+        )
+        .also(&["most", "limit", "cap"]),
+    ],
+};
+
+pub(crate) static EXEMPT: Section = Section {
+    name: "exempt",
+    noun: "`exempt`",
+    doc: EXEMPT_DOC,
+    choice: Choice::Free,
+    keys: &[
+        Key::new("addresses", "The client's address is one of these.", Shape::OneOrMany(&CIDR_SHAPE))
+            .also(&["address", "ips", "ip", "cidrs", "networks"]),
+        Key::new("consumers", "It is one of these consumers.", Shape::OneOrMany(&WORD_SHAPE))
+            .also(&["consumer", "users", "user"]),
+        Key::new("groups", "It is a consumer in one of these groups.", Shape::OneOrMany(&WORD_SHAPE))
+            .also(&["group", "roles", "role"]),
+        Key::new("methods", "It has one of these methods.", Shape::OneOrMany(&METHOD_SHAPE)).also(&["method"]),
+        Key::new(
+            "headers",
+            "A field of it has exactly this value. Clients write what they want: best a secret, as `${VARIABLE}`.",
+            Shape::MapOf(&VALUE_SHAPE),
+        )
+        .also(&["header"]),
+    ],
+};

@@ -1,0 +1,32 @@
+//! What a request counts for in a limit, and which ones are not counted.
+
+use tollgate_config as config;
+use tollgate_policy::{Block, Cost, CostBy, Exempt};
+
+/// The cost of requests for a limit that lets `most` through at once.
+pub(super) fn cost(cost: &config::Cost, most: u64) -> Cost {
+    let name = |name: &str| name.into();
+    Cost {
+        by: match &cost.by {
+            config::CostBy::Constant => CostBy::Constant,
+            config::CostBy::Methods(methods) => {
+                CostBy::Method(methods.iter().map(|(method, cost)| (name(method), *cost)).collect())
+            }
+            config::CostBy::Header(header) => CostBy::Header(name(header)),
+            config::CostBy::ResponseHeader(header) => CostBy::Response(name(header)),
+        },
+        default: cost.default,
+        most: cost.max.unwrap_or(most),
+    }
+}
+
+pub(super) fn exempt(exempt: &config::Exempt) -> Exempt {
+    let block = |block: &config::Cidr| Block { address: block.address, prefix: block.prefix };
+    Exempt {
+        addresses: exempt.addresses.iter().map(block).collect(),
+        consumers: exempt.consumers.clone(),
+        groups: exempt.groups.clone(),
+        methods: exempt.methods.clone(),
+        headers: exempt.headers.clone(),
+    }
+}

@@ -1,0 +1,139 @@
+//! What a request counts for in a limit.
+
+use crate::{Request, Response};
+
+/// What a request counts for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// What says it.
+    pub by: CostBy,
+    /// What it is where that says nothing, or no whole number.
+    pub default: u64,
+    /// The most that a header can say.
+    pub most: u64,
+}
+
+/// What says the cost of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CostBy {
+    /// Nothing: all cost the default.
+    Constant,
+    /// Its method. A method that costs 0 is not counted.
+    Method(Box<[(Box<str>, u64)]>),
+    /// A field of the request, by its name in lower case. It says 1 at least: whoever writes it cannot make a request free.
+    Header(Box<str>),
+    /// A field of the response, which does not reach the client. The default is taken before the request goes on, and what the
+    /// field says more or less once it is there.
+    Response(Box<str>),
+}
+
+impl Default for Cost {
+    /// Each costs 1.
+    fn default() -> Self {
+        Self { by: CostBy::Constant, default: 1, most: 1 }
+    }
+}
+
+impl Cost {
+    /// What is taken before a request goes on; 0: it is not counted.
+    pub(crate) fn of(&self, request: &Request<'_>) -> u64 {
+        match &self.by {
+            CostBy::Constant | CostBy::Response(_) => self.default,
+            CostBy::Method(methods) => {
+                let own = methods.iter().find(|(method, _)| method.as_bytes() == request.method());
+                own.map_or(self.default, |(_, cost)| *cost)
+            }
+            CostBy::Header(name) => {
+                let said = request.header(name).and_then(number);
+                said.unwrap_or(self.default).min(self.most).max(1)
+            }
+        }
+    }
+
+    /// The field of the response that says it.
+    pub(crate) fn field(&self) -> Option<&str> {
+        if let CostBy::Response(name) = &self.by { Some(name) } else { None }
+    }
+
+    /// How far a response can take a limit below nothing.
+    pub(crate) fn debt(&self) -> u64 {
+        if self.field().is_some() { self.most } else { 0 }
+    }
+
+    /// What a response says that its request has cost. The field is taken out of it.
+    pub(crate) fn said(&self, response: &mut Response<'_>) -> Option<u64> {
+        let name = self.field()?;
+        let said = response.get(name).and_then(number);
+        response.remove(name);
+        said.map(|cost| cost.min(self.most))
+    }
+
+    /// For a summary: empty, or `, cost by ...`.
+    pub(crate) fn summary(&self) -> String {
+        match &self.by {
+            CostBy::Constant if self.default == 1 => String::new(),
+            CostBy::Constant => format!(", {} each", self.default),
+            CostBy::Method(_) => ", cost by method".to_owned(),
+            CostBy::Header(name) => format!(", cost by header {name}"),
+            CostBy::Response(name) => format!(", cost by response header {name}"),
+        }
+    }
+}
+
+/// A whole number of up to 18 digits, without a sign.
+fn number(value: &[u8]) -> Option<u64> {
+    let fits = (1..=18).contains(&value.len()) && value.iter().all(u8::is_ascii_digit);
+    if !fits {
+        return None;
+    }
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Sent;
+    use crate::{BodyKind, Context};
+
+    fn of(cost: &Cost, line: &str, fields: &str) -> u64 {
+        let (mut sent, mut context) = (Sent::with(line, fields), Context::default());
+        cost.of(&sent.request(&mut context))
+    }
+
+    #[test]
+    fn a_request_says_no_less_than_one_and_no_more_than_the_most() {
+        let cost = Cost { by: CostBy::Header("x-cost".into()), default: 2, most: 10 };
+        for (said, is) in [
+            ("X-Cost: 7\r\n", 7),
+            ("X-Cost: 0\r\n", 1),
+            ("X-Cost: 11\r\n", 10),
+            ("X-Cost: 99999999999999999999\r\n", 2),
+            ("X-Cost: -3\r\n", 2),
+            ("X-Cost: 1.5\r\n", 2),
+            ("X-Cost:\r\n", 2),
+            ("", 2),
+        ] {
+            assert_eq!(of(&cost, "GET / HTTP/1.1", said), is, "{said:?}");
+        }
+        let cost =
+            Cost { by: CostBy::Method([("GET".into(), 0), ("POST".into(), 5)].into()), default: 1, most: 5 };
+        let all = ["GET", "POST", "PUT", "get"].map(|method| of(&cost, &format!("{method} / HTTP/1.1"), ""));
+        assert_eq!(all, [0, 5, 1, 1]);
+    }
+
+    #[test]
+    fn what_a_response_says_goes_no_further() {
+        let cost = Cost { by: CostBy::Response("x-cost".into()), default: 1, most: 100 };
+        let said = |line: &str| {
+            let mut head = format!("HTTP/1.1 200 OK\r\n{line}\r\n").into_bytes();
+            let said = cost.said(&mut Response::new(&mut head, BodyKind::Fixed));
+            assert_eq!(head, b"HTTP/1.1 200 OK\r\n\r\n");
+            said
+        };
+        assert_eq!(said("X-Cost: 40\r\n"), Some(40));
+        assert_eq!(said("X-Cost: 4000\r\n"), Some(100));
+        assert_eq!(said("X-Cost: 0\r\n"), Some(0));
+        assert_eq!(said("X-Cost: none\r\n"), None);
+        assert_eq!(said(""), None);
+    }
+}

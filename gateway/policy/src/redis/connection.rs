@@ -1,0 +1,162 @@
+//! Connections to one Redis, to the master that Sentinel names, and to a cluster.
+
+use redis::aio::MultiplexedConnection;
+use redis::cluster::{ClusterClient, ClusterConfig};
+use redis::cluster_async::ClusterConnection;
+use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, IntoConnectionInfo,
+    RedisConnectionInfo, RedisError, RedisResult, ServerErrorKind, TlsMode,
+};
+
+use super::{CONNECT, Question, RedisPlace, RedisRule};
+
+/// Makes connections. It keeps none.
+pub(super) enum Connector {
+    /// To one server.
+    One(Client),
+    /// To the master of the moment.
+    Sentinel(Box<SentinelClient>),
+    /// To every node of a cluster.
+    Cluster(ClusterClient),
+}
+
+impl Connector {
+    /// The connector of a rule.
+    ///
+    /// # Errors
+    /// No address can be made of it.
+    pub fn new(rule: &RedisRule) -> RedisResult<Self> {
+        // Without it the library asks whichever provider is built in, and panics where that is not one.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        match &rule.place {
+            RedisPlace::One { url } => {
+                let info = url.as_str().into_connection_info()?;
+                let settings = match &rule.password {
+                    Some(password) => info.redis_settings().clone().set_password(password),
+                    None => info.redis_settings().clone(),
+                };
+                let info = info.set_redis_settings(settings.set_skip_set_lib_name());
+                Ok(Self::One(Client::open(info)?))
+            }
+            RedisPlace::Sentinel { master, sentinels, login, sentinel_tls, user, database, tls } => {
+                let sentinels = sentinels.iter().map(|at| address(at, *sentinel_tls));
+                let mut client =
+                    SentinelClientBuilder::new(sentinels, master.as_str(), SentinelServerType::Master)?
+                        .set_client_to_redis_db(i64::from(*database));
+                if *sentinel_tls {
+                    client = client.set_client_to_sentinel_tls_mode(TlsMode::Secure);
+                }
+                if *tls {
+                    client = client.set_client_to_redis_tls_mode(TlsMode::Secure);
+                }
+                if let Some(user) = &login.0 {
+                    client = client.set_client_to_sentinel_username(user);
+                }
+                if let Some(password) = &login.1 {
+                    client = client.set_client_to_sentinel_password(password);
+                }
+                if let Some(user) = user {
+                    client = client.set_client_to_redis_username(user);
+                }
+                if let Some(password) = &rule.password {
+                    client = client.set_client_to_redis_password(password);
+                }
+                Ok(Self::Sentinel(Box::new(client.build()?)))
+            }
+            RedisPlace::Cluster { nodes, user, tls } => {
+                let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
+                if let Some(user) = user {
+                    settings = settings.set_username(user);
+                }
+                if let Some(password) = &rule.password {
+                    settings = settings.set_password(password);
+                }
+                let nodes = nodes.iter().map(|at| {
+                    let info: ConnectionInfo = address(at, *tls).into_connection_info()?;
+                    Ok(info.set_redis_settings(settings.clone()))
+                });
+                let nodes = nodes.collect::<RedisResult<Vec<_>>>()?;
+                // A request waits for one answer, and what it waits for may be asked of another node once or twice.
+                Ok(Self::Cluster(ClusterClient::builder(nodes).retries(2).build()?))
+            }
+        }
+    }
+
+    /// A connection on which it has answered. The caller bounds the time.
+    pub async fn connect(self) -> Option<Connection> {
+        // The times are those of whoever asks.
+        let config = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
+        let connection = match self {
+            Self::One(client) => {
+                client.get_multiplexed_async_connection_with_config(&config).await.map(Connection::One)
+            }
+            Self::Sentinel(mut client) => {
+                client.get_async_connection_with_config(&config).await.map(Connection::One)
+            }
+            Self::Cluster(client) => {
+                let config =
+                    ClusterConfig::new().set_connection_timeout(CONNECT).set_response_timeout(CONNECT);
+                client.get_async_connection_with_config(config).await.map(Connection::Cluster)
+            }
+        };
+        let mut connection = connection.ok()?;
+        connection.ping().await.ok()?;
+        Some(connection)
+    }
+}
+
+/// Host and port, in plain text or over TLS that verifies the host.
+fn address((host, port): &(String, u16), tls: bool) -> ConnectionAddr {
+    let (host, port) = (host.clone(), *port);
+    match tls {
+        true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
+        false => ConnectionAddr::Tcp(host, port),
+    }
+}
+
+/// A connection that carries any number of questions at once. Clones share it.
+#[derive(Clone)]
+pub(super) enum Connection {
+    One(MultiplexedConnection),
+    /// It knows which node has which key, and follows when that changes.
+    Cluster(ClusterConnection),
+}
+
+impl Connection {
+    /// What the store says.
+    ///
+    /// # Errors
+    /// That it says nothing, or something else.
+    pub async fn ask(&mut self, question: &Question) -> RedisResult<(i64, i64)> {
+        match self {
+            Self::One(connection) => question.ask(connection).await,
+            Self::Cluster(connection) => question.ask(connection).await,
+        }
+    }
+
+    async fn ping(&mut self) -> RedisResult<String> {
+        let ping = redis::cmd("PING");
+        match self {
+            Self::One(connection) => ping.query_async(connection).await,
+            Self::Cluster(connection) => ping.query_async(connection).await,
+        }
+    }
+
+    /// Whether there is no use in asking again on this connection after such an error. A cluster's connects again by itself. Any
+    /// other one ends with its server; one that has become a replica takes no counts, and another is the master then.
+    pub fn is_lost_by(&self, error: &RedisError) -> bool {
+        match self {
+            Self::One(_) => {
+                error.is_unrecoverable_error() || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+            }
+            Self::Cluster(_) => false,
+        }
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Connection")
+    }
+}

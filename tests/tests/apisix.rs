@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tollgate_tests::api::json_of;
-use tollgate_tests::{Client, Gateway, Origin, Response};
+use tollgate_tests::{Client, Gateway, Origin, Response, TlsPeer};
 
 fn stored() -> Gateway {
     Gateway::start("store: $DIR/store\nroutes: []")
@@ -90,17 +90,46 @@ fn what_has_no_counterpart_is_refused_by_name_and_changes_nothing() {
         (
             "routes/1",
             json!({"uri": "/a", "plugins": {"limit-count": {"count": 2}}, "upstream": {"nodes": nodes}}),
-            "plugins/limit-count",
+            "plugins/limit-count/time_window",
         ),
         (
             "routes/1",
-            json!({"uri": "/a", "vars": [["arg_x", "==", "1"]], "upstream": {"nodes": nodes}}),
-            "vars",
+            json!({"uri": "/a", "plugins": {"openid-connect": {}}, "upstream": {"nodes": nodes}}),
+            "policies.jwt",
         ),
+        (
+            "routes/1",
+            json!({"uri": "/a", "plugins": {"cors": {"timing_allow_origins": "*"}}, "upstream": {"nodes": nodes}}),
+            "plugins/cors/timing_allow_origins",
+        ),
+        (
+            "routes/1",
+            json!({"uri": "/a", "vars": [["remote_port", ">", "1"]], "upstream": {"nodes": nodes}}),
+            "vars/0",
+        ),
+        ("routes/1", json!({"uri": "/a", "service_id": "none"}), "service_id"),
+        (
+            "routes/1",
+            json!({"uri": "/a", "plugin_config_id": "none", "upstream": {"nodes": nodes}}),
+            "plugin_config_id",
+        ),
+        (
+            "global_rules/1",
+            json!({"plugins": {"limit-count": {"count": 2}}}),
+            "plugins/limit-count/time_window",
+        ),
+        ("consumers/ann", json!({"username": "bob", "plugins": {}}), "username"),
+        (
+            "consumers/ann",
+            json!({"username": "ann", "plugins": {"jwt-auth": {"key": "k", "secret": "s"}}}),
+            "plugins/jwt-auth",
+        ),
+        ("ssls/1", json!({"cert": "x", "key": "y", "snis": ["a"], "client": {"ca": "x"}}), "client"),
         ("routes/1", json!({"uri": "/a", "upstream": {"nodes": nodes, "checks": {}}}), "upstream/checks"),
         ("routes/1", json!({"uri": "/a", "upstream_id": "none"}), "apisix-none"),
         ("upstreams/1", json!({"nodes": nodes, "service_name": "x"}), "service_name"),
-        ("services/1", json!({"upstream": {"nodes": nodes}}), "services"),
+        ("services/1", json!({"upstream": {"nodes": nodes}, "script": "x"}), "script"),
+        ("stream_routes/1", json!({"upstream": {"nodes": nodes}}), "stream_routes"),
         ("routes/a%20b", json!({"uri": "/a", "upstream": {"nodes": nodes}}), "a b"),
     ] {
         let refused = curl(&gateway, "PUT", path, "", &body.to_string());
@@ -150,4 +179,325 @@ fn the_key_is_a_token() {
     assert_eq!(other.status, 401);
     let foreign = format!("{key}Origin: http://evil.example\r\n");
     assert_eq!(curl(&gateway, "DELETE", "routes/1", &foreign, "").status, 403);
+}
+
+/// The gateway's answer to a request with these lines.
+fn ask(gateway: &Gateway, path: &str, lines: &str) -> Response {
+    gateway.client().ask(format!("GET {path} HTTP/1.1\r\nHost: a.example\r\n{lines}\r\n"))
+}
+
+/// Writes an object that is good.
+fn put(gateway: &Gateway, path: &str, object: &Value) {
+    let answer = curl(gateway, "PUT", path, "", &object.to_string());
+    assert!(matches!(answer.status, 200 | 201), "{path}: {answer:?}");
+}
+
+/// A route's upstream.
+fn nodes(origin: &Origin) -> Value {
+    json!({"type": "roundrobin", "nodes": {origin.address().to_string(): 1}})
+}
+
+#[test]
+fn limits_are_those_of_the_gateway_and_read_back_as_they_were_written() {
+    let (origin, gateway) = (Origin::ok(), stored());
+    let count = json!({"count": 2, "time_window": 3600, "rejected_code": 503, "key_type": "var_combination",
+                       "key": "$http_x_a $remote_addr"});
+    let route = json!({"uri": "/count", "plugins": {"limit-count": count}, "upstream": nodes(&origin)});
+    put(&gateway, "routes/1", &route);
+    let statuses: Vec<_> = (0..3).map(|_| ask(&gateway, "/count", "X-A: a\r\n")).collect();
+    assert_eq!(statuses.iter().map(|answer| answer.status).collect::<Vec<_>>(), [200, 200, 503]);
+    assert!(statuses[0].headers.get("RateLimit").is_some());
+    assert_eq!(statuses[2].headers.get("Tollgate-Reason"), Some("rate_limited"));
+    assert_eq!(ask(&gateway, "/count", "X-A: b\r\n").status, 200);
+    let shown = json_of(&curl(&gateway, "GET", "routes/1", "", ""));
+    assert_eq!(shown["value"]["plugins"], route["plugins"]);
+    let record = gateway.wait_records(4).into_iter().find(|record| record["reason"] == "rate_limited");
+    assert_eq!(record.expect("one was refused")["status"], 503);
+    put(
+        &gateway,
+        "routes/2",
+        &json!({"uri": "/req", "plugins": {"limit-req": {"rate": 0.01, "burst": 1, "nodelay": true, "key": "remote_addr",
+                "rejected_code": 429}}, "upstream": nodes(&origin)}),
+    );
+    let statuses: Vec<_> = (0..3).map(|_| ask(&gateway, "/req", "").status).collect();
+    assert_eq!(statuses, [200, 200, 429]);
+    put(
+        &gateway,
+        "routes/3",
+        &json!({"uri": "/conn", "plugins": {"limit-conn": {"conn": 1, "burst": 0, "default_conn_delay": 0.1, "key": "remote_addr"}},
+                "upstream": nodes(&origin)}),
+    );
+    assert_eq!(ask(&gateway, "/conn", "").status, 200);
+    // What it became is shown by the API of the gateway's own.
+    let text = gateway.admin("/api/v1/routes/apisix-3").text();
+    assert!(text.contains("concurrency"), "{text}");
+    // Off, without its being taken away.
+    let off = json!({"plugins": {"limit-req": {"_meta": {"disable": true}}}}).to_string();
+    assert_eq!(curl(&gateway, "PATCH", "routes/2", "", &off).status, 200);
+    assert_eq!(ask(&gateway, "/req", "").status, 200);
+}
+
+#[test]
+fn consumers_show_keys_and_passwords_and_nobody_reads_them() {
+    let (origin, gateway) = (Origin::ok(), stored());
+    put(&gateway, "consumer_groups/staff", &json!({"plugins": {}}));
+    let jack = json!({"username": "jack", "group_id": "staff", "plugins": {"key-auth": {"key": "auth-one"}}});
+    put(&gateway, "consumers", &jack);
+    put(
+        &gateway,
+        "consumers/ann",
+        &json!({"username": "ann", "plugins": {"basic-auth": {"username": "ann", "password": "hunter2hunter2"}}}),
+    );
+    put(
+        &gateway,
+        "routes/1",
+        &json!({"uri": "/key", "plugins": {"key-auth": {"hide_credentials": true}}, "upstream": nodes(&origin)}),
+    );
+    put(
+        &gateway,
+        "routes/2",
+        &json!({"uri": "/basic", "plugins": {"basic-auth": {}}, "upstream": nodes(&origin)}),
+    );
+    put(
+        &gateway,
+        "routes/3",
+        &json!({"uri": "/staff", "plugins": {"key-auth": {}, "consumer-restriction": {"type": "consumer_group_id", "whitelist": ["guests"]}},
+                "upstream": nodes(&origin)}),
+    );
+    assert_eq!(ask(&gateway, "/key", "").status, 401);
+    assert_eq!(ask(&gateway, "/key", "apikey: auth-two\r\n").status, 401);
+    assert_eq!(ask(&gateway, "/key", "apikey: auth-one\r\n").status, 200);
+    let request = origin.request();
+    assert_eq!(request.headers.get("X-Consumer-Username"), Some("jack"));
+    assert_eq!(request.headers.get("apikey"), None, "it is hidden");
+    assert_eq!(ask(&gateway, "/key?apikey=auth-one", "").status, 200);
+    assert_eq!(ask(&gateway, "/basic", "Authorization: Basic YW5uOmh1bnRlcjJodW50ZXIy\r\n").status, 200);
+    assert_eq!(ask(&gateway, "/basic", "Authorization: Basic YW5uOm5v\r\n").status, 401);
+    assert_eq!(ask(&gateway, "/staff", "apikey: auth-one\r\n").status, 403);
+    for path in ["consumers/jack", "consumers/ann", "consumers"] {
+        let text = curl(&gateway, "GET", path, "", "").text();
+        assert!(text.contains("(secret)"), "{text}");
+        for secret in ["auth-one", "hunter2hunter2", "$2b$", "sha256"] {
+            assert!(!text.contains(secret), "{path}: {text}");
+        }
+    }
+    for path in ["/api/v1/apisix", "/api/v1/config", "/api/v1/history"] {
+        let text = gateway.admin(path).text();
+        assert!(!text.contains("auth-one") && !text.contains("hunter2hunter2"), "{path}: {text}");
+    }
+    // What is shown can be written back.
+    let shown = json_of(&curl(&gateway, "GET", "consumers/jack", "", ""))["value"].clone();
+    assert_eq!(shown["username"], "jack");
+    put(&gateway, "consumers/jack", &shown);
+    assert_eq!(ask(&gateway, "/key", "apikey: auth-one\r\n").status, 200);
+    let refused = curl(&gateway, "DELETE", "consumer_groups/staff", "", "");
+    assert!(refused.status == 400 && refused.text().contains("consumers/jack"), "{refused:?}");
+    assert_eq!(curl(&gateway, "DELETE", "consumers/jack", "", "").status, 200);
+    assert_eq!(ask(&gateway, "/key", "apikey: auth-one\r\n").status, 401);
+    assert_eq!(curl(&gateway, "DELETE", "consumer_groups/staff", "", "").status, 200);
+}
+
+#[test]
+fn services_plugin_configs_and_global_rules_reach_the_routes_that_have_them() {
+    let (origin, other, gateway) = (Origin::named("own"), Origin::named("other"), stored());
+    let limit =
+        |count: u64| json!({"count": count, "time_window": 3600, "rejected_code": 429, "key": "remote_addr"});
+    put(&gateway, "services/s1", &json!({"plugins": {"limit-count": limit(3)}, "upstream": nodes(&origin)}));
+    put(&gateway, "routes/1", &json!({"uri": "/a", "service_id": "s1"}));
+    put(&gateway, "routes/2", &json!({"uri": "/b", "service_id": "s1"}));
+    put(
+        &gateway,
+        "routes/3",
+        &json!({"uri": "/c", "service_id": "s1", "plugins": {"limit-count": limit(1)}}),
+    );
+    let statuses: Vec<_> = ["/a", "/b", "/a", "/b", "/a"].map(|path| ask(&gateway, path, "").status).into();
+    assert_eq!(statuses, [200, 200, 200, 429, 429], "a service's limit is one limit");
+    let statuses: Vec<_> = (0..2).map(|_| ask(&gateway, "/c", "").status).collect();
+    assert_eq!(statuses, [200, 429], "what the route says counts over its service");
+    // A change of the service is one of its routes.
+    put(&gateway, "services/s1", &json!({"upstream": nodes(&other)}));
+    let answer = ask(&gateway, "/a", "");
+    assert!(answer.status == 200 && answer.text().contains("other"), "{answer:?}");
+    let refused = curl(&gateway, "DELETE", "services/s1", "", "");
+    assert!(refused.status == 400 && refused.text().contains("routes/1"), "{refused:?}");
+    put(
+        &gateway,
+        "plugin_configs/p1",
+        &json!({"desc": "d", "plugins": {"response-rewrite": {"headers": {"set": {"X-From": "config"}}}}}),
+    );
+    put(&gateway, "routes/1", &json!({"uri": "/a", "service_id": "s1", "plugin_config_id": "p1"}));
+    assert_eq!(ask(&gateway, "/a", "").headers.get("X-From"), Some("config"));
+    assert_eq!(curl(&gateway, "DELETE", "plugin_configs/p1", "", "").status, 400);
+    put(&gateway, "global_rules/g1", &json!({"plugins": {"ip-restriction": {"blacklist": ["127.0.0.0/8"]}}}));
+    assert_eq!([ask(&gateway, "/a", "").status, ask(&gateway, "/b", "").status], [403, 403]);
+    put(&gateway, "global_rules/g1", &json!({"plugins": {"limit-count": limit(1)}}));
+    put(
+        &gateway,
+        "routes/3",
+        &json!({"uri": "/c", "service_id": "s1", "plugins": {"limit-count": limit(5)}}),
+    );
+    let statuses: Vec<_> = (0..2).map(|_| ask(&gateway, "/c", "").status).collect();
+    assert_eq!(statuses, [200, 429], "both count");
+    assert_eq!(curl(&gateway, "DELETE", "global_rules/g1", "", "").status, 200);
+    assert_eq!(ask(&gateway, "/c", "").status, 200);
+    // One version back everything is as it was.
+    let text = gateway.admin("/api/v1/history").text();
+    let version: Value = serde_json::from_str(&gateway.admin("/api/v1").text()).expect("JSON");
+    let version = version["version"].as_u64().expect("a number");
+    let mut client = Client::connect(gateway.admin_address(), Arc::default());
+    let back = client.ask(format!(
+        "POST /api/v1/rollback/{} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+        version - 1
+    ));
+    assert_eq!(back.status, 200, "{back:?} {text}");
+    assert_eq!(curl(&gateway, "GET", "global_rules/g1", "", "").status, 200);
+    let statuses: Vec<_> = (0..2).map(|_| ask(&gateway, "/b", "").status).collect();
+    assert_eq!(statuses, [200, 429], "the rule is there again");
+}
+
+#[test]
+fn rewrites_redirects_and_headers() {
+    let origin = Origin::ok();
+    let gateway = Gateway::start("store: $DIR/store\nrequest_id: {header: X-Request-Id}\nroutes: []");
+    let plugins = json!({
+        "proxy-rewrite": {"regex_uri": ["^/s/(.*)$", "/t/$1"], "host": "in.example",
+                          "headers": {"set": {"X-Client": "$remote_addr", "X-Path": "${uri}"}, "add": {"X-More": "1"}, "remove": ["X-Secret"]}},
+        "response-rewrite": {"headers": {"set": {"X-Out": "out"}, "remove": ["X-Gone"]}},
+        "request-id": {"header_name": "X-Trace", "include_in_response": true},
+        "cors": {"allow_origins": "https://a.example,https://b.example", "allow_methods": "GET,PUT", "allow_headers": "X-A", "max_age": 7},
+        "prometheus": {"prefer_name": true},
+        "ip-restriction": {"whitelist": ["127.0.0.0/8"]}
+    });
+    put(&gateway, "routes/1", &json!({"uri": "/s/*", "plugins": plugins, "upstream": nodes(&origin)}));
+    let answer = ask(&gateway, "/s/x?q", "X-Secret: 1\r\nOrigin: https://b.example\r\n");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let request = origin.request();
+    assert!(request.target == "/t/x?q", "{request:?}");
+    let got = |name: &str| request.headers.get(name);
+    assert_eq!(
+        (got("Host"), got("X-Client"), got("X-Path")),
+        (Some("in.example"), Some("127.0.0.1"), Some("/s/x"))
+    );
+    assert_eq!((got("X-More"), got("X-Secret")), (Some("1"), None));
+    assert!(got("X-Trace").is_some() && got("X-Trace") == answer.headers.get("X-Trace"), "{answer:?}");
+    assert_eq!(answer.headers.get("X-Out"), Some("out"));
+    assert_eq!(answer.headers.get("Access-Control-Allow-Origin"), Some("https://b.example"));
+    put(
+        &gateway,
+        "routes/2",
+        &json!({"uri": "/old", "plugins": {"redirect": {"uri": "/new", "ret_code": 301}}}),
+    );
+    let answer = ask(&gateway, "/old", "");
+    assert_eq!((answer.status, answer.headers.get("Location")), (301, Some("/new")));
+    put(
+        &gateway,
+        "routes/3",
+        &json!({"uri": "/up/*", "plugins": {"redirect": {"uri": "https://$host$request_uri", "ret_code": 308}}}),
+    );
+    let answer = ask(&gateway, "/up/x?y", "");
+    assert_eq!((answer.status, answer.headers.get("Location")), (308, Some("https://a.example/up/x?y")));
+}
+
+#[test]
+fn traffic_is_split_mirrored_blocked_and_broken() {
+    let (one, two, gateway) = (Origin::named("one"), Origin::named("two"), stored());
+    put(&gateway, "upstreams/u2", &nodes(&two));
+    let split = json!({"rules": [
+        {"match": [{"vars": [["http_x_new", "==", "yes"], ["arg_v", "in", ["1", "2"]]]}], "weighted_upstreams": [{"upstream_id": "u2", "weight": 1}]},
+        {"weighted_upstreams": [{"weight": 1}, {"upstream": nodes(&two), "weight": 0}]}
+    ]});
+    put(
+        &gateway,
+        "routes/1",
+        &json!({"uri": "/s/*", "plugins": {"traffic-split": split}, "upstream": nodes(&one)}),
+    );
+    let said = |path: &str, lines: &str| ask(&gateway, path, lines).text();
+    assert!(said("/s/a", "").contains("one") && said("/s/a?v=1", "").contains("one"));
+    assert!(said("/s/a?v=2", "X-New: yes\r\n").contains("two"));
+    assert!(said("/s/a?v=3", "X-New: yes\r\n").contains("one"));
+    let refused = curl(&gateway, "DELETE", "upstreams/u2", "", "");
+    assert!(refused.status == 400 && refused.text().contains("routes/1"), "{refused:?}");
+    let before = two.count();
+    let mirror = json!({"host": format!("http://{}", two.address())});
+    put(
+        &gateway,
+        "routes/2",
+        &json!({"uri": "/m", "plugins": {"proxy-mirror": mirror}, "upstream": nodes(&one)}),
+    );
+    assert!(said("/m", "").contains("one"));
+    tollgate_tests::eventually("a copy", || two.count() == before + 1);
+    let blocker = json!({"block_rules": ["root\\.exe", "^/w/private"], "rejected_code": 404});
+    put(
+        &gateway,
+        "routes/3",
+        &json!({"uri": "/*", "host": "a.example", "plugins": {"uri-blocker": blocker}, "upstream": nodes(&one)}),
+    );
+    let status = |path: &str| ask(&gateway, path, "").status;
+    assert_eq!(
+        [status("/w/x"), status("/w/root.exe"), status("/w/private/x"), status("/x/w/private")],
+        [200, 404, 404, 200]
+    );
+    assert_eq!(status("/s/x"), 200);
+    let bad = Origin::fixed("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n");
+    let breaker = json!({"break_response_code": 503, "unhealthy": {"http_statuses": [500], "failures": 3}, "healthy": {"successes": 1}});
+    put(
+        &gateway,
+        "routes/4",
+        &json!({"uri": "/b", "host": "a.example", "plugins": {"api-breaker": breaker}, "upstream": nodes(&bad)}),
+    );
+    let statuses: Vec<_> = (0..4).map(|_| status("/b")).collect();
+    assert_eq!(statuses, [500, 500, 500, 503]);
+    assert_eq!(bad.count(), 3);
+}
+
+#[test]
+fn conditions_are_those_of_the_router() {
+    let (origin, gateway) = (Origin::ok(), stored());
+    let vars = json!([
+        ["arg_a", "~~", "^x+$"],
+        ["http_x_b", "~=", "no"],
+        ["cookie_c", "==", "d"],
+        ["request_method", "in", ["GET", "PUT"]]
+    ]);
+    put(&gateway, "routes/1", &json!({"uri": "/v", "vars": vars, "upstream": nodes(&origin)}));
+    let status = |query: &str, lines: &str| ask(&gateway, &format!("/v{query}"), lines).status;
+    assert_eq!(status("?a=xx", "Cookie: z=1; c=d\r\n"), 200);
+    assert_eq!(status("?a=xx", "Cookie: c=d; z=1\r\nX-B: yes\r\n"), 200);
+    assert_eq!(status("?a=xx", "Cookie: c=d\r\nX-B: no\r\n"), 404);
+    assert_eq!(status("?a=xy", "Cookie: c=d\r\n"), 404);
+    assert_eq!(status("?a=xx", "Cookie: cc=d\r\n"), 404);
+    assert_eq!(status("?a=xx", ""), 404);
+    let shown = json_of(&curl(&gateway, "GET", "routes/1", "", ""));
+    assert_eq!(shown["value"]["vars"], vars);
+    // A route that is off takes nothing, and is there.
+    assert_eq!(curl(&gateway, "PATCH", "routes/1", "", r#"{"status": 0}"#).status, 200);
+    assert_eq!(status("?a=xx", "Cookie: c=d\r\n"), 404);
+    assert_eq!(json_of(&curl(&gateway, "GET", "routes/1", "", ""))["value"]["status"], 0);
+    assert_eq!(curl(&gateway, "PATCH", "routes/1", "", r#"{"status": 1}"#).status, 200);
+    assert_eq!(status("?a=xx", "Cookie: c=d\r\n"), 200);
+}
+
+#[test]
+fn certificates_serve_and_their_keys_are_not_shown() {
+    let (gateway, authority, _files) = crate::tls::gateway(
+        "store: $DIR/store\nlisten: {bind: $LISTEN, tls: {$A}}\nroutes: [{match: \"/*\", respond: here}]\n",
+    );
+    let own = authority.issue(&["second.example"]);
+    let shown = || {
+        let client = TlsPeer::trusting(&authority).connect(gateway.address(), "second.example").ok()?;
+        Some(client.connection().peer_certificates().expect("shown")[0].to_vec())
+    };
+    assert_eq!(shown(), None);
+    put(&gateway, "ssls/1", &json!({"cert": own.chain, "key": own.key, "snis": ["second.example"]}));
+    assert_eq!(shown(), Some(own.der()));
+    for path in ["/apisix/admin/ssls/1", "/api/v1/certificates/apisix-1", "/api/v1/apisix/ssls%2F1"] {
+        let text = gateway.admin(path).text();
+        assert!(text.contains("CERTIFICATE") && !text.contains("PRIVATE KEY"), "{path}: {text}");
+    }
+    let object = json_of(&curl(&gateway, "GET", "ssls/1", "", ""))["value"].clone();
+    put(&gateway, "ssls/1", &object);
+    assert_eq!(shown(), Some(own.der()), "what is shown can be written back");
+    assert_eq!(curl(&gateway, "DELETE", "ssls/1", "", "").status, 200);
+    assert_eq!(shown(), None);
+    assert!(!gateway.admin("/api/v1/config").text().contains("apisix"));
 }

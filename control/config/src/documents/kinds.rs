@@ -29,9 +29,10 @@ pub(crate) const UPSTREAMS: usize = 1;
 pub(crate) const CONSUMERS: usize = 2;
 pub(crate) const CERTIFICATES: usize = 3;
 pub(crate) const POLICIES: usize = 4;
+pub(crate) const APISIX: usize = 5;
 
 /// Every kind, in the order in which a transaction's changes may name each other.
-pub static KINDS: [Kind; 5] = [
+pub static KINDS: [Kind; 6] = [
     Kind {
         name: "routes",
         key: "routes",
@@ -76,6 +77,17 @@ pub static KINDS: [Kind; 5] = [
         index: POLICIES,
         named_inside: false,
         read: read::policy_set_document,
+    },
+    // What clients of the APISIX front have written. The gateway does nothing by it: the documents that come of it are of the
+    // other kinds. A file may have it and does not read it.
+    Kind {
+        name: "apisix",
+        key: "x-apisix",
+        noun: "object of the APISIX front",
+        schema: || json!({ "type": "object" }),
+        index: APISIX,
+        named_inside: false,
+        read: |_, _, _, _| {},
     },
 ];
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::files::confine;
 use super::mask::masked;
-use super::{Document, Kind};
+use super::{Document, Kind, kinds};
 use crate::env::expand;
 use crate::file_access::Scope;
 use crate::load::read_pem_files;
@@ -53,7 +53,10 @@ pub(super) fn document(
         say_name(&mut reader, &mut node, name);
     }
     // No variable is known: who may write a document need not be let to see the process's environment.
-    expand(&mut node, &|_| None, &mut reader.problems);
+    // In an object of the APISIX front `${host}` is a variable of APISIX.
+    if kind.index != kinds::APISIX {
+        expand(&mut node, &|_| None, &mut reader.problems);
+    }
     let mut draft = Draft::default();
     (kind.read)(&mut reader, name, &node, &mut draft);
     let mut problems = reader.problems;

@@ -139,6 +139,10 @@ pub async fn config(State(surface): State<Surface>, headers: HeaderMap) -> Respo
         let mut whole = Map::new();
         for kind in &KINDS {
             let items = surface.view.all(kind);
+            // A key that the file does not read stands there only if there is something under it.
+            if kind.key.starts_with("x-") && items.is_empty() {
+                continue;
+            }
             whole.insert(kind.key.to_owned(), together(kind, &items));
         }
         body(StatusCode::OK, yaml, &Value::Object(whole))

@@ -45,6 +45,39 @@ impl Fields {
         }
     }
 
+    /// Takes `true` or `false` out.
+    pub fn flag(&mut self, key: &str) -> Result<Option<bool>, String> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
+            Some(_) => Err(self.wrong(key, "`true` or `false`")),
+        }
+    }
+
+    /// Takes a text out, or a number as one.
+    pub fn value(&mut self, key: &str) -> Result<String, String> {
+        match self.take(key) {
+            Some(Value::String(text)) => Ok(text),
+            Some(Value::Number(number)) => Ok(number.to_string()),
+            _ => Err(self.wrong(key, "a text")),
+        }
+    }
+
+    /// The keys that are left.
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
+    /// A key with its place, as messages have it.
+    pub fn place(&self, key: &str) -> String {
+        format!("`{}{key}`", self.path)
+    }
+
+    /// The same for what is below that key.
+    pub fn bare(&self, key: &str) -> String {
+        format!("{}{key}", self.path)
+    }
+
     /// Takes a list of texts out.
     pub fn texts(&mut self, key: &str) -> Result<Option<Vec<String>>, String> {
         let Some(value) = self.take(key) else { return Ok(None) };

@@ -1,21 +1,30 @@
-//! `/apisix/admin`: routes and upstreams as Apache APISIX's admin API has them, so that what adds them to one of its
-//! gateways adds them to this one.
+//! `/apisix/admin`: objects as Apache APISIX's admin API has them, so that what configures one of its gateways configures this one.
 //!
-//! An object with an id becomes resources of the store, `routes/apisix-ID` and `upstreams/apisix-ID`, and the upstream
-//! that stands in a route `upstreams/apisix-route-ID`. What this gateway has no counterpart for is refused by its name.
+//! An object is kept as its client has written it, as a document of the kind `apisix`, but for its secrets. What the gateway does
+//! are the documents of its own kinds that come of all objects: routes, upstreams, consumers and certificates called
+//! `apisix-ID` and the like. Both are written in one transaction, so that history and rollback have them together. What this
+//! gateway has no counterpart for is refused by its name.
 //!
 //! | Module | What it has |
 //! |---|---|
 //! | `body` | reading a body |
 //! | `fields` | taking an object apart, so that nothing in it is passed over |
-//! | `route`, `upstream` | one form to the other, and back |
+//! | `objects` | the objects that there are, and which ones depend on which |
+//! | `derive` | what comes of them |
+//! | `route`, `vars`, `upstream`, `consumer`, `ssl`, `plugins` | one form to the other |
 //! | `answer` | answers, as clients of version 1 to 3 read them |
 
 mod answer;
 mod body;
+mod consumer;
+mod derive;
 mod fields;
+mod objects;
+mod plugins;
 mod route;
+mod ssl;
 mod upstream;
+mod vars;
 
 use axum::Router;
 use axum::body::Body;
@@ -23,18 +32,23 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{any, get};
-use serde_json::{Map, Value};
-use tollgate_config::{KINDS, Kind, kind};
+use serde_json::{Map, Value, json};
+use tokio::sync::RwLock;
+use tollgate_config::{Kind, kind, masked};
 use tollgate_sources::{Change, Condition, Intent, To};
 
 use self::answer::{listed, missing, object, refused, wrong};
-use self::fields::Fields;
+use self::derive::Documents;
+use self::objects::{Id, Objects, Of, document, named, raw_kind};
 use crate::access::Asker;
 use crate::api::ask;
 use crate::surface::Surface;
 
 /// What resources of this front are called.
 const PREFIX: &str = "apisix-";
+
+/// Held while an object is written; alone by whoever writes one that others depend on, or removes one.
+static WRITING: RwLock<()> = RwLock::const_new(());
 
 /// The front's paths.
 pub fn router(surface: &Surface) -> Router {
@@ -50,22 +64,19 @@ fn resource_name(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// The id of the object that a resource is; nothing, if it is none.
-fn id_of(name: &str) -> Option<&str> {
-    name.strip_prefix(PREFIX).filter(|id| !id.starts_with("route-"))
-}
-
 /// The kind; this front has no others.
-fn known(name: &str) -> Result<&'static Kind, Box<Response>> {
-    match name {
-        "routes" | "upstreams" => Ok(kind(name).unwrap_or(&KINDS[0])),
-        _ => {
-            let message = format!(
-                "`{name}` has no counterpart in this gateway's APISIX front: it has `routes` and `upstreams`"
-            );
-            Err(Box::new(wrong(StatusCode::NOT_FOUND, &message)))
-        }
-    }
+fn known(name: &str) -> Result<Of, Box<Response>> {
+    Of::of(name).ok_or_else(|| {
+        let instead = match name {
+            "stream_routes" => "this gateway proxies HTTP alone",
+            "protos" => "this gateway translates no JSON to gRPC",
+            "secrets" => "a secret of the file is a variable of the environment, `${NAME}`",
+            "plugin_metadata" | "plugins" => "a plugin's settings stand where it is used",
+            _ => "it has `routes`, `upstreams`, `services`, `consumers`, `consumer_groups`, `ssls`, `plugin_configs` and `global_rules`",
+        };
+        let message = format!("`{name}` has no counterpart in this gateway's APISIX front: {instead}");
+        Box::new(wrong(StatusCode::NOT_FOUND, &message))
+    })
 }
 
 /// An id is letters, digits, `-`, `_` and `.`, 64 at most, and not what an upstream of a route is called.
@@ -77,57 +88,93 @@ fn checked(id: &str) -> Result<(), Box<Response>> {
     }
 }
 
-/// An object as the client knows it.
-///
-/// # Errors
-/// It is not there, or was changed so that this front cannot show it.
-fn found(surface: &Surface, kind: &'static Kind, id: &str) -> Result<Map<String, Value>, Box<Response>> {
-    let path = format!("{}/{id}", kind.name);
-    let item = surface.view.get(kind, &resource_name(id)).ok_or_else(|| Box::new(missing(&path)))?;
-    let shown = match kind.name {
-        "routes" => {
-            let own = kind_of_upstreams().and_then(|kind| surface.view.get(kind, &route::own_upstream(id)));
-            route::shown(id, &item.value, own.as_ref().map(|own| &own.value))
-        }
-        _ => upstream::shown(&item.value).filter(|shown| {
-            let again = upstream::resource(Fields::new(shown.clone(), ""));
-            again.is_ok_and(|again| again == item.value)
-        }),
-    };
-    shown.ok_or_else(|| {
-        let name = resource_name(id);
-        let message =
-            format!("it was changed over /api/v1/{}/{name}: look at it and change it there", kind.name);
-        Box::new(wrong(StatusCode::CONFLICT, &message))
-    })
-}
-
 fn kind_of_upstreams() -> Option<&'static Kind> {
     kind("upstreams")
 }
 
+/// An object as the client knows it.
+///
+/// # Errors
+/// It is not there, or what came of it was changed otherwise.
+fn found(surface: &Surface, objects: &Objects, id: &Id) -> Result<Map<String, Value>, Box<Response>> {
+    let Some(object) = objects.get(id.0, &id.1) else { return Err(Box::new(lost(surface, id))) };
+    if let Some((kind, name)) = changed(surface, objects, id) {
+        let message = format!("it was changed over /api/v1/{kind}/{name}: look at it and change it there");
+        return Err(Box::new(wrong(StatusCode::CONFLICT, &message)));
+    }
+    let mut shown = Map::new();
+    let key = if id.0 == Of::Consumers { "username" } else { "id" };
+    shown.insert(key.to_owned(), json!(id.1));
+    shown.extend(
+        object.iter().filter(|(other, _)| *other != key).map(|(key, value)| (key.clone(), value.clone())),
+    );
+    match id.0 {
+        Of::Consumers => consumer::masked(&mut shown),
+        Of::Ssls => ssl::masked(&mut shown),
+        _ => {}
+    }
+    match masked(raw_kind(), &Value::Object(shown)) {
+        Value::Object(shown) => Ok(shown),
+        _ => Err(Box::new(missing(&document(id)))),
+    }
+}
+
+/// What is said of an object that is not there: a resource of its name may be.
+fn lost(surface: &Surface, id: &Id) -> Response {
+    let kind = matches!(id.0, Of::Routes | Of::Upstreams).then(|| kind(id.0.name())).flatten();
+    let name = resource_name(&id.1);
+    match kind.and_then(|kind| surface.view.get(kind, &name)) {
+        None => missing(&document(id)),
+        Some(_) => {
+            let message =
+                format!("it was changed over /api/v1/{}/{name}: look at it and change it there", id.0.name());
+            wrong(StatusCode::CONFLICT, &message)
+        }
+    }
+}
+
+/// The first document of an object that is not what comes of it.
+fn changed(surface: &Surface, objects: &Objects, id: &Id) -> Option<(&'static str, String)> {
+    let documents = derive::documents(objects, id).unwrap_or_default();
+    documents.into_iter().find_map(|((of, name), value)| {
+        let is = kind(of).and_then(|kind| surface.view.get(kind, &name));
+        (is.as_ref().map(|item| &item.value) != Some(&value)).then_some((of, name))
+    })
+}
+
 /// `GET /apisix/admin/{kind}`.
 async fn list(State(surface): State<Surface>, Path(name): Path<String>) -> Response {
-    let kind = match known(&name) {
-        Ok(kind) => kind,
+    let of = match known(&name) {
+        Ok(of) => of,
         Err(response) => return *response,
     };
     let shown = tokio::task::spawn_blocking(move || {
-        let items = surface.view.all(kind);
-        let ids = items.iter().filter_map(|item| id_of(&item.name));
-        ids.filter_map(|id| Some((id.to_owned(), found(&surface, kind, id).ok()?))).collect::<Vec<_>>()
+        let objects = Objects::of(&surface);
+        let ids: Vec<_> = objects.all(of).map(|(id, _)| id.to_owned()).collect();
+        let shown = |id: String| Some((id.clone(), found(&surface, &objects, &(of, id)).ok()?));
+        ids.into_iter().filter_map(shown).collect::<Vec<_>>()
     });
     match shown.await {
-        Ok(items) => listed(kind.name, items),
+        Ok(items) => listed(of.name(), items),
         Err(error) => wrong(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
 }
 
+/// The objects that are in force, read beside those who answer others.
+async fn objects_of(surface: &Surface) -> Objects {
+    let surface = surface.clone();
+    tokio::task::spawn_blocking(move || Objects::of(&surface)).await.unwrap_or_default()
+}
+
 /// `GET /apisix/admin/{kind}/{id}`.
 async fn one(State(surface): State<Surface>, Path((name, id)): Path<(String, String)>) -> Response {
-    let found = known(&name).and_then(|kind| found(&surface, kind, &id));
-    match found {
-        Ok(value) => object(StatusCode::OK, "get", &name, &id, Some(value)),
+    let of = match known(&name) {
+        Ok(of) => of,
+        Err(response) => return *response,
+    };
+    let id = (of, id);
+    match found(&surface, &objects_of(&surface).await, &id) {
+        Ok(value) => object(StatusCode::OK, "get", of.name(), &id.1, Some(value)),
         Err(response) => *response,
     }
 }
@@ -139,13 +186,39 @@ async fn put(
     Path((name, id)): Path<(String, String)>,
     body: Body,
 ) -> Response {
-    let kind = match known(&name).and_then(|kind| checked(&id).map(|()| kind)) {
-        Ok(kind) => kind,
+    let of = match known(&name).and_then(|of| checked(&id).map(|()| of)) {
+        Ok(of) => of,
         Err(response) => return *response,
     };
     match body::read(body).await {
-        Ok(entries) => written(&surface, asker, kind, &id, entries, Condition::None).await,
+        Ok(entries) => written(&surface, asker, (of, id), Wish::Whole(entries)).await,
         Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
+    }
+}
+
+/// `PUT /apisix/admin/{kind}`, whose object says its id: a consumer does.
+async fn without_id(
+    State(surface): State<Surface>,
+    asker: Asker,
+    Path(name): Path<String>,
+    body: Body,
+) -> Response {
+    let of = match known(&name) {
+        Ok(of) => of,
+        Err(response) => return *response,
+    };
+    let entries = match body::read(body).await {
+        Ok(entries) => entries,
+        Err(message) => return wrong(StatusCode::BAD_REQUEST, &message),
+    };
+    let key = if of == Of::Consumers { "username" } else { "id" };
+    let Some(id) = entries.get(key).and_then(named) else {
+        let message = format!("`PUT` needs an id: /apisix/admin/{}/ID, or `{key}`", of.name());
+        return wrong(StatusCode::BAD_REQUEST, &message);
+    };
+    match checked(&id) {
+        Ok(()) => written(&surface, asker, (of, id), Wish::Whole(entries)).await,
+        Err(response) => *response,
     }
 }
 
@@ -156,14 +229,20 @@ async fn post(
     Path(name): Path<String>,
     body: Body,
 ) -> Response {
-    let kind = match known(&name) {
-        Ok(kind) => kind,
+    let of = match known(&name) {
+        Ok(Of::Consumers) => {
+            return wrong(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "a consumer has a name: `PUT /apisix/admin/consumers`",
+            );
+        }
+        Ok(of) => of,
         Err(response) => return *response,
     };
     // Of two at once one finds the id taken, and is told so.
     let id = format!("{:020}", surface.view.read(|state| state.version) + 1);
     match body::read(body).await {
-        Ok(entries) => written(&surface, asker, kind, &id, entries, Condition::NotThere).await,
+        Ok(entries) => written(&surface, asker, (of, id), Wish::New(entries)).await,
         Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
     }
 }
@@ -175,19 +254,12 @@ async fn patch(
     Path((name, id)): Path<(String, String)>,
     body: Body,
 ) -> Response {
-    let (kind, before) = match known(&name).and_then(|kind| Ok((kind, found(&surface, kind, &id)?))) {
-        Ok(both) => both,
+    let of = match known(&name) {
+        Ok(of) => of,
         Err(response) => return *response,
     };
-    let version = surface.view.get(kind, &resource_name(&id)).and_then(|item| item.version);
     match body::read(body).await {
-        Ok(patch) => {
-            let mut value = Value::Object(before);
-            merge(&mut value, Value::Object(patch));
-            let Value::Object(entries) = value else { return missing(&name) };
-            let condition = Condition::Version(version.into_iter().collect());
-            written(&surface, asker, kind, &id, entries, condition).await
-        }
+        Ok(patch) => written(&surface, asker, (of, id), Wish::Patch(patch)).await,
         Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
     }
 }
@@ -210,55 +282,171 @@ fn merge(into: &mut Value, patch: Value) {
     }
 }
 
-/// Writes an object: all of its resources, or none.
-async fn written(
-    surface: &Surface,
-    asker: Asker,
-    kind: &'static Kind,
-    id: &str,
-    entries: Map<String, Value>,
-    condition: Condition,
-) -> Response {
-    let changes = match changes(surface, kind, id, entries, condition) {
-        Ok(changes) => changes,
-        Err(message) => return wrong(StatusCode::BAD_REQUEST, &message),
+/// What is to become of an object.
+enum Wish {
+    /// This, whatever it was.
+    Whole(Map<String, Value>),
+    /// This, if it is not there.
+    New(Map<String, Value>),
+    /// What it is, with this merged into it.
+    Patch(Map<String, Value>),
+    /// It goes.
+    Gone,
+}
+
+/// Writes an object: all that comes of it, or nothing.
+async fn written(surface: &Surface, asker: Asker, id: Id, wish: Wish) -> Response {
+    let gone = matches!(wish, Wish::Gone);
+    // Who depends on what is looked at first and written then.
+    let alone = gone || !matches!(id.0, Of::Routes | Of::Upstreams | Of::Consumers | Of::Ssls);
+    let (_read, _write);
+    if alone {
+        _write = WRITING.write().await;
+    } else {
+        _read = WRITING.read().await;
+    }
+    let (there, wanted) = (surface.clone(), id.clone());
+    let planned = tokio::task::spawn_blocking(move || planned(&there, &wanted, wish)).await;
+    let changes = match planned {
+        Ok(Ok(changes)) => changes,
+        Ok(Err(response)) => return *response,
+        Err(error) => return wrong(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     };
     match ask(surface, asker.0, Intent::Changes(changes), false).await {
         Err(refusal) => refused(&refusal),
+        Ok(done) if gone => {
+            answer::audited(object(StatusCode::OK, "delete", id.0.name(), &id.1, None), &done)
+        }
         Ok(done) => {
-            let new = done.changes.iter().any(|it| it.name == resource_name(id) && it.before.is_none());
-            let status = if new { StatusCode::CREATED } else { StatusCode::OK };
-            let value = found(surface, kind, id).ok();
-            answer::audited(object(status, "set", kind.name, id, value), &done)
+            let name = document(&id);
+            let new =
+                done.changes.iter().any(|it| it.kind == raw_kind() && it.name == name && it.before.is_none());
+            let of = id.0.name();
+            let known = done
+                .changes
+                .iter()
+                .any(|it| it.kind.name == of && it.name == resource_name(&id.1) && it.before.is_some());
+            let status = if new && !known { StatusCode::CREATED } else { StatusCode::OK };
+            let value = found(surface, &objects_of(surface).await, &id).ok();
+            answer::audited(object(status, "set", of, &id.1, value), &done)
         }
     }
 }
 
-/// The changes that write an object.
-fn changes(
-    surface: &Surface,
-    kind: &'static Kind,
-    id: &str,
-    entries: Map<String, Value>,
-    condition: Condition,
-) -> Result<Vec<Change>, String> {
-    let name = resource_name(id);
-    if kind.name != "routes" {
-        let mut fields = Fields::new(entries, "");
-        fields.only("id", &[id.into(), id.parse::<u64>().map_or(Value::Null, Value::from)])?;
-        return Ok(vec![Change { kind, name, to: To::Value(upstream::resource(fields)?), condition }]);
+/// The changes that make an object what is wished.
+fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Response>> {
+    let bad = |message: String| Box::new(wrong(StatusCode::BAD_REQUEST, &message));
+    let before = Objects::of(surface);
+    let raw = surface.view.get(raw_kind(), &document(id));
+    let version = raw.as_ref().and_then(|item| item.version);
+    let mut condition = Condition::None;
+    let entries = match wish {
+        Wish::Whole(entries) => Some(entries),
+        Wish::New(entries) => {
+            condition = Condition::NotThere;
+            Some(entries)
+        }
+        Wish::Patch(patch) => {
+            let object = found(surface, &before, id)?;
+            condition = version.map_or(Condition::None, |version| Condition::Version(vec![version]));
+            let mut value = Value::Object(object);
+            merge(&mut value, Value::Object(patch));
+            let Value::Object(entries) = value else { return Err(Box::new(missing(&document(id)))) };
+            Some(entries)
+        }
+        Wish::Gone => {
+            if before.get(id.0, &id.1).is_none() {
+                return Err(Box::new(lost(surface, id)));
+            }
+            if let Some(user) = before.users(id).first() {
+                let (name, user) = (resource_name(&id.1), document(user));
+                return Err(bad(format!(
+                    "{}/{name} cannot be deleted: {user} is still using it",
+                    id.0.name()
+                )));
+            }
+            None
+        }
+    };
+    let mut certificates = None;
+    let entries = match entries {
+        None => None,
+        Some(mut entries) => {
+            let ids = [json!(id.1), id.1.parse::<u64>().map_or(Value::Null, Value::from)];
+            if let Some(other) = entries.shift_remove("id").filter(|own| !own.is_null() && !ids.contains(own))
+            {
+                return Err(bad(format!("`id` can only be {} here, not {other}", ids[0])));
+            }
+            let known = before.get(id.0, &id.1);
+            match id.0 {
+                Of::Consumers => {
+                    if known.is_none()
+                        && kind("consumers").is_some_and(|kind| surface.view.get(kind, &id.1).is_some())
+                    {
+                        return Err(bad(format!(
+                            "there is a consumer `{}` already, of /api/v1/consumers or the file",
+                            id.1
+                        )));
+                    }
+                    consumer::hashed(&mut entries, known).map_err(bad)?;
+                }
+                Of::Ssls => {
+                    let key = |name: &str| {
+                        Some(surface.view.get(kind("certificates")?, name)?.value["key"].clone())
+                    };
+                    certificates = Some(derive::certificates(&id.1, &mut entries, &key).map_err(bad)?);
+                }
+                _ => {}
+            }
+            Some(entries)
+        }
+    };
+    let gives_ids = surface.plan.borrow().settings.request_id.enabled;
+    let mut after = before.clone();
+    after.set(id.clone(), entries.clone());
+    let raw_to = entries.map_or(To::Gone, |entries| To::Value(Value::Object(entries)));
+    let mut changes = Vec::new();
+    if raw.is_some() || !matches!(raw_to, To::Gone) {
+        changes.push(Change { kind: raw_kind(), name: document(id), to: raw_to, condition });
     }
-    let route::Parts { route, upstream } = route::parts(id, entries)?;
-    let mut changes = vec![Change { kind, name, to: To::Value(route), condition }];
-    changes.extend(own(surface, id, upstream.map(To::Value)));
+    let mut ids = vec![id.clone()];
+    ids.extend(after.depending(id));
+    for other in ids {
+        let mut old = derive::documents(&before, &other).unwrap_or_default();
+        let new = derive::documents(&after, &other).map_err(|message| match other == *id {
+            true => bad(message),
+            false => bad(format!("{}: {message}", document(&other))),
+        })?;
+        let mut new: Documents = new;
+        if other == *id && id.0 == Of::Ssls {
+            let kept = |index: usize| match index {
+                0 => resource_name(&id.1),
+                index => format!("{}/{index}", resource_name(&id.1)),
+            };
+            let there = (0..).map(kept).take_while(|name| {
+                kind("certificates").is_some_and(|kind| surface.view.get(kind, name).is_some())
+            });
+            old.extend(there.map(|name| (("certificates", name), Value::Null)));
+            new.extend(certificates.take().unwrap_or_default());
+        }
+        for ((of, name), _) in old.iter().filter(|(key, _)| !new.contains_key(*key)) {
+            let Some(kind) = kind(of).filter(|kind| surface.view.get(kind, name).is_some()) else { continue };
+            changes.push(Change { kind, name: name.clone(), to: To::Gone, condition: Condition::None });
+        }
+        for ((of, name), value) in new {
+            let Some(kind) = kind(of) else { continue };
+            // What is filled in would be empty, and nobody would be told.
+            if !gives_ids && value.to_string().contains("{request_id}") {
+                let message =
+                    "`plugins/request-id`: requests have no ids: write `request_id: on` in the file";
+                return Err(bad(message.to_owned()));
+            }
+            if surface.view.get(kind, &name).is_none_or(|item| item.value != value) {
+                changes.push(Change { kind, name, to: To::Value(value), condition: Condition::None });
+            }
+        }
+    }
     Ok(changes)
-}
-
-/// What becomes of the upstream that stands, or stood, in a route.
-fn own(surface: &Surface, id: &str, to: Option<To>) -> Option<Change> {
-    let (kind, name) = (kind_of_upstreams()?, route::own_upstream(id));
-    let to = to.or_else(|| surface.view.get(kind, &name).map(|_| To::Gone))?;
-    Some(Change { kind, name, to, condition: Condition::None })
 }
 
 /// `DELETE /apisix/admin/{kind}/{id}`.
@@ -267,24 +455,10 @@ async fn delete(
     asker: Asker,
     Path((name, id)): Path<(String, String)>,
 ) -> Response {
-    let kind = match known(&name) {
-        Ok(kind) => kind,
-        Err(response) => return *response,
-    };
-    let gone = Change { kind, name: resource_name(&id), to: To::Gone, condition: Condition::None };
-    let mut changes = vec![gone];
-    if kind.name == "routes" {
-        changes.extend(own(&surface, &id, None));
+    match known(&name) {
+        Ok(of) => written(&surface, asker, (of, id), Wish::Gone).await,
+        Err(response) => *response,
     }
-    match ask(&surface, asker.0, Intent::Changes(changes), false).await {
-        Err(refusal) => refused(&refusal),
-        Ok(done) => answer::audited(object(StatusCode::OK, "delete", kind.name, &id, None), &done),
-    }
-}
-
-/// `PUT` without an id.
-async fn without_id(Path(name): Path<String>) -> Response {
-    wrong(StatusCode::BAD_REQUEST, &format!("`PUT` needs an id: /apisix/admin/{name}/ID"))
 }
 
 /// `PATCH /apisix/admin/routes/1/upstream` and the like.

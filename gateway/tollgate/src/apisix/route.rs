@@ -1,92 +1,399 @@
-//! Routes: APISIX's form to the gateway's, and back.
+//! Routes: APISIX's form to the gateway's.
+//!
+//! What a route says, its service, its `plugin_config` and the global rules say with it. Most routes become one of the gateway's;
+//! one that splits traffic by conditions, or blocks paths, becomes several: `apisix-ID`, `apisix-ID/split/0`, `apisix-ID/block`.
 
 use serde_json::{Map, Value, json};
 
+use super::derive::{Documents, Service, own_or_named, service_upstream};
 use super::fields::Fields;
-use super::upstream;
-
-/// What a route of APISIX becomes.
-#[derive(Debug, PartialEq)]
-pub struct Parts {
-    /// The route's resource.
-    pub route: Value,
-    /// The resource of the upstream that stands in it.
-    pub upstream: Option<Value>,
-}
+use super::objects::{Objects, Of, named};
+use super::plugins::{self, Blocked, Effect, Origin, Rule, To};
+use super::{resource_name, upstream, vars};
 
 /// What the upstream is called that stands in a route.
 pub fn own_upstream(id: &str) -> String {
     format!("apisix-route-{id}")
 }
 
-/// The gateway's resources for a route of APISIX.
+/// What the upstream is called that a part of a route has, `mirror` and the like.
+fn part_upstream(part: &str, id: &str) -> String {
+    format!("apisix.{part}.{id}")
+}
+
+/// A route's conditions in its own fields.
+#[derive(Debug)]
+struct Conditions {
+    paths: Vec<Value>,
+    hosts: Vec<Option<String>>,
+    methods: Option<Vec<String>>,
+}
+
+impl Conditions {
+    fn of(fields: &mut Fields, service: &Service) -> Result<Self, String> {
+        let paths = match (fields.text("uri")?, fields.texts("uris")?) {
+            (Some(one), None) => vec![one],
+            (None, Some(many)) => many,
+            (None, None) => return Err("`uri` is missing: `/hello`, or `/hello/*`".to_owned()),
+            _ => return Err("`uri` and `uris` exclude each other".to_owned()),
+        };
+        let hosts = match (fields.text("host")?, fields.texts("hosts")?) {
+            (Some(one), None) => vec![Some(one)],
+            (None, Some(many)) => many.into_iter().map(Some).collect(),
+            (None, None) => match &service.hosts {
+                Some(hosts) => hosts.iter().cloned().map(Some).collect(),
+                None => vec![None],
+            },
+            _ => return Err("`host` and `hosts` exclude each other".to_owned()),
+        };
+        let paths = paths.iter().map(|path| matched(path)).collect::<Result<_, _>>()?;
+        Ok(Self { paths, hosts, methods: fields.texts("methods")? })
+    }
+
+    /// `match`, with further conditions, one of which has to hold.
+    fn matches(&self, further: &[vars::Condition]) -> Result<Vec<Value>, String> {
+        let mut out = Vec::new();
+        for further in further {
+            let hosts = match (&further.host, self.hosts.as_slice()) {
+                (None, hosts) => hosts.to_vec(),
+                (Some(host), [None]) => vec![Some(host.clone())],
+                (Some(host), hosts) => {
+                    hosts.iter().filter(|own| own.as_ref() == Some(host)).cloned().collect()
+                }
+            };
+            let methods = match (&self.methods, &further.methods) {
+                (Some(own), Some(further)) => {
+                    Some(own.iter().filter(|own| further.contains(own)).cloned().collect())
+                }
+                (own, further) => own.clone().or_else(|| further.clone()),
+            };
+            if methods.as_ref().is_some_and(Vec::is_empty) {
+                continue;
+            }
+            for host in hosts {
+                for path in &self.paths {
+                    let Some(path) = further
+                        .path
+                        .as_ref()
+                        .map_or(Ok(Some(path.clone())), |further| narrowed(path, further))?
+                    else {
+                        continue;
+                    };
+                    let mut one = Map::new();
+                    one.extend(host.as_ref().map(|host| ("host".to_owned(), json!(host))));
+                    one.insert("path".to_owned(), path);
+                    one.extend(
+                        methods.as_ref().map(|methods: &Vec<String>| ("method".to_owned(), json!(methods))),
+                    );
+                    for (key, conditions) in [("headers", &further.headers), ("query", &further.query)] {
+                        if !conditions.is_empty() {
+                            one.insert(key.to_owned(), Value::Object(conditions.clone()));
+                        }
+                    }
+                    let one = Value::Object(one);
+                    if !out.contains(&one) {
+                        out.push(one);
+                    }
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// `match` of the paths in which one of these expressions is found.
+    fn blocked(&self, rules: &[String]) -> Result<Vec<Value>, String> {
+        let any = rules.join("|");
+        let mut paths = Vec::new();
+        for path in &self.paths {
+            let regex = match (path["exact"].as_str(), path["prefix"].as_str()) {
+                (_, Some("/")) => format!("(?s:.*)(?:{any})(?s:.*)"),
+                (_, Some(_)) if rules.iter().any(|rule| rule.contains('^')) => {
+                    return Err("`plugins/uri-blocker/block_rules`: `^` has a meaning where the route's `uri` is `/*` alone".to_owned());
+                }
+                (_, Some(prefix)) => format!("{}/(?s:.*)(?:{any})(?s:.*)", vars::escaped(prefix)),
+                (Some(exact), _) => {
+                    let regex = regex::Regex::new(&any).map_err(|error| {
+                        format!(
+                            "`plugins/uri-blocker/block_rules`: {}",
+                            error.to_string().lines().last().unwrap_or_default()
+                        )
+                    })?;
+                    if regex.is_match(exact) {
+                        paths.push(path.clone());
+                    }
+                    continue;
+                }
+                _ => continue,
+            };
+            paths.push(json!({ "regex": regex }));
+        }
+        let blocked = Self { paths, hosts: self.hosts.clone(), methods: self.methods.clone() };
+        blocked.matches(&[vars::Condition::default()])
+    }
+}
+
+/// A match of a path that another condition makes narrower; nothing: no path meets both.
+fn narrowed(own: &Value, further: &Value) -> Result<Option<Value>, String> {
+    let exact = further["exact"].as_str();
+    match (own["exact"].as_str(), own["prefix"].as_str(), exact) {
+        (_, Some("/"), _) => Ok(Some(further.clone())),
+        (Some(path), _, Some(exact)) => Ok((path == exact).then(|| own.clone())),
+        (_, Some(prefix), Some(exact)) => {
+            let below =
+                exact.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            Ok(below.then(|| further.clone()))
+        }
+        _ => {
+            Err("`vars`: `uri` is compared by an expression where the route's `uri` is `/*` alone".to_owned())
+        }
+    }
+}
+
+/// The plugins that a route has of its own and of those that it names: its own count over those of its `plugin_config`, and
+/// those over the service's. Each with where it is written.
+fn plugins_of(
+    objects: &Objects,
+    fields: &mut Fields,
+    service: Option<(&str, &Service)>,
+) -> Result<Vec<(String, Value, Origin)>, String> {
+    let mut all: Vec<(String, Value, Origin)> = Vec::new();
+    let mut over = |plugins: Map<String, Value>, origin: &Origin| {
+        for (name, conf) in plugins {
+            all.retain(|(other, ..)| *other != name);
+            all.push((name, conf, origin.clone()));
+        }
+    };
+    if let Some((id, service)) = service {
+        over(service.plugins.clone(), &Origin::service(id));
+    }
+    if let Some(config) = fields.take("plugin_config_id") {
+        let id = named(&config).ok_or_else(|| fields.wrong("plugin_config_id", "an id"))?;
+        let config = objects.get(Of::PluginConfigs, &id);
+        let config = config.ok_or_else(|| format!("`plugin_config_id`: there is no plugin config `{id}`"))?;
+        let plugins = config.get("plugins").cloned().unwrap_or(json!({}));
+        over(plugins::map(plugins)?, &Origin::shared(Of::PluginConfigs, &id));
+    }
+    if let Some(own) = fields.take("plugins") {
+        over(plugins::map(own)?, &Origin::default());
+    }
+    Ok(all)
+}
+
+/// The documents of a route.
 ///
 /// # Errors
 /// What has no counterpart, by its name.
-pub fn parts(id: &str, entries: Map<String, Value>) -> Result<Parts, String> {
-    let mut fields = Fields::new(entries, "");
+pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Documents, String> {
     fields.only("id", &[json!(id), id.parse::<u64>().map_or(Value::Null, Value::from)])?;
-    // What these can say here is what holds anyway.
-    fields.only("status", &[json!(1)])?;
+    let is_on = match fields.number("status")? {
+        None | Some(1) => true,
+        Some(0) => false,
+        Some(_) => return Err(fields.wrong("status", "0 or 1")),
+    };
     fields.only("priority", &[json!(0)])?;
     fields.only("enable_websocket", &[json!(true)])?;
-    plugins(&mut fields)?;
-    let paths = match (fields.text("uri")?, fields.texts("uris")?) {
-        (Some(one), None) => vec![one],
-        (None, Some(many)) => many,
-        (None, None) => return Err("`uri` is missing: `/hello`, or `/hello/*`".to_owned()),
-        _ => return Err("`uri` and `uris` exclude each other".to_owned()),
-    };
-    let hosts = match (fields.text("host")?, fields.texts("hosts")?) {
-        (Some(one), None) => vec![Some(one)],
-        (None, Some(many)) => many.into_iter().map(Some).collect(),
-        (None, None) => vec![None],
-        _ => return Err("`host` and `hosts` exclude each other".to_owned()),
-    };
-    let methods = fields.texts("methods")?;
-    let mut matches = Vec::new();
-    for host in &hosts {
-        for path in &paths {
-            let mut one = Map::new();
-            one.extend(host.as_ref().map(|host| ("host".to_owned(), json!(host))));
-            one.insert("path".to_owned(), matched(path)?);
-            one.extend(methods.as_ref().map(|methods| ("method".to_owned(), json!(methods))));
-            matches.push(Value::Object(one));
+    for key in ["remote_addr", "remote_addrs"] {
+        if fields.take(key).is_some() {
+            return Err(format!("`{key}` has no counterpart here: the plugin `ip-restriction` says who may"));
         }
     }
-    let mut route = Map::new();
-    route.insert("match".to_owned(), Value::Array(matches));
-    let (own, named) = (fields.take("upstream"), fields.take("upstream_id"));
-    let upstream = match (own, named) {
-        (Some(own), None) => {
-            let resource = upstream::resource(Fields::of(own, "upstream")?)?;
-            route.insert("to".to_owned(), json!(own_upstream(id)));
-            Some(resource)
+    for key in ["filter_func", "script", "script_id"] {
+        if fields.take(key).is_some() {
+            return Err(format!(
+                "`{key}` has no counterpart here: this gateway runs no Lua; a plugin of your own is written in Rust"
+            ));
         }
-        (None, Some(named)) => {
-            let named = named.as_str().map(str::to_owned).or(named.as_u64().map(|number| number.to_string()));
-            let named = named.ok_or("`upstream_id` is to be the id of an upstream")?;
-            route.insert("to".to_owned(), json!(super::resource_name(&named)));
-            None
+    }
+    let service_id =
+        fields.take("service_id").map(|id| named(&id).ok_or("`service_id` is to be an id")).transpose()?;
+    let service = match &service_id {
+        None => Service::default(),
+        Some(id) => {
+            let service = objects.get(Of::Services, id);
+            let service = service.ok_or_else(|| format!("`service_id`: there is no service `{id}`"))?;
+            let mut fields = Fields::new(service.clone(), "");
+            super::derive::described(&mut fields)?;
+            Service::of(fields)?
         }
-        (None, None) => return Err("the route has neither `upstream` nor `upstream_id`".to_owned()),
-        _ => return Err("`upstream` and `upstream_id` exclude each other".to_owned()),
     };
-    route.extend(upstream::timeouts(&mut fields)?.map(|timeouts| ("timeouts".to_owned(), timeouts)));
+    let conditions = Conditions::of(&mut fields, &service)?;
+    let further = match fields.take("vars") {
+        None => vec![vars::Condition::default()],
+        Some(vars) => vars::conditions(&vars, "vars")?,
+    };
+    let mut effect = Effect::default();
+    for (rule, object) in objects.all(Of::GlobalRules) {
+        let plugins = plugins::map(object.get("plugins").cloned().unwrap_or(json!({})))?;
+        effect.all(&plugins, &Origin::shared(Of::GlobalRules, rule))?;
+    }
+    let origin = service_id.as_deref().map(|id| (id, &service));
+    for (name, conf, origin) in plugins_of(objects, &mut fields, origin)? {
+        effect.one(&name, &conf, &origin)?;
+    }
+    let (own, upstream_id) = own_or_named(&mut fields)?;
+    let timeouts = upstream::timeouts(&mut fields)?;
     fields.end()?;
-    Ok(Parts { route: Value::Object(route), upstream })
+    let mut out = Documents::new();
+    let to = match (&own, &upstream_id, &service_id) {
+        (Some(_), ..) => Some(own_upstream(id)),
+        (None, Some(named), _) => Some(resource_name(named)),
+        (None, None, Some(service_id)) => match (&service.upstream, &service.upstream_id) {
+            (Some(_), _) => Some(service_upstream(service_id)),
+            (None, Some(named)) => Some(resource_name(named)),
+            (None, None) => None,
+        },
+        (None, None, None) => None,
+    };
+    let to = match (to, own) {
+        (to, _) if effect.redirect.is_some() => to.unwrap_or_default(),
+        (None, _) => return Err("`upstream` is missing, or `upstream_id`".to_owned()),
+        (Some(_), Some(mut own)) => {
+            own_breaker(&mut own, effect.breaker.take());
+            out.insert(("upstreams", own_upstream(id)), own);
+            own_upstream(id)
+        }
+        // A breaker is an upstream's. One that others go to as well is copied.
+        (Some(to), None) => match effect.breaker.take() {
+            None => to,
+            Some(breaker) => {
+                let written = match (&upstream_id, &service.upstream, &service.upstream_id) {
+                    (None, Some(own), _) => own.clone(),
+                    (Some(named), ..) | (None, None, Some(named)) => {
+                        let object = objects.get(Of::Upstreams, named);
+                        let object =
+                            object.ok_or_else(|| format!("`upstream_id`: there is no upstream `{named}`"))?;
+                        let mut fields = Fields::new(object.clone(), "");
+                        super::derive::described(&mut fields)?;
+                        fields.take("id");
+                        upstream::resource(fields)?
+                    }
+                    _ => return Err("`upstream` is missing, or `upstream_id`".to_owned()),
+                };
+                let mut copy = written;
+                own_breaker(&mut copy, Some(breaker));
+                let name = part_upstream("breaker", id);
+                out.insert(("upstreams", name.clone()), copy);
+                name
+            }
+        },
+    };
+    if let Some(address) = effect.mirror.take() {
+        let name = part_upstream("mirror", id);
+        out.insert(("upstreams", name.clone()), json!({ "endpoints": [{ "address": address }] }));
+        effect.policies["mirror"]["to"] = json!(name);
+    }
+    let made = Made {
+        id,
+        conditions: &conditions,
+        further: &further,
+        effect: &effect,
+        timeouts: timeouts.as_ref(),
+        to: &to,
+    };
+    made.routes(&mut out)?;
+    Ok(if is_on { out } else { Documents::new() })
 }
 
-/// Plugins are said by their own names.
-fn plugins(fields: &mut Fields) -> Result<(), String> {
-    match fields.take("plugins") {
-        None => Ok(()),
-        Some(Value::Object(plugins)) if plugins.is_empty() => Ok(()),
-        Some(Value::Object(plugins)) => {
-            let names: Vec<_> = plugins.keys().map(|name| format!("`plugins/{name}`")).collect();
-            Err(format!("{}: plugins are `policies` of this gateway, over /api/v1", names.join(", ")))
+fn own_breaker(upstream: &mut Value, breaker: Option<Value>) {
+    if let Some(breaker) = breaker {
+        upstream["breaker"] = breaker;
+    }
+}
+
+/// What a route's documents are made of.
+struct Made<'a> {
+    id: &'a str,
+    conditions: &'a Conditions,
+    further: &'a [vars::Condition],
+    effect: &'a Effect,
+    timeouts: Option<&'a Value>,
+    /// The upstream that it goes to.
+    to: &'a str,
+}
+
+impl Made<'_> {
+    fn routes(&self, out: &mut Documents) -> Result<(), String> {
+        let name = resource_name(self.id);
+        if let Some(Blocked { rules, status }) = &self.effect.blocked {
+            let matches = self.conditions.blocked(rules)?;
+            let exact = |one: &Value| one["path"]["exact"].is_string();
+            if matches.iter().any(exact) {
+                return Err(
+                    "`plugins/uri-blocker/block_rules`: they block the whole of a `uri` of this route"
+                        .to_owned(),
+                );
+            }
+            if !matches.is_empty() {
+                out.insert(
+                    ("routes", format!("{name}/block")),
+                    json!({ "match": matches, "respond": { "status": status } }),
+                );
+            }
         }
-        Some(_) => Err(fields.wrong("plugins", "an object")),
+        let mut usual = json!(self.to);
+        for (index, Rule { conditions, shares }) in self.effect.rules.iter().enumerate() {
+            let mut to = Vec::new();
+            for (number, share) in shares.iter().enumerate() {
+                let target = match &share.to {
+                    To::Own => self.to.to_owned(),
+                    To::Named(id) => resource_name(id),
+                    To::Written(resource) => {
+                        let name = part_upstream(&format!("split.{index}.{number}"), self.id);
+                        out.insert(("upstreams", name.clone()), resource.clone());
+                        name
+                    }
+                };
+                to.push(json!({ "upstream": target, "weight": share.weight }));
+            }
+            match conditions {
+                // The first rule without conditions takes all that the rules before have not.
+                None => {
+                    usual = json!(to);
+                    break;
+                }
+                Some(conditions) => {
+                    let mut both = Vec::new();
+                    for own in self.further {
+                        for more in conditions {
+                            both.push(vars::together(own, more, "plugins/traffic-split/rules")?);
+                        }
+                    }
+                    let matches = self.conditions.matches(&both)?;
+                    if !matches.is_empty() {
+                        out.insert(
+                            ("routes", format!("{name}/split/{index}")),
+                            self.route(matches, json!(to)),
+                        );
+                    }
+                }
+            }
+        }
+        let matches = self.conditions.matches(self.further)?;
+        if matches.is_empty() {
+            return Err("`vars`: no request meets these conditions and the route's others".to_owned());
+        }
+        out.insert(("routes", name), self.route(matches, usual));
+        Ok(())
+    }
+
+    fn route(&self, matches: Vec<Value>, to: Value) -> Value {
+        let Effect { policies, rewrite, redirect, .. } = self.effect;
+        let mut route = Map::new();
+        route.insert("match".to_owned(), Value::Array(matches));
+        match redirect {
+            Some(redirect) => drop(route.insert("redirect".to_owned(), redirect.clone())),
+            None => {
+                route.insert("to".to_owned(), to);
+                if !rewrite.is_empty() {
+                    route.insert("rewrite".to_owned(), Value::Object(rewrite.clone()));
+                }
+                route.extend(self.timeouts.map(|timeouts| ("timeouts".to_owned(), timeouts.clone())));
+            }
+        }
+        if !policies.is_empty() {
+            route.insert("policies".to_owned(), Value::Object(policies.clone()));
+        }
+        Value::Object(route)
     }
 }
 
@@ -103,7 +410,7 @@ fn matched(uri: &str) -> Result<Value, String> {
     }
 }
 
-/// APISIX's form of what [`parts`] has made; nothing, if somebody else has made or changed it.
+/// APISIX's form of a route that was written before objects were kept; nothing, if it says more than that front could say.
 pub fn shown(id: &str, route: &Value, upstream: Option<&Value>) -> Option<Map<String, Value>> {
     let mut out = Map::new();
     out.insert("id".to_owned(), json!(id));
@@ -137,12 +444,14 @@ pub fn shown(id: &str, route: &Value, upstream: Option<&Value>) -> Option<Map<St
     if to == own_upstream(id) {
         out.insert("upstream".to_owned(), Value::Object(upstream::shown(upstream?)?));
     } else {
-        out.insert("upstream_id".to_owned(), json!(super::id_of(to)?));
+        out.insert("upstream_id".to_owned(), json!(to.strip_prefix(super::PREFIX)?));
     }
     out.extend(upstream::timeout_shown(&route["timeouts"]).map(|timeout| ("timeout".to_owned(), timeout)));
     // Whatever says more than that is not to be lost by writing it back.
-    let again = parts(id, out.clone()).ok()?;
-    let same = again.route == *route && again.upstream.as_ref().is_none_or(|own| Some(own) == upstream);
+    let again = documents(&Objects::default(), id, Fields::new(out.clone(), "")).ok()?;
+    let of = |kind, name: String| again.get(&(kind, name));
+    let own = of("upstreams", own_upstream(id));
+    let same = of("routes", resource_name(id)) == Some(route) && own.is_none_or(|own| Some(own) == upstream);
     same.then_some(out)
 }
 
@@ -154,8 +463,12 @@ mod tests {
         value.as_object().expect("an object").clone()
     }
 
+    fn made(body: Value) -> Result<Documents, String> {
+        documents(&Objects::default(), "1", Fields::new(object(body), ""))
+    }
+
     #[test]
-    fn what_is_written_is_read_back() {
+    fn what_was_written_before_objects_were_kept_is_read_back() {
         for body in [
             json!({"uri": "/hello", "upstream": {"type": "roundrobin", "nodes": {"127.0.0.1:1980": 1}}}),
             json!({"uris": ["/a", "/b/*"], "hosts": ["a.example", "*.b.example"], "methods": ["GET", "PUT"], "upstream_id": "u1"}),
@@ -164,27 +477,63 @@ mod tests {
             json!({"uri": "/s", "upstream": {"type": "least_conn", "nodes": {"h:443": 1}, "scheme": "https", "retries": 0}}),
             json!({"uri": "/q", "upstream": {"type": "chash", "hash_on": "vars", "key": "arg_user", "nodes": {"h:80": 1}}}),
         ] {
-            let Parts { route, upstream } = parts("1", object(body.clone())).expect("good");
-            let mut shown = shown("1", &route, upstream.as_ref()).expect("ours");
+            let all = made(body.clone()).expect("good");
+            let (route, own) =
+                (&all[&("routes", resource_name("1"))], all.get(&("upstreams", own_upstream("1"))));
+            let mut shown = shown("1", route, own).expect("ours");
             assert_eq!(shown.shift_remove("id"), Some(json!("1")));
             assert_eq!(Value::Object(shown), body);
         }
-        let Parts { mut route, upstream } =
-            parts("1", object(json!({"uri": "/a", "upstream": {"nodes": {"h": 1}}}))).expect("good");
-        assert_eq!(upstream.as_ref().expect("its own")["endpoints"][0]["address"], "h:80");
+        let all = made(json!({"uri": "/a", "upstream": {"nodes": {"h": 1}}})).expect("good");
+        let own = &all[&("upstreams", own_upstream("1"))];
+        assert_eq!(own["endpoints"][0]["address"], "h:80");
+        let mut route = all[&("routes", resource_name("1"))].clone();
         route["policies"] = json!({"ip": {"deny": "10.0.0.0/8"}});
-        assert_eq!(shown("1", &route, upstream.as_ref()), None, "somebody else has said more");
+        assert_eq!(shown("1", &route, Some(own)), None, "somebody else has said more");
     }
 
     #[test]
     fn what_has_no_counterpart_is_refused_by_name() {
         let nodes = json!({"h:80": 1});
+        let plugin = |name: &str, conf: Value| json!({"uri": "/*", "upstream": {"nodes": nodes}, "plugins": {name: conf}});
         for (body, name) in [
+            (plugin("openid-connect", json!({})), "`plugins/openid-connect`"),
+            (plugin("limit-count", json!({"count": 1})), "`plugins/limit-count/time_window`"),
             (
-                json!({"uri": "/a", "upstream": {"nodes": nodes}, "plugins": {"limit-count": {}}}),
-                "`plugins/limit-count`",
+                plugin("limit-count", json!({"count": 1, "time_window": 1, "rules": []})),
+                "`plugins/limit-count/rules`",
             ),
-            (json!({"uri": "/a", "upstream": {"nodes": nodes}, "vars": []}), "`vars`"),
+            (
+                plugin("limit-count", json!({"count": 1, "time_window": 1, "key": "server_addr"})),
+                "`plugins/limit-count/key`",
+            ),
+            (
+                plugin("limit-count", json!({"count": 1, "time_window": 1, "rejected_msg": "no"})),
+                "`plugins/limit-count/rejected_msg`",
+            ),
+            (
+                plugin("limit-req", json!({"rate": 1, "burst": 2, "nodelay": false, "key": "uri"})),
+                "`plugins/limit-req/nodelay`",
+            ),
+            (plugin("key-auth", json!({"anonymous_consumer": "a"})), "`plugins/key-auth/anonymous_consumer`"),
+            (
+                plugin("cors", json!({"allow_origins_by_metadata": []})),
+                "`plugins/cors/allow_origins_by_metadata`",
+            ),
+            (plugin("proxy-rewrite", json!({"method": "GET"})), "`plugins/proxy-rewrite/method`"),
+            (plugin("proxy-rewrite", json!({"headers": {"X": "$nope"}})), "`$nope`"),
+            (plugin("response-rewrite", json!({"body": "x"})), "`plugins/response-rewrite/body`"),
+            (plugin("redirect", json!({"http_to_https": true})), "`plugins/redirect/http_to_https`"),
+            (
+                plugin("api-breaker", json!({"break_response_code": 502})),
+                "`plugins/api-breaker/break_response_code`",
+            ),
+            (plugin("cors", json!({"_meta": {"priority": 1}})), "`plugins/cors/_meta/priority`"),
+            (plugin("made-up", json!({})), "`plugins/made-up`"),
+            (
+                json!({"uri": "/a", "upstream": {"nodes": nodes}, "vars": [["remote_port", ">", 1]]}),
+                "`vars/0`",
+            ),
             (json!({"uri": "/a", "upstream": {"nodes": nodes, "checks": {}}}), "`upstream/checks`"),
             (json!({"uri": "/a", "upstream": {"nodes": nodes, "pass_host": "node"}}), "`upstream/pass_host`"),
             (json!({"uri": "/a", "upstream": {"nodes": nodes, "type": "ewma"}}), "`upstream/type`"),
@@ -196,8 +545,10 @@ mod tests {
                 json!({"uri": "/a", "timeout": {"send": 1, "read": 2}, "upstream": {"nodes": nodes}}),
                 "`timeout/send`",
             ),
-            (json!({"uri": "/a", "status": 0, "upstream": {"nodes": nodes}}), "`status`"),
+            (json!({"uri": "/a", "status": 2, "upstream": {"nodes": nodes}}), "`status`"),
             (json!({"uri": "/a", "priority": 7, "upstream": {"nodes": nodes}}), "`priority`"),
+            (json!({"uri": "/a", "service_id": "s"}), "`service_id`"),
+            (json!({"uri": "/a", "remote_addr": "10.0.0.1", "upstream": {"nodes": nodes}}), "`remote_addr`"),
             (json!({"uri": "/a*", "upstream": {"nodes": nodes}}), "`/a*`"),
             (json!({"uri": "a", "upstream": {"nodes": nodes}}), "`a`"),
             (json!({"uri": "/a"}), "`upstream`"),
@@ -206,7 +557,7 @@ mod tests {
             (json!({"uri": "/a", "id": "2", "upstream": {"nodes": nodes}}), "`id`"),
             (json!({"uri": "/a", "upstream_id": "1", "upstream": {"nodes": nodes}}), "exclude"),
         ] {
-            let error = parts("1", object(body.clone())).expect_err("refused");
+            let error = made(body.clone()).expect_err(&body.to_string());
             assert!(error.contains(name), "{body}: {error}");
         }
     }

@@ -9,6 +9,7 @@ use super::fields::Fields;
 /// # Errors
 /// What has no counterpart, by its name.
 pub fn resource(mut fields: Fields) -> Result<Value, String> {
+    super::derive::described(&mut fields)?;
     let scheme = match fields.text("scheme")?.as_deref() {
         None | Some("http") => "",
         Some("https") => "https://",

@@ -21,7 +21,10 @@ pub fn export(args: &Export) -> Result<Said, String> {
         true => {
             let mut whole = Map::new();
             for kind in &KINDS {
-                let items = items(&gateway, kind)?.into_iter().filter(|item| item.stored);
+                let mut items = items(&gateway, kind)?.into_iter().filter(|item| item.stored).peekable();
+                if kind.key.starts_with("x-") && items.peek().is_none() {
+                    continue;
+                }
                 whole.insert(kind.key.to_owned(), together(kind, items));
             }
             Value::Object(whole)

@@ -1,0 +1,128 @@
+//! What comes of objects: documents of the gateway's own kinds.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::fields::Fields;
+use super::objects::{Id, Objects, Of, named};
+use super::plugins::{self, Effect, Origin};
+use super::{consumer, resource_name, route, ssl, upstream};
+
+/// Documents by the name of their kind and their own.
+pub type Documents = BTreeMap<(&'static str, String), Value>;
+
+/// The documents of one object. An object may say what several others say too: a route has the plugins of its service.
+///
+/// # Errors
+/// What has no counterpart, by its name.
+pub fn documents(objects: &Objects, (of, id): &Id) -> Result<Documents, String> {
+    let mut out = Documents::new();
+    let Some(object) = objects.get(*of, id) else { return Ok(out) };
+    let mut fields = Fields::new(object.clone(), "");
+    described(&mut fields)?;
+    match of {
+        Of::Routes => return route::documents(objects, id, fields),
+        Of::Upstreams => {
+            out.insert(("upstreams", resource_name(id)), upstream::resource(fields)?);
+        }
+        Of::Services => {
+            let service = Service::of(fields)?;
+            if let Some(own) = service.upstream {
+                out.insert(("upstreams", service_upstream(id)), own);
+            }
+            // What is wrong with its plugins is told when it is written, and not to whoever writes a route.
+            Effect::default().all(&service.plugins, &Origin::service(id))?;
+        }
+        Of::PluginConfigs | Of::GlobalRules => {
+            let plugins = fields.take("plugins").ok_or_else(|| fields.wrong("plugins", "an object"))?;
+            fields.end()?;
+            Effect::default().all(&plugins::map(plugins)?, &Origin::shared(*of, id))?;
+        }
+        Of::ConsumerGroups => {
+            let plugins = fields.take("plugins").unwrap_or(json!({}));
+            fields.end()?;
+            if let Some(name) = plugins::map(plugins)?.keys().next() {
+                return Err(format!(
+                    "`plugins/{name}`: a group of consumers has no plugins here; write it at the route, with `consumer_name` as \
+                     the key of a limit, or `consumer-restriction` with `type` `consumer_group_id`"
+                ));
+            }
+        }
+        Of::Consumers => {
+            let group = fields.take("group_id").map(|group| named(&group).ok_or("`group_id` is to be an id"));
+            let group = group.transpose()?;
+            if let Some(group) =
+                group.as_ref().filter(|group| objects.get(Of::ConsumerGroups, group).is_none())
+            {
+                return Err(format!("`group_id`: there is no consumer group `{group}`"));
+            }
+            out.insert(("consumers", id.clone()), consumer::document(id, group, fields)?);
+        }
+        Of::Ssls => {}
+    }
+    Ok(out)
+}
+
+/// Takes out what describes an object and changes nothing.
+///
+/// # Errors
+/// One of them is of another kind.
+pub fn described(fields: &mut Fields) -> Result<(), String> {
+    fields.text("name")?;
+    fields.text("desc")?;
+    fields.number("create_time")?;
+    fields.number("update_time")?;
+    match fields.take("labels") {
+        None | Some(Value::Object(_)) => Ok(()),
+        Some(_) => Err(fields.wrong("labels", "an object")),
+    }
+}
+
+/// What the upstream is called that stands in a service.
+pub fn service_upstream(id: &str) -> String {
+    format!("apisix.service.{id}")
+}
+
+/// A service, taken apart.
+#[derive(Debug, Default)]
+pub struct Service {
+    /// The upstream that stands in it.
+    pub upstream: Option<Value>,
+    /// The upstream that it names.
+    pub upstream_id: Option<String>,
+    pub plugins: Map<String, Value>,
+    pub hosts: Option<Vec<String>>,
+}
+
+impl Service {
+    /// # Errors
+    /// What has no counterpart, by its name.
+    pub fn of(mut fields: Fields) -> Result<Self, String> {
+        fields.only("enable_websocket", &[json!(true)])?;
+        let plugins = fields.take("plugins").map(plugins::map).transpose()?.unwrap_or_default();
+        let hosts = fields.texts("hosts")?;
+        let (upstream, upstream_id) = own_or_named(&mut fields)?;
+        fields.end()?;
+        Ok(Self { upstream, upstream_id, plugins, hosts })
+    }
+}
+
+/// `upstream` as a resource, or `upstream_id`.
+///
+/// # Errors
+/// There are both, or one of them is wrong.
+pub fn own_or_named(fields: &mut Fields) -> Result<(Option<Value>, Option<String>), String> {
+    match (fields.take("upstream"), fields.take("upstream_id")) {
+        (Some(_), Some(_)) => Err("`upstream` and `upstream_id` exclude each other".to_owned()),
+        (Some(own), None) => Ok((Some(upstream::resource(Fields::of(own, "upstream")?)?), None)),
+        (None, Some(id)) => {
+            let id = named(&id).ok_or("`upstream_id` is to be the id of an upstream")?;
+            Ok((None, Some(id)))
+        }
+        (None, None) => Ok((None, None)),
+    }
+}
+
+/// The documents of an object with a certificate: its key is in them alone, so they are made when it is written.
+pub use ssl::documents as certificates;

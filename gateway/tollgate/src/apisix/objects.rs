@@ -1,0 +1,185 @@
+//! The objects of this front as its clients have written them.
+//!
+//! Each is a document of the store, of the kind `apisix` and called `routes/1` and the like. What the gateway does comes of it by
+//! [`derive`](super::derive), as documents of the other kinds. An object holds no secret: those are in the documents that come
+//! of it, or it has a hash in their place.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+use tollgate_config::{KINDS, Kind, kind};
+
+use super::{PREFIX, route, upstream};
+use crate::surface::Surface;
+
+/// A kind of APISIX's objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Of {
+    Routes,
+    Upstreams,
+    Services,
+    Consumers,
+    ConsumerGroups,
+    Ssls,
+    PluginConfigs,
+    GlobalRules,
+}
+
+impl Of {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::Routes,
+        Self::Upstreams,
+        Self::Services,
+        Self::Consumers,
+        Self::ConsumerGroups,
+        Self::Ssls,
+        Self::PluginConfigs,
+        Self::GlobalRules,
+    ];
+
+    /// The name in paths.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Routes => "routes",
+            Self::Upstreams => "upstreams",
+            Self::Services => "services",
+            Self::Consumers => "consumers",
+            Self::ConsumerGroups => "consumer_groups",
+            Self::Ssls => "ssls",
+            Self::PluginConfigs => "plugin_configs",
+            Self::GlobalRules => "global_rules",
+        }
+    }
+
+    /// The kind of this name; version 2 says `ssl`.
+    pub fn of(name: &str) -> Option<Self> {
+        let name = if name == "ssl" { "ssls" } else { name };
+        Self::ALL.into_iter().find(|of| of.name() == name)
+    }
+}
+
+/// An object's name: its kind and its id.
+pub type Id = (Of, String);
+
+/// The name of an object's document.
+pub fn document((of, id): &Id) -> String {
+    format!("{}/{id}", of.name())
+}
+
+/// The kind of the documents that objects are.
+pub fn raw_kind() -> &'static Kind {
+    kind("apisix").unwrap_or(&KINDS[0])
+}
+
+/// All objects.
+#[derive(Clone, Debug, Default)]
+pub struct Objects(BTreeMap<Id, Map<String, Value>>);
+
+impl Objects {
+    /// Those that are in force.
+    pub fn of(surface: &Surface) -> Self {
+        let mut all = BTreeMap::new();
+        for item in surface.view.all(raw_kind()) {
+            let id = item.name.split_once('/').and_then(|(of, id)| Some((Of::of(of)?, id.to_owned())));
+            if let (Some(id), Value::Object(entries)) = (id, item.value) {
+                all.insert(id, entries);
+            }
+        }
+        // Before objects were kept, routes and upstreams were told by what had come of them.
+        for of in [Of::Routes, Of::Upstreams] {
+            let Some(kind) = kind(of.name()) else { continue };
+            for item in surface.view.all(kind) {
+                let id = item
+                    .name
+                    .strip_prefix(PREFIX)
+                    .filter(|id| !id.starts_with("route-") && !id.contains('/'));
+                let Some(id) = id.map(|id| (of, id.to_owned())).filter(|id| !all.contains_key(id)) else {
+                    continue;
+                };
+                let shown = match of {
+                    Of::Routes => {
+                        let own = super::kind_of_upstreams()
+                            .and_then(|kind| surface.view.get(kind, &route::own_upstream(&id.1)));
+                        route::shown(&id.1, &item.value, own.as_ref().map(|own| &own.value))
+                    }
+                    _ => upstream::shown(&item.value),
+                };
+                if let Some(mut shown) = shown {
+                    shown.shift_remove("id");
+                    all.insert(id, shown);
+                }
+            }
+        }
+        Self(all)
+    }
+
+    /// One of them.
+    pub fn get(&self, of: Of, id: &str) -> Option<&Map<String, Value>> {
+        self.0.get(&(of, id.to_owned()))
+    }
+
+    /// Those of a kind, by id.
+    pub fn all(&self, of: Of) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
+        self.0.iter().filter(move |((own, _), _)| *own == of).map(|((_, id), value)| (id.as_str(), value))
+    }
+
+    /// Writes one, or takes it away.
+    pub fn set(&mut self, id: Id, value: Option<Map<String, Value>>) {
+        match value {
+            Some(value) => drop(self.0.insert(id, value)),
+            None => drop(self.0.remove(&id)),
+        }
+    }
+
+    /// The objects that name this one under a key.
+    pub fn users(&self, (of, id): &Id) -> Vec<Id> {
+        let (key, users): (&str, &[Of]) = match of {
+            Of::Upstreams => ("upstream_id", &[Of::Routes, Of::Services]),
+            Of::Services => ("service_id", &[Of::Routes]),
+            Of::PluginConfigs => ("plugin_config_id", &[Of::Routes]),
+            Of::ConsumerGroups => ("group_id", &[Of::Consumers]),
+            _ => return Vec::new(),
+        };
+        let names = |value: &Value| named(value).is_some_and(|named| named == *id);
+        let splits = |object: &Map<String, Value>| {
+            let rules = object.get("plugins").and_then(|plugins| plugins.pointer("/traffic-split/rules"));
+            let shares = rules
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten()
+                .filter_map(|rule| rule.get("weighted_upstreams").and_then(Value::as_array));
+            *of == Of::Upstreams && shares.flatten().filter_map(|share| share.get("upstream_id")).any(names)
+        };
+        let uses = |object: &Map<String, Value>| object.get(key).is_some_and(names) || splits(object);
+        self.0
+            .iter()
+            .filter(|((of, _), object)| users.contains(of) && uses(object))
+            .map(|(id, _)| id.clone())
+            .collect()
+    }
+
+    /// The objects of which something else comes when this one changes, without it.
+    pub fn depending(&self, id: &Id) -> Vec<Id> {
+        let mut out = match id.0 {
+            // What a rule says, every route does.
+            Of::GlobalRules => self.all(Of::Routes).map(|(id, _)| (Of::Routes, id.to_owned())).collect(),
+            // Who may come to a route can be a matter of who there is.
+            Of::Consumers => Vec::new(),
+            _ => self.users(id),
+        };
+        // A route takes what its service says of an upstream.
+        let services: Vec<_> = out.iter().filter(|(of, _)| *of == Of::Services).cloned().collect();
+        for service in services {
+            out.extend(self.users(&service));
+        }
+        out.sort();
+        out.dedup();
+        out
+    }
+}
+
+/// An id, which may be a number.
+pub fn named(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned).or_else(|| value.as_u64().map(|number| number.to_string()))
+}

@@ -1,0 +1,143 @@
+//! Who may.
+
+use serde_json::{Map, Value, json};
+
+use super::super::fields::Fields;
+use super::Effect;
+
+/// The field in which APISIX tells the upstream who somebody is.
+const CONSUMER: &str = "X-Consumer-Username";
+
+fn anonymous(fields: &mut Fields) -> Result<(), String> {
+    match fields.take("anonymous_consumer") {
+        None => Ok(()),
+        Some(_) => Err(format!(
+            "{}: a policy that asks who somebody is lets nobody else in here",
+            fields.place("anonymous_consumer")
+        )),
+    }
+}
+
+/// `key-auth`: `api_key`.
+pub fn key(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+    anonymous(fields)?;
+    let header = fields.text("header")?.unwrap_or_else(|| "apikey".to_owned());
+    let query = fields.text("query")?.unwrap_or_else(|| "apikey".to_owned());
+    let hides = fields.flag("hide_credentials")?.unwrap_or(false);
+    fields.text("realm")?;
+    let value = json!({ "header": header, "query": query, "forward": !hides, "consumer_header": CONSUMER });
+    effect.policy("key-auth", "api_key", value)
+}
+
+/// `basic-auth`: `basic`.
+pub fn basic(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+    anonymous(fields)?;
+    let hides = fields.flag("hide_credentials")?.unwrap_or(false);
+    let mut value = Map::new();
+    value.extend(fields.text("realm")?.map(|realm| ("realm".to_owned(), json!(realm))));
+    value.insert("forward".to_owned(), json!(!hides));
+    value.insert("consumer_header".to_owned(), json!(CONSUMER));
+    effect.policy("basic-auth", "basic", Value::Object(value))
+}
+
+/// `consumer-restriction`: `authorize`.
+pub fn consumers(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+    let key = match fields.text("type")?.as_deref() {
+        None | Some("consumer_name") => "consumers",
+        Some("consumer_group_id") => "groups",
+        Some(_) => return Err(fields.wrong("type", "`consumer_name` or `consumer_group_id`")),
+    };
+    refuses_with(fields, "rejected_code", 403)?;
+    let mut value = Map::new();
+    if let Some(names) = fields.texts("whitelist")? {
+        value.insert("allow".to_owned(), json!({ key: names }));
+    }
+    if let Some(names) = fields.texts("blacklist")? {
+        value.insert("deny".to_owned(), json!({ key: names }));
+    }
+    if value.is_empty() {
+        return Err(fields.wrong("whitelist", "a list of names, or `blacklist`"));
+    }
+    effect.policy("consumer-restriction", "authorize", Value::Object(value))
+}
+
+/// `ip-restriction`: `ip`.
+pub fn addresses(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+    refuses_with(fields, "response_code", 403)?;
+    let mut value = Map::new();
+    for (theirs, ours) in [("whitelist", "allow"), ("blacklist", "deny")] {
+        value.extend(fields.texts(theirs)?.map(|blocks| (ours.to_owned(), json!(blocks))));
+    }
+    match value.len() {
+        0 => Err(fields.wrong("whitelist", "a list of addresses, or `blacklist`")),
+        _ => effect.policy("ip-restriction", "ip", Value::Object(value)),
+    }
+}
+
+/// The status that a policy refuses with can be this alone.
+fn refuses_with(fields: &mut Fields, key: &str, status: u64) -> Result<(), String> {
+    fields.only(key, &[json!(status)])?;
+    for message in ["message", "rejected_msg"] {
+        if fields.take(message).is_some() {
+            let place = fields.place(message);
+            return Err(format!(
+                "{place}: the gateway's errors say their reason; `errors` in the file has their form"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// `cors`.
+pub fn cors(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+    let list = |text: String| {
+        text.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect::<Vec<_>>()
+    };
+    let mut value = Map::new();
+    let credentials = fields.flag("allow_credential")?.unwrap_or(false);
+    let regexes = fields.texts("allow_origins_by_regex")?;
+    let origins = fields.text("allow_origins")?;
+    if let Some(regexes) = regexes {
+        // Theirs are looked for within an origin, ours are the whole of it.
+        let whole = regexes.iter().map(|regex| format!("(?s:.*)(?:{regex})(?s:.*)"));
+        value.insert("regex".to_owned(), json!(whole.collect::<Vec<_>>()));
+    }
+    match origins.as_deref() {
+        None if value.contains_key("regex") => {}
+        None | Some("*") if !credentials => drop(value.insert("origins".to_owned(), json!("*"))),
+        None | Some("*") => {
+            return Err(
+                "`plugins/cors/allow_credential`: not with `allow_origins` `*`; name the origins".to_owned()
+            );
+        }
+        Some("**") => drop(value.insert("regex".to_owned(), json!([".*"]))),
+        Some(origins) => drop(value.insert("origins".to_owned(), json!(list(origins.to_owned())))),
+    }
+    let methods = fields.text("allow_methods")?.unwrap_or_else(|| "*".to_owned());
+    let methods = match methods.as_str() {
+        "*" | "**" => ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"].map(str::to_owned).into(),
+        _ => list(methods),
+    };
+    value.insert("methods".to_owned(), json!(methods));
+    for (theirs, ours) in [("allow_headers", "headers"), ("expose_headers", "expose")] {
+        let names = fields.text(theirs)?;
+        let names = names.or_else(|| (theirs == "allow_headers").then(|| "*".to_owned()));
+        match names.as_deref() {
+            None => {}
+            Some("*" | "**") => drop(value.insert(ours.to_owned(), json!("*"))),
+            Some(names) => drop(value.insert(ours.to_owned(), json!(list(names.to_owned())))),
+        }
+    }
+    let age = fields.take("max_age").map(|age| age.as_i64().ok_or(())).transpose();
+    match age.map_err(|()| fields.wrong("max_age", "seconds"))? {
+        Some(seconds) if seconds < 0 => {}
+        seconds => {
+            let seconds = seconds.unwrap_or(5).min(86_400);
+            value.insert("max_age".to_owned(), json!(format!("{seconds}s")));
+        }
+    }
+    if credentials {
+        value.insert("credentials".to_owned(), json!(true));
+    }
+    effect.policy("cors", "cors", Value::Object(value))
+}

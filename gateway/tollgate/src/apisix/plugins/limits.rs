@@ -1,0 +1,219 @@
+//! Limits.
+
+use serde_json::{Map, Value, json};
+
+use super::super::fields::Fields;
+use super::{Effect, Origin};
+
+/// `limit-count`: `rate_limit`.
+pub fn count(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Result<(), String> {
+    let count = positive(fields, "count")?;
+    let window = positive(fields, "time_window")?;
+    let mut limit = Map::new();
+    limit.insert("rate".to_owned(), json!(format!("{count}/{window}s")));
+    key(fields, &mut limit, Some("remote_addr"))?;
+    status(fields, &mut limit)?;
+    let shows = fields.flag("show_limit_quota_header")?.unwrap_or(true);
+    limit.insert("headers".to_owned(), json!(shows));
+    let group = fields.text("group")?.map(|group| format!("apisix/group/{group}"));
+    scope(&mut limit, group.or_else(|| origin.scope.clone()), "limit-count");
+    redis(fields, &mut limit)?;
+    effect.limit("rate_limit", limit);
+    Ok(())
+}
+
+/// `limit-req`: `rate_limit` as well. Requests that APISIX would hold up pass at once.
+pub fn requests(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Result<(), String> {
+    let rate = fields
+        .take("rate")
+        .and_then(|rate| rate.as_f64())
+        .filter(|rate| *rate > 0.0 && *rate <= 10_000_000.0);
+    let rate = rate.ok_or_else(|| fields.wrong("rate", "requests a second, more than 0"))?;
+    let burst =
+        fields.take("burst").and_then(|burst| burst.as_f64()).filter(|burst| (0.0..=1e9).contains(burst));
+    let burst = burst.ok_or_else(|| fields.wrong("burst", "a number of requests, 0 or more"))?;
+    let nodelay = fields.flag("nodelay")?;
+    if burst >= 1.0 && nodelay == Some(false) {
+        return Err("`plugins/limit-req/nodelay` can only be true here where there is a `burst`: no request is held up".to_owned());
+    }
+    let mut limit = Map::new();
+    // A rate is so many in a time: less than one a second is a whole number in an hour.
+    let written = match rate.fract() {
+        0.0 => format!("{rate}/s"),
+        _ if rate * 60.0 >= 1.0 && (rate * 60.0).fract() == 0.0 => format!("{}/m", rate * 60.0),
+        _ => format!("{}/h", (rate * 3600.0).round().max(1.0)),
+    };
+    limit.insert("rate".to_owned(), json!(written));
+    limit.insert("burst".to_owned(), json!(burst.floor() as u64 + 1));
+    key(fields, &mut limit, None)?;
+    status(fields, &mut limit)?;
+    scope(&mut limit, origin.scope.clone(), "limit-req");
+    fields.only("policy", &[json!("local")])?;
+    effect.limit("rate_limit", limit);
+    Ok(())
+}
+
+/// `limit-conn`: `concurrency`. Requests that APISIX would hold up pass at once.
+pub fn connections(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Result<(), String> {
+    let conn = positive(fields, "conn")?;
+    let burst = fields.number("burst")?.ok_or_else(|| fields.wrong("burst", "a whole number"))?;
+    // For how long requests beyond `conn` would be held up.
+    let delay = fields.take("default_conn_delay");
+    if delay.as_ref().is_some_and(|delay| !delay.is_number()) {
+        return Err(fields.wrong("default_conn_delay", "seconds"));
+    }
+    fields.flag("only_use_default_delay")?;
+    let mut limit = Map::new();
+    limit.insert("limit".to_owned(), json!(conn.saturating_add(burst)));
+    key(fields, &mut limit, None)?;
+    status(fields, &mut limit)?;
+    scope(&mut limit, origin.scope.clone(), "limit-conn");
+    fields.only("policy", &[json!("local")])?;
+    effect.limit("concurrency", limit);
+    Ok(())
+}
+
+fn positive(fields: &mut Fields, key: &str) -> Result<u64, String> {
+    let number = fields.number(key)?.filter(|number| *number > 0);
+    number.ok_or_else(|| fields.wrong(key, "a whole number, at least 1"))
+}
+
+/// What the limit is told apart by.
+fn key(fields: &mut Fields, limit: &mut Map<String, Value>, default: Option<&str>) -> Result<(), String> {
+    let kind = fields.text("key_type")?.unwrap_or_else(|| "var".to_owned());
+    let key = fields.text("key")?.or_else(|| default.map(str::to_owned));
+    let key = key.ok_or_else(|| fields.wrong("key", "what requests are told apart by"))?;
+    let by = match kind.as_str() {
+        "constant" => return Ok(()),
+        "var" => json!(by(&key, fields)?),
+        "var_combination" => {
+            let words = key.split_ascii_whitespace();
+            let parts = words.map(|word| match word.strip_prefix('$') {
+                Some(name) => by(name.trim_start_matches('{').trim_end_matches('}'), fields),
+                None => Err(fields.wrong(
+                    "key",
+                    "variables with blanks between them, such as `$remote_addr $consumer_name`",
+                )),
+            });
+            json!(parts.collect::<Result<Vec<_>, _>>()?)
+        }
+        _ => return Err(fields.wrong("key_type", "`var`, `var_combination` or `constant`")),
+    };
+    limit.insert("by".to_owned(), by);
+    Ok(())
+}
+
+fn by(variable: &str, fields: &Fields) -> Result<String, String> {
+    let named = |prefix: &str| variable.strip_prefix(prefix).filter(|name| !name.is_empty());
+    let text = match variable {
+        "remote_addr" | "binary_remote_addr" => "address",
+        "consumer_name" => "consumer",
+        "host" | "http_host" => "host",
+        "uri" => "path",
+        "request_method" => "method",
+        "route_id" | "route_name" => "route",
+        _ => {
+            return match (named("http_"), named("arg_"), named("cookie_")) {
+                (Some(name), ..) => Ok(format!("header {}", name.replace('_', "-"))),
+                (_, Some(name), _) => Ok(format!("query {name}")),
+                (.., Some(name)) => Ok(format!("cookie {name}")),
+                _ => Err(fields.wrong(
+                    "key",
+                    "`remote_addr`, `consumer_name`, `host`, `uri`, `request_method`, `route_id`, `http_NAME`, `arg_NAME` or \
+                     `cookie_NAME`",
+                )),
+            };
+        }
+    };
+    Ok(text.to_owned())
+}
+
+/// The status of what is refused: 503 where nothing is said, as APISIX has it.
+fn status(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), String> {
+    let status = fields.number("rejected_code")?.unwrap_or(503);
+    if !(400..=599).contains(&status) {
+        return Err(fields.wrong("rejected_code", "a status from 400 to 599"));
+    }
+    limit.insert("status".to_owned(), json!(status));
+    match fields.take("rejected_msg") {
+        None => Ok(()),
+        Some(_) => Err(format!(
+            "{}: the gateway's errors say their reason; `errors` in the file has their form",
+            fields.place("rejected_msg")
+        )),
+    }
+}
+
+/// What is written for several routes counts for all of them.
+fn scope(limit: &mut Map<String, Value>, scope: Option<String>, plugin: &str) {
+    if let Some(scope) = scope {
+        let plain = |c: char| if c.is_ascii_alphanumeric() || "-_./".contains(c) { c } else { '-' };
+        limit.insert(
+            "scope".to_owned(),
+            json!(format!("{}/{plugin}", scope.chars().map(plain).collect::<String>())),
+        );
+    }
+}
+
+/// `policy` and what is said of Redis.
+fn redis(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), String> {
+    let policy = fields.text("policy")?;
+    let degrade = fields.flag("allow_degradation")?.unwrap_or(false);
+    let mut redis = Map::new();
+    let (user, password) = (fields.text("redis_username")?, fields.text("redis_password")?);
+    let timeout = fields.number("redis_timeout")?;
+    match policy.as_deref() {
+        None | Some("local") => {
+            if user.is_some() || password.is_some() || timeout.is_some() {
+                return Err(fields.wrong("policy", "`redis` or `redis-cluster` where there is `redis_...`"));
+            }
+            return Ok(());
+        }
+        Some("redis") => {
+            let host = fields.text("redis_host")?.ok_or_else(|| fields.wrong("redis_host", "a host"))?;
+            let port = fields.number("redis_port")?.unwrap_or(6379);
+            let database = fields.number("redis_database")?.unwrap_or(0);
+            let tls = fields.flag("redis_ssl")?.unwrap_or(false);
+            if tls {
+                verified(fields, "redis_ssl_verify")?;
+            } else {
+                fields.flag("redis_ssl_verify")?;
+            }
+            let scheme = if tls { "rediss" } else { "redis" };
+            let user = user.map(|user| format!("{user}@")).unwrap_or_default();
+            if user.contains(['/', ':', '%', '#', '?']) {
+                return Err(fields.wrong("redis_username", "a name of letters, digits, `-` and `_`"));
+            }
+            redis.insert("url".to_owned(), json!(format!("{scheme}://{user}{host}:{port}/{database}")));
+        }
+        Some("redis-cluster") => {
+            let nodes = fields.texts("redis_cluster_nodes")?;
+            let nodes = nodes.ok_or_else(|| fields.wrong("redis_cluster_nodes", "a list of `host:port`"))?;
+            redis.insert("cluster".to_owned(), json!(nodes));
+            // What the cluster is called in the memory of an APISIX.
+            fields.text("redis_cluster_name")?;
+            if fields.flag("redis_cluster_ssl")?.unwrap_or(false) {
+                verified(fields, "redis_cluster_ssl_verify")?;
+                redis.insert("tls".to_owned(), json!(true));
+            } else {
+                fields.flag("redis_cluster_ssl_verify")?;
+            }
+            redis.extend(user.map(|user| ("user".to_owned(), json!(user))));
+        }
+        Some(_) => return Err(fields.wrong("policy", "`local`, `redis` or `redis-cluster`")),
+    }
+    redis.extend(password.map(|password| ("password".to_owned(), json!(password))));
+    let timeout = timeout.unwrap_or(1000).clamp(1, 5000);
+    redis.insert("timeout".to_owned(), json!(format!("{timeout}ms")));
+    redis.insert("on_failure".to_owned(), json!(if degrade { "open" } else { "closed" }));
+    limit.insert("redis".to_owned(), Value::Object(redis));
+    Ok(())
+}
+
+/// TLS is verified here, so nothing else may be said.
+fn verified(fields: &mut Fields, key: &str) -> Result<(), String> {
+    match fields.flag(key)? {
+        Some(true) => Ok(()),
+        _ => Err(format!("{} can only be true here: a certificate is verified", fields.place(key))),
+    }
+}

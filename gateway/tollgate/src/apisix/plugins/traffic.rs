@@ -1,0 +1,184 @@
+//! Where requests go.
+
+use serde_json::{Map, Value, json};
+
+use super::super::fields::Fields;
+use super::super::objects::named;
+use super::super::{upstream, vars};
+use super::Effect;
+
+/// A rule of `traffic-split`.
+#[derive(Debug)]
+pub struct Rule {
+    /// What requests it is for have to be like: one of these; nothing: all.
+    pub conditions: Option<Vec<vars::Condition>>,
+    /// Where they go.
+    pub shares: Vec<Share>,
+}
+
+/// A share of the requests.
+#[derive(Debug)]
+pub struct Share {
+    pub to: To,
+    pub weight: u64,
+}
+
+/// Where a share goes.
+#[derive(Debug)]
+pub enum To {
+    /// To the route's own upstream.
+    Own,
+    /// To the upstream with this id.
+    Named(String),
+    /// To this one.
+    Written(Value),
+}
+
+/// What is refused.
+#[derive(Debug)]
+pub struct Blocked {
+    /// Expressions, one of which is found in the path.
+    pub rules: Vec<String>,
+    pub status: u64,
+}
+
+/// `traffic-split`.
+pub fn split(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+    let Some(Value::Array(rules)) = fields.take("rules") else {
+        return Err(fields.wrong("rules", "a list of rules"));
+    };
+    if !effect.rules.is_empty() {
+        return Err(
+            "`plugins/traffic-split` is there twice, here and in a global rule: write one of them".to_owned()
+        );
+    }
+    for (index, rule) in rules.into_iter().enumerate() {
+        let place = format!("plugins/traffic-split/rules/{index}");
+        let mut rule = Fields::of(rule, &place)?;
+        let conditions = match rule.take("match") {
+            None => None,
+            Some(Value::Array(matches)) => {
+                let mut all = Vec::new();
+                for one in matches {
+                    let mut one = Fields::of(one, &format!("{place}/match"))?;
+                    let vars = one.take("vars").ok_or_else(|| one.wrong("vars", "a list of conditions"))?;
+                    one.end()?;
+                    all.extend(vars::conditions(&vars, &format!("{place}/match/vars"))?);
+                }
+                Some(all)
+            }
+            Some(_) => return Err(rule.wrong("match", "a list")),
+        };
+        let Some(Value::Array(weighted)) = rule.take("weighted_upstreams") else {
+            return Err(rule.wrong("weighted_upstreams", "a list"));
+        };
+        let shares = weighted.into_iter().enumerate().map(|(index, share)| {
+            let mut share = Fields::of(share, &format!("{place}/weighted_upstreams/{index}"))?;
+            let weight = share.number("weight")?.unwrap_or(1);
+            let to = match (share.take("upstream"), share.take("upstream_id")) {
+                (Some(_), Some(_)) => return Err(share.wrong("upstream_id", "left out beside `upstream`")),
+                (Some(own), None) => To::Written(upstream::resource(Fields::of(own, "upstream")?)?),
+                (None, Some(id)) => To::Named(named(&id).ok_or_else(|| share.wrong("upstream_id", "an id"))?),
+                (None, None) => To::Own,
+            };
+            share.end()?;
+            Ok(Share { to, weight })
+        });
+        let shares = shares.collect::<Result<Vec<_>, String>>()?;
+        rule.end()?;
+        effect.rules.push(Rule { conditions, shares });
+    }
+    Ok(())
+}
+
+/// `proxy-mirror`: `mirror`.
+pub fn mirror(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+    let host = fields.text("host")?.ok_or_else(|| fields.wrong("host", "`http://host:port`"))?;
+    let address = host.strip_suffix('/').unwrap_or(&host);
+    if !address.starts_with("http://") && !address.starts_with("https://") {
+        return Err(fields.wrong("host", "`http://host:port` or `https://host:port`"));
+    }
+    for key in ["path", "path_concat_mode"] {
+        if fields.take(key).is_some() {
+            return Err(format!("{}: a copy has the path of its request", fields.place(key)));
+        }
+    }
+    let mut value = Map::new();
+    if let Some(ratio) = fields.take("sample_ratio") {
+        let percent = ratio.as_f64().filter(|ratio| *ratio > 0.0 && *ratio <= 1.0).map(|ratio| ratio * 100.0);
+        let percent = percent.ok_or_else(|| fields.wrong("sample_ratio", "a number from 0.00001 to 1"))?;
+        // Without the rests of binary fractions.
+        let text = format!("{percent:.4}");
+        let text = text.trim_end_matches('0').trim_end_matches('.').to_owned();
+        value.insert("percent".to_owned(), json!(format!("{text}%")));
+    }
+    effect.mirror = Some(address.to_owned());
+    effect.policy("proxy-mirror", "mirror", Value::Object(value))
+}
+
+/// `api-breaker`: `breaker` of the upstream.
+pub fn breaker(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+    fields.only("break_response_code", &[json!(503)])?;
+    for key in ["break_response_body", "break_response_headers"] {
+        if fields.take(key).is_some() {
+            return Err(format!(
+                "{}: the gateway's errors say their reason; `errors` in the file has their form",
+                fields.place(key)
+            ));
+        }
+    }
+    let mut failures = 3;
+    let mut probes = 3;
+    if let Some(unhealthy) = fields.take("unhealthy") {
+        let mut unhealthy = Fields::of(unhealthy, "plugins/api-breaker/unhealthy")?;
+        failures = unhealthy.number("failures")?.unwrap_or(failures).max(1);
+        if let Some(statuses) = unhealthy.take("http_statuses") {
+            let all = statuses.as_array().is_some_and(|all| {
+                all.iter().all(|status| status.as_u64().is_some_and(|status| (500..=599).contains(&status)))
+            });
+            if !all {
+                return Err(unhealthy.wrong(
+                    "http_statuses",
+                    "a list of statuses from 500 to 599: those count as failures here",
+                ));
+            }
+        }
+        unhealthy.end()?;
+    }
+    if let Some(healthy) = fields.take("healthy") {
+        let mut healthy = Fields::of(healthy, "plugins/api-breaker/healthy")?;
+        probes = healthy.number("successes")?.unwrap_or(probes).max(1);
+        healthy.take("http_statuses");
+        healthy.end()?;
+    }
+    let longest = fields.number("max_breaker_sec")?.unwrap_or(300).max(2);
+    effect.breaker = Some(json!({
+        "failures": "100%",
+        "minimum": failures,
+        "probes": probes,
+        "open": format!("{}s", longest.min(2)),
+    }));
+    Ok(())
+}
+
+/// `uri-blocker`: a route that refuses.
+pub fn block(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+    let rules =
+        fields.texts("block_rules")?.ok_or_else(|| fields.wrong("block_rules", "a list of expressions"))?;
+    let status = fields.number("rejected_code")?.unwrap_or(403);
+    if !(200..=599).contains(&status) {
+        return Err(fields.wrong("rejected_code", "a status from 200 to 599"));
+    }
+    if fields.take("rejected_msg").is_some() {
+        return Err(format!("{}: what is refused has no text of its own", fields.place("rejected_msg")));
+    }
+    let any_case = fields.flag("case_insensitive")?.unwrap_or(false);
+    let rules = rules.into_iter().map(|rule| if any_case { format!("(?i:{rule})") } else { rule }).collect();
+    match effect.blocked.replace(Blocked { rules, status }) {
+        None => Ok(()),
+        Some(_) => {
+            Err("`plugins/uri-blocker` is there twice, here and in a global rule: write one of them"
+                .to_owned())
+        }
+    }
+}

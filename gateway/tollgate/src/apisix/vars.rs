@@ -1,0 +1,283 @@
+//! `vars`: conditions of a route, as the router has them.
+
+use serde_json::{Map, Value, json};
+
+/// Alternatives that the conditions of one object may come to.
+const MOST: usize = 64;
+
+/// What a request has to be like: all of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Condition {
+    pub methods: Option<Vec<String>>,
+    /// A match of the path in the place of the object's own.
+    pub path: Option<Value>,
+    pub host: Option<String>,
+    pub headers: Map<String, Value>,
+    pub query: Map<String, Value>,
+}
+
+/// The alternatives of a list of conditions, one of which a request has to meet.
+///
+/// # Errors
+/// What has no counterpart, by its name.
+pub fn conditions(vars: &Value, place: &str) -> Result<Vec<Condition>, String> {
+    let Some(items) = vars.as_array() else { return Err(format!("`{place}` is to be a list")) };
+    let (any, items) = match items.first().and_then(Value::as_str) {
+        Some("OR") => (true, &items[1..]),
+        Some("AND") => (false, &items[1..]),
+        Some("!OR" | "!AND") => return Err(format!("`{place}`: `!OR` and `!AND` have no counterpart here")),
+        _ => (false, items.as_slice()),
+    };
+    let mut all: Vec<Condition> = if any { Vec::new() } else { vec![Condition::default()] };
+    for (index, item) in items.iter().enumerate() {
+        let place = format!("{place}/{index}");
+        let nested = item.as_array().and_then(|item| item.first()).and_then(Value::as_str);
+        let own = match nested {
+            Some("OR" | "AND" | "!OR" | "!AND") => conditions(item, &place)?,
+            _ => one(item, &place)?,
+        };
+        if any {
+            all.extend(own);
+        } else {
+            let mut both = Vec::new();
+            for before in &all {
+                for own in &own {
+                    both.push(together(before, own, &place)?);
+                }
+            }
+            all = both;
+        }
+        if all.len() > MOST {
+            return Err(format!("`{place}`: these conditions come to more than {MOST} alternatives"));
+        }
+    }
+    Ok(all)
+}
+
+/// Both of them.
+///
+/// # Errors
+/// They are on the same.
+pub fn together(one: &Condition, other: &Condition, place: &str) -> Result<Condition, String> {
+    let twice = |what: &str| Err(format!("`{place}`: a second condition on {what} has no counterpart here"));
+    let mut out = one.clone();
+    for (into, from, what) in
+        [(&mut out.headers, &other.headers, "a header"), (&mut out.query, &other.query, "a parameter")]
+    {
+        for (name, value) in from {
+            if into.insert(name.clone(), value.clone()).is_some_and(|before| before != *value) {
+                return twice(what);
+            }
+        }
+    }
+    if let Some(methods) = &other.methods {
+        out.methods = Some(match out.methods {
+            None => methods.clone(),
+            Some(before) => before.into_iter().filter(|method| methods.contains(method)).collect(),
+        });
+    }
+    if other.path.is_some() && out.path.is_some() {
+        return twice("the path");
+    }
+    if other.host.is_some() && out.host.is_some() {
+        return twice("the host");
+    }
+    out.path = out.path.or_else(|| other.path.clone());
+    out.host = out.host.or_else(|| other.host.clone());
+    Ok(out)
+}
+
+/// The alternatives of one condition.
+fn one(item: &Value, place: &str) -> Result<Vec<Condition>, String> {
+    let Some([variable, operator, value]) = item.as_array().map(Vec::as_slice) else {
+        return Err(match item.as_array().and_then(|item| item.get(1)).and_then(Value::as_str) {
+            Some("!") => format!("`{place}`: `!` has no counterpart here, but for `~=`"),
+            _ => format!("`{place}` is to be a list of a variable, an operator and a value"),
+        });
+    };
+    let (Some(variable), Some(operator)) = (variable.as_str(), operator.as_str()) else {
+        return Err(format!("`{place}` is to be a list of a variable, an operator and a value"));
+    };
+    let test = Test::of(operator, value, place)?;
+    let named = |prefix: &str| variable.strip_prefix(prefix).filter(|name| !name.is_empty());
+    let is = |condition: Condition| Ok(vec![condition]);
+    match variable {
+        "request_method" => match test {
+            Test::Is(methods) => is(Condition { methods: Some(methods), ..Condition::default() }),
+            _ => Err(format!("`{place}`: `request_method` is compared by `==` and `in` here")),
+        },
+        "uri" => match test {
+            Test::Is(paths) => Ok(paths
+                .into_iter()
+                .map(|path| Condition { path: Some(json!({ "exact": path })), ..Condition::default() })
+                .collect()),
+            Test::Found(regex) => {
+                is(Condition { path: Some(json!({ "regex": regex })), ..Condition::default() })
+            }
+            Test::IsNot(_) => Err(format!("`{place}`: `uri` is compared by `==`, `in` and `~~` here")),
+        },
+        "host" | "http_host" => match test {
+            Test::Is(hosts) => Ok(hosts
+                .into_iter()
+                .map(|host| Condition { host: Some(host), ..Condition::default() })
+                .collect()),
+            _ => Err(format!("`{place}`: `host` is compared by `==` and `in` here")),
+        },
+        _ => {
+            if let Some(name) = named("arg_") {
+                return Ok(test.values().into_iter().map(|value| with(name, value, true)).collect());
+            }
+            if let Some(name) = named("http_") {
+                let name = name.replace('_', "-");
+                return Ok(test.values().into_iter().map(|value| with(&name, value, false)).collect());
+            }
+            if let Some(name) = named("cookie_") {
+                let value = match test {
+                    Test::Is(values) => {
+                        values.iter().map(|value| escaped(value)).collect::<Vec<_>>().join("|")
+                    }
+                    _ => return Err(format!("`{place}`: a cookie is compared by `==` and `in` here")),
+                };
+                let regex = format!("(?:(?s:.*); *)?{}=(?:{value})(?: *;(?s:.*))?", escaped(name));
+                return is(with("cookie", json!({ "regex": regex }), false));
+            }
+            Err(format!(
+                "`{place}`: the variable `{variable}` has no counterpart here: there are `arg_NAME`, `http_NAME`, `cookie_NAME`, \
+                 `request_method`, `uri` and `host`"
+            ))
+        }
+    }
+}
+
+fn with(name: &str, value: Value, in_query: bool) -> Condition {
+    let one = Map::from_iter([(name.to_owned(), value)]);
+    match in_query {
+        true => Condition { query: one, ..Condition::default() },
+        false => Condition { headers: one, ..Condition::default() },
+    }
+}
+
+/// What a value is compared with.
+enum Test {
+    /// It is one of these.
+    Is(Vec<String>),
+    /// It is another one, or is not there.
+    IsNot(String),
+    /// This expression is the whole of it.
+    Found(String),
+}
+
+impl Test {
+    fn of(operator: &str, value: &Value, place: &str) -> Result<Self, String> {
+        let text = |value: &Value| match value {
+            Value::String(text) => Ok(text.clone()),
+            Value::Number(number) => Ok(number.to_string()),
+            _ => Err(format!("`{place}`: {value} is no text")),
+        };
+        match operator {
+            "==" => Ok(Self::Is(vec![text(value)?])),
+            "~=" | "!=" => Ok(Self::IsNot(text(value)?)),
+            "~~" => Ok(Self::Found(format!("(?s:.*)(?:{})(?s:.*)", text(value)?))),
+            "~*" => Ok(Self::Found(format!("(?s:.*)(?i:{})(?s:.*)", text(value)?))),
+            "in" => match value {
+                Value::Array(values) if !values.is_empty() => {
+                    Ok(Self::Is(values.iter().map(text).collect::<Result<_, _>>()?))
+                }
+                _ => Err(format!("`{place}`: `in` wants a list")),
+            },
+            _ => Err(format!(
+                "`{place}`: the operator `{operator}` has no counterpart here: there are `==`, `~=`, `in`, `~~` and `~*`"
+            )),
+        }
+    }
+
+    /// Conditions on a value, one of which has to hold.
+    fn values(self) -> Vec<Value> {
+        match self {
+            Self::Is(mut values) if values.len() == 1 => vec![json!({ "exact": values.swap_remove(0) })],
+            Self::Is(values) => {
+                let all: Vec<_> = values.iter().map(|value| escaped(value)).collect();
+                vec![json!({ "regex": format!("(?:{})", all.join("|")) })]
+            }
+            Self::IsNot(value) => vec![json!({ "present": false }), json!({ "regex": other_than(&value) })],
+            Self::Found(regex) => vec![json!({ "regex": regex })],
+        }
+    }
+}
+
+/// An expression for all texts but this one. There is no other way to say so without looking ahead.
+fn other_than(text: &str) -> String {
+    let mut out = String::from("(?s:");
+    let mut before = String::new();
+    for letter in text.chars() {
+        // The text ends here, or goes on otherwise.
+        out += &format!("{before}(?:[^{}].*)?|", class(letter));
+        before += &escaped(&letter.to_string());
+    }
+    out += &format!("{before}.+)");
+    out
+}
+
+fn class(letter: char) -> String {
+    if letter.is_ascii_alphanumeric() || !letter.is_ascii() {
+        letter.to_string()
+    } else {
+        format!("\\{letter}")
+    }
+}
+
+/// The text as an expression.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for letter in text.chars() {
+        if letter.is_ascii() && !letter.is_ascii_alphanumeric() && letter != '_' && letter != ' ' {
+            out.push('\\');
+        }
+        out.push(letter);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_those_of_the_router() {
+        let of = |vars: Value| conditions(&vars, "vars");
+        let all = of(json!([
+            ["arg_a", "==", "1"],
+            ["http_x_user", "~~", "^a"],
+            ["request_method", "in", ["GET", "PUT"]]
+        ]));
+        let all = all.expect("good");
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].methods, Some(vec!["GET".to_owned(), "PUT".to_owned()]));
+        assert_eq!(all[0].query["a"], json!({"exact": "1"}));
+        assert_eq!(all[0].headers["x-user"], json!({"regex": "(?s:.*)(?:^a)(?s:.*)"}));
+        let all = of(json!([["arg_a", "~=", "1"], ["arg_b", "==", 2]])).expect("good");
+        assert_eq!(all.len(), 2, "not there, or another one");
+        assert_eq!(all[0].query["a"], json!({"present": false}));
+        assert_eq!(of(json!(["OR", ["arg_a", "==", "1"], ["arg_b", "==", "1"]])).expect("good").len(), 2);
+        for (vars, name) in [
+            (json!([["remote_addr", "==", "1"]]), "remote_addr"),
+            (json!([["arg_a", ">", 1]]), "`>`"),
+            (json!([["arg_a", "!", "==", "1"]]), "`!`"),
+            (json!([["arg_a", "==", "1"], ["arg_a", "~~", "2"]]), "second"),
+            (json!(["!OR", ["arg_a", "==", "1"]]), "`!OR`"),
+            (json!({}), "list"),
+        ] {
+            let error = of(vars).expect_err("refused");
+            assert!(error.contains(name) && error.contains("`vars"), "{error}");
+        }
+    }
+
+    #[test]
+    fn any_text_but_one() {
+        let regex = regex::Regex::new(&format!("^(?:{})$", other_than("a.b"))).expect("an expression");
+        for other in ["", "a", "a.", "a.c", "axb", "a.bc", "b", "a.b.b"] {
+            assert!(regex.is_match(other), "{other:?}");
+        }
+        assert!(!regex.is_match("a.b"));
+    }
+}

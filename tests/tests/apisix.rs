@@ -122,7 +122,7 @@ fn what_has_no_counterpart_is_refused_by_name_and_changes_nothing() {
         (
             "consumers/ann",
             json!({"username": "ann", "plugins": {"jwt-auth": {"key": "k", "secret": "s"}}}),
-            "plugins/jwt-auth",
+            "plugins/jwt-auth/secret",
         ),
         ("ssls/1", json!({"cert": "x", "key": "y", "snis": ["a"], "client": {"ca": "x"}}), "client"),
         ("routes/1", json!({"uri": "/a", "upstream": {"nodes": nodes, "checks": {}}}), "upstream/checks"),
@@ -190,6 +190,11 @@ fn ask(gateway: &Gateway, path: &str, lines: &str) -> Response {
 fn put(gateway: &Gateway, path: &str, object: &Value) {
     let answer = curl(gateway, "PUT", path, "", &object.to_string());
     assert!(matches!(answer.status, 200 | 201), "{path}: {answer:?}");
+}
+
+/// Writes an object as if it were a resource.
+fn put_raw(gateway: &Gateway, path: &str) -> Response {
+    tollgate_tests::api::put(gateway, path, &json!({"uri": "/other"}))
 }
 
 /// A route's upstream.
@@ -469,6 +474,8 @@ fn conditions_are_those_of_the_router() {
     assert_eq!(status("?a=xx", ""), 404);
     let shown = json_of(&curl(&gateway, "GET", "routes/1", "", ""));
     assert_eq!(shown["value"]["vars"], vars);
+    let alone = put_raw(&gateway, "/apisix/routes%2F1");
+    assert!(alone.status == 405 && alone.text().contains("/apisix/admin/routes/1"), "{alone:?}");
     // A route that is off takes nothing, and is there.
     assert_eq!(curl(&gateway, "PATCH", "routes/1", "", r#"{"status": 0}"#).status, 200);
     assert_eq!(status("?a=xx", "Cookie: c=d\r\n"), 404);
@@ -500,4 +507,59 @@ fn certificates_serve_and_their_keys_are_not_shown() {
     assert_eq!(curl(&gateway, "DELETE", "ssls/1", "", "").status, 200);
     assert_eq!(shown(), None);
     assert!(!gateway.admin("/api/v1/config").text().contains("apisix"));
+}
+
+/// A token that this secret signs (RFC 7519, HS256).
+fn token(claims: &Value, secret: &str) -> String {
+    use aws_lc_rs::hmac::{HMAC_SHA256, Key, sign};
+    use base64::Engine;
+    use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    let signed = format!("{}.{}", part(&json!({"alg": "HS256", "typ": "JWT"})), part(claims));
+    let tag = sign(&Key::new(HMAC_SHA256, secret.as_bytes()), signed.as_bytes());
+    format!("{signed}.{}", URL_SAFE_NO_PAD.encode(tag))
+}
+
+#[test]
+fn tokens_are_verified_by_the_key_of_the_consumer_that_they_name() {
+    const JACK: &str = "jacks-secret-of-more-than-32-bytes-0123456789";
+    const ANN: &str = "anns-secret-of-more-than-32-bytes-01234567890";
+    let (origin, gateway) = (Origin::ok(), stored());
+    put(&gateway, "routes/1", &json!({"uri": "/t", "plugins": {"jwt-auth": {}}, "upstream": nodes(&origin)}));
+    put(
+        &gateway,
+        "routes/2",
+        &json!({"uri": "/jack", "plugins": {"jwt-auth": {}, "consumer-restriction": {"whitelist": ["jack"]}}, "upstream": nodes(&origin)}),
+    );
+    let claims = |key: &str| json!({"key": key, "exp": 4_000_000_000_u64, "groups": ["staff"]});
+    let (jacks, anns) = (token(&claims("jack-key"), JACK), token(&claims("ann-key"), ANN));
+    let status =
+        |path: &str, token: &str| ask(&gateway, path, &format!("Authorization: Bearer {token}\r\n")).status;
+    assert_eq!(status("/t", &jacks), 403, "there is nobody");
+    put(
+        &gateway,
+        "consumers",
+        &json!({"username": "jack", "plugins": {"jwt-auth": {"key": "jack-key", "secret": JACK}}}),
+    );
+    assert_eq!([status("/t", &jacks), status("/t", &anns)], [200, 401]);
+    put(
+        &gateway,
+        "consumers",
+        &json!({"username": "ann", "plugins": {"jwt-auth": {"key": "ann-key", "secret": ANN}}}),
+    );
+    assert_eq!([status("/t", &jacks), status("/t", &anns)], [200, 200]);
+    // Ann signs that she is Jack.
+    assert_eq!(status("/t", &token(&claims("jack-key"), ANN)), 401);
+    assert_eq!(ask(&gateway, "/t", "").status, 401);
+    assert_eq!(ask(&gateway, &format!("/t?jwt={anns}"), "").status, 200);
+    assert_eq!(ask(&gateway, "/t", &format!("Cookie: jwt={anns}\r\n")).status, 200);
+    assert_eq!([status("/jack", &jacks), status("/jack", &anns)], [200, 403]);
+    let text =
+        [curl(&gateway, "GET", "consumers", "", "").text(), gateway.admin("/api/v1/config").text()].concat();
+    assert!(!text.contains("s-secret-of"), "{text}");
+    let shown = json_of(&curl(&gateway, "GET", "consumers/jack", "", ""))["value"].clone();
+    put(&gateway, "consumers/jack", &shown);
+    assert_eq!(status("/t", &jacks), 200, "what is shown can be written back");
+    assert_eq!(curl(&gateway, "DELETE", "consumers/ann", "", "").status, 200);
+    assert_eq!([status("/t", &jacks), status("/t", &anns)], [200, 401]);
 }

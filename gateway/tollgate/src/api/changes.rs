@@ -91,6 +91,12 @@ async fn single(
         Ok(kind) => kind,
         Err(response) => return *response,
     };
+    if kind.name == "apisix" {
+        // By itself it would change nothing that the gateway does.
+        let message =
+            format!("an object of APISIX is written with what comes of it, over /apisix/admin/{name}");
+        return problem(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &message);
+    }
     let condition = match condition(headers) {
         Ok(condition) => condition,
         Err(response) => return *response,

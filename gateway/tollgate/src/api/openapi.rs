@@ -17,7 +17,12 @@ pub fn openapi() -> Value {
     let mut paths = Map::new();
     for kind in &KINDS {
         paths.insert(format!("/api/v1/{}", kind.name), list(kind.name, kind.noun));
-        paths.insert(format!("/api/v1/{}/{{name}}", kind.name), one(kind.noun, &moved((kind.schema)())));
+        let mut one = one(kind.noun, &moved((kind.schema)()));
+        // Objects of APISIX are read here, and written over its front.
+        if let (true, Some(methods)) = (kind.name == "apisix", one.as_object_mut()) {
+            methods.retain(|method, _| !matches!(method.as_str(), "put" | "patch" | "delete"));
+        }
+        paths.insert(format!("/api/v1/{}/{{name}}", kind.name), one);
     }
     let get = |summary: &str, parameters: Value| json!({ "get": operation(summary, parameters, None, ok(json!({}))) });
     let post = |summary: &str, parameters: Value, body: Option<Value>| json!({ "post": operation(summary, parameters, body, changed()) });

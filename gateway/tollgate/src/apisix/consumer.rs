@@ -1,13 +1,15 @@
 //! Consumers: APISIX's form to the gateway's.
 //!
-//! A key or a password stands in the object as its hash, which is all that the gateway wants of it.
+//! A key or a password stands in the object as its hash, which is all that the gateway wants of it. The secret of tokens stands
+//! there itself, and is shown to nobody.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::{Map, Value, json};
 use tollgate_config::MASK;
 
 use super::fields::Fields;
-use super::plugins;
+use super::objects::{self, Objects, Of};
+use super::plugins::{self, Tokens};
 
 /// The cost of bcrypt: some 60 ms of a core for each password that is not remembered.
 const COST: u32 = 10;
@@ -29,6 +31,8 @@ pub fn hashed(object: &mut Map<String, Value>, before: Option<&Map<String, Value
                 known.ok_or_else(|| format!("`plugins{pointer}` is `{MASK}`, and there is none yet"))?
             }
             ("", _) => return Err(format!("`plugins{pointer}` is empty")),
+            // Signatures want the secret itself.
+            (_, "jwt-auth") => continue,
             (hash, "key-auth") if is_digest(hash) => continue,
             (text, "key-auth") => {
                 let digits: String = digest(&SHA256, text.as_bytes())
@@ -51,7 +55,7 @@ pub fn hashed(object: &mut Map<String, Value>, before: Option<&Map<String, Value
 }
 
 /// Where secrets stand.
-const SECRETS: [(&str, &str); 2] = [("key-auth", "key"), ("basic-auth", "password")];
+const SECRETS: [(&str, &str); 3] = [("key-auth", "key"), ("basic-auth", "password"), ("jwt-auth", "secret")];
 
 /// The object as it is shown: secrets are not.
 pub fn masked(object: &mut Map<String, Value>) {
@@ -94,11 +98,8 @@ pub fn document(name: &str, group: Option<String>, mut fields: Fields) -> Result
                 let password = conf.text("password")?.ok_or_else(|| conf.wrong("password", "a password"))?;
                 out.insert("password".to_owned(), json!(password));
             }
-            "jwt-auth" => {
-                return Err("`plugins/jwt-auth`: a consumer has no key for tokens here; write `policies.jwt` with the issuer's \
-                            keys at the route, over /api/v1"
-                    .to_owned());
-            }
+            // The routes that ask for tokens have its key.
+            "jwt-auth" => drop(token_key(&mut conf)?),
             "hmac-auth" => {
                 return Err("`plugins/hmac-auth`: signatures are those of RFC 9421 here; write `hmac_keys` of the consumer and \
                             `policies.hmac`, over /api/v1"
@@ -114,4 +115,83 @@ pub fn document(name: &str, group: Option<String>, mut fields: Fields) -> Result
         conf.end()?;
     }
     Ok(Value::Object(out))
+}
+
+/// What verifies a consumer's tokens.
+#[derive(Debug)]
+pub struct TokenKey {
+    /// What its tokens have in the claim that says whose they are.
+    pub key: String,
+    secret: String,
+    algorithm: String,
+}
+
+/// `jwt-auth` of a consumer.
+///
+/// # Errors
+/// What has no counterpart, by its name.
+fn token_key(conf: &mut Fields) -> Result<TokenKey, String> {
+    let key =
+        conf.text("key")?.ok_or_else(|| conf.wrong("key", "what its tokens have in the claim `key`"))?;
+    if conf.take("public_key").is_some() {
+        return Err(format!(
+            "{}: a public key stands in a file, or at a URL: write `policies.jwt` with `jwks` at the route, over /api/v1",
+            conf.place("public_key")
+        ));
+    }
+    let algorithm = conf.text("algorithm")?.unwrap_or_else(|| "HS256".to_owned());
+    if !matches!(algorithm.as_str(), "HS256" | "HS384" | "HS512") {
+        return Err(conf.wrong("algorithm", "`HS256`, `HS384` or `HS512`"));
+    }
+    let secret = conf.text("secret")?.filter(|secret| secret.len() >= 32);
+    let secret = secret.ok_or_else(|| {
+        conf.wrong(
+            "secret",
+            "a text of at least 32 bytes: from a token and a shorter one, others could find it out",
+        )
+    })?;
+    conf.only("base64_secret", &[json!(false)])?;
+    conf.only("lifetime_grace_period", &[json!(0)])?;
+    // For how long APISIX would sign: here nobody signs.
+    conf.number("exp")?;
+    Ok(TokenKey { key, secret, algorithm })
+}
+
+/// The policies that let those in whose tokens consumers' keys verify, and all keys. Each token is verified by the key of the
+/// consumer that it names, and by no other.
+pub fn tokens(
+    objects: &Objects,
+    tokens: &Tokens,
+) -> (Map<String, Value>, Vec<(String, Option<String>, String)>) {
+    let mut keys = Vec::new();
+    let mut alternatives = Vec::new();
+    for (name, object) in objects.all(Of::Consumers) {
+        let Some(conf) = object.get("plugins").and_then(|plugins| plugins.get("jwt-auth")) else { continue };
+        let conf = Fields::of(conf.clone(), "plugins/jwt-auth");
+        // What is wrong with it was told when it was written.
+        let Ok(key) = conf.and_then(|mut conf| token_key(&mut conf)) else { continue };
+        // Its owner can sign whatever it likes: nothing but what is compared says anything.
+        alternatives.push(json!({
+            "secret": key.secret,
+            "algorithms": [key.algorithm],
+            "claims": { tokens.claim.as_str(): [key.key] },
+            "consumer_claim": tokens.claim,
+            "groups_claim": tokens.claim,
+            "consumer_header": plugins::CONSUMER,
+            "from": tokens.from,
+            "forward": tokens.forward,
+        }));
+        keys.push((name.to_owned(), object.get("group_id").and_then(objects::named), key.key));
+    }
+    let mut policies = Map::new();
+    match alternatives.len() {
+        // Nobody can come.
+        0 => drop(policies.insert("ip".to_owned(), json!({ "deny": ["0.0.0.0/0", "::/0"] }))),
+        1 => drop(policies.insert("jwt".to_owned(), alternatives.swap_remove(0))),
+        _ => {
+            let all: Vec<_> = alternatives.into_iter().map(|jwt| json!({ "jwt": jwt })).collect();
+            policies.insert("any_of".to_owned(), json!(all));
+        }
+    }
+    (policies, keys)
 }

@@ -28,6 +28,11 @@ pub fn documents(objects: &Objects, (of, id): &Id) -> Result<Documents, String> 
         }
         Of::Services => {
             let service = Service::of(fields)?;
+            if let Some(id) =
+                service.upstream_id.as_ref().filter(|id| objects.get(Of::Upstreams, id).is_none())
+            {
+                return Err(format!("`upstream_id`: there is no upstream `{id}`"));
+            }
             if let Some(own) = service.upstream {
                 out.insert(("upstreams", service_upstream(id)), own);
             }

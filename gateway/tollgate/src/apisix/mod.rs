@@ -298,7 +298,7 @@ enum Wish {
 async fn written(surface: &Surface, asker: Asker, id: Id, wish: Wish) -> Response {
     let gone = matches!(wish, Wish::Gone);
     // Who depends on what is looked at first and written then.
-    let alone = gone || !matches!(id.0, Of::Routes | Of::Upstreams | Of::Consumers | Of::Ssls);
+    let alone = gone || !matches!(id.0, Of::Routes | Of::Upstreams | Of::Ssls);
     let (_read, _write);
     if alone {
         _write = WRITING.write().await;

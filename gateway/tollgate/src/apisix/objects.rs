@@ -163,9 +163,10 @@ impl Objects {
     pub fn depending(&self, id: &Id) -> Vec<Id> {
         let mut out = match id.0 {
             // What a rule says, every route does.
-            Of::GlobalRules => self.all(Of::Routes).map(|(id, _)| (Of::Routes, id.to_owned())).collect(),
-            // Who may come to a route can be a matter of who there is.
-            Of::Consumers => Vec::new(),
+            // And which tokens a route takes is a matter of which consumers there are.
+            Of::GlobalRules | Of::Consumers => {
+                self.all(Of::Routes).map(|(id, _)| (Of::Routes, id.to_owned())).collect()
+            }
             _ => self.users(id),
         };
         // A route takes what its service says of an upstream.

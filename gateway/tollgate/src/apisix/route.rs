@@ -9,7 +9,7 @@ use super::derive::{Documents, Service, own_or_named, service_upstream};
 use super::fields::Fields;
 use super::objects::{Objects, Of, named};
 use super::plugins::{self, Blocked, Effect, Origin, Rule, To};
-use super::{resource_name, upstream, vars};
+use super::{consumer, resource_name, upstream, vars};
 
 /// What the upstream is called that stands in a route.
 pub fn own_upstream(id: &str) -> String {
@@ -229,6 +229,32 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
     let origin = service_id.as_deref().map(|id| (id, &service));
     for (name, conf, origin) in plugins_of(objects, &mut fields, origin)? {
         effect.one(&name, &conf, &origin)?;
+    }
+    if let Some(tokens) = effect.tokens.take() {
+        let (policies, keys) = consumer::tokens(objects, &tokens);
+        for (kind, value) in policies {
+            if effect.policies.insert(kind, value).is_some() {
+                return Err("`plugins/jwt-auth`: no consumer has a token, so nobody could come".to_owned());
+            }
+        }
+        // Who shows a token is known by what it says, and not by the consumer's name.
+        for list in ["allow", "deny"] {
+            let known: [fn(&(String, Option<String>, String)) -> Option<&String>; 2] =
+                [|(name, ..)| Some(name), |(_, group, _)| group.as_ref()];
+            for (kind, of) in ["consumers", "groups"].into_iter().zip(known) {
+                let named = effect
+                    .policies
+                    .get_mut("authorize")
+                    .and_then(|it| it.pointer_mut(&format!("/{list}/{kind}")));
+                let Some(Value::Array(named)) = named else { continue };
+                let more: Vec<_> = keys
+                    .iter()
+                    .filter(|key| of(key).is_some_and(|own| named.contains(&json!(own))))
+                    .map(|(.., key)| json!(key))
+                    .collect();
+                named.extend(more);
+            }
+        }
     }
     let (own, upstream_id) = own_or_named(&mut fields)?;
     let timeouts = upstream::timeouts(&mut fields)?;

@@ -6,7 +6,7 @@ use super::super::fields::Fields;
 use super::Effect;
 
 /// The field in which APISIX tells the upstream who somebody is.
-const CONSUMER: &str = "X-Consumer-Username";
+pub const CONSUMER: &str = "X-Consumer-Username";
 
 fn anonymous(fields: &mut Fields) -> Result<(), String> {
     match fields.take("anonymous_consumer") {
@@ -27,6 +27,36 @@ pub fn key(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     fields.text("realm")?;
     let value = json!({ "header": header, "query": query, "forward": !hides, "consumer_header": CONSUMER });
     effect.policy("key-auth", "api_key", value)
+}
+
+/// Where a token is, whose key a consumer has.
+#[derive(Debug)]
+pub struct Tokens {
+    /// `from` of the policy.
+    pub from: Value,
+    pub forward: bool,
+    /// The claim that says whose it is.
+    pub claim: String,
+}
+
+/// `jwt-auth`: `jwt`, with the keys of consumers.
+pub fn tokens(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
+    anonymous(fields)?;
+    let header = fields.text("header")?.unwrap_or_else(|| "Authorization".to_owned());
+    let query = fields.text("query")?.unwrap_or_else(|| "jwt".to_owned());
+    let cookie = fields.text("cookie")?.unwrap_or_else(|| "jwt".to_owned());
+    let hides = fields.flag("hide_credentials")?.unwrap_or(false);
+    let claim = fields.text("key_claim_name")?.unwrap_or_else(|| "key".to_owned());
+    fields.only("store_in_ctx", &[json!(false)])?;
+    fields.only("use_jwks", &[json!(false)])?;
+    fields.text("realm")?;
+    let from = json!([{ "header": header }, { "query": query }, { "cookie": cookie }]);
+    match effect.tokens.replace(Tokens { from, forward: !hides, claim }) {
+        None => Ok(()),
+        Some(_) => {
+            Err("`plugins/jwt-auth` is there twice, here and in a global rule: write one of them".to_owned())
+        }
+    }
 }
 
 /// `basic-auth`: `basic`.

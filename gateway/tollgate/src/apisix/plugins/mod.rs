@@ -3,7 +3,7 @@
 //! | Module | Plugins |
 //! |---|---|
 //! | `limits` | `limit-count`, `limit-req`, `limit-conn` |
-//! | `access` | `key-auth`, `basic-auth`, `consumer-restriction`, `ip-restriction`, `cors` |
+//! | `access` | `key-auth`, `basic-auth`, `jwt-auth`, `consumer-restriction`, `ip-restriction`, `cors` |
 //! | `edits` | `proxy-rewrite`, `response-rewrite`, `redirect`, `request-id` |
 //! | `traffic` | `traffic-split`, `proxy-mirror`, `api-breaker`, `uri-blocker` |
 //! | `others` | those that have no counterpart, and what to write instead |
@@ -19,6 +19,7 @@ use serde_json::{Map, Value, json};
 use super::fields::Fields;
 use super::objects::Of;
 
+pub use access::{CONSUMER, Tokens};
 pub use traffic::{Blocked, Rule, To};
 
 /// Where a plugin is written, as far as that makes a difference.
@@ -57,6 +58,8 @@ pub struct Effect {
     pub mirror: Option<String>,
     /// What is refused.
     pub blocked: Option<Blocked>,
+    /// Where a token is, whose key a consumer has.
+    pub tokens: Option<Tokens>,
 }
 
 /// The plugins of an object.
@@ -104,6 +107,7 @@ impl Effect {
             "limit-conn" => limits::connections(self, &mut fields, origin)?,
             "key-auth" => access::key(self, &mut fields)?,
             "basic-auth" => access::basic(self, &mut fields)?,
+            "jwt-auth" => access::tokens(self, &mut fields)?,
             "consumer-restriction" => access::consumers(self, &mut fields)?,
             "ip-restriction" => access::addresses(self, &mut fields)?,
             "cors" => access::cors(self, &mut fields)?,

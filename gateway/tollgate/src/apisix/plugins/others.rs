@@ -3,9 +3,6 @@
 /// What to write in the place of a plugin; nothing: it is not one of these.
 pub fn instead(name: &str) -> Option<&'static str> {
     Some(match name {
-        "jwt-auth" => {
-            "tokens are verified by their issuer's keys, not by those of consumers: write `policies.jwt` of the route, over /api/v1"
-        }
         "openid-connect" | "cas-auth" | "authz-casdoor" | "authz-keycloak" | "saml-auth" | "multi-auth"
         | "wolf-rbac" | "ldap-auth" | "dingtalk-auth" | "feishu-auth" => {
             "write `policies.jwt` or `policies.forward_auth` of the route, over /api/v1"

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::file_access::{Outside, Scope, within};
-use crate::model::{Address, At, Config, Discover, PolicySpec, Redis, TargetKind};
+use crate::model::{Address, At, Config, Discover, PolicySpec, Redis, RedisPlace, TargetKind};
 use crate::problem::Problem;
 use crate::read::pem_files;
 
@@ -90,7 +90,8 @@ fn redis(spec: &PolicySpec) -> Vec<&Redis> {
 
 /// The path of a socket in a URL such as `redis+unix:///run/redis.sock?db=1`.
 fn socket_of(redis: &Redis) -> Option<(At, PathBuf)> {
-    let (scheme, rest) = redis.url.reveal().split_once("://")?;
+    let RedisPlace::Url(url) = &redis.place else { return None };
+    let (scheme, rest) = url.reveal().split_once("://")?;
     if !scheme.ends_with("unix") {
         return None;
     }

@@ -3,12 +3,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_route::{EncodedSlash, Normalised, PathRules, normalise};
+use tollgate_route::{EncodedSlash, Normalised, PathRules, Semicolon, normalise};
 
 fuzz_target!(|path: &[u8]| {
     for merge_slashes in [true, false] {
         for encoded_slash in [EncodedSlash::Reject, EncodedSlash::Keep] {
-            check(path, &PathRules { merge_slashes, encoded_slash });
+            for semicolon in [Semicolon::Keep, Semicolon::Reject] {
+                check(path, &PathRules { merge_slashes, encoded_slash, semicolon });
+            }
         }
     }
 });
@@ -27,6 +29,7 @@ fn check(path: &[u8], rules: &PathRules) {
 
     assert_eq!(form.first(), Some(&b'/'));
     assert!(form.iter().all(|byte| byte.is_ascii_graphic() && !b"?#\\".contains(byte)));
+    assert!(rules.semicolon == Semicolon::Keep || !form.contains(&b';'), "a semicolon is refused");
     let segments: Vec<&[u8]> = form[1..].split(|byte| *byte == b'/').collect();
     assert!(!segments.iter().any(|segment| matches!(*segment, b"." | b"..")), "a dot segment is left");
     if rules.merge_slashes {
@@ -41,6 +44,9 @@ fn check(path: &[u8], rules: &PathRules) {
             "one spelling of an escape"
         );
         assert_ne!(digits, b"00", "NUL is never data");
+        if rules.semicolon == Semicolon::Reject {
+            assert!(digits != b"3B", "an encoded semicolon is refused");
+        }
         if rules.encoded_slash == EncodedSlash::Reject {
             assert!(digits != b"2F" && digits != b"5C", "an encoded slash is refused");
         }

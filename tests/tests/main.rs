@@ -33,6 +33,7 @@ mod keepalive;
 mod leaks;
 mod limits;
 mod log;
+mod loops;
 mod metrics;
 mod mixed;
 mod notices;

@@ -1,6 +1,6 @@
 //! Attack class 8: the path is normalised once, before it is matched, and what was matched is what is sent.
 
-use tollgate_tests::{Gateway, Origin};
+use tollgate_tests::{Gateway, Origin, tollgate};
 
 /// The path as a lenient origin might read it: decoded, backslashes turned, slashes merged, dots resolved, also those
 /// with a parameter. Encoded and empty segments stay what the configuration says that they are.
@@ -260,4 +260,43 @@ fn slashes_can_be_kept() {
         assert_eq!(client.get(sent).status, 200);
         assert_eq!(origin.requests().pop().expect("a request").target, target);
     }
+}
+
+#[test]
+fn semicolons_can_be_refused() {
+    let origin = Origin::ok();
+    let gateway = Gateway::with(&origin, "paths: {semicolon: reject}");
+    let (mut http1, mut http2) = (gateway.client(), gateway.http2());
+    for path in ["/admin;x", "/admin;x/y", "/admin%3bx", "/admin%3B", "/;/admin", "/a/;", "/x/..;/admin"] {
+        for response in [http1.get(path), http2.get(path)] {
+            assert_eq!((response.status, response.reason()), (400, "bad_path"), "{path}");
+        }
+    }
+    assert_eq!(origin.count(), 0);
+    for path in ["/admin", "/a%253bx", "/a?b;c"] {
+        assert_eq!(http1.get(path).status, 200);
+        assert_eq!(origin.requests().pop().expect("a request").target, path);
+    }
+    let records = gateway.records();
+    assert!(records.iter().any(|record| record["detail"] == "semicolon in the path"), "{records:#?}");
+}
+
+#[test]
+fn check_warns_where_a_semicolon_gets_by_a_policy() {
+    let admin = "- {name: admin, match: /admin/*, to: 127.0.0.1:1, policies: {ip: {allow: 10.0.0.0/8}}}";
+    let warns = |text: &str| {
+        let directory = std::env::temp_dir().join(format!("tollgate-e2e-semicolon-{}", std::process::id()));
+        std::fs::write(&directory, format!("listen: 127.0.0.1:8080\n{text}")).expect("written");
+        let ran = tollgate(&["check", directory.to_str().expect("text")]);
+        std::fs::remove_file(&directory).expect("removed");
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.all().contains("/admin;x")
+    };
+    let open = "- {name: rest, match: /*, to: 127.0.0.1:1}";
+    assert!(warns(&format!("routes:\n{admin}\n{open}\n")));
+    assert!(warns(&format!("routes:\n{}\n{open}\n", admin.replace("/admin/*", "/admin"))));
+    assert!(!warns(&format!("paths: {{semicolon: reject}}\nroutes:\n{admin}\n{open}\n")));
+    assert!(!warns(&format!("routes:\n{admin}\n")), "no route takes it");
+    let guarded = open.replace('}', ", policies: {ip: {allow: 10.0.0.0/8}}}");
+    assert!(!warns(&format!("routes:\n{admin}\n{guarded}\n")), "that route has the policy too");
 }

@@ -3,6 +3,8 @@
 use serde_json::Value;
 use tollgate_tests::{Framing, Gateway};
 
+use crate::rewrite::{check, points_at};
+
 #[test]
 fn redirects() {
     for (route, host, target, status, location) in [
@@ -158,4 +160,77 @@ fn a_fixed_response_to_an_unread_upload() {
     client.send("0\r\n\r\n");
     assert_eq!(client.response().status, 200);
     gateway.reconcile(&[]);
+}
+
+#[test]
+fn redirects_take_groups_of_what_the_route_matches() {
+    let gateway = Gateway::start(
+        "routes:\n  - {match: {path: {regex: '/s/(.*)'}}, redirect: {to: 'https://x.example/$1'}}\n  \
+         - {match: {path: {regex: '/short/(?<rest>.*)'}}, redirect: 'https://x.example/?p=$rest#$$1'}\n  \
+         - {match: '/u/{id}/{part}', redirect: {path: '/$part/$id', status: 301}}\n  \
+         - {match: /r/*, redirect: {regex: '^/r/(.*)$', replace: '/new/$1', host: y.example}}\n  \
+         - {match: {path: {regex: '/go(/.*)'}}, redirect: '/$1'}\n  \
+         - {match: {path: {regex: '/d/(.*)-(.*)'}}, redirect: 'https://x.example/a/$1$2/b'}\n",
+    );
+    let mut client = gateway.client();
+    let mut http2 = gateway.http2();
+    for (target, status, location) in [
+        ("/s/x", 302, "https://x.example/x"),
+        ("/s/a%2db/c%20d?q", 302, "https://x.example/a-b/c%20d"),
+        ("/s//evil.example", 302, "https://x.example/evil.example"),
+        ("/short/a&b+c", 302, "https://x.example/?p=a%26b%2Bc#$1"),
+        ("/u/7/x?q=1", 301, "http://test.example/x/7?q=1"),
+        ("/r/a%20b", 302, "http://y.example/new/a%20b"),
+        ("/go/evil.example", 302, "/evil.example"),
+        ("/go//evil.example", 302, "/evil.example"),
+    ] {
+        let response = client.ask(format!("GET {target} HTTP/1.1\r\nHost: test.example\r\n\r\n"));
+        assert_eq!((response.status, response.header("Location")), (status, Some(location)), "{target}");
+        let response = http2.get(target);
+        let location = location.replace("http://test.example", "");
+        let got = response.header("Location").unwrap_or_default();
+        assert!(response.status == status && got.ends_with(&location), "{target}: {got}");
+    }
+    let response = client.get("/d/.-.");
+    assert_eq!((response.status, response.reason()), (400, "bad_path"));
+    gateway.reconcile(&[]);
+}
+
+#[test]
+fn a_group_cannot_lead_a_redirect_to_another_host() {
+    // With empty segments as they are, two slashes would begin a host.
+    let gateway = Gateway::start(
+        "paths: {merge_slashes: false}\nroutes:\n  - {match: {path: {regex: '/go(/.*)'}}, redirect: '/$1'}\n  \
+         - {match: {path: {regex: '/s/(.*)'}}, redirect: 'https://x.example/$1'}\n",
+    );
+    for target in ["/go/evil.example", "/go//evil.example", "/go///evil.example"] {
+        let response = gateway.client().get(target);
+        assert_eq!((response.status, response.header("Location")), (400, None), "{target}");
+    }
+    let response = gateway.client().get("/s//evil.example");
+    assert_eq!(response.header("Location"), Some("https://x.example//evil.example"));
+    for to in
+        ["https://x.example$1", "https://$1/", "https://x.example:$1/", "//$1/x", "https://$1.x.example/"]
+    {
+        let ran = check(&format!("match: {{path: {{regex: '/s/(.*)'}}}}, redirect: '{to}'"));
+        assert_eq!(ran.code, Some(1), "{to}: {ran:?}");
+        points_at(&ran.all(), "$1");
+    }
+}
+
+#[test]
+fn a_group_that_a_redirect_names_and_the_route_does_not_have_is_refused_by_check() {
+    for (route, part) in [
+        ("match: {path: {regex: '/s/(.*)'}}, redirect: 'https://x.example/$2'", "$2"),
+        ("match: {path: {regex: '/s/(.*)'}}, redirect: {path: '/x/$name'}", "$name"),
+        ("match: {path: {regex: '/s/(.*)'}}, redirect: {to: 'https://x.example/$1x'}", "$1x"),
+        ("match: /s/*, redirect: 'https://x.example/$1'", "$1"),
+        ("match: /s/*, redirect: {prefix: '/x/$1'}", "$1"),
+        ("match: [/a, {path: {regex: '/s/(.*)'}}], redirect: 'https://x.example/$1'", "$1"),
+        ("match: '/u/{id}', redirect: 'https://x.example/$user'", "$user"),
+    ] {
+        let ran = check(route);
+        assert_eq!(ran.code, Some(1), "{route}: {ran:?}");
+        points_at(&ran.all(), part);
+    }
 }

@@ -1,6 +1,8 @@
 //! What a route changes before it forwards: path and host. The query is kept.
 
-use tollgate_tests::{Gateway, Origin};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tollgate_tests::{Gateway, Origin, Ran, tollgate};
 
 #[test]
 fn what_asks_for_the_server_as_a_whole_stays_so() {
@@ -83,4 +85,109 @@ fn hosts() {
     ] {
         assert_eq!(rewritten(&format!("match: \"/v1/*\"{rewrite}"), "/v1/a").1, expected, "{rewrite}");
     }
+}
+
+#[test]
+fn what_a_replacement_says_is_a_path_as_every_other() {
+    for (route, target, expected) in [
+        ("match: /s/*, rewrite: {regex: '^/s/(.*)$', replace: '/a b/$1'}", "/s/x", "/a%20b/x"),
+        (
+            "match: /s/*, rewrite: {regex: '^/s/(.*)$', replace: '/é/$1'}",
+            "/s/x%c3%a9?q=é",
+            "/%C3%A9/x%C3%A9?q=é",
+        ),
+        ("match: /s/*, rewrite: {regex: '^/s(.*)$', replace: '/x/$1'}", "/s/y", "/x/y"),
+        ("match: /s/*, rewrite: {regex: '^/s/(.*)$', replace: '/%7e/$1'}", "/s/a%20b", "/~/a%20b"),
+        (
+            "match: {path: {regex: '/u/([0-9]+)/(.*)'}}, rewrite: {path: '/$2/by id/$1'}",
+            "/u/7/a%3fb",
+            "/a%3Fb/by%20id/7",
+        ),
+        ("match: '/u/{id}/{part}', rewrite: {path: '/$part/$$id/$id'}", "/u/7/x", "/x/$id/7"),
+        ("match: {path: {template: '/u/{id}/*'}}, rewrite: {path: '/x/$1'}", "/u/7/y/z", "/x/7"),
+    ] {
+        let target = target.replace('é', "%C3%A9");
+        assert_eq!(rewritten(route, &target).0, expected.replace('é', "%C3%A9"), "{route} {target}");
+    }
+}
+
+#[test]
+fn what_groups_make_is_refused_as_a_request_would_be() {
+    let origin = Origin::ok();
+    let gateway = Gateway::start(&format!(
+        "routes:\n  - {{match: /v1/*, rewrite: {{regex: '^/v1/(.*)-(.*)$', replace: '/pub/$1$2'}}, to: [{0}]}}\n  \
+         - {{match: /v2/*, rewrite: {{regex: '25', replace: ''}}, to: [{0}]}}\n  \
+         - {{match: {{path: {{regex: '/v3/(.*)-(.*)'}}}}, rewrite: {{path: '/pub/$1$2'}}, to: [{0}]}}\n",
+        origin.address()
+    ));
+    let mut http1 = gateway.client();
+    let mut http2 = gateway.http2();
+    let targets = [
+        ("/v1/.-./x", "dot segment in the path that a rewrite or redirect made"),
+        ("/v3/.-./x", "dot segment in the path that a rewrite or redirect made"),
+        ("/v2/%252e%252e/x", "dot segment in the path that a rewrite or redirect made"),
+        ("/v2/a%252fb", "encoded slash (%2F) in the path"),
+        ("/v2/%2500", "NUL in the path"),
+    ];
+    for (target, _) in targets {
+        for response in [http1.get(target), http2.get(target)] {
+            assert_eq!((response.status, response.reason()), (400, "bad_path"), "{target}");
+        }
+    }
+    let records = gateway.wait_records(2 * targets.len());
+    for (target, detail) in targets {
+        let mut own = records.iter().filter(|record| record["target"] == target);
+        assert!(own.all(|record| record["detail"] == detail), "{target}: {records:#?}");
+    }
+    assert_eq!(origin.count(), 0);
+}
+
+#[test]
+fn a_replacement_that_no_request_may_have_is_refused_by_check() {
+    for (route, caret) in [
+        ("rewrite: {regex: '^/s/(.*)$', replace: '/a/../$1'}", "'/a/../$1'"),
+        ("rewrite: {regex: '^/s/(.*)$', replace: '/a%2f$1'}", "'/a%2f$1'"),
+        ("rewrite: {regex: '^/s/(.*)$', replace: '/a%00$1'}", "%00"),
+        ("rewrite: {regex: '^/s/(.*)$', replace: '/a%4$1'}", "%4"),
+        ("rewrite: {regex: '^/s/(.*)$', replace: '/a?x=$1'}", "?"),
+        ("rewrite: {regex: '^/s/(.*)$', replace: '/$2'}", "$2"),
+        ("rewrite: {regex: '^/s/(.*)$', replace: '/${name}'}", "'/${name}'"),
+        ("rewrite: {path: '/x/$1'}", "$1"),
+        ("rewrite: {path: '/x%2Fy'}", "'/x%2Fy'"),
+        ("rewrite: {prefix: '/x%0d%0a'}", "'/x%0d%0a'"),
+    ] {
+        let ran = check(&format!("match: /s/*, to: 127.0.0.1:1, {}", route.replace("${", "$${")));
+        assert_eq!(ran.code, Some(1), "{route}: {ran:?}");
+        points_at(&ran.all(), &caret.replace("${", "$${"));
+    }
+    let keep = "paths: {encoded_slash: keep}\n";
+    let ran = check_with(keep, "match: /s/*, to: 127.0.0.1:1, rewrite: {path: '/x%2Fy'}");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+}
+
+/// What `check` says of a route.
+pub fn check(route: &str) -> Ran {
+    check_with("", route)
+}
+
+fn check_with(more: &str, route: &str) -> Ran {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let name =
+        format!("tollgate-e2e-route-{}-{}.yaml", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let file = std::env::temp_dir().join(name);
+    std::fs::write(&file, format!("listen: 127.0.0.1:8080\n{more}routes:\n  - {{{route}}}\n"))
+        .expect("written");
+    let ran = tollgate(&["check", file.to_str().expect("text")]);
+    std::fs::remove_file(&file).expect("removed");
+    ran
+}
+
+/// The caret of a message begins below this part of the route's line.
+pub fn points_at(text: &str, part: &str) {
+    let lines: Vec<_> = text.lines().collect();
+    let pointed = lines.windows(2).any(|pair| {
+        let caret = pair[1].find('^');
+        caret.is_some_and(|caret| pair[0].get(caret..).is_some_and(|rest| rest.starts_with(part)))
+    });
+    assert!(pointed, "nothing points at {part} in\n{text}");
 }

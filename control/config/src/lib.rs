@@ -40,6 +40,9 @@ pub use problem::{Problem, Problems, Severity};
 pub use read::shared_credentials;
 pub use reference::reference;
 pub use scalar::cidr::block;
+pub use scalar::replacement::{
+    LocationReplacement, ReplacementPiece, location_replacement, path_replacement,
+};
 pub use scalar::template::{ACCESS_LOG_FIELDS, Piece, access_log_template};
 pub use scalar::value_template::{REQUEST_FIELDS, ValuePiece, value_template};
 pub use schema::schema;

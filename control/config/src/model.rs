@@ -11,6 +11,7 @@ use std::time::Duration;
 mod admin;
 mod consumers;
 mod etcd;
+mod percent;
 mod policies;
 mod route;
 mod tls;
@@ -19,6 +20,7 @@ mod upstream;
 pub use admin::*;
 pub use consumers::*;
 pub use etcd::*;
+pub use percent::Percent;
 pub use policies::*;
 pub use route::*;
 pub use tls::*;
@@ -271,6 +273,18 @@ pub struct Forwarded {
     pub trusted_proxies: Vec<Cidr>,
     /// Fields that tell of the certificate that a client has shown. Default none.
     pub client_certificate: Vec<(String, CertificatePart)>,
+    /// Which requests say in `CDN-Loop` (RFC 8586) that they were here. Default [`CdnLoop::Own`].
+    pub cdn_loop: CdnLoop,
+}
+
+/// Which requests say in `CDN-Loop` (RFC 8586) that they were here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CdnLoop {
+    /// Those that go to an address of the gateway itself.
+    #[default]
+    Own,
+    /// All: a loop over other gateways is found too.
+    Always,
 }
 
 impl Default for Forwarded {
@@ -281,6 +295,7 @@ impl Default for Forwarded {
             via: None,
             trusted_proxies: Vec::new(),
             client_certificate: Vec::new(),
+            cdn_loop: CdnLoop::Own,
         }
     }
 }
@@ -313,6 +328,8 @@ pub struct Limits {
     pub http2_streams: u32,
     /// Bytes of a request body that an HTTP/2 stream may send ahead; its connection may send twice as many. Default 64 KiB.
     pub http2_window: u32,
+    /// Times that a request may come back to this gateway by its own doing (508 past it). Default 2.
+    pub loops: usize,
 }
 
 impl Default for Limits {
@@ -326,6 +343,7 @@ impl Default for Limits {
             requests_per_connection: None,
             http2_streams: 100,
             http2_window: 64 * 1024,
+            loops: 2,
         }
     }
 }
@@ -390,11 +408,13 @@ pub struct Paths {
     pub merge_slashes: bool,
     /// `%2F` and `%5C`. Default [`EncodedSlash::Reject`].
     pub encoded_slash: EncodedSlash,
+    /// `;` and `%3B`. Default [`Semicolon::Keep`].
+    pub semicolon: Semicolon,
 }
 
 impl Default for Paths {
     fn default() -> Self {
-        Self { merge_slashes: true, encoded_slash: EncodedSlash::Reject }
+        Self { merge_slashes: true, encoded_slash: EncodedSlash::Reject, semicolon: Semicolon::Keep }
     }
 }
 
@@ -406,6 +426,16 @@ pub enum EncodedSlash {
     Reject,
     /// They are data: kept encoded, and not a separator when matching.
     Keep,
+}
+
+/// What `;` and `%3B` in a path mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Semicolon {
+    /// They are data.
+    #[default]
+    Keep,
+    /// The request is refused with 400.
+    Reject,
 }
 
 /// Bodies of the gateway's own error answers; `{status}`, `{title}`, `{reason}` and `{request_id}` are filled in.

@@ -20,6 +20,7 @@ mod root;
 mod route;
 mod settings;
 mod target;
+mod template;
 mod tls;
 mod upstream;
 

@@ -267,7 +267,7 @@ impl Reader {
         }
     }
 
-    /// A size, count or percentage within the bounds of its table entry. `Some(None)` is `off`.
+    /// A size, count or percentage within the bounds of its table entry, the last in millionths. `Some(None)` is `off`.
     pub fn number(&mut self, field: Option<Field<'_>>) -> Option<Option<u64>> {
         let field = field?;
         let off = match field.key.shape {
@@ -280,7 +280,7 @@ impl Reader {
         self.field(field, |text| match field.key.shape {
             Shape::Size { min, max, .. } => quantity::size(text, min, max),
             Shape::Count { min, max, .. } => quantity::count(text, min, max),
-            Shape::Percent { min, max, .. } => quantity::percent(text, min, max),
+            Shape::Percent { min, max, .. } => quantity::percent(text, min, max, field.key.name != "percent"),
             _ => Err(Fault::new("{} is not a number")),
         })
         .map(Some)

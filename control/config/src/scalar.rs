@@ -9,6 +9,7 @@ pub(crate) mod host;
 pub(crate) mod path;
 pub(crate) mod pattern;
 pub(crate) mod quantity;
+pub(crate) mod replacement;
 pub(crate) mod status;
 pub(crate) mod template;
 pub(crate) mod value_template;

@@ -123,8 +123,8 @@ fn add(shape: &Shape, forms: &mut Vec<Value>) {
             }
         }
         Shape::Percent { min, max, off } => {
-            forms.push(json!({ "type": "integer", "minimum": min, "maximum": max }));
-            forms.push(json!({ "type": "string", "pattern": "^[0-9]+ ?%?$" }));
+            forms.push(json!({ "type": "number", "minimum": min, "maximum": max }));
+            forms.push(json!({ "type": "string", "pattern": r"^[0-9]+(\.[0-9]{1,4})? ?%?$" }));
             if *off {
                 forms.push(self::off());
             }

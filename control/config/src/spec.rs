@@ -91,7 +91,7 @@ pub(crate) enum Shape {
     Duration,
     /// A time within bounds.
     Time { min: Duration, max: Duration, off: bool },
-    /// A whole percentage, with or without its sign.
+    /// A percentage with up to four decimals, with or without its sign.
     Percent { min: u64, max: u64, off: bool },
     /// A whole number.
     Count { min: u64, max: u64, off: bool },
@@ -146,7 +146,7 @@ impl Shape {
             }
             Shape::Percent { min, max, off } => {
                 let or = if *off { ", or `off`" } else { "" };
-                format!("a percentage from {min} to {max}, such as `20%`{or}")
+                format!("a percentage from {min} to {max}, such as `20%` or `0.5%`{or}")
             }
             Shape::Count { min, max, off } => {
                 let or = if *off { ", or `off`" } else { "" };

@@ -4,19 +4,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tollgate_config as config;
-use tollgate_config::{At, Config, Parts, Problem, TargetKind};
+use tollgate_config::{At, Config, Parts, Problem, ReplacementPiece, TargetKind};
 use tollgate_http::HeadLimits;
 use tollgate_net::{Address, ProxyVersion};
-use tollgate_route::PathRules;
+use tollgate_route::{Normalised, PathError, PathPattern, PathRules, normalise_rewritten};
 
 use crate::matches::{Matches, matches, path_rules};
 use crate::memo::Memo;
 use crate::policies::{Policing, log_collector};
 use crate::tls::{self, Clients};
 use crate::{
-    Action, Endpoint, EndpointHttp2, PathRewrite, Plan, Pool, Redirect, Respond, Rewrite, Route, Rules,
-    Settings, Upstream, UpstreamShare,
+    Action, Endpoint, EndpointHttp2, Location, LocationGroups, PathRewrite, Plan, Pool, Redirect,
+    Replacement, Respond, Rewrite, Route, Rules, Settings, Upstream, UpstreamShare,
 };
+use crate::{own_addresses, unguarded};
 
 /// A plan, and what is doubtful about it.
 #[derive(Debug)]
@@ -60,6 +61,7 @@ pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec
         names: HashMap::new(),
         in_place: HashMap::new(),
         clients: Clients::default(),
+        rules,
     };
     compiler.named_upstreams();
     let mut policing = Policing::new(parts, memo);
@@ -79,7 +81,14 @@ pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec
             }
             planned
         })
-        .collect();
+        .collect::<Vec<Arc<Route>>>();
+    if let Some(router) = &router {
+        let guards = |number: usize| {
+            routes[number].policies.as_ref().map(|chains| policing.guards(chains)).unwrap_or_default()
+        };
+        warnings.extend(unguarded::warnings(&parts.routes, router, &rules, guards));
+    }
+    warnings.extend(own_addresses::warnings(parts));
     let Compiler { mut problems, upstreams, .. } = compiler;
     problems.extend(policing.problems());
     warnings.extend(policing.warnings());
@@ -145,6 +154,24 @@ struct Compiler<'a> {
     /// all else of a route, and mostly many routes have the same ones.
     in_place: HashMap<Vec<(&'a config::EndpointAddress, u32)>, usize>,
     clients: Clients,
+    rules: PathRules,
+}
+
+/// What a route matches of a path.
+struct Paths<'a> {
+    matched: Option<&'a config::PathMatch>,
+    /// The length of the prefix, if it matches one.
+    prefix: Option<usize>,
+}
+
+impl Paths<'_> {
+    /// The pattern whose groups a rewrite or redirect may name.
+    fn pattern(&self) -> Result<PathPattern, String> {
+        match self.matched {
+            Some(config::PathMatch::Regex(pattern)) => PathPattern::new(pattern),
+            _ => Err("this route matches no pattern that has groups".to_owned()),
+        }
+    }
 }
 
 impl<'a> Compiler<'a> {
@@ -197,6 +224,7 @@ impl<'a> Compiler<'a> {
             }
             config::Action::Redirect(_) | config::Action::Respond(_) => (None, None),
         };
+        let paths = Paths { matched: route.matches.path.as_ref().map(|path| &path.value), prefix };
         let timeouts =
             timeouts(&self.config.timeouts, upstream.map(|index| &self.written[index].timeouts), route);
         let body_limit = route.body_limit.or(self.config.limits.body);
@@ -208,13 +236,13 @@ impl<'a> Compiler<'a> {
             return known.clone();
         }
         let action = match (&route.action, forward) {
-            (config::Action::Redirect(redirect), _) => Action::Redirect(self.redirect(redirect, prefix)),
+            (config::Action::Redirect(redirect), _) => Action::Redirect(self.redirect(redirect, &paths)),
             (config::Action::Respond(respond), _) => Action::Respond(fixed(respond)),
             (config::Action::Forward(_), shares) => Action::Forward(shares.unwrap_or_default()),
         };
         let path = route.rewrite.path.as_ref();
         let rewrite = Rewrite {
-            path: path.and_then(|path| self.path_rewrite(path, prefix)),
+            path: path.and_then(|path| self.path_rewrite(path, &paths)),
             host: route.rewrite.host.clone(),
         };
         Arc::new(Route {
@@ -341,39 +369,113 @@ impl<'a> Compiler<'a> {
     fn path_rewrite(
         &mut self,
         rewrite: &config::Spanned<config::PathRewrite>,
-        prefix: Option<usize>,
+        paths: &Paths<'_>,
     ) -> Option<PathRewrite> {
-        let problem = match (&rewrite.value, prefix) {
-            (config::PathRewrite::Full(path), _) => return Some(PathRewrite::Full(path.clone())),
-            (config::PathRewrite::Prefix(with), Some(matched)) => {
-                return Some(PathRewrite::Prefix { matched, with: with.trim_end_matches('/').to_owned() });
+        let made = match (&rewrite.value, paths.prefix) {
+            (config::PathRewrite::Full(path), _) => self.literal(path).map(PathRewrite::Full),
+            (config::PathRewrite::Groups(text), _) => self.groups(text, paths),
+            (config::PathRewrite::Prefix(with), Some(matched)) => self
+                .literal(with)
+                .map(|with| PathRewrite::Prefix { matched, with: with.trim_end_matches('/').to_owned() }),
+            (config::PathRewrite::Prefix(_), None) => {
+                Err(Problem::error(At::default(), "this route matches no prefix to replace"))
             }
-            (config::PathRewrite::Prefix(_), None) => "this route matches no prefix to replace".to_owned(),
-            (config::PathRewrite::Regex { pattern, replace }, _) => match regex::bytes::Regex::new(pattern) {
-                Ok(pattern) => return Some(PathRewrite::Regex { pattern, replace: replace.clone() }),
-                // The lines before the last repeat the pattern.
-                Err(error) => {
-                    let error = error.to_string();
-                    let reason = error.lines().last().unwrap_or_default();
-                    format!("the pattern does not compile: {}", reason.trim_start_matches("error: "))
-                }
-            },
+            (config::PathRewrite::Regex { pattern, replace }, _) => self.regex(pattern, replace),
         };
-        self.problems.push(Problem::error(rewrite.at, problem));
-        None
+        made.map_err(|problem| self.problems.push(Problem { at: rewrite.at, ..problem })).ok()
     }
 
-    fn redirect(&mut self, redirect: &config::Redirect, prefix: Option<usize>) -> Redirect {
+    /// A path that stands in the configuration, in normal form.
+    fn literal(&self, path: &str) -> Result<String, Problem> {
+        let mut normal = Vec::new();
+        match normalise_rewritten(path.as_bytes(), &self.rules, &mut normal) {
+            Ok(Normalised::Unchanged) => Ok(path.to_owned()),
+            Ok(Normalised::Changed) => Ok(String::from_utf8_lossy(&normal).into_owned()),
+            Err(error) => Err(no_path(error)),
+        }
+    }
+
+    fn groups(&self, text: &str, paths: &Paths<'_>) -> Result<PathRewrite, Problem> {
+        let pattern = paths.pattern().map_err(problem)?;
+        let pieces = config::path_replacement(text).map_err(problem)?;
+        let to = Replacement::new(pieces, |name| pattern.group(name)).map_err(no_group)?;
+        to.check(&self.rules).map_err(no_path)?;
+        Ok(PathRewrite::Groups { pattern, to, rules: self.rules })
+    }
+
+    fn regex(&self, pattern: &str, replace: &str) -> Result<PathRewrite, Problem> {
+        let pattern = regex::bytes::Regex::new(pattern).map_err(|error| {
+            // The lines before the last repeat the pattern.
+            let error = error.to_string();
+            let reason = error.lines().last().unwrap_or_default();
+            problem(format!("the pattern does not compile: {}", reason.trim_start_matches("error: ")))
+        })?;
+        let number = |name: &str| match name.parse() {
+            Ok(number) => (number < pattern.captures_len()).then_some(number),
+            Err(_) => pattern.capture_names().position(|group| group == Some(name)),
+        };
+        let pieces = config::path_replacement(replace).map_err(problem)?;
+        let replace = Replacement::new(pieces, number).map_err(no_group)?;
+        replace.check(&self.rules).map_err(no_path)?;
+        Ok(PathRewrite::Regex { pattern, replace, rules: self.rules })
+    }
+
+    fn redirect(&mut self, redirect: &config::Redirect, paths: &Paths<'_>) -> Redirect {
         let path = redirect.path.as_ref();
+        let to = redirect.to.as_ref().and_then(|to| {
+            let made = self.location(&to.value, paths);
+            made.map_err(|problem| self.problems.push(Problem { at: to.at, ..problem })).ok()
+        });
         Redirect {
             status: redirect.status,
-            to: redirect.to.clone(),
+            to,
             scheme: redirect.scheme.clone(),
             host: redirect.host.clone(),
             port: redirect.port,
-            path: path.and_then(|path| self.path_rewrite(path, prefix)),
+            path: path.and_then(|path| self.path_rewrite(path, paths)),
         }
     }
+
+    /// A whole `Location`. Of one without groups it is only looked at whether any server could take its path: it need not
+    /// be one of this gateway's.
+    fn location(&self, text: &str, paths: &Paths<'_>) -> Result<Location, Problem> {
+        let split = config::location_replacement(text).map_err(problem)?;
+        let has_group = |pieces: &[ReplacementPiece]| {
+            pieces.iter().any(|piece| matches!(piece, ReplacementPiece::Group(_)))
+        };
+        if has_group(&split.path) || has_group(&split.tail) {
+            let groups = LocationGroups::new(split, paths.pattern().map_err(problem)?, self.rules);
+            let groups = groups.map_err(no_group)?;
+            groups.check().map_err(no_path)?;
+            return Ok(Location::Groups(Box::new(groups)));
+        }
+        let text = |pieces: Vec<ReplacementPiece>| -> String {
+            let text = |piece| match piece {
+                ReplacementPiece::Text(text) => text,
+                ReplacementPiece::Group(_) => String::new(),
+            };
+            pieces.into_iter().map(text).collect()
+        };
+        let (path, tail) = (text(split.path), text(split.tail));
+        if !path.is_empty() {
+            let _ = normalise_rewritten(path.as_bytes(), &PathRules::LENIENT, &mut Vec::new())
+                .map_err(no_path)?;
+        }
+        Ok(Location::Fixed(format!("{}{path}{tail}", split.origin)))
+    }
+}
+
+fn problem(message: String) -> Problem {
+    Problem::error(At::default(), message)
+}
+
+fn no_path(error: PathError) -> Problem {
+    problem(format!("this makes a path that is refused: {error}"))
+        .help("`docs/paths.md` has the rule of each byte")
+}
+
+fn no_group(name: String) -> Problem {
+    problem(format!("the pattern has no group `{name}`"))
 }
 
 /// An endpoint as the plan has it.

@@ -8,10 +8,12 @@ mod compile;
 mod endpoint_list;
 mod matches;
 mod memo;
+mod own_addresses;
 mod plan;
 mod policies;
 mod rewrite;
 mod tls;
+mod unguarded;
 
 pub use change::UpstreamChange;
 pub use compile::{Compiled, compile, compile_again, compile_parts};
@@ -23,10 +25,11 @@ pub use plan::{
     Upstream, UpstreamShare,
 };
 pub use policies::{Attached, RouteChains, log_collector};
-pub use rewrite::{PathRewrite, Rewrite};
+pub use rewrite::{Location, LocationGroups, PathRewrite, Replacement, Rewrite};
 pub use tollgate_config::file_access;
 pub use tollgate_config::{
-    Adaptive, Balance, Breaker, Buffer, BufferBounds, Caps, CertificatePart, Cidr, Discover, DnsRules,
-    ErrorBodies, Forwarded, GRPC_CODES, HashBy, Health, Hedge, HostRewrite, Http2, Limits, Outlier, Overload,
-    Policy, Pool, Priority, Probe, Queue, RequestId, Retry, RetryOn, Rules, Sticky, Timeouts,
+    Adaptive, Balance, Breaker, Buffer, BufferBounds, Caps, CdnLoop, CertificatePart, Cidr, Discover,
+    DnsRules, ErrorBodies, Forwarded, GRPC_CODES, HashBy, Health, Hedge, HostRewrite, Http2, Limits, Outlier,
+    Overload, Percent, Policy, Pool, Priority, Probe, Queue, RequestId, Retry, RetryOn, Rules, Sticky,
+    Timeouts,
 };

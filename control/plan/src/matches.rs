@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tollgate_config::{self as config, At, Problem, Readable};
 use tollgate_route::{
     BuildError, EncodedSlash, FieldSpec, Normalised, PathRules, PathSpec, Place, Prepared, RouteSpec, Router,
-    Tie, ValueSpec, normalise,
+    Semicolon, Tie, ValueSpec, normalise,
 };
 
 use crate::memo::{Known, Memo};
@@ -40,7 +40,11 @@ pub(crate) fn path_rules(paths: &config::Paths) -> PathRules {
         config::EncodedSlash::Reject => EncodedSlash::Reject,
         config::EncodedSlash::Keep => EncodedSlash::Keep,
     };
-    PathRules { merge_slashes: paths.merge_slashes, encoded_slash }
+    let semicolon = match paths.semicolon {
+        config::Semicolon::Keep => Semicolon::Keep,
+        config::Semicolon::Reject => Semicolon::Reject,
+    };
+    PathRules { merge_slashes: paths.merge_slashes, encoded_slash, semicolon }
 }
 
 pub(crate) fn matches(routes: &[&config::Route], rules: &PathRules, memo: &mut Memo) -> Matches {

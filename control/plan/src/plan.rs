@@ -9,8 +9,8 @@ use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::{PathRules, Router};
 
 use crate::{
-    Attached, Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits, Overload,
-    PathRewrite, Pool, Priority, RequestId, Retry, Rewrite, RouteChains, Rules, Timeouts,
+    Attached, Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits, Location,
+    Overload, PathRewrite, Pool, Priority, RequestId, Retry, Rewrite, RouteChains, Rules, Timeouts,
 };
 
 /// What a worker runs. Immutable.
@@ -182,7 +182,7 @@ pub struct Redirect {
     /// 301, 302, 303, 307 or 308.
     pub status: u16,
     /// A whole `Location`; the parts below are then unused.
-    pub to: Option<String>,
+    pub to: Option<Location>,
     /// `http` or `https`.
     pub scheme: Option<String>,
     /// Host.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use tollgate_config as config;
 use tollgate_config::{PolicyKind, PolicySpec, Problem, Spanned};
 use tollgate_policy::{CollectorRule, Consumers, Planned, Plugins};
+use tollgate_route::PathRules;
 
+use crate::matches::path_rules;
 use crate::memo::Memo;
 use crate::policies::sets::Sets;
 use crate::{Action, Route};
@@ -45,6 +47,20 @@ mod sets;
 mod shared;
 mod template;
 mod trace;
+
+/// Policies that say who may come.
+const GUARDS: [&str; 10] = [
+    "ip",
+    "any_of",
+    "api_key",
+    "client_certificate",
+    "basic",
+    "ext_authz",
+    "forward_auth",
+    "hmac",
+    "jwt",
+    "authorize",
+];
 
 /// Who is told every line of the access log.
 pub fn log_collector(config: &config::Config, problems: &mut Vec<Problem>) -> Option<CollectorRule> {
@@ -107,6 +123,7 @@ struct Chains {
     known: HashMap<Vec<u32>, u32>,
     consumers: Arc<Consumers>,
     sets: Sets,
+    rules: PathRules,
     problems: Vec<config::Problem>,
 }
 
@@ -122,6 +139,7 @@ impl Default for Chains {
             known: HashMap::new(),
             consumers: Arc::default(),
             sets: Sets::default(),
+            rules: PathRules::default(),
             problems: Vec::new(),
         }
     }
@@ -167,7 +185,8 @@ impl Chains {
                 made.extend(all.into_iter().map(|(plugin, policy)| (Kind::Plugin(plugin), policy)));
                 continue;
             }
-            let policy = spec.and_then(|spec| planned(spec, &self.consumers, &mut self.problems));
+            let policy =
+                spec.and_then(|spec| planned(spec, &self.consumers, &self.rules, &mut self.problems));
             made.push((Kind::Own(attached.kind), policy));
         }
         made
@@ -228,7 +247,8 @@ impl Policing {
             }
             consumers
         });
-        let mut chains = Chains { consumers, problems, ..Chains::default() };
+        let mut chains =
+            Chains { consumers, problems, rules: path_rules(&config.paths), ..Chains::default() };
         chains.sets = Sets::new(parts, &mut chains);
         let gateway = chains.place("gateway", &config.policies);
         let own = config.listen.iter().filter(|listener| !listener.policies.is_empty());
@@ -303,6 +323,14 @@ impl Policing {
         self.chains.sets.warnings()
     }
 
+    /// The kinds of the policies of a route that say who may come, wherever its requests come in.
+    pub fn guards(&self, chains: &RouteChains) -> Vec<&'static str> {
+        let chain = chains.usual.and_then(|chain| self.chains.chains.get(chain as usize));
+        let policies =
+            chain.into_iter().flatten().filter_map(|index| self.chains.policies.get(*index as usize));
+        policies.map(|attached| attached.policy.kind()).filter(|kind| GUARDS.contains(kind)).collect()
+    }
+
     /// The policies, the chains, and the chain of each upstream.
     pub fn finish(mut self, upstreams: usize) -> (Vec<Attached>, Vec<Vec<u32>>, Vec<Option<u32>>) {
         self.upstreams.resize(upstreams, None);
@@ -313,6 +341,7 @@ impl Policing {
 fn planned(
     spec: &PolicySpec,
     consumers: &Arc<Consumers>,
+    rules: &PathRules,
     problems: &mut Vec<config::Problem>,
 ) -> Option<Arc<dyn Planned>> {
     Some(match spec {
@@ -338,7 +367,7 @@ fn planned(
         PolicySpec::Mirror(mirror) => Arc::new(mirror::mirror(mirror)),
         PolicySpec::SecurityHeaders(headers) => Arc::new(security_headers::security_headers(headers)),
         PolicySpec::Compression(compression) => Arc::new(compression::compression(compression)),
-        PolicySpec::Aggregate(spec) => Arc::new(aggregate::aggregate(spec, problems)),
+        PolicySpec::Aggregate(spec) => Arc::new(aggregate::aggregate(spec, rules, problems)),
         PolicySpec::Decompression(spec) => Arc::new(decompression::decompression(spec)),
         PolicySpec::Query(query) => Arc::new(query::query(query)),
         PolicySpec::Cookies(cookies) => Arc::new(cookies::cookies(cookies)),

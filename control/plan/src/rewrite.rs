@@ -1,6 +1,11 @@
-//! Rewrites of path and host.
+//! Rewrites of path and host, and redirects.
+//!
+//! Every path that is made here goes through the rules of `docs/paths.md` before it is used: what stands in the
+//! configuration when the plan is made, and what groups put into it when the request is there.
 
 use regex::bytes::Regex;
+use tollgate_config::{LocationReplacement, ReplacementPiece};
+use tollgate_route::{Normalised, PathError, PathPattern, PathRules, normalise_rewritten};
 
 use crate::HostRewrite;
 
@@ -16,29 +21,82 @@ pub struct Rewrite {
 /// A new path. The query is kept.
 #[derive(Clone, Debug)]
 pub enum PathRewrite {
-    /// This path, whatever it was.
+    /// This path, in normal form, whatever it was.
     Full(String),
     /// The first bytes, which the route's prefix took, are replaced.
     Prefix {
         /// Length of the prefix that the route matches.
         matched: usize,
-        /// What stands in its place, without a trailing slash.
+        /// What stands in its place, in normal form and without a trailing slash.
         with: String,
+    },
+    /// A path that is made of the groups of the route's own pattern.
+    Groups {
+        /// The route's pattern.
+        pattern: PathPattern,
+        /// The new path.
+        to: Replacement,
+        /// What the new path must keep to.
+        rules: PathRules,
     },
     /// Every match of a pattern is replaced.
     Regex {
         /// The pattern.
         pattern: Regex,
         /// What replaces it, with groups.
-        replace: String,
+        replace: Replacement,
+        /// What the new path must keep to.
+        rules: PathRules,
     },
 }
 
+/// A text in which groups stand, by their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replacement(Box<[Piece]>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(Box<[u8]>),
+    Group(usize),
+}
+
+impl Replacement {
+    /// Of pieces whose groups `number` finds; the name of the first group that it does not find.
+    pub(crate) fn new(
+        pieces: Vec<ReplacementPiece>,
+        number: impl Fn(&str) -> Option<usize>,
+    ) -> Result<Self, String> {
+        let piece = |piece| match piece {
+            ReplacementPiece::Text(text) => Ok(Piece::Text(text.into_bytes().into())),
+            ReplacementPiece::Group(name) => number(&name).map(Piece::Group).ok_or(name),
+        };
+        pieces.into_iter().map(piece).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn fill<'g>(&self, group: impl Fn(usize) -> &'g [u8], mut put: impl FnMut(&[u8], bool)) {
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(text) => put(text, false),
+                Piece::Group(number) => put(group(*number), true),
+            }
+        }
+    }
+
+    /// Why its text alone makes no path, whatever the groups hold. What stands at its ends may become part of a segment.
+    pub(crate) fn check(&self, rules: &PathRules) -> Result<(), PathError> {
+        let mut sample = b"/x".to_vec();
+        self.fill(|_| b"x", |text, _| sample.extend_from_slice(text));
+        sample.push(b'x');
+        normalise_rewritten(&sample, rules, &mut Vec::new()).map(|_| ())
+    }
+}
+
 impl PathRewrite {
-    /// Writes the path that stands in for `path`. Says whether it is one: a pattern can put dots together that were
-    /// apart, and no request may climb by a rewrite.
-    #[must_use]
-    pub fn apply(&self, path: &[u8], out: &mut Vec<u8>) -> bool {
+    /// Writes the path that stands in for `path`, in normal form.
+    ///
+    /// # Errors
+    /// What groups made of it is no path, or one that requests are refused for.
+    pub fn apply(&self, path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
         out.clear();
         match self {
             Self::Full(path) => out.extend_from_slice(path.as_bytes()),
@@ -51,51 +109,238 @@ impl PathRewrite {
                 }
                 out.extend_from_slice(rest);
             }
-            Self::Regex { pattern, replace } => {
-                out.extend_from_slice(&pattern.replace_all(path, replace.as_bytes()));
+            Self::Groups { pattern, to, rules } => {
+                // A path that the route took without its pattern has no groups: the preflight of another method, say.
+                let captures = pattern.captures(path);
+                let group = |number| captures.as_ref().map_or(&b""[..], |captures| captures.get(number));
+                to.fill(group, |text, _| out.extend_from_slice(text));
+                return into_normal_form(out, rules);
+            }
+            Self::Regex { pattern, replace, rules } => {
+                let mut done = 0;
+                for captures in pattern.captures_iter(path) {
+                    let Some(whole) = captures.get(0) else { continue };
+                    out.extend_from_slice(&path[done..whole.start()]);
+                    let group = |number| captures.get(number).map_or(&b""[..], |group| group.as_bytes());
+                    replace.fill(group, |text, _| out.extend_from_slice(text));
+                    done = whole.end();
+                }
+                out.extend_from_slice(&path[done..]);
+                return into_normal_form(out, rules);
             }
         }
-        // Whatever a pattern made of it, it stays a path, and one line.
-        if out.first() != Some(&b'/') {
-            out.insert(0, b'/');
+        Ok(())
+    }
+}
+
+/// Brings a path that was made of groups to its normal form. Without a slash at its begin it gets one.
+fn into_normal_form(path: &mut Vec<u8>, rules: &PathRules) -> Result<(), PathError> {
+    if path.first() != Some(&b'/') {
+        path.insert(0, b'/');
+    }
+    let mut normal = Vec::new();
+    if normalise_rewritten(path, rules, &mut normal)? == Normalised::Changed {
+        *path = normal;
+    }
+    Ok(())
+}
+
+/// A redirect's whole `Location`.
+#[derive(Clone, Debug)]
+pub enum Location {
+    /// This text.
+    Fixed(String),
+    /// One in which groups of the route's own pattern stand.
+    Groups(Box<LocationGroups>),
+}
+
+/// A `Location` in which groups of the route's own pattern stand: in its path, query or fragment.
+#[derive(Clone, Debug)]
+pub struct LocationGroups {
+    pattern: PathPattern,
+    /// Scheme and authority; empty for a path alone.
+    origin: String,
+    path: Replacement,
+    /// Query and fragment.
+    tail: Replacement,
+    rules: PathRules,
+}
+
+impl LocationGroups {
+    /// Of the text that was split; the name of a group that the pattern does not have.
+    pub(crate) fn new(
+        split: LocationReplacement,
+        pattern: PathPattern,
+        rules: PathRules,
+    ) -> Result<Self, String> {
+        let LocationReplacement { origin, path, tail } = split;
+        let path = Replacement::new(path, |name| pattern.group(name))?;
+        let tail = Replacement::new(tail, |name| pattern.group(name))?;
+        Ok(Self { pattern, origin, path, tail, rules })
+    }
+
+    /// Why its text alone makes no path.
+    pub(crate) fn check(&self) -> Result<(), PathError> {
+        self.path.check(&self.rules)
+    }
+
+    /// Appends the `Location` for a request's path.
+    ///
+    /// # Errors
+    /// What groups made of the path is refused, or would lead to another host.
+    pub fn fill(&self, path: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
+        let captures = self.pattern.captures(path);
+        let group = |number| captures.as_ref().map_or(&b""[..], |captures| captures.get(number));
+        let mut made = Vec::new();
+        self.path.fill(group, |text, _| made.extend_from_slice(text));
+        // After an authority the path may be missing (RFC 3986, section 3.3).
+        if !made.is_empty() || self.origin.is_empty() {
+            into_normal_form(&mut made, &self.rules)?;
         }
-        out.retain(|byte| byte.is_ascii_graphic() && !matches!(byte, b'#' | b'?'));
-        let climbs = |segment: &[u8]| {
-            let name = segment.split(|byte| *byte == b';').next().unwrap_or_default();
-            matches!(name, b"." | b"..")
-        };
-        !out.split(|byte| *byte == b'/').any(climbs)
+        if self.origin.is_empty() && made.starts_with(b"//") {
+            return Err(PathError::NetworkPath);
+        }
+        out.extend_from_slice(self.origin.as_bytes());
+        out.extend_from_slice(&made);
+        self.tail.fill(
+            group,
+            |text, captured| {
+                if captured { in_query(text, out) } else { out.extend_from_slice(text) }
+            },
+        );
+        Ok(())
+    }
+}
+
+/// Writes a stretch of a path into a query, where it stays one value: what separates values there is escaped.
+fn in_query(text: &[u8], out: &mut Vec<u8>) {
+    for byte in text {
+        match byte {
+            b'&' => out.extend_from_slice(b"%26"),
+            b'+' => out.extend_from_slice(b"%2B"),
+            b';' => out.extend_from_slice(b"%3B"),
+            _ => out.push(*byte),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tollgate_config::{location_replacement, path_replacement};
+    use tollgate_route::EncodedSlash;
+
     use super::*;
 
-    fn apply(rewrite: &PathRewrite, path: &str) -> String {
-        let mut out = Vec::new();
-        assert!(rewrite.apply(path.as_bytes(), &mut out));
-        String::from_utf8(out).expect("a path is ASCII")
+    fn apply(rewrite: &PathRewrite, path: &str) -> Result<String, PathError> {
+        let mut out = b"left over".to_vec();
+        rewrite.apply(path.as_bytes(), &mut out)?;
+        Ok(String::from_utf8(out).expect("a path is ASCII"))
+    }
+
+    fn regex(pattern: &str, replace: &str, rules: PathRules) -> PathRewrite {
+        let pattern = Regex::new(pattern).expect("a pattern");
+        let number = |name: &str| {
+            name.parse().ok().or_else(|| pattern.capture_names().position(|group| group == Some(name)))
+        };
+        let replace = Replacement::new(path_replacement(replace).expect("a path"), number).expect("groups");
+        PathRewrite::Regex { pattern, replace, rules }
     }
 
     #[test]
     fn prefixes_keep_whole_segments() {
         let to = |with: &str| PathRewrite::Prefix { matched: "/v1".len(), with: with.to_owned() };
-        assert_eq!(apply(&to("/v2"), "/v1/users"), "/v2/users");
-        assert_eq!(apply(&to("/v2"), "/v1"), "/v2");
-        assert_eq!(apply(&to(""), "/v1/users"), "/users");
-        assert_eq!(apply(&to(""), "/v1"), "/");
+        for (with, path, expected) in [
+            ("/v2", "/v1/users", "/v2/users"),
+            ("/v2", "/v1", "/v2"),
+            ("", "/v1/users", "/users"),
+            ("", "/v1", "/"),
+        ] {
+            assert_eq!(apply(&to(with), path).as_deref(), Ok(expected));
+        }
     }
 
     #[test]
-    fn patterns_cannot_leave_the_path() {
-        let regex = |pattern: &str, replace: &str| PathRewrite::Regex {
-            pattern: Regex::new(pattern).expect("a pattern"),
-            replace: replace.to_owned(),
+    fn what_a_pattern_makes_is_a_path_in_normal_form() {
+        for (pattern, replace, path, expected) in [
+            ("^/s/(.*)$", "/a b/$1", "/s/x", Ok("/a%20b/x")),
+            ("^/s/(.*)$", "/é/$1", "/s/x%20y", Ok("/%C3%A9/x%20y")),
+            ("^/a/(?<rest>.*)$", "${rest}", "/a/b/c", Ok("/b/c")),
+            ("^/a/(?<rest>.*)$", "/$$/$rest", "/a/b", Ok("/$/b")),
+            ("^/s(.*)$", "/x/$1", "/s/y", Ok("/x/y")),
+            ("-", ".", "/a-b-", Ok("/a.b.")),
+            ("x", "yy", "/xax", Ok("/yyayy")),
+            ("^/v1/(.*)-(.*)$", "/pub/$1$2", "/v1/.-./x", Err(PathError::DotSegment)),
+            ("-", "", "/a/.-", Err(PathError::DotSegment)),
+            ("25", "", "/%252e%252e/a", Err(PathError::DotSegment)),
+            ("25", "", "/%252fa", Err(PathError::EncodedSlash)),
+            ("25", "", "/%2500", Err(PathError::Nul)),
+            ("20", "", "/a%20b", Err(PathError::BadEscape)),
+        ] {
+            let rewrite = regex(pattern, replace, PathRules::default());
+            assert_eq!(
+                apply(&rewrite, path).as_deref(),
+                expected.as_ref().copied(),
+                "{pattern} {replace} {path}"
+            );
+        }
+        let keep =
+            PathRules { encoded_slash: EncodedSlash::Keep, merge_slashes: false, ..PathRules::default() };
+        assert_eq!(apply(&regex("25", "", keep), "/%252fa").as_deref(), Ok("/%2Fa"));
+        assert_eq!(apply(&regex("^/s(.*)$", "/x/$1", keep), "/s/y").as_deref(), Ok("/x//y"));
+    }
+
+    #[test]
+    fn a_text_is_checked_without_a_request() {
+        let check = |replace: &str| {
+            let replace = Replacement::new(path_replacement(replace).expect("a path"), |_| Some(1));
+            replace.expect("groups").check(&PathRules::default())
         };
-        assert_eq!(apply(&regex("^/user/([0-9]+)$", "/u?id=$1 x"), "/user/7"), "/uid=7x");
-        assert_eq!(apply(&regex("^/a/(?<rest>.*)$", "${rest}"), "/a/b/c"), "/b/c");
-        let joined = regex("^/v1/(.*)-(.*)$", "/pub/$1$2");
-        assert!(!joined.apply(b"/v1/.-./x", &mut Vec::new()), "/pub/../x");
+        for good in ["/a/$1", ".", "$1/..x", "/a b/é", "//$1"] {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        for (bad, error) in [
+            ("/a/../$1", PathError::DotSegment),
+            ("/a/%2e/$1", PathError::DotSegment),
+            ("/a%2F$1", PathError::EncodedSlash),
+            ("/$1%0d%0a", PathError::ControlByte),
+        ] {
+            assert_eq!(check(bad), Err(error), "{bad}");
+        }
+    }
+
+    #[test]
+    fn locations_are_filled() {
+        let fill = |pattern: &str, to: &str, path: &str, rules: PathRules| {
+            let pattern = PathPattern::new(pattern).expect("a pattern");
+            let location = LocationGroups::new(location_replacement(to).expect("a location"), pattern, rules);
+            let mut out = b"Location: ".to_vec();
+            location.expect("groups").fill(path.as_bytes(), &mut out)?;
+            Ok(String::from_utf8(out).expect("text"))
+        };
+        let open = PathRules { merge_slashes: false, ..PathRules::default() };
+        for (pattern, to, path, rules, expected) in [
+            ("/s/(.*)", "https://x.example/$1", "/s/a/b%20c", open, Ok("https://x.example/a/b%20c")),
+            (
+                "/s/(.*)",
+                "https://x.example/?q=$1&r=1#$1",
+                "/s/a&b+c;d",
+                open,
+                Ok("https://x.example/?q=a%26b%2Bc%3Bd&r=1#a%26b%2Bc%3Bd"),
+            ),
+            ("/s/(.*)", "https://x.example?q=$1", "/s/a", open, Ok("https://x.example?q=a")),
+            ("/go(/.*)", "/$1", "/go/evil.example", PathRules::default(), Ok("/evil.example")),
+            ("/go(/.*)", "/$1", "/go/evil.example", open, Err(PathError::NetworkPath)),
+            (
+                "/go(/.*)",
+                "https://x.example/$1",
+                "/go/evil.example",
+                open,
+                Ok("https://x.example//evil.example"),
+            ),
+            ("/go/(.*)-(.*)", "https://x.example/a/$1$2/b", "/go/.-.", open, Err(PathError::DotSegment)),
+        ] {
+            let expected = expected.map(|location| format!("Location: {location}"));
+            assert_eq!(fill(pattern, to, path, rules), expected, "{pattern} {to} {path}");
+        }
     }
 }

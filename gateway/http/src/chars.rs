@@ -113,6 +113,31 @@ pub(crate) fn host_name_end(bytes: &[u8], start: usize) -> usize {
     })
 }
 
+/// Whether a host's name from `start` to `end` has a label without a character: it begins with a dot, or has two in a row. A
+/// dot at its end is the root's (RFC 1034, section 3.1).
+#[inline]
+pub(crate) fn has_empty_label(bytes: &[u8], start: usize, end: usize) -> bool {
+    // One bit a byte; the lowest stands for what is before the block, and the name begins as behind a dot.
+    let mut before = 1;
+    let mut at = start;
+    while at < end {
+        let dots = match bytes.get(at..).and_then(<[u8]>::first_chunk::<WIDTH>) {
+            Some(block) => equal(u8x16::from(*block), b'.').to_bitmask(),
+            None => {
+                let rest = bytes.get(at..end).unwrap_or_default();
+                rest.iter().rev().fold(0, |dots, byte| dots << 1 | u32::from(*byte == b'.'))
+            }
+        };
+        let dots = dots & (ALL >> WIDTH.saturating_sub(end - at));
+        if dots & (dots << 1 | before) != 0 {
+            return true;
+        }
+        before = dots >> (WIDTH - 1);
+        at += WIDTH;
+    }
+    false
+}
+
 /// Where the first line from `start` on begins that is one. What stands first of all bytes is not asked about: in a head that
 /// is the start line.
 #[inline(always)]
@@ -202,6 +227,25 @@ fn target(block: u8x16) -> u8x16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn empty_labels_are_found_wherever_they_are() {
+        for length in 1..40 {
+            for at in 0..length {
+                let mut name = vec![b'a'; length];
+                name[at] = b'.';
+                for behind in [0, 20] {
+                    let bytes = [b"..", &name[..], &vec![b'.'; behind]].concat();
+                    assert_eq!(has_empty_label(&bytes, 2, 2 + length), at == 0, "{at} of {length}");
+                    if at + 1 < length {
+                        let mut bytes = bytes;
+                        bytes[2 + at + 1] = b'.';
+                        assert!(has_empty_label(&bytes, 2, 2 + length), "{at} of {length}");
+                    }
+                }
+            }
+        }
+    }
 
     const PLAIN: [fn(u8) -> bool; 5] = [
         |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'),

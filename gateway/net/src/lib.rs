@@ -11,6 +11,7 @@ mod deadline;
 mod detached;
 mod listener;
 mod notice;
+mod own;
 mod proxy_protocol;
 mod runtime;
 mod shortage;
@@ -26,6 +27,7 @@ pub use deadline::{Deadline, Timers};
 pub use detached::Detached;
 pub use listener::{Bound, Listener};
 pub use notice::{never_wait, write_error, write_notice};
+pub use own::{instance_name, set_own_addresses};
 pub use proxy_protocol::{
     LONGEST_PROXY_HEADER, ProxyHeader, ProxyHeaderError, ProxyVersion, parse_proxy_header,
 };

@@ -22,7 +22,7 @@ use crate::detached::Socket;
 #[cfg(feature = "simulate")]
 use crate::simulated;
 use crate::tls::Tls;
-use crate::{Address, Detached, HandshakeError, Negotiated};
+use crate::{Address, Detached, HandshakeError, Negotiated, own};
 
 /// One connected byte stream, polled by hand: the data path owns its buffers and its waits.
 ///
@@ -35,6 +35,8 @@ pub struct Stream {
     /// The task whose waker the poller has, for the next event that is to be read. Nobody but this type leaves one
     /// there, and the event that takes it away is known to `attempt` before anyone can wait again.
     waiting: Cell<Option<usize>>,
+    /// It was opened to an address at which this process listens.
+    to_itself: bool,
 }
 
 #[derive(Debug)]
@@ -49,7 +51,7 @@ enum Kind {
 
 impl From<Kind> for Stream {
     fn from(kind: Kind) -> Self {
-        Self { kind, waiting: Cell::new(None) }
+        Self { kind, waiting: Cell::new(None), to_itself: false }
     }
 }
 
@@ -95,11 +97,19 @@ impl Stream {
         }
     }
 
+    /// Whether it was opened to an address at which this process itself [listens](crate::set_own_addresses). Of a TLS connection
+    /// that is known no more.
+    #[must_use]
+    pub fn leads_to_itself(&self) -> bool {
+        self.to_itself
+    }
+
     async fn connect_tcp(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         // A message is one write: Nagle's algorithm could only delay its last segment.
         stream.set_nodelay(true)?;
-        Ok(Kind::Tcp(stream).into())
+        let to_itself = own::is_own(address, || stream.local_addr().ok().map(|from| from.ip()));
+        Ok(Self { to_itself, ..Kind::Tcp(stream).into() })
     }
 
     #[cfg(feature = "simulate")]

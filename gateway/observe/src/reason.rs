@@ -100,6 +100,8 @@ reasons! {
     PluginRefused = "plugin_refused", 403;
     /// A plugin lets the request go nowhere for now: maintenance, or something that it needs is away (`policies.plugins`).
     PluginUnavailable = "plugin_unavailable", 503;
+    /// The request has come back to this gateway more often than `limits.loops` allows (RFC 8586).
+    LoopDetected = "loop_detected", 508;
     /// The upstream has no endpoint that takes requests.
     DestinationUnavailable = "destination_unavailable", 503;
     /// A connection cap of the upstream's is reached, and its queue is full.

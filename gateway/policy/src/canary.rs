@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use siphasher::sip::SipHasher13;
 
+use crate::lot::{MILLION, percent};
 use crate::{Planned, Policy, Request, Shared, Verdict};
 
-/// How finely a percentage is told: a hash has more than a hundred sides, so that no percent is larger than another.
+/// How finely a percentage is told: a hash has more than a million sides, so that no millionth is larger than another.
 const FINE: u64 = 1 << 32;
 
 /// Which upstream a request goes to: the one of the first rule that it fits; else by the weights of the route.
@@ -27,8 +28,8 @@ pub struct CanaryRule {
     pub headers: Box<[Wanted]>,
     /// Cookies that a request must have, with their values; `None`: any.
     pub cookies: Box<[Wanted]>,
-    /// How many of a hundred.
-    pub percent: u8,
+    /// How many of a million.
+    pub percent: u32,
     /// What decides which ones.
     pub by: CanaryBy,
 }
@@ -36,7 +37,7 @@ pub struct CanaryRule {
 /// A name, and its value; `None`: any.
 pub type Wanted = (Box<str>, Option<Box<str>>);
 
-/// What decides whether a request is one of the hundred.
+/// What decides whether a request is one of the million.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CanaryBy {
     /// A lot for each request.
@@ -58,7 +59,7 @@ impl Planned for CanaryRules {
 
     fn summary(&self) -> String {
         let rules: Vec<_> =
-            self.rules.iter().map(|rule| format!("{} % to {}", rule.percent, rule.to)).collect();
+            self.rules.iter().map(|rule| format!("{} % to {}", percent(rule.percent), rule.to)).collect();
         rules.join(", ")
     }
 
@@ -88,9 +89,9 @@ impl CanaryRule {
             && self.is_one(request)
     }
 
-    /// Whether it is one of so many of a hundred. Who is one stays one when they become more.
+    /// Whether it is one of so many of a million. Who is one stays one when they become more.
     fn is_one(&self, request: &Request<'_>) -> bool {
-        if self.percent >= 100 {
+        if self.percent >= MILLION {
             return true;
         }
         let text =
@@ -108,7 +109,7 @@ impl CanaryRule {
             IpAddr::V4(address) => self.hash(&address.octets()),
             IpAddr::V6(address) => self.hash(&address.octets()),
         });
-        hash % FINE < FINE * u64::from(self.percent) / 100
+        hash % FINE < FINE * u64::from(self.percent) / u64::from(MILLION)
     }
 
     /// The same on every worker, every gateway and after every restart. The upstream's name is in it, so that one canary's
@@ -128,8 +129,8 @@ mod tests {
     use crate::testing::Sent;
     use crate::{Consumer, Context};
 
-    fn rule(percent: u8, by: CanaryBy) -> CanaryRule {
-        CanaryRule { to: "v2".into(), headers: [].into(), cookies: [].into(), percent, by }
+    fn rule(percent: u32, by: CanaryBy) -> CanaryRule {
+        CanaryRule { to: "v2".into(), headers: [].into(), cookies: [].into(), percent: percent * 10_000, by }
     }
 
     fn upstream(rules: &[CanaryRule], fields: &str, context: &mut Context) -> Option<String> {
@@ -172,6 +173,20 @@ mod tests {
         assert!(ten.iter().zip(&twenty).all(|(ten, twenty)| !ten | twenty));
         assert_eq!((count(&chosen(0)), count(&chosen(100))), (0, 2_000));
         assert_eq!(ten, chosen(10), "everybody stays where they are");
+    }
+
+    #[test]
+    fn a_part_of_a_percent_is_kept_and_stays() {
+        let chosen = |millionths| -> Vec<bool> {
+            let rules = [CanaryRule { percent: millionths, ..rule(0, CanaryBy::Cookie("id".into())) }];
+            let one = |n| upstream(&rules, &format!("Cookie: id={n}\r\n"), &mut Context::default()).is_some();
+            (0..40_000).map(one).collect()
+        };
+        let (half, more) = (chosen(5_000), chosen(7_500));
+        let count = |chosen: &[bool]| chosen.iter().filter(|one| **one).count();
+        assert!((150..250).contains(&count(&half)), "{}", count(&half));
+        assert!((240..360).contains(&count(&more)), "{}", count(&more));
+        assert!(half.iter().zip(&more).all(|(half, more)| !half | more));
     }
 
     #[test]

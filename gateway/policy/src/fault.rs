@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::lot::drawn;
+use crate::lot::{drawn, percent as shown};
 use crate::{Answer, Planned, Policy, Request, Shared, Verdict};
 
 /// What is done to which requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FaultRules {
-    /// A status, and to how many of a hundred requests it is given.
-    pub abort: Option<(u16, u8)>,
-    /// A time, and how many of a hundred requests wait for it.
-    pub delay: Option<(Duration, u8)>,
+    /// A status, and to how many of a million requests it is given.
+    pub abort: Option<(u16, u32)>,
+    /// A time, and how many of a million requests wait for it.
+    pub delay: Option<(Duration, u32)>,
     /// Only requests that have this header, with this value if one is named.
     pub header: Option<(String, Option<String>)>,
 }
@@ -23,8 +23,8 @@ impl Planned for FaultRules {
     }
 
     fn summary(&self) -> String {
-        let delay = self.delay.map(|(time, percent)| format!("{percent} % wait {time:?}"));
-        let abort = self.abort.map(|(status, percent)| format!("{percent} % get {status}"));
+        let delay = self.delay.map(|(time, percent)| format!("{} % wait {time:?}", shown(percent)));
+        let abort = self.abort.map(|(status, percent)| format!("{} % get {status}", shown(percent)));
         let header = self.header.as_ref().map(|(name, _)| format!("of those with {name}"));
         [delay, abort, header].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
@@ -74,6 +74,7 @@ impl FaultRules {
 mod tests {
     use super::*;
     use crate::Context;
+    use crate::lot::MILLION;
     use crate::testing::Sent;
 
     fn verdict(rules: &FaultRules, fields: &str) -> Verdict {
@@ -91,7 +92,7 @@ mod tests {
             (header(Some("yes")), "X-Fault: yes\r\n", true),
             (header(Some("yes")), "X-Fault: no\r\n", false),
         ] {
-            let rules = FaultRules { abort: Some((503, 100)), delay: None, header };
+            let rules = FaultRules { abort: Some((503, MILLION)), delay: None, header };
             let answered = matches!(verdict(&rules, fields), Verdict::Answer(Answer { status: 503, .. }));
             assert_eq!(answered, aborted, "{fields:?}");
         }
@@ -99,17 +100,17 @@ mod tests {
 
     #[test]
     fn so_many_of_a_hundred() {
-        for (percent, range) in [(0, 0..=0), (30, 2600..=3400), (100, 10_000..=10_000)] {
+        for (percent, range) in [(0, 0..=0), (300_000, 2600..=3400), (MILLION, 10_000..=10_000)] {
             let rules = FaultRules { abort: Some((500, percent)), ..FaultRules::default() };
             let aborted = (0..10_000).filter(|_| matches!(verdict(&rules, ""), Verdict::Answer(_))).count();
-            assert!(range.contains(&aborted), "{aborted} at {percent} %");
+            assert!(range.contains(&aborted), "{aborted} at {percent} millionths");
         }
     }
 
     #[test]
     fn who_is_late_may_fail_too() {
-        let delay = Some((Duration::from_secs(5), 100));
-        let rules = FaultRules { delay, abort: Some((504, 100)), header: None };
+        let delay = Some((Duration::from_secs(5), MILLION));
+        let rules = FaultRules { delay, abort: Some((504, MILLION)), header: None };
         let Verdict::Sleep(time, after) = verdict(&rules, "") else { panic!("it does not wait") };
         assert_eq!(time, Duration::from_secs(5));
         let (mut sent, mut context) = (Sent::new(""), Context::default());

@@ -10,11 +10,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tollgate_http::{Field, Head, Method, Name, ResponseHead};
+use tollgate_observe::Reason;
 
 use crate::auth_body::{AuthBody, PARTIAL};
 use crate::client::{Answer as Said, Http1Service, Question, http1_service};
 use crate::{
-    Answer, Authenticator, Consumer, Identity, Planned, Policy, Request, Reserved, Shared, Trust, Verdict,
+    Answer, Authenticator, Consumer, Identity, Planned, Policy, Refusal, Request, Reserved, Shared, Trust,
+    Verdict, loops,
 };
 
 /// The largest body of an answer that goes to the client, in bytes.
@@ -140,6 +142,9 @@ impl Authenticator for Inner {
 impl Inner {
     /// Asks the service. `body`: the request's, and whether that is only its beginning.
     fn ask(self: Arc<Self>, request: &mut Request<'_>, body: Option<(&[u8], bool)>) -> Verdict {
+        if loops::is_asked_again(request.head) {
+            return Refusal::from(Reason::LoopDetected).into();
+        }
         let Some(question) = self.question(request, body) else {
             return Verdict::unavailable("the request cannot be told");
         };
@@ -174,6 +179,7 @@ impl Inner {
                 || field.nominated
                 || matches!(field.id, Name::Host | Name::ContentLength | Name::Expect | Name::Alias)
                 || self.told.has(name)
+                || name.eq_ignore_ascii_case(b"cdn-loop")
                 || !request.origin.word.passes(request.origin.peer.ip(), field.id, name)
                 || is_its_own(&self.reserved, field.id, name);
             let wanted = self
@@ -202,6 +208,7 @@ impl Inner {
             ("x-forwarded-uri", &target),
             ("x-original-method", request.method()),
             ("x-original-uri", &target),
+            ("cdn-loop", &loops::passed_on(request.head)),
         ] {
             if !question.add(name.as_bytes(), value) {
                 return None;

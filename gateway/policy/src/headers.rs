@@ -11,7 +11,7 @@ use crate::{
 /// What changes in the fields of a message: first some go, then others come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Fields that go.
+    /// Fields that go; `BEGIN*` is every field whose name begins so.
     pub remove: Vec<String>,
     /// Fields that take the place of those of their name.
     pub set: Vec<(String, Template)>,
@@ -45,8 +45,10 @@ impl Change {
         };
         let may = |name: &&String| is_free(name.as_bytes());
         let set = self.set.iter().filter(|(name, _)| may(&name));
-        let gone = self.remove.iter().filter(may).chain(set.clone().map(|(name, _)| name));
+        let (begins, remove): (Vec<_>, Vec<_>) = self.remove.iter().partition(|name| name.ends_with('*'));
+        let gone = remove.into_iter().filter(may).chain(set.clone().map(|(name, _)| name));
         let mut lines = Lines {
+            begins: begins.into_iter().map(|name| name.trim_end_matches('*').as_bytes().into()).collect(),
             gone: LineNames::new(gone.map(String::as_bytes)),
             set: set.filter_map(|(name, value)| line(name, value)).collect(),
             add: Vec::new(),
@@ -63,6 +65,8 @@ impl Change {
 struct Lines {
     /// What goes, and what is set.
     gone: LineNames,
+    /// How the names begin of what else goes from a response.
+    begins: Box<[Box<[u8]>]>,
     set: Vec<FieldLine>,
     add: Vec<FieldLine>,
 }
@@ -90,6 +94,9 @@ impl Edit for Lines {
     fn edit(&self, response: &mut Response<'_>) {
         if !self.gone.is_empty() {
             response.cut_all(&self.gone);
+        }
+        if !self.begins.is_empty() {
+            response.cut_beginning(&self.begins);
         }
         self.set.iter().chain(&self.add).for_each(|line| response.push(line));
     }
@@ -179,6 +186,31 @@ mod tests {
         let names: Vec<_> = sent.head.head.fields().iter().map(|field| sent.head.slice(field.name)).collect();
         assert_eq!(names, [&b"Host"[..], b"X-Roles", b"Transfer-Encoding", b"X-Role"]);
         assert!(context.is_reserved(b"x_role") && context.is_reserved(b"X-Debug"), "behind the body");
+    }
+
+    #[test]
+    fn fields_go_by_how_their_names_begin() {
+        let change = |set: &str| Change {
+            remove: vec!["X-*".to_owned(), "Con*".to_owned(), "Server".to_owned()],
+            set: vec![(set.to_owned(), Template::from(&b"1"[..]))],
+            ..Change::default()
+        };
+        let rules = HeaderRules { request: change("X-B"), response: Arc::new(change("X-C")) };
+        let policy = Arc::new(rules).live("k", &Arc::default());
+        let fields =
+            "X-A: 1\r\nx_a: 2\r\nX-Forwarded-For: a\r\nContent-Length: 0\r\nContent-Type: b\r\nY: x-\r\n";
+        let (mut sent, mut context) = (Sent::new(fields), Context::default());
+        assert!(matches!(policy.request(&mut sent.request(&mut context)), Verdict::Continue));
+        let names: Vec<_> = sent.head.head.fields().iter().map(|field| sent.head.slice(field.name)).collect();
+        assert_eq!(names, [&b"Host"[..], b"X-Forwarded-For", b"Content-Length", b"Y", b"X-B"]);
+        let mut bytes =
+            b"HTTP/1.1 200 X-OK\r\nX-A: 1\r\nx-b: 2\r\nDate: x-\r\nSERVER: s\r\nContent-Length: 0\r\n\
+            Connection: close\r\nX-: 3\r\nContent-Type: t\r\n\r\n"
+                .to_vec();
+        context.respond(&mut bytes, BodyKind::Fixed, false);
+        let expected =
+            "HTTP/1.1 200 X-OK\r\nDate: x-\r\nContent-Length: 0\r\nConnection: close\r\nX-C: 1\r\n\r\n";
+        assert_eq!(String::from_utf8_lossy(&bytes), expected);
     }
 
     #[test]

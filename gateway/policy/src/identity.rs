@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::{Consumer, Request};
+use tollgate_http::Name;
+
+use crate::{Consumer, Request, request};
 
 /// Names of fields that are not the client's to send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reserved(Arc<[String]>);
 
 impl Reserved {
-    /// These names.
+    /// These names; one that ends in `*` is every name that begins so, but for [those that no policy takes out](spares).
     pub fn new<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
         Self(names.into_iter().map(Into::into).collect())
     }
@@ -23,8 +25,24 @@ impl Reserved {
     /// Whether a name is one of them, or [looks like](looks_like) it.
     #[must_use]
     pub fn has(&self, name: &[u8]) -> bool {
-        self.0.iter().any(|own| looks_like(own.as_bytes(), name))
+        self.0.iter().any(|own| match own.strip_suffix('*') {
+            None => looks_like(own.as_bytes(), name),
+            Some(begin) => {
+                name.get(..begin.len()).is_some_and(|start| looks_like(begin.as_bytes(), start))
+                    && !spares(name)
+            }
+        })
     }
+}
+
+/// Whether a beginning of names spares this one: the codecs alone write it, it says whom the request is of, or it is how loops
+/// are found.
+fn spares(name: &[u8]) -> bool {
+    let told = matches!(
+        Name::of(name),
+        Name::Forwarded | Name::XForwardedFor | Name::XForwardedProto | Name::XForwardedHost
+    );
+    told || !request::is_free(name) || name.eq_ignore_ascii_case(b"cdn-loop")
 }
 
 /// Whether a field's name is this one in any case, or one that endpoints which know no difference between `-` and other
@@ -103,6 +121,13 @@ mod tests {
         let names = Reserved::new(["X-Consumer-Name"]);
         for name in ["X-Consumer-Name", "x-consumer-name", "X_Consumer_Name", "x.consumer~NAME"] {
             assert!(names.has(name.as_bytes()), "{name}");
+        }
+        let begins = Reserved::new(["X-*", "Con*"]);
+        for name in ["X-A", "x-", "x_debug", "Content-Type", "X-Forwarded-Prefix"] {
+            assert!(begins.has(name.as_bytes()), "{name}");
+        }
+        for name in ["X", "Y-A", "Content-Length", "connection", "x-forwarded-for"] {
+            assert!(!begins.has(name.as_bytes()), "{name}");
         }
         for name in ["X-Consumer-Nam", "X-Consumer-Names", "XaConsumer-Name", ""] {
             assert!(!names.has(name.as_bytes()), "{name}");

@@ -45,6 +45,7 @@ mod identity;
 mod ip;
 mod jwt;
 mod known_tags;
+pub mod loops;
 mod lot;
 mod mirror;
 mod otlp;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_observe::Reason;
 
-use crate::lot::drawn;
+use crate::lot::{drawn, percent};
 use crate::shadow::{Marks, Shadow, ShadowEnd, Watch};
 use crate::{Planned, Policy, Request, Shared, Verdict};
 
@@ -24,8 +24,8 @@ const FEW: usize = 4;
 pub struct MirrorRules {
     /// The upstream, by name.
     pub to: Arc<str>,
-    /// How many of a hundred requests are copied.
-    pub percent: u8,
+    /// How many of a million requests are copied.
+    pub percent: u32,
     /// Bytes of a body; a request with more is not copied.
     pub body: usize,
     /// Copies under way at a time, over all workers; a request beyond them is not copied.
@@ -42,7 +42,7 @@ impl Planned for MirrorRules {
     }
 
     fn summary(&self) -> String {
-        format!("{} % to {}", self.percent, self.to)
+        format!("{} % to {}", percent(self.percent), self.to)
     }
 
     fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {
@@ -205,10 +205,10 @@ mod tests {
     use crate::testing::Sent;
     use crate::{Context, Ended};
 
-    fn mirror(percent: u8, in_flight: usize) -> Arc<dyn Policy> {
+    fn mirror(percent: u32, in_flight: usize) -> Arc<dyn Policy> {
         let rules = MirrorRules {
             to: "shadow".into(),
-            percent,
+            percent: percent * 10_000,
             body: 100,
             in_flight,
             timeout: Duration::from_secs(1),

@@ -9,7 +9,7 @@ use crate::{Planned, Policy, Request, Shared, Template, Verdict};
 /// Parameters that requests gain and lose.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryRules {
-    /// Parameters that go, by name as they are written in a query once decoded.
+    /// Parameters that go, by name as they are written in a query once decoded; `BEGIN*` is every one whose name begins so.
     pub remove: Vec<String>,
     /// Parameters that take the place of those of their name.
     pub set: Vec<(String, Template)>,
@@ -35,7 +35,11 @@ impl Policy for QueryRules {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         let goes = |pair: Pair<'_>| {
             let is = |own: &String| pair.is(own.as_bytes());
-            self.remove.iter().any(is) || self.set.iter().any(|(own, _)| is(own))
+            let goes = |own: &String| match own.strip_suffix('*') {
+                Some(begin) => pair.begins(begin.as_bytes()),
+                None => is(own),
+            };
+            self.remove.iter().any(goes) || self.set.iter().any(|(own, _)| is(own))
         };
         let mut query = without(request.query().unwrap_or_default(), goes);
         for (name, value) in self.set.iter().chain(&self.add) {
@@ -96,6 +100,8 @@ mod tests {
         assert_eq!(changed("?x=1&x=2", remove.clone()), "/a");
         assert_eq!(changed("?a=1;x=2&b", remove.clone()), "/a?a=1&b", "some endpoints part at `;` too");
         assert_eq!(changed("?xx=1&%", remove), "/a?xx=1&%");
+        let remove = QueryRules { remove: vec!["utm_*".to_owned()], ..QueryRules::default() };
+        assert_eq!(changed("?utm_a=1&b=2&%75tm_=3&utm&xutm_a&utm+a", remove), "/a?b=2&utm&xutm_a&utm+a");
     }
 
     #[test]

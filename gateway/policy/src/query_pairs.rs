@@ -45,6 +45,13 @@ impl<'q> Pair<'q> {
         is_form_encoding(self.split().0, name)
     }
 
+    /// Whether its name begins so, in whatever encoding.
+    pub fn begins(self, begin: &[u8]) -> bool {
+        let name: Vec<u8> =
+            self.split().0.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+        percent_decoded(&name).starts_with(begin)
+    }
+
     /// Its value, if it has this name. A `+` in it stays one: keys in base64 have it, and who sends one seldom encodes it.
     pub fn value_of(self, name: &[u8]) -> Option<Vec<u8>> {
         self.is(name).then(|| percent_decoded(self.split().1).into_owned())

@@ -146,6 +146,15 @@ impl<'a> Response<'a> {
         self.cut_where(|head, start| names.line(head, start).map(|(_, line)| line));
     }
 
+    /// Takes out every field that may change and whose name begins so, in any case.
+    pub(crate) fn cut_beginning(&mut self, begins: &[Box<[u8]>]) {
+        let begins_so = |name: &[u8], begin: &[u8]| {
+            name.get(..begin.len()).is_some_and(|start| start.eq_ignore_ascii_case(begin))
+        };
+        let goes = |name: &[u8]| is_free(name) && begins.iter().any(|begin| begins_so(name, begin));
+        self.cut_where(|head, start| line_where(head, start, &goes));
+    }
+
     fn cut_where(&mut self, find: impl Fn(&[u8], usize) -> Option<Range<usize>>) {
         let Some(first) = find(self.head, 0) else { return };
         // The others close up in one pass, however many go.
@@ -223,6 +232,21 @@ impl<'a> Response<'a> {
             }
         }
         transform
+    }
+}
+
+/// The first line from `start` on whose name fits; the status line is none.
+fn line_where(head: &[u8], start: usize, fits: impl Fn(&[u8]) -> bool) -> Option<Range<usize>> {
+    let end_of = |at: usize| head.get(at..)?.iter().position(|byte| *byte == b'\n').map(|end| at + end + 1);
+    let mut at = if start == 0 { end_of(0)? } else { start };
+    loop {
+        let end = end_of(at)?;
+        let line = &head[at..end];
+        let name = line.iter().position(|byte| *byte == b':').map(|colon| &line[..colon]);
+        if name.is_some_and(&fits) {
+            return Some(at..end);
+        }
+        at = end;
     }
 }
 

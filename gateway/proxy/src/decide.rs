@@ -1,19 +1,23 @@
 //! The path is brought to its normal form, and the route found.
 
+use std::net::SocketAddr;
+
 use tollgate_http::{Method, RequestHead, TargetForm};
 use tollgate_observe::Reason;
 use tollgate_plan::{Plan, Route};
 use tollgate_route::{Normalised, Request, normalise};
 
+use crate::preflight;
 use crate::scratch::Scratch;
 
 /// Finds the route of the request in `scratch`, whose normal path it leaves in `scratch.path`, if that differs from
-/// the path as sent. Matching, authorisation and the upstream all see the same path.
+/// the path as sent. Matching, authorisation and the upstream all see the same path. `bind` is the listener that it came in
+/// at.
 ///
 /// # Errors
 /// When there is none, or the request is one that no route can take.
-pub(crate) fn decide(plan: &Plan, scratch: &mut Scratch) -> Result<u32, Reason> {
-    let Scratch { request, path, .. } = scratch;
+pub(crate) fn decide(plan: &Plan, scratch: &mut Scratch, bind: Option<SocketAddr>) -> Result<u32, Reason> {
+    let Scratch { request, path, ledger, .. } = scratch;
     match request.form {
         TargetForm::Authority => return Err(Reason::ConnectRefused),
         TargetForm::Asterisk => {}
@@ -26,26 +30,38 @@ pub(crate) fn decide(plan: &Plan, scratch: &mut Scratch) -> Result<u32, Reason> 
             match normalise(request.slice(request.path), &plan.settings.paths, path) {
                 Ok(Normalised::Unchanged) => path.clear(),
                 Ok(Normalised::Changed) => {}
-                Err(_) => return Err(Reason::BadPath),
+                Err(error) => {
+                    ledger.detail = Some(error.as_str());
+                    return Err(Reason::BadPath);
+                }
             }
         }
     }
-    plan.router.find(&Routed { request, path: normal_path(request, path) }).ok_or(Reason::NoRoute)
+    let path = normal_path(request, path);
+    if request.method == Method::Options
+        && let Some((route, _)) = preflight::route(plan, request, path, bind)
+    {
+        return Ok(route);
+    }
+    plan.router.find(&Routed { request, path }).ok_or(Reason::NoRoute)
 }
 
 /// Rewrites the path as the route says, into `scratch.rewritten`.
 ///
 /// # Errors
-/// When the rewrite makes something else of it than a path in normal form.
+/// When groups make something of it that a request would be refused for.
 pub(crate) fn rewrite(route: &Route, scratch: &mut Scratch) -> Result<(), Reason> {
     let Some(rewrite) = &route.rewrite.path else { return Ok(()) };
-    let Scratch { request, path, rewritten, .. } = scratch;
+    let Scratch { request, path, rewritten, ledger, .. } = scratch;
     let path = normal_path(request, path);
     // `OPTIONS *` asks about the server as a whole (RFC 9110, 9.3.7): no path can stand for it.
     if path == b"*" {
         return Ok(());
     }
-    rewrite.apply(path, rewritten).then_some(()).ok_or(Reason::BadPath)
+    rewrite.apply(path, rewritten).map_err(|error| {
+        ledger.detail = Some(error.as_str());
+        Reason::BadPath
+    })
 }
 
 /// The normal path, wherever it is.

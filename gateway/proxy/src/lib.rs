@@ -37,6 +37,7 @@ mod ledger;
 mod linger;
 mod policy;
 mod preamble;
+mod preflight;
 mod receive;
 mod rehearse;
 mod request;

@@ -6,14 +6,15 @@ use std::net::SocketAddr;
 
 use tollgate_http::h1::{Length, Progress, RequestParser};
 use tollgate_observe::Reason;
-use tollgate_plan::{Action, Plan, Redirect, Route, UpstreamShare};
-use tollgate_route::{Explanation, normalise};
+use tollgate_plan::{Action, CdnLoop, Plan, Redirect, Route, UpstreamShare};
+use tollgate_route::Explanation;
 
 use crate::decide::{Routed, decide, normal_path, rewrite, upstream_path};
 use crate::exchange::upstream_head::{self, Outgoing};
 use crate::forward::{allows_upgrade, declares_too_much};
 use crate::https;
 use crate::policy::{self, MetPolicy, Rehearsed, RehearsedFrom};
+use crate::preflight;
 use crate::receive;
 use crate::request::own_id;
 use crate::respond;
@@ -31,6 +32,8 @@ pub struct Rehearsal {
     pub path: Vec<u8>,
     /// Which route takes the request, and why the others do not; nothing if it was refused before that question.
     pub explanation: Option<Explanation>,
+    /// The method of the request that it asks about, if it is a CORS preflight that is routed as that one.
+    pub preflight: Option<String>,
     /// The policies that it meets, in that order.
     pub policies: Vec<MetPolicy>,
     /// What comes of it.
@@ -79,6 +82,7 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
         sent_path: Vec::new(),
         path: Vec::new(),
         explanation: None,
+        preflight: None,
         policies: Vec::new(),
         outcome: refused(Reason::IncompleteRequest, None),
     };
@@ -93,10 +97,10 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
     let Scratch { request, ledger, .. } = &mut scratch;
     ledger.announced.read(&plan.settings.forwarded, request, peer.ip());
     rehearsal.sent_path = scratch.request.slice(scratch.request.path).to_vec();
-    let route = match decide(plan, &mut scratch) {
+    let bind = https::listener(plan, &scratch.request, secure).map(|listener| listener.bind);
+    let route = match decide(plan, &mut scratch, bind) {
         Err(Reason::BadPath) => {
-            let error = normalise(&rehearsal.sent_path, &plan.settings.paths, &mut Vec::new()).err();
-            rehearsal.outcome = refused(Reason::BadPath, error.map(|error| error.as_str()));
+            rehearsal.outcome = refused(Reason::BadPath, scratch.ledger.detail);
             return rehearsal;
         }
         Err(Reason::ConnectRefused) => {
@@ -106,8 +110,15 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
         other => other,
     };
     let Scratch { request, path, .. } = &scratch;
-    rehearsal.path = normal_path(request, path).to_vec();
-    rehearsal.explanation = Some(plan.router.explain(&Routed { request, path: normal_path(request, path) }));
+    let path = normal_path(request, path);
+    rehearsal.path = path.to_vec();
+    rehearsal.explanation = Some(match preflight::route(plan, request, path, bind) {
+        Some((_, asked)) => {
+            rehearsal.preflight = Some(String::from_utf8_lossy(asked.method).into_owned());
+            plan.router.explain(&asked)
+        }
+        None => plan.router.explain(&Routed { request, path }),
+    });
     if let Some(redirect) = https::redirect(https::listener(plan, &scratch.request, secure), &scratch) {
         rehearsal.outcome = redirected(redirect, &mut scratch, secure);
         return rehearsal;
@@ -125,7 +136,6 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
         let Scratch { request, ledger, .. } = &mut scratch;
         ledger.request_id = own_id(&settings.request_id, request).unwrap_or(NEW_ID.as_bytes()).to_vec();
     }
-    let bind = https::listener(plan, &scratch.request, secure).map(|listener| listener.bind);
     let Rehearsed { met, end, share } =
         policy::rehearse(plan, route, &mut scratch, RehearsedFrom { peer, secure, bind });
     rehearsal.policies = met;
@@ -142,8 +152,8 @@ fn redirected(redirect: &Redirect, scratch: &mut Scratch, secure: bool) -> Outco
     let secure = scratch.ledger.announced.is_secure(secure);
     let mut location = Vec::new();
     match respond::location(&mut location, redirect, scratch, secure) {
-        true => Outcome::Redirect { location },
-        false => refused(Reason::BadHost, Some("it names no host to lead to")),
+        Ok(()) => Outcome::Redirect { location },
+        Err((reason, detail)) => refused(reason, Some(detail)),
     }
 }
 
@@ -175,7 +185,7 @@ fn act(
         return refused(Reason::DestinationUnavailable, Some("every endpoint has weight 0"));
     };
     if let Err(reason) = rewrite(route, scratch) {
-        return refused(reason, Some("the rewritten path has dot segments"));
+        return refused(reason, scratch.ledger.detail);
     }
     let settings = &plan.settings;
     let collected = match scratch.request.length {
@@ -195,6 +205,7 @@ fn act(
         endpoint: &endpoint,
         upgrade,
         collected,
+        may_return: settings.forwarded.cdn_loop == CdnLoop::Always,
     };
     upstream_head::write(&mut head, &outgoing);
     Outcome::Forward { path: upstream_path(scratch).to_vec(), head, upgrade }

@@ -123,7 +123,7 @@ pub(crate) async fn request<S: ClientSide>(
             let reason = Reason::MisdirectedRequest;
             return respond::error(client, worker, scratch, settings, reason, close).await;
         }
-        let decided = decide(&active.plan, scratch);
+        let decided = decide(&active.plan, scratch, Some(client.link.listener.bind));
         if client.link.listener.redirect.is_some()
             && !matches!(decided, Err(Reason::BadPath | Reason::ConnectRefused))
         {

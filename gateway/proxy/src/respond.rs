@@ -3,7 +3,8 @@
 use tollgate_http::h1::write_decimal;
 use tollgate_http::{Method, Name, Version, title};
 use tollgate_observe::Reason;
-use tollgate_plan::{Redirect, Respond, Settings};
+use tollgate_plan::{Location, Redirect, Respond, Settings};
+use tollgate_route::PathError;
 
 use crate::client_side::ClientSide;
 use crate::connection::Client;
@@ -101,24 +102,37 @@ pub(crate) async fn redirect<S: ClientSide>(
     let settings = &active.plan.settings;
     let secure = scratch.ledger.announced.is_secure(client.stream.tls().is_some());
     let mut lines = b"Location: ".to_vec();
-    if !location(&mut lines, redirect, scratch, secure) {
-        return error(client, worker, scratch, settings, Reason::BadHost, close).await;
+    if let Err((reason, detail)) = location(&mut lines, redirect, scratch, secure) {
+        scratch.ledger.detail = Some(detail);
+        return error(client, worker, scratch, settings, reason, close).await;
     }
     lines.extend_from_slice(b"\r\n");
     answer(client, worker, scratch, Answer { status: redirect.status, lines: &lines, body: b"", close }).await
 }
 
-/// Where a redirect leads: what it does not say is kept from the request. Says whether it leads anywhere: not without a
-/// host, which HTTP/1.0 need not name. `secure`: the client has sent it by TLS.
-pub(crate) fn location(out: &mut Vec<u8>, redirect: &Redirect, scratch: &mut Scratch, secure: bool) -> bool {
-    if let Some(to) = &redirect.to {
-        out.extend_from_slice(to.as_bytes());
-        return true;
-    }
+/// Appends where a redirect leads: what it does not say is kept from the request. `secure`: the client has sent it by TLS.
+///
+/// # Errors
+/// Without a host, which HTTP/1.0 need not name, and with a path that groups made and that is refused.
+pub(crate) fn location(
+    out: &mut Vec<u8>,
+    redirect: &Redirect,
+    scratch: &mut Scratch,
+    secure: bool,
+) -> Result<(), (Reason, &'static str)> {
     let Scratch { request, path, rewritten, ledger, .. } = scratch;
+    let bad_path = |error: PathError| (Reason::BadPath, error.as_str());
+    match &redirect.to {
+        Some(Location::Fixed(to)) => {
+            out.extend_from_slice(to.as_bytes());
+            return Ok(());
+        }
+        Some(Location::Groups(to)) => return to.fill(normal_path(request, path), out).map_err(bad_path),
+        None => {}
+    }
     let (own_host, own_port) = ledger.announced.host_and_port(request);
     if redirect.host.is_none() && own_host.is_empty() {
-        return false;
+        return Err((Reason::BadHost, "the request names no host to lead to"));
     }
     out.extend_from_slice(
         redirect.scheme.as_deref().unwrap_or(if secure { "https" } else { "http" }).as_bytes(),
@@ -143,8 +157,7 @@ pub(crate) fn location(out: &mut Vec<u8>, redirect: &Redirect, scratch: &mut Scr
     let path = Some(normal_path(request, path)).filter(|path| *path != b"*").unwrap_or_default();
     match &redirect.path {
         Some(rewrite) => {
-            // A redirect's path is whole or a prefix's: it cannot join dots.
-            let _ = rewrite.apply(path, rewritten);
+            rewrite.apply(path, rewritten).map_err(bad_path)?;
             out.extend_from_slice(rewritten);
         }
         None => out.extend_from_slice(path),
@@ -153,7 +166,7 @@ pub(crate) fn location(out: &mut Vec<u8>, redirect: &Redirect, scratch: &mut Scr
         out.push(b'?');
         out.extend_from_slice(request.slice(query));
     }
-    true
+    Ok(())
 }
 
 /// Whether one of the lines begins so, in any case.

@@ -24,11 +24,12 @@ mod router;
 mod spec;
 
 pub use escape::percent_decoded;
-pub use path::{EncodedSlash, Normalised, PathError, PathRules, normalise};
+pub use path::{EncodedSlash, Normalised, PathError, PathRules, Semicolon, normalise, normalise_rewritten};
 pub use request::Request;
 pub use router::conflicts::Tie;
 pub use router::error::{BuildError, Place};
 pub use router::explain::{Criterion, Explanation, Why};
+pub use router::pattern::PathPattern;
 pub use router::query::{is_form_encoding, query_parameter};
 pub use router::{Prepared, Router};
 pub use spec::{FieldSpec, PathSpec, RouteSpec, ValueSpec};

@@ -20,11 +20,19 @@ pub struct PathRules {
     pub merge_slashes: bool,
     /// What `%2F` and `%5C` mean.
     pub encoded_slash: EncodedSlash,
+    /// What `;` and `%3B` mean.
+    pub semicolon: Semicolon,
+}
+
+impl PathRules {
+    /// Every path that some rules take. What they change is in normal form under no rules.
+    pub const LENIENT: Self =
+        Self { merge_slashes: false, encoded_slash: EncodedSlash::Keep, semicolon: Semicolon::Keep };
 }
 
 impl Default for PathRules {
     fn default() -> Self {
-        Self { merge_slashes: true, encoded_slash: EncodedSlash::Reject }
+        Self { merge_slashes: true, encoded_slash: EncodedSlash::Reject, semicolon: Semicolon::Keep }
     }
 }
 
@@ -36,6 +44,16 @@ pub enum EncodedSlash {
     Reject,
     /// They are data: kept encoded, with upper-case digits, and never a separator.
     Keep,
+}
+
+/// What `;` and `%3B` in a path mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Semicolon {
+    /// They are data, and two different characters.
+    #[default]
+    Keep,
+    /// The path is refused: a servlet container cuts off `;` and what follows it in a segment.
+    Reject,
 }
 
 /// Where the normal form of a path is.
@@ -59,11 +77,51 @@ pub enum Normalised {
 /// # Errors
 /// [`PathError`] when the path could be read in two ways, or is none.
 pub fn normalise(path: &[u8], rules: &PathRules, out: &mut Vec<u8>) -> Result<Normalised, PathError> {
+    normalise_with(path, rules, Dots::Remove, out)
+}
+
+/// As [`normalise`], for a path that a rewrite or a redirect made. A dot segment in it is an error: the pieces that a
+/// client chose must not climb out of the path that the configuration put around them.
+///
+/// # Errors
+/// As [`normalise`], and [`PathError::DotSegment`].
+pub fn normalise_rewritten(
+    path: &[u8],
+    rules: &PathRules,
+    out: &mut Vec<u8>,
+) -> Result<Normalised, PathError> {
+    normalise_with(path, rules, Dots::Refuse, out)
+}
+
+fn normalise_with(
+    path: &[u8],
+    rules: &PathRules,
+    dots: Dots,
+    out: &mut Vec<u8>,
+) -> Result<Normalised, PathError> {
+    if rules.semicolon == Semicolon::Reject && has_semicolon(path) {
+        return Err(PathError::Semicolon);
+    }
     if is_surely_normal(path, rules) {
         return Ok(Normalised::Unchanged);
     }
-    rewrite(path, rules, out)?;
+    rewrite(path, rules, dots, out)?;
     Ok(if out == path { Normalised::Unchanged } else { Normalised::Changed })
+}
+
+/// What becomes of dot segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dots {
+    /// They are removed (RFC 3986, section 5.2.4).
+    Remove,
+    /// The path is refused.
+    Refuse,
+}
+
+/// Whether a `;` is in the path, raw or as its escape.
+fn has_semicolon(path: &[u8]) -> bool {
+    memchr::memchr2_iter(b';', b'%', path)
+        .any(|at| path[at] == b';' || escape::decode(&path[at..]) == Some(b';'))
 }
 
 /// Whether one pass over the path shows that it is in normal form. `false` says nothing: what is rare (a segment
@@ -104,7 +162,7 @@ fn stays_escaped(byte: u8) -> bool {
     }
 }
 
-fn rewrite(path: &[u8], rules: &PathRules, out: &mut Vec<u8>) -> Result<(), PathError> {
+fn rewrite(path: &[u8], rules: &PathRules, dots: Dots, out: &mut Vec<u8>) -> Result<(), PathError> {
     out.clear();
     let Some((b'/', mut rest)) = path.split_first() else { return Err(PathError::NotAbsolute) };
     out.push(b'/');
@@ -120,7 +178,7 @@ fn rewrite(path: &[u8], rules: &PathRules, out: &mut Vec<u8>) -> Result<(), Path
                 continue;
             }
             Class::Slash => {
-                match end_segment(out, start)? {
+                match end_segment(out, start, dots)? {
                     Segment::Kept => out.push(b'/'),
                     Segment::Empty if !rules.merge_slashes => out.push(b'/'),
                     // The slash before it remains and stands for both.
@@ -131,7 +189,7 @@ fn rewrite(path: &[u8], rules: &PathRules, out: &mut Vec<u8>) -> Result<(), Path
         }
         rest = after;
     }
-    end_segment(out, start).map(|_| ())
+    end_segment(out, start, dots).map(|_| ())
 }
 
 fn rewrite_escape(byte: u8, rules: &PathRules, out: &mut Vec<u8>) -> Result<(), PathError> {
@@ -158,9 +216,10 @@ enum Segment {
 
 /// Closes the segment `out[start..]`, whose escapes are in normal form: removes it when it is a dot segment
 /// (RFC 3986, section 5.2.4), and refuses it when an origin might take it for one.
-fn end_segment(out: &mut Vec<u8>, start: usize) -> Result<Segment, PathError> {
+fn end_segment(out: &mut Vec<u8>, start: usize, dots: Dots) -> Result<Segment, PathError> {
     match &out[start..] {
         b"" => Ok(Segment::Empty),
+        b"." | b".." if dots == Dots::Refuse => Err(PathError::DotSegment),
         b"." => {
             out.truncate(start);
             Ok(Segment::Removed)

@@ -18,4 +18,10 @@ pub trait Request {
     /// The value of the *first* field line with this name, without surrounding white space. The first line
     /// and not all of them joined, because joining would copy; `docs/matching.md` says so to users.
     fn header(&self, lower_case_name: &str) -> Option<&[u8]>;
+
+    /// Whether it has this header with a value that is not known. Every condition on the header then holds, but that it is
+    /// not there. A CORS preflight names headers of the request that it asks about.
+    fn has_unknown(&self, _lower_case_name: &str) -> bool {
+        false
+    }
 }

@@ -12,7 +12,7 @@ pub(crate) mod conflicts;
 pub(crate) mod error;
 pub(crate) mod explain;
 mod hosts;
-mod pattern;
+pub(crate) mod pattern;
 pub(crate) mod query;
 mod trie;
 
@@ -194,7 +194,7 @@ fn check_path(route: u32, path: &PathSpec, errors: &mut Vec<BuildError>) -> Opti
         PathSpec::Prefix(text) if text.ends_with('/') => fail("a prefix has no slash at its end".into()),
         PathSpec::Exact(text) | PathSpec::Prefix(text) => {
             // The most lenient rules: what they change is never in normal form.
-            let rules = PathRules { merge_slashes: false, encoded_slash: crate::EncodedSlash::Keep };
+            let rules = PathRules::LENIENT;
             let mut normal = Vec::new();
             match crate::normalise(text.as_bytes(), &rules, &mut normal) {
                 Ok(crate::Normalised::Unchanged) => {}

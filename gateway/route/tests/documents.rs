@@ -4,7 +4,8 @@ mod request;
 
 use request::Sent;
 use tollgate_route::{
-    EncodedSlash, FieldSpec, Normalised, PathRules, PathSpec, RouteSpec, Router, ValueSpec, Why, normalise,
+    EncodedSlash, FieldSpec, Normalised, PathRules, PathSpec, RouteSpec, Router, Semicolon, ValueSpec, Why,
+    normalise,
 };
 
 const PATHS: &str = include_str!("../../../docs/paths.md");
@@ -31,9 +32,13 @@ fn cells(line: &str) -> Vec<String> {
 #[test]
 fn paths() {
     let tables = tables(PATHS);
-    assert_eq!(tables.len(), 3);
+    assert_eq!(tables.len(), 4);
     for (mark, rows) in tables {
         let rules = PathRules {
+            semicolon: match mark.contains("semicolon=reject") {
+                true => Semicolon::Reject,
+                false => Semicolon::Keep,
+            },
             merge_slashes: mark.contains("merge_slashes=true"),
             encoded_slash: match mark.contains("encoded_slash=keep") {
                 true => EncodedSlash::Keep,

@@ -68,7 +68,7 @@ impl Guarding {
             // Before the descriptors: one that opens in between counts as something else's, which is the safe side.
             let clients = self.loads.total() as u64;
             let now = Instant::now();
-            let mut reading = guards.read(now, rules.memory, rules.files);
+            let mut reading = guards.read(now, rules.memory, rules.files.share());
             let shed = decide(&reading, clients, &rules, before);
             self.loads.pressure.set(shed.requests, shed.connections.unwrap_or(u64::MAX));
             reading.sheds = shed.requests;
@@ -87,7 +87,7 @@ impl Guarding {
 /// normal priority too, and at the bound all new work. Descriptors are taken by connections: only low priority goes, which
 /// leaves those to endpoints to the others; who is connected already is not to suffer from those that come.
 fn decide(reading: &GuardReading, clients: u64, rules: &Overload, before: Shed) -> Shed {
-    let from = f64::from(rules.shed_from) / 100.0;
+    let from = rules.shed_from.share();
     let memory = reading.memory.map_or(0.0, Guarded::ratio);
     let files = reading.files.map_or(0.0, Guarded::ratio);
     let past = |ratio: f64, line: f64, level: u8| {

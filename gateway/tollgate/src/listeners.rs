@@ -119,6 +119,7 @@ impl Listeners {
             let _ = added.iter().flat_map(|open| &open.sockets).try_for_each(listen);
         }
         self.open.extend(added);
+        tollgate_net::set_own_addresses(self.open.iter().map(|open| open.address));
         // First our own copies: with the workers' the sockets are then closed.
         drop(gone);
         if !doors.is_empty() {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tollgate_observe::{BreakerTurn, Slot, WorkerStats};
-use tollgate_plan::Breaker as Rules;
+use tollgate_plan::{Breaker as Rules, Percent};
 
 use crate::window::{SPAN, Window};
 use crate::{Upstream, UpstreamState};
@@ -253,7 +253,9 @@ impl Breaker {
 
 /// Whether so many of these calls are too many.
 fn is_bad(rules: &Rules, calls: u64, failed: u64, slow: u64) -> bool {
-    let too_many = |some: u64, percent: u8| some > 0 && some * 100 >= calls * u64::from(percent);
+    let too_many = |some: u64, percent: Percent| {
+        some > 0 && some.saturating_mul(1_000_000) >= calls.saturating_mul(u64::from(percent.millionths()))
+    };
     too_many(failed, rules.failures) || (rules.slow_after.is_some() && too_many(slow, rules.slow))
 }
 

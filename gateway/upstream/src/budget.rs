@@ -61,7 +61,7 @@ impl Budget {
         let tick = self.tick(now).max(inner.latest);
         inner.latest = tick;
         let requests: u64 = inner.workers.iter().map(|worker| worker.sum(0, tick)).sum();
-        let share = requests * u64::from(rules.budget) / 100;
+        let share = rules.budget.of(requests);
         let always = u64::from(rules.budget_min) * u64::from(SPAN);
         let granted = inner.granted.sum(0, tick) < share.max(always);
         if granted {
@@ -155,7 +155,8 @@ mod tests {
 
     use super::*;
 
-    fn rules(budget: u8, budget_min: u32) -> Retry {
+    fn rules(percent: u8, budget_min: u32) -> Retry {
+        let budget = tollgate_plan::Percent::whole(percent);
         Retry { budget, budget_min, ..Retry::default() }
     }
 

@@ -102,6 +102,13 @@ impl Pool {
         self.set.slot
     }
 
+    /// Whether a connection has been opened to it that led to this process itself: requests to it come back.
+    #[must_use]
+    #[inline]
+    pub fn leads_to_itself(&self) -> bool {
+        self.state.is_own()
+    }
+
     /// What all workers know of the endpoint.
     #[must_use]
     pub fn state(&self) -> &Arc<EndpointState> {
@@ -434,6 +441,9 @@ pub(crate) async fn dial(pool: &Pool, whose: ProxyHeader) -> Result<Stream, Conn
         _ if tollgate_net::is_shortage(&error) => ConnectError::Shortage,
         _ => ConnectError::Refused,
     })?;
+    if stream.leads_to_itself() {
+        pool.state.note_own();
+    }
     if let Some(version) = pool.set.proxy_protocol.get() {
         proxy_protocol::announce(&mut stream, whose, version).await.map_err(|_| ConnectError::Refused)?;
     }

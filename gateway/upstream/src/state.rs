@@ -286,6 +286,8 @@ pub struct EndpointState {
     ejected_until: AtomicU64,
     /// The stamp from which on it takes requests, for slow start; 0: from the beginning.
     ready_since: AtomicU64,
+    /// It is this process itself.
+    own: AtomicBool,
     pub(crate) usage: EndpointUsage,
     /// What became of its requests.
     pub(crate) outlier: EndpointOutlier,
@@ -300,10 +302,22 @@ impl EndpointState {
             wellness: AtomicU8::new(Wellness::Unknown as u8),
             ejected_until: AtomicU64::new(0),
             ready_since: AtomicU64::new(0),
+            own: AtomicBool::new(false),
             usage: EndpointUsage::default(),
             outlier: EndpointOutlier::default(),
             probed: Mutex::default(),
         }
+    }
+
+    /// Whether it is known to be this process itself.
+    #[inline]
+    pub(crate) fn is_own(&self) -> bool {
+        self.own.load(Ordering::Relaxed)
+    }
+
+    /// A connection to it led to this process.
+    pub(crate) fn note_own(&self) {
+        self.own.store(true, Ordering::Relaxed);
     }
 
     /// What probes tell.

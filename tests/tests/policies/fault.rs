@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tollgate_tests::{Gateway, Origin};
+use tollgate_tests::{Gateway, Origin, tollgate};
 
 const ASK: &str = "GET / HTTP/1.1\r\nHost: a\r\n";
 
@@ -47,4 +47,37 @@ fn who_goes_while_it_waits_is_not_waited_for() {
     let records = gateway.wait_records(1);
     assert_eq!(records[0]["reason"].as_str(), Some("client_closed"));
     assert_eq!(origin.count(), 0);
+}
+
+#[test]
+fn percentages_have_decimals() {
+    // Of 20,000 requests 0.5 % are 100; more than six deviations from that are no chance.
+    let origin = Origin::ok();
+    let gateway = Gateway::with(&origin, "policies: {fault: {abort: {status: 599, percent: 0.5}}}");
+    let mut client = gateway.client();
+    let mut aborted = 0;
+    for _ in 0..200 {
+        client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(100));
+        aborted += (0..100).filter(|_| client.response().status == 599).count();
+    }
+    assert!((40..=160).contains(&aborted), "{aborted}");
+    for (key, good) in [
+        ("policies: {trace: {otlp: \"http://127.0.0.1:1/\", sample: 0.1%}}", true),
+        ("policies: {fault: {abort: {status: 503, percent: 0.0001}}}", true),
+        ("policies: {fault: {delay: {time: 1s, percent: 12.5%}}}", true),
+        ("policies: {mirror: {to: up, percent: 0.1}}", true),
+        ("overload: {shed_from: 92.5%, files: 99.9%}", true),
+        ("policies: {trace: {otlp: \"http://127.0.0.1:1/\", sample: 0.1}}", false),
+        ("policies: {fault: {abort: {status: 503, percent: 0.00001}}}", false),
+        ("policies: {mirror: {to: up, percent: 100.1}}", false),
+        ("policies: {mirror: {to: up, percent: -0.1}}", false),
+    ] {
+        let file = gateway.directory().join("percent.yaml");
+        let up = "up: {endpoints: [\"127.0.0.1:1\"], balance: {panic_threshold: 12.5%}, outlier: {max_ejected: 33.3}, \
+            retry: {budget: 2.5%}, breaker: {failures: 1.5}}";
+        let text = format!("listen: 127.0.0.1:8080\nroutes: [{{to: up}}]\nupstreams: {{{up}}}\n{key}\n");
+        std::fs::write(&file, text).expect("written");
+        let ran = tollgate(&["check", file.to_str().expect("text")]);
+        assert_eq!(ran.code == Some(0), good, "{key}: {ran:?}");
+    }
 }

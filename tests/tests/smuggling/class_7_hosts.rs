@@ -1,6 +1,6 @@
 //! Class 7: hosts that are missing, several, malformed, or disagree with the target.
 
-use tollgate_tests::{Gateway, Origin};
+use tollgate_tests::{Gateway, Origin, http2};
 
 use super::all_refused;
 
@@ -34,6 +34,16 @@ fn none_several_or_malformed() {
             b"GET / HTTP/1.1\r\nHost: [zz]\r\n\r\n",
             b"GET / HTTP/1.1\r\nHost: a<b>\r\n\r\n",
             b"GET / HTTP/1.1\r\nHost: a\xe9\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: admin.example..\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: .admin.example\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: admin..example\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: admin.example..:80\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: a-name-of-more-than-a-block.of-sixteen-bytes..example\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: .\r\n\r\n",
+            b"GET / HTTP/1.1\r\nHost: ..\r\n\r\n",
+            b"GET / HTTP/1.0\r\nHost: .a\r\n\r\n",
+            b"GET http://a..b/ HTTP/1.1\r\nHost: a..b\r\n\r\n",
+            b"GET http://a../ HTTP/1.1\r\nHost: a..\r\n\r\n",
         ],
         &[400],
     );
@@ -110,5 +120,30 @@ fn absolute_form_that_agrees_reaches_the_origin_in_origin_form() {
             (target, Some("a.example")),
             "{line}"
         );
+    }
+}
+
+#[test]
+fn a_host_with_an_empty_label_is_none_in_http2_either() {
+    let gateway = Gateway::start(
+        "routes:\n  - {match: admin.example/*, respond: 403}\n  - {match: '*.example/*', respond: 401}\n  - {respond: 200}\n",
+    );
+    let mut client = gateway.http2();
+    for (host, status) in [
+        ("admin.example", 403),
+        ("admin.example.", 403),
+        ("x.example", 401),
+        ("other", 200),
+        ("admin.example..", 400),
+        (".admin.example", 400),
+        ("admin..example", 400),
+        ("a..b", 400),
+        (".", 400),
+    ] {
+        let mut request = http2::request("GET", "/", &[]);
+        *request.uri_mut() = format!("http://{host}/").parse().expect("an URI");
+        assert_eq!(client.ask(request).status, status, "{host}");
+        let response = gateway.client().ask(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(response.status, status, "{host}");
     }
 }

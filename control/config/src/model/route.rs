@@ -218,10 +218,13 @@ pub struct Rewrite {
 pub enum PathRewrite {
     /// This path, whatever it was (`rewrite: {path: /x}`).
     Full(String),
+    /// A path with groups of the route's own pattern, which [`path_replacement`](crate::path_replacement) splits
+    /// (`rewrite: {path: '/x/$1'}`); only with a pattern as the route's path.
+    Groups(String),
     /// The prefix that matched is replaced (`rewrite: {prefix: /x}`); only with a prefix match.
     Prefix(String),
     /// Every match of a pattern is replaced; `$1`, `${1}` and `${name}` are groups (`rewrite: {regex: ...,
-    /// replace: ...}`). In a file `${name}` is written `$${name}`, since `${NAME}` is an environment variable there.
+    /// replace: ...}`), which [`path_replacement`](crate::path_replacement) splits. In a file `${name}` is written `$${name}`, since `${NAME}` is an environment variable there.
     Regex {
         /// The pattern.
         pattern: String,
@@ -244,15 +247,16 @@ pub enum HostRewrite {
 pub struct Redirect {
     /// 301, 302, 303, 307 or 308. Default 302.
     pub status: u16,
-    /// A whole `Location`; the parts below are then unused.
-    pub to: Option<String>,
+    /// A whole `Location`, in which groups of the route's own pattern may stand:
+    /// [`location_replacement`](crate::location_replacement) splits it. The parts below are then unused.
+    pub to: Option<Spanned<String>>,
     /// `http` or `https`.
     pub scheme: Option<String>,
     /// Host.
     pub host: Option<String>,
     /// Port.
     pub port: Option<u16>,
-    /// Path: [`PathRewrite::Full`] or [`PathRewrite::Prefix`].
+    /// Path.
     pub path: Option<Spanned<PathRewrite>>,
 }
 

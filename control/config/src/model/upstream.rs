@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::file_access::NamedFile;
 
+use super::Percent;
 use super::{EndpointAddress, Policies, RouteTimeouts, Scheme, Spanned, UpstreamTls};
 
 /// A named upstream.
@@ -137,11 +138,11 @@ pub struct Balance {
     pub slow_start: Option<Duration>,
     /// Percentage of healthy weight below which health is ignored and all endpoints take requests: overloading the few
     /// that are left helps nobody. Default 50, as Envoy has it; 0 switches it off.
-    pub panic_threshold: u8,
+    pub panic_threshold: Percent,
     /// Percentage of healthy weight in the gateway's own zone from which on that zone takes all requests; below it, it
     /// takes the share of them that it has of this, and the rest spills over to other zones. Default 70; 0: the own zone
     /// takes all as long as one of its endpoints is healthy.
-    pub zone_spill: u8,
+    pub zone_spill: Percent,
 }
 
 impl Default for Balance {
@@ -150,8 +151,8 @@ impl Default for Balance {
             policy: Policy::default(),
             sticky: None,
             slow_start: None,
-            panic_threshold: 50,
-            zone_spill: 70,
+            panic_threshold: Percent::whole(50),
+            zone_spill: Percent::whole(70),
         }
     }
 }
@@ -267,9 +268,9 @@ impl Default for Queue {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breaker {
     /// Percentage of failed calls (no answer, or 5xx) at which it opens. Default 50.
-    pub failures: u8,
+    pub failures: Percent,
     /// Percentage of slow calls at which it opens. Default 100.
-    pub slow: u8,
+    pub slow: Percent,
     /// From when on a call is slow: the time to its response's head. Default none: none is.
     pub slow_after: Option<Duration>,
     /// The time over which calls are counted. Default 10 s.
@@ -285,8 +286,8 @@ pub struct Breaker {
 impl Default for Breaker {
     fn default() -> Self {
         Self {
-            failures: 50,
-            slow: 100,
+            failures: Percent::whole(50),
+            slow: Percent::whole(100),
             slow_after: None,
             window: Duration::from_secs(10),
             minimum: 20,
@@ -314,7 +315,7 @@ pub struct Retry {
     /// Longest wait. Default 250 ms.
     pub backoff_max: Duration,
     /// Retries at most as a percentage of the requests of the last 10 s. Default 20.
-    pub budget: u8,
+    pub budget: Percent,
     /// Retries each second that the budget always allows, so that a quiet upstream has some. Default 3.
     pub budget_min: u32,
 }
@@ -328,7 +329,7 @@ impl Default for Retry {
             per_try: None,
             backoff: Duration::from_millis(25),
             backoff_max: Duration::from_millis(250),
-            budget: 20,
+            budget: Percent::whole(20),
             budget_min: 3,
         }
     }
@@ -394,7 +395,7 @@ pub struct Health {
     /// From one probe of an endpoint to the next. Default 5 s.
     pub interval: Duration,
     /// Each interval is shortened by up to this percentage at random. Default 10.
-    pub jitter: u8,
+    pub jitter: Percent,
     /// How long a probe may take. Default 2 s.
     pub timeout: Duration,
     /// Good probes in a row that make an endpoint healthy; the first probe of all decides alone. Default 2.
@@ -450,7 +451,7 @@ pub struct Outlier {
     pub ejection_max: Duration,
     /// Percentage of an upstream's endpoints that may be out by ejection at a time; at least one may, if there is more
     /// than one. Default 10.
-    pub max_ejected: u8,
+    pub max_ejected: Percent,
 }
 
 impl Default for Outlier {
@@ -463,7 +464,7 @@ impl Default for Outlier {
             interval: Duration::from_secs(10),
             ejection: Duration::from_secs(30),
             ejection_max: Duration::from_secs(300),
-            max_ejected: 10,
+            max_ejected: Percent::whole(10),
         }
     }
 }
@@ -523,7 +524,7 @@ pub struct Adaptive {
     /// 60 s.
     pub probe: Duration,
     /// Percentage by which latency may lie above that before the limit falls. Default 25.
-    pub tolerance: u8,
+    pub tolerance: Percent,
 }
 
 impl Default for Adaptive {
@@ -533,7 +534,7 @@ impl Default for Adaptive {
             max: 10_000,
             interval: Duration::from_millis(100),
             probe: Duration::from_secs(60),
-            tolerance: 25,
+            tolerance: Percent::whole(25),
         }
     }
 }
@@ -557,14 +558,14 @@ pub struct Overload {
     /// Bytes of resident memory; `None`: 90 % of the cgroup's limit if there is one. At the bound all new work is shed.
     pub memory: Option<u64>,
     /// Percentage of the process's file descriptors from which on no new client connection is taken in. Default 95.
-    pub files: u8,
+    pub files: Percent,
     /// Percentage of the bound (memory, files) from which on low-priority requests are shed; those of normal priority are
     /// from half of the way between that and the bound of memory. Default 90.
-    pub shed_from: u8,
+    pub shed_from: Percent,
 }
 
 impl Default for Overload {
     fn default() -> Self {
-        Self { memory: None, files: 95, shed_from: 90 }
+        Self { memory: None, files: Percent::whole(95), shed_from: Percent::whole(90) }
     }
 }

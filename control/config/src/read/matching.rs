@@ -1,6 +1,6 @@
 //! `match`: the short form `host/path` and the mapping.
 
-use super::{condition, grpc};
+use super::{condition, grpc, template};
 use crate::model::{Match, PathMatch, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
@@ -149,13 +149,16 @@ fn short_path(text: &str) -> Result<PathMatch, Fault> {
         let fault = Fault::new("{} has a `*` where none is possible").part(star, 1);
         return Err(fault.help("a path ends in `/*` or has no `*`; `{path: {regex: ...}}` can do more"));
     }
+    if base.split('/').any(|segment| segment.starts_with('{') && segment.ends_with('}')) {
+        return template::template(text);
+    }
     if let Some(odd) = base.chars().position(|c| matches!(c, '^' | '{' | '}' | '[' | ']' | '|' | '\\')) {
         let fault = Fault::new("{} has a character of a pattern, and this form has none").part(odd, 1);
         return Err(fault.help("a pattern is written `match: {path: {regex: '...'}}`"));
     }
     if base.ends_with("/:") || base.contains("/:") {
         let fault = Fault::new("{} has a `:name` segment, which would be matched letter by letter");
-        return Err(fault.help("a pattern is written `match: {path: {regex: '/users/[^/]+'}}`"));
+        return Err(fault.help("a segment of any text is written `{name}`: `/users/{id}`"));
     }
     if prefix && base.is_empty() {
         return Ok(PathMatch::Prefix(String::new()));
@@ -214,6 +217,9 @@ fn path_of(reader: &mut Reader, field: Field<'_>) -> Option<Spanned<PathMatch>> 
             }
             path::path(text).map(|path| PathMatch::Prefix(trimmed(&path)))
         });
+    }
+    if let Some(field) = fields.get("template") {
+        return reader.spanned(field, template::template);
     }
     let field = fields.get("regex")?;
     reader.spanned(field, |text| pattern::regex(text, true).map(|_| PathMatch::Regex(text.to_owned())))

@@ -1,20 +1,21 @@
 //! `redirect`.
 
-use super::rewrite;
+use super::rewrite::{self, GroupUse};
 use crate::model::Redirect;
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
-use crate::scalar::{Fault, host};
+use crate::scalar::{Fault, host, replacement};
 use crate::spec::REDIRECT;
 use crate::tree::{Kind, Scalar};
 
 /// Statuses with which a client goes elsewhere by itself (RFC 9110, section 15.4).
 const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 
-pub(super) fn redirect(reader: &mut Reader, field: Field<'_>) -> Option<Redirect> {
+pub(super) fn redirect(reader: &mut Reader, field: Field<'_>, uses: &mut Vec<GroupUse>) -> Option<Redirect> {
     let mut out = Redirect { status: 302, to: None, scheme: None, host: None, port: None, path: None };
     if !matches!(field.node.kind, Kind::Map(_)) {
-        out.to = Some(reader.field(field, location)?);
+        out.to = Some(reader.spanned(field, location)?);
+        rewrite::note_uses(field.node, uses);
         return Some(out);
     }
     let fields = reader.fields(field.node, &REDIRECT)?;
@@ -26,8 +27,9 @@ pub(super) fn redirect(reader: &mut Reader, field: Field<'_>) -> Option<Redirect
         reader.problems.push(Problem::error(status.node.at, message).expected("301, 302, 303, 307 or 308"));
     }
     if let Some(field) = fields.get("to") {
-        out.to = reader.field(field, location);
-        for name in ["scheme", "host", "port"] {
+        out.to = reader.spanned(field, location);
+        rewrite::note_uses(field.node, uses);
+        for name in ["scheme", "host", "port", "replace"] {
             if let Some(part) = fields.get(name) {
                 let problem = Problem::error(part.at, format!("`{name}` and `to` exclude each other"));
                 reader.problems.push(problem.see(field.at, "`to` is a whole `Location`"));
@@ -38,14 +40,14 @@ pub(super) fn redirect(reader: &mut Reader, field: Field<'_>) -> Option<Redirect
     out.scheme = reader.word(fields.get("scheme")).map(str::to_owned);
     out.host = fields.get("host").and_then(|field| reader.field(field, host::literal));
     out.port = reader.number(fields.get("port")).flatten().and_then(|port| u16::try_from(port).ok());
-    out.path = rewrite::full_or_prefix(reader, &fields);
-    let changes = ["scheme", "host", "port", "path", "prefix"];
+    out.path = rewrite::path_rewrite(reader, &fields, uses);
+    let changes = ["scheme", "host", "port", "path", "prefix", "regex", "replace"];
     if let Kind::Map(entries) = &field.node.kind
         && !entries.iter().any(|entry| entry.key == "to" || changes.contains(&entry.key.as_str()))
     {
         reader.problems.push(
             Problem::error(field.node.at, "this redirect changes nothing: a client would go in circles")
-                .expected("`to`, or some of `scheme`, `host`, `port`, `path` and `prefix`"),
+                .expected("`to`, or some of `scheme`, `host`, `port`, `path`, `prefix` and `regex`"),
         );
     }
     Some(out)
@@ -71,5 +73,6 @@ fn location(text: &str) -> Result<String, Fault> {
         let fault = Fault::new("{} is neither a URL nor a path");
         return Err(fault.suggest(format!("write `https://{text}` or `/{text}`")));
     }
+    replacement::in_location(text)?;
     Ok(text.to_owned())
 }

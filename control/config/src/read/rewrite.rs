@@ -1,18 +1,24 @@
 //! `rewrite`.
 
-use crate::model::{HostRewrite, PathRewrite, Rewrite, Spanned};
+use crate::model::{At, HostRewrite, Match, PathMatch, PathRewrite, Rewrite, Spanned};
 use crate::problem::Problem;
 use crate::reader::{Field, Fields, Reader};
-use crate::scalar::{Fault, host, path, pattern, quantity};
+use crate::scalar::{Fault, host, path, pattern, quantity, replacement};
 use crate::spec::REWRITE;
-use crate::tree::shown;
+use crate::tree::{Node, shown};
 
-pub(super) fn rewrite(reader: &mut Reader, field: Field<'_>) -> Rewrite {
+/// A reference to a group of the route's own pattern.
+#[derive(Debug)]
+pub(super) struct GroupUse {
+    group: String,
+    at: At,
+    /// Whether the name may be shown: a variable may hold a secret.
+    open: bool,
+}
+
+pub(super) fn rewrite(reader: &mut Reader, field: Field<'_>, uses: &mut Vec<GroupUse>) -> Rewrite {
     let Some(fields) = reader.fields(field.node, &REWRITE) else { return Rewrite::default() };
-    let mut out = Rewrite { path: full_or_prefix(reader, &fields), host: None };
-    if let Some(pattern) = regex(reader, &fields) {
-        out.path = Some(pattern);
-    }
+    let mut out = Rewrite { path: path_rewrite(reader, &fields, uses), host: None };
     if let Some(field) = fields.get("host") {
         out.host = reader.field(field, |text| match text {
             "endpoint" => Ok(HostRewrite::Endpoint),
@@ -22,19 +28,86 @@ pub(super) fn rewrite(reader: &mut Reader, field: Field<'_>) -> Rewrite {
     out
 }
 
-/// `path` or `prefix` of a rewrite or a redirect.
-pub(super) fn full_or_prefix(reader: &mut Reader, fields: &Fields<'_>) -> Option<Spanned<PathRewrite>> {
+/// `path`, `prefix`, or `regex` with `replace`, of a rewrite or a redirect.
+pub(super) fn path_rewrite(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    uses: &mut Vec<GroupUse>,
+) -> Option<Spanned<PathRewrite>> {
+    let pattern = regex(reader, fields);
     if let Some(field) = fields.get("path") {
-        return reader.spanned(field, |text| path::path(text).map(PathRewrite::Full));
+        note_uses(field.node, uses);
+        return reader.spanned(field, |text| match replacement::plain(text) {
+            Some(text) => path::path(&text).map(PathRewrite::Full),
+            None => {
+                if !text.starts_with('/') {
+                    return path::path(text).map(PathRewrite::Full);
+                }
+                replacement::in_path(text).map(|_| PathRewrite::Groups(text.to_owned()))
+            }
+        });
     }
-    let field = fields.get("prefix")?;
+    let Some(field) = fields.get("prefix") else { return pattern };
     reader.spanned(field, |text| {
         if text.ends_with("/*") {
             let fault = Fault::new("{} ends in `*`, which a prefix does without");
             return Err(fault.suggest(format!("write `{}`", text.trim_end_matches('*'))));
         }
-        path::path(text).map(PathRewrite::Prefix)
+        if let Some(reference) = replacement::references(text).first() {
+            let fault = Fault::new("{} has a group, and a prefix matches none");
+            return Err(fault.part(reference.start, reference.length).help(DOLLAR));
+        }
+        path::path(&replacement::plain(text).unwrap_or_default()).map(PathRewrite::Prefix)
     })
+}
+
+const DOLLAR: &str = "groups are `$1`, `$2` and so on, or `$name`; `$$` is a dollar sign";
+
+/// Notes the references to groups in a text.
+pub(super) fn note_uses(node: &Node, uses: &mut Vec<GroupUse>) {
+    let Some(scalar) = node.scalar() else { return };
+    let open = scalar.written.is_none();
+    uses.extend(replacement::references(&scalar.text).into_iter().map(|reference| GroupUse {
+        group: reference.group,
+        at: node.part(reference.start, reference.length),
+        open,
+    }));
+}
+
+/// Reports references to groups that the pattern of one of the route's matches does not have.
+pub(super) fn check_uses(reader: &mut Reader, uses: &[GroupUse], matches: &[Match]) {
+    if uses.is_empty() {
+        return;
+    }
+    for one in matches {
+        let Some(Spanned { value: PathMatch::Regex(text), at }) = &one.path else {
+            let problem = Problem::error(uses[0].at, "this route matches no pattern that has groups");
+            let help = "match one, as in `{path: {regex: '/old/(.*)'}}` or `{path: {template: '/users/{id}'}}`; \
+                        `$$` is a dollar sign";
+            reader.problems.push(problem.help(help).see(one.at, "the match is here"));
+            return;
+        };
+        let Ok(pattern) = pattern::regex(text, false) else { return };
+        let missing = uses.iter().filter(|used| !pattern::has_group(&pattern, &used.group));
+        let problems: Vec<_> = missing.map(|used| no_group(used).see(*at, "the pattern is here")).collect();
+        if !problems.is_empty() {
+            reader.problems.extend(problems);
+            return;
+        }
+    }
+}
+
+fn no_group(used: &GroupUse) -> Problem {
+    let group = &used.group;
+    let name = if used.open { format!(" {}", shown(group)) } else { String::new() };
+    let problem = Problem::error(used.at, format!("the pattern has no group{name}"));
+    let digits = group.bytes().take_while(u8::is_ascii_digit).count();
+    if used.open && digits > 0 && digits < group.len() {
+        let (number, rest) = group.split_at(digits);
+        return problem
+            .help(format!("write `${{{number}}}{rest}` to end the group's number before `{rest}`"));
+    }
+    problem.help(DOLLAR)
 }
 
 fn regex(reader: &mut Reader, fields: &Fields<'_>) -> Option<Spanned<PathRewrite>> {
@@ -54,30 +127,14 @@ fn regex(reader: &mut Reader, fields: &Fields<'_>) -> Option<Spanned<PathRewrite
         }
         return None;
     };
-    let text = reader.field(replace, |text| {
-        match text.chars().position(|c| c.is_control() || c == '?' || c == '#') {
-            Some(odd) => {
-                let fault = Fault::new("{} has a character that no path has").part(odd, 1);
-                Err(fault.help("the query is kept as it is, and cannot be rewritten"))
-            }
-            None => Ok(text.to_owned()),
-        }
-    })?;
+    let text = reader.field(replace, |text| replacement::in_path(text).map(|_| text.to_owned()))?;
     let compiled = compiled?;
-    if let Some(group) = pattern::missing_group(&compiled, &text) {
-        let open = replace.node.scalar().is_some_and(|scalar| scalar.written.is_none());
-        let name = if open { format!(" {}", shown(&group)) } else { String::new() };
-        let problem = Problem::error(replace.node.at, format!("the pattern has no group{name}"));
-        let digits = group.bytes().take_while(u8::is_ascii_digit).count();
-        reader.problems.push(if open && digits > 0 && digits < group.len() {
-            let (number, rest) = group.split_at(digits);
-            problem.help(format!("write `${{{number}}}{rest}` to end the group's number before `{rest}`"))
-        } else {
-            problem.help("groups are `$1`, `$2` and so on; `$$` is a dollar sign")
-        });
-    }
+    let mut uses = Vec::new();
+    note_uses(replace.node, &mut uses);
+    let missing = uses.iter().find(|used| !pattern::has_group(&compiled, &used.group));
+    reader.problems.extend(missing.map(no_group));
     let pattern = field.node.scalar()?.text.clone();
-    Some(Spanned { value: PathRewrite::Regex { pattern, replace: text }, at: field.node.at })
+    Some(Spanned { value: PathRewrite::Regex { pattern, replace: text }, at: replace.node.at })
 }
 
 /// `host` or `host:port`.

@@ -1,5 +1,6 @@
 //! `routes`.
 
+use super::rewrite::GroupUse;
 use super::{Reference, buffer, matching, policies, redirect, respond, rewrite, target, upstream};
 use crate::model::{
     Action, Buffer, Identity, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, RouteTimeouts, Spanned,
@@ -37,8 +38,9 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
         None => vec![Match { at: node.at, ..Match::default() }],
     };
     let sound = !reader.erred_since(start) && !node.holds_invalid();
+    let mut uses = Vec::new();
     let rewrite = match fields.get("rewrite") {
-        Some(field) => rewrite::rewrite(reader, field),
+        Some(field) => rewrite::rewrite(reader, field, &mut uses),
         None => Rewrite::default(),
     };
     let timeouts = match fields.get("timeouts") {
@@ -71,8 +73,11 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     let mut grpc_web = false;
     reader.switch(fields.get("grpc_web"), &mut grpc_web);
     // Nothing in its place: an error was reported, and this route's match may still be compared with others'.
-    let action =
-        action(reader, &fields, &mut draft.references).unwrap_or_else(|| Action::Forward(Vec::new()));
+    let action = action(reader, &fields, &mut draft.references, &mut uses)
+        .unwrap_or_else(|| Action::Forward(Vec::new()));
+    if sound {
+        rewrite::check_uses(reader, &uses, &matches);
+    }
     for path in [rewrite.path.as_ref(), path_of(&action)].into_iter().flatten() {
         prefix(reader, path, &matches);
     }
@@ -108,12 +113,17 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     }
 }
 
-fn action(reader: &mut Reader, fields: &Fields<'_>, references: &mut Vec<Reference>) -> Option<Action> {
+fn action(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    references: &mut Vec<Reference>,
+    uses: &mut Vec<GroupUse>,
+) -> Option<Action> {
     if let Some(field) = fields.get("to") {
         return target::targets(reader, field, references).map(Action::Forward);
     }
     if let Some(field) = fields.get("redirect") {
-        return redirect::redirect(reader, field).map(Action::Redirect);
+        return redirect::redirect(reader, field, uses).map(Action::Redirect);
     }
     respond::respond(reader, fields.get("respond")?).map(Action::Respond)
 }

@@ -1,8 +1,8 @@
 //! The sections of the whole gateway that are little more than their table.
 
 use crate::model::{
-    Cidr, EncodedSlash, ErrorBodies, Forwarded, Limits, Overload, Paths, RequestId, StoreSettings, Timeouts,
-    Workers,
+    CdnLoop, Cidr, EncodedSlash, ErrorBodies, Forwarded, Limits, Overload, Paths, RequestId, Semicolon,
+    StoreSettings, Timeouts, Workers,
 };
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
@@ -79,6 +79,10 @@ pub(super) fn forwarded(reader: &mut Reader, field: Field<'_>) -> Forwarded {
     if let Some(field) = fields.get("client_certificate") {
         out.client_certificate = super::tls::told(reader, field);
     }
+    out.cdn_loop = match reader.word(fields.get("cdn_loop")) {
+        Some("always") => CdnLoop::Always,
+        _ => CdnLoop::Own,
+    };
     out
 }
 
@@ -115,6 +119,7 @@ pub(super) fn limits(reader: &mut Reader, field: Field<'_>) -> Limits {
     reader.optional_into(fields.get("connections"), &mut out.connections);
     reader.optional_into(fields.get("requests_per_connection"), &mut out.requests_per_connection);
     reader.number_into(fields.get("http2_streams"), &mut out.http2_streams);
+    reader.number_into(fields.get("loops"), &mut out.loops);
     reader.number_into(fields.get("http2_window"), &mut out.http2_window);
     out
 }
@@ -145,6 +150,10 @@ pub(super) fn paths(reader: &mut Reader, field: Field<'_>) -> Paths {
     out.encoded_slash = match reader.word(fields.get("encoded_slash")) {
         Some("keep") => EncodedSlash::Keep,
         _ => EncodedSlash::Reject,
+    };
+    out.semicolon = match reader.word(fields.get("semicolon")) {
+        Some("reject") => Semicolon::Reject,
+        _ => Semicolon::Keep,
     };
     out
 }

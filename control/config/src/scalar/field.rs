@@ -20,7 +20,21 @@ pub(crate) fn name(text: &str) -> Result<String, Fault> {
     if text.is_empty() || text.len() > 256 {
         return Err(Fault::new("{} is not the name of a header field"));
     }
+    // A token may have one (RFC 9110, section 5.6.2), but no field does, and a pattern would be taken for a name in silence.
+    if let Some(star) = text.chars().position(|c| c == '*') {
+        let fault = Fault::new("{} has a `*`, and one field is to be named here").part(star, 1);
+        return Err(fault.help("`remove` of the policy `headers` takes a beginning of names: `X-Debug-*`"));
+    }
     Ok(text.to_owned())
+}
+
+/// A name, or `BEGIN*` for every field whose name begins so.
+pub(crate) fn name_or_begin(text: &str) -> Result<String, Fault> {
+    let Some(begin) = text.strip_suffix('*') else { return name(text) };
+    if begin.is_empty() {
+        return Err(Fault::new("{} would take every field").help("write how the names begin: `X-Debug-*`"));
+    }
+    name(begin).map(|begin| format!("{begin}*"))
 }
 
 /// The value of a header field (RFC 9110, section 5.5). Controls would end the field and begin another.
@@ -57,6 +71,10 @@ mod tests {
     #[test]
     fn names_are_tokens_and_values_are_lines() {
         assert!(name("X-Request-Id").is_ok());
+        assert_eq!(name_or_begin("X-*").as_deref(), Ok("X-*"));
+        for text in ["*", "X-**", "*-Id", "X-*-Id"] {
+            assert!(name_or_begin(text).is_err() && name(text).is_err(), "{text}");
+        }
         for text in ["", "X Id", "X:", "É", "a\r\nb"] {
             assert!(name(text).is_err(), "{text}");
         }

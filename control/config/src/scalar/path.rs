@@ -2,6 +2,21 @@
 
 use super::Fault;
 
+/// A stretch of a path between groups of a replacement, encoded as [`path`] does; a space becomes `%20`.
+pub(crate) fn piece(text: &str) -> Result<String, Fault> {
+    if let Some(odd) = text.chars().position(char::is_control) {
+        return Err(Fault::new("{} has a control character").part(odd, 1));
+    }
+    if let Some(mark) = text.chars().position(|c| c == '?' || c == '#') {
+        let fault = Fault::new("{} has a character that no path has").part(mark, 1);
+        return Err(fault.help("the query is kept as it is, and cannot be rewritten"));
+    }
+    if let Some(odd) = text.chars().position(|c| c == '\\') {
+        return Err(Fault::new("{} has a `\\`, which no path has").part(odd, 1));
+    }
+    encode(text).map(|text| text.replace(' ', "%20"))
+}
+
 /// A path in normal form (RFC 3986, section 6.2.2): unreserved characters decoded, what is not ASCII encoded, hexadecimal
 /// digits in upper case. Every other character stands for itself, as in a request (docs/paths.md): `|` is not `%7C`.
 pub(crate) fn path(text: &str) -> Result<String, Fault> {
@@ -45,7 +60,9 @@ fn encode(text: &str) -> Result<String, Fault> {
             };
             let value = u8::try_from(high * 16 + low).unwrap_or_default();
             if value == 0 {
-                return Err(Fault::new("{} has a `%00`, with which every request is refused"));
+                let at = text[..i].chars().count();
+                let fault = Fault::new("{} has a `%00`, with which every request is refused");
+                return Err(fault.part(at, 3));
             }
             if is_unreserved(value) {
                 out.push(char::from(value));

@@ -116,20 +116,31 @@ pub(crate) fn count(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
     }
 }
 
-/// `20%` or `20`.
-pub(crate) fn percent(text: &str, min: u64, max: u64) -> Result<u64, Fault> {
+/// `20%`, `20` or `0.05%`, in millionths of the whole: up to four decimals. `shares`: without a sign a number between 0 and 1
+/// may be meant as a share of 1, and is refused.
+pub(crate) fn percent(text: &str, min: u64, max: u64, shares: bool) -> Result<u64, Fault> {
     let number = text.strip_suffix('%').unwrap_or(text).trim_end();
-    count(number, min, max).map_err(|fault| {
-        // Who thinks of a ratio writes `0.2`.
-        let share = number.parse::<f64>().ok().filter(|share| *share > 0.0 && *share < 1.0);
-        match share {
-            Some(share) if !text.ends_with('%') => Fault::new("{} is not a percentage")
-                .suggest(format!("write `{:.0}%` for that share", share * 100.0)),
-            Some(_) => Fault::new("{} is not a whole percentage"),
-            None if fault.message.contains("whole number") => Fault::new("{} is not a whole percentage"),
-            None => fault,
-        }
-    })
+    let share = number.parse::<f64>().ok().filter(|share| *share > 0.0 && *share < 1.0);
+    if let Some(share) = share.filter(|_| shares && !text.ends_with('%')) {
+        let fault = Fault::new("{} may be a percentage or a share of 1");
+        return Err(
+            fault.suggest(format!("write `{number}%`, or `{}%` for that share", (share * 1e6).round() / 1e4))
+        );
+    }
+    // One millionth of the whole is one ten-thousandth of a percent.
+    let Some(millionths) = scaled(number, 10_000) else {
+        let signed = number.strip_prefix(['-', '+']).unwrap_or(number);
+        let is_number =
+            !signed.is_empty() && signed.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        return Err(match signed.split_once('.') {
+            Some((_, decimals)) if is_number && decimals.len() > 4 => {
+                Fault::new("{} has more than four decimals")
+            }
+            _ if is_number && signed.len() < number.len() => Fault::new("{} is out of range"),
+            _ => Fault::new("{} is not a percentage"),
+        });
+    };
+    range(millionths, min * 10_000, max * 10_000)
 }
 
 fn range(number: u128, min: u64, max: u64) -> Result<u64, Fault> {
@@ -243,14 +254,31 @@ mod tests {
 
     #[test]
     fn percentages() {
-        for (text, number) in [("20%", 20), ("20", 20), ("20 %", 20), ("0%", 0), ("100%", 100)] {
-            assert_eq!(percent(text, 0, 100), Ok(number), "{text}");
+        for (text, number) in [
+            ("20%", 200_000),
+            ("20", 200_000),
+            ("20 %", 200_000),
+            ("0%", 0),
+            ("100%", 1_000_000),
+            ("0.1%", 1_000),
+            ("0.0001%", 1),
+            ("12.5", 125_000),
+            ("100.0", 1_000_000),
+        ] {
+            for shares in [true, false] {
+                assert_eq!(percent(text, 0, 100, shares), Ok(number), "{text}");
+            }
         }
-        for text in ["", "%", "-1%", "101%", "1.5%", "%5", "20%%", "x", "NaN", "inf"] {
-            assert!(percent(text, 0, 100).is_err(), "{text}");
+        for text in [
+            "", "%", "-1%", "101%", "100.0001", "%5", "20%%", "x", "NaN", "inf", ".5%", "5.%", "1e1",
+            "0.00001%",
+        ] {
+            assert!(percent(text, 0, 100, false).is_err(), "{text}");
         }
-        let fault = percent("0.2", 0, 100).unwrap_err();
-        assert_eq!(fault.suggestion.as_deref(), Some("write `20%` for that share"));
+        assert_eq!(percent("0.2", 0, 100, false), Ok(2_000));
+        assert!(percent("0.5%", 1, 100, false).is_err());
+        let fault = percent("0.2", 0, 100, true).unwrap_err();
+        assert_eq!(fault.suggestion.as_deref(), Some("write `0.2%`, or `20%` for that share"));
     }
 
     #[test]

@@ -24,6 +24,11 @@ static PATH_TEXT: Text = Text {
     loose: false,
 };
 static PLAIN_PATH: Text = Text { expected: "a path such as `/v1`", pattern: Some("^/"), loose: false };
+static TEMPLATE: Text = Text {
+    expected: "a path such as `/users/{id}`, or `/users/{id}/*` for everything below it too",
+    pattern: Some("^/"),
+    loose: false,
+};
 static REGEX: Text =
     Text { expected: "a regular expression such as `/v[0-9]+/.*`", pattern: Some("."), loose: true };
 static CALL: Text = Text {
@@ -197,10 +202,15 @@ pub(crate) static PATH: Section = Section {
     name: "path",
     noun: "a path",
     doc: "How a path is matched.",
-    choice: Choice::ExactlyOne(&["exact", "prefix", "regex"]),
+    choice: Choice::ExactlyOne(&["exact", "prefix", "template", "regex"]),
     keys: &[
         Key::new("exact", "Exactly this path.", Shape::Text(&PLAIN_PATH)),
         Key::new("prefix", "This path and everything below it, by whole segments.", Shape::Text(&PLAIN_PATH)),
+        Key::new(
+            "template",
+            "A path in which `{name}` is one segment; `/*` at the end is everything below it too.",
+            Shape::Text(&TEMPLATE),
+        ),
         Key::new("regex", "A regular expression that the whole path must match.", Shape::Text(&REGEX)),
     ],
 };
@@ -253,7 +263,11 @@ pub(crate) static REWRITE: Section = Section {
     doc: "What changes before a request is forwarded. The query is kept.",
     choice: Choice::AtMostOne(&["path", "prefix", "regex"]),
     keys: &[
-        Key::new("path", "The new path, whatever it was.", Shape::Text(&PLAIN_PATH)),
+        Key::new(
+            "path",
+            "The new path; `$1` is a group of the route's own pattern.",
+            Shape::Text(&PLAIN_PATH),
+        ),
         Key::new("prefix", "Replaces the prefix that matched; `/` removes it.", Shape::Text(&PLAIN_PATH))
             .also(&["strip_prefix", "strip"]),
         Key::new("regex", "Every match in the path is replaced by `replace`.", Shape::Text(&REGEX)),
@@ -352,17 +366,29 @@ pub(crate) static REDIRECT: Section = Section {
     name: "redirect",
     noun: "a redirect",
     doc: "Where the client is sent: a whole `to`, or parts; parts that are not given stay as they are.",
-    choice: Choice::AtMostOne(&["to", "path", "prefix"]),
+    choice: Choice::AtMostOne(&["to", "path", "prefix", "regex"]),
     keys: &[
         Key::new("status", "301, 302, 303, 307 or 308.", Shape::Count { min: 301, max: 308, off: false })
             .or("302")
             .also(&["code"]),
-        Key::new("to", "A whole `Location`.", Shape::Text(&LOCATION)).also(&["location", "url"]),
+        Key::new(
+            "to",
+            "A whole `Location`; `$1` is a group of the route's own pattern.",
+            Shape::Text(&LOCATION),
+        )
+        .also(&["location", "url"]),
         Key::new("scheme", "`http` or `https`.", Shape::Word(&["http", "https"])),
         Key::new("host", "The host.", Shape::Text(&HOST)),
         Key::new("port", "The port.", Shape::Count { min: 1, max: 65_535, off: false }),
-        Key::new("path", "The new path, whatever it was.", Shape::Text(&PLAIN_PATH)),
+        Key::new(
+            "path",
+            "The new path; `$1` is a group of the route's own pattern.",
+            Shape::Text(&PLAIN_PATH),
+        ),
         Key::new("prefix", "Replaces the prefix that matched.", Shape::Text(&PLAIN_PATH)),
+        Key::new("regex", "Every match in the path is replaced by `replace`.", Shape::Text(&REGEX)),
+        Key::new("replace", "What replaces it; `$1` is a group.", Shape::Text(&REPLACE))
+            .also(&["replacement"]),
     ],
 };
 

@@ -313,6 +313,13 @@ pub(crate) static FORWARDED: Section = Section {
         )
         .or("off")
         .also(&["client_cert", "forward_client_cert_details", "passTLSClientCert", "xfcc"]),
+        Key::new(
+            "cdn_loop",
+            "Which requests say in `CDN-Loop` (RFC 8586) that they were here: those to the gateway's own addresses, or \
+             all, so that a loop over other gateways is found too.",
+            Shape::Word(&["own", "always"]),
+        )
+        .or("own"),
     ],
 };
 
@@ -377,6 +384,13 @@ pub(crate) static LIMITS: Section = Section {
         )
         .or("64KiB")
         .also(&["initial_window_size", "initial_stream_window_size", "http2_initial_window_size"]),
+        Key::new(
+            "loops",
+            "Times that a request may come back to this gateway by its own doing (508 past it).",
+            Shape::Count { min: 0, max: 100, off: false },
+        )
+        .or("2")
+        .also(&["max_loops", "hops", "max_hops"]),
     ],
 };
 
@@ -443,6 +457,13 @@ pub(crate) static PATHS: Section = Section {
             Shape::Word(&["reject", "keep"]),
         )
         .or("reject"),
+        Key::new(
+            "semicolon",
+            "`;` and `%3B`: kept as data, or refused with 400, for origins that cut path parameters off.",
+            Shape::Word(&["keep", "reject"]),
+        )
+        .or("keep")
+        .also(&["semicolons", "path_parameters", "matrix_parameters"]),
     ],
 };
 

@@ -121,7 +121,13 @@ fn a_route_without_a_name_is_called_by_its_match() {
 fn rewritten(route: &str, path: &str) -> String {
     let plan = plan(&format!("routes:\n- {{{route}, to: 10.0.0.1:80}}\n"));
     let mut out = Vec::new();
-    assert!(plan.routes[0].rewrite.path.as_ref().expect("a rewrite").apply(path.as_bytes(), &mut out));
+    plan.routes[0]
+        .rewrite
+        .path
+        .as_ref()
+        .expect("a rewrite")
+        .apply(path.as_bytes(), &mut out)
+        .expect("a path");
     String::from_utf8(out).expect("a path is ASCII")
 }
 
@@ -133,6 +139,9 @@ fn rewrites() {
     assert_eq!(rewritten("match: a.b, rewrite: {prefix: /v2}", "/a"), "/v2/a");
     assert_eq!(rewritten("match: /*, rewrite: {prefix: /v2}", "/a"), "/v2/a");
     assert_eq!(rewritten("rewrite: {regex: '^/(.)/', replace: /$1-}", "/a/b"), "/a-b");
+    assert_eq!(rewritten("match: {path: {regex: '/(.*)/(.*)'}}, rewrite: {path: /$2/$1}", "/a/b"), "/b/a");
+    assert_eq!(rewritten("match: '/u/{id}/*', rewrite: {path: '/x/$$id/$id'}", "/u/7/b"), "/x/$id/7");
+    assert_eq!(rewritten("match: /v1/*, rewrite: {path: /a//b}", "/v1/a"), "/a/b");
 }
 
 #[test]

@@ -7,9 +7,13 @@ use tollgate_route::{Normalised, PathRules, normalise};
 
 use super::template::template;
 
-pub(super) fn aggregate(spec: &config::Aggregate, problems: &mut Vec<Problem>) -> AggregateRules {
+pub(super) fn aggregate(
+    spec: &config::Aggregate,
+    rules: &PathRules,
+    problems: &mut Vec<Problem>,
+) -> AggregateRules {
     let part = |part: &config::AggregatePart| {
-        problems.extend(abnormal(part));
+        problems.extend(abnormal(part, rules));
         let config::AggregatePart { name, to, path, query, host, timeout, limit, fallback } = part;
         AggregatePart {
             name: name.clone(),
@@ -35,7 +39,7 @@ pub(super) fn aggregate(spec: &config::Aggregate, problems: &mut Vec<Problem>) -
 }
 
 /// A path that would be another one by the time it is asked for is asked for by nobody.
-fn abnormal(part: &config::AggregatePart) -> Option<Problem> {
+fn abnormal(part: &config::AggregatePart, rules: &PathRules) -> Option<Problem> {
     let pieces = config::value_template(&part.path.value).ok()?;
     let filled: String = pieces
         .into_iter()
@@ -47,7 +51,7 @@ fn abnormal(part: &config::AggregatePart) -> Option<Problem> {
         })
         .collect();
     let mut normal = Vec::new();
-    match normalise(filled.as_bytes(), &PathRules::default(), &mut normal) {
+    match normalise(filled.as_bytes(), rules, &mut normal) {
         Ok(Normalised::Unchanged) => None,
         _ => {
             let problem = Problem::error(part.path.at, "this path is not in its normal form");

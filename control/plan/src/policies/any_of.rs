@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tollgate_config as config;
 use tollgate_policy::{AnyOfRules, Consumers};
+use tollgate_route::PathRules;
 
 use super::planned;
 
@@ -14,7 +15,7 @@ pub(super) fn any_of(
 ) -> AnyOfRules {
     let mut alternative = |written: &Vec<config::Attached>| {
         let specs = written.iter().filter_map(|attached| attached.spec.as_deref());
-        specs.filter_map(|spec| planned(spec, consumers, problems)).collect()
+        specs.filter_map(|spec| planned(spec, consumers, &PathRules::default(), problems)).collect()
     };
     AnyOfRules { alternatives: spec.alternatives.iter().map(&mut alternative).collect() }
 }

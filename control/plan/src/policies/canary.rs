@@ -11,7 +11,7 @@ pub(super) fn canary(canary: &config::Canary) -> CanaryRules {
         to: rule.to.value.as_str().into(),
         headers: values(&rule.headers),
         cookies: values(&rule.cookies),
-        percent: rule.percent,
+        percent: rule.percent.millionths(),
         by: match &rule.by {
             config::CanaryBy::Random => CanaryBy::Random,
             config::CanaryBy::Consumer => CanaryBy::Consumer,

@@ -10,7 +10,7 @@ pub(super) fn mirror(mirror: &config::Mirror) -> MirrorRules {
     let header = header.clone().map(|name| (name, "1".to_owned()));
     MirrorRules {
         to: to.value.as_str().into(),
-        percent: *percent,
+        percent: percent.millionths(),
         body: *body,
         in_flight: *in_flight,
         timeout: *timeout,

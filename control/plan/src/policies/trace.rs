@@ -25,7 +25,7 @@ pub(super) fn trace(spec: &config::Trace, problems: &mut Vec<Problem>) -> TraceR
     };
     TraceRules {
         collector: collector(&spec.collector, problems),
-        sample: f64::from(spec.sample) / 100.0,
+        sample: spec.sample.share(),
         propagation: spec.propagation.iter().map(form).collect(),
         continues: spec.continues,
     }

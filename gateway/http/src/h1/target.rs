@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use crate::chars::{host_name_end, is_target, path_end};
+use crate::chars::{has_empty_label, host_name_end, is_target, path_end};
 use crate::request::Method;
 use crate::{HeadError, Name, Range, RequestHead, TargetForm, Version};
 
@@ -95,7 +95,12 @@ fn host_of(bytes: &[u8], at: Range) -> Result<Range, HeadError> {
             (inside + 2, &rest[inside + 1..])
         }
         _ => {
-            let length = host_name_end(bytes, at.start as usize).min(at.end as usize) - at.start as usize;
+            let start = at.start as usize;
+            let length = host_name_end(bytes, start).min(at.end as usize) - start;
+            // Some servers drop such dots, and would find another host in it than the routes did.
+            if has_empty_label(bytes, start, start + length) {
+                return Err(HeadError::Host);
+            }
             (length, &text[length..])
         }
     };

@@ -21,11 +21,11 @@ impl Files {
         Self { counted: None }
     }
 
-    /// What is used of that percentage of the limit.
-    pub fn read(&mut self, now: Instant, percent: u8) -> Option<Guarded> {
+    /// What is used of that share (0 to 1) of the limit.
+    pub fn read(&mut self, now: Instant, share: f64) -> Option<Guarded> {
         // It may have been changed from outside (prlimit(1)).
         let limit = getrlimit(Resource::Nofile).current?;
-        let bound = (u128::from(limit) * u128::from(percent) / 100) as u64;
+        let bound = (limit as f64 * share).round() as u64;
         Some(Guarded { used: self.open(now)?, bound: bound.max(1) })
     }
 
@@ -74,12 +74,12 @@ mod tests {
     fn a_file_more_is_one_more() {
         let (mut files, now) = (Files::new(), Instant::now());
         let limit = getrlimit(Resource::Nofile).current.expect("a limit");
-        assert_eq!(files.read(now, 100).map(|whole| whole.bound), Some(limit));
-        assert_eq!(files.read(now, 50).map(|half| half.bound), Some(limit / 2));
+        assert_eq!(files.read(now, 1.0).map(|whole| whole.bound), Some(limit));
+        assert_eq!(files.read(now, 0.5).map(|half| half.bound), Some(limit / 2));
         let mut at = now;
         assert!(sees_more(|| {
             at += COUNT;
-            files.read(at, 100).expect("it can be read").used
+            files.read(at, 1.0).expect("it can be read").used
         }));
     }
 

@@ -63,8 +63,8 @@ impl Guards {
     }
 
     /// What is used now. `memory` is the bound of resident memory; `None`: 90 % of the control group's limit, if there
-    /// is one. `files` is the percentage of the process's descriptors that may be used.
-    pub fn read(&mut self, now: Instant, memory: Option<u64>, files: u8) -> GuardReading {
+    /// is one. `files` is the share (0 to 1) of the process's descriptors that may be used.
+    pub fn read(&mut self, now: Instant, memory: Option<u64>, files: f64) -> GuardReading {
         GuardReading { memory: self.memory.read(now, memory), files: self.files.read(now, files), sheds: 0 }
     }
 }

@@ -12,9 +12,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::Request as HttpRequest;
-use hyper::header::{CONTENT_TYPE, HeaderValue, TE};
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, TE};
 use prost::Message;
 use tollgate_http::{Name, Version};
+use tollgate_observe::Reason;
 
 use self::messages::{
     Address, Allowed, AttributeContext, Attributes, CheckRequest, CheckResponse, Denied, HeaderOption, Peer,
@@ -24,8 +25,8 @@ use crate::auth_body::{AuthBody, PARTIAL};
 use crate::client::Service;
 use crate::forward_auth::{CREDENTIALS, is_its_own};
 use crate::{
-    Answer, Authenticator, Consumer, Identity, Planned, Policy, Request, Reserved, Response, Shared, Trust,
-    Verdict,
+    Answer, Authenticator, Consumer, Identity, Planned, Policy, Refusal, Request, Reserved, Response, Shared,
+    Trust, Verdict, loops,
 };
 
 /// The method of the service.
@@ -108,10 +109,14 @@ impl Policy for Live {
 impl Inner {
     /// Asks the service. `body`: the request's, and whether that is only its beginning.
     fn ask(&self, request: &mut Request<'_>, body: Option<(&[u8], bool)>) -> Verdict {
+        if loops::is_asked_again(request.head) {
+            return Refusal::from(Reason::LoopDetected).into();
+        }
         let question = self.question(request, body);
+        let passed = HeaderValue::from_bytes(&loops::passed_on(request.head)).ok();
         let (service, url, timeout) = (self.service.clone(), self.url.clone(), self.rules.timeout);
         let asked = self.shared.side().ask(async move {
-            let answer = ask(&service, &url, question);
+            let answer = ask(&service, &url, question, passed);
             tokio::time::timeout(timeout, answer)
                 .await
                 .unwrap_or(Err("the authorisation service was too slow"))
@@ -256,6 +261,7 @@ async fn ask(
     service: &Service<Full<Bytes>>,
     url: &str,
     question: CheckRequest,
+    passed: Option<HeaderValue>,
 ) -> Result<Said, &'static str> {
     let message = question.encode_to_vec();
     // A message in gRPC: not compressed, its length, itself.
@@ -266,6 +272,7 @@ async fn ask(
     let headers = request.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert(TE, HeaderValue::from_static("trailers"));
+    headers.extend(passed.map(|passed| (HeaderName::from_static("cdn-loop"), passed)));
     let (parts, body) = service.ask(request).await?.into_parts();
     let status = |headers: Option<&hyper::HeaderMap>| {
         headers.and_then(|headers| headers.get("grpc-status")).map(|status| status.as_bytes() == b"0")

@@ -37,7 +37,7 @@ impl Planned for TraceRules {
     }
 
     fn summary(&self) -> String {
-        format!("{} % of new traces, to {}", self.sample * 100.0, self.collector.url)
+        format!("{} % of new traces, to {}", (self.sample * 1e6).round() / 1e4, self.collector.url)
     }
 
     fn live(self: Arc<Self>, key: &str, shared: &Arc<Shared>) -> Arc<dyn Policy> {

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use tollgate_http::h1::{Length, Step};
 use tollgate_http::is_token;
 use tollgate_observe::Reason;
+use tollgate_plan::CdnLoop;
 
 use super::{End, Exchange, drop_nominated, upstream_head};
 use crate::backlog::Backlog;
@@ -41,6 +42,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 endpoint: parties.upstream.pool().name(),
                 upgrade: parties.upgrade,
                 collected: parties.collected,
+                may_return: parties.settings.forwarded.cdn_loop == CdnLoop::Always
+                    || parties.upstream.pool().leads_to_itself(),
             },
         );
         let mut used = 0;

@@ -25,6 +25,8 @@ pub(crate) struct Outgoing<'a> {
     pub endpoint: &'a str,
     pub upgrade: bool,
     pub collected: Option<u64>,
+    /// Whether the request may come back to this gateway, and so tells in `CDN-Loop` that it was here (RFC 8586).
+    pub may_return: bool,
 }
 
 /// Names that need a look before they go on; where a head has none of them, its lines go in one piece. Without
@@ -110,6 +112,9 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
     }
     if id.enabled {
         field(out, id.header.as_bytes(), &ledger.request_id);
+    }
+    if outgoing.may_return {
+        field(out, b"CDN-Loop", tollgate_net::instance_name().as_bytes());
     }
     match (request.upgrade.filter(|_| outgoing.upgrade), request.wants_trailers) {
         (Some(protocols), _) => {

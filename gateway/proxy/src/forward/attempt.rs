@@ -4,6 +4,8 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use tollgate_observe::Reason;
+use tollgate_plan::CdnLoop;
+use tollgate_policy::loops;
 use tollgate_upstream::{Outcome, Pool, Wanted};
 
 use super::Forwarding;
@@ -20,7 +22,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     /// An attempt begins: who is to answer it.
     ///
     /// # Errors
-    /// When nobody takes requests, the breaker is open, or the adaptive limit is reached.
+    /// When nobody takes requests, the breaker is open, the adaptive limit is reached, or the request goes in a loop.
     pub(super) fn begin(&mut self, now: Instant) -> Result<Rc<Pool>, Reason> {
         self.attempts.begin(now)?;
         let asker = Asker::new(self.scratch, &self.client.peer);
@@ -29,7 +31,20 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         affinity::keep(self.scratch, self.upstream, &pool);
         self.scratch.ledger.endpoint = Some(pool.clone());
         self.scratch.ledger.connect = None;
+        let always = self.settings.forwarded.cdn_loop == CdnLoop::Always;
+        if (pool.leads_to_itself() || always) && self.is_loop(always) {
+            return Err(Reason::LoopDetected);
+        }
         Ok(pool)
+    }
+
+    /// Whether the request has come back too often to go on to an endpoint that is this gateway, or that may be on the way
+    /// back to it.
+    #[cold]
+    fn is_loop(&self, always: bool) -> bool {
+        let returns = loops::returns(&self.scratch.request);
+        // To the gateway itself it comes back for certain.
+        returns + usize::from(!always) > self.settings.limits.loops
     }
 
     /// The request goes out on this connection. The attempt began when its connection was asked for.

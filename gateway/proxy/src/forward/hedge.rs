@@ -13,7 +13,7 @@ use std::time::Instant;
 use tollgate_http::h1::Length;
 use tollgate_net::Peek;
 use tollgate_observe::Reason;
-use tollgate_plan::Hedge;
+use tollgate_plan::{CdnLoop, Hedge};
 use tollgate_upstream::{Outcome, Pool, Wanted};
 
 use super::Forwarding;
@@ -166,6 +166,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             endpoint: pool.name(),
             upgrade: false,
             collected: self.collected,
+            may_return: self.settings.forwarded.cdn_loop == CdnLoop::Always || pool.leads_to_itself(),
         };
         upstream_head::write(&mut head, &outgoing);
         let request = &self.scratch.request;

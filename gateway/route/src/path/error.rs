@@ -28,6 +28,12 @@ pub enum PathError {
     PathParameterDots,
     /// More `..` than segments before them.
     AboveRoot,
+    /// `.` or `..` in a path that a rewrite or a redirect made.
+    DotSegment,
+    /// Two slashes at the begin of a redirect's `Location`, which would name a host (RFC 3986, section 4.2).
+    NetworkPath,
+    /// `;` or `%3B`, under [`Semicolon::Reject`](super::Semicolon::Reject).
+    Semicolon,
 }
 
 impl PathError {
@@ -45,6 +51,9 @@ impl PathError {
         PathError::EncodedSlashDots,
         PathError::PathParameterDots,
         PathError::AboveRoot,
+        PathError::DotSegment,
+        PathError::NetworkPath,
+        PathError::Semicolon,
     ];
 
     /// What is wrong, for the log and the answer.
@@ -63,6 +72,9 @@ impl PathError {
             PathError::EncodedSlashDots => "dot segment next to an encoded slash in the path",
             PathError::PathParameterDots => "dot segment with a path parameter ('..;') in the path",
             PathError::AboveRoot => "'..' above the root of the path",
+            PathError::DotSegment => "dot segment in the path that a rewrite or redirect made",
+            PathError::NetworkPath => "two slashes at the begin of a redirect, which would name a host",
+            PathError::Semicolon => "semicolon in the path",
         }
     }
 }

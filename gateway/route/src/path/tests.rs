@@ -144,6 +144,33 @@ fn kept_slashes_hide_no_dots() {
 }
 
 #[test]
+fn semicolons_can_be_refused() {
+    let strict = PathRules { semicolon: Semicolon::Reject, ..PathRules::default() };
+    for path in ["/admin;x", "/admin;x/y", "/;/admin", "/admin%3bx", "/admin%3B", "/a/..;/b", "/;"] {
+        assert_eq!(with(path.as_bytes(), strict), Err(PathError::Semicolon), "{path}");
+    }
+    for path in ["/admin/x", "/a%253bx", "/a%3Ab", "/a%3"] {
+        assert_eq!(with(path.as_bytes(), strict), with(path.as_bytes(), PathRules::default()), "{path}");
+    }
+}
+
+#[test]
+fn a_rewritten_path_has_no_dot_segments() {
+    let made = |path: &str| {
+        let mut out = Vec::new();
+        let form = normalise_rewritten(path.as_bytes(), &PathRules::default(), &mut out)?;
+        Ok(if form == Normalised::Unchanged { path.to_owned() } else { String::from_utf8(out).unwrap() })
+    };
+    for path in ["/a/../b", "/a/.", "/a/%2e%2E/b", "/..", "/./a"] {
+        assert_eq!(made(path), Err(PathError::DotSegment), "{path}");
+    }
+    for (path, expected) in [("/a//b", "/a/b"), ("/%61%e9", "/a%E9"), ("/a/...", "/a/..."), ("/a", "/a")] {
+        assert_eq!(made(path).as_deref(), Ok(expected), "{path}");
+    }
+    assert_eq!(made("/a%2Fb"), Err(PathError::EncodedSlash));
+}
+
+#[test]
 fn errors_differ() {
     for (at, error) in PathError::ALL.iter().enumerate() {
         assert!(PathError::ALL[..at].iter().all(|other| other.as_str() != error.as_str()));
@@ -158,9 +185,10 @@ fn a_long_climb_is_linear() {
 }
 
 fn rules() -> impl Strategy<Value = PathRules> {
-    (any::<bool>(), any::<bool>()).prop_map(|(merge_slashes, keep)| PathRules {
+    (any::<bool>(), any::<bool>(), any::<bool>()).prop_map(|(merge_slashes, keep, semicolon)| PathRules {
         merge_slashes,
         encoded_slash: if keep { EncodedSlash::Keep } else { EncodedSlash::Reject },
+        semicolon: if semicolon { Semicolon::Keep } else { Semicolon::Reject },
     })
 }
 
@@ -185,12 +213,16 @@ fn model(path: &str, rules: PathRules) -> Result<String, PathError> {
         let hex: String = chars.by_ref().take(2).collect();
         let byte = u8::from_str_radix(&hex, 16).map_err(|_| PathError::BadEscape)?;
         match byte {
+            b';' if rules.semicolon == Semicolon::Reject => return Err(PathError::Semicolon),
             b'/' if rules.encoded_slash == EncodedSlash::Reject => return Err(PathError::EncodedSlash),
             b'\\' if rules.encoded_slash == EncodedSlash::Reject => return Err(PathError::EncodedBackslash),
             b'.' | b'-' | b'_' | b'~' => decoded.push(byte as char),
             _ if byte.is_ascii_alphanumeric() => decoded.push(byte as char),
             _ => decoded.push_str(&format!("%{byte:02X}")),
         }
+    }
+    if rules.semicolon == Semicolon::Reject && decoded.contains(';') {
+        return Err(PathError::Semicolon);
     }
     let segments: Vec<&str> = decoded[1..].split('/').collect();
     let mut kept: Vec<&str> = Vec::new();
@@ -243,7 +275,7 @@ proptest! {
     fn the_fast_path_changes_nothing(path in paths(), rules in rules()) {
         let mut out = Vec::new();
         if is_surely_normal(path.as_bytes(), &rules) {
-            prop_assert_eq!(rewrite(path.as_bytes(), &rules, &mut out), Ok(()));
+            prop_assert_eq!(rewrite(path.as_bytes(), &rules, Dots::Refuse, &mut out), Ok(()));
             prop_assert_eq!(out, path.as_bytes());
         }
     }

@@ -67,7 +67,10 @@ impl Conditions {
 
     /// The name in the first header condition that does not hold.
     pub(crate) fn failing_header<R: Request + ?Sized>(&self, request: &R) -> Option<&str> {
-        let fails = |field: &&Field| !field.value.fits(request.header(&field.name));
+        let fails = |field: &&Field| match request.has_unknown(&field.name) {
+            true => matches!(field.value, Value::Absent),
+            false => !field.value.fits(request.header(&field.name)),
+        };
         self.headers.iter().find(fails).map(|field| &*field.name)
     }
 

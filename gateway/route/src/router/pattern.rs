@@ -6,6 +6,7 @@
 use std::cell::Cell;
 
 use regex_automata::meta::{self, Regex};
+use regex_automata::util::captures::Captures;
 use regex_automata::{Anchored, Input, MatchKind, PatternID, PatternSet};
 use regex_syntax::hir::{Hir, HirKind, Look};
 
@@ -111,9 +112,73 @@ impl PatternsOfWhole {
     }
 }
 
+/// The expression of a route's path with the groups that it captures, for rewrites and redirects. The router and this
+/// type read an expression alike, so a path that the route matches always has its groups here.
+#[derive(Clone, Debug)]
+pub struct PathPattern(Regex);
+
+impl PathPattern {
+    /// Compiles an expression that must match a whole path.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn new(text: &str) -> Result<Self, String> {
+        one(&parse(text)?).map(Self)
+    }
+
+    /// The number of a group, which is named by its number or its name. `0` is the whole path.
+    #[must_use]
+    pub fn group(&self, name: &str) -> Option<usize> {
+        let groups = self.0.group_info();
+        match name.parse() {
+            Ok(number) => (number < groups.group_len(PatternID::ZERO)).then_some(number),
+            Err(_) => groups.to_index(PatternID::ZERO, name),
+        }
+    }
+
+    /// The groups of a path; `None` if the expression does not match all of it.
+    #[must_use]
+    pub fn captures<'p>(&self, path: &'p [u8]) -> Option<PathCaptures<'p>> {
+        let mut captures = self.0.create_captures();
+        self.0.captures(path, &mut captures);
+        captures.is_match().then_some(PathCaptures { path, captures })
+    }
+}
+
+/// What the groups of an expression matched in a path.
+#[derive(Debug)]
+pub struct PathCaptures<'p> {
+    path: &'p [u8],
+    captures: Captures,
+}
+
+impl<'p> PathCaptures<'p> {
+    /// What a group matched, by its number; nothing if it took no part in the match.
+    #[must_use]
+    pub fn get(&self, group: usize) -> &'p [u8] {
+        self.captures.get_group(group).map_or(b"", |span| &self.path[span.range()])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn groups_of_a_path() {
+        assert!(PathPattern::new("/(a").is_err());
+        let pattern = PathPattern::new("/(?<first>[a-z]+)/(x)?(.*)").unwrap();
+        assert_eq!(
+            ["0", "1", "first", "3", "4", "other", "1x"].map(|name| pattern.group(name)),
+            [Some(0), Some(1), Some(1), Some(3), None, None, None]
+        );
+        let captures = pattern.captures(b"/ab/c/d").unwrap();
+        assert_eq!([0, 1, 2, 3].map(|group| captures.get(group)), [&b"/ab/c/d"[..], b"ab", b"", b"c/d"]);
+        // The whole path must match, as where the route is found.
+        assert!(PathPattern::new("/a|/ab").unwrap().captures(b"/abc").is_none());
+        let captures = PathPattern::new("/(a|ab)").unwrap();
+        assert_eq!(captures.captures(b"/ab").unwrap().get(1), b"ab");
+    }
 
     #[test]
     fn the_whole_text_must_match() {

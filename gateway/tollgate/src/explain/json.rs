@@ -36,6 +36,7 @@ pub fn json(report: &Report) -> Value {
         "refused": report.refused.as_ref().map(|refused| {
             json!({ "status": refused.status, "reason": refused.reason, "detail": refused.detail })
         }),
+        "preflight": report.preflight,
         "route": report.route.as_ref().map(place),
         "policies": policies.collect::<Vec<_>>(),
         "others": others.collect::<Vec<_>>(),

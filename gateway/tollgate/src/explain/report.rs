@@ -21,6 +21,8 @@ pub struct Report {
     pub host: Option<String>,
     /// The path as sent and its normal form; nothing if it has none.
     pub path: Option<(String, String)>,
+    /// The method of the request that it asks about, if it is a CORS preflight.
+    pub preflight: Option<String>,
     /// The route that takes it.
     pub route: Option<Place>,
     /// The nearest of the others and why they do not.
@@ -134,7 +136,7 @@ pub fn report(
     rehearsal: Rehearsal,
     shown: usize,
 ) -> Report {
-    let Rehearsal { sent_path, path, explanation, policies, outcome } = rehearsal;
+    let Rehearsal { sent_path, path, explanation, preflight, policies, outcome } = rehearsal;
     let (sent_path, path) = (lossy(&sent_path), lossy(&path));
     let place =
         |route: u32| config.map_or_else(|| unplaced(plan, route), |config| place(config, plan, route));
@@ -160,6 +162,7 @@ pub fn report(
         target: target.to_owned(),
         host: host.map(|(_, value)| value.to_owned()),
         path: (!path.is_empty()).then_some((sent_path, path)),
+        preflight,
         route: winner.map(place),
         others: others.into_iter().take(shown).map(|(route, why)| (place(route), why)).collect(),
         left_out,

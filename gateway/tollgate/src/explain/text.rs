@@ -38,6 +38,9 @@ pub fn text(report: &Report) -> String {
             page.line("", format_args!("{detail}"));
         }
     }
+    if let Some(method) = &report.preflight {
+        page.line("preflight", format_args!("it takes the route that {method} would take"));
+    }
     match &report.route {
         Some(place) => page.line("route", format_args!("{}", shown(place))),
         None if report.path.is_some() => page.line("route", format_args!("none")),

@@ -169,7 +169,7 @@ impl Gradient {
             self.measured(now);
         }
         let Some(base) = self.base else { return };
-        let (mean, tolerated) = (window.mean(), 1.0 + f64::from(self.rules.tolerance) / 100.0);
+        let (mean, tolerated) = (window.mean(), 1.0 + self.rules.tolerance.share());
         if mean * tolerated < base {
             // No load makes an upstream faster: it is.
             self.learn(mean, 0.5);

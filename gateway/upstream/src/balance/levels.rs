@@ -1,5 +1,7 @@
 //! How much of the requests each priority, and each zone within it, takes.
 
+use tollgate_plan::Percent;
+
 /// A whole share of requests.
 pub(super) const WHOLE: u64 = 10_000;
 /// How much more than its share of healthy weight a level may take, in percent: at 72 % healthy it still takes all.
@@ -55,10 +57,10 @@ pub(super) struct Load {
 /// Each level takes what its available share times 1.4 allows, and the rest goes down, as in Envoy. If all of them
 /// together cannot take everything, they share it in that proportion, and those below the panic threshold ignore
 /// health. Without any available endpoint health tells nothing, and the first level takes all.
-pub(super) fn spread(levels: &[Level], panic_threshold: u8, zone_spill: u8) -> Vec<Load> {
+pub(super) fn spread(levels: &[Level], panic_threshold: Percent, zone_spill: Percent) -> Vec<Load> {
     let capacity = |level: &Level| (level.all().share() * OVERPROVISIONING / 100).min(WHOLE);
     let total: u64 = levels.iter().map(capacity).sum();
-    let threshold = u64::from(panic_threshold) * WHOLE / 100;
+    let threshold = WHOLE * u64::from(panic_threshold.millionths());
     // Another level that can take over is better than endpoints that are not well.
     let alone = levels.iter().filter(|level| level.all().total > 0).count() < 2;
     let mut left = WHOLE;
@@ -75,24 +77,24 @@ pub(super) fn spread(levels: &[Level], panic_threshold: u8, zone_spill: u8) -> V
             }
         };
         // A level without load is only there for requests that failed elsewhere: not for them either.
-        let panic = load > 0 && (total < WHOLE || alone) && level.all().share() < threshold;
+        let panic = load > 0 && (total < WHOLE || alone) && level.all().share() * 1_000_000 < threshold;
         loads.push(within(level, load, panic, zone_spill));
     }
     loads
 }
 
 /// Shares out what a level takes over its zones.
-fn within(level: &Level, load: u64, panic: bool, zone_spill: u8) -> Load {
+fn within(level: &Level, load: u64, panic: bool, zone_spill: Percent) -> Load {
     let Level { near, far } = *level;
     // Nor do zones count when health does not: the own zone may be the one that is gone.
     let stays = if panic {
         scaled(near.total, WHOLE, level.all().total.max(1))
     } else if near.available == 0 {
         0
-    } else if far.available == 0 || zone_spill == 0 {
+    } else if far.available == 0 || zone_spill.is_zero() {
         WHOLE
     } else {
-        (near.share() * 100 / u64::from(zone_spill)).min(WHOLE)
+        (near.share() * 1_000_000 / u64::from(zone_spill.millionths())).min(WHOLE)
     };
     Load { near: load * stays, far: load * (WHOLE - stays), panic }
 }
@@ -113,7 +115,7 @@ mod tests {
     /// Percent of the requests by level, and who panics.
     fn percent(available: &[u64]) -> Vec<(u64, bool)> {
         let levels: Vec<_> = available.iter().map(|available| far(*available)).collect();
-        let loads = spread(&levels, 50, 70);
+        let loads = spread(&levels, Percent::whole(50), Percent::whole(70));
         let total: u64 = loads.iter().map(|load| load.far).sum();
         loads.iter().map(|load| ((load.far * 100 + total / 2) / total, load.panic)).collect()
     }
@@ -137,7 +139,7 @@ mod tests {
         assert_eq!(percent(&[0]), [(100, true)]);
         assert_eq!(percent(&[0, 0]), [(100, true), (0, false)]);
         // Nobody of the first level has a weight.
-        let loads = spread(&[Level::default(), far(0)], 50, 70);
+        let loads = spread(&[Level::default(), far(0)], Percent::whole(50), Percent::whole(70));
         assert_eq!((loads[0].far, loads[1].far > 0, loads[1].panic), (0, true, true));
     }
 
@@ -145,7 +147,9 @@ mod tests {
     fn one_level_alone_panics_at_its_threshold() {
         assert_eq!(percent(&[50]), [(100, false)]);
         assert_eq!(percent(&[49]), [(100, true)]);
-        let panics = |available, threshold| spread(&[far(available)], threshold, 70)[0].panic;
+        let panics = |available, threshold| {
+            spread(&[far(available)], Percent::whole(threshold), Percent::whole(70))[0].panic
+        };
         assert!(panics(89, 90) && !panics(90, 90));
         assert!(!panics(0, 0), "switched off");
         assert!(panics(99, 100) && !panics(100, 100));
@@ -155,7 +159,11 @@ mod tests {
     /// Percent of the requests that stay in the own zone, 10 of 20 endpoints being there.
     fn stays(near: u64, far: u64, spill: u8) -> u64 {
         let weight = |available| Weight { total: 10, available };
-        let load = spread(&[Level { near: weight(near), far: weight(far) }], 30, spill)[0];
+        let load = spread(
+            &[Level { near: weight(near), far: weight(far) }],
+            Percent::whole(30),
+            Percent::whole(spill),
+        )[0];
         load.near * 100 / (load.near + load.far)
     }
 
@@ -175,7 +183,7 @@ mod tests {
     #[test]
     fn the_lightest_counts() {
         let light = Weight { total: 1_000_000, available: 1 };
-        let load = |level| spread(&[level], 0, 70)[0];
+        let load = |level| spread(&[level], Percent::default(), Percent::whole(70))[0];
         assert!(load(Level { far: light, ..Level::default() }).far > 0);
         assert!(load(Level { near: light, far: light }).near > 0);
     }
@@ -183,7 +191,7 @@ mod tests {
     #[test]
     fn large_weights_do_not_overflow() {
         let weight = Weight { total: u64::from(u32::MAX) * 100_000, available: u64::from(u32::MAX) * 50_000 };
-        let loads = spread(&[Level { near: weight, far: weight }], 50, 70);
+        let loads = spread(&[Level { near: weight, far: weight }], Percent::whole(50), Percent::whole(70));
         assert_eq!(loads[0].near * 100 / (loads[0].near + loads[0].far), 71);
     }
 }

@@ -5,6 +5,7 @@ use proptest::prelude::{any, prop, prop_assert, proptest};
 use tollgate_plan::HashBy;
 
 use super::*;
+use tollgate_plan::Percent;
 
 /// Endpoints of weight 1, well, all alike.
 fn endpoints(count: usize) -> Vec<Standing> {
@@ -96,7 +97,7 @@ fn no_policy_finds_anyone_where_nobody_is() {
             let run = Run::new(settings(policy.clone()), endpoints);
             assert_eq!((run.pick(None), run.pick(Some(7))), (None, None), "{policy:?}");
         }
-        let without_panic = Settings { panic_threshold: 0, ..settings(policy) };
+        let without_panic = Settings { panic_threshold: Percent::default(), ..settings(policy) };
         assert_eq!(Run::new(without_panic, &sick).pick(Some(7)), None);
     }
 }
@@ -224,7 +225,7 @@ fn in_a_panic_all_take_requests() {
     for policy in policies() {
         let seen = Run::new(settings(policy.clone()), &endpoints).seen(20_000);
         assert!(seen.iter().all(|seen| is_share(*seen, 20_000, 0.2)), "{policy:?}: {seen:?}");
-        let calm = Settings { panic_threshold: 40, ..settings(policy.clone()) };
+        let calm = Settings { panic_threshold: Percent::whole(40), ..settings(policy.clone()) };
         let seen = Run::new(calm, &endpoints).seen(20_000);
         assert_eq!(seen[..3], [0; 3], "{policy:?}");
     }
@@ -338,7 +339,12 @@ proptest! {
                 Standing { key, weight, priority, near, available, readiness }
             })
             .collect();
-        let run = Run::new(Settings { policy, panic_threshold, zone_spill, ..Settings::default() }, &endpoints);
+        let run = Run::new(Settings {
+            policy,
+            panic_threshold: Percent::whole(panic_threshold),
+            zone_spill: Percent::whole(zone_spill),
+            ..Settings::default()
+        }, &endpoints);
         let some = endpoints.iter().any(|endpoint| endpoint.weight > 0 && endpoint.available);
         let avoid = |at: usize| avoided >> at & 1 == 1;
         for picked in [run.pick(key), run.avoiding(key, &avoid)] {
@@ -364,7 +370,7 @@ proptest! {
     ) {
         // Endpoints go and come back; over any stretch in which none does, no two differ by more than one.
         let mut endpoints = endpoints(6);
-        let mut run = Run::new(Settings { panic_threshold: 0, ..Settings::default() }, &endpoints);
+        let mut run = Run::new(Settings { panic_threshold: Percent::default(), ..Settings::default() }, &endpoints);
         for (at, requests) in changes {
             endpoints[at].available ^= true;
             run.change(&endpoints);

@@ -5,6 +5,7 @@ use tollgate_observe::Registry;
 
 use super::*;
 use crate::Shared;
+use tollgate_plan::Percent;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -43,7 +44,14 @@ impl Bench {
 }
 
 fn rules() -> Rules {
-    Rules { failures: 50, minimum: 10, window: 10 * SECOND, open: 5 * SECOND, probes: 3, ..Rules::default() }
+    Rules {
+        failures: Percent::whole(50),
+        minimum: 10,
+        window: 10 * SECOND,
+        open: 5 * SECOND,
+        probes: 3,
+        ..Rules::default()
+    }
 }
 
 #[test]
@@ -157,7 +165,7 @@ fn what_began_before_it_opened_says_nothing_afterwards() {
 
 #[test]
 fn slow_calls_count_by_their_own_ratio() {
-    let slow = Rules { slow: 30, slow_after: Some(SECOND), ..rules() };
+    let slow = Rules { slow: Percent::whole(30), slow_after: Some(SECOND), ..rules() };
     for (took, slow_calls, state) in [
         (SECOND, 10, BreakerState::Closed),
         (2 * SECOND, 2, BreakerState::Closed),

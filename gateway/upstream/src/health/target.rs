@@ -36,7 +36,7 @@ impl Prober {
 
     /// From the start of one probe to that of the next.
     fn interval(&self, rules: &Health) -> Duration {
-        let shorter = f64::from(rules.jitter) / 100.0 * self.random.borrow_mut().f64();
+        let shorter = rules.jitter.share() * self.random.borrow_mut().f64();
         rules.interval.mul_f64(1.0 - shorter.min(1.0))
     }
 }

@@ -77,7 +77,7 @@ fn every(interval: Duration) -> Probes {
     Probes {
         probe: Probe::Http { path: "/".into(), host: None, statuses: vec![(200, 299)], body: None },
         interval,
-        jitter: 50,
+        jitter: tollgate_plan::Percent::whole(50),
         timeout: Duration::from_secs(20),
         healthy: 2,
         unhealthy: 3,

@@ -47,7 +47,7 @@ mod tests {
         Health {
             probe: Probe::Tcp,
             interval: second,
-            jitter: 0,
+            jitter: tollgate_plan::Percent::whole(0),
             timeout: second,
             healthy,
             unhealthy,

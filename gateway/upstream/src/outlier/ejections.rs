@@ -242,11 +242,11 @@ impl Ejections {
 
     /// How many may be out: the configured share, at least one, and never all.
     fn most(&self) -> usize {
-        let (all, percent) = (self.members.len(), usize::from(self.rules.max_ejected));
-        if !self.rules.enabled || percent == 0 {
+        let (all, most) = (self.members.len(), self.rules.max_ejected);
+        if !self.rules.enabled || most.is_zero() {
             return 0;
         }
-        (all * percent / 100).max(1).min(all.saturating_sub(1))
+        (most.of(all as u64) as usize).max(1).min(all.saturating_sub(1))
     }
 }
 

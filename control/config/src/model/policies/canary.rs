@@ -1,5 +1,6 @@
 //! `canary`.
 
+use crate::model::Percent;
 use crate::model::Spanned;
 
 /// Which requests go to one of their route's upstreams whatever the weights are: the first rule that a request fits holds.
@@ -19,7 +20,7 @@ pub struct CanaryRule {
     /// Cookies that a request must have, with their values; `None`: any.
     pub cookies: Vec<(String, Option<String>)>,
     /// How many of a hundred.
-    pub percent: u8,
+    pub percent: Percent,
     /// Who stays on the same side.
     pub by: CanaryBy,
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::model::Percent;
 use crate::model::Spanned;
 
 /// Copies of requests for another upstream.
@@ -10,7 +11,7 @@ pub struct Mirror {
     /// The upstream's name.
     pub to: Spanned<String>,
     /// How many of a hundred requests are copied.
-    pub percent: u8,
+    pub percent: Percent,
     /// Bytes of a body; a request with more is not copied.
     pub body: usize,
     /// Copies under way at a time.

@@ -1,6 +1,7 @@
 //! `trace`.
 
 use crate::model::PemFile;
+use crate::model::Percent;
 
 /// Spans of requests, told to an OpenTelemetry collector, and the trace's context passed on.
 #[derive(Clone, Debug, PartialEq)]
@@ -8,7 +9,7 @@ pub struct Trace {
     /// Where spans go.
     pub collector: Collector,
     /// The share of new traces that is sampled, in per cent. Default 100.
-    pub sample: u8,
+    pub sample: Percent,
     /// The forms in which a context is understood and passed on. Default W3C's.
     pub propagation: Vec<Propagation>,
     /// Whether a trace that a request says it belongs to goes on. Default true.

@@ -1,6 +1,7 @@
 //! `canary`.
 
 use super::shared::cookie;
+use crate::model::Percent;
 use crate::model::{Canary, CanaryBy, CanaryRule};
 use crate::reader::{Field, Reader, one_or_many};
 use crate::scalar::{Fault, address, field as header};
@@ -21,7 +22,7 @@ fn rule(reader: &mut Reader, node: &Node) -> Option<CanaryRule> {
     let fields = reader.fields(node, &CANARY_POLICY)?;
     let headers = reader.pairs(fields.get("headers"), lower, value);
     let cookies = reader.pairs(fields.get("cookies"), cookie, value);
-    let mut percent = 100;
+    let mut percent = Percent::ALL;
     reader.number_into(fields.get("percent"), &mut percent);
     let by = fields.get("by").and_then(|field| reader.field(field, by)).unwrap_or_default();
     let to = reader.spanned(fields.get("to")?, address::upstream)?;

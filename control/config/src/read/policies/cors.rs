@@ -12,8 +12,8 @@ pub(super) fn cors(reader: &mut Reader, field: Field<'_>) -> Option<Cors> {
         origins: list(reader, &fields, "origins", origin),
         regexes: list(reader, &fields, "regex", |text| pattern::regex(text, true).map(|_| text.to_owned())),
         methods: list(reader, &fields, "methods", method),
-        headers: list(reader, &fields, "headers", header::name),
-        expose: list(reader, &fields, "expose", header::name),
+        headers: list(reader, &fields, "headers", name_or_any),
+        expose: list(reader, &fields, "expose", name_or_any),
         ..Cors::default()
     };
     if fields.get("origins").is_none() && fields.get("regex").is_none() {
@@ -69,6 +69,15 @@ fn origin(text: &str) -> Result<String, Fault> {
         return Err(fault.help("an origin is a scheme, a host and perhaps a port, and nothing behind that"));
     }
     Ok(text.to_ascii_lowercase())
+}
+
+/// The name of a field, or `*` for any: the protocol has no other patterns.
+fn name_or_any(text: &str) -> Result<String, Fault> {
+    if text == "*" {
+        Ok(text.to_owned())
+    } else {
+        header::name(text).map_err(|fault| Fault { help: None, ..fault })
+    }
 }
 
 fn method(text: &str) -> Result<String, Fault> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::Fault;
+use crate::model::{Fault, Percent};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
 use crate::scalar::field as header;
@@ -12,13 +12,13 @@ pub(super) fn fault(reader: &mut Reader, field: Field<'_>) -> Option<Fault> {
     let fields = reader.fields(field.node, &FAULT)?;
     let mut out = Fault::default();
     if let Some(fields) = fields.get("abort").and_then(|field| reader.fields(field.node, &FAULT_ABORT)) {
-        let (mut status, mut percent) = (503, 100);
+        let (mut status, mut percent) = (503, Percent::ALL);
         reader.number_into(fields.get("status"), &mut status);
         reader.number_into(fields.get("percent"), &mut percent);
         out.abort = Some((status, percent));
     }
     if let Some(fields) = fields.get("delay").and_then(|field| reader.fields(field.node, &FAULT_DELAY)) {
-        let (mut time, mut percent) = (Duration::ZERO, 100);
+        let (mut time, mut percent) = (Duration::ZERO, Percent::ALL);
         reader.time_into(fields.get("time"), &mut time);
         reader.number_into(fields.get("percent"), &mut percent);
         out.delay = Some((time, percent));

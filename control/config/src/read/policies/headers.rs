@@ -29,13 +29,18 @@ fn change(reader: &mut Reader, fields: &Fields<'_>, of: &str) -> HeaderChange {
     if let Some(field) = fields.get("remove") {
         let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
         for item in one_or_many(field.node) {
-            out.remove.extend(reader.parsed(item, "a field", one, |text| name(text, request)));
+            out.remove.extend(reader.parsed(item, "a field", one, |text| goes(text, request)));
         }
     }
     let mut lines =
         |of| reader.pairs(fields.get(of), |text| name(text, request), value_template::header_value);
     (out.set, out.add) = (lines("set"), lines("add"));
     out
+}
+
+/// What a policy takes out: a field, or every one whose name begins so. Of these it spares the fields that it may not change.
+fn goes(text: &str, request: bool) -> Result<String, Fault> {
+    if text.ends_with('*') { header::name_or_begin(text) } else { name(text, request) }
 }
 
 /// The name of a field that a policy may change.
@@ -55,6 +60,9 @@ pub(super) fn name(text: &str, request: bool) -> Result<String, Fault> {
         return Err(
             Fault::new("{} is what the gateway says of the client").help("`forwarded` has the switches")
         );
+    }
+    if request && name.eq_ignore_ascii_case("cdn-loop") {
+        return Err(Fault::new("{} is how a loop is found, and stays as it is (RFC 8586)"));
     }
     Ok(name)
 }

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use super::shared::{is_off, own_header};
 use crate::model::Mirror;
+use crate::model::Percent;
 use crate::reader::{Field, Reader};
 use crate::scalar::{address, field as header};
 use crate::spec::MIRROR_POLICY;
 
 pub(super) fn mirror(reader: &mut Reader, field: Field<'_>) -> Option<Mirror> {
     let fields = reader.fields(field.node, &MIRROR_POLICY)?;
-    let (mut percent, mut body, mut in_flight) = (100, 64 * 1024, 100);
+    let (mut percent, mut body, mut in_flight) = (Percent::ALL, 64 * 1024, 100);
     reader.number_into(fields.get("percent"), &mut percent);
     reader.number_into(fields.get("body"), &mut body);
     reader.number_into(fields.get("in_flight"), &mut in_flight);

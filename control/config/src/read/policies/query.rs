@@ -12,7 +12,7 @@ pub(super) fn query(reader: &mut Reader, field: Field<'_>) -> Option<Query> {
     if let Some(field) = fields.get("remove") {
         let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
         let items = reader.few(field.node, "`remove`");
-        out.remove = items.iter().filter_map(|item| reader.parsed(item, "a parameter", one, name)).collect();
+        out.remove = items.iter().filter_map(|item| reader.parsed(item, "a parameter", one, goes)).collect();
     }
     let value = |text: &str| value_template::pieces(text).map(|_| text.to_owned());
     out.set = reader.pairs(fields.get("set"), name, value);
@@ -24,7 +24,22 @@ pub(super) fn query(reader: &mut Reader, field: Field<'_>) -> Option<Query> {
     Some(out)
 }
 
+/// What is taken out: a parameter, or `BEGIN*` for every one whose name begins so.
+fn goes(text: &str) -> Result<String, Fault> {
+    match text.strip_suffix('*') {
+        Some("") => {
+            Err(Fault::new("{} would take every parameter").help("write how the names begin: `utm_*`"))
+        }
+        Some(begin) => name(begin).map(|begin| format!("{begin}*")),
+        None => name(text),
+    }
+}
+
 fn name(text: &str) -> Result<String, Fault> {
+    if let Some(star) = text.chars().position(|c| c == '*') {
+        let fault = Fault::new("{} has a `*`, and one parameter is to be named here").part(star, 1);
+        return Err(fault.help("`remove` takes a beginning of names: `utm_*`"));
+    }
     if text.is_empty() || text.chars().any(char::is_control) {
         return Err(Fault::new("{} is not the name of a parameter"));
     }

@@ -84,7 +84,7 @@ pub(super) fn own_header(text: &str) -> Result<String, Fault> {
 
 /// The name of a cookie: a token (RFC 6265, 4.1.1).
 pub(super) fn cookie(text: &str) -> Result<String, Fault> {
-    match header::is_token(text) {
+    match header::is_token(text) && !text.contains('*') {
         true => Ok(text.to_owned()),
         false => Err(Fault::new("{} is not the name of a cookie")),
     }

@@ -1,6 +1,7 @@
 //! `trace`.
 
 use super::shared::url;
+use crate::model::Percent;
 use crate::model::{Collector, Propagation, Trace};
 use crate::read::tls::pem;
 use crate::reader::{Field, Fields, Reader, one_or_many};
@@ -10,7 +11,8 @@ use crate::spec::{Shape, TRACE_POLICY};
 pub(super) fn trace(reader: &mut Reader, field: Field<'_>) -> Option<Trace> {
     let fields = reader.fields(field.node, &TRACE_POLICY)?;
     let collector = collector(reader, &fields, "otlp");
-    let mut out = Trace { collector: collector?, sample: 100, propagation: Vec::new(), continues: true };
+    let mut out =
+        Trace { collector: collector?, sample: Percent::ALL, propagation: Vec::new(), continues: true };
     reader.number_into(fields.get("sample"), &mut out.sample);
     reader.switch(fields.get("continue"), &mut out.continues);
     if let Some(field) = fields.get("propagation") {

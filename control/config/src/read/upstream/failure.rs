@@ -61,7 +61,7 @@ fn idle(reader: &mut Reader, fields: &Fields<'_>, retry: &Retry) {
             let attempts = fields.get("attempts").map(|attempts| attempts.at);
             reader.problems.push(problem.see(attempts.unwrap_or(field.at), "one attempt"));
         }
-    } else if retry.budget == 0 && retry.budget_min == 0 {
+    } else if retry.budget.is_zero() && retry.budget_min == 0 {
         let at = fields.get("budget").or_else(|| fields.get("budget_min")).map(|field| field.at);
         let problem = Problem::warning(at.unwrap_or_default(), "this budget allows no retry at all");
         reader.problems.push(problem.help("write `retry: off` if that is meant"));

@@ -1,6 +1,7 @@
 //! `health` and `outlier`.
 
 use super::capacity::above;
+use crate::model::Percent;
 use crate::model::{Health, Outlier, Probe};
 use crate::problem::Problem;
 use crate::read::rewrite::authority;
@@ -56,7 +57,7 @@ fn defaults() -> Health {
     Health {
         probe: Probe::Tcp,
         interval: Duration::from_secs(5),
-        jitter: 10,
+        jitter: Percent::whole(10),
         timeout: Duration::from_secs(2),
         healthy: 2,
         unhealthy: 3,

@@ -23,8 +23,12 @@ pub(crate) static HEADER_CHANGE: Section = Section {
     doc: "What changes in the fields of a message: first `remove`, then `set`, then `add`.",
     choice: Choice::Free,
     keys: &[
-        Key::new("remove", "Fields that go.", Shape::OneOrMany(&NAME_SHAPE))
-            .also(&["delete", "unset", "hide"]),
+        Key::new(
+            "remove",
+            "Fields that go; `X-Debug-*` is every field whose name begins so.",
+            Shape::OneOrMany(&NAME_SHAPE),
+        )
+        .also(&["delete", "unset", "hide"]),
         Key::new("set", "Fields that take the place of those of their name.", Shape::MapOf(&VALUE_SHAPE))
             .also(&["replace", "overwrite"]),
         Key::new("add", "Fields that come beside those of their name.", Shape::MapOf(&VALUE_SHAPE))

@@ -13,7 +13,12 @@ pub(crate) static QUERY_POLICY: Section = Section {
     doc: "Parameters that requests gain and lose on their way upstream: first `remove`, then `set`, then `add`.",
     choice: Choice::Free,
     keys: &[
-        Key::new("remove", "Parameters that go.", Shape::OneOrMany(&NAME_SHAPE)).also(&["delete"]),
+        Key::new(
+            "remove",
+            "Parameters that go; `utm_*` is every one whose name begins so.",
+            Shape::OneOrMany(&NAME_SHAPE),
+        )
+        .also(&["delete"]),
         Key::new("set", "Parameters that take the place of those of their name.", Shape::MapOf(&VALUE_SHAPE))
             .also(&["replace"]),
         Key::new("add", "Parameters that come beside those of their name.", Shape::MapOf(&VALUE_SHAPE))

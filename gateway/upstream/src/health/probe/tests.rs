@@ -9,7 +9,15 @@ use super::*;
 
 fn rules(probe: Probe) -> Health {
     let long = Duration::from_secs(20);
-    Health { probe, interval: long, jitter: 0, timeout: long, healthy: 1, unhealthy: 1, port: None }
+    Health {
+        probe,
+        interval: long,
+        jitter: tollgate_plan::Percent::whole(0),
+        timeout: long,
+        healthy: 1,
+        unhealthy: 1,
+        port: None,
+    }
 }
 
 fn http(body: Option<&str>) -> Health {

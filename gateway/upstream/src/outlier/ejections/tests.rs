@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{Outcome, Shared};
+use tollgate_plan::Percent;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -48,7 +49,7 @@ impl World {
 }
 
 fn half() -> Outlier {
-    Outlier { max_ejected: 50, ..Outlier::default() }
+    Outlier { max_ejected: Percent::whole(50), ..Outlier::default() }
 }
 
 #[test]
@@ -88,7 +89,8 @@ fn the_time_grows_to_its_bound_and_is_forgiven() {
 fn how_many_may_be_out() {
     let cases = [(1, 100, 0), (2, 10, 1), (2, 100, 1), (3, 10, 1), (20, 10, 2), (29, 10, 2), (10, 100, 9)];
     for (endpoints, percent, most) in cases.into_iter().chain([(10, 0, 0), (0, 10, 0)]) {
-        let mut world = World::new(endpoints, Outlier { max_ejected: percent, ..Outlier::default() });
+        let mut world =
+            World::new(endpoints, Outlier { max_ejected: Percent::whole(percent), ..Outlier::default() });
         let out = (0..endpoints).filter(|index| world.eject(*index).is_some()).count();
         assert_eq!(out, most, "{percent} % of {endpoints}");
         assert_eq!(world.ejections.counts(), ([most as u64, 0, 0], (endpoints - most) as u64));
@@ -97,7 +99,7 @@ fn how_many_may_be_out() {
 
 #[test]
 fn the_last_that_is_well_stays() {
-    let mut world = World::new(3, Outlier { max_ejected: 100, ..Outlier::default() });
+    let mut world = World::new(3, Outlier { max_ejected: Percent::whole(100), ..Outlier::default() });
     world.all[0].set_wellness(Wellness::Unhealthy);
     world.all[1].set_wellness(Wellness::Unhealthy);
     assert_eq!(world.eject(2), None);
@@ -148,7 +150,7 @@ fn who_leaves_or_is_too_many_is_back() {
     (5..10).for_each(|index| assert!(world.eject(index).is_some()));
     assert_eq!(world.settle(8), 2, "two left");
     assert_eq!(world.out(), [5, 6, 7]);
-    world.rules.max_ejected = 25;
+    world.rules.max_ejected = Percent::whole(25);
     assert_eq!(world.settle(8), 1, "two of eight may be out");
     world.rules.enabled = false;
     assert_eq!(world.settle(8), 2);
@@ -179,7 +181,7 @@ fn one_that_probes_saw_come_up_anew_is_pardoned() {
 
 #[test]
 fn success_rates_are_those_of_the_interval() {
-    let mut world = World::new(6, Outlier { max_ejected: 20, ..Outlier::default() });
+    let mut world = World::new(6, Outlier { max_ejected: Percent::whole(20), ..Outlier::default() });
     let own: Vec<_> = world.all.iter().map(|endpoint| endpoint.outlier.traffic()).collect();
     let detector = super::super::Detector::new(&Outlier { enabled: false, ..Outlier::default() });
     let run = |world: &World, bad: &[usize]| {
@@ -253,14 +255,14 @@ proptest! {
                     world.all[index].set_wellness(if well { Wellness::Healthy } else { Wellness::Unhealthy });
                 }
                 Step::Settle(count, percent, enabled) => {
-                    (world.rules.max_ejected, world.rules.enabled) = (percent, enabled);
+                    (world.rules.max_ejected, world.rules.enabled) = (Percent::whole(percent), enabled);
                     members = count;
                     world.settle(count);
                 }
             }
             let out = world.out();
-            let share = members * usize::from(world.rules.max_ejected) / 100;
-            let most = match (world.rules.enabled && world.rules.max_ejected > 0, members) {
+            let share = world.rules.max_ejected.of(members as u64) as usize;
+            let most = match (world.rules.enabled && !world.rules.max_ejected.is_zero(), members) {
                 (false, _) | (_, 0 | 1) => 0,
                 (true, members) => share.clamp(1, members - 1),
             };

@@ -1,0 +1,224 @@
+//! Texts in which groups of a regular expression stand: `$1`, `${1}`, `$name` and `${name}`; `$$` is a dollar sign.
+//!
+//! Rewrites and redirects share this one syntax, which is that of the `regex` crate.
+
+use super::{Fault, path};
+
+/// One piece of a text in which groups stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplacementPiece {
+    /// Text as it stands.
+    Text(String),
+    /// A group, by its number or its name.
+    Group(String),
+}
+
+/// A redirect's whole `Location` in which groups stand. None is in the scheme or the authority: a client would choose
+/// which host the redirect leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocationReplacement {
+    /// Scheme and authority, such as `https://example.com`; empty for a path alone.
+    pub origin: String,
+    /// The path, percent-encoded.
+    pub path: Vec<ReplacementPiece>,
+    /// Query and fragment, from the `?` or `#`.
+    pub tail: Vec<ReplacementPiece>,
+}
+
+/// A piece and where it stands in its text, in characters.
+struct Placed {
+    piece: ReplacementPiece,
+    start: usize,
+    length: usize,
+}
+
+/// A reference to a group and where it stands in its text, in characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reference {
+    pub group: String,
+    pub start: usize,
+    pub length: usize,
+}
+
+/// A path in which groups stand: its text percent-encoded as that of every path is.
+///
+/// # Errors
+/// The first character that no path has, in words.
+pub fn path_replacement(text: &str) -> Result<Vec<ReplacementPiece>, String> {
+    in_path(text).map_err(|fault| fault.message.replacen("{}", "the path", 1))
+}
+
+/// A whole `Location` in which groups stand.
+///
+/// # Errors
+/// A group in the authority, or a character that no URL has, in words.
+pub fn location_replacement(text: &str) -> Result<LocationReplacement, String> {
+    in_location(text).map_err(|fault| fault.message.replacen("{}", "the location", 1))
+}
+
+/// Every reference to a group.
+pub(crate) fn references(text: &str) -> Vec<Reference> {
+    let reference = |placed: Placed| match placed.piece {
+        ReplacementPiece::Group(group) => {
+            Some(Reference { group, start: placed.start, length: placed.length })
+        }
+        ReplacementPiece::Text(_) => None,
+    };
+    split(text).into_iter().filter_map(reference).collect()
+}
+
+/// The text without references; `None` if it has some.
+pub(crate) fn plain(text: &str) -> Option<String> {
+    let pieces = split(text).into_iter().map(|placed| match placed.piece {
+        ReplacementPiece::Text(text) => Some(text),
+        ReplacementPiece::Group(_) => None,
+    });
+    pieces.collect()
+}
+
+/// As [`path_replacement`], with the place of what is wrong.
+pub(crate) fn in_path(text: &str) -> Result<Vec<ReplacementPiece>, Fault> {
+    pieces(split(text), path::piece)
+}
+
+/// As [`location_replacement`], with the place of what is wrong.
+pub(crate) fn in_location(text: &str) -> Result<LocationReplacement, Fault> {
+    let (path_at, tail_at) = parts(text);
+    let chars = |bytes: usize| text[..bytes].chars().count();
+    let (path_start, tail_start) = (chars(path_at), chars(tail_at));
+    if let Some(reference) = references(text).into_iter().find(|reference| reference.start < path_start) {
+        let fault = Fault::new("{} has a group in its host").part(reference.start, reference.length);
+        return Err(
+            fault.help("a client could choose where it leads: end the host with a `/` before the group")
+        );
+    }
+    let (path, tail) = (&text[path_at..tail_at], &text[tail_at..]);
+    Ok(LocationReplacement {
+        origin: plain(&text[..path_at]).unwrap_or_default(),
+        path: pieces(split(path), path::piece).map_err(|fault| fault.shifted(path_start))?,
+        tail: pieces(split(tail), |text| Ok(text.to_owned())).map_err(|fault| fault.shifted(tail_start))?,
+    })
+}
+
+/// Where the path of a `Location` begins and ends, in bytes.
+fn parts(text: &str) -> (usize, usize) {
+    let authority = match text.find("://") {
+        Some(scheme) if !text.starts_with('/') => scheme + 3,
+        _ if text.starts_with("//") => 2,
+        _ => 0,
+    };
+    let path = text[authority..].find(['/', '?', '#']).map_or(text.len(), |at| authority + at);
+    let tail = text[path..].find(['?', '#']).map_or(text.len(), |at| path + at);
+    (path, tail)
+}
+
+fn pieces(
+    placed: Vec<Placed>,
+    encode: impl Fn(&str) -> Result<String, Fault>,
+) -> Result<Vec<ReplacementPiece>, Fault> {
+    let piece = |placed: Placed| match placed.piece {
+        ReplacementPiece::Text(text) => {
+            encode(&text).map(ReplacementPiece::Text).map_err(|fault| fault.shifted(placed.start))
+        }
+        group @ ReplacementPiece::Group(_) => Ok(group),
+    };
+    placed.into_iter().map(piece).collect()
+}
+
+/// The pieces of a text. A `$` that begins no reference is itself. `$$` ends a piece, so that places stay exact.
+fn split(text: &str) -> Vec<Placed> {
+    let mut out: Vec<Placed> = Vec::new();
+    let mut done = 0;
+    let mut rest = text;
+    let mut push = |piece, done: &mut usize, written: usize| {
+        out.push(Placed { piece, start: *done, length: written });
+        *done += written;
+    };
+    while let Some(found) = rest.find('$') {
+        let (before, from) = rest.split_at(found);
+        if !before.is_empty() {
+            push(ReplacementPiece::Text(before.to_owned()), &mut done, before.chars().count());
+        }
+        let (piece, written) = dollar(from);
+        push(piece, &mut done, from[..written].chars().count());
+        rest = &from[written..];
+    }
+    if !rest.is_empty() {
+        push(ReplacementPiece::Text(rest.to_owned()), &mut done, rest.chars().count());
+    }
+    out
+}
+
+/// What a text that begins with `$` begins with, and how many bytes that takes.
+fn dollar(text: &str) -> (ReplacementPiece, usize) {
+    let literal = |written| (ReplacementPiece::Text("$".to_owned()), written);
+    let after = &text[1..];
+    if after.starts_with('$') {
+        return literal(2);
+    }
+    if let Some(inside) = after.strip_prefix('{') {
+        return match inside.split_once('}') {
+            Some((name, _)) if !name.is_empty() => (ReplacementPiece::Group(name.to_owned()), name.len() + 3),
+            _ => literal(1),
+        };
+    }
+    let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
+    match &after[..end] {
+        "" => literal(1),
+        name => (ReplacementPiece::Group(name.to_owned()), end + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> ReplacementPiece {
+        ReplacementPiece::Text(text.to_owned())
+    }
+
+    fn group(name: &str) -> ReplacementPiece {
+        ReplacementPiece::Group(name.to_owned())
+    }
+
+    #[test]
+    fn references_are_found() {
+        let of = |text: &str| references(text).into_iter().map(|one| one.group).collect::<Vec<_>>();
+        assert_eq!(of("/$1/${2}/$id/$$9/${name}x/$1x"), ["1", "2", "id", "name", "1x"]);
+        assert!(of("/$/$-/${}/${1/$$").is_empty());
+        let places = references("/é/$1/${id}");
+        assert_eq!(places.iter().map(|one| (one.start, one.length)).collect::<Vec<_>>(), [(3, 2), (6, 5)]);
+        assert_eq!((plain("/a$$b$").as_deref(), plain("/$1")), (Some("/a$b$"), None));
+    }
+
+    #[test]
+    fn texts_of_a_path_are_encoded() {
+        assert_eq!(in_path("/a b/é/%7e/$1%2f"), Ok(vec![text("/a%20b/%C3%A9/~/"), group("1"), text("%2F")]));
+        // An escape cannot become part of a reference.
+        assert_eq!(in_path("/$%31"), Ok(vec![text("/"), text("$"), text("1")]));
+        for (bad, at) in [("/$1\t", 3), ("/$1?x", 3), ("/é$1#", 4), ("/$1%2", 3), ("/$1\\", 3)] {
+            assert_eq!(in_path(bad).unwrap_err().part.map(|(start, _)| start), Some(at), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_location_has_no_groups_in_its_host() {
+        let location = in_location("https://x.example/a/$1?b=$2#c").unwrap();
+        assert_eq!(location.origin, "https://x.example");
+        assert_eq!(location.path, [text("/a/"), group("1")]);
+        assert_eq!(location.tail, [text("?b="), group("2"), text("#c")]);
+        let location = in_location("/$1").unwrap();
+        assert_eq!((location.origin.as_str(), location.tail.len()), ("", 0));
+        assert_eq!(in_location("https://x.example?a=$1").unwrap().path, []);
+        for (bad, start) in [
+            ("https://x.example$1", 17),
+            ("https://$1/a", 8),
+            ("https://x.example:$1/", 18),
+            ("https://u@$1.example/", 10),
+            ("//$1/x", 2),
+            ("$1://x/", 0),
+        ] {
+            assert_eq!(in_location(bad).unwrap_err().part.map(|(start, _)| start), Some(start), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Endpoints that are addresses of the gateway itself: requests to them come back. [`compile`](crate::compile) warns of them.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+
+use tollgate_config::{self as config, Address, At, Problem, TargetKind};
+
+/// A warning for each endpoint that a listener of the same configuration takes.
+pub(crate) fn warnings(parts: &config::Parts<'_>) -> Vec<Problem> {
+    let named = parts.upstreams.iter().flat_map(|upstream| &upstream.endpoints);
+    let named = named.map(|endpoint| (&endpoint.address.value, endpoint.address.at));
+    let in_place = parts.routes.iter().flat_map(|route| match &route.action {
+        config::Action::Forward(targets) => targets.as_slice(),
+        config::Action::Redirect(_) | config::Action::Respond(_) => &[],
+    });
+    let in_place = in_place.filter_map(|target| match &target.to {
+        TargetKind::Endpoint(endpoint) => Some((endpoint, target.at)),
+        TargetKind::Upstream(_) => None,
+    });
+    let mut warned: HashSet<At> = HashSet::new();
+    let warning = |(endpoint, at): (&config::EndpointAddress, At)| {
+        let Address::Tcp { host, port } = &endpoint.address else { return None };
+        let listener = parts.config.listen.iter().find(|listener| takes(listener.bind.value, host, *port))?;
+        // A list of matches is as many routes with the same targets.
+        warned.insert(at).then(|| {
+            let message = "this endpoint is an address of the gateway itself: requests to it come back";
+            let problem = Problem::warning(at, message);
+            problem
+                .help("a request that comes back more than `limits.loops` times is answered with 508")
+                .see(listener.bind.at, "it listens here")
+        })
+    };
+    named.chain(in_place).filter_map(warning).collect()
+}
+
+/// Whether a listener takes connections to a host and port, as far as that can be told without a look-up.
+fn takes(own: SocketAddr, host: &str, port: u16) -> bool {
+    if own.port() != port {
+        return false;
+    }
+    let own = own.ip().to_canonical();
+    let by_name = host.eq_ignore_ascii_case("localhost");
+    let ip = host.parse::<IpAddr>().ok().map(|ip| ip.to_canonical());
+    let is_local = by_name || ip.is_some_and(|ip| ip.is_loopback() || ip.is_unspecified());
+    ip == Some(own)
+        || own.is_unspecified() && is_local
+        || own.is_loopback() && (by_name || ip.is_some_and(|ip| ip.is_unspecified()))
+}

@@ -1,0 +1,94 @@
+//! Routes whose policies a request gets by with a `;` behind their path.
+//!
+//! Servlet containers and what is built upon them cut a `;` and what follows it off a segment, and then serve the path
+//! before it. For this gateway it is another path, which another route may take. [`compile`](crate::compile) warns of that.
+
+use std::collections::HashSet;
+
+use tollgate_config::{self as config, PathMatch, Problem, ValueMatch};
+use tollgate_route::{Normalised, PathRules, Request, Router, Semicolon, normalise};
+
+/// A warning for each path that policies guard and whose `PATH;x` another route takes without them. `guards` are the kinds
+/// of a route's policies that say who may come.
+pub(crate) fn warnings<'g>(
+    routes: &[&config::Route],
+    router: &Router,
+    rules: &PathRules,
+    guards: impl Fn(usize) -> Vec<&'g str>,
+) -> Vec<Problem> {
+    if rules.semicolon == Semicolon::Reject {
+        return Vec::new();
+    }
+    let mut warned = HashSet::new();
+    let mut warnings = Vec::new();
+    for (number, route) in routes.iter().enumerate() {
+        let Some(path) = &route.matches.path else { continue };
+        let own = guards(number);
+        if own.is_empty() {
+            continue;
+        }
+        let (PathMatch::Exact(text) | PathMatch::Prefix(text)) = &path.value else { continue };
+        let Some(sample) = Sample::new(&route.matches, text, rules) else { continue };
+        let Some(other) = router.find(&sample).map(|other| other as usize).filter(|other| *other != number)
+        else {
+            continue;
+        };
+        let others = guards(other);
+        let Some(missing) = own.iter().find(|kind| !others.contains(kind)) else { continue };
+        if warned.insert(path.at) {
+            let shown = String::from_utf8_lossy(&sample.path);
+            let message = format!("a request for `{shown}` gets by the `{missing}` of this route");
+            let help = "many origins read it as the path before the `;`: refuse it with `paths: {semicolon: reject}`";
+            let problem = Problem::warning(path.at, message).help(help);
+            warnings.push(problem.see(routes[other].at, "this route takes it"));
+        }
+    }
+    warnings
+}
+
+/// A request that a route takes but for the `;` behind its path.
+struct Sample<'a> {
+    matches: &'a config::Match,
+    host: String,
+    path: Vec<u8>,
+}
+
+impl<'a> Sample<'a> {
+    fn new(matches: &'a config::Match, path: &str, rules: &PathRules) -> Option<Self> {
+        let text = format!("{path};x");
+        let mut normal = Vec::new();
+        let path = match normalise(text.as_bytes(), rules, &mut normal).ok()? {
+            Normalised::Unchanged => text.into_bytes(),
+            Normalised::Changed => normal,
+        };
+        let host = matches.host.as_ref().map_or("", |host| host.value.as_str());
+        Some(Self { matches, host: host.replacen('*', "x", 1), path })
+    }
+}
+
+impl Request for Sample<'_> {
+    fn method(&self) -> &[u8] {
+        self.matches.methods.first().map_or(b"GET", |method| method.as_bytes())
+    }
+
+    fn host(&self) -> &[u8] {
+        self.host.as_bytes()
+    }
+
+    fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    fn query(&self) -> Option<&[u8]> {
+        None
+    }
+
+    fn header(&self, lower_case_name: &str) -> Option<&[u8]> {
+        let field = self.matches.headers.iter().find(|field| field.name == lower_case_name)?;
+        match &field.value {
+            ValueMatch::Absent => None,
+            ValueMatch::Exact(text) => Some(text.as_bytes()),
+            ValueMatch::Present | ValueMatch::Regex(_) => Some(b"x"),
+        }
+    }
+}

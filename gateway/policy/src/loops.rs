@@ -1,0 +1,66 @@
+//! Requests that come back to the gateway that sent them, by `CDN-Loop` (RFC 8586).
+//!
+//! Each time that a request is sent where it may come back, the gateway adds its name to the field. How often it stands there
+//! already says how often the request has come back.
+
+use tollgate_http::RequestHead;
+
+/// How often a request may have come back when a policy asks a service about it. That service may be this gateway.
+const ASKED: usize = 2;
+
+/// How often a request has come back to this process.
+#[must_use]
+pub fn returns(head: &RequestHead) -> usize {
+    let own = tollgate_net::instance_name().as_bytes();
+    let members = |line: &[u8]| {
+        let names = line.split(|byte| *byte == b',');
+        // `cdn-info = cdn-id *( OWS ";" OWS parameter )`
+        let names = names.map(|member| member.split(|byte| *byte == b';').next().unwrap_or_default());
+        names.filter(|name| name.trim_ascii().eq_ignore_ascii_case(own)).count()
+    };
+    head.head.all_by_text(b"cdn-loop").map(members).sum()
+}
+
+/// Whether a policy asks a service about a request that came of its asking.
+pub(crate) fn is_asked_again(head: &RequestHead) -> bool {
+    returns(head) > ASKED
+}
+
+/// The value of the field as it goes on: what came, and this gateway's name.
+pub(crate) fn passed_on(head: &RequestHead) -> Vec<u8> {
+    let mut value = Vec::new();
+    for line in head.head.all_by_text(b"cdn-loop") {
+        value.extend_from_slice(line);
+        value.extend_from_slice(b", ");
+    }
+    value.extend_from_slice(tollgate_net::instance_name().as_bytes());
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Sent;
+
+    #[test]
+    fn returns_are_counted() {
+        let own = tollgate_net::instance_name();
+        for (fields, count) in [
+            (String::new(), 0),
+            ("CDN-Loop: other, tollgate-1\r\n".to_owned(), 0),
+            (format!("CDN-Loop: {own}\r\n"), 1),
+            (
+                format!(
+                    "CDN-Loop: a;v=\"1\", {};b=c , {own}\r\nX: {own}\r\ncdn-loop: {own},\r\n",
+                    own.to_uppercase()
+                ),
+                3,
+            ),
+            (format!("CDN-Loop: x{own}, {own}x\r\n"), 0),
+        ] {
+            assert_eq!(returns(&Sent::new(&fields).head), count, "{fields}");
+        }
+        let passed = passed_on(&Sent::new("CDN-Loop: a\r\nCDN-Loop: b\r\n").head);
+        assert_eq!(String::from_utf8_lossy(&passed), format!("a, b, {own}"));
+    }
+}

@@ -1,0 +1,135 @@
+//! Requests that come back to the gateway that sent them.
+
+use tollgate_tests::{Gateway, Origin, tollgate};
+
+/// How many requests the gateway has carried when one of them has ended.
+fn carried(gateway: &Gateway) -> usize {
+    let mut count = 0;
+    tollgate_tests::eventually("the last of them has ended", || {
+        let now = gateway.records().len();
+        std::mem::replace(&mut count, now) == now && now > 0
+    });
+    count
+}
+
+#[test]
+fn a_route_to_the_gateway_itself_ends_with_508() {
+    let port = "PORT";
+    for to in ["$LISTEN", "localhost:PORT", "0.0.0.0:PORT", "h2c://$LISTEN"] {
+        let gateway = Gateway::start("routes: [{respond: 200}]");
+        let to = to.replace(port, &gateway.address().port().to_string());
+        gateway.write_config(&format!("routes: [{{to: \"{to}\"}}]\n"));
+        gateway.signal(tollgate_tests::Signal::HUP);
+        tollgate_tests::eventually("the new plan", || gateway.client().get("/").status != 200);
+        let response = gateway.client().get("/x");
+        assert_eq!((response.status, response.reason()), (508, "loop_detected"), "{to}");
+        let of = |path: &str| gateway.records().iter().filter(|record| record["path"] == path).count();
+        tollgate_tests::eventually("their records", || of("/x") >= 3);
+        // One more would be there by the time that those of a later request are.
+        gateway.client().get("/last");
+        tollgate_tests::eventually("later records", || of("/last") >= 3);
+        assert_eq!(of("/x"), 3, "{to}: it came back twice");
+        let reasons =
+            |reason: &str| gateway.records().iter().filter(|record| record["reason"] == reason).count();
+        assert!(reasons("loop_detected") >= 1, "{:#?}", gateway.records());
+        assert!(gateway.metrics().sum("tollgate_reasons_total", "reason=\"loop_detected\"").is_some());
+    }
+}
+
+#[test]
+fn a_request_may_come_back_as_often_as_it_is_allowed_to() {
+    let origin = Origin::ok();
+    let routes = format!(
+        "routes:\n  - {{match: /3/*, rewrite: {{prefix: /2}}, to: $LISTEN}}\n  \
+         - {{match: /2/*, rewrite: {{prefix: /1}}, to: $LISTEN}}\n  \
+         - {{match: /1/*, rewrite: {{prefix: /0}}, to: $LISTEN}}\n  - {{match: /0/*, to: \"{}\"}}\n",
+        origin.address()
+    );
+    let gateway = Gateway::start(&routes);
+    for (path, status) in [("/0/x", 200), ("/1/x", 200), ("/2/x", 200), ("/3/x", 508)] {
+        assert_eq!(gateway.client().get(path).status, status, "{path}");
+    }
+    // The marks go on, and so does what another gateway has said.
+    let request = "GET /2/x HTTP/1.1\r\nHost: a\r\nCDN-Loop: other.example\r\n\r\n";
+    assert_eq!(gateway.client().ask(request).status, 200);
+    let seen = origin.requests().pop().expect("a request").headers;
+    let marks: Vec<_> = seen.all("CDN-Loop");
+    assert_eq!(marks.len(), 3, "{marks:?}");
+    assert!(
+        marks[0] == "other.example" && marks[1].starts_with("tollgate-") && marks[1] == marks[2],
+        "{marks:?}"
+    );
+    assert!(
+        origin.requests()[0].headers.get("CDN-Loop").is_none(),
+        "nothing is said where nothing comes back"
+    );
+    let gateway = Gateway::start(&format!("limits: {{loops: 0}}\n{routes}"));
+    // That it comes back is known when a connection was opened.
+    gateway.client().get("/1/x");
+    assert_eq!(gateway.client().get("/1/x").status, 508);
+}
+
+#[test]
+fn a_loop_over_another_gateway_is_found_where_all_requests_are_marked() {
+    let second = Gateway::start("forwarded: {cdn_loop: always}\nroutes: [{respond: 200}]");
+    let first = Gateway::start(&format!(
+        "forwarded: {{cdn_loop: always}}\nroutes: [{{to: \"{}\"}}]",
+        second.address()
+    ));
+    second
+        .write_config(&format!("forwarded: {{cdn_loop: always}}\nroutes: [{{to: \"{}\"}}]", first.address()));
+    second.signal(tollgate_tests::Signal::HUP);
+    tollgate_tests::eventually("the new plan", || first.client().get("/").status != 200);
+    let response = first.client().get("/");
+    assert_eq!((response.status, response.reason()), (508, "loop_detected"));
+    assert!(first.records().len() + second.records().len() < 40);
+}
+
+#[test]
+fn copies_and_questions_do_not_go_round_for_ever() {
+    for policy in [
+        "mirror: {to: own}",
+        "forward_auth: {url: \"http://$LISTEN/auth\"}",
+        "aggregate: {parts: {a: {to: own, path: /x}}}",
+    ] {
+        let origin = Origin::ok();
+        let to = origin.address();
+        let gateway = Gateway::start(&format!(
+            "upstreams: {{own: [$LISTEN]}}\nroutes: [{{to: \"{to}\", policies: {{{policy}}}}}]\n"
+        ));
+        gateway.client().get("/x");
+        carried(&gateway);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let count = gateway.records().len();
+        assert!(count <= 8, "{policy}: one request became {count}");
+    }
+}
+
+#[test]
+fn check_warns_of_an_endpoint_that_is_the_gateway() {
+    let warns = |listen: &str, to: &str| {
+        let file = std::env::temp_dir().join(format!("tollgate-e2e-loop-{}", std::process::id()));
+        std::fs::write(&file, format!("listen: \"{listen}\"\nadmin: off\nroutes: [{{to: \"{to}\"}}]\n"))
+            .expect("written");
+        let ran = tollgate(&["check", file.to_str().expect("text")]);
+        std::fs::remove_file(&file).expect("removed");
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        ran.all().contains("an address of the gateway itself")
+    };
+    for (listen, to) in [
+        ("127.0.0.1:8080", "127.0.0.1:8080"),
+        ("127.0.0.1:8080", "localhost:8080"),
+        (":8080", "127.0.0.1:8080"),
+        ("0.0.0.0:8080", "https://localhost:8080"),
+        ("[::1]:8080", "h2c://[::1]:8080"),
+    ] {
+        assert!(warns(listen, to), "{listen} {to}");
+    }
+    for (listen, to) in [
+        ("127.0.0.1:8080", "127.0.0.1:8081"),
+        ("127.0.0.1:8080", "10.0.0.1:8080"),
+        (":8080", "10.0.0.1:8080"),
+    ] {
+        assert!(!warns(listen, to), "{listen} {to}");
+    }
+}

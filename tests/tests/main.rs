@@ -48,6 +48,7 @@ mod reload;
 mod retries;
 mod rewrite;
 mod routing;
+mod secrets;
 mod shutdown;
 mod smuggling;
 mod takeover;

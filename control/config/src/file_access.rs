@@ -160,7 +160,10 @@ pub fn read(file: &NamedFile, largest: usize) -> Result<Vec<u8>, Unread> {
 /// Why it was not read.
 pub fn read_here(file: &NamedFile, largest: usize) -> Result<Vec<u8>, Unread> {
     let mut opened = open(file)?;
-    let mut bytes = Vec::new();
+    // A buffer that is outgrown leaves what it held in memory, and that may be a secret.
+    let size = opened.metadata().map_or(0, |metadata| metadata.len());
+    let mut bytes =
+        Vec::with_capacity(usize::try_from(size).unwrap_or(largest).min(largest).saturating_add(1));
     // A file may grow while it is read.
     let limit = u64::try_from(largest).unwrap_or(u64::MAX).saturating_add(1);
     opened.by_ref().take(limit).read_to_end(&mut bytes)?;

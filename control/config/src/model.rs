@@ -8,6 +8,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use zeroize::Zeroize;
+
 mod admin;
 mod consumers;
 mod etcd;
@@ -53,8 +55,14 @@ pub struct Spanned<T> {
 pub struct SourceFile {
     /// The name as given or found by an include.
     pub name: String,
-    /// Its text.
+    /// Its text. It may hold secrets, and is wiped from memory when it is dropped.
     pub text: String,
+}
+
+impl Drop for SourceFile {
+    fn drop(&mut self) {
+        self.text.zeroize();
+    }
 }
 
 /// Everything that people write, with defaults filled in.

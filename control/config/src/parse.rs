@@ -303,7 +303,7 @@ impl<'t> Builder<'t> {
                         Kind::Scalar(scalar) if scalar.text == "<<" && !plain => {
                             Key::Named("\"<<\"".to_owned(), at)
                         }
-                        Kind::Scalar(scalar) => Key::Named(scalar.text, at),
+                        Kind::Scalar(mut scalar) => Key::Named(std::mem::take(&mut scalar.text), at),
                         Kind::Invalid => {
                             self.dropped = true;
                             Key::Unusable

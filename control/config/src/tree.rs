@@ -1,5 +1,7 @@
 //! The tree between text and types: what was written, and where.
 
+use zeroize::Zeroize;
+
 use crate::model::At;
 
 /// Longest stretch of a user's value that a message repeats, in characters.
@@ -40,6 +42,13 @@ pub(crate) struct Scalar {
     pub quoted: bool,
     /// As it was written, when an environment variable was filled in. Messages show this: the value may be secret.
     pub written: Option<String>,
+}
+
+/// It may be a secret.
+impl Drop for Scalar {
+    fn drop(&mut self) {
+        self.text.zeroize();
+    }
 }
 
 impl Scalar {

@@ -22,6 +22,8 @@ mod wire;
 use std::fmt;
 use std::sync::Arc;
 
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
 pub use client::{Client, Compare, Listed, Operation, Transaction};
 pub use thread::{Etcd, Handle};
 pub use wire::{Order, RangeRequest};
@@ -43,9 +45,17 @@ pub struct Settings {
     pub name: String,
 }
 
-/// A text that is shown nowhere.
+/// A text that is shown nowhere, and that is wiped from memory when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(pub String);
+
+impl Drop for Password {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl ZeroizeOnDrop for Password {}
 
 impl fmt::Debug for Password {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -19,6 +19,7 @@ use base64::prelude::BASE64_STANDARD;
 use tokio::sync::oneshot;
 use tollgate_http::Name;
 use tollgate_observe::Reason;
+use zeroize::Zeroizing;
 
 use crate::api_key::optionally;
 use crate::{
@@ -186,7 +187,7 @@ fn is_basic(value: &[u8]) -> bool {
 }
 
 /// The name and the password that a request shows.
-fn shown(request: &Request<'_>) -> Result<Option<(String, Vec<u8>)>, &'static str> {
+fn shown(request: &Request<'_>) -> Result<Option<(String, Zeroizing<Vec<u8>>)>, &'static str> {
     let head = &request.head.head;
     if head.is_repeated(Name::Authorization) {
         return Err("more than one `Authorization`");
@@ -200,9 +201,10 @@ fn shown(request: &Request<'_>) -> Result<Option<(String, Vec<u8>)>, &'static st
         return Err("the credentials are longer than 1 KiB");
     }
     let decoded = BASE64_STANDARD.decode(text.trim_ascii()).map_err(|_| "the credentials are not base64")?;
+    let decoded = Zeroizing::new(decoded);
     let colon = decoded.iter().position(|byte| *byte == b':').ok_or("the credentials have no colon")?;
     let name = std::str::from_utf8(&decoded[..colon]).map_err(|_| "the name is not UTF-8")?;
-    Ok(Some((name.to_owned(), decoded[colon + 1..].to_vec())))
+    Ok(Some((name.to_owned(), decoded[colon + 1..].to_vec().into())))
 }
 
 /// Whether a password is the one of a hash.
@@ -232,7 +234,7 @@ pub fn is_password_hash(text: &str) -> bool {
 /// A password to be verified.
 struct Job {
     hash: Arc<str>,
-    password: Vec<u8>,
+    password: Zeroizing<Vec<u8>>,
     tell: oneshot::Sender<bool>,
 }
 
@@ -242,7 +244,7 @@ struct Pool(Mutex<Option<SyncSender<Job>>>);
 
 impl Pool {
     /// Has a password verified; nothing if too many wait.
-    fn verify(&self, hash: Arc<str>, password: Vec<u8>) -> Option<oneshot::Receiver<bool>> {
+    fn verify(&self, hash: Arc<str>, password: Zeroizing<Vec<u8>>) -> Option<oneshot::Receiver<bool>> {
         let (tell, told) = oneshot::channel();
         let mut jobs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let jobs = jobs.get_or_insert_with(start);
@@ -300,7 +302,7 @@ impl Remembered {
 
     fn key(&self, name: &str, password: &[u8]) -> [u8; 32] {
         // A name has no colon.
-        let text = [name.as_bytes(), b":", password].concat();
+        let text = Zeroizing::new([name.as_bytes(), b":", password].concat());
         let mut out = [0; 32];
         out.copy_from_slice(hmac::sign(&self.key, &text).as_ref());
         out
@@ -375,6 +377,7 @@ mod tests {
             let rules = BasicRules {
                 realm: String::new(),
                 forward: false,
+                optional: false,
                 cache: Duration::from_secs(cache),
                 identity: Identity::default(),
                 consumers: Arc::default(),
@@ -404,6 +407,7 @@ mod tests {
         let rules = BasicRules {
             realm: String::new(),
             forward: false,
+            optional: false,
             cache: minute,
             identity: Identity::default(),
             consumers: Arc::new(Consumers::new(vec![ann])),

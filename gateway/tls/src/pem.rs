@@ -4,19 +4,21 @@ use std::fmt;
 use std::sync::Arc;
 
 use rustls::RootCertStore;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
+use zeroize::{Zeroize, Zeroizing};
 
-use crate::{File, Identity, Presented, Problem, provider};
+use crate::{File, Identity, Presented, Problem};
 
-/// What a file in PEM held.
+/// What a file in PEM held. It is wiped from memory when nothing needs it: it may be a private key.
 #[derive(Clone, Default, PartialEq, Eq)]
-pub struct Pem(Arc<[u8]>);
+pub struct Pem(Arc<Zeroizing<Vec<u8>>>);
 
 impl From<&[u8]> for Pem {
     fn from(bytes: &[u8]) -> Self {
-        Self(bytes.into())
+        Self(Arc::new(bytes.to_vec().into()))
     }
 }
 
@@ -28,7 +30,7 @@ impl fmt::Debug for Pem {
 }
 
 impl Pem {
-    pub(crate) fn bytes(&self) -> &Arc<[u8]> {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }
 
@@ -90,10 +92,11 @@ impl Identity {
         let chain = self.chain.certificates().map_err(chain_is)?;
         webpki::EndEntityCert::try_from(&chain[0])
             .map_err(|error| chain_is(format!("its first certificate cannot be used: {error}")))?;
-        let key = provider()
-            .key_provider
-            .load_private_key(self.key.key().map_err(key_is)?)
-            .map_err(|_| key_is("its private key is of no kind that can be used".to_owned()))?;
+        let mut der = self.key.key().map_err(key_is)?;
+        let key = any_supported_type(&der);
+        // What was made of it has a copy of its own, which the library wipes.
+        der.zeroize();
+        let key = key.map_err(|_| key_is("its private key is of no kind that can be used".to_owned()))?;
         let certified = CertifiedKey::new(chain, key);
         match certified.keys_match() {
             // Some keys do not tell their public half; the handshake would.

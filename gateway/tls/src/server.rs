@@ -86,7 +86,7 @@ fn config(files: &ServerFiles) -> Result<ServerConfig, Vec<Problem>> {
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_cert_resolver(Arc::new(Resolver::new(certified)));
-    let realm = files.clients.as_ref().map(|it| (it.authorities.bytes().clone(), it.required));
+    let realm = files.clients.as_ref().map(|it| (it.authorities.bytes().into(), it.required));
     config.ticketer = ticketer(&realm).map_err(general)?;
     // Tickets keep sessions at the client: nothing is kept here, whoever comes.
     config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
 use super::{At, CertificateName, Secret, Spanned};
 
 /// Somebody who is told apart from others by what only they have.
@@ -21,9 +23,17 @@ pub struct ConsumerSpec {
     pub hmac_keys: Vec<(String, HmacKey, At)>,
 }
 
-/// What requests are signed with.
+/// What requests are signed with. It is wiped from memory when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HmacKey(pub Vec<u8>);
+
+impl Drop for HmacKey {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl ZeroizeOnDrop for HmacKey {}
 
 impl fmt::Debug for HmacKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
 use super::{At, Spanned};
 use crate::file_access::Scope;
 
@@ -31,9 +33,17 @@ impl fmt::Debug for PemFile {
     }
 }
 
-/// Bytes that are never shown.
+/// Bytes that are never shown, and that are wiped from memory when they are dropped: they may be a private key.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PemBytes(pub Vec<u8>);
+
+impl Drop for PemBytes {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl ZeroizeOnDrop for PemBytes {}
 
 impl fmt::Debug for PemBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

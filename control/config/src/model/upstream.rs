@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
 use crate::file_access::NamedFile;
 
 use super::Percent;
@@ -211,9 +213,17 @@ impl Default for Sticky {
     }
 }
 
-/// A text that no message and no log shows.
+/// A text that no message and no log shows, and that is wiped from memory when it is dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+impl ZeroizeOnDrop for Secret {}
 
 impl Secret {
     /// The text itself, to be used and not to be shown.

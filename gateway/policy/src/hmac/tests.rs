@@ -31,6 +31,7 @@ fn rules() -> HmacRules {
         nonces: None,
         body: None,
         forward: false,
+        optional: false,
         identity: Identity::new(Some("X-Consumer-Name".to_owned()), None),
         consumers: Arc::new(Consumers::new(vec![known])),
     }

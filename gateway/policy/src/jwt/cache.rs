@@ -1,11 +1,14 @@
 //! Tokens that were verified before.
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::fmt::{self, Debug};
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use foldhash::fast::RandomState;
+use zeroize::Zeroizing;
 
 use super::Verified;
 
@@ -28,7 +31,24 @@ struct Part {
     old: Generation,
 }
 
-type Generation = HashMap<Box<[u8]>, Arc<Verified>, RandomState>;
+type Generation = HashMap<Bearer, Arc<Verified>, RandomState>;
+
+/// A token, by which whoever has it gets in: it is wiped from memory when it is forgotten.
+#[derive(PartialEq, Eq)]
+struct Bearer(Zeroizing<Vec<u8>>);
+
+/// As its bytes alone, by which it is looked up.
+impl Hash for Bearer {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.as_slice().hash(state);
+    }
+}
+
+impl Borrow<[u8]> for Bearer {
+    fn borrow(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 impl Cache {
     /// For so many tokens a worker.
@@ -65,7 +85,7 @@ impl Cache {
     /// Remembers a token.
     pub fn put(&self, worker: usize, token: &[u8], verified: Arc<Verified>) {
         if self.most > 0 {
-            self.part(worker).put(token.into(), verified, self.most);
+            self.part(worker).put(Bearer(token.to_vec().into()), verified, self.most);
         }
     }
 
@@ -75,7 +95,7 @@ impl Cache {
 }
 
 impl Part {
-    fn put(&mut self, token: Box<[u8]>, verified: Arc<Verified>, most: usize) {
+    fn put(&mut self, token: Bearer, verified: Arc<Verified>, most: usize) {
         if self.young.len() >= most {
             self.old = std::mem::take(&mut self.young);
         }

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use x509_parser::oid_registry;
 use x509_parser::public_key::PublicKey;
 use x509_parser::x509::SubjectPublicKeyInfo;
+use zeroize::Zeroizing;
 
 use super::Algorithm;
 
@@ -34,7 +35,7 @@ pub(crate) struct Key {
 
 #[derive(Clone, PartialEq, Eq)]
 enum Material {
-    Secret(Vec<u8>),
+    Secret(Zeroizing<Vec<u8>>),
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
     P384(Vec<u8>),
@@ -45,7 +46,7 @@ enum Material {
 impl Key {
     /// A shared secret.
     pub fn secret(secret: &[u8]) -> Self {
-        Self { id: None, algorithm: None, material: Material::Secret(secret.to_vec()) }
+        Self { id: None, algorithm: None, material: Material::Secret(secret.to_vec().into()) }
     }
 
     /// Whether it may verify what an algorithm signed.
@@ -158,7 +159,9 @@ impl Key {
             (x.len() == length && y.len() == length).then(|| [&[4][..], &x, &y].concat())
         };
         let material = match (text("kty")?, text("crv")) {
-            ("oct", _) if !public => Material::Secret(bytes("k").filter(|key| key.len() >= 32)?),
+            ("oct", _) if !public => {
+                Material::Secret(bytes("k").map(Zeroizing::new).filter(|key| key.len() >= 32)?)
+            }
             ("RSA", _) => {
                 let mut n = bytes("n")?;
                 let zeros = n.iter().take_while(|byte| **byte == 0).count();

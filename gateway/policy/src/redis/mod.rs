@@ -19,6 +19,7 @@ use redis::IntoConnectionInfo;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 use tollgate_net::notice;
+use zeroize::Zeroize;
 
 use self::connection::{Connection, Connector};
 pub(crate) use self::scripts::Question;
@@ -107,6 +108,18 @@ impl fmt::Debug for RedisRule {
     }
 }
 
+/// Its passwords are wiped from memory.
+impl Drop for RedisRule {
+    fn drop(&mut self) {
+        self.password.zeroize();
+        match &mut self.place {
+            RedisPlace::One { url } => url.zeroize(),
+            RedisPlace::Sentinel { login, .. } => login.1.zeroize(),
+            RedisPlace::Cluster { .. } => {}
+        }
+    }
+}
+
 impl RedisRule {
     /// Why such a URL cannot be used; never a part of it.
     ///
@@ -176,7 +189,9 @@ const LOST: u8 = 2;
 impl Store {
     /// The store of this rule, which all policies share that have the same.
     pub fn of(rule: &RedisRule, shared: &Shared) -> Arc<Self> {
-        let key = format!("redis/{}/{:?}/{}", rule.identity(), rule.timeout, rule.prefix);
+        // It may hold a password, and the key outlives the rule.
+        let identity = digest(&SHA256, rule.identity().as_bytes());
+        let key = format!("redis/{:?}/{:?}/{}", identity.as_ref(), rule.timeout, rule.prefix);
         let fits = |store: &Store| store.rule.password == rule.password && store.rule.place == rule.place;
         shared.state(&key, fits, || Store {
             rule: rule.clone(),

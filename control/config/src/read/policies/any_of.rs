@@ -10,7 +10,7 @@ use crate::spec::ALTERNATIVE;
 use crate::tree::{Kind, Node, Scalar};
 
 /// Alternatives that one `any_of` has at most: a request may have to be held against all of them.
-const MOST: usize = 16;
+const MOST: usize = 256;
 
 pub(super) fn any_of(reader: &mut Reader, field: Field<'_>) -> Option<AnyOf> {
     let Kind::List(items) = &field.node.kind else {

@@ -4,7 +4,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use tollgate_http::grpc::{Code, Kind, web};
+use tollgate_http::HeadLimits;
 use tollgate_http::h2::decode_trailers;
+
+const LIMITS: HeadLimits = HeadLimits { line: 0, head: 8192, fields: 100 };
 
 fuzz_target!(|input: &[u8]| {
     let [high, low, bytes @ ..] = input else { return };
@@ -21,7 +24,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(decode(&[&text]).as_deref(), Some(bytes));
     // As trailers, as far as HTTP/2 lets them come: one part, as long as it says, of as many lines.
     let fields: Vec<_> = bytes.split(|byte| *byte == b'\n').map(pair).collect();
-    if let Ok(lines) = decode_trailers(fields.iter().copied()) {
+    if let Ok(lines) = decode_trailers(fields.iter().copied(), &LIMITS) {
         let mut part = Vec::new();
         web::trailers(&lines, &mut part);
         let (head, body) = part.split_at(5);

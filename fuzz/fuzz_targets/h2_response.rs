@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
         assert_eq!((response.status, got(b"upgrade"), got(b"sec-websocket-accept")), (101, 1, 1));
         assert_eq!(got(b"content-length"), 0);
     }
-    if let Ok(lines) = decode_trailers(given()) {
+    if let Ok(lines) = decode_trailers(given(), &LIMITS) {
         assert_eq!(
             lines.iter().filter(|byte| **byte == b'\n').count(),
             lines.split(|byte| *byte == b'\n').count() - 1

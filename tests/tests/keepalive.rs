@@ -449,6 +449,9 @@ mod unasked {
     }
 }
 
+/// A listener whose clients may end their direction before their answers come.
+const HALF_CLOSE: &str = "listen: {bind: $LISTEN, half_close: on}";
+
 #[test]
 fn half_closed_clients_get_their_answer() {
     let gate = Gate::new();
@@ -459,7 +462,7 @@ fn half_closed_clients_get_their_answer() {
             conn.ok(&String::from_utf8_lossy(&request.body));
         }
     });
-    let gateway = Gateway::to(&origin);
+    let gateway = Gateway::with(&origin, HALF_CLOSE);
     let mut client = gateway.client();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody");
     client.half_close();
@@ -473,7 +476,7 @@ fn half_closed_clients_get_their_answer() {
 #[test]
 fn a_half_closed_client_gets_all_its_pipelined_answers() {
     let origin = Origin::echo();
-    let gateway = Gateway::to(&origin);
+    let gateway = Gateway::with(&origin, HALF_CLOSE);
     let mut client = gateway.client();
     client.send("GET /1 HTTP/1.1\r\nHost: a\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n");
     client.half_close();

@@ -69,7 +69,7 @@ fn act(client: &mut Client, dice: &mut Dice, name: &str) -> bool {
 fn the_books_balance_whatever_clients_do_and_while_plans_change() {
     const CLIENTS: u64 = 6;
     let origin = Origin::echo();
-    let gateway = Gateway::with(&origin, "workers: 2");
+    let gateway = Gateway::with(&origin, "workers: 2\nlisten: {bind: $LISTEN, half_close: on}");
     thread::scope(|scope| {
         for n in 0..CLIENTS {
             let gateway = &gateway;

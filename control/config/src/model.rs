@@ -172,6 +172,8 @@ pub struct Listener {
     pub http2: Http2,
     /// Whether requests are sent to `https`. Default none.
     pub redirect_to_https: Option<RedirectToHttps>,
+    /// Whether an HTTP/1 client that has ended its direction still gets its answers. Default false: it has left.
+    pub half_close: bool,
     /// Who begins connections with a header of the PROXY protocol. Default nobody.
     pub proxy_protocol: Vec<Cidr>,
     /// Policies of the requests that come here.

@@ -66,6 +66,8 @@ pub struct Listener {
     pub certificates: Vec<Certificate>,
     /// Whether HTTP/2 is spoken.
     pub http2: Http2,
+    /// Whether an HTTP/1 client that has ended its direction still gets its answers.
+    pub half_close: bool,
     /// Who begins connections with a header of the PROXY protocol.
     pub proxy_protocol: Vec<Cidr>,
     /// Where every request is sent; `None`: it is served.

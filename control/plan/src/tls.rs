@@ -36,6 +36,7 @@ pub(crate) fn listeners(
             other.bind.value == bind
                 && (&other.tls, other.http2, other.redirect_to_https, &other.proxy_protocol)
                     != (&listener.tls, listener.http2, listener.redirect_to_https, &listener.proxy_protocol)
+                || other.bind.value == bind && other.half_close != listener.half_close
         }) {
             let message = "this address is written twice, with other settings";
             problems.push(Problem::error(listener.bind.at, message));
@@ -59,6 +60,7 @@ pub(crate) fn listeners(
             tls,
             certificates,
             http2: listener.http2,
+            half_close: listener.half_close,
             proxy_protocol: listener.proxy_protocol.clone(),
             redirect: listener.redirect_to_https.map(|to| Redirect {
                 status: to.status,

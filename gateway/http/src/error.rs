@@ -56,6 +56,11 @@ impl HeadLimits {
         length <= self.head()
     }
 
+    /// Whether a trailer section may have so many bytes, its lines with their ends, in so many fields.
+    pub(crate) fn allow_trailers(&self, length: usize, fields: usize) -> bool {
+        length <= self.head() && fields <= self.fields
+    }
+
     /// Whether a head that has not ended within these bytes is too large.
     pub(crate) fn is_head_full(&self, bytes: &[u8]) -> bool {
         bytes.len() >= self.head()

@@ -77,7 +77,8 @@ impl Fields {
     }
 
     /// Whether there were more than it may take.
-    pub(crate) fn is_cut(&self) -> bool {
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 

@@ -305,13 +305,13 @@ impl Core {
             state.ended = true;
             if block.is_own_parent
                 || !block.ends
-                || fields.is_cut()
                 || !check::may_stand(fields.iter())
                 || state.is_of_wrong_length()
             {
                 self.blame(key, Reason::PROTOCOL_ERROR);
                 return Ok(());
             }
+            // Of those that are too long what there is room for is kept: whoever takes them sees that, and says so.
             let held = if state.is_new { fields.size() } else { 0 };
             state.trailers = Some(fields);
             wake(&mut state.reader);

@@ -37,6 +37,9 @@ pub struct Stream {
     waiting: Cell<Option<usize>>,
     /// It was opened to an address at which this process listens.
     to_itself: bool,
+    /// Whether bytes are here although the poller's readiness does not say so: [`Self::poll_gone`] has cleared it, to
+    /// wait for the event behind them. The next read makes its system call whatever the readiness says.
+    unread: Cell<bool>,
 }
 
 #[derive(Debug)]
@@ -51,7 +54,7 @@ enum Kind {
 
 impl From<Kind> for Stream {
     fn from(kind: Kind) -> Self {
-        Self { kind, waiting: Cell::new(None), to_itself: false }
+        Self { kind, waiting: Cell::new(None), unread: Cell::new(false), to_itself: false }
     }
 }
 
@@ -312,6 +315,9 @@ impl Stream {
         wanted: usize,
         call: impl FnOnce(BorrowedFd<'_>) -> rustix::io::Result<usize>,
     ) -> Option<io::Result<usize>> {
+        if interest.is_readable() && self.unread.get() {
+            return self.attempt_unread(wanted, call);
+        }
         let mut done = None;
         let call = |socket| {
             if interest.is_readable() {
@@ -342,6 +348,30 @@ impl Stream {
         // A mere kind, with nothing to free: dropping it would cost a call all the same.
         std::mem::forget(told);
         done
+    }
+
+    /// As [`Self::attempt`] for a read, where bytes are known to be here.
+    #[cold]
+    fn attempt_unread(
+        &self,
+        wanted: usize,
+        call: impl FnOnce(BorrowedFd<'_>) -> rustix::io::Result<usize>,
+    ) -> Option<io::Result<usize>> {
+        // An event may have come since, and have taken the waker with it.
+        self.waiting.set(None);
+        let result = match &self.kind {
+            Kind::Tcp(stream) => call(stream.as_fd()),
+            Kind::Unix(stream) => call(stream.as_fd()),
+            Kind::Tls(_) => return None,
+            #[cfg(feature = "simulate")]
+            Kind::Simulated(_) => return None,
+        };
+        // Fewer than asked for: that was all of them.
+        self.unread.set(result.is_ok_and(|count| count == 0 || count == wanted));
+        match result {
+            Err(Errno::WOULDBLOCK) => None,
+            result => Some(result.map_err(io::Error::from)),
+        }
     }
 
     /// Waits for an event, for as long as none is known that has not been seen to.
@@ -431,13 +461,90 @@ impl Stream {
             if let Some(peek) = self.peek() {
                 return Poll::Ready(peek);
             }
-            let event = match has_budget_remaining() {
-                true => self.poll_read_event(cx),
-                false => pin!(unconstrained(poll_fn(|cx| self.poll_read_event(cx)))).poll(cx),
-            };
-            if ready!(event).is_err() {
+            if ready!(self.poll_read_event_unconstrained(cx)).is_err() {
                 return Poll::Ready(Peek::Reset);
             }
+        }
+    }
+
+    /// Waits until the peer has ended its direction or reset the connection, whatever it has sent before: bytes that wait
+    /// to be read stay where they are. With `half_close` only a reset counts, as far as the poller tells of one.
+    ///
+    /// Costs a system call only where the poller has told of an event.
+    pub fn poll_gone(&self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
+        #[cfg(feature = "simulate")]
+        if let Kind::Simulated(socket) = &self.kind {
+            return socket.poll_gone(cx, half_close);
+        }
+        if let Kind::Tls(tls) = &self.kind {
+            return tls.poll_gone(cx, half_close);
+        }
+        if half_close && self.has_told(Interest::PRIORITY) {
+            // An end is final: no event follows it but a reset, for which nobody is woken.
+            return if self.has_told(Interest::ERROR) { Poll::Ready(()) } else { Poll::Pending };
+        }
+        loop {
+            let here = match self.unread.get() {
+                // What is here is known. Only an event behind it is news.
+                true => self.has_told(Interest::READABLE).then_some(Peek::Data),
+                false => self.peek(),
+            };
+            match here {
+                None => {}
+                Some(Peek::End) if half_close => return Poll::Pending,
+                Some(Peek::End | Peek::Reset) => return Poll::Ready(()),
+                Some(Peek::Data) => {
+                    if self.has_told(Interest::PRIORITY) {
+                        let is_over = !half_close || self.has_told(Interest::ERROR);
+                        return if is_over { Poll::Ready(()) } else { Poll::Pending };
+                    }
+                    self.forget_readiness();
+                }
+            }
+            if ready!(self.poll_read_event_unconstrained(cx)).is_err() {
+                return Poll::Ready(());
+            }
+        }
+    }
+
+    /// Whether the poller has told of this. [`Interest::PRIORITY`] stands for an end of the peer's direction (`EPOLLRDHUP`):
+    /// the runtime reports it for that interest, and registers no socket for urgent data.
+    fn has_told(&self, interest: Interest) -> bool {
+        let seen = || {
+            if interest.is_readable() {
+                self.waiting.set(None);
+            }
+            Ok(())
+        };
+        match &self.kind {
+            Kind::Tcp(stream) => stream.try_io(interest, seen).is_ok(),
+            Kind::Unix(stream) => stream.try_io(interest, seen).is_ok(),
+            Kind::Tls(_) => false,
+            #[cfg(feature = "simulate")]
+            Kind::Simulated(_) => false,
+        }
+    }
+
+    /// Bytes are here that are to stay unread for now: the next event is waited for all the same.
+    fn forget_readiness(&self) {
+        self.unread.set(true);
+        self.waiting.set(None);
+        let forget = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
+        let forgotten = match &self.kind {
+            Kind::Tcp(stream) => stream.try_io(Interest::READABLE, forget),
+            Kind::Unix(stream) => stream.try_io(Interest::READABLE, forget),
+            Kind::Tls(_) => return,
+            #[cfg(feature = "simulate")]
+            Kind::Simulated(_) => return,
+        };
+        drop(forgotten);
+    }
+
+    /// As [`Self::poll_read_event`], also where the task has had its share.
+    fn poll_read_event_unconstrained(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match has_budget_remaining() {
+            true => self.poll_read_event(cx),
+            false => pin!(unconstrained(poll_fn(|cx| self.poll_read_event(cx)))).poll(cx),
         }
     }
 

@@ -62,6 +62,8 @@ reasons! {
     HeadersTooLarge = "headers_too_large", 431;
     /// More fields than `limits.header_count`.
     TooManyHeaders = "too_many_headers", 431;
+    /// The trailer section behind the body is longer than `limits.headers`, or has more fields than `limits.header_count`.
+    TrailersTooLarge = "trailers_too_large", 431;
     /// The body is longer than the limit.
     BodyTooLarge = "body_too_large", 413;
     /// The body is not encoded as `Content-Encoding` says (`policies.decompression`).
@@ -142,6 +144,8 @@ reasons! {
     UpgradeFailed = "http_upgrade_failed", 502;
     /// The response head is longer than `limits.headers`, or has too many fields.
     ResponseHeadersTooLarge = "http_response_header_section_size", 502;
+    /// The trailer section behind the response is longer than `limits.headers`, or has too many fields.
+    ResponseTrailersTooLarge = "http_response_trailer_section_size", 502;
     /// An answer that is to become a part of another one (`policies.aggregate`) is longer than may be, or one becomes so when it
     /// is decoded (`policies.decompression`).
     ResponseBodyTooLarge = "http_response_body_size", 502;

@@ -4,8 +4,8 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-use tollgate_http::h1::BodyReader;
-use tollgate_net::{Negotiated, Peek, Stream};
+use tollgate_http::h1::{BodyError, BodyReader};
+use tollgate_net::{Negotiated, Stream};
 use tollgate_observe::Reason;
 use tollgate_policy::Transform;
 
@@ -42,8 +42,9 @@ pub(crate) trait ClientStream: Duplex {
     /// The trailer lines that came with the end of the client's direction, where they come apart from the body.
     fn take_trailers(&mut self) -> Vec<u8>;
 
-    /// Waits until something but the body is there to be read, and says what, without taking it.
-    fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<Peek>;
+    /// Waits until the client has left, so that no answer has anywhere to go. With `half_close` an end of its direction is
+    /// no leave. Takes nothing of what the client has sent.
+    fn poll_gone(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<()>;
 
     /// Waits until it makes sense to read more of the response, and says how many bytes of it at most: what the client
     /// does not let through has to be kept.
@@ -119,7 +120,16 @@ pub(crate) fn unread(error: &io::Error) -> Reason {
     }
 }
 
-/// A body that is not what a policy can make another one of, and what that is called.
+/// What it is called when a request's body, or what stands behind it, breaks the grammar or a bound.
+#[cold]
+pub(crate) fn broken_body(error: BodyError) -> Reason {
+    match error {
+        BodyError::Chunk => Reason::BadChunk,
+        BodyError::Trailers => Reason::TrailersTooLarge,
+    }
+}
+
+/// A body that is not what a policy can make another one of, or that nobody may pass on, and what that is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unfit(pub Reason);
 
@@ -168,8 +178,8 @@ impl ClientStream for Stream {
     }
 
     #[inline]
-    fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<Peek> {
-        Stream::poll_peek(self, cx)
+    fn poll_gone(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
+        Stream::poll_gone(self, cx, half_close)
     }
 
     #[inline]

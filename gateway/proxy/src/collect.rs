@@ -7,7 +7,7 @@ use tollgate_http::h1::{BodyReader, Length, Step};
 use tollgate_observe::Reason;
 use tollgate_plan::{BufferBounds, Route};
 
-use crate::client_side::{ClientSide, unread};
+use crate::client_side::{ClientSide, broken_body, unread};
 use crate::connection::Client;
 use crate::intake::Intake;
 use crate::scratch::Scratch;
@@ -35,7 +35,8 @@ pub(crate) async fn collect<S: ClientSide>(
     bounds: BufferBounds,
 ) -> Result<Collected, Reason> {
     let Scratch { request, inbox, to_client, ledger, .. } = scratch;
-    let mut reader = BodyReader::new(request.length);
+    let limits = worker.active.borrow().plan.settings.head_limits;
+    let mut reader = BodyReader::new(request.length).within(&limits);
     let mut spool = Spool::new(bounds);
     if let Length::Exactly(length) = request.length
         && !spool.can_hold(length)
@@ -65,7 +66,7 @@ pub(crate) async fn collect<S: ClientSide>(
                 inbox.drain(..count);
                 &mut buffer[..count]
             };
-            let Step { used, data } = reader.read(input).map_err(|_| Reason::BadChunk)?;
+            let Step { used, data } = reader.read(input).map_err(broken_body)?;
             ledger.bytes_in += data.len() as u64;
             let too_large = route.body_limit.is_some_and(|limit| ledger.bytes_in > limit);
             if too_large || !spool.can_hold(ledger.bytes_in) {

@@ -5,13 +5,13 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use tollgate_net::{Deadline, ProxyHeader, Stream};
 use tollgate_plan::{Http2, Listener};
 use tollgate_upstream::Pool;
 
-use crate::client_side::ClientSide;
+use crate::client_side::{ClientSide, ClientStream};
 use crate::door::{Door, Waiting};
 use crate::http2;
 use crate::preamble::preamble;
@@ -101,6 +101,15 @@ impl<S> Client<S> {
     /// good.
     pub fn is_parting(&self) -> bool {
         self.link.worker.parting.get() || self.link.door.closed() == Some(Waiting::Take)
+    }
+}
+
+impl<S: ClientStream> Client<S> {
+    /// Waits until the client has left, so that nothing that is done for its request has anywhere to go. An HTTP/1 client
+    /// leaves by ending its direction, unless its listener lets clients [do that](Listener::half_close) and stay.
+    #[inline]
+    pub fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.stream.poll_gone(cx, self.link.listener.half_close)
     }
 }
 

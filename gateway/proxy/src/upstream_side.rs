@@ -108,8 +108,8 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
     /// Gives back a head, to be [read](Self::poll_head) again after those that were given back before.
     fn put_back(&mut self, head: ResponseHead);
 
-    /// The reader of a body of which the final head says so much.
-    fn reader(&self, length: Length) -> BodyReader;
+    /// The reader of a body of which the final head says so much, with trailers within these limits.
+    fn reader(&self, length: Length, limits: &HeadLimits) -> BodyReader;
 
     /// The trailer lines that came with the end of the response, where they come apart from the body.
     fn take_trailers(&mut self) -> Vec<u8>;
@@ -218,8 +218,8 @@ impl UpstreamSide for Connection {
     fn put_back(&mut self, _: ResponseHead) {}
 
     #[inline]
-    fn reader(&self, length: Length) -> BodyReader {
-        BodyReader::new(length)
+    fn reader(&self, length: Length, limits: &HeadLimits) -> BodyReader {
+        BodyReader::new(length).within(limits)
     }
 
     fn take_trailers(&mut self) -> Vec<u8> {

@@ -117,8 +117,9 @@ impl Scenario {
             _ => 200_000,
         };
         let origins = origins::generate(&mut rng, mood, longest);
-        let plans = plans::generate(&mut rng, mood, &origins);
-        let clients = asks::generate(&mut rng, mood, longest);
+        let half_close = rng.bool();
+        let plans = plans::generate(&mut rng, mood, &origins, half_close);
+        let clients = asks::generate(&mut rng, mood, longest, half_close);
         let events = events(&mut rng, mood, workers, &origins, plans.len());
         let drain = (rng.u32(0..4) == 0).then(|| Duration::from_millis(rng.u64(1..4000)));
         let leave = (rng.bool()).then(|| Duration::from_millis(rng.u64(1..500)));

@@ -67,7 +67,7 @@ fn a_client_that_is_gone_ends_the_wait() {
 #[test]
 fn a_half_closed_client_gets_its_answer() {
     let (mute, good) = (mute(), Origin::named("good"));
-    let gateway = gateway(&addresses(&[&mute, &good]), "", "", "");
+    let gateway = gateway(&addresses(&[&mute, &good]), "", "", "listen: {bind: $LISTEN, half_close: on}");
     let mut client = gateway.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     client.half_close();

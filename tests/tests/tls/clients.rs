@@ -63,8 +63,11 @@ fn an_end_is_announced_and_one_that_is_not_is_a_cut() {
     let mut client = peer.connect(gateway.address(), "a.example").expect("a handshake");
     client.send(b"GET / HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n");
     assert!(client.rest().expect("announced").ends_with(b"ok"));
-    // Half-closed: what was asked for is answered.
-    let mut client = peer.connect(gateway.address(), "a.example").expect("a handshake");
+    let yaml = to(&origin).replace("tls: {", "half_close: on, tls: {");
+    let (patient, authority, _own_files) = super::gateway(&yaml);
+    // Half-closed: what was asked for is answered where the listener says so.
+    let other = TlsPeer::trusting(&authority);
+    let mut client = other.connect(patient.address(), "a.example").expect("a handshake");
     client.send(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n");
     client.end();
     assert!(client.answer().expect("an answer").ends_with("ok"));
@@ -135,4 +138,24 @@ fn who_shows_no_certificate_is_refused_where_one_is_required() {
     assert!(ask(TlsPeer::showing(&authority, &own)).expect("an answer").starts_with("HTTP/1.1 204"));
     assert!(ask(TlsPeer::trusting(&authority)).is_err());
     assert!(ask(TlsPeer::showing(&authority, &stranger.issue(&["client.example"]))).is_err());
+}
+
+#[test]
+fn an_end_that_is_announced_while_the_answer_is_awaited_ends_the_exchange() {
+    for behind in [b"".as_slice(), b"GET /b HTTP/1.1\r\nHost: a.example\r\n\r\n"] {
+        let origin = Origin::play(|conn| while conn.request().is_some() {});
+        let (gateway, authority, _files) = gateway(&to(&origin));
+        let peer = TlsPeer::trusting(&authority);
+        let mut client = peer.connect(gateway.address(), "a.example").expect("a handshake");
+        client.send(b"GET /a HTTP/1.1\r\nHost: a.example\r\n\r\n");
+        eventually("the request at the origin", || origin.count() == 1);
+        if !behind.is_empty() {
+            client.send(behind);
+        }
+        client.end();
+        eventually("the origin's connection to end", || origin.open() == 0);
+        let record = &gateway.wait_records(1)[0];
+        assert_eq!((&record["reason"], &record["status"]), (&"client_closed".into(), &0.into()));
+        assert_eq!(origin.count(), 1);
+    }
 }

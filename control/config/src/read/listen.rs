@@ -72,10 +72,12 @@ fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener>
                 .problems
                 .push(Problem::error(field.at, message).help("write it at the listener in plain text"));
         }
+        let mut half_close = false;
+        reader.switch(fields.get("half_close"), &mut half_close);
         let policies = policies::policies(reader, fields.get("policies"));
         let bind = reader.spanned(fields.get("bind")?, |text| address::bind(text, all))?;
         let proxy_protocol = proxy_protocol.unwrap_or_default();
-        return Some(Listener { bind, tls, http2, redirect_to_https, proxy_protocol, policies });
+        return Some(Listener { bind, tls, http2, redirect_to_https, half_close, proxy_protocol, policies });
     }
     let value = reader.parsed(node, "`listen`", shape, |text| address::bind(text, all))?;
     let bind = Spanned { value, at: node.at };
@@ -84,6 +86,7 @@ fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener>
         tls: None,
         http2: Http2::On,
         redirect_to_https: None,
+        half_close: false,
         proxy_protocol: Vec::new(),
         policies: Policies::default(),
     })

@@ -200,6 +200,14 @@ pub(crate) static LISTENER: Section = Section {
         .or("off")
         .also(&["https_redirect", "force_https", "redirect", "ssl_redirect", "redirect_https"]),
         Key::new(
+            "half_close",
+            "Whether an HTTP/1 client that ends its direction (FIN, or TLS's close_notify) still gets its answers. `off`: it \
+             has left, and what is done for its request is cancelled.",
+            Shape::Switch,
+        )
+        .or("off")
+        .also(&["enable_half_close", "allow_half_close", "ignore_client_abort", "proxy_ignore_client_abort"]),
+        Key::new(
             "proxy_protocol",
             "Proxies in front whose connections begin with a PROXY protocol header (version 1 or 2), before TLS.",
             Shape::OneOrMany(&PROXIES_SHAPE),

@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use super::Length;
 use super::chunked::Chunked;
+use crate::HeadLimits;
 
 /// Why a body is refused; the connection cannot be used any longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
     /// A chunk breaks the grammar.
     Chunk,
-    /// The trailer section is too long.
+    /// The trailer section is longer, or has more fields, than may be.
     Trailers,
 }
 
@@ -48,6 +49,16 @@ impl BodyReader {
             Length::Chunked => Kind::Chunked(Chunked::new()),
             Length::UntilClose => Kind::UntilClose { ended: false, trailers: Vec::new() },
         })
+    }
+
+    /// The same within these limits, which hold for the trailer section as for a head. Without them it has 8 KiB and 100
+    /// fields at most.
+    #[must_use]
+    pub fn within(mut self, limits: &HeadLimits) -> Self {
+        if let Kind::Chunked(chunked) = &mut self.0 {
+            chunked.limit_trailers(limits);
+        }
+        self
     }
 
     /// Reads on. Chunks' data is moved together in place.

@@ -2,6 +2,7 @@
 
 use super::BodyError;
 use super::lines::field;
+use crate::HeadLimits;
 use crate::trailer::is_barred;
 
 /// Bytes of one chunk extension: nobody in use sends any, and a long one is only a way to make a server read.
@@ -10,8 +11,9 @@ const MAX_EXTENSION: u32 = 1024;
 const MAX_EXTENSIONS: u32 = 16 * 1024;
 /// Digits of a size: a size that fits into 60 bits needs no more than 15, and zeros before it could go on for ever.
 const MAX_DIGITS: u32 = 16;
-/// Bytes of a trailer section, with those fields that are dropped and without the empty line that ends it.
-const MAX_TRAILERS: usize = 8 * 1024;
+/// Of a trailer section for which nothing else is said: its bytes, with those fields that are dropped and without the empty line
+/// that ends it, and its fields.
+const TRAILERS: HeadLimits = HeadLimits { line: 0, head: 8 * 1024, fields: 100 };
 
 /// Where reading a chunked body stands.
 #[derive(Clone, Debug)]
@@ -28,8 +30,10 @@ pub(super) struct Chunked {
     trailers: Vec<u8>,
     /// Where in them the current line begins.
     line: usize,
-    /// Bytes of the trailer section so far.
+    /// Bytes and whole fields of the trailer section so far, and how many there may be.
     trailers_read: usize,
+    trailer_fields: usize,
+    limits: HeadLimits,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +63,13 @@ impl Chunked {
             trailers: Vec::new(),
             line: 0,
             trailers_read: 0,
+            trailer_fields: 0,
+            limits: TRAILERS,
         }
+    }
+
+    pub(super) fn limit_trailers(&mut self, limits: &HeadLimits) {
+        self.limits = *limits;
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -156,10 +166,11 @@ impl Chunked {
     }
 
     fn trailer(&mut self, byte: u8) -> Result<State, BodyError> {
-        if self.trailers_read >= MAX_TRAILERS {
+        self.trailers_read += 1;
+        // The line that this byte is a part of is a field more.
+        if !self.limits.allow_trailers(self.trailers_read, self.trailer_fields + 1) {
             return Err(BodyError::Trailers);
         }
-        self.trailers_read += 1;
         self.trailers.push(byte);
         if byte != b'\n' {
             return Ok(State::Trailer);
@@ -173,6 +184,7 @@ impl Chunked {
             self.trailers.truncate(self.line);
         }
         self.line = self.trailers.len();
+        self.trailer_fields += 1;
         Ok(State::TrailerFirst)
     }
 }

@@ -5,8 +5,6 @@ use crate::h1::{Length, declared, expect, target, wants_trailers};
 use crate::trailer::is_barred;
 use crate::{Field, Head, HeadError, HeadLimits, Method, Name, Range, RequestHead, TargetForm, Version};
 
-/// Bytes of a trailer section, as many as one in HTTP/1 may have.
-const MAX_TRAILERS: usize = 8 * 1024;
 /// Proves in HTTP/1 that the answer is to this request (RFC 6455, 11.3.1). HTTP/2 needs no proof.
 const KEY: &[u8] = b"sec-websocket-key";
 
@@ -250,16 +248,20 @@ fn understand(request: &mut RequestHead, ended: bool) -> Result<(), HeadError> {
     Ok(())
 }
 
-/// The lines of a trailer section that may go on, each with its CRLF.
+/// The lines of a trailer section that may go on, each with its CRLF. The limits of heads hold for it, and count what does not
+/// go on too.
 ///
 /// # Errors
-/// A trailer section that is malformed or too long.
-pub fn decode_trailers<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Result<Vec<u8>, HeadError> {
+/// A trailer section that is malformed; [`HeadError::TooLarge`] for one that is too long or has too many fields.
+pub fn decode_trailers<'a>(
+    fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
+    limits: &HeadLimits,
+) -> Result<Vec<u8>, HeadError> {
     let (mut lines, mut read) = (Vec::new(), 0);
-    for (name, value) in fields {
+    for (index, (name, value)) in fields.enumerate() {
         check(name, value)?;
         read += name.len() + value.len() + 4;
-        if read > MAX_TRAILERS {
+        if !limits.allow_trailers(read, index + 1) {
             return Err(HeadError::TooLarge);
         }
         if !is_barred(name) {

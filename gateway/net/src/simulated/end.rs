@@ -151,6 +151,15 @@ impl World {
         (end.fin_came || end.dead).then_some(Peek::End)
     }
 
+    pub fn poll_gone(&mut self, at: (usize, usize), cx: &Context<'_>, half_close: bool) -> Poll<()> {
+        let end = self.end(at);
+        if end.dead || (end.fin_came && !half_close) {
+            return Poll::Ready(());
+        }
+        end.reader = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
     pub fn poll_readable(&mut self, at: (usize, usize), cx: &Context<'_>) -> Poll<()> {
         let end = self.end(at);
         if end.is_readable() {

@@ -37,6 +37,10 @@ impl Socket {
         with(|world| world.poll_readable(self.place(), cx))
     }
 
+    pub(crate) fn poll_gone(&self, cx: &Context<'_>, half_close: bool) -> Poll<()> {
+        with(|world| world.poll_gone(self.place(), cx, half_close))
+    }
+
     pub(crate) fn peek(&self) -> Option<Peek> {
         with(|world| world.peek(self.place()))
     }

@@ -8,6 +8,9 @@ use super::failure::broken;
 use super::session::{HEADROOM, Session};
 use crate::{Peek, Stream};
 
+/// Bytes of data that are decrypted ahead of whoever reads them, to see the end that may stand behind them.
+const MOST_AHEAD: usize = 16 * 1024;
+
 impl Tls {
     /// As [`Stream::poll_read`]: 0 is the end that the peer has announced; one that it has not is an error, since
     /// anybody on the way could have cut the connection (RFC 8446, 6.1).
@@ -48,36 +51,71 @@ impl Tls {
 
     /// As [`Stream::peek`]; records that hold no data, such as tickets, are taken meanwhile.
     pub fn peek(&self) -> Option<Peek> {
-        let session = &mut *self.session.borrow_mut();
+        if self.session.borrow().taken < self.session.borrow().plain.len() {
+            return Some(Peek::Data);
+        }
         loop {
-            if session.taken < session.plain.len() {
-                return Some(Peek::Data);
-            }
-            if session.broken {
-                return Some(Peek::Reset);
-            }
-            if session.ended {
-                return Some(Peek::End);
-            }
-            let socket = self.socket();
-            match socket.peek() {
-                Some(Peek::Data) => {}
+            match self.look() {
+                Some(Peek::Data) if self.session.borrow().plain.is_empty() => {}
                 other => return other,
             }
-            let mut own = vec![0; session.wanted()];
-            let held = session.partial.len();
-            own[HEADROOM..HEADROOM + held].copy_from_slice(&session.partial);
-            match socket.read_some(&mut own[HEADROOM + held..]) {
-                None => return None,
-                Some(Ok(0)) => return Some(Peek::End),
-                Some(Err(_)) => {
-                    session.broken = true;
-                    return Some(Peek::Reset);
+        }
+    }
+
+    /// What the socket has beyond the data that was decrypted before. Records of data are decrypted and kept: after
+    /// [`Peek::Data`] there may be more of it, or none.
+    fn look(&self) -> Option<Peek> {
+        let session = &mut *self.session.borrow_mut();
+        if session.broken {
+            return Some(Peek::Reset);
+        }
+        if session.ended {
+            return Some(Peek::End);
+        }
+        let socket = self.socket();
+        match socket.peek() {
+            Some(Peek::Data) => {}
+            other => return other,
+        }
+        let mut own = vec![0; session.wanted()];
+        let held = session.partial.len();
+        own[HEADROOM..HEADROOM + held].copy_from_slice(&session.partial);
+        match socket.read_some(&mut own[HEADROOM + held..]) {
+            None => None,
+            Some(Ok(0)) => Some(Peek::End),
+            Some(Err(_)) => {
+                session.broken = true;
+                Some(Peek::Reset)
+            }
+            Some(Ok(count)) => match session.take_records(&mut own[..HEADROOM + held + count]) {
+                Ok(count) => {
+                    session.plain.extend_from_slice(&own[..count]);
+                    Some(Peek::Data)
                 }
-                Some(Ok(count)) => match session.take_records(&mut own[..HEADROOM + held + count]) {
-                    Ok(count) => session.plain.extend_from_slice(&own[..count]),
-                    Err(_) => return Some(Peek::Reset),
-                },
+                Err(_) => Some(Peek::Reset),
+            },
+        }
+    }
+
+    /// As [`Stream::poll_gone`]. An end that the peer announces stands in a record, which may come behind data: up to
+    /// [`MOST_AHEAD`] of that are decrypted and kept. Past it, only the end of the socket is noticed.
+    pub fn poll_gone(&self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
+        loop {
+            let ahead = self.session.borrow().plain.len() - self.session.borrow().taken;
+            if ahead >= MOST_AHEAD {
+                return self.socket().poll_gone(cx, half_close);
+            }
+            match self.look() {
+                // Without a waker: the rest of a record is an event of the socket.
+                None => {}
+                Some(Peek::Data) => continue,
+                Some(Peek::End) if half_close => return Poll::Pending,
+                Some(Peek::End | Peek::Reset) => return Poll::Ready(()),
+            }
+            match ready!(self.socket().poll_peek(cx)) {
+                Peek::Data => {}
+                Peek::End if half_close => return Poll::Pending,
+                Peek::End | Peek::Reset => return Poll::Ready(()),
             }
         }
     }

@@ -15,7 +15,6 @@ use std::time::{Duration, Instant};
 
 use tollgate_http::h1::{BodyReader, Length, ResponseParser};
 use tollgate_http::{Head, Name};
-use tollgate_net::Peek;
 use tollgate_observe::Reason;
 use tollgate_plan::{Route, Settings};
 use tollgate_upstream::Outcome;
@@ -121,11 +120,15 @@ pub(crate) struct Exchange<'a, 'r, S, U> {
     close_delimited: bool,
     /// Whether the client lets nothing of the response through for now.
     stalled: bool,
-    /// Whether the client is still watched for a reset.
-    watching: bool,
+    /// For how long in all the response has waited for its client, and the endpoint with it.
+    held_up: Duration,
     /// Whether the client's connection can carry another request.
     pub keep_client: bool,
 }
+
+/// A response that has waited so long for its client may be cut for that reason: endpoints bound the time in which nobody takes
+/// what they send.
+const HELD_UP: Duration = Duration::from_secs(1);
 
 /// Whether a connection that was there before may be called stale, and not broken, by a request that was sent so often. In
 /// HTTP/1 each takes its connection with it; a connection of HTTP/2 may be there still, so that it must not go on for ever.
@@ -161,7 +164,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             head_due: parties.attempts.head_due(began),
             now,
             stage: Stage::Start,
-            request: BodyReader::new(body),
+            request: BodyReader::new(body).within(&parties.settings.head_limits),
             request_chunked: matches!(body, Length::Chunked | Length::UntilClose),
             sent: false,
             upstream_deaf: false,
@@ -177,7 +180,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             extra: false,
             close_delimited: false,
             stalled: false,
-            watching: true,
+            held_up: Duration::ZERO,
             keep_client: false,
             parties,
         }
@@ -229,14 +232,10 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         if let Poll::Ready(end) = self.poll_receive(cx) {
             return Poll::Ready(end);
         }
-        if self.sent && self.watching {
-            match self.parties.client.stream.poll_peek(cx) {
-                // Cancelled: the upstream connection is dropped, so that nobody works for nobody.
-                Poll::Ready(Peek::Reset) => return Poll::Ready(self.failed(Reason::ClientClosed)),
-                // The next request, or a half-closed connection: the exchange goes on.
-                Poll::Ready(Peek::Data | Peek::End) => self.watching = false,
-                Poll::Pending => {}
-            }
+        // While the endpoint takes nothing more of the body, nobody reads from the client: it is watched then too. Its leave
+        // cancels the exchange, and the upstream connection is dropped.
+        if self.parties.client.poll_gone(cx).is_ready() {
+            return Poll::Ready(self.failed(Reason::ClientClosed));
         }
         // Last: what has come in time counts, however late this worker looks. Leaves the waker with the deadline.
         match self.parties.client.deadline.poll_passed(cx) {
@@ -277,6 +276,13 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     fn moved(&mut self) {
         self.now = tollgate_net::now();
         self.wait();
+    }
+
+    /// The client has taken something for which it was waited.
+    fn client_moved(&mut self) {
+        let before = self.now;
+        self.moved();
+        self.held_up += self.now.saturating_duration_since(before);
     }
 
     fn timed_out(&self) -> End {
@@ -361,7 +367,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
 }
 
 /// What the endpoint did, if it is to blame for this.
-fn by_endpoint(reason: Reason) -> Option<Outcome> {
+pub(crate) fn by_endpoint(reason: Reason) -> Option<Outcome> {
     match reason {
         Reason::ConnectionTerminated
         | Reason::HttpProtocolError

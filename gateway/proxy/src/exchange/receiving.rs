@@ -1,17 +1,20 @@
 //! The response's way to the client.
 
+use std::io;
 use std::task::{Context, Poll, ready};
 
 use tollgate_http::grpc::Code;
-use tollgate_http::h1::{BodyReader, Length, Progress, Step};
+use tollgate_http::h1::{BodyError, BodyReader, Length, Progress, Step};
 use tollgate_http::{HeadError, ResponseHead, Version, websocket};
 use tollgate_observe::Reason;
+use tollgate_upstream::Outcome;
 
 use super::client_head::{self, Framing};
-use super::{End, Exchange, Parties, Stage, drop_nominated};
+use super::{End, Exchange, HELD_UP, Parties, Stage, drop_nominated};
 use crate::backlog::Backlog;
-use crate::client_side::ClientSide;
+use crate::client_side::{ClientSide, Unfit, unfit};
 use crate::forward::Again;
+use crate::grpc;
 use crate::policy::{self, Author};
 use crate::scratch::Scratch;
 use crate::tunnel::is_websocket;
@@ -51,14 +54,14 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 }
             };
             if std::mem::take(&mut self.stalled) {
-                self.moved();
+                self.client_moved();
             }
             let mut buffer = worker.receive.borrow_mut();
             let room = room.min(buffer.len());
             let count = match self.parties.upstream.poll_read(cx, &mut buffer[..room]) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(0)) => return Poll::Ready(self.end_of_stream()),
-                Poll::Ready(Err(_)) => return Poll::Ready(self.broken()),
+                Poll::Ready(Err(error)) => return Poll::Ready(self.unread(&error)),
                 Poll::Ready(Ok(count)) => count,
             };
             self.heard = true;
@@ -83,7 +86,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let before = backlog.len();
         let flushed = backlog.poll_flush(cx, client);
         if backlog.len() != before {
-            self.moved();
+            self.client_moved();
         }
         flushed.map_err(|error| self.failed(Backlog::reason(&error)))
     }
@@ -198,9 +201,16 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             return Err(self.failed(Reason::UpgradeFailed));
         }
         let call = self.call_ended();
-        self.parties.attempts.answered(call.map_or(status, Code::as_http), self.now);
-        if self.parties.attempts.minds(status) && self.holds_back()
-            || call.is_some_and(|code| self.holds_back_call(code))
+        let came_to = call.map_or(status, Code::as_http);
+        let clients_choice = self.is_call() && self.parties.attempts.is_clients_choice(came_to, self.now);
+        if clients_choice {
+            self.parties.attempts.failed(None);
+        } else {
+            self.parties.attempts.answered(came_to, self.now);
+        }
+        if !clients_choice
+            && (self.parties.attempts.minds(status) && self.holds_back()
+                || call.is_some_and(|code| self.holds_back_call(code)))
         {
             return Ok(Some(self.hold_back(rest)));
         }
@@ -250,7 +260,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             return sent.map(|()| Some(End::Upgraded)).map_err(|error| self.failed(Backlog::reason(&error)));
         }
         drop(output);
-        let reader = self.parties.upstream.reader(length);
+        let reader = self.parties.upstream.reader(length, &self.parties.settings.head_limits);
         self.stage = Stage::Body(reader, chunked);
         self.pass_on(rest, true)
     }
@@ -294,7 +304,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     /// There is another attempt: the client hears nothing of this response.
     fn hold_back(&mut self, rest: &mut [u8]) -> End {
         let response = &self.parties.scratch.response;
-        let mut reader = BodyReader::new(response.length);
+        let limits = &self.parties.settings.head_limits;
+        let mut reader = BodyReader::new(response.length).within(limits);
         let clean = reader.read(rest).is_ok_and(|step| step.used == rest.len());
         let reusable = clean && response.keep_alive && self.sent && !self.upstream_deaf;
         self.stage = Stage::Body(reader, false);
@@ -305,8 +316,10 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     fn pass_on(&mut self, input: &mut [u8], first: bool) -> Result<Option<End>, End> {
         let Stage::Body(reader, chunked) = &mut self.stage else { return Ok(None) };
         // With the head still here, the client can be told.
-        let Ok(Step { used, data }) = reader.read(input) else {
-            return Err(self.failed(Reason::HttpProtocolError));
+        let Step { used, data } = match reader.read(input) {
+            Ok(step) => step,
+            Err(BodyError::Chunk) => return Err(self.failed(Reason::HttpProtocolError)),
+            Err(BodyError::Trailers) => return Err(self.without_trailers()),
         };
         self.begun = true;
         self.extra = used < input.len();
@@ -362,8 +375,40 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
     }
 
+    /// The response could not be read to its end.
+    #[cold]
+    fn unread(&mut self, error: &io::Error) -> End {
+        match unfit(error) {
+            Some(Unfit(Reason::ResponseTrailersTooLarge)) => self.without_trailers(),
+            _ => self.broken(),
+        }
+    }
+
+    /// The trailers are past a limit. All of the body has come before them: the end of a gRPC call is told in trailers of the
+    /// gateway's own. Any other copy is cut. The limit is the gateway's, so nothing counts against the endpoint.
+    #[cold]
+    fn without_trailers(&mut self) -> End {
+        let reason = Reason::ResponseTrailersTooLarge;
+        let is_call = self.begun && self.is_call();
+        let Stage::Body(reader, chunked) = &mut self.stage else { return self.ended(reason, None, false) };
+        let Parties { client, scratch, settings, .. } = &mut self.parties;
+        if !is_call || !reader.end_with(grpc::failed_trailers(reason, &settings.errors, &mut scratch.ledger))
+        {
+            return self.ended(reason, None, false);
+        }
+        scratch.ledger.reason = reason;
+        match client.stream.respond(&mut scratch.to_client, &mut Vec::new(), reader, *chunked, b"") {
+            Ok(()) => End::Complete { reusable: false },
+            Err(error) => self.failed(Backlog::reason(&error)),
+        }
+    }
+
     fn broken(&self) -> End {
-        if self.begun { self.failed(Reason::HttpResponseIncomplete) } else { self.terminated() }
+        if !self.begun {
+            return self.terminated();
+        }
+        let blame = Some(Outcome::Broken).filter(|_| self.held_up < HELD_UP);
+        self.ended(Reason::HttpResponseIncomplete, blame, false)
     }
 }
 

@@ -10,7 +10,7 @@ use tollgate_plan::CdnLoop;
 
 use super::{End, Exchange, drop_nominated, upstream_head};
 use crate::backlog::Backlog;
-use crate::client_side::{ClientSide, unread};
+use crate::client_side::{ClientSide, broken_body, unread};
 use crate::grpc;
 use crate::identity::Reserved;
 use crate::upstream_side::{UpstreamSide, unsayable};
@@ -171,7 +171,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
 
     /// Sends the body's bytes in `input` on; says how many of them belonged to the body.
     fn forward_body(&mut self, input: &mut [u8]) -> Result<usize, Option<Reason>> {
-        let Ok(Step { used, data }) = self.request.read(input) else { return Err(Some(Reason::BadChunk)) };
+        let Step { used, data } = self.request.read(input).map_err(|error| Some(broken_body(error)))?;
         if self.request.is_done() {
             self.sift_trailers();
         }

@@ -102,13 +102,20 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         }
     }
 
+    /// Whether what the call came to is the [choice of its client](Attempts::is_clients_choice).
+    #[inline]
+    pub(super) fn is_clients_choice(&self, status: u16, now: Instant) -> bool {
+        self.client.stream.may_be_grpc() && self.attempts.is_clients_choice(status, now)
+    }
+
     /// Tells everyone whom it concerns that the attempt failed.
     pub(super) fn failed(&mut self, pool: &Pool, failure: &Failure) {
-        self.worker.stats.upstream_failed(pool.slot(), failure.reason);
-        // How long is too long was the client's choice: it is not to have endpoints ejected by that.
-        let own = failure.reason == Reason::RequestTimeout
-            && self.client.stream.may_be_grpc()
-            && self.scratch.grpc.is_some_and(|grpc| grpc.is_sooner(self.route.timeouts.total));
+        // How long is too long was the client's choice: it is not to have endpoints ejected by that. What breaks when that
+        // time is over, a stream that the endpoint resets say, comes of it too.
+        let own = self.client.stream.may_be_grpc() && self.attempts.has_client_given_up();
+        if !own && !is_clients_doing(failure.reason) {
+            self.worker.stats.upstream_failed(pool.slot(), failure.reason);
+        }
         let blame = failure.blame.filter(|_| !own);
         self.attempts.failed(blame);
         if let Some(outcome) = blame {
@@ -125,4 +132,19 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         }
         partial.clear();
     }
+}
+
+/// Whether a reason tells what the client did, and nothing of the attempt.
+fn is_clients_doing(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::ClientClosed
+            | Reason::ClientWriteTimeout
+            | Reason::IncompleteRequest
+            | Reason::BodyTimeout
+            | Reason::BodyTooLarge
+            | Reason::BadChunk
+            | Reason::BadContentCoding
+            | Reason::TrailersTooLarge
+    )
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use tollgate_net::{Deadline, Peek, ProxyHeader};
+use tollgate_net::{Deadline, ProxyHeader};
 use tollgate_observe::Reason;
 use tollgate_upstream::{ConnectError, Granted, Outcome, Pool};
 
@@ -34,8 +34,9 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
             connect: self.route.timeouts.connect,
         };
         let whose = self.client.named_to(pool);
-        let Client { deadline, stream, .. } = &mut *self.client;
-        let gone = |cx: &mut Context<'_>| stream.poll_peek(cx) == Poll::Ready(Peek::Reset);
+        let Client { deadline, stream, link, .. } = &mut *self.client;
+        let half_close = link.listener.half_close;
+        let gone = |cx: &mut Context<'_>| stream.poll_gone(cx, half_close).is_ready();
         let (connection, took) = connected(pool, whose, &bounds, deadline, gone).await?;
         if took.is_some() {
             self.scratch.ledger.connect = took;

@@ -11,7 +11,6 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use tollgate_http::h1::Length;
-use tollgate_net::Peek;
 use tollgate_observe::Reason;
 use tollgate_plan::{CdnLoop, Hedge};
 use tollgate_upstream::{Outcome, Pool, Wanted};
@@ -216,6 +215,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         self.attempts.put_stake(racer.take_stake());
         let Racer { pool, .. } = racer;
         match end {
+            Ok(answer) if self.is_clients_choice(answer.status, answer.now) => self.attempts.failed(None),
             Ok(answer) => {
                 self.attempts.answered(answer.status, answer.now);
                 self.upstream.report(&pool, Outcome::Answered(answer.status));
@@ -244,7 +244,7 @@ impl<'r, U: UpstreamSide + 'r> Race<'r, U> {
         forwarding: &mut Forwarding<'r, S, U>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<(Racer<'r, U>, Ended<U>)>> {
-        if forwarding.client.stream.poll_peek(cx) == Poll::Ready(Peek::Reset) {
+        if forwarding.client.poll_gone(cx).is_ready() {
             return Poll::Ready(None);
         }
         loop {

@@ -36,6 +36,7 @@ use crate::collect::{Collected, collect};
 use crate::connection::Client;
 use crate::decide::rewrite;
 use crate::exchange::End;
+use crate::grpc::Patience;
 use crate::request::Next;
 use crate::respond;
 use crate::scratch::Scratch;
@@ -97,13 +98,15 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     let mut now = just_now.unwrap_or_else(tollgate_net::now);
     let began = scratch.ledger.started().unwrap_or(now);
     let mut total = Total::new(began, route.timeouts.total);
+    let mut patience = None;
     if client.stream.may_be_grpc()
         && let Some(grpc) = scratch.grpc
     {
         total = total.and(began, grpc.timeout);
+        patience = Patience::new(began, grpc.timeout);
     }
     let upgrade = allows_upgrade(route, &scratch.request);
-    let attempts = Attempts::new(upstream, route, total);
+    let attempts = Attempts::new(upstream, route, total, patience);
     let mut forwarding = Forwarding::<S, U> {
         client,
         worker,
@@ -162,7 +165,10 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
             match end {
                 End::Complete { reusable } => {
                     connection.done(reusable, then);
-                    upstream.report(&pool, Outcome::Answered(forwarding.answered()));
+                    let status = forwarding.answered();
+                    if !forwarding.is_clients_choice(status, then) {
+                        upstream.report(&pool, Outcome::Answered(status));
+                    }
                     if !forwarding.scratch.to_client.is_empty() {
                         return forwarding.deliver_rest(then, keep).await;
                     }

@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Instant;
 
-use tollgate_net::Peek;
 use tollgate_observe::Reason;
 
 use super::Forwarding;
@@ -14,7 +13,7 @@ impl<S: ClientSide, U> Forwarding<'_, S, U> {
     /// Waits as long as was drawn for the next attempt; says when that is over.
     ///
     /// # Errors
-    /// When the client resets its connection meanwhile: then there is nobody to try again for.
+    /// When the client leaves in the meantime: then there is nobody to try again for.
     pub(super) async fn pause(&mut self) -> Result<Instant, Reason> {
         let (now, wait) = (tollgate_net::now(), self.attempts.wait());
         if wait.is_zero() {
@@ -23,7 +22,7 @@ impl<S: ClientSide, U> Forwarding<'_, S, U> {
         let client = &mut *self.client;
         client.deadline.set(now, Some(wait));
         poll_fn(|cx| {
-            if client.stream.poll_peek(cx) == Poll::Ready(Peek::Reset) {
+            if client.poll_gone(cx).is_ready() {
                 return Poll::Ready(Err(Reason::ClientClosed));
             }
             client.deadline.poll_passed(cx).map(Ok)

@@ -9,6 +9,7 @@ use tollgate_observe::Reason;
 use tollgate_plan::{Priority, Retry, RetryOn, Route};
 use tollgate_upstream::{AdaptivePermit, BreakerPermit, Outcome, Pool, UnderWay, Upstream};
 
+use crate::grpc::Patience;
 use crate::total::Total;
 
 /// What it would mean to send the request again.
@@ -38,6 +39,8 @@ pub(crate) struct Attempts<'a> {
     upstream: &'a Upstream,
     rules: &'a Retry,
     total: Total,
+    /// Of the client, where the request is a gRPC call with a deadline.
+    patience: Option<Patience>,
     /// The present one included. A request that is sent again because it met a stale connection is the same attempt.
     made: u8,
     /// What the breaker wants to hear of the present one.
@@ -72,10 +75,10 @@ pub(super) struct Stake {
 }
 
 impl<'a> Attempts<'a> {
-    pub fn new(upstream: &'a Upstream, route: &'a Route, total: Total) -> Self {
+    pub fn new(upstream: &'a Upstream, route: &'a Route, total: Total, patience: Option<Patience>) -> Self {
         let rules = route.retry.as_ref().unwrap_or(&upstream.rules().retry);
         let priority = route.priority;
-        Self { upstream, rules, total, made: 0, permit: None, priority, place: None, again: None }
+        Self { upstream, rules, total, patience, made: 0, permit: None, priority, place: None, again: None }
     }
 
     /// Endpoints that were tried in vain.
@@ -169,6 +172,18 @@ impl<'a> Attempts<'a> {
         if let Some(place) = &mut self.place {
             place.resume(now);
         }
+    }
+
+    /// Whether a failure with this status, in HTTP's words, comes of the time that the client gave its call. Then it counts
+    /// against nothing, and nobody waits for another attempt.
+    #[inline]
+    pub fn is_clients_choice(&self, status: u16, now: Instant) -> bool {
+        self.patience.is_some_and(|patience| patience.explains(status, now))
+    }
+
+    /// Whether the client's time for its call is over.
+    pub(super) fn has_client_given_up(&self) -> bool {
+        self.patience.is_some_and(|patience| patience.is_over(tollgate_net::now()))
     }
 
     /// The head of the response is here.

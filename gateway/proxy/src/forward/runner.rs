@@ -17,7 +17,7 @@ use tollgate_upstream::{Outcome, Pool};
 use super::connect::{Bounds, connected};
 use super::retry::{Again, Failure};
 use crate::backlog::Backlog;
-use crate::exchange::{MAX_INTERIM, Underway, may_be_stale};
+use crate::exchange::{MAX_INTERIM, Underway, by_endpoint, may_be_stale};
 use crate::spool::Spool;
 use crate::total::Total;
 use crate::upstream_side::{NoHead, UpstreamSide, unsayable};
@@ -233,7 +233,7 @@ impl<U: UpstreamSide> Asking<'_, '_, U> {
                     (Reason::HttpProtocolError, Some(Outcome::Broken))
                 }
                 Err(NoHead::Broken) => (Reason::ConnectionTerminated, Some(Outcome::Broken)),
-                Err(NoHead::Bad(reason)) => (reason, Some(Outcome::Broken)),
+                Err(NoHead::Bad(reason)) => (reason, by_endpoint(reason)),
                 Err(NoHead::Unseen) => (Reason::ConnectionTerminated, Some(Outcome::NoConnection)),
                 Err(NoHead::Refused) => (Reason::ConnectionRefused, Some(Outcome::NoConnection)),
             };

@@ -4,8 +4,11 @@
 //! trailers tell (`grpc-status`), and errors of the gateway's that are told in the same words. What browsers send in its
 //! place is [translated](translate).
 
+mod patience;
 pub(crate) mod translate;
 mod web;
+
+pub(crate) use self::patience::Patience;
 
 use std::time::{Duration, Instant};
 
@@ -74,11 +77,16 @@ pub(crate) fn count(worker: &Worker, scratch: &mut Scratch) {
 /// The fields of a failure that the gateway tells a gRPC client: an answer that is nothing but a head, which has what
 /// trailers would have.
 pub(crate) fn failure(reason: Reason, bodies: &ErrorBodies, ledger: &mut Ledger) -> Vec<u8> {
+    [b"Content-Type: application/grpc\r\n".as_slice(), &failed_trailers(reason, bodies, ledger)].concat()
+}
+
+/// The same behind a response that has begun.
+pub(crate) fn failed_trailers(reason: Reason, bodies: &ErrorBodies, ledger: &mut Ledger) -> Vec<u8> {
     let code = code(reason);
     ledger.grpc_status = Some(code);
     let text = error_body(Flavour::Text, bodies, reason.status(), reason, &ledger.request_id);
     let mut lines = Vec::with_capacity(160);
-    lines.extend_from_slice(b"Content-Type: application/grpc\r\ngrpc-status: ");
+    lines.extend_from_slice(b"grpc-status: ");
     lines.extend_from_slice(code.number().to_string().as_bytes());
     lines.extend_from_slice(b"\r\ngrpc-message: ");
     encode_message(&mut lines, text.trim_end());
@@ -94,6 +102,8 @@ pub(crate) const fn code(reason: Reason) -> Code {
         Reason::RequestTimeout => Code::DeadlineExceeded,
         // To try again does not help.
         Reason::GrpcNeedsHttp2 => Code::Unimplemented,
+        // As gRPC's own implementations call metadata that is larger than they take. To try again does not help either.
+        Reason::ResponseTrailersTooLarge | Reason::TrailersTooLarge => Code::ResourceExhausted,
         reason => Code::from_http(reason.status()),
     }
 }

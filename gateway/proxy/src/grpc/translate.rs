@@ -8,7 +8,7 @@ use tollgate_upstream::Upstream;
 
 use super::web::{Web, kind_of};
 use crate::active::ActivePlan;
-use crate::client_side::ClientSide;
+use crate::client_side::{ClientSide, unread};
 use crate::connection::Client;
 use crate::forward::forward;
 use crate::http2::EndpointStream;
@@ -32,8 +32,13 @@ pub(crate) async fn forward_web<S: ClientSide>(
 ) -> Next {
     let settings = &active.plan.settings;
     let Client { stream, peer, requests, link, .. } = client;
-    let Some(Ok(web)) = kind_of(&scratch.request).map(|kind| Web::translate(stream, kind, scratch)) else {
-        return respond::error(client, worker, scratch, settings, Reason::BadChunk, true).await;
+    let kind = kind_of(&scratch.request).ok_or(Reason::BadChunk);
+    let translated = kind.and_then(|kind| {
+        Web::translate(stream, kind, scratch, &settings.head_limits).map_err(|error| unread(&error))
+    });
+    let web = match translated {
+        Ok(web) => web,
+        Err(reason) => return respond::error(client, worker, scratch, settings, reason, true).await,
     };
     let mut translated = Client::of_stream(link, web, *peer, *requests);
     let next = if upstream.is_http2() {

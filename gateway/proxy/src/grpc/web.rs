@@ -10,13 +10,13 @@ use std::task::{Context, Poll, ready};
 
 use tollgate_http::grpc::{Kind, web};
 use tollgate_http::h1::{BodyReader, Length};
-use tollgate_http::{Name, RequestHead};
-use tollgate_net::{Negotiated, Peek};
+use tollgate_http::{HeadLimits, Name, RequestHead};
+use tollgate_net::Negotiated;
 use tollgate_policy::Transform;
 
 use super::Grpc;
 use crate::backlog::{Backlog, Sink};
-use crate::client_side::{ClientSide, ClientStream, Duplex};
+use crate::client_side::{ClientSide, ClientStream, Duplex, Unfit, broken_body};
 use crate::scratch::Scratch;
 
 /// A client whose call is translated.
@@ -59,7 +59,7 @@ fn invalid() -> io::Error {
 impl Decoding {
     /// Takes bytes from the client; says how many of them belonged to the body.
     fn take(&mut self, input: &mut [u8]) -> io::Result<usize> {
-        let step = self.reader.read(input).map_err(|_| invalid())?;
+        let step = self.reader.read(input).map_err(|error| Unfit(broken_body(error)))?;
         self.decoder.decode(&input[step.data], &mut self.ready).map_err(|_| invalid())?;
         if self.reader.is_done() && !self.decoder.is_whole() {
             return Err(invalid());
@@ -73,7 +73,12 @@ impl<'a, S: ClientSide> Web<'a, S> {
     ///
     /// # Errors
     /// When its body is not what it says.
-    pub fn translate(client: &'a mut S, kind: Kind, scratch: &mut Scratch) -> io::Result<Self> {
+    pub fn translate(
+        client: &'a mut S,
+        kind: Kind,
+        scratch: &mut Scratch,
+        limits: &HeadLimits,
+    ) -> io::Result<Self> {
         let Scratch { request, inbox, .. } = scratch;
         let translated = |value: &[u8]| Kind::Native.translated(value);
         if let Some(native) = request.head.get(Name::ContentType).and_then(translated) {
@@ -88,7 +93,7 @@ impl<'a, S: ClientSide> Web<'a, S> {
             Self { client, request: None, kind: answer, translates: false, bare: false, out: Vec::new() };
         if kind == Kind::WebText && !request.length.is_empty() {
             let mut decoding = Decoding {
-                reader: BodyReader::new(request.length),
+                reader: BodyReader::new(request.length).within(limits),
                 decoder: web::Decoder::default(),
                 ready: Vec::new(),
                 behind: Vec::new(),
@@ -184,8 +189,8 @@ impl<S: ClientSide> ClientStream for Web<'_, S> {
         Vec::new()
     }
 
-    fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<Peek> {
-        self.client.poll_peek(cx)
+    fn poll_gone(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
+        self.client.poll_gone(cx, half_close)
     }
 
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize> {

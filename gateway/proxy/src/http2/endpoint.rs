@@ -23,7 +23,7 @@ use tollgate_upstream::{ConnectError, Granted, Pool};
 use super::fields::{self, Switch};
 use super::outlet::{Outlet, gone};
 use crate::backlog::{Backlog, Sink};
-use crate::client_side::Duplex;
+use crate::client_side::{Duplex, Unfit};
 use crate::upstream_side::{NoHead, UpstreamSide};
 use crate::worker::Worker;
 
@@ -46,6 +46,8 @@ pub(crate) struct EndpointStream {
     ahead: VecDeque<ResponseHead>,
     /// What the stream is to be switched to.
     switch: Option<Switch>,
+    /// Of its heads, and of its trailers.
+    limits: HeadLimits,
     // Below the stream: the next request finds the place free.
     place: Place,
 }
@@ -74,6 +76,7 @@ impl EndpointStream {
             sent: tollgate_net::now(),
             ahead: VecDeque::new(),
             switch: None,
+            limits: HeadLimits { line: 0, head: 0, fields: 0 },
             place,
         }
     }
@@ -102,8 +105,11 @@ impl EndpointStream {
     ) -> Result<(), NoHead> {
         let status = (head.status().as_u16(), head.status().canonical_reason().unwrap_or_default());
         let fields = head.headers().iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        // A call that ends before its first message has in its head what its trailers would say.
+        let is_end = ended && head.headers().contains_key("grpc-status");
         let bad = |error| {
             NoHead::Bad(match error {
+                HeadError::TooLarge | HeadError::TooMany if is_end => Reason::ResponseTrailersTooLarge,
                 HeadError::TooLarge | HeadError::TooMany => Reason::ResponseHeadersTooLarge,
                 _ => Reason::HttpProtocolError,
             })
@@ -125,6 +131,18 @@ impl EndpointStream {
     }
 }
 
+/// Whether the library has ended the connection for a field section that is many times longer than may be.
+fn is_calmed(error: &h2::Error) -> bool {
+    error.is_library()
+        && error.is_go_away()
+        && matches!(error.reason(), Some(Code::ENHANCE_YOUR_CALM | Code::COMPRESSION_ERROR))
+}
+
+/// What it is called when the rest of a response cannot be read.
+fn unread(error: &h2::Error) -> io::Error {
+    if is_calmed(error) { Unfit(Reason::ResponseTrailersTooLarge).into() } else { gone() }
+}
+
 /// Why there is no head, by what the library says.
 fn no_head(error: &h2::Error) -> NoHead {
     match error.reason() {
@@ -132,6 +150,7 @@ fn no_head(error: &h2::Error) -> NoHead {
         Some(_) if error.is_go_away() && error.is_remote() => NoHead::Unseen,
         // RFC 9113, 8.7.
         Some(Code::REFUSED_STREAM) if error.is_remote() => NoHead::Refused,
+        _ if is_calmed(error) => NoHead::Bad(Reason::ResponseHeadersTooLarge),
         Some(Code::HTTP_1_1_REQUIRED) if error.is_remote() => NoHead::Bad(Reason::HttpProtocolError),
         Some(_) if error.is_library() => NoHead::Bad(Reason::HttpProtocolError),
         _ => NoHead::Broken,
@@ -246,7 +265,13 @@ impl UpstreamSide for EndpointStream {
                 Response::from_parts(parts, ())
             }),
         };
-        let head = head.map_err(|error| no_head(&error))?;
+        let too_long = || self.outlet.as_ref().and_then(|outlet| self.place.is_too_long(outlet.stream_id()));
+        let head = head.map_err(|error| match (no_head(&error), too_long()) {
+            (NoHead::Bad(_), Some(true)) => NoHead::Bad(Reason::ResponseTrailersTooLarge),
+            (NoHead::Bad(_), Some(false)) => NoHead::Bad(Reason::ResponseHeadersTooLarge),
+            (no_head, _) => no_head,
+        })?;
+        self.limits = *limits;
         let ended = self.body.as_ref().is_some_and(RecvStream::is_end_stream);
         Poll::Ready(self.decode(&head, response, ended, asked, limits))
     }
@@ -257,7 +282,7 @@ impl UpstreamSide for EndpointStream {
 
     /// The end is the stream's to say, and what the head says of it is looked at here; only where there is to be nothing,
     /// there is nothing to wait for.
-    fn reader(&self, length: Length) -> BodyReader {
+    fn reader(&self, length: Length, _: &HeadLimits) -> BodyReader {
         let ended = self.body.as_ref().is_none_or(RecvStream::is_end_stream);
         BodyReader::new(if ended || length == Length::None { Length::None } else { Length::UntilClose })
     }
@@ -294,13 +319,21 @@ impl Duplex for EndpointStream {
         let body = self.body.as_mut().ok_or_else(gone)?;
         while self.data.is_empty() {
             match ready!(body.poll_data(cx)) {
-                Some(data) => self.data = data.map_err(|_| gone())?,
+                Some(data) => self.data = data.map_err(|error| unread(&error))?,
                 None => {
-                    let trailers = ready!(body.poll_trailers(cx)).map_err(|_| gone())?;
+                    let trailers = ready!(body.poll_trailers(cx)).map_err(|error| unread(&error))?;
                     if let Some(trailers) = trailers {
                         let fields =
                             trailers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-                        self.trailers = decode_trailers(fields).map_err(|_| invalid())?;
+                        let decoded = match self.place.is_too_long(body.stream_id().as_u32()) {
+                            // The library has dropped some of it.
+                            Some(_) => Err(HeadError::TooLarge),
+                            None => decode_trailers(fields, &self.limits),
+                        };
+                        self.trailers = decoded.map_err(|error| match error {
+                            HeadError::TooLarge => Unfit(Reason::ResponseTrailersTooLarge).into(),
+                            _ => invalid(),
+                        })?;
                     }
                     // RFC 9113, 8.1.1: the length must be the sum of the DATA. The library looks too; what hangs on it
                     // in HTTP/1 is where the next response begins.

@@ -25,6 +25,11 @@ impl Outlet {
         Self { stream, gate }
     }
 
+    /// The number of the stream.
+    pub fn stream_id(&self) -> u32 {
+        self.stream.stream_id().as_u32()
+    }
+
     /// Sends what can go now, with the end if that was all and it is the `last`. Says how many bytes that was.
     ///
     /// # Errors

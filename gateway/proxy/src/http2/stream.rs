@@ -5,16 +5,17 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use tollgate_http::Name;
 use tollgate_http::h1::{BodyReader, Length};
 use tollgate_http::h2::{decode_trailers, fields};
-use tollgate_http2::{Fields, Gone, Reason, Stream};
-use tollgate_net::{Negotiated, Peek};
+use tollgate_http::{HeadError, Name};
+use tollgate_http2::{Fields, Gone, Reason as Code, Stream};
+use tollgate_net::Negotiated;
+use tollgate_observe::Reason;
 
 use super::shared::Shared;
 
 use crate::backlog::{Backlog, Sink};
-use crate::client_side::{ClientSide, ClientStream, Duplex};
+use crate::client_side::{ClientSide, ClientStream, Duplex, Unfit};
 
 /// How much of a response is read before the client has taken any of it, and how much at most: twice as much each time
 /// it takes all, half as much when it does not. So a client that takes nothing makes the gateway keep little.
@@ -103,11 +104,11 @@ impl Http2Stream {
                 // A stream that is gone needs no end.
                 let _ = self.finally(&trailers);
             }
-            _ => self.stream.reset(Reason::INTERNAL_ERROR),
+            _ => self.stream.reset(Code::INTERNAL_ERROR),
         }
         if self.is_malformed {
             // RFC 9113, 8.1.1: an answer may come before.
-            self.stream.reset(Reason::PROTOCOL_ERROR);
+            self.stream.reset(Code::PROTOCOL_ERROR);
         }
     }
 
@@ -183,9 +184,16 @@ impl Duplex for Http2Stream {
         if count == 0
             && let Some(trailers) = self.stream.take_trailers()
         {
-            self.trailers =
-                decode_trailers(trailers.iter()).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+            let limits = self.shared.worker().active.borrow().plan.settings.head_limits;
+            let decoded = match trailers.is_cut() {
+                true => Err(HeadError::TooLarge),
+                false => decode_trailers(trailers.iter(), &limits),
+            };
             self.stream.give_back(trailers);
+            self.trailers = decoded.map_err(|error| match error {
+                HeadError::TooLarge => Unfit(Reason::TrailersTooLarge).into(),
+                _ => io::Error::from(io::ErrorKind::InvalidData),
+            })?;
         }
         Poll::Ready(Ok(count))
     }
@@ -221,9 +229,9 @@ impl ClientStream for Http2Stream {
         std::mem::take(&mut self.trailers)
     }
 
-    /// A stream has nothing but its body, so all that can be there is its reset.
-    fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<Peek> {
-        self.stream.poll_reset(cx).map(|()| Peek::Reset)
+    /// The end of a stream's direction is the end of its request. Only a reset, or the end of its connection, is a leave.
+    fn poll_gone(&mut self, cx: &mut Context<'_>, _: bool) -> Poll<()> {
+        self.stream.poll_reset(cx)
     }
 
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize> {

@@ -44,14 +44,15 @@ pub(super) async fn read(
     if request.length.is_empty() {
         return Ok((Vec::new(), true));
     }
+    let limits = &{ worker.active.borrow().plan.settings.head_limits };
     let (mut tee, most) = match wanted {
         Wanted::Whole(most) => {
             if matches!(request.length, Length::Exactly(length) if length > most as u64) {
                 return Err(Reason::BodyTooLarge);
             }
-            (Tee::new(request.length, most), most)
+            (Tee::new(request.length, most, limits), most)
         }
-        Wanted::Begin(most) => (Tee::begin(request.length, most), most),
+        Wanted::Begin(most) => (Tee::begin(request.length, most, limits), most),
     };
     if !inbox.is_empty() {
         match tee.take(inbox) {

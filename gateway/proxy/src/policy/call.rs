@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tollgate_http::RequestHead;
 use tollgate_http::h1::{BodyReader, Length};
-use tollgate_net::{Negotiated, Peek};
+use tollgate_net::Negotiated;
 use tollgate_observe::Reason;
 use tollgate_policy::{BodyKind, Consumer, Context, Ended, Question, Response, Said, Verdict};
 use tollgate_upstream::{Connection, Upstream};
@@ -308,7 +308,8 @@ impl ClientStream for Inner {
         Vec::new()
     }
 
-    fn poll_peek(&mut self, _: &mut Task<'_>) -> Poll<Peek> {
+    /// Whoever made the call drops it.
+    fn poll_gone(&mut self, _: &mut Task<'_>, _: bool) -> Poll<()> {
         Poll::Pending
     }
 

@@ -2,11 +2,12 @@
 
 use std::io;
 
+use tollgate_http::HeadLimits;
 use tollgate_http::h1::{BodyReader, Length};
 use tollgate_observe::Reason;
 use tollgate_policy::Transform;
 
-use crate::client_side::Unfit;
+use crate::client_side::{Unfit, broken_body};
 use crate::scratch::Scratch;
 
 /// The body of a request, of which another one is made while it is read. Who reads gets it without framing, up to its end.
@@ -28,10 +29,14 @@ impl Decoding {
     ///
     /// # Errors
     /// When nothing can be made of it.
-    pub fn begin(transform: Box<dyn Transform>, scratch: &mut Scratch) -> Result<Option<Self>, Reason> {
+    pub fn begin(
+        transform: Box<dyn Transform>,
+        scratch: &mut Scratch,
+        limits: &HeadLimits,
+    ) -> Result<Option<Self>, Reason> {
         let Scratch { request, inbox, .. } = scratch;
         let mut decoding = Self {
-            reader: BodyReader::new(request.length),
+            reader: BodyReader::new(request.length).within(limits),
             transform,
             ready: Vec::new(),
             at: 0,
@@ -84,7 +89,7 @@ impl Decoding {
     }
 
     fn feed(&mut self, input: &mut [u8]) -> Result<(), Reason> {
-        let step = self.reader.read(input).map_err(|_| Reason::BadChunk)?;
+        let step = self.reader.read(input).map_err(broken_body)?;
         self.transform.push(&input[step.data], &mut self.ready)?;
         if self.reader.is_done() {
             self.behind.extend_from_slice(&input[step.used..]);

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate_net::Peek;
 use tollgate_observe::Reason;
 use tollgate_policy::{After, Context, Origin, Verdict, Waiting};
 
@@ -103,20 +102,9 @@ fn sleep(worker: &Rc<Worker>, time: Duration, after: After) -> Waiting {
 /// Waits for something, unless the client goes meanwhile.
 async fn unless_gone<T>(client: &mut Client<Policed<'_>>, waiting: impl Future<Output = T>) -> Option<T> {
     let mut waiting = pin!(waiting);
-    let mut watched = true;
-    poll_fn(|cx| {
-        if let Poll::Ready(done) = waiting.as_mut().poll(cx) {
-            return Poll::Ready(Some(done));
-        }
-        if watched {
-            match client.stream.poll_peek(cx) {
-                Poll::Ready(Peek::Reset) => return Poll::Ready(None),
-                // Its next request, or half of the connection closed: it waits still.
-                Poll::Ready(Peek::Data | Peek::End) => watched = false,
-                Poll::Pending => {}
-            }
-        }
-        Poll::Pending
+    poll_fn(|cx| match waiting.as_mut().poll(cx) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending => client.poll_gone(cx).map(|()| None),
     })
     .await
 }

@@ -150,12 +150,15 @@ async fn carry(
     if let Some(ended) = ended {
         return end(&mut client, worker, scratch, settings, (ended, close)).await;
     }
-    match transform.map_or(Ok(None), |transform| Decoding::begin(transform, scratch)) {
+    match transform.map_or(Ok(None), |transform| Decoding::begin(transform, scratch, &settings.head_limits)) {
         Ok(decoding) => client.stream.decode(decoding),
         Err(reason) => return respond::error(&mut client, worker, scratch, settings, reason, true).await,
     }
-    shadows::start(copies, &mut client, worker, scratch, active, index);
+    let departure = shadows::start(copies, &mut client, worker, scratch, active, index);
     let next = request(&mut client, worker, scratch, active).await;
+    if let Some(departure) = departure.filter(|_| scratch.ledger.reason == Reason::ClientClosed) {
+        departure.tell();
+    }
     let rest = client.stream.rest();
     if !rest.is_empty() {
         scratch.inbox.splice(..0, rest);

@@ -6,7 +6,7 @@ use std::task::{Context as Task, Poll, ready};
 
 use tollgate_http::Version;
 use tollgate_http::h1::{BodyReader, Length};
-use tollgate_net::{Negotiated, Peek};
+use tollgate_net::Negotiated;
 use tollgate_policy::Transform;
 
 use super::decoding::Decoding;
@@ -116,8 +116,8 @@ impl ClientStream for Policed<'_> {
         }
     }
 
-    fn poll_peek(&mut self, cx: &mut Task<'_>) -> Poll<Peek> {
-        self.client.poll_peek(cx)
+    fn poll_gone(&mut self, cx: &mut Task<'_>, half_close: bool) -> Poll<()> {
+        self.client.poll_gone(cx, half_close)
     }
 
     fn poll_room(&mut self, cx: &mut Task<'_>) -> Poll<usize> {

@@ -1,6 +1,10 @@
 //! Copies of a request go elsewhere, each as a task of its own, when its body has been read.
 
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::{Poll, Waker};
 
 use tollgate_http::h1::Length;
 use tollgate_policy::{Shadow, ShadowEnd};
@@ -15,6 +19,40 @@ use crate::worker::Worker;
 
 /// Bytes of an answer to a copy that are read, for the connection's sake. Nobody wants them.
 const ANSWER: usize = 1024 * 1024;
+
+/// Whether the client of a request has left before its answer. Its copies are called off then: the endpoints of a shadow
+/// are to see of a request what those of its own upstream see.
+#[derive(Debug, Default)]
+pub(super) struct Departure {
+    left: Cell<bool>,
+    /// Of the copies that are under way.
+    tasks: RefCell<Vec<Waker>>,
+}
+
+impl Departure {
+    /// The client has left.
+    pub fn tell(&self) {
+        self.left.set(true);
+        self.tasks.take().into_iter().for_each(Waker::wake);
+    }
+
+    /// What `copy` comes to, unless the client leaves before.
+    async fn unless_left<T>(&self, copy: impl Future<Output = T>) -> Option<T> {
+        let mut copy = pin!(copy);
+        poll_fn(|cx| {
+            if self.left.get() {
+                return Poll::Ready(None);
+            }
+            let mut tasks = self.tasks.borrow_mut();
+            if !tasks.iter().any(|known| known.will_wake(cx.waker())) {
+                tasks.push(cx.waker().clone());
+            }
+            drop(tasks);
+            copy.as_mut().poll(cx).map(Some)
+        })
+        .await
+    }
+}
 
 /// A copy that waits for the rest of its body.
 pub(super) struct Copying {
@@ -35,7 +73,8 @@ impl Copying {
     }
 }
 
-/// Sends copies of the request in `scratch`, or has them wait for its body.
+/// Sends copies of the request in `scratch`, or has them wait for its body. What is given back is to be told if the client
+/// leaves.
 pub(super) fn start(
     shadows: Vec<Shadow>,
     client: &mut Client<Policed<'_>>,
@@ -43,15 +82,19 @@ pub(super) fn start(
     scratch: &Scratch,
     active: &Rc<ActivePlan>,
     route: u32,
-) {
+) -> Option<Rc<Departure>> {
+    if shadows.is_empty() {
+        return None;
+    }
+    let departure = Rc::<Departure>::default();
     for shadow in shadows {
         let length = scratch.request.length;
         if matches!(length, Length::Exactly(length) if length > shadow.body as u64) {
             continue;
         }
-        let tee = Tee::new(length, shadow.body);
+        let tee = Tee::new(length, shadow.body, &active.plan.settings.head_limits);
         let calling = Calling::new(client, worker, scratch, active, route);
-        let send = sender(shadow, calling, scratch);
+        let send = sender(shadow, calling, scratch, departure.clone());
         if length.is_empty() {
             send(Vec::new());
             continue;
@@ -62,10 +105,16 @@ pub(super) fn start(
         }
         client.stream.copy(copying);
     }
+    Some(departure)
 }
 
 /// What sends a copy when its body is there.
-fn sender(shadow: Shadow, calling: Calling, scratch: &Scratch) -> Box<dyn FnOnce(Vec<u8>)> {
+fn sender(
+    shadow: Shadow,
+    calling: Calling,
+    scratch: &Scratch,
+    departure: Rc<Departure>,
+) -> Box<dyn FnOnce(Vec<u8>)> {
     let Shadow { upstream, marks, timeout, watch, place, .. } = shadow;
     let mut head = scratch.request.clone();
     marks.apply(&mut head);
@@ -73,10 +122,12 @@ fn sender(shadow: Shadow, calling: Calling, scratch: &Scratch) -> Box<dyn FnOnce
     Box::new(move |body| {
         let call = Call { upstream, head, path, body, timeout, most: ANSWER };
         tollgate_net::spawn(async move {
-            watch.shadow(match calling.call(call).await {
-                Ok(status) => ShadowEnd::Answered(status),
-                Err(reason) => ShadowEnd::Failed(reason),
-            });
+            match departure.unless_left(calling.call(call)).await {
+                Some(Ok(status)) => watch.shadow(ShadowEnd::Answered(status)),
+                Some(Err(reason)) => watch.shadow(ShadowEnd::Failed(reason)),
+                // A watch that is told nothing takes the copy for given up.
+                None => {}
+            }
             drop(place);
         });
     })

@@ -1,7 +1,10 @@
 //! The body of a request, copied while the exchange reads it.
 
+use tollgate_http::HeadLimits;
 use tollgate_http::h1::{BodyReader, Length};
 use tollgate_observe::Reason;
+
+use crate::client_side::broken_body;
 
 /// The body of a request, copied while the exchange reads it, within a bound.
 #[derive(Debug)]
@@ -31,14 +34,15 @@ pub(super) enum Teed {
 }
 
 impl Tee {
-    /// For a body of this length; up to `most` bytes of it are kept.
-    pub fn new(length: Length, most: usize) -> Self {
-        Self { reader: BodyReader::new(length), data: Vec::new(), most, begins: false, scratch: Vec::new() }
+    /// For a body of this length, with trailers within these limits; up to `most` bytes of it are kept.
+    pub fn new(length: Length, most: usize, limits: &HeadLimits) -> Self {
+        let reader = BodyReader::new(length).within(limits);
+        Self { reader, data: Vec::new(), most, begins: false, scratch: Vec::new() }
     }
 
     /// The same where the beginning of a longer body is wanted.
-    pub fn begin(length: Length, most: usize) -> Self {
-        Self { begins: true, ..Self::new(length, most) }
+    pub fn begin(length: Length, most: usize, limits: &HeadLimits) -> Self {
+        Self { begins: true, ..Self::new(length, most, limits) }
     }
 
     /// What has come so far.
@@ -55,8 +59,9 @@ impl Tee {
         } else {
             self.scratch.clear();
             self.scratch.extend_from_slice(read);
-            let Ok(step) = self.reader.read(&mut self.scratch) else {
-                return Teed::GivenUp(Reason::BadChunk);
+            let step = match self.reader.read(&mut self.scratch) {
+                Ok(step) => step,
+                Err(error) => return Teed::GivenUp(broken_body(error)),
             };
             let room = self.most.saturating_sub(self.data.len());
             let data = &self.scratch[step.data];
@@ -78,7 +83,7 @@ mod tests {
     use super::*;
 
     fn teed(length: Length, most: usize, pieces: &[&str]) -> Teed {
-        let mut tee = Tee::new(length, most);
+        let mut tee = Tee::new(length, most, &HeadLimits { line: 0, head: 1000, fields: 10 });
         let mut last = Teed::More;
         for piece in pieces {
             assert_eq!(last, Teed::More);
@@ -107,7 +112,8 @@ mod tests {
             (Length::Chunked, &["4\r\nabcd\r\n", "0\r\n\r\n"], Teed::Whole("abcd".into())),
             (Length::Chunked, &["4\r\nabcd\r\n", "1\r\ne"], Teed::Begin("abcd".into())),
         ] {
-            let (mut tee, mut last) = (Tee::begin(length, 4), Teed::More);
+            let (mut tee, mut last) =
+                (Tee::begin(length, 4, &HeadLimits { line: 0, head: 1000, fields: 10 }), Teed::More);
             for piece in pieces {
                 assert_eq!(last, Teed::More);
                 last = tee.take(piece.as_bytes());

@@ -40,7 +40,9 @@ impl Ended {
 }
 
 fn plan(yaml: &str) -> Plan {
-    let loaded = from_text("test.yaml", &format!("listen: 127.0.0.1:0\n{yaml}"), &|_| None);
+    // Some tests end their own direction first, to be told when the gateway has ended its.
+    let listen = "listen: {bind: 127.0.0.1:0, half_close: on}";
+    let loaded = from_text("test.yaml", &format!("{listen}\n{yaml}"), &|_| None);
     let config = loaded.config.unwrap_or_else(|| panic!("{}", loaded.problems.render(false)));
     tollgate_plan::compile(&config).expect("it compiles").plan
 }

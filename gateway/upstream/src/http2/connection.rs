@@ -15,6 +15,7 @@ use tollgate_net::Deadline;
 use tollgate_plan::Pool as PoolSettings;
 
 use super::io::Io;
+use super::sections::TooLong;
 use super::{RESETS, STREAMS};
 use crate::connection::InUse;
 use crate::{Permit, Pool};
@@ -28,6 +29,8 @@ pub(crate) struct Http2Connection {
     opened: Instant,
     /// When something came last.
     heard: Rc<Cell<Instant>>,
+    /// Streams whose field sections were too long.
+    too_long: Rc<TooLong>,
     /// Since when it carries no request.
     since: Cell<Instant>,
     /// Requests that it carries, and has carried.
@@ -58,7 +61,7 @@ impl Http2Connection {
         pool: &Rc<Pool>,
         open: Open,
         sender: SendRequest<Chunk>,
-        heard: Rc<Cell<Instant>>,
+        (heard, too_long): (Rc<Cell<Instant>>, Rc<TooLong>),
     ) -> Rc<Self> {
         let now = tollgate_net::now();
         let connection = Rc::new(Self {
@@ -67,6 +70,7 @@ impl Http2Connection {
             gate: Rc::default(),
             opened: now,
             heard,
+            too_long,
             since: Cell::new(now),
             streams: Cell::new(0),
             requests: Cell::new(0),
@@ -260,6 +264,12 @@ impl Place {
         ended: bool,
     ) -> Result<(ResponseFuture, SendStream<Chunk>), h2::Error> {
         self.connection.sender.clone().send_request(request, ended)
+    }
+
+    /// Whether a field section of this stream was longer than the endpoint may send: `Some(true)` if the stream ended with it.
+    #[must_use]
+    pub fn is_too_long(&self, stream: u32) -> Option<bool> {
+        self.connection.too_long.get(stream)
     }
 
     /// The request is given up before its end, and its stream reset. After so many the connection gets no further one:

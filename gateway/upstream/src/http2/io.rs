@@ -10,6 +10,8 @@ use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_net::Stream;
 
+use super::sections::Sections;
+
 /// Bytes that one read takes at most.
 const READ: usize = 16 * 1024;
 
@@ -21,11 +23,18 @@ pub(crate) struct Io {
     buffer: Rc<RefCell<Vec<u8>>>,
     /// When something came last.
     heard: Rc<Cell<Instant>>,
+    /// Measures the field sections that come; `None`: nobody asks.
+    sections: Option<Sections>,
 }
 
 impl Io {
-    pub fn new(stream: Stream, buffer: Rc<RefCell<Vec<u8>>>, heard: Rc<Cell<Instant>>) -> Self {
-        Self { stream, buffer, heard }
+    pub fn new(
+        stream: Stream,
+        buffer: Rc<RefCell<Vec<u8>>>,
+        heard: Rc<Cell<Instant>>,
+        sections: Option<Sections>,
+    ) -> Self {
+        Self { stream, buffer, heard, sections }
     }
 }
 
@@ -41,6 +50,9 @@ impl AsyncRead for Io {
         let most = buffer.len().min(out.remaining());
         let count = ready!(this.stream.poll_read(cx, &mut buffer[..most]))?;
         this.heard.set(tollgate_net::now());
+        if let Some(sections) = &mut this.sections {
+            sections.follow(&buffer[..count]);
+        }
         out.put_slice(&buffer[..count]);
         Poll::Ready(Ok(()))
     }

@@ -12,7 +12,8 @@ use tollgate_net::ProxyHeader;
 
 use super::connection::{Http2Connection, Open, Place};
 use super::io::Io;
-use super::{CONNECTION_WINDOW, SEND_BUFFER, STREAMS, WINDOW};
+use super::sections::{Sections, TooLong};
+use super::{CONNECTION_WINDOW, SEND_BUFFER, SPARE_FIELDS, STREAMS, WINDOW};
 use crate::connection::InUse;
 use crate::{ConnectError, Permit, Pool, pool};
 
@@ -133,7 +134,9 @@ async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connecti
         return Err(ConnectError::NoHttp2);
     }
     let heard = Rc::new(Cell::new(tollgate_net::now()));
-    let io = Io::new(stream, set.receive.clone(), heard.clone());
+    let (list, too_long) = (set.header_list.get(), Rc::<TooLong>::default());
+    let sections = Sections::new(list as usize, too_long.clone());
+    let io = Io::new(stream, set.receive.clone(), heard.clone(), Some(sections));
     let mut builder = Builder::new();
     builder
         // Until its SETTINGS are here: then it is what they say.
@@ -141,7 +144,7 @@ async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connecti
         .enable_push(false)
         .initial_window_size(WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_header_list_size(set.header_list.get())
+        .max_header_list_size(list.saturating_mul(SPARE_FIELDS.0).saturating_add(SPARE_FIELDS.1))
         .max_send_buffer_size(SEND_BUFFER);
     let (sender, mut frames) = builder.handshake::<_, Chunk>(io).await.map_err(|error| failed(&error))?;
     poll_fn(|cx: &mut Context<'_>| match Pin::new(&mut frames).poll(cx) {
@@ -151,7 +154,7 @@ async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connecti
         Poll::Pending => Poll::Pending,
     })
     .await?;
-    Ok(Http2Connection::start(pool, Open { frames, permit }, sender, heard))
+    Ok(Http2Connection::start(pool, Open { frames, permit }, sender, (heard, too_long)))
 }
 
 fn failed(error: &h2::Error) -> ConnectError {

@@ -92,12 +92,13 @@ impl Body {
     }
 }
 
-pub(super) fn generate(rng: &mut Rng, mood: Mood, longest: usize) -> Vec<ClientPlan> {
+/// `half_close`: whether clients may end their direction before their last answers come.
+pub(super) fn generate(rng: &mut Rng, mood: Mood, longest: usize, half_close: bool) -> Vec<ClientPlan> {
     let count = rng.usize(1..=8);
-    (0..count).map(|index| client(rng, mood, index, longest)).collect()
+    (0..count).map(|index| client(rng, mood, index, (longest, half_close))).collect()
 }
 
-fn client(rng: &mut Rng, mood: Mood, index: usize, longest: usize) -> ClientPlan {
+fn client(rng: &mut Rng, mood: Mood, index: usize, (longest, half_close): (usize, bool)) -> ClientPlan {
     let mut number = index as u64 * 1000;
     let hasty = rng.u32(0..4) > 0;
     let batches = (0..rng.usize(1..=6)).map(|_| batch(rng, mood, (&mut number, longest), hasty)).collect();
@@ -107,7 +108,7 @@ fn client(rng: &mut Rng, mood: Mood, index: usize, longest: usize) -> ClientPlan
         start: Duration::from_micros(rng.u64(0..2_000_000)),
         pace: if slow { pace(rng, 2000) } else { Pace::default() },
         batches,
-        half_close: rng.u32(0..4) == 0,
+        half_close: half_close && rng.u32(0..2) == 0,
     }
 }
 

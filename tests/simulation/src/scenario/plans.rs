@@ -7,10 +7,13 @@ use fastrand::Rng;
 use super::{Mood, OriginPlan, PROBE, UPSTREAMS, any};
 
 /// Plans, the first for the beginning. Requests go to `/r0/...` to `/r2/...`.
-pub(super) fn generate(rng: &mut Rng, mood: Mood, origins: &[OriginPlan]) -> Vec<String> {
+/// `half_close`: whether a client may end its direction and still gets its answers.
+pub(super) fn generate(rng: &mut Rng, mood: Mood, origins: &[OriginPlan], half_close: bool) -> Vec<String> {
     let count = if rng.bool() { 1 } else { rng.usize(2..=4) };
     let capped = rng.bool();
-    (0..count).map(|_| plan(&mut Writing { rng, mood, capped, text: String::new() }, origins)).collect()
+    (0..count)
+        .map(|_| plan(&mut Writing { rng, mood, capped, half_close, text: String::new() }, origins))
+        .collect()
 }
 
 /// A plan that listens and does nothing: what is left of the one before ends.
@@ -31,6 +34,7 @@ struct Writing<'a> {
     mood: Mood,
     /// Whether upstreams may have caps.
     capped: bool,
+    half_close: bool,
     text: String,
 }
 
@@ -63,7 +67,8 @@ impl Writing<'_> {
 }
 
 fn plan(to: &mut Writing<'_>, origins: &[OriginPlan]) -> String {
-    to.line("listen: 10.0.0.1:80\nadmin: off");
+    let half_close = if to.half_close { "on" } else { "off" };
+    to.line(format_args!("listen: {{bind: 10.0.0.1:80, half_close: {half_close}}}\nadmin: off"));
     if to.rng.bool() {
         to.line("request_id: on");
     }

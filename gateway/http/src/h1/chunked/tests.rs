@@ -146,19 +146,31 @@ fn extensions_are_bounded() {
 
 #[test]
 fn trailers_are_bounded_whether_kept_or_dropped() {
+    let read = |text: &[u8], limits: &HeadLimits| {
+        let mut reader = BodyReader::new(Length::Chunked).within(limits);
+        let mut input = [&b"0\r\n"[..], text, b"\r\n"].concat();
+        reader.read(&mut input).map(|_| reader.trailers().len())
+    };
+    let limits = HeadLimits { line: 0, head: 20_000, fields: 50 };
     for name in ["x-a", "host"] {
-        let body = |size: usize| {
-            let mut text = format!("{name}: a\r\n").repeat(500).into_bytes();
+        let section = |size: usize, fields: usize| {
+            let mut text = format!("{name}: a\r\n").repeat(fields - 1).into_bytes();
             text.extend(
                 [format!("{name}:").as_bytes(), &vec![b'v'; size - text.len() - name.len() - 3], b"\r\n"]
                     .concat(),
             );
             assert_eq!(text.len(), size);
-            both(&[&b"0\r\n"[..], &text, b"\r\n"].concat()).map(|(_, trailers, _)| trailers.len())
+            text
         };
-        let kept = if name == "host" { 0 } else { 8192 };
-        assert_eq!(body(8192), Ok(kept), "{name}");
-        assert_eq!(body(8193), Err(BodyError::Trailers), "{name}");
+        let kept = |size| if name == "host" { 0 } else { size };
+        assert_eq!(read(&section(20_000, 50), &limits), Ok(kept(20_000)), "{name}");
+        assert_eq!(read(&section(20_001, 50), &limits), Err(BodyError::Trailers), "{name}");
+        assert_eq!(read(&section(10_000, 51), &limits), Err(BodyError::Trailers), "{name}");
+        // Where nothing is said.
+        let both =
+            |text: &[u8]| both(&[&b"0\r\n"[..], text, b"\r\n"].concat()).map(|(_, kept, _)| kept.len());
+        assert_eq!(both(&section(8192, 100)), Ok(kept(8192)), "{name}");
+        assert_eq!(both(&section(8193, 100)), Err(BodyError::Trailers), "{name}");
     }
 }
 

@@ -127,7 +127,7 @@ fn what_cannot_be_carried_is_refused() {
                 | "cookie"
         ) || value.contains('\r')
         {
-            let trailers = decode_trailers([(name.as_bytes(), value.as_bytes())].into_iter());
+            let trailers = decode_trailers([(name.as_bytes(), value.as_bytes())].into_iter(), &LIMITS);
             assert_eq!(trailers, Err(HeadError::Field), "{name:?}: {value:?}");
         }
     }
@@ -184,14 +184,22 @@ fn limits() {
     assert_eq!(head(257), Err(HeadError::TooLarge));
     assert!(get(&[("x", "y"); 4]).is_ok());
     assert_eq!(get(&[("x", "y"); 5]).err(), Some(HeadError::TooMany));
-    let long = "v".repeat(MAX_TRAILERS);
-    assert_eq!(decode_trailers([(&b"x"[..], long.as_bytes())].into_iter()), Err(HeadError::TooLarge));
+    let trailers = |length: usize, fields: usize| {
+        let long = "v".repeat(length - 5 - 5 * (fields - 1));
+        let short = std::iter::repeat_n((&b"x"[..], &b""[..]), fields - 1);
+        decode_trailers(short.chain([(&b"x"[..], long.as_bytes())]), &LIMITS).map(|lines| lines.len())
+    };
+    assert_eq!(trailers(256, 1), Ok(256));
+    assert_eq!(trailers(257, 1), Err(HeadError::TooLarge));
+    assert!(trailers(100, LIMITS.fields).is_ok());
+    assert_eq!(trailers(100, LIMITS.fields + 1), Err(HeadError::TooLarge));
 }
 
 #[test]
 fn trailers_that_go_on() {
     let fields = [("x-sum", "1"), ("host", "a"), ("content-length", "5"), ("x_real_ip", "1"), ("y", "")];
-    let lines = decode_trailers(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
+    let given = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let lines = decode_trailers(given, &LIMITS);
     assert_eq!(lines.as_deref(), Ok(&b"x-sum: 1\r\ny: \r\n"[..]));
 }
 

@@ -42,7 +42,7 @@ fn a_reader_that_takes_nothing_stops_nothing() {
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("permissions");
     let mut gateway = Gateway::start_program(&program, "routes: [{match: /version, respond: one}]");
     // More than the pipe takes.
-    let wrong: String = (0..700).map(|n| format!("- {{match: /{n}, respnd: x}}\n")).collect();
+    let wrong: String = (0..300).map(|n| format!("- {{match: /{n}, respnd: x}}\n")).collect();
     gateway.write_config(&format!("routes:\n{wrong}"));
     gateway.signal(Signal::HUP);
     eventually("the file to be refused", || gateway.admin("/status").text().contains("the file has errors"));

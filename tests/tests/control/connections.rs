@@ -3,9 +3,10 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tollgate_tests::{Authority, Gateway, TlsPeer, eventually};
+use tollgate_tests::{Authority, Client, Gateway, TlsPeer, eventually};
 
 /// More than the listener has places, the reserved ones included.
 const MANY: usize = 100;
@@ -57,13 +58,12 @@ fn slow_bodies_and_slow_readers_keep_nobody_out() {
     });
     drop(slow);
     // Answers that nobody reads: more than the kernel keeps.
-    let request = "GET /dashboard/vendor/uPlot.iife.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(400);
-    let deaf: Vec<TcpStream> = (0..MANY)
+    let request = "GET /dashboard/vendor/uPlot.iife.min.js HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
+    let deaf: Vec<Client> = (0..MANY)
         .map(|_| {
-            let mut stream = TcpStream::connect(gateway.admin_address()).expect("a connection");
-            stream.set_nonblocking(true).expect("set");
-            let _ = stream.write(request.as_bytes());
-            stream
+            let mut client = Client::connect_small(gateway.admin_address(), Arc::default(), 4096);
+            client.send(&request);
+            client
         })
         .collect();
     for path in ["/healthz", "/readyz"] {

@@ -1,5 +1,8 @@
 //! The access log: formats, targets, rotation, and that it never holds up traffic.
 
+mod choice;
+mod syslog;
+
 use std::fs;
 
 use tollgate_tests::{Gate, Gateway, Origin, Signal, eventually};

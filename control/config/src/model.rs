@@ -4,6 +4,7 @@
 //! refuses them. Which matches are the same is for the plan's compiler to say, since it knows how requests are
 //! matched; it reports positions through [`Spanned`].
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -80,8 +81,8 @@ pub struct Config {
     pub admin: Option<AdminSettings>,
     /// Directories in which files may lie that documents of the API, the store and etcd name. Default none.
     pub document_files: Vec<PathBuf>,
-    /// The access log.
-    pub access_log: AccessLog,
+    /// The access logs of routes that say nothing of their own. Default none.
+    pub access_log: Vec<AccessLog>,
     /// Request ids: off by default.
     pub request_id: RequestId,
     /// Whether statistics are kept. Default true.
@@ -129,7 +130,7 @@ impl Default for Config {
             workers: Workers::default(),
             admin: Some(AdminSettings::default()),
             document_files: Vec::new(),
-            access_log: AccessLog::default(),
+            access_log: Vec::new(),
             request_id: RequestId::default(),
             metrics: true,
             forwarded: Forwarded::default(),
@@ -217,15 +218,49 @@ pub enum Workers {
     Count(u16),
 }
 
-/// The access log.
-#[derive(Clone, Debug, Default)]
+/// One access log.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct AccessLog {
     /// Where it goes. Default off.
     pub to: LogTarget,
     /// What a line looks like.
     pub format: LogFormat,
+    /// Further fields of a line in JSON: each key, and the name of what it holds.
+    pub fields: Vec<(String, String)>,
+    /// It has a line of an exchange that one of these keeps. Default every exchange.
+    pub filter: Vec<LogFilter>,
     /// Who is told every line, beside that. Default nobody.
     pub otlp: Option<Collector>,
+}
+
+impl AccessLog {
+    /// A number that tells logs apart, wherever they are written. What a file holds that one names has no part in it.
+    #[must_use]
+    pub fn key(&self) -> u64 {
+        let Self { to, format, fields, filter, otlp } = self;
+        let format = match format {
+            LogFormat::Combined => "combined",
+            LogFormat::Json => "json",
+            LogFormat::Template(template) => &template.value,
+        };
+        let mut hasher = DefaultHasher::new();
+        (format!("{to:?}"), format, fields, format!("{filter:?}")).hash(&mut hasher);
+        if let Some(Collector { url, service, headers, resource, ca }) = otlp {
+            (url, service, headers, resource, ca.as_ref().map(|ca| &ca.path)).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+}
+
+/// Conditions that must all hold for an exchange to have a line.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LogFilter {
+    /// Ranges of statuses, first and last. Default any.
+    pub statuses: Vec<(u16, u16)>,
+    /// The exchange took at least so long. Default any time.
+    pub min_duration: Option<Duration>,
+    /// The share of the others that has a line, in millionths; errors always have one. Default all.
+    pub sample: Option<u32>,
 }
 
 /// Where the access log goes.
@@ -238,6 +273,32 @@ pub enum LogTarget {
     Stdout,
     /// A file, appended to; reopened on SIGUSR1.
     File(PathBuf),
+    /// A syslog server (RFC 5424).
+    Syslog(Syslog),
+}
+
+/// A syslog server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Syslog {
+    /// How it is reached.
+    pub transport: SyslogTransport,
+    /// The facility, 0 to 23. Default `local7`, which is 23.
+    pub facility: u8,
+    /// The severity, 0 to 7. Default `info`, which is 6.
+    pub severity: u8,
+    /// The name of the program that messages come from. Default `tollgate`.
+    pub app_name: String,
+}
+
+/// How a syslog server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SyslogTransport {
+    /// UDP: `host:port`.
+    Udp(String),
+    /// TCP: `host:port`.
+    Tcp(String),
+    /// A Unix socket.
+    Unix(PathBuf),
 }
 
 /// What an access log line looks like.

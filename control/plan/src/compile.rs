@@ -9,9 +9,10 @@ use tollgate_http::HeadLimits;
 use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::{Normalised, PathError, PathPattern, PathRules, normalise_rewritten};
 
+use crate::logs;
 use crate::matches::{Matches, matches, path_rules};
 use crate::memo::Memo;
-use crate::policies::{Policing, log_collector};
+use crate::policies::Policing;
 use crate::tls::{self, Clients};
 use crate::{
     Action, Endpoint, EndpointHttp2, Location, LocationGroups, PathRewrite, Plan, Pool, Redirect,
@@ -92,7 +93,7 @@ pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec
     let Compiler { mut problems, upstreams, .. } = compiler;
     problems.extend(policing.problems());
     warnings.extend(policing.warnings());
-    log_collector(config, &mut problems);
+    let logs = logs::all(parts, &mut problems);
     let (policies, chains, upstream_chains) = policing.finish(upstreams.len());
     let listeners = tls::listeners(parts, memo, &mut problems);
     tls::etcd(config, &mut problems);
@@ -112,6 +113,7 @@ pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec
                 policies,
                 chains,
                 upstream_chains,
+                logs,
             },
             warnings,
         }),
@@ -257,6 +259,7 @@ impl<'a> Compiler<'a> {
             priority: route.priority,
             grpc_web: route.grpc_web,
             policies: None,
+            logs: logs::of_route(route),
         })
     }
 

@@ -6,6 +6,7 @@
 mod change;
 mod compile;
 mod endpoint_list;
+mod logs;
 mod matches;
 mod memo;
 mod own_addresses;
@@ -18,13 +19,14 @@ mod unguarded;
 pub use change::UpstreamChange;
 pub use compile::{Compiled, compile, compile_again, compile_parts};
 pub use endpoint_list::read_endpoints;
+pub use logs::PlannedLog;
 pub use matches::check_matches;
 pub use memo::Memo;
 pub use plan::{
     Action, Certificate, Endpoint, EndpointHttp2, Listener, Plan, Redirect, Respond, Route, Settings, Tls,
     Upstream, UpstreamShare,
 };
-pub use policies::{Attached, RouteChains, log_collector};
+pub use policies::{Attached, RouteChains};
 pub use rewrite::{Location, LocationGroups, PathRewrite, Replacement, Rewrite};
 pub use tollgate_config::file_access;
 pub use tollgate_config::{

@@ -10,7 +10,8 @@ use tollgate_route::{PathRules, Router};
 
 use crate::{
     Attached, Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits, Location,
-    Overload, PathRewrite, Pool, Priority, RequestId, Retry, Rewrite, RouteChains, Rules, Timeouts,
+    Overload, PathRewrite, PlannedLog, Pool, Priority, RequestId, Retry, Rewrite, RouteChains, Rules,
+    Timeouts,
 };
 
 /// What a worker runs. Immutable.
@@ -34,6 +35,8 @@ pub struct Plan {
     pub chains: Vec<Vec<u32>>,
     /// The chain of each of `upstreams`: met when it is known that a request goes there.
     pub upstream_chains: Vec<Option<u32>>,
+    /// Its access logs.
+    pub logs: Vec<PlannedLog>,
 }
 
 impl Plan {
@@ -145,6 +148,8 @@ pub struct Route {
     pub grpc_web: bool,
     /// The policies that its requests may meet; `None`: neither it nor its upstreams have any.
     pub policies: Option<RouteChains>,
+    /// The keys of the access logs that have its requests; empty: none has. `None`: the gateway's have.
+    pub logs: Option<Arc<[u64]>>,
 }
 
 impl Route {

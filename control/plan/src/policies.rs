@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tollgate_config as config;
 use tollgate_config::{PolicyKind, PolicySpec, Problem, Spanned};
-use tollgate_policy::{CollectorRule, Consumers, Planned, Plugins};
+use tollgate_policy::{Consumers, Planned, Plugins};
 use tollgate_route::PathRules;
 
 use crate::matches::path_rules;
@@ -62,10 +62,7 @@ const GUARDS: [&str; 10] = [
     "authorize",
 ];
 
-/// Who is told every line of the access log.
-pub fn log_collector(config: &config::Config, problems: &mut Vec<Problem>) -> Option<CollectorRule> {
-    config.access_log.otlp.as_ref().map(|collector| trace::collector(collector, problems))
-}
+pub(crate) use trace::collector;
 
 /// A policy at its place in the configuration.
 #[derive(Clone, Debug)]

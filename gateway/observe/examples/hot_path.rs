@@ -62,6 +62,9 @@ fn main() -> io::Result<()> {
         connect: None,
         header: Some(Duration::from_micros(700)),
         total: Duration::from_micros(900),
+        earlier: 0,
+        attempt: Duration::from_micros(900),
+        details: &(),
     };
     let tally = Tally {
         reason: record.reason,

@@ -33,7 +33,8 @@ pub use admin::{
 pub use cost::{Cores, CostMeter, CostReading, CostWindow, available_cores, process_cpu_time};
 pub use guard::{GuardReading, Guarded, Guards};
 pub use log::{
-    AccessLog, Field, LineTarget, LogConfig, LogFormat, LogSink, LogTarget, Template, TemplateError,
+    AccessLog, Details, EndpointAttempt, Field, LineTarget, Log, LogConfig, LogFilter, LogFormat, LogSink,
+    LogTarget, SyslogTarget, SyslogTransport, Template, TemplateError,
 };
 pub use reason::Reason;
 pub use record::{Protocol, Record, Tally, TlsRecord};

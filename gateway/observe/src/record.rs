@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::{Reason, Slot};
+use crate::{Details, EndpointAttempt, Reason, Slot};
 
 /// The version of HTTP that a client speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub struct TlsRecord<'a> {
     pub server_name: Option<&'a str>,
     /// Who the client's certificate is for; `None`: it has shown none.
     pub client_subject: Option<&'a str>,
+    /// The SHA-256 hash of that certificate.
+    pub client_fingerprint: Option<&'a str>,
 }
 
 /// What is counted of one ended exchange.
@@ -132,9 +134,30 @@ pub struct Record<'a> {
     pub header: Option<Duration>,
     /// From `started` to the end of the exchange.
     pub total: Duration,
+    /// Attempts before the last one.
+    pub earlier: usize,
+    /// How long the last attempt took.
+    pub attempt: Duration,
+    /// Where more is found, by name or by number.
+    pub details: &'a dyn Details,
 }
 
 impl<'a> Record<'a> {
+    /// An attempt, from 0 to [`earlier`](Self::earlier), which is the last one; `None`: there was none.
+    #[must_use]
+    pub fn attempt(&self, index: usize) -> Option<EndpointAttempt<'a>> {
+        if index < self.earlier {
+            return self.details.earlier(index);
+        }
+        let last = EndpointAttempt {
+            endpoint: self.endpoint,
+            status: if self.header.is_some() { self.status } else { 0 },
+            reason: self.reason,
+            took: self.attempt,
+        };
+        (index == self.earlier && !self.endpoint.is_empty()).then_some(last)
+    }
+
     /// When the exchange ended: the time that the log gives, as nginx does.
     #[must_use]
     pub fn ended(&self) -> Instant {
@@ -212,6 +235,7 @@ pub(crate) mod sample {
                 cipher: "TLS_AES_128_GCM_SHA256",
                 server_name: Some("api.example.com"),
                 client_subject: None,
+                client_fingerprint: None,
             }),
             host: Some(b"api.example.com"),
             referer: None,
@@ -230,6 +254,9 @@ pub(crate) mod sample {
             connect: None,
             header: Some(Duration::from_micros(1_250)),
             total: Duration::from_micros(2_500),
+            earlier: 0,
+            attempt: Duration::from_micros(2_500),
+            details: &(),
         }
     }
 }

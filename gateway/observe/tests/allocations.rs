@@ -59,6 +59,9 @@ fn record(id: &[u8]) -> Record<'_> {
         connect: Some(Duration::from_micros(80)),
         header: Some(Duration::from_micros(700)),
         total: Duration::from_micros(900),
+        earlier: 0,
+        attempt: Duration::from_micros(900),
+        details: &(),
     }
 }
 

@@ -18,17 +18,23 @@ pub(crate) struct Identity {
     chain: Certificates,
     lines: RefCell<Option<(Fields, Vec<u8>)>>,
     subject: OnceCell<String>,
+    fingerprint: OnceCell<String>,
 }
 
 impl Identity {
     /// Of a client that has shown this one.
     pub fn new(chain: Certificates) -> Self {
-        Self { chain, lines: RefCell::default(), subject: OnceCell::new() }
+        Self { chain, lines: RefCell::default(), subject: OnceCell::new(), fingerprint: OnceCell::new() }
     }
 
     /// Who it is for.
     pub fn subject(&self) -> &str {
         self.subject.get_or_init(|| self.leaf().map(|leaf| leaf.subject()).unwrap_or_default())
+    }
+
+    /// The SHA-256 hash of the certificate.
+    pub fn fingerprint(&self) -> &str {
+        self.fingerprint.get_or_init(|| self.leaf().map(|leaf| leaf.fingerprint()).unwrap_or_default())
     }
 
     /// Appends the lines that tell of it.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_http::grpc::Code;
 use tollgate_http::{Name, RequestHead, Version};
-use tollgate_observe::{Protocol, Reason, Record, Slot, Tally};
+use tollgate_observe::{Details, EndpointAttempt, Protocol, Reason, Record, Slot, Tally};
 use tollgate_policy::{Consumer, Context, Ended};
 use tollgate_upstream::{Pool, Upstream};
 
@@ -47,6 +47,12 @@ pub(crate) struct Ledger {
     pub request_id: Vec<u8>,
     /// The TLS that it came by.
     tls: Option<Rc<Secured>>,
+    /// Attempts before the present one, for the log. Nothing is kept of the first attempt while it is the only one.
+    pub earlier: Vec<Earlier>,
+    /// When the present attempt began, if it is not the first.
+    pub attempt_began: Option<Instant>,
+    /// The head of the response that the client got, where a log shows fields of it.
+    pub response: Vec<u8>,
     /// What trusted proxies say of the client.
     pub announced: Announced,
     /// What policies have found out. In a box: a request without policies pays for a null pointer.
@@ -67,6 +73,17 @@ impl Found {
         let (consumer, span) = (&context.consumer, context.span);
         (consumer.is_some() || span.is_some()).then(|| Box::new(Self { consumer: consumer.clone(), span }))
     }
+}
+
+/// An attempt that another one has followed.
+#[derive(Debug)]
+pub(crate) struct Earlier {
+    pub pool: Rc<Pool>,
+    /// What its endpoint answered; 0: nothing.
+    pub status: u16,
+    /// Why it came to nothing.
+    pub reason: Reason,
+    pub took: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +111,8 @@ impl Ledger {
         (self.connect, self.headed, self.ended) = (None, None, None);
         self.request_id.clear();
         self.announced.clear();
+        self.attempt_began = None;
+        self.response.clear();
         self.tls = tls.cloned();
     }
 
@@ -116,6 +135,28 @@ impl Ledger {
     /// When the request began, if its head was whole then.
     pub fn at_once(&self) -> Option<Instant> {
         self.at_once
+    }
+
+    /// An attempt that began then is over, and another one begins.
+    #[cold]
+    pub fn begin_again(
+        &mut self,
+        pool: &Rc<Pool>,
+        (status, reason): (u16, Reason),
+        began: Instant,
+        now: Instant,
+    ) {
+        let began = if self.earlier.is_empty() { self.started().unwrap_or(began) } else { began };
+        let took = now.saturating_duration_since(began);
+        self.earlier.push(Earlier { pool: pool.clone(), status, reason, took });
+        self.attempt_began = Some(now);
+    }
+
+    /// Keeps the head of the response that the client gets.
+    #[cold]
+    pub fn keep_response(&mut self, head: &[u8]) {
+        self.response.clear();
+        self.response.extend_from_slice(head);
     }
 
     /// When the request began.
@@ -152,9 +193,11 @@ pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
         total,
     });
     let mut log = worker.log.borrow_mut();
-    if log.is_on() {
+    let logs = ledger.route.as_ref().and_then(|(active, index)| active.route(*index).logs.as_deref());
+    if log.takes(logs) {
         let was_empty = log.is_empty();
-        log.record(&record(request, ledger, open, header, total));
+        let details = LogDetails { request, ledger };
+        log.record_in(&record(&details, open, header, total), logs);
         if was_empty && !log.is_empty() {
             worker.log_due.set(now, Some(LOG_FLUSH));
         }
@@ -165,6 +208,7 @@ pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
     ledger.endpoint = None;
     ledger.tls = None;
     ledger.found = None;
+    ledger.earlier.clear();
 }
 
 /// Policies hear of the end, and what they held is let go.
@@ -197,13 +241,46 @@ pub(crate) fn close_abandoned(worker: &Worker, scratch: &mut Scratch) {
     }
 }
 
-fn record<'a>(
+/// What few logs ask for.
+#[derive(Debug)]
+struct LogDetails<'a> {
     request: &'a RequestHead,
     ledger: &'a Ledger,
+}
+
+impl Details for LogDetails<'_> {
+    fn header(&self, name: &str, each: &mut dyn FnMut(&[u8])) {
+        self.request.head.all_by_text(name.as_bytes()).for_each(each);
+    }
+
+    fn response_header(&self, name: &str, each: &mut dyn FnMut(&[u8])) {
+        let lines = self.ledger.response.split(|byte| *byte == b'\n').skip(1);
+        for line in lines {
+            let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+            if line[..colon].eq_ignore_ascii_case(name.as_bytes()) {
+                each(line[colon + 1..].trim_ascii());
+            }
+        }
+    }
+
+    fn cookie(&self, name: &str) -> Option<&[u8]> {
+        self.request.head.cookie(name.as_bytes())
+    }
+
+    fn earlier(&self, index: usize) -> Option<EndpointAttempt<'_>> {
+        let Earlier { pool, status, reason, took } = self.ledger.earlier.get(index)?;
+        Some(EndpointAttempt { endpoint: pool.name(), status: *status, reason: *reason, took: *took })
+    }
+}
+
+fn record<'a>(
+    details: &'a LogDetails<'a>,
     open: Open,
     header: Option<Duration>,
     total: Duration,
 ) -> Record<'a> {
+    let LogDetails { request, ledger } = *details;
+    let began = ledger.attempt_began.unwrap_or(open.started);
     let known = !request.head.bytes().is_empty();
     let found = ledger.found.as_ref();
     let slice = |range| if known { request.slice(range) } else { &[] };
@@ -237,5 +314,8 @@ fn record<'a>(
         connect: ledger.connect,
         header,
         total,
+        earlier: ledger.earlier.len(),
+        attempt: (open.started + total).saturating_duration_since(began),
+        details,
     }
 }

@@ -228,6 +228,9 @@ async fn answer<S: ClientSide>(
         if let Some(context) = met {
             policy::respond(context, request, (answer.status, Author::Gateway), out, None);
         }
+        if worker.logs_responses.get() {
+            ledger.keep_response(out);
+        }
         client.stream.answer(to_client, out, body)
     };
     if answered.is_err() {

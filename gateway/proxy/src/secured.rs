@@ -34,6 +34,7 @@ impl Secured {
             cipher: self.cipher,
             server_name: self.server_name.as_deref(),
             client_subject: self.identity.as_ref().map(Identity::subject),
+            client_fingerprint: self.identity.as_ref().map(Identity::fingerprint),
         }
     }
 }

@@ -138,6 +138,8 @@ pub(crate) struct Worker {
     upstreams: Rc<RefCell<Upstreams>>,
     pub stats: Arc<WorkerStats>,
     pub log: RefCell<LogSink>,
+    /// Whether a log shows fields of responses.
+    pub logs_responses: Cell<bool>,
     /// When the log's lines go to its writer.
     pub log_due: Deadline,
     /// In boxes: lent to exchanges, only a pointer moves.
@@ -198,6 +200,7 @@ impl Worker {
             active: RefCell::new(Rc::new(active)),
             upstreams,
             stats,
+            logs_responses: Cell::new(log.is_of_responses()),
             log: RefCell::new(log),
             log_due: timers.deadline(),
             tidy_due: timers.deadline(),
@@ -441,6 +444,7 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
                     }
                 }
                 Some(Control::Log(sink, receipt)) => {
+                    worker.logs_responses.set(sink.is_of_responses());
                     worker.log.replace(*sink).flush();
                     drop(receipt);
                 }

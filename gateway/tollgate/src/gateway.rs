@@ -8,9 +8,14 @@ use std::time::Duration;
 
 use tokio::runtime::LocalRuntime;
 use tokio::sync::{mpsc, watch};
+use tollgate_config as config;
 use tollgate_config::{Config, LogFormat, LogTarget};
-use tollgate_observe::{AccessLog, AdminState, LineTarget, LogConfig, Registry, available_cores};
-use tollgate_plan::Plan;
+use tollgate_net::notice;
+use tollgate_observe::{
+    AccessLog, AdminState, LineTarget, Log, LogConfig, LogFilter, Registry, SyslogTarget, SyslogTransport,
+    available_cores,
+};
+use tollgate_plan::{Plan, PlannedLog};
 use tollgate_policy::{LogExport, Side};
 use tollgate_proxy::{Control, Receipt, Receipts, Rollout};
 use tollgate_sources::{Pending, View};
@@ -99,8 +104,7 @@ impl Gateway {
         let access = watch::Sender::new(Arc::new(Access::new(config.admin.as_ref())));
         let registry = Registry::new(config.metrics);
         let current = Rollout::first(plan, &registry);
-        let log = runtime.block_on(access_log(&config, current.side()));
-        let log = log.map_err(|error| cannot_log(&config, &error))?;
+        let log = runtime.block_on(access_log(&current.logs, current.side()))?;
         registry.watch_log(&log);
         let shared = Shared::new();
         registry.watch_upstreams(shared.clone());
@@ -191,20 +195,14 @@ impl Gateway {
     ///
     /// # Errors
     /// When one thing cannot be opened; nothing has changed then.
-    pub async fn prepare(&self, config: &Config) -> io::Result<Prepared> {
+    pub async fn prepare(&self, config: &Config, logs: &[PlannedLog]) -> io::Result<Prepared> {
         let none = &mut Inherited::default();
         let addresses = listeners::wanted(config);
         let listeners = self.listeners.prepare(&addresses, self.workers.count(), none)?;
         let admin = self.admin.prepare(config, none).await?;
         let audit_log = audit_log(config).map(Path::to_owned);
         aside(move || check_audit_log(audit_log.as_deref())).await?;
-        let (old, new) = (log_config(&self.config), log_config(config));
-        let told = self.config.access_log.otlp != config.access_log.otlp;
-        let log = match told || old != new {
-            true => Some(access_log(config, self.current.side()).await),
-            false => None,
-        };
-        let log = log.transpose().map_err(|error| cannot_log(config, &error))?;
+        let log = self.changed_log(logs).await?;
         Ok(Prepared { listeners, admin, log })
     }
 
@@ -221,13 +219,7 @@ impl Gateway {
     ) -> (Receipts, io::Result<()>) {
         let Prepared { listeners, admin, log } = prepared;
         let (receipt, receipts) = Receipt::new();
-        if let Some(log) = log {
-            let sink = || Box::new(log.sink());
-            self.workers.tell(|_| Control::Log(sink(), Some(receipt.clone())));
-            self.registry.watch_log(&log);
-            // The old one ends by itself when the last worker has handed over its lines.
-            self.log = Arc::new(log);
-        }
+        self.change_log(log, &receipt);
         // Before the sockets: what they let in finds its routes.
         self.workers.tell(|_| Control::Plan(plan.clone(), Some(receipt.clone())));
         self.guarding.change(&plan.settings.overload);
@@ -246,9 +238,31 @@ impl Gateway {
         (receipts, told)
     }
 
+    /// The logs of another plan, opened; `None`: they are the ones that are open.
+    async fn changed_log(&self, logs: &[PlannedLog]) -> io::Result<Option<AccessLog>> {
+        if self.current.logs == logs {
+            return Ok(None);
+        }
+        access_log(logs, self.current.side()).await.map(Some)
+    }
+
+    /// Has the workers write these logs from now on.
+    fn change_log(&mut self, log: Option<AccessLog>, receipt: &Receipt) {
+        let Some(log) = log else { return };
+        self.workers.tell(|_| Control::Log(Box::new(log.sink()), Some(receipt.clone())));
+        self.registry.watch_log(&log);
+        // The old one ends by itself when the last worker has handed over its lines.
+        self.log = Arc::new(log);
+    }
+
     /// Gives every worker a new plan that changes nothing else. The receipts come back when all have taken it over.
-    pub fn take_over(&mut self, plan: Arc<Rollout>) -> Receipts {
+    pub async fn take_over(&mut self, plan: Arc<Rollout>) -> Receipts {
         let (receipt, receipts) = Receipt::new();
+        match self.changed_log(&plan.logs).await {
+            Ok(log) => self.change_log(log, &receipt),
+            // The lines of routes whose logs are not open go to the usual ones.
+            Err(error) => notice!("warning: {error}"),
+        }
         self.workers.tell(|_| Control::Plan(plan.clone(), Some(receipt.clone())));
         self.shown.send_replace(plan.clone());
         self.retired.push(std::mem::replace(&mut self.current, plan));
@@ -297,26 +311,46 @@ fn audit_log(config: &Config) -> Option<&Path> {
     config.admin.as_ref().and_then(|admin| admin.audit_log.as_deref())
 }
 
-/// The access log, with who is told of it.
-async fn access_log(config: &Config, side: &Side) -> io::Result<AccessLog> {
-    // What is wrong with it was found when the plan was made.
-    let collector = tollgate_plan::log_collector(config, &mut Vec::new());
-    let told =
-        collector.map(|collector| -> Arc<dyn LineTarget> { Arc::new(LogExport::new(collector, side)) });
-    let log_config = log_config(config);
-    aside(move || AccessLog::start(log_config)).await?.telling(told)
+/// The access logs, with who is told of them.
+async fn access_log(logs: &[PlannedLog], side: &Side) -> io::Result<AccessLog> {
+    let opened: Vec<Log> = logs.iter().map(|log| log_of(log, side)).collect();
+    aside(move || AccessLog::start_all(opened)).await.map_err(|error| cannot_log(logs, &error))
 }
 
-fn log_config(config: &Config) -> LogConfig {
-    let target = match &config.access_log.to {
+fn log_of(planned: &PlannedLog, side: &Side) -> Log {
+    let PlannedLog { key, usual, log, collector } = planned;
+    let target = match &log.to {
         LogTarget::Off => tollgate_observe::LogTarget::Off,
         LogTarget::Stdout => tollgate_observe::LogTarget::Stdout,
         LogTarget::File(path) => tollgate_observe::LogTarget::File(path.clone()),
+        LogTarget::Syslog(server) => tollgate_observe::LogTarget::Syslog(SyslogTarget {
+            transport: match &server.transport {
+                config::SyslogTransport::Udp(address) => SyslogTransport::Udp(address.clone()),
+                config::SyslogTransport::Tcp(address) => SyslogTransport::Tcp(address.clone()),
+                config::SyslogTransport::Unix(path) => SyslogTransport::Unix(path.clone()),
+            },
+            facility: server.facility,
+            severity: server.severity,
+            app_name: server.app_name.clone(),
+        }),
     };
-    let format = match &config.access_log.format {
+    let format = match &log.format {
         LogFormat::Combined => tollgate_observe::LogFormat::Combined,
         LogFormat::Json => tollgate_observe::LogFormat::Json,
         LogFormat::Template(text) => tollgate_observe::LogFormat::Template(text.value.clone()),
     };
-    LogConfig { target, format }
+    let filter = log.filter.iter().map(|filter| LogFilter {
+        statuses: filter.statuses.clone(),
+        min_duration: filter.min_duration,
+        sample: filter.sample,
+    });
+    let told = collector.clone();
+    Log {
+        config: LogConfig { target, format },
+        key: *key,
+        usual: *usual,
+        fields: log.fields.clone(),
+        filter: filter.collect(),
+        told: told.map(|collector| -> Arc<dyn LineTarget> { Arc::new(LogExport::new(collector, side)) }),
+    }
 }

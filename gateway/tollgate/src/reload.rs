@@ -243,7 +243,7 @@ pub async fn land(changed: Changed, gateway: &mut Gateway, health: &Health, read
         return;
     };
     let gone = lookups::change(&mut gateway.discovery, &rollout).await;
-    let receipts = gateway.take_over(rollout.clone());
+    let receipts = gateway.take_over(rollout.clone()).await;
     health.change(rollout.change());
     if let Some(sources) = &reader.sources {
         sources.show(&landed);
@@ -278,7 +278,7 @@ pub async fn bring(
     }
     let Some(rollout) = rollout else { return };
     let gone = lookups::change(&mut gateway.discovery, &rollout).await;
-    let receipts = gateway.take_over(rollout.clone());
+    let receipts = gateway.take_over(rollout.clone()).await;
     health.change(rollout.change());
     let registry = gateway.registry.clone();
     tokio::spawn(async move {
@@ -311,7 +311,7 @@ pub async fn apply(reading: Reading, gateway: &mut Gateway, health: &Health, rea
         let problem = "the file has errors: the standard error says which".to_owned();
         return refused(gateway, asked, file, problem);
     };
-    let prepared = match gateway.prepare(&config).await {
+    let prepared = match gateway.prepare(&config, &rollout.logs).await {
         Ok(prepared) => prepared,
         Err(error) => {
             notice!("error: {error}");

@@ -3,7 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 
-use tollgate_config::{Config, LogTarget};
+use tollgate_config::LogTarget;
+use tollgate_plan::PlannedLog;
 
 /// An address that cannot be bound. `key` is where it is written in the file.
 pub fn cannot_listen(key: &str, address: SocketAddr, error: &io::Error) -> io::Error {
@@ -20,18 +21,24 @@ pub fn cannot_listen(key: &str, address: SocketAddr, error: &io::Error) -> io::E
 }
 
 /// An access log that cannot be opened.
-pub fn cannot_log(config: &Config, error: &io::Error) -> io::Error {
-    let message = match &config.access_log.to {
-        LogTarget::File(path) => {
+pub fn cannot_log(logs: &[PlannedLog], error: &io::Error) -> io::Error {
+    let text = error.to_string();
+    let paths = logs.iter().filter_map(|planned| match &planned.log.to {
+        LogTarget::File(path) => Some(path),
+        _ => None,
+    });
+    let mut failed = paths.filter(|path| text.starts_with(&format!("{}: ", path.display())));
+    let message = match failed.next() {
+        Some(path) => {
             let advice = match error.kind() {
                 io::ErrorKind::NotFound => "its directory does not exist".to_owned(),
                 io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
                 io::ErrorKind::IsADirectory => "it is a directory".to_owned(),
-                _ => error.to_string(),
+                _ => text.clone(),
             };
             format!("cannot open the access log {}: {advice}", path.display())
         }
-        _ => format!("cannot start the access log: {error}"),
+        None => format!("cannot start the access log: {error}"),
     };
     io::Error::new(error.kind(), message)
 }
@@ -74,9 +81,11 @@ mod tests {
             assert!(message.contains("127.0.0.1:80") && message.contains("`listen`"), "{message}");
             assert!(message.contains(word), "{message}");
         }
-        let mut config = Config::default();
-        config.access_log.to = LogTarget::File(PathBuf::from("/none/access.log"));
-        let message = cannot_log(&config, &io::ErrorKind::NotFound.into()).to_string();
+        let to = LogTarget::File(PathBuf::from("/none/access.log"));
+        let log = tollgate_config::AccessLog { to, ..tollgate_config::AccessLog::default() };
+        let logs = [PlannedLog { key: log.key(), usual: true, log, collector: None }];
+        let error = io::Error::new(io::ErrorKind::NotFound, "/none/access.log: not found");
+        let message = cannot_log(&logs, &error).to_string();
         assert_eq!(message, "cannot open the access log /none/access.log: its directory does not exist");
     }
 

@@ -101,6 +101,8 @@ fn the_log_tells_of_it() {
         );
         assert!(record["tls_cipher"].as_str().is_some_and(|name| name.starts_with("TLS_")), "{record}");
         assert_eq!(record["client_subject"].as_str(), subject, "{record}");
+        let hash = record["client_fingerprint"].as_str();
+        assert_eq!(hash.map(str::len), subject.map(|_| 64), "{record}");
     }
 }
 

@@ -4,7 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::file_access::{Outside, Scope, within};
-use crate::model::{Address, At, Config, Discover, PolicySpec, Redis, RedisPlace, TargetKind};
+use crate::model::{
+    Address, At, Config, Discover, LogTarget, PolicySpec, Redis, RedisPlace, Syslog, SyslogTransport,
+    TargetKind,
+};
 use crate::problem::Problem;
 use crate::read::pem_files;
 
@@ -60,6 +63,11 @@ fn sockets(config: &Config) -> Vec<(At, PathBuf)> {
         }
     }
     for route in &config.routes {
+        for log in route.access_log.iter().flatten() {
+            if let LogTarget::Syslog(Syslog { transport: SyslogTransport::Unix(path), .. }) = &log.to {
+                out.push((route.at, path.clone()));
+            }
+        }
         let crate::model::Action::Forward(targets) = &route.action else { continue };
         for target in targets {
             if let TargetKind::Endpoint(endpoint) = &target.to

@@ -11,6 +11,7 @@ use super::{Document, Kind, kinds};
 use crate::env::expand;
 use crate::file_access::Scope;
 use crate::load::read_pem_files;
+use crate::model::LogTarget;
 use crate::parse::parse;
 use crate::problem::{Problem, Severity};
 use crate::read::{Draft, pem_files, too_long};
@@ -61,6 +62,16 @@ pub(super) fn document(
     (kind.read)(&mut reader, name, &node, &mut draft);
     let mut problems = reader.problems;
     problems.extend(too_long(&draft.waits, draft.config.timeouts.total));
+    for route in &draft.config.routes {
+        let mut logs = route.access_log.iter().flatten();
+        if logs.any(|log| matches!(log.to, LogTarget::File(_))) {
+            // Who may write a document need not be let to write into files of this machine.
+            let problem = Problem::error(route.at, "a document cannot have an access log write a file");
+            problems.push(
+                problem.help("write `stdout`, a syslog server or `otlp`, or have the route in the file"),
+            );
+        }
+    }
     let (names_files, outside) = confine(&mut draft.config, folder, scope);
     // A file that may not be named is not read.
     if outside.is_empty() {

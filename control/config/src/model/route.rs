@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{At, Policies, Priority, Retry, Spanned};
+use super::{AccessLog, At, Policies, Priority, Retry, Spanned};
 
 /// Tells a route that was read from all others: what was made of it once can be found again by it. A clone has the same, so
 /// whoever changes a route gives it a new one.
@@ -60,6 +60,8 @@ pub struct Route {
     pub grpc_web: bool,
     /// Its policies.
     pub policies: Policies,
+    /// Its access logs, in place of the gateway's; `None`: the gateway's.
+    pub access_log: Option<Vec<AccessLog>>,
 }
 
 impl Route {

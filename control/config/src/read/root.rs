@@ -81,7 +81,7 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         }
         listen::apart(reader, config);
         if let Some(field) = fields.get("access_log") {
-            config.access_log = access_log::access_log(reader, field).unwrap_or_default();
+            config.access_log = access_log::access_log(reader, field);
         }
         if let Some(field) = fields.get("request_id") {
             config.request_id = settings::request_id(reader, field);

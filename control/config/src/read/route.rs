@@ -1,7 +1,9 @@
 //! `routes`.
 
 use super::rewrite::GroupUse;
-use super::{Reference, buffer, matching, policies, redirect, respond, rewrite, target, upstream};
+use super::{
+    Reference, access_log, buffer, matching, policies, redirect, respond, rewrite, target, upstream,
+};
 use crate::model::{
     Action, Buffer, Identity, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, RouteTimeouts, Spanned,
 };
@@ -70,6 +72,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
         _ => Priority::Normal,
     };
     let policies = policies::policies(reader, fields.get("policies"));
+    let access_log = fields.get("access_log").map(|field| access_log::access_log(reader, field));
     let mut grpc_web = false;
     reader.switch(fields.get("grpc_web"), &mut grpc_web);
     // Nothing in its place: an error was reported, and this route's match may still be compared with others'.
@@ -109,6 +112,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
             priority,
             grpc_web,
             policies: policies.clone(),
+            access_log: access_log.clone(),
         });
     }
 }

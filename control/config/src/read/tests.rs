@@ -90,7 +90,7 @@ fn the_defaults_of_the_table_are_those_of_the_types() {
     let (config, default) = (read(&text), Config::default());
     assert_eq!(config.workers, default.workers);
     assert_eq!(config.admin.map(|admin| admin.bind.value), default.admin.map(|admin| admin.bind.value));
-    assert_eq!(config.access_log.to, default.access_log.to);
+    assert_eq!(config.access_log, default.access_log);
     assert_eq!(config.request_id, default.request_id);
     assert_eq!(config.metrics, default.metrics);
     assert_eq!(config.forwarded, default.forwarded);
@@ -160,7 +160,7 @@ fn defaults_within_mappings_are_those_of_the_short_forms() {
         "listen: :80\nrequest_id: on\naccess_log: stdout\nroutes: [{to: 'a:80', buffer: {request: on}}]\n",
     );
     assert_eq!(long.request_id, short.request_id);
-    assert_eq!(long.access_log.format, short.access_log.format);
+    assert_eq!(long.access_log, short.access_log);
     assert_eq!(long.routes[0].buffer, short.routes[0].buffer);
 }
 

@@ -195,7 +195,7 @@ pub(super) fn agrees(reader: &mut Reader, upstream: &Upstream) {
 /// Every file of certificates or keys that a configuration names.
 pub(crate) fn files(config: &mut Config) -> impl Iterator<Item = &mut PemFile> {
     let mut out = super::policies::files(&mut config.policies);
-    out.extend(config.access_log.otlp.as_mut().and_then(|collector| collector.ca.as_mut()));
+    out.extend(config.access_log.iter_mut().filter_map(|log| log.otlp.as_mut()?.ca.as_mut()));
     for listener in &mut config.listen {
         out.extend(super::policies::files(&mut listener.policies));
         out.extend(listener.tls.as_mut().into_iter().flat_map(of_listener));
@@ -204,7 +204,11 @@ pub(crate) fn files(config: &mut Config) -> impl Iterator<Item = &mut PemFile> {
     out.extend(config.admin.iter_mut().filter_map(|admin| admin.tls.as_mut()).flat_map(of_listener));
     let sets = config.policy_sets.iter_mut();
     out.extend(sets.flat_map(|set| super::policies::files(&mut set.policies)));
-    out.extend(config.routes.iter_mut().flat_map(|route| super::policies::files(&mut route.policies)));
+    for route in &mut config.routes {
+        out.extend(super::policies::files(&mut route.policies));
+        let logs = route.access_log.iter_mut().flatten();
+        out.extend(logs.filter_map(|log| log.otlp.as_mut()?.ca.as_mut()));
+    }
     for upstream in &mut config.upstreams {
         out.extend(super::policies::files(&mut upstream.policies));
         let Some(tls) = &mut upstream.tls else { continue };

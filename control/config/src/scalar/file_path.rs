@@ -9,7 +9,10 @@ use super::Fault;
 
 /// The path of a file, as written.
 pub(crate) fn file_path(text: &str) -> Result<PathBuf, Fault> {
-    if text.is_empty() || text.chars().any(char::is_control) {
+    if text.is_empty() {
+        return Err(Fault::new("{} is no path"));
+    }
+    if text.chars().any(char::is_control) {
         return Err(Fault::new("{} is not the path of a file"));
     }
     if text.starts_with('|') {

@@ -1,6 +1,6 @@
 //! Texts with `{field}` placeholders.
 
-use super::{Fault, braces};
+use super::{Fault, braces, field};
 use crate::suggest;
 
 /// The fields of an access log line. Durations are in milliseconds; a field that does not apply is `-`.
@@ -22,6 +22,7 @@ pub const ACCESS_LOG_FIELDS: &[&str] = &[
     "tls_cipher",
     "sni",
     "client_subject",
+    "client_fingerprint",
     "status",
     "grpc_status",
     "reason",
@@ -29,6 +30,10 @@ pub const ACCESS_LOG_FIELDS: &[&str] = &[
     "route",
     "upstream",
     "endpoint",
+    "endpoints",
+    "endpoint_statuses",
+    "endpoint_reasons",
+    "endpoint_ms",
     "bytes_in",
     "bytes_out",
     "request_id",
@@ -55,6 +60,8 @@ pub enum Piece {
     Text(String),
     /// One of [`ACCESS_LOG_FIELDS`].
     Field(&'static str),
+    /// `header.NAME`, `response_header.NAME` or `cookie.NAME`.
+    Named(String),
 }
 
 /// Splits an access log template. `{{` and `}}` are braces.
@@ -70,12 +77,54 @@ pub(crate) fn pieces(text: &str) -> Result<Vec<Piece>, Fault> {
         if let Some(field) = ACCESS_LOG_FIELDS.iter().find(|field| **field == name) {
             return Ok(Piece::Field(field));
         }
+        if let Some(named) = named(name) {
+            return Ok(Piece::Named(named));
+        }
         let fault = Fault::new("{} names a field that is not known");
-        Err(match suggest::nearest(name, ACCESS_LOG_FIELDS.iter().copied()) {
+        Err(match nearest(name) {
             Some(near) => fault.suggest(format!("did you mean `{{{near}}}`?")),
             None => fault.help(BRACES),
         })
     })
+}
+
+/// The name of a field, or of a header or a cookie.
+pub(crate) fn log_field(name: &str) -> Result<String, Fault> {
+    let known = ACCESS_LOG_FIELDS.contains(&name).then(|| name.to_owned());
+    known.or_else(|| named(name)).ok_or_else(|| {
+        let fault = Fault::new("{} is not the name of a field");
+        match nearest(name) {
+            Some(near) => fault.suggest(format!("did you mean `{near}`?")),
+            None => fault.help(
+                "headers and cookies are named `header.NAME`, `response_header.NAME` and `cookie.NAME`",
+            ),
+        }
+    })
+}
+
+/// `header.NAME`, `response_header.NAME` or `cookie.NAME`; names of headers in lower case.
+fn named(text: &str) -> Option<String> {
+    let (kind, name) = text.split_once('.').filter(|(_, name)| field::is_token(name))?;
+    match kind {
+        "header" | "response_header" => Some(format!("{kind}.{}", name.to_ascii_lowercase())),
+        "cookie" => Some(text.to_owned()),
+        _ => None,
+    }
+}
+
+fn nearest(text: &str) -> Option<String> {
+    if let Some((kind, name)) = text.split_once(['.', ':']).filter(|(_, name)| field::is_token(name)) {
+        let kind = match kind {
+            "header" | "request_header" | "req_header" | "http" | "headers" | "request" => "header",
+            "resp_header" | "response_header" | "sent_http" | "response" | "upstream_http" => {
+                "response_header"
+            }
+            "cookie" | "cookies" => "cookie",
+            _ => suggest::nearest(kind, ["header", "response_header", "cookie"].into_iter())?,
+        };
+        return Some(format!("{kind}.{name}"));
+    }
+    suggest::nearest(text, ACCESS_LOG_FIELDS.iter().copied()).map(str::to_owned)
 }
 
 /// A line of a log is one line.
@@ -132,6 +181,7 @@ mod tests {
             let got = access_log_template(source).unwrap().into_iter().map(|piece| match piece {
                 Piece::Text(text) => serde_json::json!({ "text": text }),
                 Piece::Field(field) => serde_json::json!({ "field": field }),
+                Piece::Named(field) => serde_json::json!({ "field": field }),
             });
             assert_eq!(case["pieces"], got.collect::<serde_json::Value>(), "{source}");
         }

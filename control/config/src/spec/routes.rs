@@ -1,6 +1,6 @@
 //! The keys of a route.
 
-use super::settings::{BODY, HEADER_NAME, SIZE_MAX};
+use super::settings::{ACCESS_LOG_SHAPE, BODY, HEADER_NAME, SIZE_MAX};
 use super::{Choice, Key, POLICIES, POLICIES_DOC, RETRY, RETRY_ALSO, Section, Shape, TARGET_SHAPE, Text};
 
 static NAME: Text = Text {
@@ -157,6 +157,8 @@ pub(crate) static ROUTE: Section = Section {
             "middlewares",
             "filters",
         ]),
+        Key::new("access_log", "Its access logs, in place of the gateway's; `off`: none.", ACCESS_LOG_SHAPE)
+            .also(&["log", "logs", "accesslog", "access_logs"]),
         Key::new(
             "upgrade",
             "Protocols that may be asked for with `Upgrade`.",

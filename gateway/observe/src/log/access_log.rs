@@ -4,15 +4,18 @@ use std::fmt::Debug;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::filter::LogFilter;
 use super::format::Format;
 use super::sink::{Lines, LogSink};
+use super::syslog::SyslogTarget;
 use super::template::Template;
 use super::writer::{LogCounts, Message, Output, Writer};
+use crate::Record;
 
 /// Buffers that may wait for the writer, over all sinks.
 const QUEUE: usize = 1024;
@@ -48,6 +51,20 @@ pub enum LogTarget {
     Stdout,
     /// The end of this file, which is made if need be. A named pipe works if someone reads it.
     File(PathBuf),
+    /// A syslog server.
+    Syslog(SyslogTarget),
+}
+
+impl LogTarget {
+    fn open(&self) -> io::Result<Output> {
+        match self {
+            LogTarget::Off => Err(io::ErrorKind::Unsupported.into()),
+            LogTarget::Stdout => Output::stdout(),
+            LogTarget::File(path) => Output::file(path.clone())
+                .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
+            LogTarget::Syslog(target) => Ok(Output::syslog(target.clone())),
+        }
+    }
 }
 
 /// What a log line looks like.
@@ -62,10 +79,10 @@ pub enum LogFormat {
 }
 
 impl LogFormat {
-    fn compile(&self) -> io::Result<Format> {
+    fn compile(&self, fields: &[(String, String)]) -> io::Result<Format> {
         Ok(match self {
             LogFormat::Combined => Format::Combined,
-            LogFormat::Json => Format::Json,
+            LogFormat::Json => Format::json(fields),
             LogFormat::Template(source) => Format::Template(
                 Template::compile(source)
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?,
@@ -74,54 +91,132 @@ impl LogFormat {
     }
 }
 
-/// The access log of the process.
-#[derive(Debug)]
-pub struct AccessLog {
-    counts: Arc<LogCounts>,
-    running: Option<Running>,
-    /// What somebody else is told, line by line.
-    told: Option<Box<AccessLog>>,
+/// One of the logs of a gateway.
+#[derive(Clone, Debug)]
+pub struct Log {
+    /// What it writes, and where.
+    pub config: LogConfig,
+    /// What routes name it by.
+    pub key: u64,
+    /// Whether it takes the lines of routes that name no logs.
+    pub usual: bool,
+    /// Further fields of a line in JSON: each key, and the name of what it holds.
+    pub fields: Vec<(String, String)>,
+    /// It has a line of an exchange that one of these keeps; empty: of every one.
+    pub filter: Vec<LogFilter>,
+    /// Who is told the same lines, beside the target.
+    pub told: Option<Arc<dyn LineTarget>>,
 }
 
+impl From<LogConfig> for Log {
+    fn from(config: LogConfig) -> Self {
+        Self { config, key: 0, usual: true, fields: Vec::new(), filter: Vec::new(), told: None }
+    }
+}
+
+/// Which lines a log has, and what they look like.
+#[derive(Debug)]
+pub(super) struct Rules {
+    pub(super) format: Format,
+    pub(super) key: u64,
+    pub(super) usual: bool,
+    filter: Vec<LogFilter>,
+}
+
+impl Rules {
+    /// Whether it is one of these logs, or a usual one.
+    #[inline]
+    pub(super) fn is_for(&self, only: Option<&[u64]>) -> bool {
+        match only {
+            None => self.usual,
+            Some(keys) => keys.contains(&self.key),
+        }
+    }
+
+    /// Whether it has a line of an exchange. `random` is the state of a generator.
+    #[inline]
+    pub(super) fn keeps(&self, record: &Record<'_>, random: &mut u32) -> bool {
+        let mut draw = || {
+            *random ^= *random << 13;
+            *random ^= *random >> 17;
+            *random ^= *random << 5;
+            *random
+        };
+        self.filter.is_empty() || self.filter.iter().any(|filter| filter.keeps(record, &mut draw))
+    }
+}
+
+/// The access logs of the process.
+#[derive(Debug)]
+pub struct AccessLog {
+    logs: Vec<Running>,
+    writers: Vec<Thread>,
+}
+
+/// A log, and the writer that it shares with others of the same target.
 #[derive(Debug)]
 struct Running {
-    format: Arc<Format>,
+    rules: Arc<Rules>,
+    writer: usize,
+}
+
+/// A writer's thread.
+#[derive(Debug)]
+struct Thread {
+    /// `None`: somebody is told the lines.
+    target: Option<LogTarget>,
     queue: SyncSender<Message>,
+    counts: Arc<LogCounts>,
     /// Closed when the writer has ended.
     ended: Mutex<Receiver<()>>,
 }
 
 impl AccessLog {
-    /// Opens the target and starts the writer thread.
+    /// Opens the target of one log and starts its writer.
     ///
     /// # Errors
-    /// The file cannot be opened, the template does not compile (`InvalidInput`), or no thread can be made.
+    /// See [`start_all`](Self::start_all).
     pub fn start(config: LogConfig) -> io::Result<AccessLog> {
-        let format = Arc::new(config.format.compile()?);
-        let output = match config.target {
-            LogTarget::Off => return Ok(AccessLog { counts: Arc::default(), running: None, told: None }),
-            LogTarget::Stdout => Output::stdout()?,
-            LogTarget::File(path) => {
-                let shown = path.display().to_string();
-                Output::file(path)
-                    .map_err(|error| io::Error::new(error.kind(), format!("{shown}: {error}")))?
-            }
-        };
-        Self::run(format, output, Arc::default())
+        Self::start_all(vec![config.into()])
     }
 
-    /// With somebody who is told every line, too.
+    /// Opens the targets and starts a writer's thread for each.
     ///
     /// # Errors
-    /// No thread can be made.
-    pub fn telling(self, target: Option<Arc<dyn LineTarget>>) -> io::Result<AccessLog> {
-        let Some(target) = target else { return Ok(self) };
-        let counts = Arc::new(LogCounts::of(target.clone()));
-        let told = Self::run(Arc::new(Format::Json), Output::told(target), counts)?;
-        Ok(AccessLog { told: Some(Box::new(told)), ..self })
+    /// A file cannot be opened, a template does not compile (`InvalidInput`), or no thread can be made.
+    pub fn start_all(logs: Vec<Log>) -> io::Result<AccessLog> {
+        let mut all = AccessLog { logs: Vec::new(), writers: Vec::new() };
+        for Log { config, key, usual, fields, filter, told } in logs {
+            let format = config.format.compile(&fields)?;
+            let rules = |format| Arc::new(Rules { format, key, usual, filter: filter.clone() });
+            if config.target != LogTarget::Off {
+                let known =
+                    all.writers.iter().position(|writer| writer.target.as_ref() == Some(&config.target));
+                let writer = match known {
+                    Some(writer) => writer,
+                    None => {
+                        let output = config.target.open()?;
+                        all.run(Some(config.target), output, Arc::default())?
+                    }
+                };
+                all.logs.push(Running { rules: rules(format), writer });
+            }
+            if let Some(told) = told {
+                let counts = Arc::new(LogCounts::of(told.clone()));
+                let writer = all.run(None, Output::told(told), counts)?;
+                all.logs.push(Running { rules: rules(Format::json(&fields)), writer });
+            }
+        }
+        Ok(all)
     }
 
-    fn run(format: Arc<Format>, output: Output, counts: Arc<LogCounts>) -> io::Result<AccessLog> {
+    /// Starts a writer, and says which it is.
+    fn run(
+        &mut self,
+        target: Option<LogTarget>,
+        output: Output,
+        counts: Arc<LogCounts>,
+    ) -> io::Result<usize> {
         let (queue, messages) = sync_channel(QUEUE);
         let (alive, ended) = sync_channel(0);
         let writer = Writer { queue: messages, output, counts: counts.clone() };
@@ -129,60 +224,71 @@ impl AccessLog {
             let _alive = alive;
             writer.run();
         })?;
-        let running = Some(Running { format, queue, ended: Mutex::new(ended) });
-        Ok(AccessLog { counts, running, told: None })
+        self.writers.push(Thread { target, queue, counts, ended: Mutex::new(ended) });
+        Ok(self.writers.len() - 1)
     }
 
     /// A sink for one worker.
     #[must_use]
     pub fn sink(&self) -> LogSink {
-        let lines = |log: &AccessLog| {
-            let Running { format, queue, .. } = log.running.as_ref()?;
-            Some(Lines::new(format.clone(), queue.clone(), log.counts.clone()))
-        };
-        LogSink::new(lines(self), self.told.as_deref().and_then(lines))
+        let lines = self.logs.iter().map(|log| {
+            let writer = &self.writers[log.writer];
+            Lines::new(log.rules.clone(), writer.queue.clone(), writer.counts.clone())
+        });
+        LogSink::new(lines.collect())
     }
 
-    /// Opens the file's path anew, after a rotation: lines that workers hand over from now on go there. If it
+    /// Opens the paths of files anew, after a rotation: lines that workers hand over from now on go there. If one
     /// cannot be opened the old file is kept. Never waits.
     pub fn reopen(&self) {
-        if let Some(running) = &self.running {
-            self.counts.reopen.store(true, Ordering::Relaxed);
+        for writer in &self.writers {
+            writer.counts.reopen.store(true, Ordering::Relaxed);
             // If the queue is full, the writer sees the flag at the next message.
-            let _ = running.queue.try_send(Message::Wake);
+            let _ = writer.queue.try_send(Message::Wake);
         }
     }
 
     /// Lines dropped since the start: the target failed, or the writer was too far behind.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.counts.dropped()
+        self.writers.iter().map(|writer| writer.counts.dropped()).sum()
     }
 
     /// Lines written since the start.
     #[must_use]
     pub fn written(&self) -> u64 {
-        self.counts.written()
+        self.writers.iter().map(|writer| writer.counts.written()).sum()
     }
 
-    /// What is wrong with the target, if its last write or opening failed.
+    /// What is wrong with a target, if its last write or opening failed.
     #[must_use]
     pub fn problem(&self) -> Option<String> {
-        self.counts.problem()
+        self.writers.iter().find_map(|writer| writer.counts.problem())
     }
 
-    /// Ends the writer when it has written what sinks had handed over (flush or drop them first), and waits
-    /// for that up to `deadline`. Returns whether all of it was done; if not, the target is stuck.
+    /// Ends the writers when they have written what sinks had handed over (flush or drop them first), and waits
+    /// for that up to `deadline`. Returns whether all of it was done; if not, a target is stuck.
     ///
     /// Lines that come later are dropped and counted.
     pub fn close(&self, deadline: Duration) -> bool {
-        let told = self.told.as_ref().is_none_or(|told| told.close(deadline));
-        let Some(running) = &self.running else { return told };
         let end = Instant::now() + deadline;
+        let asked: Vec<bool> = self.writers.iter().map(|writer| writer.ask_to_close(end)).collect();
+        let ended: Vec<bool> = self.writers.iter().map(|writer| writer.has_ended(end)).collect();
+        asked.iter().chain(&ended).all(|done| *done)
+    }
+
+    pub(crate) fn counts(&self) -> impl Iterator<Item = Arc<LogCounts>> {
+        self.writers.iter().map(|writer| writer.counts.clone())
+    }
+}
+
+impl Thread {
+    /// Asks the writer to end; says whether it could be asked.
+    fn ask_to_close(&self, end: Instant) -> bool {
         let mut message = Message::Close;
         loop {
-            match running.queue.try_send(message) {
-                Ok(()) | Err(TrySendError::Disconnected(_)) => break,
+            match self.queue.try_send(message) {
+                Ok(()) | Err(TrySendError::Disconnected(_)) => return true,
                 Err(TrySendError::Full(_)) if Instant::now() >= end => return false,
                 Err(TrySendError::Full(back)) => {
                     message = back;
@@ -190,15 +296,14 @@ impl AccessLog {
                 }
             }
         }
-        let ended = running.ended.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nothing is ever sent: the only news is that the other end is gone.
-        let wait = end.saturating_duration_since(Instant::now());
-        told && matches!(ended.recv_timeout(wait), Err(std::sync::mpsc::RecvTimeoutError::Disconnected))
     }
 
-    pub(crate) fn counts(&self) -> impl Iterator<Item = Arc<LogCounts>> {
-        let told = self.told.as_ref().map(|told| told.counts.clone());
-        std::iter::once(self.counts.clone()).chain(told)
+    /// Waits for its end; says whether that has come.
+    fn has_ended(&self, end: Instant) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nothing is ever sent: the only news is that the other end is gone.
+        let wait = end.saturating_duration_since(Instant::now());
+        matches!(ended.recv_timeout(wait), Err(RecvTimeoutError::Disconnected))
     }
 }
 
@@ -209,7 +314,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::Record;
     use crate::record::sample;
 
     const LONG: Duration = Duration::from_secs(20);
@@ -274,6 +378,49 @@ mod tests {
         log.reopen();
         assert!(log.close(Duration::ZERO));
         assert_eq!((log.written(), log.dropped()), (0, 0));
+    }
+
+    #[test]
+    fn routes_choose_their_logs_and_filters_choose_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let [all, own, shared] = ["all", "own", "shared"].map(|name| folder.path().join(name));
+        let log = |path: &Path, key, usual, format: &str, filter: Vec<LogFilter>| Log {
+            key,
+            filter,
+            ..Log {
+                usual,
+                ..LogConfig {
+                    target: LogTarget::File(path.to_owned()),
+                    format: LogFormat::Template(format.to_owned()),
+                }
+                .into()
+            }
+        };
+        let errors = LogFilter { statuses: vec![(500, 599)], ..LogFilter::default() };
+        let logs = AccessLog::start_all(vec![
+            log(&all, 1, true, "all {status}", vec![]),
+            log(&shared, 2, true, "error {status}", vec![errors]),
+            log(&own, 3, false, "own {status}", vec![]),
+            log(&shared, 4, false, "shared {status}", vec![]),
+        ])
+        .unwrap();
+        let mut sink = logs.sink();
+        sink.record(&status(200));
+        sink.record(&status(502));
+        sink.record_in(&status(201), Some(&[3, 4]));
+        sink.record_in(&status(202), Some(&[]));
+        // Of a log that is gone: the usual ones take it.
+        sink.record_in(&status(203), Some(&[9]));
+        assert!(
+            sink.takes(None) && sink.takes(Some(&[3])) && sink.takes(Some(&[9])) && !sink.takes(Some(&[]))
+        );
+        drop(sink);
+        assert!(logs.close(LONG));
+        let text = |path: &Path| fs::read_to_string(path).unwrap();
+        assert_eq!(text(&all), "all 200\nall 502\nall 203\n");
+        assert_eq!(text(&own), "own 201\n");
+        assert_eq!(text(&shared), "error 502\nshared 201\n");
+        assert_eq!((logs.written(), logs.dropped()), (6, 0));
     }
 
     #[test]

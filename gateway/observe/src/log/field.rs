@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::clock::WallClock;
 use super::{escape, text};
-use crate::{Reason, Record};
+use crate::{EndpointAttempt, Reason, Record};
 
 macro_rules! fields {
     ($($(#[$doc:meta])* $variant:ident = $name:literal;)+) => {
@@ -63,6 +63,8 @@ fields! {
     Sni = "sni";
     /// Who the client's certificate is for.
     ClientSubject = "client_subject";
+    /// The SHA-256 hash of it; not in JSON where there is none.
+    ClientFingerprint = "client_fingerprint";
     /// The status of the answer; 0: nothing was answered (`000` in text).
     Status = "status";
     /// The `grpc-status` of a gRPC call.
@@ -77,6 +79,14 @@ fields! {
     Upstream = "upstream";
     /// The endpoint's address.
     Endpoint = "endpoint";
+    /// The endpoints of all attempts; not in JSON where there was one attempt, nor are the next three.
+    Endpoints = "endpoints";
+    /// The status that each of them answered.
+    EndpointStatuses = "endpoint_statuses";
+    /// Why each attempt came to nothing.
+    EndpointReasons = "endpoint_reasons";
+    /// Milliseconds of each attempt.
+    EndpointMs = "endpoint_ms";
     /// Bytes of the request body.
     BytesIn = "bytes_in";
     /// Bytes of the response body.
@@ -147,10 +157,67 @@ impl Field {
         match self {
             Self::TimeLocal => true,
             Self::TlsVersion | Self::TlsCipher | Self::Sni | Self::ClientSubject => record.tls.is_none(),
+            Self::ClientFingerprint => record.tls.is_none_or(|tls| tls.client_fingerprint.is_none()),
             Self::Consumer => record.consumer.is_none(),
+            Self::Endpoints | Self::EndpointStatuses | Self::EndpointReasons | Self::EndpointMs => {
+                record.earlier == 0
+            }
             Self::TraceId | Self::SpanId => record.span.is_none(),
             Self::Peer | Self::PeerPort => record.peer == record.client,
             _ => false,
+        }
+    }
+
+    /// Appends it as nginx would.
+    #[inline]
+    pub(super) fn write_text(self, line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock, millis: u32) {
+        match self.of_attempts() {
+            None => self.value(record, millis).write_text(line, clock),
+            Some(of) => {
+                let start = line.len();
+                for attempt in (0..).map_while(|index| record.attempt(index)) {
+                    if line.len() > start {
+                        line.extend_from_slice(b", ");
+                    }
+                    of(&attempt).write_text(line, clock);
+                }
+                if line.len() == start {
+                    line.push(b'-');
+                }
+            }
+        }
+    }
+
+    /// Appends it as JSON.
+    #[inline]
+    pub(super) fn write_json(self, line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock, millis: u32) {
+        match self.of_attempts() {
+            None => self.value(record, millis).write_json(line, clock),
+            Some(of) => {
+                line.push(b'[');
+                for (index, attempt) in (0..).map_while(|index| record.attempt(index)).enumerate() {
+                    if index > 0 {
+                        line.push(b',');
+                    }
+                    of(&attempt).write_json(line, clock);
+                }
+                line.push(b']');
+            }
+        }
+    }
+
+    /// What a field that is a list has of each attempt.
+    #[inline]
+    fn of_attempts(self) -> Option<for<'a> fn(&EndpointAttempt<'a>) -> Value<'a>> {
+        match self {
+            Field::Endpoints => Some(|attempt| Value::Text(attempt.endpoint.as_bytes())),
+            Field::EndpointStatuses => Some(|attempt| match attempt.status {
+                0 => Value::Absent,
+                status => Value::Status(status),
+            }),
+            Field::EndpointReasons => Some(|attempt| reason(attempt.reason)),
+            Field::EndpointMs => Some(|attempt| Value::Millis(attempt.took)),
+            _ => None,
         }
     }
 
@@ -176,12 +243,16 @@ impl Field {
             Field::ClientSubject => {
                 optional(record.tls.and_then(|tls| tls.client_subject).map(str::as_bytes))
             }
+            Field::ClientFingerprint => {
+                optional(record.tls.and_then(|tls| tls.client_fingerprint).map(str::as_bytes))
+            }
+            // Lists: see `write_text` and `write_json`.
+            Field::Endpoints | Field::EndpointStatuses | Field::EndpointReasons | Field::EndpointMs => {
+                Value::Absent
+            }
             Field::Status => Value::Status(record.status),
             Field::GrpcStatus => record.grpc_status.map_or(Value::Absent, |code| Value::Number(code.into())),
-            Field::Reason => match record.reason {
-                Reason::None => Value::Absent,
-                reason => Value::Text(reason.as_str().as_bytes()),
-            },
+            Field::Reason => reason(record.reason),
             Field::Detail => optional(record.detail.map(str::as_bytes)),
             Field::Route => filled(record.route.as_bytes()),
             Field::Upstream => filled(record.upstream.as_bytes()),
@@ -201,6 +272,13 @@ impl Field {
             Field::HeaderMs => duration(record.header),
             Field::BodyMs => duration(record.body()),
         }
+    }
+}
+
+fn reason(reason: Reason) -> Value<'static> {
+    match reason {
+        Reason::None => Value::Absent,
+        reason => Value::Text(reason.as_str().as_bytes()),
     }
 }
 

@@ -10,23 +10,45 @@ use crate::Record;
 #[derive(Debug)]
 pub(super) enum Format {
     Combined,
-    Json,
+    /// Every field, and further ones: the key with its quotes and colon, and what it holds.
+    Json(Vec<(Box<[u8]>, Part)>),
     Template(Template),
 }
 
 impl Format {
+    /// JSON with further fields: each key, and the name of what it holds. Names that are not known are left out.
+    pub(super) fn json(further: &[(String, String)]) -> Self {
+        let field = |(key, name): &(String, String)| {
+            let mut text = b"\"".to_vec();
+            escape::json(&mut text, key.as_bytes());
+            text.extend_from_slice(b"\":");
+            Some((text.into(), Part::named(name)?))
+        };
+        Self::Json(further.iter().filter_map(field).collect())
+    }
+
+    /// Whether it needs the head of the response.
+    pub(super) fn is_of_response(&self) -> bool {
+        match self {
+            Self::Combined => false,
+            Self::Json(further) => further.iter().any(|(_, part)| part.is_of_response()),
+            Self::Template(template) => template.0.iter().any(Part::is_of_response),
+        }
+    }
+
     /// Appends the record's line with its line feed. Allocates only where `line` lacks room.
     #[inline]
     pub(super) fn write(&self, line: &mut Vec<u8>, record: &Record<'_>, clock: &mut WallClock) {
         let millis = clock.advance(record.ended());
         match self {
             Format::Combined => combined(line, record, clock),
-            Format::Json => json(line, record, clock, millis),
+            Format::Json(further) => json(line, record, clock, millis, further),
             Format::Template(template) => {
                 for part in &template.0 {
                     match part {
                         Part::Literal(bytes) => line.extend_from_slice(bytes),
-                        Part::Field(field) => field.value(record, millis).write_text(line, clock),
+                        Part::Field(field) => field.write_text(line, record, clock, millis),
+                        Part::Named(named) => named.write_text(line, record.details),
                     }
                 }
             }
@@ -71,7 +93,13 @@ fn request(line: &mut Vec<u8>, record: &Record<'_>) {
     }
 }
 
-fn json(line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock, millis: u32) {
+fn json(
+    line: &mut Vec<u8>,
+    record: &Record<'_>,
+    clock: &WallClock,
+    millis: u32,
+    further: &[(Box<[u8]>, Part)],
+) {
     let mut opening: &[u8] = b"{\"";
     for &field in Field::ALL {
         if field.is_left_out(record) {
@@ -80,8 +108,17 @@ fn json(line: &mut Vec<u8>, record: &Record<'_>, clock: &WallClock, millis: u32)
         line.extend_from_slice(opening);
         line.extend_from_slice(field.name().as_bytes());
         line.extend_from_slice(b"\":");
-        field.value(record, millis).write_json(line, clock);
+        field.write_json(line, record, clock, millis);
         opening = b",\"";
+    }
+    for (key, part) in further {
+        line.push(b',');
+        line.extend_from_slice(key);
+        match part {
+            Part::Field(field) => field.write_json(line, record, clock, millis),
+            Part::Named(named) => named.write_json(line, record.details),
+            Part::Literal(_) => line.extend_from_slice(b"null"),
+        }
     }
     line.push(b'}');
 }
@@ -95,8 +132,9 @@ mod tests {
     use serde_json::Value as Json;
 
     use super::*;
-    use crate::Reason;
+    use crate::log::named::tests::Known;
     use crate::record::sample;
+    use crate::{Reason, TlsRecord};
 
     fn line(format: &Format, record: &Record<'_>) -> String {
         let mut line = Vec::new();
@@ -144,6 +182,8 @@ mod tests {
             status: 504,
             detail: Some("no head"),
             connect: Some(Duration::from_micros(70)),
+            earlier: 1,
+            details: &Known,
             consumer: Some("alice"),
             span: Some((0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736, 0x00f0_67aa_0ba9_02b7)),
             ..sample::record()
@@ -153,8 +193,9 @@ mod tests {
         assert!(time.len() == "2026-01-31T23:59:59.123Z".len() && time.ends_with('Z'), "{time}");
         let (_, rest) = rest.split_once("+0000 ").unwrap();
         let expected = "192.0.2.7 40312 192.0.2.7 40312 https GET /v1/items?page=2 /v1/items page=2 HTTP/1.1 api.example.com 1.3 \
-                        TLS_AES_128_GCM_SHA256 api.example.com - 504 - \
-                        http_response_timeout no head items shop 10.0.0.1:8080 0 1234 \
+                        TLS_AES_128_GCM_SHA256 api.example.com - - 504 - \
+                        http_response_timeout no head items shop 10.0.0.1:8080 10.0.0.2:80, 10.0.0.1:8080 -, 504 \
+                        connection_refused, http_response_timeout 1.500, 2.500 0 1234 \
                         0123456789abcdef0123456789abcdef alice 4bf92f3577b34da6a3ce929d0e0e4736 00f067aa0ba902b7 \
                         - curl/8.5.0 1 true 2.500 0.070 1.250 1.250\n";
         assert_eq!(rest, expected);
@@ -166,9 +207,17 @@ mod tests {
             consumer: Some("alice"),
             span: Some((0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736, 0x00f0_67aa_0ba9_02b7)),
             peer: SocketAddr::from(([10, 0, 0, 1], 5)),
+            earlier: 1,
+            details: &Known,
+            tls: sample::record().tls.map(|tls| TlsRecord { client_fingerprint: Some("ab"), ..tls }),
             ..sample::record()
         };
-        let value: Json = serde_json::from_str(&line(&Format::Json, &known)).unwrap();
+        let value: Json = serde_json::from_str(&line(&Format::json(&[]), &known)).unwrap();
+        assert_eq!(value["endpoints"], serde_json::json!(["10.0.0.2:80", "10.0.0.1:8080"]));
+        assert_eq!(value["endpoint_statuses"], serde_json::json!([null, 200]));
+        let further = [("x".to_owned(), "header.x-a".to_owned()), ("y\"".to_owned(), "cookie.no".to_owned())];
+        let more: Json = serde_json::from_str(&line(&Format::json(&further), &known)).unwrap();
+        assert_eq!((&more["x"], &more["y\""]), (&Json::from("1, \"2"), &Json::Null));
         let keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
         let wanted: Vec<&str> =
             Field::ALL.iter().filter(|field| **field != Field::TimeLocal).map(|field| field.name()).collect();
@@ -184,7 +233,7 @@ mod tests {
             (&value["consumer"], &value["span_id"]),
             (&Json::from("alice"), &Json::from("00f067aa0ba902b7"))
         );
-        let plain: Json = serde_json::from_str(&line(&Format::Json, &sample::record())).unwrap();
+        let plain: Json = serde_json::from_str(&line(&Format::json(&[]), &sample::record())).unwrap();
         let fields = plain.as_object().unwrap();
         assert!(
             ["consumer", "trace_id", "span_id", "peer", "peer_port"]
@@ -210,7 +259,7 @@ mod tests {
                 total: Duration::from_micros(micros % 1_000_000_000),
                 ..sample::record()
             };
-            let shown = line(&Format::Json, &record);
+            let shown = line(&Format::json(&[]), &record);
             let value: Json = serde_json::from_str(&shown).unwrap();
             prop_assert_eq!(&value["status"], &Json::from(status));
             prop_assert_eq!(&value["bytes_out"], &Json::from(bytes));

@@ -1,11 +1,12 @@
 //! A worker's end of the access log.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
+use super::access_log::Rules;
 use super::clock::WallClock;
-use super::format::Format;
 use super::writer::{Batch, LogCounts, Message};
 use crate::Record;
 
@@ -21,22 +22,23 @@ const UNDER_WAY: usize = 64;
 /// Empty buffers kept for a sink; more come and go with a burst.
 const KEPT: usize = 4;
 
-/// One worker's buffer of log lines.
+/// One worker's buffers of log lines, one for each log.
 ///
-/// [`record`](Self::record) formats into the buffer. [`flush`](Self::flush) hands it to the writer thread, which wakes
-/// that thread: call it from a timer (every 100 ms, say) and before a worker ends, not after each request. A
+/// [`record`](Self::record) formats into the buffers. [`flush`](Self::flush) hands them to the writer threads, which wakes
+/// those: call it from a timer (every 100 ms, say) and before a worker ends, not after each request. A
 /// buffer that has filled up is handed over by `record` itself.
 #[derive(Debug)]
 pub struct LogSink {
-    /// For the file; without it, for who is told.
-    lines: Option<Lines>,
-    /// For who is told beside the file.
-    told: Option<Lines>,
+    lines: Vec<Lines>,
+    /// Whether any log takes the lines of routes that name none.
+    usual: bool,
+    /// Whether any log wants to know the head of the response.
+    of_responses: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct Lines {
-    format: Arc<Format>,
+    rules: Arc<Rules>,
     clock: WallClock,
     bytes: Vec<u8>,
     count: u64,
@@ -45,54 +47,82 @@ pub(super) struct Lines {
     home: SyncSender<Vec<u8>>,
     emptied: Receiver<Vec<u8>>,
     under_way: Arc<AtomicUsize>,
+    /// The state of a generator of random numbers (xorshift, G. Marsaglia, 2003); never 0.
+    random: u32,
 }
 
 impl LogSink {
-    /// Of both; without either it takes no lines.
-    pub(super) fn new(lines: Option<Lines>, told: Option<Lines>) -> LogSink {
-        match (lines, told) {
-            (None, told) => LogSink { lines: told, told: None },
-            (lines, told) => LogSink { lines, told },
-        }
+    /// Of these logs; without any it takes no lines.
+    pub(super) fn new(lines: Vec<Lines>) -> LogSink {
+        let usual = lines.iter().any(|lines| lines.rules.usual);
+        let of_responses = lines.iter().any(|lines| lines.rules.format.is_of_response());
+        LogSink { lines, usual, of_responses }
     }
 
-    /// Adds the record's line. No lock, no system call, and no allocation for a line of up to 16 KiB; each
-    /// 64 KiB of lines cost one [`flush`](Self::flush).
+    /// Adds the record's line to the logs of routes that name none.
     #[inline]
     pub fn record(&mut self, record: &Record<'_>) {
-        let Some(lines) = &mut self.lines else { return };
-        lines.add(record);
-        if let Some(told) = &mut self.told {
-            told.add(record);
+        self.record_in(record, None);
+    }
+
+    /// Adds the record's line to the logs with these keys, or to the usual ones. No lock, no system call, and no allocation
+    /// for a line of up to 16 KiB; each 64 KiB of lines cost one [`flush`](Self::flush).
+    #[inline]
+    pub fn record_in(&mut self, record: &Record<'_>, only: Option<&[u64]>) {
+        let only = self.known(only);
+        for lines in self.lines.iter_mut().filter(|lines| lines.rules.is_for(only)) {
+            lines.add(record);
         }
     }
 
-    /// Whether it takes lines at all; if not, there is no need to make a record.
+    /// Whether there is any log; if not, there is no need to keep anything for one.
     #[must_use]
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.lines.is_some()
+        !self.lines.is_empty()
+    }
+
+    /// Whether a log with one of these keys, or a usual one, takes lines; if not, there is no need to make a record.
+    #[must_use]
+    #[inline]
+    pub fn takes(&self, only: Option<&[u64]>) -> bool {
+        match self.known(only) {
+            None => self.usual,
+            Some(keys) => !keys.is_empty(),
+        }
+    }
+
+    /// Whether a log shows fields of responses.
+    #[must_use]
+    pub fn is_of_responses(&self) -> bool {
+        self.of_responses
+    }
+
+    /// The keys, unless no log has any of them: the configuration has changed since the request began, and the usual logs take
+    /// its line.
+    #[inline]
+    fn known<'k>(&self, only: Option<&'k [u64]>) -> Option<&'k [u64]> {
+        only.filter(|keys| keys.is_empty() || self.lines.iter().any(|lines| keys.contains(&lines.rules.key)))
     }
 
     /// Whether there is nothing to flush.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.lines.as_ref().is_none_or(|lines| lines.count == 0)
-            && self.told.as_ref().is_none_or(|lines| lines.count == 0)
+        self.lines.iter().all(|lines| lines.count == 0)
     }
 
-    /// Hands the lines to the writer thread. Never waits: while the writer is behind, they stay here and more
-    /// are added; once the buffer is full too, its lines are dropped and counted.
+    /// Hands the lines to the writer threads. Never waits: while a writer is behind, they stay here and more
+    /// are added; once a buffer is full too, its lines are dropped and counted.
     pub fn flush(&mut self) {
-        self.lines.iter_mut().chain(&mut self.told).for_each(Lines::hand_over);
+        self.lines.iter_mut().for_each(Lines::hand_over);
     }
 }
 
 /// A worker that ends leaves no line behind.
 impl Drop for LogSink {
     fn drop(&mut self) {
-        for lines in self.lines.iter_mut().chain(&mut self.told) {
+        for lines in &mut self.lines {
             lines.hand_over();
             lines.counts.drop_lines(lines.count);
         }
@@ -100,24 +130,32 @@ impl Drop for LogSink {
 }
 
 impl Lines {
-    pub(super) fn new(format: Arc<Format>, queue: SyncSender<Message>, counts: Arc<LogCounts>) -> Self {
+    pub(super) fn new(rules: Arc<Rules>, queue: SyncSender<Message>, counts: Arc<LogCounts>) -> Self {
         let (home, emptied) = sync_channel(KEPT);
+        // Few routes have a log of their own: it gets its buffer with its first line.
+        let room = if rules.usual { CAPACITY } else { 0 };
+        let seed = RandomState::new().hash_one(rules.key) as u32 | 1;
         Self {
-            format,
+            rules,
             clock: WallClock::new(),
-            bytes: Vec::with_capacity(CAPACITY),
+            bytes: Vec::with_capacity(room),
             count: 0,
             queue,
             counts,
             home,
             emptied,
             under_way: Arc::default(),
+            random: seed,
         }
     }
 
     #[inline]
     fn add(&mut self, record: &Record<'_>) {
-        self.format.write(&mut self.bytes, record, &mut self.clock);
+        let Self { rules, random, .. } = self;
+        if !rules.keeps(record, random) {
+            return;
+        }
+        rules.format.write(&mut self.bytes, record, &mut self.clock);
         self.count += 1;
         if self.bytes.len() >= FULL {
             self.hand_over();

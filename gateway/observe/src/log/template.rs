@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::field::Field;
+use super::named::Named;
 
 /// A compiled template.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,10 +13,24 @@ pub struct Template(pub(super) Vec<Part>);
 pub(super) enum Part {
     Literal(Box<[u8]>),
     Field(Field),
+    Named(Named),
+}
+
+impl Part {
+    /// What a name between braces stands for.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Field::named(name).map(Self::Field).or_else(|| Named::parse(name).map(Self::Named))
+    }
+
+    /// Whether it needs the head of the response.
+    pub(super) fn is_of_response(&self) -> bool {
+        matches!(self, Self::Named(named) if named.is_of_response())
+    }
 }
 
 impl Template {
-    /// Compiles a template. `{name}` stands for a [`Field`]; `{{` and `}}` are plain braces. The line's end is
+    /// Compiles a template. `{name}` stands for a [`Field`], or for a header or cookie
+    /// (`header.NAME`, `response_header.NAME`, `cookie.NAME`); `{{` and `}}` are plain braces. The line's end is
     /// added by the log.
     ///
     /// # Errors
@@ -38,11 +53,11 @@ impl Template {
                         return Err(TemplateError { offset, problem: Problem::Unclosed });
                     };
                     let name = &source[offset + 1..offset + length];
-                    let Some(field) = Field::named(name) else {
+                    let Some(part) = Part::named(name) else {
                         return Err(TemplateError { offset, problem: Problem::Unknown(name.to_owned()) });
                     };
                     push_literal(&mut parts, &mut literal);
-                    parts.push(Part::Field(field));
+                    parts.push(part);
                     while characters.next_if(|&(at, _)| at <= offset + length).is_some() {}
                 }
                 _ if character.is_control() && character != '\t' => {
@@ -166,7 +181,7 @@ mod tests {
             let source = case["template"].as_str().unwrap();
             let pieces = case["pieces"].as_array().unwrap().iter();
             let parts = pieces.map(|piece| match piece["field"].as_str() {
-                Some(name) => Part::Field(Field::named(name).unwrap()),
+                Some(name) => Part::named(name).unwrap(),
                 None => literal(piece["text"].as_str().unwrap()),
             });
             assert_eq!(Template::compile(source), Ok(Template(parts.collect())), "{source}");

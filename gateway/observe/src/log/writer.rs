@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,9 +14,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
 use super::access_log::LineTarget;
+use super::syslog::{Syslog, SyslogTarget};
 
 /// A file that failed is opened again no more often than this.
 const REOPEN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Messages that wait for a syslog server are sent again no more often than this.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// How long messages that wait for a syslog server may take at the end.
+const LAST_MESSAGES: Duration = Duration::from_secs(1);
 
 /// How long to wait at once for a full pipe.
 const PIPE_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -87,7 +94,11 @@ impl LogCounts {
         self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set_problem(&self, problem: Option<String>) {
+    pub(super) fn add_written(&self, lines: u64) {
+        self.written.fetch_add(lines, Ordering::Release);
+    }
+
+    pub(super) fn set_problem(&self, problem: Option<String>) {
         *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
     }
 }
@@ -104,6 +115,8 @@ pub(super) struct Output {
     failed_at: Option<Instant>,
     /// Who is told every line; there is no file then.
     told: Option<Arc<dyn LineTarget>>,
+    /// The server that gets every line; there is no file then.
+    syslog: Option<Syslog>,
 }
 
 impl Output {
@@ -118,11 +131,27 @@ impl Output {
     }
 
     fn new(file: File, path: Option<PathBuf>) -> Output {
-        Output { file: Some(file), path, torn: false, outdated: false, failed_at: None, told: None }
+        Output { file: Some(file), path, ..Output::none() }
     }
 
     pub(super) fn told(target: Arc<dyn LineTarget>) -> Output {
-        Output { file: None, path: None, torn: false, outdated: false, failed_at: None, told: Some(target) }
+        Output { told: Some(target), ..Output::none() }
+    }
+
+    pub(super) fn syslog(target: SyslogTarget) -> Output {
+        Output { syslog: Some(Syslog::new(target)), ..Output::none() }
+    }
+
+    fn none() -> Output {
+        Output {
+            file: None,
+            path: None,
+            torn: false,
+            outdated: false,
+            failed_at: None,
+            told: None,
+            syslog: None,
+        }
     }
 }
 
@@ -140,7 +169,7 @@ pub(super) struct Writer {
 impl Writer {
     /// Writes until told to close, or until the log and all sinks are gone.
     pub(super) fn run(mut self) {
-        while let Ok(message) = self.queue.recv() {
+        while let Some(message) = self.next() {
             if self.counts.reopen.swap(false, Ordering::Relaxed) {
                 self.reopen();
             }
@@ -158,10 +187,37 @@ impl Writer {
         if let Some(told) = &self.output.told {
             told.end();
         }
+        if let Some(syslog) = &mut self.output.syslog {
+            syslog.finish(LAST_MESSAGES, &self.counts);
+        }
+    }
+
+    /// The next message; `None`: there is none any more. What waits for a server is sent meanwhile.
+    fn next(&mut self) -> Option<Message> {
+        loop {
+            let Some(syslog) = self.output.syslog.as_mut().filter(|syslog| syslog.waits()) else {
+                return self.queue.recv().ok();
+            };
+            match self.queue.recv_timeout(AGAIN) {
+                Ok(message) => return Some(message),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) => syslog.flush(&self.counts),
+            }
+        }
     }
 
     fn take(&mut self, mut batch: Batch) {
-        let written = self.write(&batch.bytes).min(batch.lines);
+        let mut written = 0;
+        if let Some(syslog) = &mut self.output.syslog {
+            // It counts by itself: lines may wait for the server.
+            batch.lines = 0;
+            batch.bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).for_each(|line| {
+                syslog.take(line, &self.counts);
+            });
+            syslog.flush(&self.counts);
+        } else {
+            written = self.write(&batch.bytes).min(batch.lines);
+        }
         // A buffer that one long line made larger than usual is not kept, nor one that its sink has no need of.
         if batch.bytes.capacity() <= super::sink::CAPACITY {
             let mut empty = std::mem::take(&mut batch.bytes);

@@ -253,6 +253,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             if let Some(context) = &mut scratch.met {
                 policy::respond(context, request, (status, Author::Endpoint), &mut output, None);
             }
+            if parties.worker.logs_responses.get() {
+                scratch.ledger.keep_response(&output);
+            }
             let sent = parties.client.stream.switch(&mut scratch.to_client, &output, rest);
             scratch.ledger.bytes_out += rest.len() as u64;
             scratch.early_frames = Frames::default();
@@ -335,6 +338,9 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 let status = scratch.response.status;
                 let answer = (status, Author::Endpoint);
                 policy::respond(context, &scratch.request, answer, out, stream.transform());
+            }
+            if parties.worker.logs_responses.get() {
+                scratch.ledger.keep_response(out);
             }
         } else {
             out.clear();

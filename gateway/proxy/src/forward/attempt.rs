@@ -123,6 +123,16 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         }
     }
 
+    /// Takes down an attempt that another one follows; without a failure, its answer was held back.
+    #[cold]
+    pub(super) fn note_attempt(&mut self, pool: &Rc<Pool>, failure: Option<&Failure>, began: Instant) {
+        let end = match failure {
+            Some(failure) => (0, failure.reason),
+            None => (self.scratch.response.status, Reason::None),
+        };
+        self.scratch.ledger.begin_again(pool, end, began, tollgate_net::now());
+    }
+
     /// Takes back what an attempt left behind, so that the next one begins as the first did.
     pub(super) fn make_ready_again(&mut self) {
         let Scratch { to_upstream, partial, .. } = &mut *self.scratch;

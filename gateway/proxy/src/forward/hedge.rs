@@ -126,6 +126,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         };
         for mut loser in race.racers {
             let stake = loser.take_stake();
+            self.scratch.ledger.begin_again(&loser.pool, (0, Reason::None), loser.began, now);
             drop(loser.run);
             if end.is_ok() {
                 let Stake { permit, place, .. } = stake;
@@ -141,6 +142,9 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         self.attempts.put_stake(racer.take_stake());
         *pool = racer.pool;
         let ledger = &mut self.scratch.ledger;
+        if !ledger.earlier.is_empty() {
+            ledger.attempt_began = Some(racer.began);
+        }
         ledger.endpoint = Some(pool.clone());
         ledger.connect = racer.marks.connect.get();
         let Answer { connection, underway, now, .. } = *end?;
@@ -213,7 +217,12 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
     /// A racer is out, and another one goes on.
     fn out(&mut self, mut racer: Racer<'r, U>, end: Ended<U>) {
         self.attempts.put_stake(racer.take_stake());
-        let Racer { pool, .. } = racer;
+        let Racer { pool, began, .. } = racer;
+        let told = match &end {
+            Ok(answer) => (answer.status, Reason::None),
+            Err(failure) => (0, failure.reason),
+        };
+        self.scratch.ledger.begin_again(&pool, told, began, tollgate_net::now());
         match end {
             Ok(answer) if self.is_clients_choice(answer.status, answer.now) => self.attempts.failed(None),
             Ok(answer) => {

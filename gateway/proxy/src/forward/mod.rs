@@ -198,15 +198,19 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
                 }
             }
         };
-        if let Some(failure) = failed
-            && !forwarding.has_another(&pool, &failure)
+        if let Some(failure) = &failed
+            && !forwarding.has_another(&pool, failure)
         {
-            return forwarding.give_up(&failure).await;
+            return forwarding.give_up(failure).await;
         }
+        forwarding.note_attempt(&pool, failed.as_ref(), began);
         forwarding.make_ready_again();
         forwarding.attempts.avoid(pool);
         match forwarding.pause().await {
-            Ok(later) => now = later,
+            Ok(later) => {
+                now = later;
+                forwarding.scratch.ledger.attempt_began = Some(now);
+            }
             Err(reason) => return forwarding.refuse(reason).await,
         }
     }

@@ -1,0 +1,68 @@
+//! The access logs of a configuration: the gateway's, and those that routes name.
+
+use std::sync::Arc;
+
+use tollgate_config as config;
+use tollgate_config::{Parts, Problem};
+use tollgate_policy::CollectorRule;
+
+use crate::policies::collector;
+
+/// Logs of one gateway. Each has a thread of its own, and a buffer in every worker.
+const MOST: usize = 64;
+
+/// An access log.
+#[derive(Clone, Debug)]
+pub struct PlannedLog {
+    /// What routes name it by: the same from plan to plan for the same log.
+    pub key: u64,
+    /// Whether it takes the lines of routes that name no logs.
+    pub usual: bool,
+    /// What it writes, and where.
+    pub log: config::AccessLog,
+    /// Who is told every line.
+    pub collector: Option<CollectorRule>,
+}
+
+impl PartialEq for PlannedLog {
+    fn eq(&self, other: &Self) -> bool {
+        let ca = |planned: &Self| planned.log.otlp.as_ref()?.ca.as_ref().map(|ca| ca.bytes.clone());
+        (self.key, self.usual) == (other.key, other.usual) && ca(self) == ca(other)
+    }
+}
+
+/// The keys of a route's own logs; `None`: it has the gateway's.
+pub(crate) fn of_route(route: &config::Route) -> Option<Arc<[u64]>> {
+    let logs = route.access_log.as_ref()?;
+    Some(logs.iter().map(config::AccessLog::key).collect())
+}
+
+/// All logs, each once.
+pub(crate) fn all(parts: &Parts<'_>, problems: &mut Vec<Problem>) -> Vec<PlannedLog> {
+    let mut out: Vec<PlannedLog> = Vec::new();
+    let usual = parts.config.access_log.iter().map(|log| (log, true));
+    let own = parts
+        .routes
+        .iter()
+        .flat_map(|route| route.access_log.iter().flatten().map(move |log| (log, route.at)));
+    for (log, usual) in usual {
+        add(&mut out, log, usual, problems);
+    }
+    for (log, at) in own {
+        if out.len() == MOST && !out.iter().any(|known| known.key == log.key()) {
+            let problem = Problem::error(at, format!("there are more than {MOST} different access logs"));
+            problems.push(problem);
+            break;
+        }
+        add(&mut out, log, false, problems);
+    }
+    out
+}
+
+fn add(out: &mut Vec<PlannedLog>, log: &config::AccessLog, usual: bool, problems: &mut Vec<Problem>) {
+    let key = log.key();
+    if out.iter().all(|known| known.key != key) {
+        let collector = log.otlp.as_ref().map(|written| collector(written, problems));
+        out.push(PlannedLog { key, usual, log: log.clone(), collector });
+    }
+}

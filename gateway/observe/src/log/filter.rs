@@ -1,0 +1,82 @@
+//! Which exchanges a log has a line of.
+
+use std::time::Duration;
+
+use crate::{Reason, Record};
+
+/// Statuses of gRPC that say that the server has failed: UNKNOWN, DEADLINE_EXCEEDED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE and
+/// DATA_LOSS.
+const FAILED_CALLS: [u8; 6] = [2, 4, 12, 13, 14, 15];
+
+/// Shares are counted in millionths.
+const WHOLE: u32 = 1_000_000;
+
+/// Conditions that must all hold for an exchange to have a line.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogFilter {
+    /// Ranges of statuses, first and last; empty: any.
+    pub statuses: Vec<(u16, u16)>,
+    /// The exchange took at least so long.
+    pub min_duration: Option<Duration>,
+    /// The share of the others that has a line, in millionths; errors always have one.
+    pub sample: Option<u32>,
+}
+
+impl LogFilter {
+    /// Whether the exchange has a line; `draw` gives a random number.
+    pub(super) fn keeps(&self, record: &Record<'_>, draw: impl FnOnce() -> u32) -> bool {
+        let has = |range: &(u16, u16)| (range.0..=range.1).contains(&record.status);
+        (self.statuses.is_empty() || self.statuses.iter().any(has))
+            && self.min_duration.is_none_or(|least| record.total >= least)
+            && self.sample.is_none_or(|share| is_error(record) || draw() % WHOLE < share)
+    }
+}
+
+/// Whether an exchange has failed: no answer, one of the server's errors, one that was cut off, or a failed call.
+fn is_error(record: &Record<'_>) -> bool {
+    let is_cut = record.reason != Reason::None && record.status < 400;
+    record.status == 0
+        || record.status >= 500
+        || is_cut
+        || record.grpc_status.is_some_and(|status| FAILED_CALLS.contains(&status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::sample::record;
+
+    #[test]
+    fn conditions_all_hold() {
+        let filter = LogFilter {
+            statuses: vec![(404, 404), (500, 599)],
+            min_duration: Some(Duration::from_millis(2)),
+            sample: None,
+        };
+        let keeps = |status: u16, millis: u64| {
+            let total = Duration::from_millis(millis);
+            filter.keeps(&Record { status, total, ..record() }, || 0)
+        };
+        assert!(keeps(404, 2) && keeps(500, 3) && keeps(599, 3));
+        assert!(!keeps(404, 1) && !keeps(403, 9) && !keeps(600, 9) && !keeps(200, 9));
+    }
+
+    #[test]
+    fn errors_are_always_kept() {
+        let filter = LogFilter { sample: Some(10_000), ..LogFilter::default() };
+        let keeps = |record: Record<'_>, drawn: u32| filter.keeps(&record, || drawn);
+        assert!(keeps(record(), 9_999) && !keeps(record(), 10_000));
+        assert!(!keeps(Record { status: 429, reason: Reason::RateLimited, ..record() }, WHOLE - 1));
+        for error in [
+            Record { status: 503, ..record() },
+            Record { status: 0, ..record() },
+            Record { reason: Reason::HttpResponseIncomplete, ..record() },
+            Record { grpc_status: Some(14), ..record() },
+        ] {
+            assert!(keeps(error, WHOLE - 1));
+        }
+        let none = LogFilter { sample: Some(0), ..LogFilter::default() };
+        let all = LogFilter { sample: Some(WHOLE), ..LogFilter::default() };
+        assert!(!none.keeps(&record(), || 0) && all.keeps(&record(), || u32::MAX));
+    }
+}

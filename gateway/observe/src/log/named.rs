@@ -1,0 +1,196 @@
+//! What a log looks up by name, and only where a configuration names it: headers, cookies, and attempts before the last one.
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use super::escape;
+use crate::Reason;
+
+/// Headers whose values are credentials: a log shows that they were there, and no more.
+const SECRET: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "set-cookie"];
+
+/// What stands for the value of a credential.
+const MASKED: &[u8] = b"***";
+
+/// Where a record finds what few logs ask for. A record borrows it, so that a request pays nothing for it.
+pub trait Details: Debug {
+    /// Calls `each` with the value of every field of this name in the head of the request.
+    fn header(&self, name: &str, each: &mut dyn FnMut(&[u8]));
+
+    /// The same in the head of the response that the client got.
+    fn response_header(&self, name: &str, each: &mut dyn FnMut(&[u8]));
+
+    /// The value of the first cookie of this name in the request.
+    fn cookie(&self, name: &str) -> Option<&[u8]>;
+
+    /// An attempt before the last one, from 0.
+    fn earlier(&self, index: usize) -> Option<EndpointAttempt<'_>>;
+}
+
+/// Nothing is known.
+impl Details for () {
+    fn header(&self, _: &str, _: &mut dyn FnMut(&[u8])) {}
+
+    fn response_header(&self, _: &str, _: &mut dyn FnMut(&[u8])) {}
+
+    fn cookie(&self, _: &str) -> Option<&[u8]> {
+        None
+    }
+
+    fn earlier(&self, _: usize) -> Option<EndpointAttempt<'_>> {
+        None
+    }
+}
+
+/// An attempt to have a request answered by an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct EndpointAttempt<'a> {
+    /// The endpoint's address.
+    pub endpoint: &'a str,
+    /// The status of its answer; 0: none came.
+    pub status: u16,
+    /// Why it came to nothing; none: it was answered, or another attempt was faster.
+    pub reason: Reason,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// A field of a line that names a header or a cookie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Named {
+    Header(Box<str>),
+    ResponseHeader(Box<str>),
+    Cookie(Box<str>),
+}
+
+impl Named {
+    /// `header.NAME`, `response_header.NAME` or `cookie.NAME`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (kind, name) = text.split_once('.')?;
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if name.is_empty() || !name.bytes().all(fits) {
+            return None;
+        }
+        match kind {
+            "header" => Some(Self::Header(name.to_ascii_lowercase().into())),
+            "response_header" => Some(Self::ResponseHeader(name.to_ascii_lowercase().into())),
+            "cookie" => Some(Self::Cookie(name.into())),
+            _ => None,
+        }
+    }
+
+    /// Whether it needs the head of the response.
+    pub(super) fn is_of_response(&self) -> bool {
+        matches!(self, Self::ResponseHeader(_))
+    }
+
+    /// Appends the values, with a comma between, by this way of escaping. Says whether there was any.
+    fn write(&self, line: &mut Vec<u8>, details: &dyn Details, escape: fn(&mut Vec<u8>, &[u8])) -> bool {
+        let mut found = false;
+        let mut each = |value: &[u8]| {
+            if std::mem::replace(&mut found, true) {
+                line.extend_from_slice(b", ");
+            }
+            escape(line, value);
+        };
+        match self {
+            Self::Header(name) if SECRET.contains(&&**name) => {
+                details.header(name, &mut |_| each(MASKED));
+            }
+            Self::Header(name) => details.header(name, &mut each),
+            Self::ResponseHeader(name) if SECRET.contains(&&**name) => {
+                details.response_header(name, &mut |_| each(MASKED));
+            }
+            Self::ResponseHeader(name) => details.response_header(name, &mut each),
+            Self::Cookie(name) => {
+                if let Some(value) = details.cookie(name) {
+                    each(value);
+                }
+            }
+        }
+        found
+    }
+
+    /// Appends it as nginx would.
+    pub(super) fn write_text(&self, line: &mut Vec<u8>, details: &dyn Details) {
+        if !self.write(line, details, escape::text) {
+            line.push(b'-');
+        }
+    }
+
+    /// Appends it as JSON.
+    pub(super) fn write_json(&self, line: &mut Vec<u8>, details: &dyn Details) {
+        let start = line.len();
+        line.push(b'"');
+        if self.write(line, details, escape::json) {
+            line.push(b'"');
+        } else {
+            line.truncate(start);
+            line.extend_from_slice(b"null");
+        }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A request with one header, one cookie and credentials.
+    #[derive(Debug)]
+    pub(in crate::log) struct Known;
+
+    impl Details for Known {
+        fn header(&self, name: &str, each: &mut dyn FnMut(&[u8])) {
+            match name {
+                "x-a" => ["1", "\"2"].iter().for_each(|value| each(value.as_bytes())),
+                "authorization" => each(b"Bearer secret"),
+                _ => {}
+            }
+        }
+
+        fn response_header(&self, name: &str, each: &mut dyn FnMut(&[u8])) {
+            match name {
+                "x-cache" => each(b"HIT"),
+                "set-cookie" => ["a=secret", "b=secret"].iter().for_each(|value| each(value.as_bytes())),
+                _ => {}
+            }
+        }
+
+        fn cookie(&self, name: &str) -> Option<&[u8]> {
+            (name == "id").then_some(b"7")
+        }
+
+        fn earlier(&self, index: usize) -> Option<EndpointAttempt<'_>> {
+            let attempt = EndpointAttempt {
+                endpoint: "10.0.0.2:80",
+                status: 0,
+                reason: Reason::ConnectionRefused,
+                took: Duration::from_micros(1_500),
+            };
+            (index == 0).then_some(attempt)
+        }
+    }
+
+    #[test]
+    fn values_are_found_joined_and_masked() {
+        for (field, text, json) in [
+            ("header.X-A", "1, \\x222", "\"1, \\\"2\""),
+            ("header.x-b", "-", "null"),
+            ("header.Authorization", "***", "\"***\""),
+            ("response_header.x-cache", "HIT", "\"HIT\""),
+            ("response_header.set-cookie", "***, ***", "\"***, ***\""),
+            ("cookie.id", "7", "\"7\""),
+            ("cookie.ID", "-", "null"),
+        ] {
+            let named = Named::parse(field).expect("a field");
+            let (mut as_text, mut as_json) = (Vec::new(), Vec::new());
+            named.write_text(&mut as_text, &Known);
+            named.write_json(&mut as_json, &Known);
+            assert_eq!(String::from_utf8(as_text).unwrap(), text, "{field}");
+            assert_eq!(String::from_utf8(as_json).unwrap(), json, "{field}");
+        }
+        for text in ["header", "header.", "header.a b", "headers.a", "x.a", "cookie.a=b"] {
+            assert_eq!(Named::parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! Lines to a syslog server (RFC 5424), over UDP (RFC 5426), TCP with octet counting (RFC 6587, section 3.4.1) or a Unix socket.
+//!
+//! The writer's thread owns it. No call waits longer than [`WAIT`], but for opening a TCP connection. Messages for a server that
+//! is away or too slow wait, up to [`PENDING`] bytes; past that they are dropped and counted.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::clock::{WallClock, digits};
+use super::writer::LogCounts;
+
+/// Bytes of messages that wait for the server.
+const PENDING: usize = 4 << 20;
+
+/// Bytes of one datagram: UDP over IPv4 carries 65,507.
+const DATAGRAM: usize = 60_000;
+
+/// How long a full socket is waited for at once.
+const WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// How long opening a TCP connection may take.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// A server that takes no byte for so long gets a new connection.
+const STALL: Duration = Duration::from_secs(10);
+
+/// The wait before the second try to reach a server; it doubles up to `LONGEST_WAIT`.
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
+
+/// A syslog server, and what its messages say of themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyslogTarget {
+    /// How it is reached.
+    pub transport: SyslogTransport,
+    /// The facility, 0 to 23 (RFC 5424, table 1).
+    pub facility: u8,
+    /// The severity, 0 to 7 (RFC 5424, table 2).
+    pub severity: u8,
+    /// `APP-NAME`: up to 48 visible ASCII characters.
+    pub app_name: String,
+}
+
+/// How a syslog server is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SyslogTransport {
+    /// `host:port`.
+    Udp(String),
+    /// `host:port`.
+    Tcp(String),
+    /// The path of a socket of datagrams or of streams.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for SyslogTransport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Udp(address) => write!(f, "syslog+udp://{address}"),
+            Self::Tcp(address) => write!(f, "syslog+tcp://{address}"),
+            Self::Unix(path) => write!(f, "syslog+unix:{}", path.display()),
+        }
+    }
+}
+
+/// An open way to the server.
+enum Link {
+    Udp(UdpSocket),
+    Tcp(TcpStream),
+    Datagrams(UnixDatagram),
+    Stream(UnixStream),
+}
+
+/// The messages on their way to a server.
+pub(super) struct Syslog {
+    transport: SyslogTransport,
+    /// What each message begins with, up to the time.
+    begin: String,
+    /// What follows the time.
+    middle: String,
+    clock: WallClock,
+    link: Option<Link>,
+    pending: VecDeque<Vec<u8>>,
+    pending_bytes: usize,
+    /// Bytes of the first pending message that have gone into a stream.
+    sent: usize,
+    /// When the stream took a byte for the last time.
+    progress: Instant,
+    retry_at: Option<Instant>,
+    wait: Duration,
+}
+
+impl Syslog {
+    pub(super) fn new(target: SyslogTarget) -> Self {
+        let SyslogTarget { transport, facility, severity, app_name } = target;
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host: String = host.trim().chars().filter(char::is_ascii_graphic).take(255).collect();
+        let host = if host.is_empty() { "-" } else { &host };
+        Self {
+            transport,
+            begin: format!("<{}>1 ", u16::from(facility) * 8 + u16::from(severity)),
+            middle: format!(" {host} {app_name} {} access - ", std::process::id()),
+            clock: WallClock::new(),
+            link: None,
+            pending: VecDeque::new(),
+            pending_bytes: 0,
+            sent: 0,
+            progress: Instant::now(),
+            retry_at: None,
+            wait: FIRST_WAIT,
+        }
+    }
+
+    /// Takes a line, and sends what the server takes now.
+    pub(super) fn take(&mut self, line: &[u8], counts: &LogCounts) {
+        let message = self.message(line);
+        if self.pending_bytes + message.len() > PENDING {
+            return counts.drop_lines(1);
+        }
+        self.pending_bytes += message.len();
+        self.pending.push_back(message);
+    }
+
+    /// Whether messages wait.
+    pub(super) fn waits(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Sends what the server takes.
+    pub(super) fn flush(&mut self, counts: &LogCounts) {
+        while let Some(message) = self.pending.front() {
+            let now = Instant::now();
+            if self.link.is_none() {
+                if self.retry_at.is_some_and(|at| now < at) {
+                    return;
+                }
+                match Link::open(&self.transport) {
+                    Ok(link) => (self.link, self.sent, self.progress) = (Some(link), 0, now),
+                    Err(error) => return self.failed(&error, counts),
+                }
+            }
+            let Some(link) = &mut self.link else { return };
+            match link.send(message, &mut self.sent) {
+                Ok(()) => {
+                    self.pending_bytes -= message.len();
+                    self.pending.pop_front();
+                    (self.sent, self.progress, self.wait, self.retry_at) = (0, now, FIRST_WAIT, None);
+                    counts.add_written(1);
+                    counts.set_problem(None);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if link.is_writable() {
+                        continue;
+                    }
+                    if now.saturating_duration_since(self.progress) > STALL {
+                        return self.failed(&ErrorKind::TimedOut.into(), counts);
+                    }
+                    return;
+                }
+                // The server, or the network, takes no datagram of this size.
+                Err(error) if is_too_long(&error) => {
+                    self.pending_bytes -= message.len();
+                    self.pending.pop_front();
+                    counts.drop_lines(1);
+                }
+                Err(error) => return self.failed(&error, counts),
+            }
+        }
+    }
+
+    /// Sends what waits, for at most so long. What is left then is dropped.
+    pub(super) fn finish(&mut self, bound: Duration, counts: &LogCounts) {
+        let end = Instant::now() + bound;
+        self.retry_at = None;
+        while self.waits() && Instant::now() < end {
+            self.flush(counts);
+            if self.waits() && self.link.is_none() {
+                break;
+            }
+        }
+        counts.drop_lines(self.pending.len() as u64);
+        self.pending.clear();
+    }
+
+    fn failed(&mut self, error: &io::Error, counts: &LogCounts) {
+        counts.set_problem(Some(format!("{}: {error}", self.transport)));
+        self.link = None;
+        // A part of a message that a stream has got is lost with its connection: the next one gets all of it.
+        self.sent = 0;
+        self.retry_at = Some(Instant::now() + self.wait);
+        self.wait = (self.wait * 2).min(LONGEST_WAIT);
+    }
+
+    fn message(&mut self, line: &[u8]) -> Vec<u8> {
+        let millis = self.clock.advance(Instant::now());
+        let mut fraction = *b"000Z";
+        digits(&mut fraction[..3], millis);
+        let mut out = Vec::with_capacity(self.begin.len() + self.middle.len() + line.len() + 32);
+        out.extend_from_slice(self.begin.as_bytes());
+        out.extend_from_slice(self.clock.rfc3339());
+        out.extend_from_slice(&fraction);
+        out.extend_from_slice(self.middle.as_bytes());
+        out.extend_from_slice(line);
+        out
+    }
+}
+
+fn is_too_long(error: &io::Error) -> bool {
+    rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::MSGSIZE)
+}
+
+impl Link {
+    fn open(transport: &SyslogTransport) -> io::Result<Self> {
+        match transport {
+            SyslogTransport::Udp(address) => each(address, |address| {
+                let any: SocketAddr = match address {
+                    SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+                    SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+                };
+                let socket = UdpSocket::bind(any)?;
+                socket.connect(address)?;
+                socket.set_nonblocking(true)?;
+                Ok(Self::Udp(socket))
+            }),
+            SyslogTransport::Tcp(address) => each(address, |address| {
+                let stream = TcpStream::connect_timeout(&address, CONNECT)?;
+                stream.set_nonblocking(true)?;
+                Ok(Self::Tcp(stream))
+            }),
+            SyslogTransport::Unix(path) => {
+                let socket = UnixDatagram::unbound()?;
+                match socket.connect(path) {
+                    Ok(()) => {
+                        socket.set_nonblocking(true)?;
+                        Ok(Self::Datagrams(socket))
+                    }
+                    Err(error)
+                        if rustix::io::Errno::from_io_error(&error) == Some(rustix::io::Errno::PROTOTYPE) =>
+                    {
+                        let stream = UnixStream::connect(path)?;
+                        stream.set_nonblocking(true)?;
+                        Ok(Self::Stream(stream))
+                    }
+                    Err(error) => Err(error),
+                }
+            }
+        }
+    }
+
+    /// Sends a message, or what a stream has not got of it.
+    fn send(&mut self, message: &[u8], sent: &mut usize) -> io::Result<()> {
+        match self {
+            Self::Udp(socket) => socket.send(&message[..message.len().min(DATAGRAM)]).map(drop),
+            Self::Datagrams(socket) => socket.send(&message[..message.len().min(DATAGRAM)]).map(drop),
+            Self::Tcp(stream) => send_counted(stream, message, sent),
+            Self::Stream(stream) => send_counted(stream, message, sent),
+        }
+    }
+
+    /// Waits a moment until it takes more.
+    fn is_writable(&self) -> bool {
+        let socket = self.as_fd();
+        let polled = poll(&mut [PollFd::from_borrowed_fd(socket, PollFlags::OUT)], Some(&WAIT));
+        polled.is_ok_and(|ready| ready > 0)
+    }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Udp(socket) => socket.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Datagrams(socket) => socket.as_fd(),
+            Self::Stream(stream) => stream.as_fd(),
+        }
+    }
+}
+
+/// Tries the addresses of a name in turn.
+fn each(address: &str, open: impl Fn(SocketAddr) -> io::Result<Link>) -> io::Result<Link> {
+    let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
+    for address in address.to_socket_addrs()? {
+        match open(address) {
+            Ok(link) => return Ok(link),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Writes a message behind its length. `sent` counts what the stream has taken of both, and is kept from call to call.
+fn send_counted(stream: &mut (impl Read + Write), message: &[u8], sent: &mut usize) -> io::Result<()> {
+    if *sent == 0 {
+        // A server that has closed the connection would never be noticed by writing alone: what is written next is lost.
+        match stream.read(&mut [0; 256]) {
+            Ok(0) => return Err(ErrorKind::ConnectionReset.into()),
+            Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+            _ => {}
+        }
+    }
+    let length = format!("{} ", message.len());
+    while let Some(left) = (length.len() + message.len()).checked_sub(*sent).filter(|left| *left > 0) {
+        let rest = match length.as_bytes().get(*sent..).filter(|rest| !rest.is_empty()) {
+            Some(rest) => rest,
+            None => &message[message.len() - left..],
+        };
+        match stream.write(rest) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(count) => *sent += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn syslog(transport: SyslogTransport) -> Syslog {
+        Syslog::new(SyslogTarget { transport, facility: 23, severity: 6, app_name: "gate".to_owned() })
+    }
+
+    fn send(syslog: &mut Syslog, counts: &LogCounts, line: &str) {
+        syslog.take(line.as_bytes(), counts);
+        syslog.flush(counts);
+    }
+
+    /// The message without its time.
+    fn told(message: &str) -> (String, String) {
+        let mut words = message.splitn(8, ' ');
+        let begin = words.next().unwrap_or_default().to_owned();
+        let time = words.next().unwrap_or_default();
+        assert!(time.ends_with('Z') && time.len() == "2026-01-31T23:59:59.123Z".len(), "{message}");
+        let [_host, app, process, id, data] = std::array::from_fn(|_| words.next().unwrap_or_default());
+        assert_eq!((app, id, data), ("gate", "access", "-"), "{message}");
+        assert_eq!(process, std::process::id().to_string());
+        (begin, words.next().unwrap_or_default().to_owned())
+    }
+
+    #[test]
+    fn datagrams() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let counts = LogCounts::default();
+        let mut syslog = syslog(SyslogTransport::Udp(server.local_addr().unwrap().to_string()));
+        send(&mut syslog, &counts, "a line \"b\"");
+        let mut buffer = [0; 1024];
+        let count = server.recv(&mut buffer).unwrap();
+        let text = String::from_utf8_lossy(&buffer[..count]).into_owned();
+        assert_eq!(told(&text), ("<190>1".to_owned(), "a line \"b\"".to_owned()));
+        assert_eq!((counts.written(), counts.dropped()), (1, 0));
+    }
+
+    #[test]
+    fn a_socket_of_datagrams_and_one_of_streams() {
+        let folder = tempfile::tempdir().unwrap();
+        let counts = LogCounts::default();
+        let path = folder.path().join("log");
+        let server = UnixDatagram::bind(&path).unwrap();
+        send(&mut syslog(SyslogTransport::Unix(path.clone())), &counts, "one");
+        let mut buffer = [0; 1024];
+        let count = server.recv(&mut buffer).unwrap();
+        assert_eq!(told(&String::from_utf8_lossy(&buffer[..count])).1, "one");
+
+        let path = folder.path().join("stream");
+        let server = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        send(&mut syslog(SyslogTransport::Unix(path)), &counts, "two");
+        let mut text = String::new();
+        server.accept().unwrap().0.read_to_string(&mut text).unwrap();
+        let (length, message) = text.split_once(' ').unwrap();
+        assert_eq!(length.parse(), Ok(message.len()));
+        assert_eq!(told(message).1, "two");
+    }
+
+    #[test]
+    fn what_waits_goes_over_the_next_connection() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = server.local_addr().unwrap();
+        drop(server);
+        let counts = LogCounts::default();
+        let mut syslog = syslog(SyslogTransport::Tcp(address.to_string()));
+        send(&mut syslog, &counts, "one");
+        assert!(syslog.waits() && counts.problem().unwrap().starts_with("syslog+tcp://127.0.0.1"));
+        let server = TcpListener::bind(address).unwrap();
+        send(&mut syslog, &counts, "two");
+        assert!(syslog.waits(), "too soon");
+        syslog.finish(Duration::from_secs(10), &counts);
+        assert_eq!((counts.written(), counts.dropped(), counts.problem()), (2, 0, None));
+        drop(syslog);
+        let mut text = String::new();
+        server.accept().unwrap().0.read_to_string(&mut text).unwrap();
+        assert!(text.contains("access - one") && text.ends_with("access - two"), "{text}");
+    }
+
+    #[test]
+    fn a_server_that_reads_nothing_costs_bounded_memory_and_time() {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let counts = LogCounts::default();
+        let mut syslog = syslog(SyslogTransport::Tcp(server.local_addr().unwrap().to_string()));
+        let line = "x".repeat(64 * 1024);
+        let lines = 400;
+        for _ in 0..lines {
+            syslog.take(line.as_bytes(), &counts);
+            if syslog.pending_bytes * 2 > PENDING && counts.dropped() == 0 {
+                syslog.flush(&counts);
+            }
+        }
+        assert!(syslog.pending_bytes <= PENDING && counts.dropped() > 0);
+        let began = Instant::now();
+        syslog.finish(Duration::from_millis(50), &counts);
+        assert!(began.elapsed() < Duration::from_secs(5));
+        assert_eq!(counts.written() + counts.dropped(), lines);
+    }
+}

@@ -30,7 +30,7 @@ fn copies(pid: u32, text: &str) -> usize {
 
 /// A secret that stands nowhere else.
 fn secret(of: &str, generation: u32) -> String {
-    format!("{of}-{generation}-4yLqZp8WnTfB2cXvK7mRgUdJ")
+    format!("{of}-{generation}-4yLqZp8WnTfB2cXvK7mRgUdJ0HsEoAiN")
 }
 
 fn config(generation: u32) -> String {

@@ -12,6 +12,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Reads an object. `curl -d` says that it is a form, so what the head says of the body means nothing here.
 pub async fn read(body: Body) -> Result<Map<String, Value>, String> {
+    match read_any(body).await? {
+        Value::Object(entries) => Ok(entries),
+        _ => Err("the body is no object".to_owned()),
+    }
+}
+
+/// Reads any value.
+pub async fn read_any(body: Body) -> Result<Value, String> {
     let bytes = match tokio::time::timeout(PATIENCE, to_bytes(body, LARGEST)).await {
         Err(_) => return Err("the body does not come".to_owned()),
         Ok(Err(_)) => return Err("the body is larger than 2 MiB, or was cut".to_owned()),
@@ -23,10 +31,7 @@ pub async fn read(body: Body) -> Result<Map<String, Value>, String> {
         Err(error) => serde_json::from_str(&without_strays(text))
             .map_err(|_| format!("the body is no JSON: {error}"))?,
     };
-    match value {
-        Value::Object(entries) => Ok(entries),
-        _ => Err("the body is no object".to_owned()),
-    }
+    Ok(value)
 }
 
 /// The text with each ideographic comma outside of strings replaced by a blank: an input method leaves one behind, and the

@@ -55,7 +55,7 @@ pub fn router(surface: &Surface) -> Router {
     Router::new()
         .route("/apisix/admin/{kind}", get(list).post(post).put(without_id))
         .route("/apisix/admin/{kind}/{id}", get(one).put(put).patch(patch).delete(delete))
-        .route("/apisix/admin/{kind}/{id}/{*rest}", any(deeper))
+        .route("/apisix/admin/{kind}/{id}/{*rest}", any(deeper).patch(part))
         .with_state(surface.clone())
 }
 
@@ -149,7 +149,7 @@ async fn list(State(surface): State<Surface>, Path(name): Path<String>) -> Respo
         Err(response) => return *response,
     };
     let shown = tokio::task::spawn_blocking(move || {
-        let objects = Objects::of(&surface);
+        let objects = Objects::of(&surface, None);
         let ids: Vec<_> = objects.all(of).map(|(id, _)| id.to_owned()).collect();
         let shown = |id: String| Some((id.clone(), found(&surface, &objects, &(of, id)).ok()?));
         ids.into_iter().filter_map(shown).collect::<Vec<_>>()
@@ -160,10 +160,10 @@ async fn list(State(surface): State<Surface>, Path(name): Path<String>) -> Respo
     }
 }
 
-/// The objects that are in force, read beside those who answer others.
-async fn objects_of(surface: &Surface) -> Objects {
-    let surface = surface.clone();
-    tokio::task::spawn_blocking(move || Objects::of(&surface)).await.unwrap_or_default()
+/// The objects on which this one can depend, read on a thread that may be slow.
+async fn objects_of(surface: &Surface, id: &Id) -> Objects {
+    let (surface, id) = (surface.clone(), id.clone());
+    tokio::task::spawn_blocking(move || Objects::of(&surface, Some(&id))).await.unwrap_or_default()
 }
 
 /// `GET /apisix/admin/{kind}/{id}`.
@@ -173,7 +173,7 @@ async fn one(State(surface): State<Surface>, Path((name, id)): Path<(String, Str
         Err(response) => return *response,
     };
     let id = (of, id);
-    match found(&surface, &objects_of(&surface).await, &id) {
+    match found(&surface, &objects_of(&surface, &id).await, &id) {
         Ok(value) => object(StatusCode::OK, "get", of.name(), &id.1, Some(value)),
         Err(response) => *response,
     }
@@ -290,6 +290,8 @@ enum Wish {
     New(Map<String, Value>),
     /// What it is, with this merged into it.
     Patch(Map<String, Value>),
+    /// What it is, with this in the place that these steps lead to.
+    Part(Vec<String>, Value),
     /// It goes.
     Gone,
 }
@@ -327,7 +329,7 @@ async fn written(surface: &Surface, asker: Asker, id: Id, wish: Wish) -> Respons
                 .iter()
                 .any(|it| it.kind.name == of && it.name == resource_name(&id.1) && it.before.is_some());
             let status = if new && !known { StatusCode::CREATED } else { StatusCode::OK };
-            let value = found(surface, &objects_of(surface).await, &id).ok();
+            let value = found(surface, &objects_of(surface, &id).await, &id).ok();
             answer::audited(object(status, "set", of, &id.1, value), &done)
         }
     }
@@ -336,7 +338,7 @@ async fn written(surface: &Surface, asker: Asker, id: Id, wish: Wish) -> Respons
 /// The changes that make an object what is wished.
 fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Response>> {
     let bad = |message: String| Box::new(wrong(StatusCode::BAD_REQUEST, &message));
-    let before = Objects::of(surface);
+    let before = Objects::of(surface, Some(id));
     let raw = surface.view.get(raw_kind(), &document(id));
     let version = raw.as_ref().and_then(|item| item.version);
     let mut condition = Condition::None;
@@ -346,11 +348,15 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
             condition = Condition::NotThere;
             Some(entries)
         }
-        Wish::Patch(patch) => {
+        wish @ (Wish::Patch(_) | Wish::Part(..)) => {
             let object = found(surface, &before, id)?;
             condition = version.map_or(Condition::None, |version| Condition::Version(vec![version]));
             let mut value = Value::Object(object);
-            merge(&mut value, Value::Object(patch));
+            match wish {
+                Wish::Part(steps, part) => place(&mut value, &steps, part),
+                Wish::Patch(patch) => merge(&mut value, Value::Object(patch)),
+                _ => {}
+            }
             let Value::Object(entries) = value else { return Err(Box::new(missing(&document(id)))) };
             Some(entries)
         }
@@ -461,7 +467,49 @@ async fn delete(
     }
 }
 
-/// `PATCH /apisix/admin/routes/1/upstream` and the like.
+/// `PATCH /apisix/admin/routes/1/upstream` and the like: that part becomes what is sent.
+async fn part(
+    State(surface): State<Surface>,
+    asker: Asker,
+    Path((name, id, path)): Path<(String, String, String)>,
+    body: Body,
+) -> Response {
+    let of = match known(&name) {
+        Ok(of) => of,
+        Err(response) => return *response,
+    };
+    let steps: Vec<_> = path.split('/').filter(|step| !step.is_empty()).map(str::to_owned).collect();
+    match body::read_any(body).await {
+        Ok(value) if steps.len() <= DEEPEST => {
+            written(&surface, asker, (of, id), Wish::Part(steps, value)).await
+        }
+        Ok(_) => wrong(StatusCode::BAD_REQUEST, "no part of an object is that deep"),
+        Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
+    }
+}
+
+/// Steps to a part of an object.
+const DEEPEST: usize = 32;
+
+/// Puts a value where these steps lead to; `null` takes away what is there.
+fn place(into: &mut Value, steps: &[String], value: Value) {
+    let Some((step, rest)) = steps.split_first() else {
+        *into = value;
+        return;
+    };
+    if !into.is_object() {
+        *into = Value::Object(Map::new());
+    }
+    if let Value::Object(entries) = into {
+        if rest.is_empty() && value.is_null() {
+            entries.shift_remove(step);
+            return;
+        }
+        place(entries.entry(step.clone()).or_insert(Value::Null), rest, value);
+    }
+}
+
+/// Other methods of `/apisix/admin/routes/1/upstream` and the like.
 async fn deeper() -> Response {
-    wrong(StatusCode::NOT_FOUND, "a part of an object has no address here: `PATCH` the object")
+    wrong(StatusCode::NOT_FOUND, "a part of an object has no address here but for `PATCH`")
 }

@@ -77,41 +77,45 @@ pub fn raw_kind() -> &'static Kind {
 pub struct Objects(BTreeMap<Id, Map<String, Value>>);
 
 impl Objects {
-    /// Those that are in force.
-    pub fn of(surface: &Surface) -> Self {
-        let mut all = BTreeMap::new();
-        for item in surface.view.all(raw_kind()) {
-            let id = item.name.split_once('/').and_then(|(of, id)| Some((Of::of(of)?, id.to_owned())));
-            if let (Some(id), Value::Object(entries)) = (id, item.value) {
-                all.insert(id, entries);
+    /// Those that are in force and on which what comes of this one can depend; of nothing: all. There may be very many routes, and
+    /// no object depends on another route.
+    pub fn of(surface: &Surface, whose: Option<&Id>) -> Self {
+        let mut all = Self::default();
+        let wanted = |id: &Id| match whose {
+            Some(whose) if whose.0 == Of::Routes && id.0 == Of::Routes => whose == id,
+            _ => true,
+        };
+        for item in surface.view.list(raw_kind()) {
+            let id = item.name().split_once('/').and_then(|(of, id)| Some((Of::of(of)?, id.to_owned())));
+            if let (Some(id), Value::Object(entries)) = (id.filter(wanted), item.value()) {
+                all.0.insert(id, entries.clone());
             }
         }
         // Before objects were kept, routes and upstreams were told by what had come of them.
         for of in [Of::Routes, Of::Upstreams] {
             let Some(kind) = kind(of.name()) else { continue };
-            for item in surface.view.all(kind) {
+            for item in surface.view.list(kind) {
                 let id = item
-                    .name
+                    .name()
                     .strip_prefix(PREFIX)
                     .filter(|id| !id.starts_with("route-") && !id.contains('/'));
-                let Some(id) = id.map(|id| (of, id.to_owned())).filter(|id| !all.contains_key(id)) else {
-                    continue;
-                };
+                let id = id.map(|id| (of, id.to_owned()));
+                let Some(id) = id.filter(|id| wanted(id) && !all.0.contains_key(id)) else { continue };
                 let shown = match of {
                     Of::Routes => {
                         let own = super::kind_of_upstreams()
                             .and_then(|kind| surface.view.get(kind, &route::own_upstream(&id.1)));
-                        route::shown(&id.1, &item.value, own.as_ref().map(|own| &own.value))
+                        route::shown(&id.1, item.value(), own.as_ref().map(|own| &own.value))
                     }
-                    _ => upstream::shown(&item.value),
+                    _ => upstream::shown(item.value()),
                 };
                 if let Some(mut shown) = shown {
                     shown.shift_remove("id");
-                    all.insert(id, shown);
+                    all.0.insert(id, shown);
                 }
             }
         }
-        Self(all)
+        all
     }
 
     /// One of them.

@@ -283,7 +283,7 @@ mod tests {
             json!({ "health": { "interval": "5s" } }),
             json!({ "discover": "orders.internal" }),
             json!({ "discover": { "dns": "a", "srv": "b" } }),
-            json!({ "adaptive": { "tolerance": "0.5" } }),
+            json!({ "adaptive": { "tolerance": "0.55555" } }),
             json!({ "circuit_breaker": true }),
         ] {
             let mut upstream = json!({ "endpoints": "a:80" });

@@ -16,6 +16,17 @@ pub enum DnsError {
     NoSuchName = 3,
 }
 
+/// One record, whose time to live is a second.
+#[derive(Clone, Debug)]
+pub enum DnsRecord {
+    /// A.
+    Address(Ipv4Addr),
+    /// CNAME.
+    Alias(String),
+    /// SRV: the port and the target.
+    Service(u16, String),
+}
+
 /// What is said of a name.
 #[derive(Clone, Debug)]
 pub enum DnsSays {
@@ -32,6 +43,13 @@ pub enum DnsSays {
         ttl: u32,
         /// Priority, weight, and where.
         services: Vec<(u16, u16, SocketAddr)>,
+    },
+    /// Records of any names, whatever was asked for.
+    Mixed {
+        /// The answer section: each record with the name that it is of.
+        answers: Vec<(String, DnsRecord)>,
+        /// The additional section.
+        along: Vec<(String, DnsRecord)>,
     },
     /// An error.
     Error(DnsError),
@@ -129,6 +147,9 @@ fn address_name(name: &str) -> Option<DnsSays> {
 fn answer(question: &[u8], kind: u16, says: &DnsSays) -> Option<Vec<u8>> {
     let mut records: Vec<(u16, u32, Vec<u8>)> = Vec::new();
     let mut code = 0;
+    if let DnsSays::Mixed { answers, along } = says {
+        return Some(mixed(question, kind, answers, along));
+    }
     match says {
         DnsSays::Silence => return None,
         DnsSays::Error(error) => code = *error as u8,
@@ -139,7 +160,7 @@ fn answer(question: &[u8], kind: u16, says: &DnsSays) -> Option<Vec<u8>> {
             records.extend(services.iter().map(|service| (SRV, *ttl, service_data(*service))));
         }
         // The name is there, records of this type are not.
-        DnsSays::Addresses { .. } | DnsSays::Services { .. } => {}
+        DnsSays::Addresses { .. } | DnsSays::Services { .. } | DnsSays::Mixed { .. } => {}
     }
     let mut message = question.to_vec();
     // A response, recursion available; the question's own id and wish for recursion stay.
@@ -157,6 +178,57 @@ fn answer(question: &[u8], kind: u16, says: &DnsSays) -> Option<Vec<u8>> {
         message.extend(data);
     }
     Some(message)
+}
+
+/// An answer of these records: to a question of another type than those that are here, none.
+fn mixed(
+    question: &[u8],
+    kind: u16,
+    answers: &[(String, DnsRecord)],
+    along: &[(String, DnsRecord)],
+) -> Vec<u8> {
+    const CNAME: u16 = 5;
+    let is_for = |record: &DnsRecord| match record {
+        DnsRecord::Address(_) => kind == A,
+        DnsRecord::Alias(_) => true,
+        DnsRecord::Service(..) => kind == SRV,
+    };
+    let answers: Vec<_> = answers.iter().filter(|(_, record)| is_for(record)).collect();
+    let mut message = question.to_vec();
+    message[2] = 0x80 | (question[2] & 0x01);
+    message[3] = 0x80;
+    let counts = [answers.len(), along.len()].map(|count| u8::try_from(count).expect("few"));
+    message[4..12].copy_from_slice(&[0, 1, 0, counts[0], 0, 0, 0, counts[1]]);
+    for (name, record) in answers.into_iter().chain(along) {
+        let (kind, data) = match record {
+            DnsRecord::Address(address) => (A, address.octets().to_vec()),
+            DnsRecord::Alias(target) => (CNAME, labels(target)),
+            DnsRecord::Service(port, target) => {
+                let mut data = vec![0, 0, 0, 1];
+                data.extend(port.to_be_bytes());
+                data.extend(labels(target));
+                (SRV, data)
+            }
+        };
+        message.extend(labels(name));
+        message.extend(kind.to_be_bytes());
+        message.extend(1_u16.to_be_bytes());
+        message.extend(1_u32.to_be_bytes());
+        message.extend(u16::try_from(data.len()).expect("short").to_be_bytes());
+        message.extend(data);
+    }
+    message
+}
+
+/// A name as the wire has it.
+fn labels(name: &str) -> Vec<u8> {
+    let mut out = Vec::new();
+    for label in name.trim_end_matches('.').split('.') {
+        out.push(u8::try_from(label.len()).expect("a short label"));
+        out.extend(label.as_bytes());
+    }
+    out.push(0);
+    out
 }
 
 fn service_data((priority, weight, target): (u16, u16, SocketAddr)) -> Vec<u8> {

@@ -46,7 +46,7 @@ mod wire;
 pub use address::{free_address, free_port, full_backlog, refused_address};
 pub use browser::Browser;
 pub use client::Client;
-pub use dns::{Dns, DnsError, DnsSays};
+pub use dns::{Dns, DnsError, DnsRecord, DnsSays};
 pub use established::{Established, Most};
 pub use etcd::Etcd;
 pub use gate::Gate;

@@ -88,6 +88,20 @@ impl Authority {
         self.issue_with(names, &KeyPair::generate().expect("a key"), Some(days))
     }
 
+    /// A certificate that begins in so many days.
+    ///
+    /// # Panics
+    /// When no key can be made.
+    #[must_use]
+    pub fn issue_from(&self, names: &[&str], days: i64) -> Issued {
+        let key = KeyPair::generate().expect("a key");
+        let mut params =
+            CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).expect("names");
+        params.not_before = OffsetDateTime::now_utc() + time::Duration::days(days);
+        let certificate = params.signed_by(&key, &self.0).expect("signed");
+        Issued { chain: certificate.pem(), key: key.serialize_pem() }
+    }
+
     /// A certificate with a key for RSA.
     ///
     /// # Panics

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tollgate_tests::{Dns, DnsError, DnsSays, Gateway, Origin, Signal, eventually};
+use tollgate_tests::{Dns, DnsError, DnsRecord, DnsSays, Gateway, Origin, Signal, eventually};
 
 /// Answers with its name, and keeps connections.
 fn named_on(listener: TcpListener, name: &'static str) -> Origin {
@@ -268,4 +268,53 @@ fn a_file_is_followed_and_a_bad_one_changes_nothing() {
     std::fs::write(&new, format!("[{{\"address\": \"{}\", \"weight\": 3}}]", b.address())).expect("written");
     std::fs::rename(&new, &file).expect("renamed");
     eventually("the second", || answered_by(&gateway, 2) == ["b"]);
+}
+
+/// What is said of other names beside the one that was asked for becomes no endpoint; what a chain of CNAMEs leads to does,
+/// in whatever order the records come, and in whatever case.
+#[test]
+fn records_of_other_names_become_no_endpoints() {
+    let ([good, bad], port) = neighbours(["good", "bad"]);
+    let record = |name: &str, record| (name.to_owned(), record);
+    let (one, two) = (|| DnsRecord::Address(ONE), || DnsRecord::Address(TWO));
+    let alias = |to: &str| DnsRecord::Alias(to.to_owned());
+    for (what, answers) in [
+        ("a stranger", vec![record("app.test", one()), record("evil.test", two())]),
+        ("a stranger first", vec![record("evil.test", two()), record("App.TEST", one())]),
+        (
+            "a chain, last link first",
+            vec![
+                record("b.test", one()),
+                record("a.test", alias("B.test")),
+                record("app.test", alias("a.test")),
+                record("x.test", alias("evil.test")),
+                record("evil.test", two()),
+            ],
+        ),
+        ("a name below", vec![record("app.test", one()), record("www.app.test", two())]),
+    ] {
+        let dns = Dns::start();
+        dns.say("app.test", DnsSays::Mixed { answers, along: Vec::new() });
+        let gateway = Gateway::start(&quick(&dns, &format!("dns: app.test, port: {port}")));
+        eventually(what, || gateway.client().get("/").status == 200);
+        assert_eq!(answered_by(&gateway, 8), ["good"], "{what}");
+    }
+    // SRV records of other names, and addresses of others than the targets.
+    let dns = Dns::start();
+    let service = |target: &str| DnsRecord::Service(port, target.to_owned());
+    dns.say(
+        "_http._tcp.app.test",
+        DnsSays::Mixed {
+            answers: vec![
+                record("_http._tcp.app.test", service("t.test")),
+                record("_http._tcp.evil.test", service("evil.test")),
+            ],
+            along: vec![record("t.test", one()), record("evil.test", two()), record("u.test", two())],
+        },
+    );
+    let gateway = Gateway::start(&quick(&dns, "srv: _http._tcp.app.test"));
+    eventually("the service", || gateway.client().get("/").status == 200);
+    assert_eq!(answered_by(&gateway, 8), ["good"]);
+    assert_eq!(bad.count(), 0);
+    assert!(good.count() > 0);
 }

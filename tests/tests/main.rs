@@ -51,6 +51,7 @@ mod rewrite;
 mod routing;
 mod secrets;
 mod shutdown;
+mod slow;
 mod smuggling;
 mod takeover;
 mod timeouts;

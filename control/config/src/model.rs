@@ -93,6 +93,8 @@ pub struct Config {
     pub limits: Limits,
     /// How long the gateway waits, and for what.
     pub timeouts: Timeouts,
+    /// Whether bodies are collected before they are passed on, where no route says otherwise. Default neither.
+    pub buffer: Buffer,
     /// What the path's ambiguous bytes mean.
     pub paths: Paths,
     /// Bodies of the gateway's own error answers, when replaced.
@@ -136,6 +138,7 @@ impl Default for Config {
             forwarded: Forwarded::default(),
             limits: Limits::default(),
             timeouts: Timeouts::default(),
+            buffer: Buffer::default(),
             paths: Paths::default(),
             errors: ErrorBodies::default(),
             routes: Vec::new(),
@@ -391,6 +394,12 @@ pub struct Limits {
     pub header_count: usize,
     /// Bytes of a request body (413). Default none.
     pub body: Option<u64>,
+    /// Bytes a second of a request body that a client has to send while the gateway waits for it (408). Default 240.
+    pub body_rate: Option<u32>,
+    /// Bytes a second of a response that a client has to take while the gateway waits for it (reset). Default 240.
+    pub response_rate: Option<u32>,
+    /// How long a client may fall short of either rate at the start. Default 10 s.
+    pub rate_grace: Duration,
     /// Client connections of the whole process; past it a new one is answered 503 and closed. Default none.
     pub connections: Option<u64>,
     /// Requests a client connection before the gateway closes it. Default none.
@@ -410,6 +419,9 @@ impl Default for Limits {
             headers: 32 * 1024,
             header_count: 100,
             body: None,
+            body_rate: Some(240),
+            response_rate: Some(240),
+            rate_grace: Duration::from_secs(10),
             connections: None,
             requests_per_connection: None,
             http2_streams: 100,

@@ -64,7 +64,12 @@ impl Scalar {
 
     /// `on` or `off` in any of YAML's spellings, quoted or not.
     pub fn switch(&self) -> Option<bool> {
-        match self.text.to_ascii_lowercase().as_str() {
+        Self::switch_of(&self.text)
+    }
+
+    /// The same of a text.
+    pub fn switch_of(text: &str) -> Option<bool> {
+        match text.to_ascii_lowercase().as_str() {
             "on" | "true" | "yes" => Some(true),
             "off" | "false" | "no" => Some(false),
             _ => None,

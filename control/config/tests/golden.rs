@@ -171,7 +171,7 @@ fn summary(config: &Config) -> String {
         line("  rewrite", &route.rewrite, &tollgate_config::Rewrite::default());
         line("  timeouts", &route.timeouts, &tollgate_config::RouteTimeouts::default());
         line("  body_limit", &route.body_limit, &None::<u64>);
-        line("  buffer", &route.buffer, &tollgate_config::Buffer::default());
+        line("  buffer", &route.buffer, &tollgate_config::RouteBuffer::default());
         line("  upgrade", &route.upgrade, &["websocket"]);
         line("  retry", &route.retry, &None::<()>);
         line("  priority", &route.priority, &tollgate_config::Priority::Normal);

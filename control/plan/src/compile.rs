@@ -15,7 +15,7 @@ use crate::memo::Memo;
 use crate::policies::Policing;
 use crate::tls::{self, Clients};
 use crate::{
-    Action, Endpoint, EndpointHttp2, Location, LocationGroups, PathRewrite, Plan, Pool, Redirect,
+    Action, Endpoint, EndpointHttp2, Location, LocationGroups, PathRewrite, Plan, Pool, Rates, Redirect,
     Replacement, Respond, Rewrite, Route, Rules, Settings, Upstream, UpstreamShare,
 };
 use crate::{own_addresses, unguarded};
@@ -230,9 +230,13 @@ impl<'a> Compiler<'a> {
         let timeouts =
             timeouts(&self.config.timeouts, upstream.map(|index| &self.written[index].timeouts), route);
         let body_limit = route.body_limit.or(self.config.limits.body);
+        let buffer = route.buffer.over(&self.config.buffer);
+        let rates = rates(&self.config.limits, route.rates);
         if let Some(known) = known
             && known.timeouts == timeouts
             && known.body_limit == body_limit
+            && known.rates == rates
+            && known.buffer == buffer
             && known.shares() == forward.as_deref()
         {
             return known.clone();
@@ -253,7 +257,8 @@ impl<'a> Compiler<'a> {
             rewrite,
             timeouts,
             body_limit,
-            buffer: route.buffer.clone(),
+            rates,
+            buffer,
             upgrade: route.upgrade.clone(),
             retry: route.retry.clone(),
             priority: route.priority,
@@ -529,6 +534,16 @@ fn timeouts(
         all.total = total.unwrap_or(all.total);
     }
     all
+}
+
+/// The gateway's least rates, as the route changes them.
+fn rates(gateway: &config::Limits, route: config::RouteRates) -> Rates {
+    let gateway = Rates::of(gateway);
+    Rates {
+        body: route.body.unwrap_or(gateway.body),
+        response: route.response.unwrap_or(gateway.response),
+        grace: gateway.grace,
+    }
 }
 
 fn fixed(respond: &config::Respond) -> Respond {

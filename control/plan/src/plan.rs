@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_config::At;
 use tollgate_http::HeadLimits;
@@ -136,6 +137,8 @@ pub struct Route {
     pub timeouts: Timeouts,
     /// Largest request body in bytes.
     pub body_limit: Option<u64>,
+    /// How slow its clients may be.
+    pub rates: Rates,
     /// Whether bodies are collected before they are passed on.
     pub buffer: Buffer,
     /// Protocols that may be asked for with `Upgrade`, lower case.
@@ -150,6 +153,25 @@ pub struct Route {
     pub policies: Option<RouteChains>,
     /// The keys of the access logs that have its requests; empty: none has. `None`: the gateway's have.
     pub logs: Option<Arc<[u64]>>,
+}
+
+/// The least rates of a client, in bytes a second; `None`: any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rates {
+    /// At which it sends a request's body.
+    pub body: Option<u32>,
+    /// At which it takes a response.
+    pub response: Option<u32>,
+    /// How long it may fall short of them at the start.
+    pub grace: Duration,
+}
+
+impl Rates {
+    /// The gateway's, for answers that belong to no route.
+    #[must_use]
+    pub fn of(limits: &Limits) -> Self {
+        Self { body: limits.body_rate, response: limits.response_rate, grace: limits.rate_grace }
+    }
 }
 
 impl Route {

@@ -185,8 +185,21 @@ impl Head {
     }
 
     /// Takes over the bytes before `end` that it has not yet.
+    #[inline]
     pub(crate) fn take(&mut self, received: &[u8], end: usize) {
         self.bytes.extend_from_slice(&received[self.bytes.len()..end]);
+    }
+
+    /// As [`take`](Self::take), of a head that has not ended and may wait for its rest: its memory grows in small steps.
+    pub(crate) fn take_part(&mut self, received: &[u8], end: usize) {
+        let new = &received[self.bytes.len()..end];
+        extend_tightly(&mut self.bytes, new);
+    }
+
+    /// Gives back memory beyond `bytes`, if none of it is in use.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        self.bytes.shrink_to(bytes);
+        self.fields.shrink_to(bytes / size_of::<Field>());
     }
 
     /// All field lines as they were written, behind the start line if that is wanted too: what
@@ -215,6 +228,17 @@ impl Head {
         let end = self.fields.last().map_or(self.fields_start, |field| field.line_end) as usize;
         out.extend_from_slice(&self.bytes[start..end]);
     }
+}
+
+/// Appends bytes to a buffer that may have to wait for more. A vector doubles its capacity when it grows; this one grows in
+/// steps of 2 KiB, so that what a slow peer makes the gateway keep is about what the peer has sent.
+pub fn extend_tightly(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    const STEP: usize = 2048;
+    let needed = buffer.len() + bytes.len();
+    if needed > buffer.capacity() {
+        buffer.reserve_exact(needed.next_multiple_of(STEP) - buffer.len());
+    }
+    buffer.extend_from_slice(bytes);
 }
 
 /// The members of one comma-separated list, empty ones too.

@@ -21,7 +21,7 @@ pub mod websocket;
 
 pub use chars::is_token;
 pub use error::{HeadError, HeadLimits};
-pub use head::{Field, Head, Range};
+pub use head::{Field, Head, Range, extend_tightly};
 pub use line::{FieldLine, LineNames, is_field, line_of};
 pub use name::{Name, Names};
 pub use request::{Method, RequestHead, TargetForm, Version};

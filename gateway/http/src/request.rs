@@ -143,6 +143,11 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
+    /// Gives back memory beyond so many bytes. It is empty.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        self.head.shrink_to(bytes);
+    }
+
     /// Makes it empty and keeps its buffers.
     pub fn clear(&mut self) {
         let Self {

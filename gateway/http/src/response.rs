@@ -23,6 +23,11 @@ pub struct ResponseHead {
 }
 
 impl ResponseHead {
+    /// Gives back memory beyond so many bytes. It is empty.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        self.head.shrink_to(bytes);
+    }
+
     /// Makes it empty and keeps its buffers.
     pub fn clear(&mut self) {
         let Self { head, version, status, status_line, length, keep_alive, nominates } = self;

@@ -1,5 +1,7 @@
 //! What comes from the client, frame by frame (RFC 9113, 5 and 6).
 
+use tollgate_http::extend_tightly;
+
 use crate::check;
 use crate::core::{Block, Core, Goodbye, Rest};
 use crate::frame::{
@@ -54,7 +56,7 @@ impl Core {
             return self.complete(bytes);
         }
         let Some(header) = Self::next_header(bytes) else {
-            self.partial.extend_from_slice(bytes);
+            extend_tightly(&mut self.partial, bytes);
             *bytes = &[];
             return Ok(());
         };
@@ -69,7 +71,7 @@ impl Core {
             *bytes = &bytes[HEADER..];
             return self.begin_data(header, header.length);
         }
-        self.partial.extend_from_slice(bytes);
+        extend_tightly(&mut self.partial, bytes);
         *bytes = &[];
         Ok(())
     }
@@ -81,7 +83,7 @@ impl Core {
             Some(header) => HEADER + header.length,
         };
         let (piece, more) = bytes.split_at((whole - self.partial.len()).min(bytes.len()));
-        self.partial.extend_from_slice(piece);
+        extend_tightly(&mut self.partial, piece);
         *bytes = more;
         let Some(header) = Self::next_header(&self.partial) else { return Ok(()) };
         if header.length > PAYLOAD {
@@ -258,7 +260,7 @@ impl Core {
         if header.has(END_HEADERS) {
             return self.head(&block, content);
         }
-        block.bytes.extend_from_slice(content);
+        extend_tightly(&mut block.bytes, content);
         self.block = Some(block);
         Ok(())
     }
@@ -273,7 +275,7 @@ impl Core {
         if block.bytes.len() + payload.len() > most {
             return Err(Reason::ENHANCE_YOUR_CALM);
         }
-        block.bytes.extend_from_slice(payload);
+        extend_tightly(&mut block.bytes, payload);
         match self.block.take_if(|_| header.has(END_HEADERS)) {
             Some(block) => self.head(&block, &block.bytes),
             None => Ok(()),

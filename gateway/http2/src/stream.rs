@@ -85,6 +85,12 @@ impl Stream {
         Poll::Ready(Ok(count))
     }
 
+    /// Whether the connection's window lets the client send some of the body.
+    #[must_use]
+    pub fn may_come(&self) -> bool {
+        self.core.borrow().window > 0
+    }
+
     /// Takes what has come of the body already, so that `bytes` has no more than `most`.
     pub fn take_early(&self, bytes: &mut Vec<u8>, most: usize) {
         let start = bytes.len();

@@ -35,4 +35,6 @@ pub use runtime::{Runtime, spawn, yield_now};
 pub use rustls::pki_types::ServerName;
 pub use shortage::is_shortage;
 pub use stream::{Peek, Stream};
-pub use tls::{Certificates, HandshakeError, Negotiated, note_server_name};
+pub use tls::{
+    Certificates, HandshakeError, Negotiated, TlsFault, TlsFaultClass, TlsFaultKind, note_server_name,
+};

@@ -48,5 +48,5 @@ pub use stats::{
 pub use status::{Attempt, EtcdStatus, Status};
 pub use upstreams::{
     AdaptiveStatus, EndpointHealth, EndpointState, EndpointStatus, LookupStatus, ProbeStatus, UpstreamSource,
-    UpstreamStatus,
+    TlsStatus, UpstreamStatus,
 };

@@ -72,6 +72,8 @@ reasons! {
     HeaderTimeout = "header_timeout", 408;
     /// The body stalled for `timeouts.body`.
     BodyTimeout = "body_timeout", 408;
+    /// The body came more slowly than `limits.body_rate`.
+    BodyTooSlow = "body_too_slow", 408;
     /// The client ended the connection in the middle of its request.
     IncompleteRequest = "incomplete_request", 400;
     /// The process has as many client connections as `limits.connections` allows.
@@ -163,6 +165,8 @@ reasons! {
     ClientClosed = "client_closed", 0;
     /// The client took no byte of the answer within `timeouts.write`.
     ClientWriteTimeout = "client_write_timeout", 0;
+    /// The client took the answer more slowly than `limits.response_rate`.
+    ClientTooSlow = "client_too_slow", 0;
     /// The gateway is stopping.
     ShuttingDown = "shutting_down", 503;
     /// A defect of the gateway; please report it.

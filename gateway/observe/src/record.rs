@@ -84,7 +84,7 @@ pub struct Record<'a> {
     /// How a gRPC call ended; `None`: it was none, or was cut.
     pub grpc_status: Option<u8>,
     /// A few more words on the reason, for the log.
-    pub detail: Option<&'static str>,
+    pub detail: Option<&'a str>,
     /// The client's address: the peer's, or what trusted proxies say. Port 0: it is not known; a Unix socket's peer is
     /// `0.0.0.0:0`.
     pub client: SocketAddr,

@@ -18,6 +18,8 @@ pub struct UpstreamStatus {
     pub endpoints: Vec<EndpointStatus>,
     /// Probes by what they came to: `good`, `skipped`, or why they failed. Every word is there, also with 0.
     pub probes: Vec<(&'static str, u64)>,
+    /// TLS connections to its endpoints that failed, by what was wrong. Only words with a count are there.
+    pub tls_failures: Vec<(&'static str, u64)>,
     /// Ejections by cause. Every cause is there, also with 0.
     pub ejections: Vec<(&'static str, u64)>,
     /// Ejections that were due, but would have left too few.
@@ -71,6 +73,8 @@ pub struct EndpointStatus {
     pub health_for: Option<Duration>,
     /// The last probe.
     pub last_probe: Option<ProbeStatus>,
+    /// What is wrong with its TLS; `None`: nothing, or nobody knows of it.
+    pub tls_failure: Option<TlsStatus>,
     /// How long it is still ejected; `None`: it is not.
     pub ejected_for: Option<Duration>,
     /// Why it was ejected last.
@@ -108,6 +112,17 @@ pub struct ProbeStatus {
     pub took: Duration,
     /// Why it failed: the word in metrics, and what it means; `None`: it was good.
     pub failure: Option<(&'static str, String)>,
+}
+
+/// What is wrong with the TLS of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsStatus {
+    /// How long ago that was met last.
+    pub ago: Duration,
+    /// The word in metrics.
+    pub kind: &'static str,
+    /// What it means.
+    pub detail: String,
 }
 
 impl EndpointHealth {

@@ -50,6 +50,11 @@ pub(crate) trait ClientStream: Duplex {
     /// does not let through has to be kept.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize>;
 
+    /// Whether the client may send some of its body now: not while the window of its connection is shut.
+    fn may_send(&self) -> bool {
+        true
+    }
+
     /// Sends an interim head; what is not taken goes into the backlog.
     ///
     /// # Errors

@@ -44,7 +44,7 @@ pub(crate) async fn collect<S: ClientSide>(
         return Err(Reason::BodyTooLarge);
     }
     let asks = request.expect_continue && inbox.is_empty();
-    let intake = Intake::begin(client, to_client, route, ledger.started(), asks)?;
+    let mut intake = Intake::begin(client, to_client, route, request, ledger.started(), asks)?;
     poll_fn(|cx| {
         loop {
             ready!(intake.poll_may_read(client, to_client, cx))?;
@@ -75,7 +75,7 @@ pub(crate) async fn collect<S: ClientSide>(
             spool.push(&input[data]).map_err(|_| Reason::ProxyInternalError)?;
             // The next request, behind this body, stays before what the inbox still holds.
             inbox.splice(..0, input[used..].iter().copied());
-            intake.went_on(client);
+            intake.went_on(client, ledger.bytes_in);
         }
     })
     .await

@@ -5,38 +5,61 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tollgate_observe::Reason;
+use tollgate_plan::Rates;
 
 use crate::backlog::Backlog;
 use crate::client_side::ClientSide;
 use crate::connection::Client;
+use crate::pace::Pace;
 use crate::total::Total;
 
-/// Waits until the client has taken all of its backlog: as long as it takes some of it within every `bound`.
+/// How slow a client may be with what is ready for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience<'a> {
+    /// How long it may take nothing.
+    pub bound: Option<Duration>,
+    /// How quickly it has to take it.
+    pub rates: &'a Rates,
+    /// Whether that does not matter, since what it gets is a stream of messages.
+    pub is_stream: bool,
+    /// The exchange as a whole.
+    pub total: Total,
+}
+
+/// Waits until the client has taken all of its backlog.
 ///
 /// # Errors
-/// When it takes nothing for so long, is gone, or the exchange as a whole takes too long.
+/// When it takes nothing for too long, is too slow or gone, or the exchange as a whole takes too long.
 pub(crate) async fn deliver<S: ClientSide>(
     client: &mut Client<S>,
     backlog: &mut Backlog,
     now: Instant,
-    bound: Option<Duration>,
-    total: Total,
+    Patience { bound, rates, is_stream, total }: Patience<'_>,
 ) -> Result<(), Reason> {
     client.deadline.set(now, total.within(now, bound));
+    let whole = backlog.len();
+    let mut pace: Option<Pace> = None;
     poll_fn(|cx| {
         let before = backlog.len();
         let flushed = backlog.poll_flush(cx, &mut client.stream);
         if let Poll::Ready(result) = flushed {
             return Poll::Ready(result.map_err(|error| Backlog::reason(&error)));
         }
-        if backlog.len() != before {
+        if backlog.len() != before || pace.is_none() {
             let now = tollgate_net::now();
-            client.deadline.set(now, total.within(now, bound));
+            let taken = whole.saturating_sub(backlog.len());
+            let pace = pace.get_or_insert_with(|| Pace::of_response(rates, bound, is_stream, taken));
+            pace.settle(now, taken);
+            client.deadline.set(now, total.within(now, pace.wait(now, bound)));
         }
-        client
-            .deadline
-            .poll_passed(cx)
-            .map(|()| Err(if total.is_over() { Reason::RequestTimeout } else { Reason::ClientWriteTimeout }))
+        client.deadline.poll_passed(cx).map(|()| {
+            let is_slow = pace.as_ref().is_some_and(|pace| pace.is_over(tollgate_net::now()));
+            Err(match total.is_over() {
+                true => Reason::RequestTimeout,
+                false if is_slow => Reason::ClientTooSlow,
+                false => Reason::ClientWriteTimeout,
+            })
+        })
     })
     .await
 }

@@ -3,12 +3,14 @@
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use tollgate_http::RequestHead;
 use tollgate_observe::Reason;
 use tollgate_plan::Route;
 
 use crate::backlog::Backlog;
 use crate::client_side::ClientStream;
 use crate::connection::Client;
+use crate::pace::Pace;
 use crate::total::Total;
 
 /// A body that is being read, and how long the client may take for it.
@@ -16,6 +18,8 @@ pub(crate) struct Intake {
     total: Total,
     /// From one piece to the next.
     each: Option<Duration>,
+    /// How slow the client may be.
+    pace: Pace,
 }
 
 impl Intake {
@@ -27,12 +31,14 @@ impl Intake {
         client: &mut Client<S>,
         to_client: &mut Backlog,
         route: &Route,
+        request: &RequestHead,
         started: Option<Instant>,
         asks: bool,
     ) -> Result<Self, Reason> {
         let total = Total::new(started.unwrap_or_else(tollgate_net::now), route.timeouts.total);
-        let intake = Self { total, each: route.timeouts.body };
-        intake.went_on(client);
+        let pace = Pace::of_body(&route.rates, &route.timeouts, request, 0);
+        let mut intake = Self { total, each: route.timeouts.body, pace };
+        intake.went_on(client, 0);
         if asks {
             // The gateway is who asks for the body here, not the origin.
             let sent = client.stream.interim(to_client, b"HTTP/1.1 100 Continue\r\n\r\n");
@@ -41,22 +47,35 @@ impl Intake {
         Ok(intake)
     }
 
-    /// A piece came, and the time for the next one begins.
-    pub fn went_on<S>(&self, client: &mut Client<S>) {
+    /// `bytes` have come by now, and the time for the next ones begins.
+    pub fn went_on<S>(&mut self, client: &mut Client<S>, bytes: u64) {
         let now = tollgate_net::now();
-        client.deadline.set(now, self.total.within(now, self.each));
+        self.pace.settle(now, bytes);
+        let bound = self.pace.wait(now, self.each);
+        client.deadline.set(now, self.total.within(now, bound));
     }
 
     /// Waits until more may be read: all that was for the client has gone.
     pub fn poll_may_read<S: ClientStream>(
-        &self,
+        &mut self,
         client: &mut Client<S>,
         to_client: &mut Backlog,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Reason>> {
-        if client.deadline.poll_passed(cx).is_ready() {
-            let over = self.total.is_over();
-            return Poll::Ready(Err(if over { Reason::RequestTimeout } else { Reason::BodyTimeout }));
+        let now = tollgate_net::now;
+        let mut passed = client.deadline.poll_passed(cx).is_ready();
+        if passed && !client.stream.may_send() && self.pace.is_over(now()) && !self.total.is_over() {
+            // Other streams of the connection have used up its window.
+            self.pace.excuse();
+            client.deadline.set(now(), self.total.within(now(), self.each));
+            passed = client.deadline.poll_passed(cx).is_ready();
+        }
+        if passed {
+            return Poll::Ready(Err(match self.total.is_over() {
+                true => Reason::RequestTimeout,
+                false if self.pace.is_over(now()) => Reason::BodyTooSlow,
+                false => Reason::BodyTimeout,
+            }));
         }
         let flushed = ready!(to_client.poll_flush(cx, &mut client.stream));
         Poll::Ready(flushed.map_err(|_| Reason::ClientClosed))

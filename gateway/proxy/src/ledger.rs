@@ -1,5 +1,6 @@
 //! The books of one exchange, closed on every way out.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub(crate) struct Ledger {
     /// When the request began, if its head came in one piece.
     at_once: Option<Instant>,
     pub reason: Reason,
-    pub detail: Option<&'static str>,
+    pub detail: Option<Cow<'static, str>>,
     pub status: u16,
     pub grpc_status: Option<Code>,
     pub bytes_in: u64,
@@ -288,7 +289,7 @@ fn record<'a>(
         reason: ledger.reason,
         status: ledger.status,
         grpc_status: ledger.grpc_status.map(Code::number),
-        detail: ledger.detail,
+        detail: ledger.detail.as_deref(),
         client: ledger.announced.client(open.peer),
         peer: open.peer,
         secure: ledger.announced.is_secure(ledger.tls.is_some()),

@@ -36,6 +36,7 @@ mod intake;
 mod ledger;
 mod linger;
 mod policy;
+mod pace;
 mod preamble;
 mod preflight;
 mod receive;

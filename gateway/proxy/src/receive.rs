@@ -4,14 +4,17 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
 use tollgate_http::h1::{Progress, RequestParser};
-use tollgate_http::{HeadError, HeadLimits};
+use tollgate_http::{HeadError, HeadLimits, extend_tightly};
 use tollgate_observe::Reason;
 use tollgate_plan::Http2;
 
 use crate::connection::Client;
 use crate::http2::PREFACE_LINE;
 use crate::scratch::Scratch;
-use crate::worker::Worker;
+use crate::worker::{MOST_OUTPUT, OUTPUT_BUFFER, Worker};
+
+/// Bytes of room that the inbox keeps beside what is in it.
+const KEPT: usize = 2048;
 
 /// What came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,9 +100,9 @@ impl Reading<'_> {
                 Err(_) => return Poll::Ready(Received::Refused(Reason::ClientClosed)),
             };
             let bytes = &buffer[..count];
-            if !scratch.inbox.is_empty() || is_empty_line(bytes) {
-                scratch.inbox.extend_from_slice(bytes);
-                if is_empty_line(&scratch.inbox) {
+            if !scratch.inbox.is_empty() || !self.parser.at_start() || is_empty_line(bytes) {
+                extend_tightly(&mut scratch.inbox, bytes);
+                if self.parser.at_start() && is_empty_line(&scratch.inbox) {
                     continue;
                 }
                 if !scratch.ledger.is_open() {
@@ -120,7 +123,11 @@ impl Reading<'_> {
                     scratch.inbox.extend_from_slice(&bytes[skip + end..]);
                     return Poll::Ready(Received::Request);
                 }
-                Ok(Progress::Partial) => scratch.inbox.extend_from_slice(&bytes[skip..]),
+                // The request has a copy of the whole lines.
+                Ok(Progress::Partial) => {
+                    let rest = &bytes[skip + held_lines(&self.parser, scratch)..];
+                    extend_tightly(&mut scratch.inbox, rest);
+                }
                 Err(error) => {
                     scratch.inbox.extend_from_slice(bytes);
                     return Poll::Ready(refused(error, client, worker, scratch));
@@ -137,22 +144,52 @@ impl Reading<'_> {
         client.deadline.set(scratch.ledger.started().unwrap_or_else(tollgate_net::now), bound);
     }
 
-    /// Goes on with what is in the inbox. `None`: more is needed.
+    /// Goes on with what is in the inbox: of an unfinished head, what follows the whole lines. `None`: more is needed.
     fn parse_inbox(&mut self, client: &Client, worker: &Worker, scratch: &mut Scratch) -> Option<Received> {
         if !self.skipped && self.parser.at_start() && scratch.inbox.starts_with(b"\r\n") {
             scratch.inbox.drain(..2);
             self.skipped = true;
             self.parser = RequestParser::default();
         }
-        match self.parser.advance(&scratch.inbox, &mut scratch.request, self.limits) {
+        let before = held_lines(&self.parser, scratch);
+        let progress = if before == 0 {
+            self.parser.advance(&scratch.inbox, &mut scratch.request, self.limits)
+        } else {
+            // The parser wants the head from its first byte on. To keep it in one piece would be to keep its lines twice.
+            let output = &mut *worker.output.borrow_mut();
+            output.clear();
+            output.extend_from_slice(scratch.request.head.bytes());
+            output.extend_from_slice(&scratch.inbox);
+            let progress = self.parser.advance(output, &mut scratch.request, self.limits);
+            if output.capacity() > MOST_OUTPUT {
+                *output = Vec::with_capacity(OUTPUT_BUFFER);
+            }
+            progress
+        };
+        match progress {
             Ok(Progress::Complete(end)) => {
-                scratch.inbox.drain(..end);
+                scratch.inbox.drain(..end - before);
+                if scratch.inbox.is_empty() {
+                    scratch.inbox.shrink_to(KEPT);
+                }
                 Some(Received::Request)
             }
-            Ok(Progress::Partial) => None,
+            Ok(Progress::Partial) => {
+                let held = held_lines(&self.parser, scratch);
+                if held > before {
+                    scratch.inbox.drain(..held - before);
+                    scratch.inbox.shrink_to(KEPT);
+                }
+                None
+            }
             Err(error) => Some(refused(error, client, worker, scratch)),
         }
     }
+}
+
+/// Bytes of an unfinished head that the request has already: its whole lines.
+fn held_lines(parser: &RequestParser, scratch: &Scratch) -> usize {
+    if parser.at_start() { 0 } else { scratch.request.head.bytes().len() }
 }
 
 /// What is no HTTP/1 request may be how HTTP/2 begins (RFC 9113, 3.4), and that is looked at only now: a request in

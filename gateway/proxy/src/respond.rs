@@ -3,13 +3,13 @@
 use tollgate_http::h1::write_decimal;
 use tollgate_http::{Method, Name, Version, title};
 use tollgate_observe::Reason;
-use tollgate_plan::{Location, Redirect, Respond, Settings};
+use tollgate_plan::{Location, Rates, Redirect, Respond, Settings};
 use tollgate_route::PathError;
 
 use crate::client_side::ClientSide;
 use crate::connection::Client;
 use crate::decide::normal_path;
-use crate::deliver::deliver;
+use crate::deliver::{Patience, deliver};
 use crate::error_body::{Flavour, error_body};
 use crate::grpc;
 use crate::policy::{self, Author};
@@ -238,9 +238,13 @@ async fn answer<S: ClientSide>(
         return Next::Reset;
     }
     // Not the route's total: an answer that says that it is over must still get through.
-    let bound = worker.active.borrow().plan.settings.timeouts.write;
+    let (bound, rates) = {
+        let settings = &worker.active.borrow().plan.settings;
+        (settings.timeouts.write, Rates::of(&settings.limits))
+    };
     let now = tollgate_net::now();
-    match deliver(client, to_client, now, bound, Total::new(now, None)).await {
+    let patience = Patience { bound, rates: &rates, is_stream: false, total: Total::new(now, None) };
+    match deliver(client, to_client, now, patience).await {
         Ok(()) if close => Next::Linger,
         Ok(()) => Next::KeepAlive,
         Err(reason) => {

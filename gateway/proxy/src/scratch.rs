@@ -96,6 +96,8 @@ impl Drop for Loan {
         for buffer in [&mut scratch.inbox, &mut scratch.partial, &mut scratch.path, &mut scratch.rewritten] {
             buffer.shrink_to(KEEP_BYTES);
         }
+        scratch.request.shrink_to(KEEP_BYTES);
+        scratch.response.shrink_to(KEEP_BYTES);
         if !std::thread::panicking() && self.worker.scratches.put(scratch) {
             self.worker.tidy_later();
         }

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::time::Instant;
 
-use tollgate_net::Stream;
+use tollgate_net::{Stream, TlsFault, TlsFaultClass};
 use tollgate_observe::Reason;
 
 use crate::{Permit, Pool};
@@ -120,7 +120,7 @@ impl Drop for OpenGuard {
 }
 
 /// Why there is no connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectError {
     /// A cap is reached, and the queue is full.
     QueueFull,
@@ -132,12 +132,8 @@ pub enum ConnectError {
     Refused,
     /// The process has no file descriptor or no memory left for it.
     Shortage,
-    /// It does not speak TLS, or not as it should.
-    TlsProtocol,
-    /// Its certificate is not acceptable.
-    TlsCertificate,
-    /// It refused the TLS handshake, and said so.
-    TlsAlert,
+    /// Something is wrong with its TLS.
+    Tls(TlsFault),
     /// It does not speak HTTP/2, as its upstream says.
     NoHttp2,
 }
@@ -145,17 +141,28 @@ pub enum ConnectError {
 impl ConnectError {
     /// The reason that the client is told.
     #[must_use]
-    pub const fn reason(self) -> Reason {
+    pub fn reason(&self) -> Reason {
         match self {
             Self::QueueFull => Reason::ConnectionLimitReached,
             Self::QueueTimeout => Reason::QueueTimeout,
             Self::Dns => Reason::DnsError,
             Self::Refused => Reason::ConnectionRefused,
             Self::Shortage => Reason::Overload,
-            Self::TlsProtocol => Reason::TlsProtocolError,
-            Self::TlsCertificate => Reason::TlsCertificateError,
-            Self::TlsAlert => Reason::TlsAlertReceived,
+            Self::Tls(fault) => match fault.kind.class() {
+                TlsFaultClass::Protocol => Reason::TlsProtocolError,
+                TlsFaultClass::Certificate => Reason::TlsCertificateError,
+                TlsFaultClass::Alert => Reason::TlsAlertReceived,
+            },
             Self::NoHttp2 => Reason::HttpProtocolError,
+        }
+    }
+
+    /// More words on it, for the log.
+    #[must_use]
+    pub fn detail(&self) -> Option<String> {
+        match self {
+            Self::Tls(fault) => Some(fault.text().to_owned()),
+            _ => None,
         }
     }
 }

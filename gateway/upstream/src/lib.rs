@@ -28,6 +28,7 @@ mod sticky;
 mod surplus;
 mod table;
 mod tls;
+mod tls_record;
 mod waiting;
 mod warm;
 mod window;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tollgate_net::Address;
+use tollgate_net::{Address, TlsFault};
 
 use crate::health::ProbeFailure;
 use crate::outlier::{Cause, Ejected};
@@ -62,7 +62,7 @@ pub struct Notice {
 }
 
 /// What happened to an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// Probes found it well again.
     Healthy,
@@ -86,6 +86,10 @@ pub enum Event {
     Returned,
     /// Its ejection ended early: another endpoint fails now, and both cannot be out.
     GaveWay,
+    /// Something is wrong with its TLS.
+    TlsFailed(TlsFault),
+    /// Its TLS works again.
+    TlsWorks,
 }
 
 impl From<Ejected> for Event {
@@ -113,6 +117,8 @@ impl fmt::Display for Notice {
             Event::GaveWay => {
                 f.write_str("takes requests again: another endpoint fails now, and not both may be out")
             }
+            Event::TlsFailed(fault) => write!(f, "cannot be spoken to by TLS: {fault}"),
+            Event::TlsWorks => f.write_str("can be spoken to by TLS again"),
             Event::Returned => f.write_str("takes requests again: its ejection is over"),
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use tollgate_net::{Address, Deadline, ProxyHeader, Stream};
+use tollgate_net::{Address, Deadline, ProxyHeader, Stream, TlsFault};
 use tollgate_observe::{Slot, WorkerStats};
 
 use crate::connection::{InUse, Link, OpenGuard};
@@ -88,6 +88,12 @@ impl Pool {
         tollgate_net::spawn(watch(Rc::downgrade(&pool)));
         tollgate_net::spawn(crate::warm::keep(Rc::downgrade(&pool)));
         pool
+    }
+
+    /// Something is wrong with the endpoint's TLS: that is counted, shown and told.
+    #[cold]
+    pub fn tls_failed(&self, fault: &TlsFault) {
+        self.set.shared.tls_failed(&self.state, fault);
     }
 
     /// The endpoint's address as text.
@@ -449,8 +455,17 @@ pub(crate) async fn dial(pool: &Pool, whose: ProxyHeader) -> Result<Stream, Conn
     }
     let tls = pool.set.tls.borrow().clone();
     match tls {
-        Some(tls) => tls::secured(stream, &tls, address).await,
         None => Ok(stream),
+        Some(tls) => match tls::secured(stream, &tls, address).await {
+            Ok(stream) => {
+                pool.set.shared.tls_worked(&pool.state);
+                Ok(stream)
+            }
+            Err(fault) => {
+                pool.tls_failed(&fault);
+                Err(ConnectError::Tls(fault))
+            }
+        },
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tollgate_net::Address;
+use tollgate_net::{Address, TlsFault};
 use tollgate_plan::Endpoint;
 
 use crate::Lookups;
@@ -26,6 +26,7 @@ use crate::known::Known;
 use crate::news::{Event, News, Notice};
 use crate::outlier::{Cause, Ejections, EndpointOutlier};
 use crate::peers::{Peers, Post};
+use crate::tls_record::{TlsCounts, TlsRecord};
 
 /// Times as the atomics have them: milliseconds since a start, and 0 for never.
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +125,8 @@ pub struct UpstreamState {
     probes: Mutex<Counts>,
     /// Its endpoints, those of the plan and those that were looked up, as the control thread has them.
     members: Mutex<Arc<[Endpoint]>>,
+    /// What went wrong with the TLS of its endpoints.
+    pub(crate) tls: TlsCounts,
     news: Arc<News>,
     pub(crate) budget: Budget,
     pub(crate) breaker: Breaker,
@@ -141,6 +144,7 @@ impl UpstreamState {
             ejections: Mutex::new(Ejections::new(stamps)),
             probes: Mutex::default(),
             members: Mutex::default(),
+            tls: TlsCounts::default(),
             news,
             name: name.to_owned(),
             stamps,
@@ -255,6 +259,23 @@ impl UpstreamState {
         self.news.tell(Notice { upstream: self.name.clone(), endpoint: endpoint.address.clone(), event });
     }
 
+    /// Something is wrong with an endpoint's TLS. It is told of once, until it is something else or over.
+    #[cold]
+    pub(crate) fn tls_failed(&self, endpoint: &EndpointState, fault: &TlsFault) {
+        self.tls.count(fault.kind);
+        if endpoint.tls.failed(fault) {
+            self.tell(endpoint, Event::TlsFailed(fault.clone()));
+        }
+    }
+
+    /// A handshake with an endpoint has succeeded.
+    #[inline]
+    pub(crate) fn tls_worked(&self, endpoint: &EndpointState) {
+        if endpoint.tls.worked() {
+            self.tell(endpoint, Event::TlsWorks);
+        }
+    }
+
     /// Nothing is looked up for it any more, or something else.
     pub fn forget_discovered(&self) {
         if lock(&self.discovered).take().is_some() {
@@ -293,6 +314,8 @@ pub struct EndpointState {
     pub(crate) outlier: EndpointOutlier,
     /// What its probes told.
     probed: Mutex<Record>,
+    /// What is wrong with its TLS.
+    pub(crate) tls: TlsRecord,
 }
 
 impl EndpointState {
@@ -306,6 +329,7 @@ impl EndpointState {
             usage: EndpointUsage::default(),
             outlier: EndpointOutlier::default(),
             probed: Mutex::default(),
+            tls: TlsRecord::default(),
         }
     }
 
@@ -337,6 +361,11 @@ impl EndpointState {
     /// What its probes told.
     pub(crate) fn probed(&self) -> MutexGuard<'_, Record> {
         lock(&self.probed)
+    }
+
+    /// What is wrong with its TLS, in words for people.
+    pub fn tls_failure(&self) -> Option<String> {
+        self.tls.last().map(|(_, fault)| fault.text().to_owned())
     }
 
     /// The stamp until which it is ejected; 0: it is not.

@@ -2,16 +2,20 @@
 
 use std::future::poll_fn;
 
-use tollgate_net::{Address, HandshakeError, ServerName, Stream};
+use tollgate_net::{Address, ServerName, Stream, TlsFault, TlsFaultKind};
 use tollgate_plan::Tls;
 
-use crate::ConnectError;
-
 /// Has the endpoint prove who it is. The time is the caller's to bound.
-pub(crate) async fn secured(stream: Stream, tls: &Tls, address: &Address) -> Result<Stream, ConnectError> {
-    let name = server_name(tls, address).ok_or(ConnectError::TlsCertificate)?;
-    let mut stream = stream.connect_tls(tls.client.config(), name).map_err(failed)?;
-    poll_fn(|cx| stream.poll_handshake(cx)).await.map_err(failed)?;
+///
+/// # Errors
+/// What is wrong, in words for people.
+pub(crate) async fn secured(stream: Stream, tls: &Tls, address: &Address) -> Result<Stream, TlsFault> {
+    let name = server_name(tls, address).ok_or_else(|| {
+        let text = "nothing says which name the certificate is to hold: set `tls.server_name`";
+        TlsFault::new(TlsFaultKind::CertificateWrongName, text)
+    })?;
+    let mut stream = stream.connect_tls(tls.client.config(), name).map_err(|error| TlsFault::from(&error))?;
+    poll_fn(|cx| stream.poll_handshake(cx)).await.map_err(|error| TlsFault::from(&error))?;
     Ok(stream)
 }
 
@@ -25,13 +29,5 @@ fn server_name(tls: &Tls, address: &Address) -> Option<ServerName<'static>> {
             None => Some(ServerName::from(address.ip())),
         },
         (None, Address::Unix(_)) => None,
-    }
-}
-
-fn failed(error: HandshakeError) -> ConnectError {
-    match error {
-        HandshakeError::Closed | HandshakeError::Protocol(_) => ConnectError::TlsProtocol,
-        HandshakeError::Certificate(_) => ConnectError::TlsCertificate,
-        HandshakeError::Alert(_) => ConnectError::TlsAlert,
     }
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::TcpListener;
 use std::thread;
 
-use tollgate_tests::{Authority, Gateway, TlsOrigin};
+use tollgate_tests::{Authority, Gateway, TlsOrigin, eventually};
 
 use super::Files;
 
@@ -63,6 +63,94 @@ fn an_endpoint_proves_who_it_is() {
     assert_eq!(gateway.client().get("/").reason(), "tls_certificate_error");
 }
 
+/// Whether what is wrong with the TLS of the upstream `up` is told wherever somebody may look for it.
+fn told(gateway: &Gateway, kind: &str, words: &str) {
+    eventually("the record", || !gateway.records().is_empty());
+    let detail = gateway.records()[0]["detail"].as_str().unwrap_or_default().to_owned();
+    assert!(detail.contains(words), "{kind}: {detail}");
+    let upstreams = gateway.admin("/upstreams").text();
+    assert!(upstreams.contains(&format!("\"kind\": \"{kind}\"")), "{kind}: {upstreams}");
+    assert!(upstreams.contains(words), "{kind}: {upstreams}");
+    let count = gateway.metrics().sum("tollgate_upstream_tls_failures_total", &format!("kind=\"{kind}\""));
+    assert!(count >= Some(1.0), "{kind}: {count:?}");
+    eventually("the notice", || gateway.stderr().contains(words));
+    assert!(gateway.stderr().contains("cannot be spoken to by TLS"), "{}", gateway.stderr());
+}
+
+#[test]
+fn what_is_wrong_is_told_in_words() {
+    let (authority, files) = (Authority::new(), Files::new());
+    files.write("ca.pem", &authority.pem());
+    let ca = format!("ca: {}/ca.pem", files.path().display());
+    let silent = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let closes = silent.local_addr().expect("bound");
+    thread::spawn(move || silent.incoming().map_while(Result::ok).for_each(drop));
+    let plain = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let answers = plain.local_addr().expect("bound");
+    thread::spawn(move || {
+        for stream in plain.incoming().map_while(Result::ok) {
+            let _ = (&stream).write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let here = &["127.0.0.1"];
+    let start = |issued| TlsOrigin::start(&issued, None, OK, None);
+    let expired = start(authority.issue_until(here, -3));
+    let early = start(authority.issue_from(here, 5));
+    let named = start(authority.issue(&["a.example", "b.example"]));
+    let stranger = start(Authority::new().issue(here));
+    let cases = [
+        (expired.address(), "tls_certificate_error", "certificate_expired", "certificate expired 3 days ago (20"),
+        (early.address(), "tls_certificate_error", "certificate_not_yet_valid", "certificate is not valid for another 4 days"),
+        (
+            named.address(),
+            "tls_certificate_error",
+            "certificate_wrong_name",
+            "certificate is for a.example, b.example; expected 127.0.0.1",
+        ),
+        (
+            stranger.address(),
+            "tls_certificate_error",
+            "certificate_unknown_issuer",
+            "certificate is from an issuer that is not trusted",
+        ),
+        (answers, "tls_protocol_error", "not_tls", "the endpoint does not speak TLS on this port"),
+        (closes, "tls_protocol_error", "closed", "the endpoint closed the connection in the TLS handshake"),
+    ];
+    for (address, reason, kind, words) in cases {
+        let gateway = gateway(&format!("https://{address}"), &ca);
+        let answer = gateway.client().get("/");
+        assert_eq!((answer.status, answer.reason()), (502, reason), "{kind}");
+        told(&gateway, kind, words);
+        // Probes tell the same, and requests in HTTP/2 too.
+        let gateway = Gateway::start(&format!(
+            "upstreams: {{up: {{endpoints: [\"https://{address}\"], tls: {{{ca}}}, health: /healthz, http2: on, retry: off}}}}\n\
+             routes: [{{match: \"/*\", to: up}}]\n"
+        ));
+        eventually("the notice of the probe", || gateway.stderr().contains("is unhealthy"));
+        assert!(gateway.stderr().contains(&format!("no TLS connection: {words}")), "{}", gateway.stderr());
+        let answer = gateway.client().get("/");
+        assert_eq!((answer.status, answer.reason()), (502, reason), "{kind}, HTTP/2");
+        told(&gateway, kind, words);
+    }
+}
+
+/// The endpoint asks for a certificate that the gateway has not got, whatever the endpoint speaks above TLS 1.3.
+#[test]
+fn probes_of_an_endpoint_that_demands_a_certificate_say_so() {
+    let (authority, files) = (Authority::new(), Files::new());
+    files.write("ca.pem", &authority.pem());
+    let origin = TlsOrigin::start(&authority.issue(&["127.0.0.1"]), Some(&authority), OK, None);
+    let gateway = Gateway::start(&format!(
+        "upstreams: {{up: {{endpoints: [\"https://{}\"], tls: {{ca: {}/ca.pem}}, health: /healthz, retry: off}}}}\n\
+         routes: [{{match: \"/*\", to: up}}]\n",
+        origin.address(),
+        files.path().display()
+    ));
+    let words = "the endpoint demands a client certificate, and the gateway showed none";
+    eventually("the notice of the probe", || gateway.stderr().contains("is unhealthy"));
+    assert!(gateway.stderr().contains(&format!("no TLS connection: {words}")), "{}", gateway.stderr());
+}
+
 #[test]
 fn the_gateway_shows_its_own_certificate() {
     let (authority, files) = (Authority::new(), Files::new());
@@ -75,7 +163,8 @@ fn the_gateway_shows_its_own_certificate() {
     let shows_none = gateway(&format!("https://{address}"), &ca);
     let answer = shows_none.client().get("/");
     // With TLS 1.3 the refusal comes after the handshake's end at this side.
-    assert_eq!(answer.status, 502, "{}", answer.reason());
+    assert_eq!((answer.status, answer.reason()), (502, "tls_alert_received"));
+    told(&shows_none, "client_certificate_required", "the endpoint demands a client certificate, and the gateway showed none");
     assert_eq!(origin.heads().len(), 1);
 }
 

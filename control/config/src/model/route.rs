@@ -48,8 +48,10 @@ pub struct Route {
     pub timeouts: RouteTimeouts,
     /// Largest request body in bytes; `None`: the gateway's.
     pub body_limit: Option<u64>,
-    /// Whether bodies are collected before they are passed on.
-    pub buffer: Buffer,
+    /// Rates that differ from the gateway's.
+    pub rates: RouteRates,
+    /// Whether bodies are collected before they are passed on, where that differs from the gateway's `buffer`.
+    pub buffer: RouteBuffer,
     /// Protocols that may be asked for with `Upgrade`, lower case. Default `websocket`.
     pub upgrade: Vec<String>,
     /// What is tried again; `None`: as the upstream says.
@@ -287,6 +289,15 @@ pub struct RouteTimeouts {
     pub total: Option<Option<Duration>>,
 }
 
+/// Least rates that a route changes: `Some(None)` is `off`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteRates {
+    /// As [`Limits::body_rate`](super::Limits::body_rate).
+    pub body: Option<Option<u32>>,
+    /// As [`Limits::response_rate`](super::Limits::response_rate).
+    pub response: Option<Option<u32>>,
+}
+
 /// Whether bodies are collected before they are passed on. `None`: streamed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Buffer {
@@ -294,6 +305,26 @@ pub struct Buffer {
     pub request: Option<BufferBounds>,
     /// The response's.
     pub response: Option<BufferBounds>,
+}
+
+/// What a route changes of [`Buffer`]: `Some(None)` is `off`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RouteBuffer {
+    /// The request's.
+    pub request: Option<Option<BufferBounds>>,
+    /// The response's.
+    pub response: Option<Option<BufferBounds>>,
+}
+
+impl RouteBuffer {
+    /// What holds for the route, where the gateway's is this.
+    #[must_use]
+    pub fn over(&self, gateway: &Buffer) -> Buffer {
+        Buffer {
+            request: self.request.unwrap_or(gateway.request),
+            response: self.response.unwrap_or(gateway.response),
+        }
+    }
 }
 
 /// How much is collected where.

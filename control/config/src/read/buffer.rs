@@ -1,27 +1,40 @@
 //! `buffer`.
 
-use crate::model::{Buffer, BufferBounds};
+use crate::model::{BufferBounds, RouteBuffer};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader};
-use crate::scalar::quantity;
+use crate::scalar::{Fault, quantity};
 use crate::spec::{BUFFER, BUFFER_BOUNDS, SIZE_MAX};
 use crate::tree::{Kind, Scalar};
 
 const MEMORY: u64 = 64 << 10;
 const FILE: u64 = 1 << 30;
 
-pub(super) fn buffer(reader: &mut Reader, field: Field<'_>) -> Buffer {
-    let Some(fields) = reader.fields(field.node, &BUFFER) else { return Buffer::default() };
-    Buffer {
-        request: fields.get("request").and_then(|field| bounds(reader, field)),
-        response: fields.get("response").and_then(|field| bounds(reader, field)),
+const USUAL: BufferBounds = BufferBounds { memory: MEMORY, file: FILE };
+
+pub(super) fn buffer(reader: &mut Reader, field: Field<'_>) -> RouteBuffer {
+    if !matches!(field.node.kind, Kind::Map(_)) {
+        let short = |text: &str| match (text, Scalar::switch_of(text)) {
+            (_, Some(on)) => Ok([on, on]),
+            ("request", _) => Ok([true, false]),
+            ("response", _) => Ok([false, true]),
+            _ => Err(Fault::new("{} says nothing of what is collected")),
+        };
+        let [request, response] =
+            reader.field(field, short).map(|both| both.map(|on| Some(on.then_some(USUAL)))).unwrap_or_default();
+        return RouteBuffer { request, response };
+    }
+    let Some(fields) = reader.fields(field.node, &BUFFER) else { return RouteBuffer::default() };
+    RouteBuffer {
+        request: fields.get("request").map(|field| bounds(reader, field)),
+        response: fields.get("response").map(|field| bounds(reader, field)),
     }
 }
 
 fn bounds(reader: &mut Reader, field: Field<'_>) -> Option<BufferBounds> {
     if matches!(field.node.kind, Kind::Map(_)) {
         let fields = reader.fields(field.node, &BUFFER_BOUNDS)?;
-        let mut bounds = BufferBounds { memory: MEMORY, file: FILE };
+        let mut bounds = USUAL;
         reader.number_into(fields.get("memory"), &mut bounds.memory);
         if let Some(file) = reader.number(fields.get("file")) {
             bounds.file = file.unwrap_or(0);
@@ -34,7 +47,7 @@ fn bounds(reader: &mut Reader, field: Field<'_>) -> Option<BufferBounds> {
         return Some(bounds);
     }
     match field.node.scalar().and_then(Scalar::switch) {
-        Some(true) => return Some(BufferBounds { memory: MEMORY, file: FILE }),
+        Some(true) => return Some(USUAL),
         Some(false) => return None,
         None => {}
     }

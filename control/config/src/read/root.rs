@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Reference, Wait, access_log, admin, certificates, consumers, etcd, listen, policies, route, settings,
+    Reference, Wait, access_log, admin, buffer, certificates, consumers, etcd, listen, policies, route, settings,
     upstream,
 };
 use crate::model::{At, Config};
@@ -95,6 +95,9 @@ pub(crate) fn root(reader: &mut Reader, node: &Node, main: bool, draft: &mut Dra
         }
         if let Some(field) = fields.get("timeouts") {
             config.timeouts = settings::timeouts(reader, field);
+        }
+        if let Some(field) = fields.get("buffer") {
+            config.buffer = buffer::buffer(reader, field).over(&config.buffer);
         }
         if let Some(field) = fields.get("paths") {
             let start = reader.problems.len();

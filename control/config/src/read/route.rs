@@ -5,7 +5,8 @@ use super::{
     Reference, access_log, buffer, matching, policies, redirect, respond, rewrite, target, upstream,
 };
 use crate::model::{
-    Action, Buffer, Identity, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, RouteTimeouts, Spanned,
+    Action, Identity, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, RouteBuffer, RouteRates,
+    RouteTimeouts, Spanned,
 };
 use crate::problem::Problem;
 use crate::read::Draft;
@@ -50,14 +51,17 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
         None => RouteTimeouts::default(),
     };
     let mut body_limit = None;
+    let mut rates = RouteRates::default();
     if let Some(field) = fields.get("limits")
         && let Some(limits) = reader.fields(field.node, &ROUTE_LIMITS)
     {
         reader.optional_into(limits.get("body"), &mut body_limit);
+        rates.body = rate(reader, limits.get("body_rate"));
+        rates.response = rate(reader, limits.get("response_rate"));
     }
     let buffer = match fields.get("buffer") {
         Some(field) => buffer::buffer(reader, field),
-        None => Buffer::default(),
+        None => RouteBuffer::default(),
     };
     let upgrade = match fields.get("upgrade") {
         Some(field) => upgrade(reader, field),
@@ -106,6 +110,7 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
             rewrite: rewrite.clone(),
             timeouts: timeouts.clone(),
             body_limit,
+            rates,
             buffer: buffer.clone(),
             upgrade: upgrade.clone(),
             retry: retry.clone(),
@@ -172,6 +177,11 @@ fn name(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) -> Option<Span
         draft.route_names.insert(name.value.clone(), name.at);
     }
     Some(name)
+}
+
+/// A least rate; `Some(None)` is `off`.
+fn rate(reader: &mut Reader, field: Option<Field<'_>>) -> Option<Option<u32>> {
+    reader.number(field).map(|rate| rate.and_then(|rate| u32::try_from(rate).ok()))
 }
 
 /// The timeouts of a route or an upstream.

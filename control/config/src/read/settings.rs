@@ -116,6 +116,9 @@ pub(super) fn limits(reader: &mut Reader, field: Field<'_>) -> Limits {
     reader.number_into(fields.get("headers"), &mut out.headers);
     reader.number_into(fields.get("header_count"), &mut out.header_count);
     reader.optional_into(fields.get("body"), &mut out.body);
+    reader.optional_into(fields.get("body_rate"), &mut out.body_rate);
+    reader.optional_into(fields.get("response_rate"), &mut out.response_rate);
+    reader.time_into(fields.get("rate_grace"), &mut out.rate_grace);
     reader.optional_into(fields.get("connections"), &mut out.connections);
     reader.optional_into(fields.get("requests_per_connection"), &mut out.requests_per_connection);
     reader.number_into(fields.get("http2_streams"), &mut out.http2_streams);

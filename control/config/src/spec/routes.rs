@@ -1,6 +1,8 @@
 //! The keys of a route.
 
-use super::settings::{ACCESS_LOG_SHAPE, BODY, HEADER_NAME, SIZE_MAX};
+use super::settings::{
+    ACCESS_LOG_SHAPE, BODY, BODY_RATE_ALSO, BODY_RATE_DOC, HEADER_NAME, RATE, RESPONSE_RATE_ALSO, RESPONSE_RATE_DOC, SIZE_MAX,
+};
 use super::{Choice, Key, POLICIES, POLICIES_DOC, RETRY, RETRY_ALSO, Section, Shape, TARGET_SHAPE, Text};
 
 static NAME: Text = Text {
@@ -127,10 +129,11 @@ pub(crate) static ROUTE: Section = Section {
         Key::new("limits", "Limits that differ from the gateway's.", Shape::Section(&ROUTE_LIMITS)),
         Key::new(
             "buffer",
-            "Whether bodies are collected before they are passed on.",
-            Shape::Section(&BUFFER),
+            "Whether bodies are collected before they are passed on: `on` collects both, `request` and `response` one of \
+             them.",
+            BUFFER_SHAPE,
         )
-        .also(&["buffering"]),
+        .also(&["buffering", "proxy_request_buffering", "request_buffering"]),
         Key::new(
             "retry",
             "What is tried again, in place of what the upstream says.",
@@ -310,13 +313,20 @@ pub(crate) static ROUTE_LIMITS: Section = Section {
     noun: "`limits` of a route",
     doc: "Limits that a route changes.",
     choice: Choice::Free,
-    keys: &[Key::new(
-        "body",
-        "Bytes of a request body (413 past it).",
-        Shape::Size { min: 0, max: SIZE_MAX, off: false },
-    )
-    .also(&["client_max_body_size", "body_size", "max_body"])],
+    keys: &[
+        Key::new(
+            "body",
+            "Bytes of a request body (413 past it).",
+            Shape::Size { min: 0, max: SIZE_MAX, off: false },
+        )
+        .also(&["client_max_body_size", "body_size", "max_body"]),
+        Key::new("body_rate", BODY_RATE_DOC, RATE).also(BODY_RATE_ALSO),
+        Key::new("response_rate", RESPONSE_RATE_DOC, RATE).also(RESPONSE_RATE_ALSO),
+    ],
 };
+
+pub(crate) const BUFFER_SHAPE: Shape =
+    Shape::AnyOf(&[Shape::Switch, Shape::Word(&["request", "response"]), Shape::Section(&BUFFER)]);
 
 pub(crate) static BUFFER: Section = Section {
     name: "buffer",

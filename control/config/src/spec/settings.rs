@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    ACCESS_LOG_OTLP, ADMIN, ADMIN_ADDRESS, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT, ETCD_ENDPOINT_SHAPE,
+    ACCESS_LOG_OTLP, ADMIN, ADMIN_ADDRESS, BUFFER_SHAPE, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT, ETCD_ENDPOINT_SHAPE,
     Key, LOG_COLLECTOR, NAMED_CERTIFICATE_VALUE, POLICIES, POLICIES_DOC, POLICY_SET_VALUE, ROUTE, Section,
     Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
 };
@@ -103,6 +103,14 @@ pub(crate) static ROOT: Section = Section {
         Key::new("limits", "Sizes and counts that a peer may not exceed.", Shape::Section(&LIMITS)),
         Key::new("timeouts", "How long the gateway waits, and for what.", Shape::Section(&TIMEOUTS))
             .also(&["timeout"]),
+        Key::new(
+            "buffer",
+            "Whether bodies are collected before they are passed on, on every route that does not say otherwise: `on` \
+             collects both, `request` and `response` one of them.",
+            BUFFER_SHAPE,
+        )
+        .or("off")
+        .also(&["buffering", "proxy_request_buffering", "request_buffering"]),
         Key::new("paths", "What the ambiguous bytes of a path mean.", Shape::Section(&PATHS)),
         Key::new("errors", "Bodies of the gateway's own error answers.", Shape::Section(&ERRORS)),
         Key::new(
@@ -427,6 +435,19 @@ pub(crate) static FORWARDED: Section = Section {
 static CERTIFICATE_PART: Shape =
     Shape::Word(&["certificate", "chain", "pem", "subject", "issuer", "serial", "names", "fingerprint"]);
 
+/// A client that may do nothing for longer needs no rate.
+const LONGEST_GRACE: Duration = Duration::from_secs(3600);
+const RATE_MAX: u64 = 1 << 30;
+pub(crate) const RATE: Shape = Shape::Size { min: 1, max: RATE_MAX, off: true };
+pub(crate) const BODY_RATE_DOC: &str =
+    "Bytes a second of a request body that a client has to send while the gateway waits for it (408 below it).";
+pub(crate) const BODY_RATE_ALSO: &[&str] =
+    &["min_body_rate", "minrate", "min_request_body_data_rate", "request_rate", "upload_rate"];
+pub(crate) const RESPONSE_RATE_DOC: &str =
+    "Bytes a second of a response that a client has to take while the gateway waits for it (reset below it).";
+pub(crate) const RESPONSE_RATE_ALSO: &[&str] =
+    &["min_response_rate", "min_response_data_rate", "send_rate", "download_rate"];
+
 pub(crate) static LIMITS: Section = Section {
     name: "limits",
     noun: "`limits`",
@@ -458,6 +479,15 @@ pub(crate) static LIMITS: Section = Section {
         )
         .or("off")
         .also(&["client_max_body_size", "body_size", "max_body"]),
+        Key::new("body_rate", BODY_RATE_DOC, RATE).or("240").also(BODY_RATE_ALSO),
+        Key::new("response_rate", RESPONSE_RATE_DOC, RATE).or("240").also(RESPONSE_RATE_ALSO),
+        Key::new(
+            "rate_grace",
+            "How long a client may fall short of `body_rate` or `response_rate` at the start.",
+            Shape::Time { min: Duration::from_millis(100), max: LONGEST_GRACE, off: false },
+        )
+        .or("10s")
+        .also(&["body_grace", "grace_period", "grace"]),
         Key::new(
             "connections",
             "Client connections of the whole process; past it a new one is answered 503.",

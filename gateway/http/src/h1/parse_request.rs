@@ -47,6 +47,10 @@ impl RequestParser {
             request.head.fields_start = end as u32 + 2;
         }
         let progress = self.lines.fields(bytes, &mut request.head, limits);
+        if let Ok(Progress::Partial) = progress {
+            request.head.take_part(bytes, self.lines.whole());
+            return progress;
+        }
         request.head.take(bytes, self.lines.whole());
         if let Ok(Progress::Complete(_)) = progress {
             understand(request)?;

@@ -50,6 +50,10 @@ impl ResponseParser {
             response.head.fields_start = end as u32 + 2;
         }
         let progress = self.lines.fields(bytes, &mut response.head, limits);
+        if let Ok(Progress::Partial) = progress {
+            response.head.take_part(bytes, self.lines.whole());
+            return progress;
+        }
         response.head.take(bytes, self.lines.whole());
         if let Ok(Progress::Complete(_)) = progress {
             understand(response, asked)?;

@@ -5,6 +5,7 @@
 //! Its buffered interface keeps 4 KiB and more for each connection.
 
 mod failure;
+mod fault;
 mod handshake;
 mod read;
 mod session;
@@ -20,6 +21,7 @@ use rustls::server::UnbufferedServerConnection;
 use rustls::{CipherSuite, ClientConfig, ProtocolVersion, ServerConfig};
 
 pub use failure::HandshakeError;
+pub use fault::{TlsFault, TlsFaultClass, TlsFaultKind};
 pub use handshake::note_server_name;
 pub(crate) use session::Session;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 
-use crate::{AdaptiveStatus, EndpointState, EndpointStatus, LookupStatus, UpstreamStatus};
+use crate::{AdaptiveStatus, EndpointState, EndpointStatus, LookupStatus, TlsStatus, UpstreamStatus};
 
 /// For programs. Times are RFC 3339, in UTC.
 pub(super) fn json(upstreams: &[UpstreamStatus], now: SystemTime) -> String {
@@ -24,6 +24,7 @@ fn of_upstream(upstream: &UpstreamStatus, now: SystemTime) -> Value {
         "name": upstream.name,
         "endpoints": endpoints,
         "probes": counts(&upstream.probes),
+        "tls_failures": counts(&upstream.tls_failures),
         "ejections": counts(&upstream.ejections),
         "ejections_refused": upstream.ejections_refused,
         "lookups": upstream.lookups.as_ref().map(|lookups| of_lookups(lookups, now)),
@@ -90,6 +91,9 @@ fn of_endpoint(endpoint: &EndpointStatus, now: SystemTime) -> Value {
         "health": endpoint.health.as_str(),
         "health_since": endpoint.health_for.map(before),
         "last_probe": last_probe,
+        "tls_failure": endpoint.tls_failure.as_ref().map(|failure| {
+            json!({ "at": before(failure.ago), "kind": failure.kind, "detail": failure.detail })
+        }),
         "ejected_until": endpoint.ejected_for.map(|time| rfc3339(now + time)),
         "ejection_cause": endpoint.ejection_cause,
         "ejections": endpoint.ejections,
@@ -131,6 +135,10 @@ fn row(endpoint: &EndpointStatus) -> [String; COLUMNS.len()] {
         }
         (_, _, Some(time)) => format!("{} for {}", endpoint.health.as_str(), time_text(time)),
         _ => state.as_str().to_owned(),
+    };
+    let state = match &endpoint.tls_failure {
+        Some(TlsStatus { detail, ago, .. }) => format!("{state}; TLS: {detail}, {} ago", time_text(*ago)),
+        None => state,
     };
     let probe = endpoint.last_probe.as_ref().map_or_else(
         || "-".to_owned(),

@@ -27,6 +27,8 @@ pub struct UpstreamEndpoints {
     pub states: [u64; EndpointState::ALL.len()],
     /// Probes by what they came to; empty if none was made.
     pub probes: Vec<(&'static str, u64)>,
+    /// TLS connections that failed, by what was wrong.
+    pub tls_failures: Vec<(&'static str, u64)>,
     /// Ejections by cause.
     pub ejections: Vec<(&'static str, u64)>,
     /// Ejections that were due and would have left too few.
@@ -61,6 +63,7 @@ impl EndpointsSnapshot {
                     name: name.clone(),
                     states,
                     probes,
+                    tls_failures: Vec::new(),
                     ejections,
                     refused: 0,
                     lookups: None,
@@ -72,6 +75,7 @@ impl EndpointsSnapshot {
             if upstream.probes.iter().any(|(_, count)| *count > 0) {
                 add(&mut sum.probes, &upstream.probes);
             }
+            add(&mut sum.tls_failures, &upstream.tls_failures);
             add(&mut sum.ejections, &upstream.ejections);
             sum.refused += upstream.ejections_refused;
             if let Some(lookups) = upstream.lookups {

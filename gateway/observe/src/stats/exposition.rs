@@ -197,6 +197,15 @@ impl Scrape {
                 family.add(&[("upstream", &*upstream.name), ("result", result)], *count)?;
             }
         }
+        let mut family = page.counter(
+            "tollgate_upstream_tls_failures_total",
+            "TLS connections to endpoints that failed, by what was wrong.",
+        )?;
+        for upstream in upstreams {
+            for (kind, count) in &upstream.tls_failures {
+                family.add(&[("upstream", &*upstream.name), ("kind", kind)], *count)?;
+            }
+        }
         let mut family =
             page.counter("tollgate_upstream_ejections_total", "Endpoints taken out for failing, by cause.")?;
         for upstream in upstreams {

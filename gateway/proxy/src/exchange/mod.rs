@@ -22,6 +22,7 @@ use tollgate_upstream::Outcome;
 use crate::client_side::ClientSide;
 use crate::connection::Client;
 use crate::forward::{Again, Attempts};
+use crate::pace::{Pace, is_stream};
 use crate::scratch::Scratch;
 use crate::total::Total;
 use crate::upstream_side::UpstreamSide;
@@ -122,6 +123,9 @@ pub(crate) struct Exchange<'a, 'r, S, U> {
     stalled: bool,
     /// For how long in all the response has waited for its client, and the endpoint with it.
     held_up: Duration,
+    /// How slow the client may yet be with the request's body, and with the response; `None`: it was never waited for.
+    sending: Option<Pace>,
+    taking: Option<Pace>,
     /// Whether the client's connection can carry another request.
     pub keep_client: bool,
 }
@@ -181,6 +185,8 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             close_delimited: false,
             stalled: false,
             held_up: Duration::ZERO,
+            sending: None,
+            taking: None,
             keep_client: false,
             parties,
         }
@@ -239,6 +245,11 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         }
         // Last: what has come in time counts, however late this worker looks. Leaves the waker with the deadline.
         match self.parties.client.deadline.poll_passed(cx) {
+            Poll::Ready(()) if self.may_go_on() => {
+                self.sending.as_mut().map(Pace::excuse);
+                self.moved();
+                self.parties.client.deadline.poll_passed(cx).map(|()| self.timed_out())
+            }
             Poll::Ready(()) => Poll::Ready(self.timed_out()),
             Poll::Pending => Poll::Pending,
         }
@@ -268,8 +279,72 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     /// The wait for what comes next begins.
     fn wait(&mut self) {
         let due = if self.begun { self.total } else { self.head_due };
-        let bound = due.within(self.now, self.awaited().0);
+        let (own, reason) = self.awaited();
+        let counts = !self.sent || reason == Reason::ClientWriteTimeout || self.taking.is_some();
+        let own = if counts { self.paced(own, reason) } else { own };
+        let bound = due.within(self.now, own);
         self.parties.client.deadline.set(self.now, bound);
+    }
+
+    /// Counts how long the client has kept the gateway waiting, and how long it may yet. Returns the bound of the wait that
+    /// begins.
+    #[inline(never)]
+    fn paced(&mut self, own: Option<Duration>, reason: Reason) -> Option<Duration> {
+        let now = self.now;
+        let (awaits_body, awaits_taking) = (self.awaits_body(), reason == Reason::ClientWriteTimeout);
+        let Parties { client, scratch, route, .. } = &mut self.parties;
+        let mut bound = own;
+        let sent = scratch.ledger.bytes_in;
+        if let Some(pace) = &mut self.sending {
+            pace.settle(now, sent);
+        }
+        // A client whose connection's window is shut cannot send: others of its streams have used it up.
+        if awaits_body && client.stream.may_send() {
+            let begin = || Pace::of_body(&route.rates, &route.timeouts, &scratch.request, sent);
+            bound = self.sending.get_or_insert_with(begin).wait(now, bound);
+        }
+        let taken = scratch.ledger.bytes_out.saturating_sub(scratch.to_client.len());
+        if let Some(pace) = &mut self.taking {
+            pace.settle(now, taken);
+        }
+        if awaits_taking {
+            let is_stream = is_stream(&scratch.request);
+            let begin = || Pace::of_response(&route.rates, route.timeouts.write, is_stream, taken);
+            bound = self.taking.get_or_insert_with(begin).wait(now, bound);
+        }
+        bound
+    }
+
+    /// Whether nothing but the client keeps its body from going on.
+    fn awaits_body(&self) -> bool {
+        let scratch = &*self.parties.scratch;
+        let is_asked = scratch.request.expect_continue && self.parties.collected.is_none() && !self.told;
+        !(self.sent || self.upstream_deaf)
+            && scratch.to_upstream.is_empty()
+            && !(is_asked && !self.begun && scratch.ledger.bytes_in == 0)
+    }
+
+    /// Whether the time that is up was counted against a client that could not have sent anything.
+    fn may_go_on(&self) -> bool {
+        self.is_sending_over(tollgate_net::now())
+            && !self.parties.client.stream.may_send()
+            && !self.total.is_over()
+    }
+
+    /// What the client was too slow at, if that is why the time is up.
+    fn too_slow(&self) -> Option<Reason> {
+        let now = tollgate_net::now();
+        if self.taking.as_ref().is_some_and(|pace| pace.is_over(now)) {
+            Some(Reason::ClientTooSlow)
+        } else if self.is_sending_over(now) {
+            Some(Reason::BodyTooSlow)
+        } else {
+            None
+        }
+    }
+
+    fn is_sending_over(&self, now: Instant) -> bool {
+        !self.sent && self.sending.as_ref().is_some_and(|pace| pace.is_over(now))
     }
 
     /// Something moved, in whatever direction: the wait begins anew.
@@ -286,6 +361,9 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     }
 
     fn timed_out(&self) -> End {
+        if let Some(reason) = self.too_slow().filter(|_| !self.total.is_over()) {
+            return self.ended(reason, None, false);
+        }
         let Parties { client, scratch, route, upstream, .. } = &self.parties;
         // A client's own deadline says nothing about the connection.
         let own = client.stream.may_be_grpc()

@@ -6,8 +6,9 @@ use std::task::{Context, Poll, ready};
 use tollgate_http::grpc::Code;
 use tollgate_http::h1::{BodyError, BodyReader, Length, Progress, Step};
 use tollgate_http::{HeadError, ResponseHead, Version, websocket};
+use tollgate_net::TlsFault;
 use tollgate_observe::Reason;
-use tollgate_upstream::Outcome;
+use tollgate_upstream::{ConnectError, Outcome};
 
 use super::client_head::{self, Framing};
 use super::{End, Exchange, HELD_UP, Parties, Stage, drop_nominated};
@@ -386,7 +387,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     fn unread(&mut self, error: &io::Error) -> End {
         match unfit(error) {
             Some(Unfit(Reason::ResponseTrailersTooLarge)) => self.without_trailers(),
-            _ => self.broken(),
+            _ => self.broken_by(error),
         }
     }
 
@@ -407,6 +408,18 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             Ok(()) => End::Complete { reusable: false },
             Err(error) => self.failed(Backlog::reason(&error)),
         }
+    }
+
+    /// Reading from the endpoint failed. In TLS 1.3 an endpoint refuses the gateway, for want of a certificate say, when the
+    /// gateway's handshake is over: the request that is on its way then was seen by nobody.
+    #[cold]
+    fn broken_by(&mut self, error: &io::Error) -> End {
+        let Some(fault) = TlsFault::of_io(error).filter(|_| !self.heard) else { return self.broken() };
+        self.parties.upstream.pool().tls_failed(&fault);
+        if self.request_is_whole() {
+            self.wrote = false;
+        }
+        self.ended(ConnectError::Tls(fault).reason(), Some(Outcome::NoConnection), false)
     }
 
     fn broken(&self) -> End {

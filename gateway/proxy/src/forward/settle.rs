@@ -9,7 +9,8 @@ use tollgate_observe::Reason;
 use super::Forwarding;
 use super::retry::Failure;
 use crate::client_side::ClientSide;
-use crate::deliver::deliver;
+use crate::deliver::{Patience, deliver};
+use crate::pace::is_stream;
 use crate::request::{Next, closes_after, pass_over_body};
 use crate::respond;
 use crate::scratch::Scratch;
@@ -19,8 +20,13 @@ impl<S: ClientSide, U> Forwarding<'_, S, U> {
     /// another request.
     pub(super) async fn deliver_rest(&mut self, now: Instant, keep: bool) -> Next {
         let Scratch { request, to_client, ledger, .. } = &mut *self.scratch;
-        let (bound, total) = (self.route.timeouts.write, self.attempts.total());
-        if let Err(reason) = deliver(self.client, to_client, now, bound, total).await {
+        let patience = Patience {
+            bound: self.route.timeouts.write,
+            rates: &self.route.rates,
+            is_stream: is_stream(request),
+            total: self.attempts.total(),
+        };
+        if let Err(reason) = deliver(self.client, to_client, now, patience).await {
             ledger.reason = reason;
             return Next::Reset;
         }
@@ -29,6 +35,14 @@ impl<S: ClientSide, U> Forwarding<'_, S, U> {
 
     /// Answers with the reason of the last attempt.
     pub(super) async fn give_up(&mut self, failure: &Failure) -> Next {
+        let ledger = &mut self.scratch.ledger;
+        if matches!(
+            failure.reason,
+            Reason::TlsProtocolError | Reason::TlsCertificateError | Reason::TlsAlertReceived
+        ) && let Some(pool) = &ledger.endpoint
+        {
+            ledger.detail = pool.state().tls_failure().map(Into::into);
+        }
         if failure.body_taken && self.collected.is_none() {
             let request = &self.scratch.request;
             let whole = request.length.is_empty() || self.scratch.ledger.bytes_in == declared(request);

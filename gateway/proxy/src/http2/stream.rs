@@ -243,6 +243,10 @@ impl ClientStream for Http2Stream {
         Poll::Ready(self.room.min(gate.max(ROOM.0)))
     }
 
+    fn may_send(&self) -> bool {
+        self.stream.may_come()
+    }
+
     fn interim(&mut self, _: &mut Backlog, head: &[u8]) -> io::Result<()> {
         let (status, lines) = split(head)?;
         self.stream.send_head(status, fields(lines), false).map_err(gone)

@@ -63,7 +63,8 @@ pub(super) async fn read(
         }
     }
     let asks = std::mem::take(&mut request.expect_continue);
-    let intake = Intake::begin(client, to_client, route, ledger.started(), asks)?;
+    let mut intake = Intake::begin(client, to_client, route, request, ledger.started(), asks)?;
+    let mut came = 0;
     poll_fn(|cx| {
         loop {
             ready!(intake.poll_may_read(client, to_client, cx))?;
@@ -74,6 +75,7 @@ pub(super) async fn read(
                 Poll::Ready(Ok(count)) => &buffer[..count],
             };
             inbox.extend_from_slice(read);
+            came += read.len() as u64;
             match tee.take(read) {
                 Teed::Whole(body) => return Poll::Ready(Ok((body, true))),
                 Teed::Begin(body) => return Poll::Ready(Ok((body, false))),
@@ -87,7 +89,7 @@ pub(super) async fn read(
                 }
                 Teed::More => {}
             }
-            intake.went_on(client);
+            intake.went_on(client, came);
         }
     })
     .await

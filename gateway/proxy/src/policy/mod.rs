@@ -70,7 +70,9 @@ pub(crate) enum End {
 impl End {
     /// What a policy has to tell of its refusal is taken down.
     fn refused(refusal: Refusal, scratch: &mut Scratch) -> Self {
-        scratch.ledger.detail = refusal.detail.or(scratch.ledger.detail);
+        if let Some(detail) = refusal.detail {
+            scratch.ledger.detail = Some(detail.into());
+        }
         Self::Refused(refusal.reason, refusal.status, refusal.lines)
     }
 }

@@ -124,6 +124,10 @@ impl ClientStream for Policed<'_> {
         self.client.poll_room(cx)
     }
 
+    fn may_send(&self) -> bool {
+        self.client.may_send()
+    }
+
     fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> io::Result<()> {
         self.client.interim(backlog, head)
     }

@@ -175,6 +175,6 @@ pub(super) fn seen<'a>(
 /// Takes down what a policy has to tell of a request that it lets go on.
 pub(super) fn note(scratch: &mut Scratch, context: &mut Context) {
     if let Some(note) = context.note.take() {
-        scratch.ledger.detail = Some(note);
+        scratch.ledger.detail = Some(note.into());
     }
 }

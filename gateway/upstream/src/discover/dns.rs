@@ -11,7 +11,7 @@ use tollgate_net::Address;
 use tollgate_plan::{DnsRules, Endpoint};
 
 use super::host::{Host, addresses, reachable};
-use super::resolver::{Handle, Resolver, name};
+use super::resolver::{Handle, Resolver, name, of_names};
 use super::schedule::Schedule;
 use super::srv::{Target, endpoints};
 use super::{Failure, Source};
@@ -167,7 +167,7 @@ fn service(record: &RData) -> Option<&SRV> {
 
 /// The addresses of a target among the records that came unasked, with the shortest TTL.
 fn along(records: &[Record], target: &Name) -> Option<(Vec<IpAddr>, Duration)> {
-    let own: Vec<&Record> = records.iter().filter(|record| record.name == *target).collect();
+    let own: Vec<&Record> = of_names(records, std::iter::once(target));
     let ttl = own.iter().filter(|record| record.data.ip_addr().is_some()).map(|record| record.ttl).min()?;
     let data: Vec<RData> = own.iter().map(|record| record.data.clone()).collect();
     let addresses = reachable(addresses(&data));

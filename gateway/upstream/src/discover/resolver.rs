@@ -26,7 +26,7 @@ const SYSTEM_FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 /// Records that answer a question, and how long they may be used.
 #[derive(Debug)]
 pub(super) struct Records {
-    /// Records of the type asked for, under whatever name a chain of CNAMEs led to.
+    /// Records of the type asked for, of the name asked for or of one that a chain of CNAMEs led to.
     pub(super) found: Vec<RData>,
     /// Records that came along unasked: addresses of SRV targets.
     pub(super) along: Vec<Record>,
@@ -129,22 +129,44 @@ impl Handle {
     pub(super) async fn ask(&self, name: &Name, kind: RecordType) -> Result<Records, Failure> {
         let answer = tokio::time::timeout(PATIENCE, self.0.lookup(name.clone(), kind)).await;
         let lookup = answer.map_err(|_| Failure::Timeout)?.map_err(failure)?;
-        let chain = lookup
-            .answers()
-            .iter()
-            .filter(|record| record.record_type() == kind || record.record_type() == RecordType::CNAME);
-        let ttl = chain.map(|record| record.ttl).min().unwrap_or_default();
-        let found: Vec<_> = lookup
-            .answers()
-            .iter()
-            .filter(|record| record.record_type() == kind)
-            .map(|record| record.data.clone())
-            .collect();
+        // With search domains, the name that was found is another one than the name that was written.
+        let asked = [lookup.query().name(), name].into_iter();
+        let own = of_names(lookup.answers(), asked);
+        let of_kind = |record: &&&Record| record.record_type() == kind;
+        let found: Vec<_> = own.iter().filter(of_kind).map(|record| record.data.clone()).collect();
         if found.is_empty() {
             return Err(Failure::NoRecords);
         }
+        let counts = |record: &&&Record| of_kind(record) || record.record_type() == RecordType::CNAME;
+        let ttl = own.iter().filter(counts).map(|record| record.ttl).min().unwrap_or_default();
         Ok(Records { found, along: lookup.additionals().to_vec(), ttl: Duration::from_secs(ttl.into()) })
     }
+}
+
+/// The records of these names, and of the names that a chain of CNAMEs leads to from them (RFC 1034, 3.6.2). An answer may
+/// hold others; nobody asked for those, and they must not become endpoints.
+pub(super) fn of_names<'r, 'n>(answers: &'r [Record], asked: impl Iterator<Item = &'n Name>) -> Vec<&'r Record> {
+    let absolute = |name: &Name| {
+        let mut name = name.to_lowercase();
+        name.set_fqdn(true);
+        name
+    };
+    let mut names: Vec<Name> = asked.map(absolute).collect();
+    let mut at = 0;
+    while let Some(name) = names.get(at).cloned() {
+        at += 1;
+        let aliases = answers.iter().filter(|record| absolute(&record.name) == name);
+        for alias in aliases {
+            if let RData::CNAME(target) = &alias.data {
+                let target = absolute(&target.0);
+                // Each name once: a chain that is a circle ends.
+                if !names.contains(&target) {
+                    names.push(target);
+                }
+            }
+        }
+    }
+    answers.iter().filter(|record| names.contains(&absolute(&record.name))).collect()
 }
 
 fn failure(error: NetError) -> Failure {

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use tollgate_net::TlsFault;
+
 /// Why a probe failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeFailure {
     /// The endpoint's name does not resolve.
     Dns,
@@ -23,8 +25,8 @@ pub enum ProbeFailure {
     NotServing,
     /// The health service answered with this `grpc-status`.
     Grpc(u8),
-    /// There was no TLS connection: the endpoint does not speak it, or its certificate is not acceptable.
-    Tls,
+    /// There was no TLS connection.
+    Tls(TlsFault),
 }
 
 impl ProbeFailure {
@@ -48,7 +50,7 @@ impl ProbeFailure {
 
     /// The number of its kind.
     #[must_use]
-    pub const fn kind(self) -> usize {
+    pub const fn kind(&self) -> usize {
         match self {
             Self::Dns => 0,
             Self::Refused => 1,
@@ -57,7 +59,7 @@ impl ProbeFailure {
             Self::Protocol => 4,
             Self::Status(_) => 5,
             Self::Body => 6,
-            Self::Tls => 7,
+            Self::Tls(_) => 7,
             Self::NotServing => 8,
             Self::Grpc(_) => 9,
         }
@@ -65,7 +67,7 @@ impl ProbeFailure {
 
     /// The spelling of its kind.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub const fn as_str(&self) -> &'static str {
         Self::NAMES[self.kind()]
     }
 }
@@ -80,7 +82,7 @@ impl fmt::Display for ProbeFailure {
             Self::Protocol => f.write_str("the answer is not HTTP, or its head is too long"),
             Self::Status(status) => write!(f, "status {status}"),
             Self::Body => f.write_str("the expected text is not in the body"),
-            Self::Tls => f.write_str("no TLS connection"),
+            Self::Tls(fault) => write!(f, "no TLS connection: {fault}"),
             Self::NotServing => f.write_str("it says that it is not serving"),
             Self::Grpc(status) => write!(f, "grpc-status {status}"),
         }

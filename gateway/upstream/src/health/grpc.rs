@@ -12,6 +12,7 @@ use tollgate_net::Stream;
 use super::ProbeFailure;
 use super::http::{AGENT, HEAD};
 use super::io::{Io, carried};
+use crate::http2::FaultCell;
 
 /// Room for the answer's message: two bytes are what it has.
 const MESSAGE: usize = 1024;
@@ -20,7 +21,12 @@ const SERVING: u64 = 1;
 
 /// Asks whether a service is served; of an empty name, whether the server as a whole serves. The time is the caller's to
 /// bound.
-pub(super) async fn check(stream: Stream, host: &str, service: &str) -> Result<(), ProbeFailure> {
+pub(super) async fn check(
+    stream: Stream,
+    host: &str,
+    service: &str,
+    fault: &FaultCell,
+) -> Result<(), ProbeFailure> {
     let scheme = if stream.is_tls() { "https" } else { "http" };
     let request = Request::post(format!("{scheme}://{host}/grpc.health.v1.Health/Check"))
         .header("content-type", "application/grpc")
@@ -31,7 +37,7 @@ pub(super) async fn check(stream: Stream, host: &str, service: &str) -> Result<(
     let mut client = Builder::new();
     client.enable_push(false).max_header_list_size(HEAD);
     let (sender, connection) =
-        client.handshake::<_, Bytes>(Io(stream)).await.map_err(|error| failure(&error))?;
+        client.handshake::<_, Bytes>(Io::new(stream, fault)).await.map_err(|error| failure(&error))?;
     carried(connection, call(sender, request, question(service))).await
 }
 

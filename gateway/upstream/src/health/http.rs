@@ -10,6 +10,7 @@ use tollgate_net::Stream;
 
 use super::ProbeFailure;
 use super::io::{Io, carried};
+use crate::http2::FaultCell;
 
 /// Who asks, for the endpoint's log.
 pub(super) const AGENT: &str = concat!("tollgate/", env!("CARGO_PKG_VERSION"), " (health probe)");
@@ -34,6 +35,7 @@ pub(super) async fn ask(
     host: &str,
     path: &str,
     expected: Expected<'_>,
+    fault: &FaultCell,
 ) -> Result<(), ProbeFailure> {
     let request = Request::get(path)
         .header(HOST, host)
@@ -43,7 +45,7 @@ pub(super) async fn ask(
         .map_err(|_| ProbeFailure::Protocol)?;
     let mut client = http1::Builder::new();
     let (mut sender, connection) =
-        client.max_buf_size(HEAD as usize).handshake(Io(stream)).await.map_err(failure)?;
+        client.max_buf_size(HEAD as usize).handshake(Io::new(stream, fault)).await.map_err(failure)?;
     let work = async {
         let response = sender.send_request(request).await.map_err(failure)?;
         judge(response, expected).await

@@ -12,7 +12,7 @@ use tollgate_net::Stream;
 use super::ProbeFailure;
 use super::http::{AGENT, Expected, HEAD, Search};
 use super::io::carried;
-use crate::http2::Io;
+use crate::http2::{FaultCell, Io};
 
 /// As [`ask`](super::http::ask), of an endpoint that speaks HTTP/2.
 pub(super) async fn ask(
@@ -20,6 +20,7 @@ pub(super) async fn ask(
     host: &str,
     path: &str,
     expected: Expected<'_>,
+    fault: &FaultCell,
 ) -> Result<(), ProbeFailure> {
     if stream.is_tls() && stream.alpn() != Some(b"h2") {
         return Err(ProbeFailure::Protocol);
@@ -32,7 +33,7 @@ pub(super) async fn ask(
         .map_err(|_| ProbeFailure::Protocol)?;
     let mut builder = Builder::new();
     builder.enable_push(false).max_header_list_size(HEAD);
-    let io = Io::new(stream, Rc::default(), Rc::new(Cell::new(tollgate_net::now())), None);
+    let io = Io::new(stream, Rc::default(), Rc::new(Cell::new(tollgate_net::now())), None).telling(fault.clone());
     let (sender, connection) = builder.handshake::<_, Chunk>(io).await.map_err(|error| failure(&error))?;
     carried(connection, judge(sender, request, expected)).await
 }

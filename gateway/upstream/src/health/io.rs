@@ -9,6 +9,8 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_net::Stream;
 
+use crate::http2::{FaultCell, note};
+
 /// What the work on a connection comes to, while the library's own part of that connection is carried along.
 pub(super) async fn carried<T>(connection: impl Future, work: impl Future<Output = T>) -> T {
     let (mut work, mut connection) = (pin!(work), pin!(connection));
@@ -28,7 +30,19 @@ pub(super) async fn carried<T>(connection: impl Future, work: impl Future<Output
 
 /// Our stream as hyper and h2 want it.
 #[derive(Debug)]
-pub(super) struct Io(pub(super) Stream);
+pub(super) struct Io(Stream, FaultCell);
+
+impl Io {
+    /// Leaves in `fault` what is wrong with the stream's TLS, should that be so.
+    pub(super) fn new(stream: Stream, fault: &FaultCell) -> Self {
+        Self(stream, fault.clone())
+    }
+
+    fn poll_some(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let Self(stream, fault) = self;
+        stream.poll_read(cx, buffer).map(|read| read.inspect_err(|error| note(Some(fault), error)))
+    }
+}
 
 impl Read for Io {
     fn poll_read(
@@ -39,7 +53,7 @@ impl Read for Io {
         // One copy more than needed: hyper's buffer is not initialised, which only `unsafe` code may write to.
         let mut buffer = [0; 4096];
         let room = to.remaining().min(buffer.len());
-        let count = ready!(self.0.poll_read(cx, &mut buffer[..room]))?;
+        let count = ready!(self.poll_some(cx, &mut buffer[..room]))?;
         to.put_slice(&buffer[..count]);
         Poll::Ready(Ok(()))
     }
@@ -66,7 +80,7 @@ impl AsyncRead for Io {
         cx: &mut Context<'_>,
         to: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let count = ready!(self.0.poll_read(cx, to.initialize_unfilled()))?;
+        let count = ready!(self.poll_some(cx, to.initialize_unfilled()))?;
         to.advance(count);
         Poll::Ready(Ok(()))
     }

@@ -12,6 +12,7 @@ use tollgate_plan::{Health, Probe};
 use super::http::{Expected, ask};
 use super::target::Rules;
 use super::{ProbeFailure, grpc};
+use crate::http2::FaultCell;
 use crate::proxy_protocol::announce;
 use crate::tls::secured;
 
@@ -64,22 +65,39 @@ async fn attempt(endpoint: &Address, rules: &Rules) -> Option<Result<(), ProbeFa
         None => stream,
         Some(tls) => match secured(stream, tls, &place).await {
             Ok(stream) => stream,
-            Err(_) => return Some(Err(ProbeFailure::Tls)),
+            Err(fault) => return Some(Err(ProbeFailure::Tls(fault))),
         },
     };
+    // In TLS 1.3 an endpoint may say only now that it does not accept the gateway.
+    let fault = FaultCell::default();
+    let asked = questioned(stream, rules, &place, http2, &fault).await;
+    Some(match (asked, fault.get()) {
+        (Err(_), Some(fault)) => Err(ProbeFailure::Tls(fault.clone())),
+        (asked, _) => asked,
+    })
+}
+
+/// Asks on a connection. What is wrong with its TLS is left in `fault`.
+async fn questioned(
+    stream: Stream,
+    rules: &Rules,
+    place: &Address,
+    http2: bool,
+    fault: &FaultCell,
+) -> Result<(), ProbeFailure> {
     match &rules.health.probe {
-        Probe::Tcp => Some(Ok(())),
+        Probe::Tcp => Ok(()),
         Probe::Grpc { service, host } => {
-            Some(grpc::check(stream, host.as_deref().unwrap_or(&own(&place)), service).await)
+            grpc::check(stream, host.as_deref().unwrap_or(&own(place)), service, fault).await
         }
         Probe::Http { path, host, statuses, body } => {
-            let own = own(&place);
+            let own = own(place);
             let host = host.as_ref().unwrap_or(&own);
             let expected = Expected { statuses, body: body.as_deref() };
-            Some(match http2 {
-                false => ask(stream, host, path, expected).await,
-                true => super::http2::ask(stream, host, path, expected).await,
-            })
+            match http2 {
+                false => ask(stream, host, path, expected, fault).await,
+                true => super::http2::ask(stream, host, path, expected, fault).await,
+            }
         }
     }
 }

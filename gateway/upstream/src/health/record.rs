@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::ProbeFailure;
 
 /// What probes have told of one endpoint.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     /// Since when it is what it is; `None`: nothing has changed yet.
     pub(crate) since: Option<Instant>,
@@ -14,7 +14,7 @@ pub(crate) struct Record {
 }
 
 /// A probe's result.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LastProbe {
     /// When it ended.
     pub(crate) at: Instant,
@@ -34,7 +34,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub(crate) fn count(&mut self, result: Result<(), ProbeFailure>) {
+    pub(crate) fn count(&mut self, result: &Result<(), ProbeFailure>) {
         match result {
             Ok(()) => self.good += 1,
             Err(failure) => self.bad[failure.kind()] += 1,

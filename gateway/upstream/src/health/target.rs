@@ -103,12 +103,12 @@ impl Target {
 
     fn count(&self, begun: Instant, result: Result<(), ProbeFailure>, rules: &Rules) {
         let (endpoint, at) = (&self.endpoint, tollgate_net::now());
-        self.upstream.probes().count(result);
+        self.upstream.probes().count(&result);
         let before = endpoint.wellness();
         let change = self.verdict.borrow_mut().take(before, result.is_ok(), &rules.health);
         {
             let mut record = endpoint.probed();
-            record.last = Some(LastProbe { at, took: at.saturating_duration_since(begun), result });
+            record.last = Some(LastProbe { at, took: at.saturating_duration_since(begun), result: result.clone() });
             if change.is_some() {
                 record.since = Some(at);
             }
@@ -169,5 +169,9 @@ async fn once(target: &Target, rules: &Rules) -> Option<Result<(), ProbeFailure>
         None => Some(Permit::take(&target.upstream, &target.endpoint)?),
         Some(_) => None,
     };
-    probe(&target.endpoint.address, rules, &target.due).await
+    let result = probe(&target.endpoint.address, rules, &target.due).await;
+    if let Some(Err(ProbeFailure::Tls(fault))) = &result {
+        target.upstream.tls_failed(&target.endpoint, fault);
+    }
+    result
 }

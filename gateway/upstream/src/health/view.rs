@@ -1,6 +1,6 @@
 //! The state of upstreams as the admin listener and the metrics show it.
 
-use tollgate_observe::{EndpointHealth, EndpointStatus, ProbeStatus, UpstreamSource, UpstreamStatus};
+use tollgate_observe::{EndpointHealth, EndpointStatus, ProbeStatus, TlsStatus, UpstreamSource, UpstreamStatus};
 use tollgate_plan::Endpoint;
 
 use super::ProbeFailure;
@@ -24,6 +24,7 @@ fn upstream_status(upstream: &UpstreamState) -> UpstreamStatus {
         ejections: Cause::ALL.iter().map(|cause| cause.as_str()).zip(ejections).collect(),
         ejections_refused,
         adaptive: upstream.adaptive.status(),
+        tls_failures: upstream.tls.words(),
         lookups: upstream.lookups.report().map(|report| report.status(tollgate_net::now())),
     }
 }
@@ -31,7 +32,7 @@ fn upstream_status(upstream: &UpstreamState) -> UpstreamStatus {
 fn endpoint_status(upstream: &UpstreamState, member: &Endpoint) -> EndpointStatus {
     let now = tollgate_net::now();
     let endpoint = upstream.endpoint(&member.address);
-    let probed = *endpoint.probed();
+    let probed = endpoint.probed().clone();
     let history = upstream.ejections().history(&member.address);
     let totals = endpoint.outlier.totals();
     EndpointStatus {
@@ -49,6 +50,11 @@ fn endpoint_status(upstream: &UpstreamState, member: &Endpoint) -> EndpointStatu
             ago: now.saturating_duration_since(last.at),
             took: last.took,
             failure: last.result.err().map(|failure| (failure.as_str(), failure.to_string())),
+        }),
+        tls_failure: endpoint.tls.last().map(|(at, fault)| TlsStatus {
+            ago: now.saturating_duration_since(at),
+            kind: fault.kind.as_str(),
+            detail: fault.text().to_owned(),
         }),
         ejected_for: history.until.map(|until| until.saturating_duration_since(now)),
         ejection_cause: history.cause.map(Cause::as_str),

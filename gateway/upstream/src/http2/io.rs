@@ -1,6 +1,6 @@
 //! The connection's socket as the library wants it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tollgate_net::Stream;
+use tollgate_net::{Stream, TlsFault};
 
 use super::sections::Sections;
 
@@ -25,7 +25,12 @@ pub(crate) struct Io {
     heard: Rc<Cell<Instant>>,
     /// Measures the field sections that come; `None`: nobody asks.
     sections: Option<Sections>,
+    /// Where what is wrong with its TLS is left.
+    fault: Option<FaultCell>,
 }
+
+/// What is wrong with the TLS of a connection, for whoever has given that to a library.
+pub(crate) type FaultCell = Rc<OnceCell<TlsFault>>;
 
 impl Io {
     pub fn new(
@@ -34,7 +39,21 @@ impl Io {
         heard: Rc<Cell<Instant>>,
         sections: Option<Sections>,
     ) -> Self {
-        Self { stream, buffer, heard, sections }
+        Self { stream, buffer, heard, sections, fault: None }
+    }
+
+    /// Leaves there what is wrong with its TLS, should that be so.
+    pub fn telling(self, fault: FaultCell) -> Self {
+        Self { fault: Some(fault), ..self }
+    }
+}
+
+/// Leaves what is wrong with TLS where it is looked for.
+#[cold]
+pub(crate) fn note(cell: Option<&FaultCell>, error: &io::Error) {
+    if let (Some(cell), Some(fault)) = (cell, TlsFault::of_io(error)) {
+        // The first one is what ended the connection.
+        let _ = cell.set(fault);
     }
 }
 
@@ -48,7 +67,8 @@ impl AsyncRead for Io {
             buffer.resize(READ, 0);
         }
         let most = buffer.len().min(out.remaining());
-        let count = ready!(this.stream.poll_read(cx, &mut buffer[..most]))?;
+        let read = ready!(this.stream.poll_read(cx, &mut buffer[..most]));
+        let count = read.inspect_err(|error| note(this.fault.as_ref(), error))?;
         this.heard.set(tollgate_net::now());
         if let Some(sections) = &mut this.sections {
             sections.follow(&buffer[..count]);

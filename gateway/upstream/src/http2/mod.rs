@@ -14,7 +14,7 @@ mod opening;
 mod sections;
 
 pub use connection::Place;
-pub(crate) use io::Io;
+pub(crate) use io::{FaultCell, Io, note};
 pub(crate) use lanes::Lanes;
 pub use opening::Joined;
 pub(crate) use opening::start;

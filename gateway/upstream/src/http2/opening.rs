@@ -11,7 +11,7 @@ use tollgate_http::h2::Chunk;
 use tollgate_net::ProxyHeader;
 
 use super::connection::{Http2Connection, Open, Place};
-use super::io::Io;
+use super::io::{FaultCell, Io};
 use super::sections::{Sections, TooLong};
 use super::{CONNECTION_WINDOW, SEND_BUFFER, SPARE_FIELDS, STREAMS, WINDOW};
 use crate::connection::InUse;
@@ -61,7 +61,7 @@ impl Joined {
                     let in_use = self.in_use.take().filter(|_| connection.has_room());
                     return Poll::Ready(Ok(in_use.map(|in_use| connection.begin(in_use, false))));
                 }
-                Some(Err(error)) => return Poll::Ready(Err(*error)),
+                Some(Err(error)) => return Poll::Ready(Err(error.clone())),
                 None => {}
             }
             let mut waiting = self.opening.waiting.borrow_mut();
@@ -136,7 +136,16 @@ async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connecti
     let heard = Rc::new(Cell::new(tollgate_net::now()));
     let (list, too_long) = (set.header_list.get(), Rc::<TooLong>::default());
     let sections = Sections::new(list as usize, too_long.clone());
-    let io = Io::new(stream, set.receive.clone(), heard.clone(), Some(sections));
+    let fault = FaultCell::default();
+    let io = Io::new(stream, set.receive.clone(), heard.clone(), Some(sections)).telling(fault.clone());
+    let failed = |error: &h2::Error| match fault.get() {
+        // The library keeps nothing of such an error but its kind.
+        Some(fault) => {
+            pool.tls_failed(fault);
+            ConnectError::Tls(fault.clone())
+        }
+        None => failed(error),
+    };
     let mut builder = Builder::new();
     builder
         // Until its SETTINGS are here: then it is what they say.

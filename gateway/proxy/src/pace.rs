@@ -1,0 +1,153 @@
+//! The least rate at which a client sends a request's body, or takes a response.
+//!
+//! A client holds an endpoint's connection for as long as its body or its response is under way. A bound between two
+//! bytes does not limit that: one byte every few seconds keeps each wait short. So the time that the gateway waits for the
+//! client is counted, and the bytes that move pay for it.
+//!
+//! The exchange, the intake of a buffered body and the delivery of what is left of a response use it. Invariant: only
+//! time in which the gateway was ready to read, or had something to write, is counted. What an endpoint does slowly costs
+//! the client nothing.
+
+use std::time::{Duration, Instant};
+
+use tollgate_http::{Name, RequestHead};
+use tollgate_plan::{Rates, Timeouts};
+
+/// How long a client may still keep the gateway waiting. Each byte that moves adds a second divided by the rate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Bytes a second; `None`: any rate will do.
+    rate: Option<u32>,
+    left: Duration,
+    /// What `left` never exceeds.
+    most: Duration,
+    /// Since when the gateway waits; `None`: it does not.
+    since: Option<Instant>,
+    /// The bytes that have moved and were counted.
+    counted: u64,
+}
+
+impl Pace {
+    /// For a request's body, of which `moved` bytes are here already.
+    pub fn of_body(rates: &Rates, timeouts: &Timeouts, request: &RequestHead, moved: u64) -> Self {
+        let rate = rates.body.filter(|_| !is_stream(request));
+        Self::new(rate, rates.grace, timeouts.body, moved)
+    }
+
+    /// For a response, of which the client has taken `moved` bytes already.
+    pub fn of_response(rates: &Rates, silence: Option<Duration>, is_stream: bool, moved: u64) -> Self {
+        Self::new(rates.response.filter(|_| !is_stream), rates.grace, silence, moved)
+    }
+
+    /// `silence` is how long the client may move no byte at all. A client that was quick before has at most that long.
+    fn new(rate: Option<u32>, grace: Duration, silence: Option<Duration>, moved: u64) -> Self {
+        let most = silence.unwrap_or(grace).max(grace);
+        Self { rate, left: grace, most, since: None, counted: moved }
+    }
+
+    /// `moved` bytes have moved in all by now. The wait for the client, if there was one, is over.
+    pub fn settle(&mut self, now: Instant, moved: u64) {
+        let Some(rate) = self.rate else { return };
+        if let Some(since) = self.since.take() {
+            self.left = self.left.saturating_sub(now.saturating_duration_since(since));
+        }
+        let bytes = moved.saturating_sub(self.counted);
+        self.counted = self.counted.max(moved);
+        // Capped first, so that no count can overflow a duration.
+        let enough = self.most.as_secs().saturating_add(1).saturating_mul(u64::from(rate));
+        let earned = Duration::from_secs_f64(bytes.min(enough) as f64 / f64::from(rate));
+        self.left = (self.left + earned).min(self.most);
+    }
+
+    /// The wait for the client begins. Returns the shorter of its bound and `own`.
+    pub fn wait(&mut self, now: Instant, own: Option<Duration>) -> Option<Duration> {
+        if self.rate.is_none() {
+            return own;
+        }
+        self.since = Some(now);
+        Some(own.map_or(self.left, |own| own.min(self.left)))
+    }
+
+    /// The present wait does not count: the client could not help it.
+    pub fn excuse(&mut self) {
+        self.since = None;
+    }
+
+    /// Whether the client has kept the gateway waiting for too long.
+    pub fn is_over(&self, now: Instant) -> bool {
+        self.since.is_some_and(|since| now.saturating_duration_since(since) >= self.left)
+    }
+}
+
+/// Whether the body is a stream of messages that may pause for as long as the application likes: gRPC, and Connect's
+/// streaming calls. What ends those is their own deadline, or `timeouts.body`.
+pub(crate) fn is_stream(request: &RequestHead) -> bool {
+    let begins = |value: &[u8], with: &[u8]| {
+        value.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with))
+    };
+    request.head.get(Name::ContentType).is_some_and(|value| {
+        begins(value, b"application/grpc") || begins(value, b"application/connect+")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn pace(rate: u32) -> Pace {
+        Pace::new(Some(rate), 10 * SECOND, Some(60 * SECOND), 0)
+    }
+
+    #[test]
+    fn a_client_that_dribbles_is_over_soon_after_the_grace() {
+        let (start, mut pace) = (tollgate_net::now(), pace(240));
+        let (mut now, mut moved) = (start, 0);
+        while !pace.is_over(now) {
+            pace.settle(now, moved);
+            pace.wait(now, None);
+            now += 5 * SECOND;
+            moved += 1;
+        }
+        assert_eq!(now - start, 15 * SECOND);
+    }
+
+    #[test]
+    fn a_client_at_the_rate_goes_on_for_ever() {
+        let (mut now, mut pace) = (tollgate_net::now(), pace(240));
+        for second in 1..10_000 {
+            pace.wait(now, None);
+            now += SECOND;
+            assert!(!pace.is_over(now), "after {second} s");
+            pace.settle(now, second * 240);
+        }
+    }
+
+    #[test]
+    fn what_was_quick_pays_for_a_pause_of_the_silence_and_no_longer() {
+        let (now, mut pace) = (tollgate_net::now(), pace(240));
+        pace.settle(now, u64::MAX);
+        assert_eq!(pace.wait(now, Some(90 * SECOND)), Some(60 * SECOND));
+        assert!(!pace.is_over(now + 59 * SECOND));
+        assert!(pace.is_over(now + 60 * SECOND));
+    }
+
+    #[test]
+    fn time_in_which_nobody_waits_is_free() {
+        let (now, mut pace) = (tollgate_net::now(), pace(240));
+        pace.wait(now, None);
+        pace.settle(now + 4 * SECOND, 0);
+        assert!(!pace.is_over(now + 1000 * SECOND));
+        assert_eq!(pace.wait(now + 1000 * SECOND, None), Some(6 * SECOND));
+    }
+
+    #[test]
+    fn without_a_rate_only_the_own_bound_holds() {
+        let (now, mut pace) = (tollgate_net::now(), Pace::new(None, SECOND, None, 0));
+        pace.settle(now, 7);
+        assert_eq!(pace.wait(now, Some(SECOND)), Some(SECOND));
+        assert_eq!(pace.wait(now, None), None);
+        assert!(!pace.is_over(now + 1000 * SECOND));
+    }
+}

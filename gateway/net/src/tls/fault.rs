@@ -55,7 +55,7 @@ kinds! {
     CertificateUnknownIssuer = "certificate_unknown_issuer", Certificate;
     /// The certificate was revoked.
     CertificateRevoked = "certificate_revoked", Certificate;
-    /// The signature of the certificate is wrong, or of a kind that is not supported.
+    /// The signature of the certificate is of a kind that is not supported.
     CertificateSignature = "certificate_signature", Certificate;
     /// The certificate cannot be used for another cause.
     Certificate = "certificate", Certificate;
@@ -260,9 +260,11 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
             "certificate is from an issuer that is not trusted (`tls.ca` of the upstream, or the system's list)".to_owned(),
         ),
         CertificateError::Revoked => (TlsFaultKind::CertificateRevoked, "certificate was revoked".to_owned()),
-        CertificateError::BadSignature => {
-            (TlsFaultKind::CertificateSignature, "certificate has a wrong signature".to_owned())
-        }
+        // Of an authority that was made anew under its old name, for one: the issuer is found by its name.
+        CertificateError::BadSignature => (
+            TlsFaultKind::CertificateUnknownIssuer,
+            "certificate is from an issuer that is not trusted: one of that name is, but has not signed it".to_owned(),
+        ),
         #[expect(deprecated, reason = "the verifier may still say so")]
         CertificateError::UnsupportedSignatureAlgorithm
         | CertificateError::UnsupportedSignatureAlgorithmContext { .. }

@@ -268,6 +268,13 @@ impl UpstreamState {
         }
     }
 
+    /// An endpoint has answered a probe by TLS.
+    pub(crate) fn tls_is_over(&self, endpoint: &EndpointState) {
+        if endpoint.tls.is_over() {
+            self.tell(endpoint, Event::TlsWorks);
+        }
+    }
+
     /// A handshake with an endpoint has succeeded.
     #[inline]
     pub(crate) fn tls_worked(&self, endpoint: &EndpointState) {

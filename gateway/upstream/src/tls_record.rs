@@ -2,9 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tollgate_net::{TlsFault, TlsFaultKind};
+use tollgate_net::{TlsFault, TlsFaultClass, TlsFaultKind};
+
+/// For so long an endpoint has refused nobody that is taken to refuse nobody any more.
+const QUIET: Duration = Duration::from_secs(600);
 
 /// Failures of an upstream, by [`TlsFaultKind`].
 #[derive(Debug)]
@@ -45,8 +48,23 @@ impl TlsRecord {
         before.is_none_or(|(_, before)| before.kind != fault.kind)
     }
 
-    /// Notes that TLS works. Returns whether it did not before.
+    /// Notes that a handshake has succeeded. Returns whether TLS works again with that.
+    ///
+    /// In TLS 1.3 an endpoint refuses the gateway only after the gateway's handshake, so that a handshake does not tell that
+    /// such a fault is over. A quiet time does.
     pub(crate) fn worked(&self) -> bool {
+        if !self.is_set.load(Ordering::Relaxed) {
+            return false;
+        }
+        let is_late = |(at, fault): &(Instant, TlsFault)| {
+            fault.kind.class() == TlsFaultClass::Alert
+                && tollgate_net::now().saturating_duration_since(*at) < QUIET
+        };
+        !self.lock().as_ref().is_some_and(is_late) && self.is_over()
+    }
+
+    /// Notes that something was answered over TLS. Returns whether it did not work before.
+    pub(crate) fn is_over(&self) -> bool {
         self.is_set.load(Ordering::Relaxed) && {
             self.is_set.store(false, Ordering::Relaxed);
             self.lock().take().is_some()

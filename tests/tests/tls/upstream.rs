@@ -146,9 +146,10 @@ fn probes_of_an_endpoint_that_demands_a_certificate_say_so() {
         origin.address(),
         files.path().display()
     ));
-    let words = "the endpoint demands a client certificate, and the gateway showed none";
-    eventually("the notice of the probe", || gateway.stderr().contains("is unhealthy"));
-    assert!(gateway.stderr().contains(&format!("no TLS connection: {words}")), "{}", gateway.stderr());
+    let words = "no TLS connection: the endpoint demands a client certificate, and the gateway showed none";
+    eventually("the probe to say so", || gateway.admin("/upstreams").text().contains(words));
+    eventually("the notice", || gateway.stderr().contains("cannot be spoken to by TLS"));
+    assert!(!gateway.stderr().contains("by TLS again"), "{}", gateway.stderr());
 }
 
 #[test]

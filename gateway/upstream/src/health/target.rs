@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tollgate_net::{Deadline, ProxyVersion, Timers};
-use tollgate_plan::{Health, Tls};
+use tollgate_plan::{Health, Probe, Tls};
 
 use super::ProbeFailure;
 use super::probe::probe;
@@ -170,8 +170,13 @@ async fn once(target: &Target, rules: &Rules) -> Option<Result<(), ProbeFailure>
         Some(_) => None,
     };
     let result = probe(&target.endpoint.address, rules, &target.due).await;
-    if let Some(Err(ProbeFailure::Tls(fault))) = &result {
-        target.upstream.tls_failed(&target.endpoint, fault);
+    match &result {
+        Some(Err(ProbeFailure::Tls(fault))) => target.upstream.tls_failed(&target.endpoint, fault),
+        // A connection alone says nothing of what the endpoint thinks of the gateway.
+        Some(Ok(())) if rules.tls.is_some() && !matches!(rules.health.probe, Probe::Tcp) => {
+            target.upstream.tls_is_over(&target.endpoint);
+        }
+        _ => {}
     }
     result
 }

@@ -96,7 +96,8 @@ impl Authority {
     pub fn issue_from(&self, names: &[&str], days: i64) -> Issued {
         let key = KeyPair::generate().expect("a key");
         let mut params =
-            CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).expect("names");
+            CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
+                .expect("names");
         params.not_before = OffsetDateTime::now_utc() + time::Duration::days(days);
         let certificate = params.signed_by(&key, &self.0).expect("signed");
         Issued { chain: certificate.pem(), key: key.serialize_pem() }

@@ -33,10 +33,7 @@ fn answers(gateway: &Gateway, reason: &str) -> f64 {
 
 #[test]
 fn a_body_that_dribbles_is_refused_and_the_endpoint_let_go() {
-    for (framing, piece) in [
-        ("Content-Length: 1000", "x"),
-        ("Transfer-Encoding: chunked", "1\r\nx\r\n"),
-    ] {
+    for (framing, piece) in [("Content-Length: 1000", "x"), ("Transfer-Encoding: chunked", "1\r\nx\r\n")] {
         let origin = Origin::ok();
         let gateway = Gateway::with(&origin, SHORT);
         let mut client = gateway.client();
@@ -110,9 +107,8 @@ fn buffering_for_every_route_and_none_for_one() {
 fn a_route_may_let_its_clients_be_slow() {
     let origin = Origin::echo();
     let to = origin.address();
-    let gateway = Gateway::start(&format!(
-        "{SHORT}\nroutes: [{{match: /*, to: [{to}], limits: {{body_rate: off}}}}]"
-    ));
+    let gateway =
+        Gateway::start(&format!("{SHORT}\nroutes: [{{match: /*, to: [{to}], limits: {{body_rate: off}}}}]"));
     let mut client = gateway.client();
     client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 15\r\n\r\n");
     for _ in 0..15 {
@@ -125,10 +121,8 @@ fn a_route_may_let_its_clients_be_slow() {
 #[test]
 fn calls_of_grpc_may_be_slow() {
     let origin = tollgate_tests::Http2Origin::echo();
-    let gateway = Gateway::start(&format!(
-        "{SHORT}\nroutes: [{{match: /*, to: [\"h2c://{}\"]}}]",
-        origin.address()
-    ));
+    let gateway =
+        Gateway::start(&format!("{SHORT}\nroutes: [{{match: /*, to: [\"h2c://{}\"]}}]", origin.address()));
     let mut client: Http2 = gateway.http2();
     let fields = [("content-type", "application/grpc"), ("te", "trailers")];
     let mut stream = client.begin(request("POST", "/a.B/C", &fields), false).expect("begun");

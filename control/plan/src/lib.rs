@@ -23,8 +23,8 @@ pub use logs::PlannedLog;
 pub use matches::check_matches;
 pub use memo::Memo;
 pub use plan::{
-    Action, Certificate, Endpoint, EndpointHttp2, Listener, Plan, Rates, Redirect, Respond, Route, Settings, Tls,
-    Upstream, UpstreamShare,
+    Action, Certificate, Endpoint, EndpointHttp2, Listener, Plan, Rates, Redirect, Respond, Route, Settings,
+    Tls, Upstream, UpstreamShare,
 };
 pub use policies::{Attached, RouteChains};
 pub use rewrite::{Location, LocationGroups, PathRewrite, Replacement, Rewrite};

@@ -47,6 +47,6 @@ pub use stats::{
 };
 pub use status::{Attempt, EtcdStatus, Status};
 pub use upstreams::{
-    AdaptiveStatus, EndpointHealth, EndpointState, EndpointStatus, LookupStatus, ProbeStatus, UpstreamSource,
-    TlsStatus, UpstreamStatus,
+    AdaptiveStatus, EndpointHealth, EndpointState, EndpointStatus, LookupStatus, ProbeStatus, TlsStatus,
+    UpstreamSource, UpstreamStatus,
 };

@@ -85,9 +85,10 @@ pub(crate) fn is_stream(request: &RequestHead) -> bool {
     let begins = |value: &[u8], with: &[u8]| {
         value.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with))
     };
-    request.head.get(Name::ContentType).is_some_and(|value| {
-        begins(value, b"application/grpc") || begins(value, b"application/connect+")
-    })
+    request
+        .head
+        .get(Name::ContentType)
+        .is_some_and(|value| begins(value, b"application/grpc") || begins(value, b"application/connect+"))
 }
 
 #[cfg(test)]

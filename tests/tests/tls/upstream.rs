@@ -99,8 +99,18 @@ fn what_is_wrong_is_told_in_words() {
     let named = start(authority.issue(&["a.example", "b.example"]));
     let stranger = start(Authority::new().issue(here));
     let cases = [
-        (expired.address(), "tls_certificate_error", "certificate_expired", "certificate expired 3 days ago (20"),
-        (early.address(), "tls_certificate_error", "certificate_not_yet_valid", "certificate is not valid for another 4 days"),
+        (
+            expired.address(),
+            "tls_certificate_error",
+            "certificate_expired",
+            "certificate expired 3 days ago (20",
+        ),
+        (
+            early.address(),
+            "tls_certificate_error",
+            "certificate_not_yet_valid",
+            "certificate is not valid for another 4 days",
+        ),
         (
             named.address(),
             "tls_certificate_error",
@@ -165,7 +175,11 @@ fn the_gateway_shows_its_own_certificate() {
     let answer = shows_none.client().get("/");
     // With TLS 1.3 the refusal comes after the handshake's end at this side.
     assert_eq!((answer.status, answer.reason()), (502, "tls_alert_received"));
-    told(&shows_none, "client_certificate_required", "the endpoint demands a client certificate, and the gateway showed none");
+    told(
+        &shows_none,
+        "client_certificate_required",
+        "the endpoint demands a client certificate, and the gateway showed none",
+    );
     assert_eq!(origin.heads().len(), 1);
 }
 

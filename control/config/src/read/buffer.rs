@@ -20,8 +20,10 @@ pub(super) fn buffer(reader: &mut Reader, field: Field<'_>) -> RouteBuffer {
             ("response", _) => Ok([false, true]),
             _ => Err(Fault::new("{} says nothing of what is collected")),
         };
-        let [request, response] =
-            reader.field(field, short).map(|both| both.map(|on| Some(on.then_some(USUAL)))).unwrap_or_default();
+        let [request, response] = reader
+            .field(field, short)
+            .map(|both| both.map(|on| Some(on.then_some(USUAL))))
+            .unwrap_or_default();
         return RouteBuffer { request, response };
     }
     let Some(fields) = reader.fields(field.node, &BUFFER) else { return RouteBuffer::default() };

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Reference, Wait, access_log, admin, buffer, certificates, consumers, etcd, listen, policies, route, settings,
-    upstream,
+    Reference, Wait, access_log, admin, buffer, certificates, consumers, etcd, listen, policies, route,
+    settings, upstream,
 };
 use crate::model::{At, Config};
 use crate::problem::Problem;

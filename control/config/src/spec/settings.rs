@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{
-    ACCESS_LOG_OTLP, ADMIN, ADMIN_ADDRESS, BUFFER_SHAPE, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT, ETCD_ENDPOINT_SHAPE,
-    Key, LOG_COLLECTOR, NAMED_CERTIFICATE_VALUE, POLICIES, POLICIES_DOC, POLICY_SET_VALUE, ROUTE, Section,
-    Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
+    ACCESS_LOG_OTLP, ADMIN, ADMIN_ADDRESS, BUFFER_SHAPE, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT,
+    ETCD_ENDPOINT_SHAPE, Key, LOG_COLLECTOR, NAMED_CERTIFICATE_VALUE, POLICIES, POLICIES_DOC,
+    POLICY_SET_VALUE, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
 };
 
 /// Head sizes beyond this are an attack or a mistake, and a receive buffer has to hold one.
@@ -439,8 +439,7 @@ static CERTIFICATE_PART: Shape =
 const LONGEST_GRACE: Duration = Duration::from_secs(3600);
 const RATE_MAX: u64 = 1 << 30;
 pub(crate) const RATE: Shape = Shape::Size { min: 1, max: RATE_MAX, off: true };
-pub(crate) const BODY_RATE_DOC: &str =
-    "Bytes a second of a request body that a client has to send while the gateway waits for it (408 below it).";
+pub(crate) const BODY_RATE_DOC: &str = "Bytes a second of a request body that a client has to send while the gateway waits for it (408 below it).";
 pub(crate) const BODY_RATE_ALSO: &[&str] =
     &["min_body_rate", "minrate", "min_request_body_data_rate", "request_rate", "upload_rate"];
 pub(crate) const RESPONSE_RATE_DOC: &str =

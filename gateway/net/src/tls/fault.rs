@@ -134,9 +134,9 @@ impl TlsFault {
             Error::InvalidCertRevocationList(_) | Error::UnsupportedNameType => {
                 Self::new(TlsFaultKind::Certificate, error.to_string())
             }
-            Error::InvalidMessage(
-                InvalidMessage::InvalidContentType | InvalidMessage::MessageTooLarge,
-            ) => Self::new(TlsFaultKind::NotTls, "the endpoint does not speak TLS on this port"),
+            Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::MessageTooLarge) => {
+                Self::new(TlsFaultKind::NotTls, "the endpoint does not speak TLS on this port")
+            }
             Error::NoApplicationProtocol => no_application_protocol(),
             Error::PeerIncompatible(
                 error @ (PeerIncompatible::ServerDoesNotSupportTls12Or13
@@ -367,7 +367,10 @@ mod tests {
             expected: rustls::pki_types::ServerName::try_from("x.example").expect("a name"),
             presented: vec!["DnsName(\"a.example\")".to_owned(), "IpAddress(127.0.0.1)".to_owned()],
         };
-        assert_eq!(of_certificate(&name).text(), "certificate is for a.example, 127.0.0.1; expected x.example");
+        assert_eq!(
+            of_certificate(&name).text(),
+            "certificate is for a.example, 127.0.0.1; expected x.example"
+        );
         assert_eq!(alert_name(AlertDescription::CertificateRequired), "certificate_required");
         assert_eq!(alert_name(AlertDescription::UnknownCA), "unknown_ca");
         assert_eq!(alert_name(AlertDescription::UnrecognisedName), "unrecognized_name");

@@ -83,7 +83,11 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     pub(super) fn cut(&mut self, pool: &Pool, failure: Failure, reset: bool) -> Next {
         self.failed(pool, &failure);
         self.scratch.ledger.reason = failure.reason;
-        if reset || matches!(failure.reason, Reason::ClientWriteTimeout | Reason::ClientTooSlow) { Next::Reset } else { Next::Close }
+        if reset || matches!(failure.reason, Reason::ClientWriteTimeout | Reason::ClientTooSlow) {
+            Next::Reset
+        } else {
+            Next::Close
+        }
     }
 
     /// The client knows of nothing yet: whether there is another attempt.

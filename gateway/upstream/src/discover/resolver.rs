@@ -145,7 +145,10 @@ impl Handle {
 
 /// The records of these names, and of the names that a chain of CNAMEs leads to from them (RFC 1034, 3.6.2). An answer may
 /// hold others; nobody asked for those, and they must not become endpoints.
-pub(super) fn of_names<'r, 'n>(answers: &'r [Record], asked: impl Iterator<Item = &'n Name>) -> Vec<&'r Record> {
+pub(super) fn of_names<'r, 'n>(
+    answers: &'r [Record],
+    asked: impl Iterator<Item = &'n Name>,
+) -> Vec<&'r Record> {
     let absolute = |name: &Name| {
         let mut name = name.to_lowercase();
         name.set_fqdn(true);

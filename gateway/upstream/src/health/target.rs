@@ -108,7 +108,8 @@ impl Target {
         let change = self.verdict.borrow_mut().take(before, result.is_ok(), &rules.health);
         {
             let mut record = endpoint.probed();
-            record.last = Some(LastProbe { at, took: at.saturating_duration_since(begun), result: result.clone() });
+            record.last =
+                Some(LastProbe { at, took: at.saturating_duration_since(begun), result: result.clone() });
             if change.is_some() {
                 record.since = Some(at);
             }

@@ -1,6 +1,8 @@
 //! The state of upstreams as the admin listener and the metrics show it.
 
-use tollgate_observe::{EndpointHealth, EndpointStatus, ProbeStatus, TlsStatus, UpstreamSource, UpstreamStatus};
+use tollgate_observe::{
+    EndpointHealth, EndpointStatus, ProbeStatus, TlsStatus, UpstreamSource, UpstreamStatus,
+};
 use tollgate_plan::Endpoint;
 
 use super::ProbeFailure;

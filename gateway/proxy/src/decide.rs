@@ -31,7 +31,7 @@ pub(crate) fn decide(plan: &Plan, scratch: &mut Scratch, bind: Option<SocketAddr
                 Ok(Normalised::Unchanged) => path.clear(),
                 Ok(Normalised::Changed) => {}
                 Err(error) => {
-                    ledger.detail = Some(error.as_str());
+                    ledger.detail = Some(error.as_str().into());
                     return Err(Reason::BadPath);
                 }
             }
@@ -59,7 +59,7 @@ pub(crate) fn rewrite(route: &Route, scratch: &mut Scratch) -> Result<(), Reason
         return Ok(());
     }
     rewrite.apply(path, rewritten).map_err(|error| {
-        ledger.detail = Some(error.as_str());
+        ledger.detail = Some(error.as_str().into());
         Reason::BadPath
     })
 }

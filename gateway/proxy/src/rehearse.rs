@@ -2,6 +2,7 @@
 //!
 //! Every step is the worker's own function, so that what is shown is what would happen.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 
 use tollgate_http::h1::{Length, Progress, RequestParser};
@@ -100,7 +101,7 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
     let bind = https::listener(plan, &scratch.request, secure).map(|listener| listener.bind);
     let route = match decide(plan, &mut scratch, bind) {
         Err(Reason::BadPath) => {
-            rehearsal.outcome = refused(Reason::BadPath, scratch.ledger.detail);
+            rehearsal.outcome = refused(Reason::BadPath, fixed(scratch.ledger.detail.take()));
             return rehearsal;
         }
         Err(Reason::ConnectRefused) => {
@@ -141,6 +142,14 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
     rehearsal.policies = met;
     rehearsal.outcome = end.unwrap_or_else(|| act(plan, route, &mut scratch, (peer, secure), share));
     rehearsal
+}
+
+/// Words on a reason that are the same for every request.
+fn fixed(detail: Option<Cow<'static, str>>) -> Option<&'static str> {
+    match detail {
+        Some(Cow::Borrowed(detail)) => Some(detail),
+        Some(Cow::Owned(_)) | None => None,
+    }
 }
 
 pub(crate) fn refused(reason: Reason, detail: Option<&'static str>) -> Outcome {
@@ -185,7 +194,7 @@ fn act(
         return refused(Reason::DestinationUnavailable, Some("every endpoint has weight 0"));
     };
     if let Err(reason) = rewrite(route, scratch) {
-        return refused(reason, scratch.ledger.detail);
+        return refused(reason, fixed(scratch.ledger.detail.take()));
     }
     let settings = &plan.settings;
     let collected = match scratch.request.length {

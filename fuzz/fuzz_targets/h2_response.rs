@@ -60,7 +60,15 @@ fn same(response: &ResponseHead, fields: &[(&[u8], &[u8])]) {
     let head = &response.head;
     let kept: Vec<_> =
         head.fields().iter().map(|field| (head.slice(field.name), head.slice(field.value))).collect();
-    assert_eq!(kept, fields, "forwarded is not what was received");
+    let zeros = |value: &[u8]| value.iter().take_while(|byte| **byte == b'0').count();
+    let received: Vec<_> = fields
+        .iter()
+        .map(|(name, value)| match *name {
+            b"content-length" => (*name, &value[zeros(value).min(value.len().saturating_sub(1))..]),
+            _ => (*name, *value),
+        })
+        .collect();
+    assert_eq!(kept, received, "forwarded is not what was received");
 }
 
 /// Another reader, with the start line that HTTP/1 has.

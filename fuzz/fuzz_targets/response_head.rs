@@ -38,7 +38,15 @@ fn parse(asked: Method, bytes: &[u8], reads: &[usize]) -> Option<Result<(usize, 
 }
 
 fn check(asked: Method, head: &ResponseHead, received: &[u8]) {
-    assert_eq!(head.head.bytes(), received);
+    // What was mended is read as it is, and to the same.
+    if head.head.bytes() != received {
+        let mended = head.head.bytes();
+        let (mut again, limits) = (ResponseHead::default(), HeadLimits { head: 4 * LIMITS.head, ..LIMITS });
+        let read = ResponseParser::default().advance(mended, asked, &mut again, &limits);
+        assert_eq!(read, Ok(Progress::Complete(mended.len())), "mended, and not valid");
+        assert_eq!(format!("{head:?}"), format!("{again:?}"), "mended to something else");
+        return check(asked, &again, mended);
+    }
     assert!(received.ends_with(b"\r\n\r\n"));
     let line_end = received.windows(2).position(|pair| pair == b"\r\n").expect("a line");
     assert!((100..=999).contains(&head.status) && head.head.fields().len() <= LIMITS.fields);

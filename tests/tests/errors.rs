@@ -117,3 +117,54 @@ fn an_origin_s_errors_are_its_own() {
         assert_eq!(gateway.wait_records(1)[0]["reason"], Value::Null);
     }
 }
+
+#[test]
+fn an_answer_to_head_has_no_body_whatever_is_wrong() {
+    use tollgate_tests::frames::{END_STREAM, kind, pseudo_of};
+    let origin = Origin::ok();
+    let gateway = Gateway::with(&origin, "limits: {request_line: 256B, headers: 1KiB}");
+    let (long, many) = ("x".repeat(2_000), "X: y\r\n".repeat(200));
+    for (text, status) in [
+        ("HEAD /a b HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 400),
+        ("HEAD /a%00 HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 400),
+        ("HEAD /a#b HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 400),
+        ("HEAD a HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), 400),
+        ("HEAD / HTTP/1.1\nHost: a\n\n".to_owned(), 400),
+        ("HEAD / HTTP/3.0\r\nHost: a\r\n\r\n".to_owned(), 505),
+        (format!("HEAD /{long} HTTP/1.1\r\nHost: a\r\n\r\n"), 414),
+        (format!("HEAD / HTTP/1.1\r\nHost: a\r\nX: {long}\r\n\r\n"), 431),
+        (format!("HEAD / HTTP/1.1\r\nHost: a\r\n{many}\r\n"), 431),
+        ("HEAD / HTTP/1.1\r\n\r\n".to_owned(), 400),
+        ("HEAD / HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n".to_owned(), 400),
+        ("HEAD / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n".to_owned(), 400),
+        ("HEAD / HTTP/1.1\r\nHost: a\r\nExpect: b\r\n\r\n".to_owned(), 417),
+    ] {
+        let mut client = gateway.client();
+        client.send(&text);
+        let response = client.response_to("HEAD");
+        let shown: String = text.chars().take(60).collect();
+        assert_eq!(response.status, status, "{shown:?}");
+        assert!(response.header("Content-Length").is_some_and(|length| length != "0"), "{shown:?}");
+        assert!(response.headers.has("Content-Type") && response.headers.has("Tollgate-Reason"), "{shown:?}");
+        // Nothing is behind it.
+        if response.says_close() {
+            client.expect_close();
+        } else {
+            client.expect_silence(std::time::Duration::from_millis(20));
+        }
+    }
+    for (stream, path, more) in [
+        (1, "a b", None),
+        (3, "/a%00", None),
+        (5, "/", Some(("Upper", "case"))),
+        (7, "/", Some(("host", "b"))),
+        (9, "/", Some(("content-length", "+1"))),
+    ] {
+        let mut frames = gateway.frames(&[]);
+        let fields: Vec<_> = pseudo_of("HEAD", path).into_iter().chain(more).collect();
+        frames.ask(stream, &fields);
+        let head = frames.wait_for(|frame| frame.stream == stream && frame.kind == kind::HEADERS);
+        let head = head.expect("an answer");
+        assert_eq!((head.status(), head.flags & END_STREAM), (Some(400), END_STREAM), "{path} {more:?}");
+    }
+}

@@ -61,8 +61,9 @@ fn malformed_heads() {
         b"HTTP/1.1 200 O\0K\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n: no name\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nX : y\r\nContent-Length: 0\r\n\r\n",
-        b"HTTP/1.1 200 OK\r\nX: y\r\n folded\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX y: z\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n : y\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: y\r\n folded\0\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n X: y\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nX: a\0b\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nX: a\rb\r\nContent-Length: 0\r\n\r\n",
@@ -93,7 +94,9 @@ fn ambiguous_lengths() {
         "Transfer-Encoding: ,chunked",
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
         "Transfer-Encoding:",
-        "Transfer-Encoding : chunked",
+        "Content-Length: 4\r\nTransfer-Encoding : chunked",
+        "Content-Length: 4\r\n 5",
+        "Content-Length: 0x4",
     ] {
         refused(
             format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n4\r\nevil\r\n0\r\n\r\n").as_bytes(),

@@ -121,11 +121,20 @@ mod body {
         let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
         let fits = format!("{head}{}0\r\n\r\n", format!("a\r\n{}\r\n", "x".repeat(10)).repeat(10));
         assert_eq!(gateway.client().ask(fits).status, 200);
-        for body in [format!("65\r\n{}\r\n0\r\n\r\n", "x".repeat(101)), "1\r\nx\r\n".repeat(101)] {
+        for body in [format!("65\r\n{}\r\n", "x".repeat(101)), "1\r\nx\r\n".repeat(101)] {
             let mut client = gateway.client();
             client.send(format!("{head}{body}"));
             refused(&mut client, 413, "body_too_large");
         }
+        // All of it is here: the connection goes on.
+        let mut client = gateway.client();
+        client.send(format!("{head}65\r\n{}\r\n0\r\n\r\n", "x".repeat(101)));
+        let response = client.response();
+        assert_eq!(
+            (response.status, response.reason(), response.says_close()),
+            (413, "body_too_large", false)
+        );
+        client.expect_silence(std::time::Duration::from_millis(20));
         for request in &origin.requests()[1..] {
             assert!(!request.complete, "{request:?}");
         }

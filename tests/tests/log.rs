@@ -157,6 +157,55 @@ fn refused_requests_have_their_line() {
 }
 
 #[test]
+fn the_bytes_at_fault_are_in_the_line() {
+    let origin = Origin::ok();
+    let gateway = Gateway::to(&origin);
+    let long = "x".repeat(5_000);
+    let mut count = 0;
+    for (text, detail) in [
+        ("GET  /a HTTP/1.1\r\nHost: a\r\n\r\n", "GET  /a HTTP/1.1"),
+        ("\u{16}\u{3}\u{1}\r\n\r\n", "\\x16\\x03\\x01"),
+        ("GET / HTTP/9.1\r\n\r\n", "GET / HTTP/9.1"),
+        ("GET / HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n", "X : y"),
+        ("GET / HTTP/1.1\r\nHost: a\r\nX: \"y\u{1}\r\n\r\n", "X: \\\"y\\x01"),
+        ("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Basic secret\u{1}\r\n\r\n", "Authorization: \\x01"),
+        ("GET / HTTP/1.1\r\nHost: a b\r\n\r\n", "Host: a b"),
+        ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: +1\r\n\r\n", "Content-Length: +1"),
+        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;a[b\r\nhello", "5;a[b"),
+    ] {
+        gateway.client().ask(text);
+        count += 1;
+        let records = gateway.wait_records(count);
+        assert_eq!(records[count - 1]["detail"], detail, "{text:?}: {records:#?}");
+    }
+    // However long a line is, little of it is shown.
+    gateway.client().ask(format!("GET /{long} b HTTP/1.1\r\nHost: a\r\n\r\n"));
+    let record = &gateway.wait_records(count + 1)[count];
+    assert!(record["detail"].as_str().is_some_and(|detail| (20..=64).contains(&detail.len())), "{record}");
+    let mut frames = gateway.frames(&[]);
+    for (stream, fields, detail) in [
+        (
+            1,
+            vec![(":method", "GET"), (":path", "a b"), (":scheme", "http"), (":authority", "a")],
+            ":path: a b",
+        ),
+        (3, [&tollgate_tests::frames::pseudo("/")[..], &[("Upper", "case")]].concat(), "Upper: case"),
+        (
+            5,
+            [&tollgate_tests::frames::pseudo("/")[..], &[("host", "b")]].concat(),
+            ":authority: a.example, host: b",
+        ),
+    ] {
+        frames.ask(stream, &fields);
+        frames
+            .wait_for(|frame| frame.stream == stream && frame.kind == tollgate_tests::frames::kind::HEADERS);
+        count += 1;
+        let record = &gateway.wait_records(count + 1)[count];
+        assert!(record["detail"].as_str().is_some_and(|found| found.contains(detail)), "{detail}: {record}");
+    }
+}
+
+#[test]
 fn it_is_opened_again_on_a_signal() {
     let origin = Origin::ok();
     let gateway = Gateway::to(&origin);

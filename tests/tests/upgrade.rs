@@ -212,6 +212,63 @@ fn a_switch_that_nobody_asked_for_is_refused() {
 }
 
 #[test]
+fn a_switch_to_another_protocol_than_was_asked_for_is_refused() {
+    let asks = |protocols: &str| {
+        format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: {protocols}\r\n\r\n")
+    };
+    for (asked, says, is_good) in [
+        ("chat", "Upgrade: chat\r\n", true),
+        ("Chat", "Upgrade: cHAT\r\n", true),
+        ("chat/2, chat/1", "Upgrade: chat/1\r\n", true),
+        ("chat/2", "Upgrade: chat\r\n", true),
+        ("talk, chat", "Upgrade: chat, talk\r\n", true),
+        ("talk, chat", "Upgrade: chat\r\nUpgrade: talk\r\n", true),
+        ("chat", "Upgrade: websocket\r\n", false),
+        ("chat", "Upgrade: chat, h2c\r\n", false),
+        ("chat", "Upgrade: chat\r\nUpgrade: h2c\r\n", false),
+        ("chat/2", "Upgrade: chat/1\r\n", false),
+        ("chat", "Upgrade: chatter\r\n", false),
+        ("chat", "Upgrade:\r\n", false),
+        ("chat", "", false),
+    ] {
+        let switch = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n{says}\r\nHTTP/1.1 200 OK\r\n\r\n"
+        );
+        let origin = Origin::play(move |conn| {
+            if conn.request().is_some() {
+                conn.send(&switch);
+                conn.wait_close();
+            }
+        });
+        let gateway = Gateway::start(&format!(
+            "routes: [{{match: \"/*\", to: [{}], upgrade: [chat, talk]}}]",
+            origin.address()
+        ));
+        let mut client = gateway.client();
+        client.send(asks(asked));
+        let response = client.head();
+        if is_good {
+            assert_eq!(response.status, 101, "{asked} {says:?}");
+        } else {
+            assert_eq!(
+                (response.status, response.reason()),
+                (502, "http_protocol_error"),
+                "{asked} {says:?}"
+            );
+            eventually("the origin to be let go", || origin.open() == 0);
+        }
+    }
+}
+
+#[test]
+fn a_switch_is_none_of_http_2s() {
+    let origin = Origin::fixed(SWITCH);
+    let gateway = Gateway::to(&origin);
+    let response = gateway.http2().get("/");
+    assert_eq!((response.status, response.header("tollgate-reason")), (502, Some("http_protocol_error")));
+}
+
+#[test]
 fn the_end_of_either_side_reaches_the_other() {
     // The origin ends first: its last bytes arrive, then the end; the client may still speak until it ends too.
     let heard = Gate::new();

@@ -345,6 +345,8 @@ pub struct Forwarded {
     pub via: Option<String>,
     /// Peers whose own `X-Forwarded-*` and `Forwarded` are appended to rather than replaced.
     pub trusted_proxies: Vec<Cidr>,
+    /// Fields by which services believe a proxy and that are not removed, whoever sends them. Default none.
+    pub keep: Vec<Spanned<String>>,
     /// Fields that tell of the certificate that a client has shown. Default none.
     pub client_certificate: Vec<(String, CertificatePart)>,
     /// Which requests say in `CDN-Loop` (RFC 8586) that they were here. Default [`CdnLoop::Own`].
@@ -368,6 +370,7 @@ impl Default for Forwarded {
             forwarded: false,
             via: None,
             trusted_proxies: Vec::new(),
+            keep: Vec::new(),
             client_certificate: Vec::new(),
             cdn_loop: CdnLoop::Own,
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tollgate_config as config;
 use tollgate_config::{At, Config, Parts, Problem, ReplacementPiece, TargetKind};
-use tollgate_http::HeadLimits;
+use tollgate_http::{HeadLimits, Name};
 use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::{Normalised, PathError, PathPattern, PathRules, normalise_rewritten};
 
@@ -93,6 +93,7 @@ pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec
     let Compiler { mut problems, upstreams, .. } = compiler;
     problems.extend(policing.problems());
     warnings.extend(policing.warnings());
+    problems.extend(kept_in_vain(config));
     let logs = logs::all(parts, &mut problems);
     let (policies, chains, upstream_chains) = policing.finish(upstreams.len());
     let listeners = tls::listeners(parts, memo, &mut problems);
@@ -122,6 +123,24 @@ pub fn compile_again(parts: &Parts<'_>, memo: &mut Memo) -> Result<Compiled, Vec
             Err(problems)
         }
     }
+}
+
+/// What of `forwarded.keep` has nothing to keep.
+fn kept_in_vain(config: &Config) -> impl Iterator<Item = Problem> {
+    config.forwarded.keep.iter().filter_map(|kept| {
+        let name = &kept.value;
+        match Name::of(name.as_bytes()) {
+            Name::XForwardedOther | Name::ProxyClaim | Name::XForwardedPort | Name::XRealIp => None,
+            Name::XForwardedFor | Name::XForwardedProto | Name::XForwardedHost | Name::Forwarded => Some(
+                Problem::error(kept.at, format!("`{name}` is what the gateway says of the client"))
+                    .help("`trusted_proxies` says whose word on it is believed, `x_forwarded: off` leaves it as it came"),
+            ),
+            _ => Some(
+                Problem::error(kept.at, format!("`{name}` is none of the fields that are removed"))
+                    .help("`docs/forwarded.md` lists them; all others go on anyway"),
+            ),
+        }
+    })
 }
 
 fn settings(config: &Config, paths: PathRules) -> Settings {

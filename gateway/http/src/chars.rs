@@ -60,6 +60,11 @@ pub(crate) fn token_length(bytes: &[u8]) -> usize {
     bytes.iter().position(|byte| CLASSES[*byte as usize] & TOKEN == 0).unwrap_or(bytes.len())
 }
 
+/// Whether a token may have this byte (RFC 9110, 5.6.2).
+pub(crate) fn is_token_byte(byte: u8) -> bool {
+    CLASSES[byte as usize] & TOKEN != 0
+}
+
 /// Whether this is a token (RFC 9110, 5.6.2).
 #[must_use]
 pub fn is_token(bytes: &[u8]) -> bool {

@@ -50,6 +50,37 @@ impl RequestHead {
         }
     }
 
+    /// Takes out every field that `keep` does not want, in one pass over the head, however many there are.
+    pub fn retain(&mut self, keep: impl Fn(Name, &[u8]) -> bool) {
+        let head = &mut self.head;
+        let mut parts = [self.authority, self.host, self.upgrade.unwrap_or_default()];
+        let (mut gone, mut end) = (0, head.fields_start);
+        let fields = std::mem::take(&mut head.fields);
+        for field in fields {
+            let (start, line_end) = (field.name.start, field.line_end);
+            end = line_end;
+            if !keep(field.id, head.slice(field.name)) {
+                gone += line_end - start;
+                continue;
+            }
+            head.bytes.copy_within(start as usize..line_end as usize, (start - gone) as usize);
+            let back = |range: Range| Range { start: range.start - gone, end: range.end - gone };
+            for part in &mut parts {
+                if start <= part.start && part.end <= line_end && !part.is_empty() {
+                    *part = back(*part);
+                }
+            }
+            let (name, value) = (back(field.name), back(field.value));
+            head.fields.push(Field { name, value, line_end: line_end - gone, ..field });
+        }
+        let length = head.bytes.len();
+        head.bytes.copy_within(end as usize..length, (end - gone) as usize);
+        head.bytes.truncate(length - gone as usize);
+        head.index_anew();
+        (self.authority, self.host) = (parts[0], parts[1]);
+        self.upgrade = self.upgrade.map(|_| parts[2]);
+    }
+
     /// Adds a field behind the others, which no `Connection` of the client's can take away. Says whether it was added: a
     /// value that would end its line, or a name that is none, is not.
     pub fn append(&mut self, name: &[u8], value: &[u8]) -> bool {
@@ -232,6 +263,29 @@ mod tests {
         assert_eq!(lines(&request), before);
         request.set_query(Some(b"a b"));
         assert_eq!(request.slice(request.target), b"/s/m?a=b", "what would end the target stays away");
+    }
+
+    #[test]
+    fn many_fields_go_in_one_pass() {
+        let text = "GET /a?b HTTP/1.1\r\nX-Client-IP: 1\r\nX-A: 1\r\nX-Forwarded-Prefix: 2\r\nHost: a.example:8\r\nremote-user: r\r\n\
+                    Connection: upgrade\r\nUpgrade: b\r\nX-Scheme: 3\r\n\r\n";
+        let mut request = RequestHead::default();
+        let limits = HeadLimits { line: 1000, head: 1000, fields: 10 };
+        let parsed = crate::h1::RequestParser::default().advance(text.as_bytes(), &mut request, &limits);
+        assert_eq!(parsed, Ok(crate::h1::Progress::Complete(text.len())));
+        request.retain(|id, _| !matches!(id, Name::ProxyClaim | Name::XForwardedOther));
+        assert_eq!(
+            String::from_utf8_lossy(request.head.bytes()),
+            "GET /a?b HTTP/1.1\r\nX-A: 1\r\nHost: a.example:8\r\nConnection: upgrade\r\nUpgrade: b\r\n\r\n"
+        );
+        let (lines, parts) = shown(&request);
+        assert_eq!(lines[0], "X-A|1|X-A: 1\r\n");
+        assert_eq!(lines[3], "Upgrade|b|Upgrade: b\r\n");
+        assert_eq!(parts, ["GET", "/a", "a.example:8", "a.example", "b"]);
+        assert_eq!(request.upgrade.map(|upgrade| request.slice(upgrade)), Some(&b"b"[..]));
+        assert!(!request.head.has(Name::ProxyClaim) && request.head.has(Name::Host));
+        request.retain(|_, _| false);
+        assert_eq!(request.head.bytes(), b"GET /a?b HTTP/1.1\r\n\r\n");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A message head: one owned buffer and a table of ranges into it.
 
+use crate::h1::plain_length;
 use crate::{Name, Names};
 
 /// A part of a head's buffer.
@@ -47,7 +48,7 @@ pub struct Field {
 }
 
 /// A message head as it was received: start line, fields, and the empty line that ends it. Until it is complete, and
-/// after an error, it holds the whole lines so far.
+/// after an error, it holds the whole lines so far. Of a response, the parser mends what an endpoint has written loosely.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     pub(crate) bytes: Vec<u8>,
@@ -79,7 +80,7 @@ impl Head {
         range.of(&self.bytes)
     }
 
-    /// Whether there is a field of this name. For [`Name::Other`] and [`Name::Alias`]: of any such name.
+    /// Whether there is a field of this name. For [`Name::Other`] and others that stand for several: of any such name.
     #[must_use]
     pub const fn has(&self, name: Name) -> bool {
         self.known & name.bit() != 0
@@ -115,7 +116,7 @@ impl Head {
     #[must_use]
     pub fn get_by_text(&self, name: &[u8]) -> Option<&[u8]> {
         match Name::of(name) {
-            Name::Other | Name::Alias => {
+            several if several.is_several() => {
                 let named = |field: &&Field| self.slice(field.name).eq_ignore_ascii_case(name);
                 self.fields.iter().find(named).map(|field| self.slice(field.value))
             }
@@ -177,6 +178,47 @@ impl Head {
         self.fields_start = 0;
         self.known = 0;
         self.repeated = 0;
+    }
+
+    /// Moves every field by so many bytes: something was put before them.
+    pub(crate) fn move_fields(&mut self, by: u32) {
+        self.fields_start += by;
+        for field in &mut self.fields {
+            for at in [
+                &mut field.name.start,
+                &mut field.name.end,
+                &mut field.value.start,
+                &mut field.value.end,
+                &mut field.line_end,
+            ] {
+                *at += by;
+            }
+        }
+    }
+
+    /// Writes every field line anew: the name, a colon, a blank and the value, in which folds become blanks, and a
+    /// `Content-Length` has no zeros before it.
+    pub(crate) fn tidy(&mut self) {
+        let mut bytes = self.bytes[..self.fields_start as usize].to_vec();
+        for field in &mut self.fields {
+            let mut value = field.value.of(&self.bytes).to_vec();
+            value.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n')).for_each(|byte| *byte = b' ');
+            let mut value = value.trim_ascii();
+            if field.id == Name::ContentLength {
+                value = plain_length(value);
+            }
+            let start = bytes.len();
+            bytes.extend_from_slice(field.name.of(&self.bytes));
+            field.name = Range::new(start, bytes.len());
+            bytes.extend_from_slice(b": ");
+            let start = bytes.len();
+            bytes.extend_from_slice(value);
+            field.value = Range::new(start, bytes.len());
+            bytes.extend_from_slice(b"\r\n");
+            field.line_end = bytes.len() as u32;
+        }
+        bytes.extend_from_slice(b"\r\n");
+        self.bytes = bytes;
     }
 
     pub(crate) fn push(&mut self, field: Field) {

@@ -13,6 +13,7 @@ pub mod h2;
 mod head;
 mod line;
 mod name;
+pub mod offence;
 mod request;
 mod response;
 mod status;

@@ -11,15 +11,19 @@ macro_rules! names {
             /// A known name written with `_`, or other punctuation, for `-`. Origins that map all of it to one
             /// variable (CGI, WSGI, Rack) would take it for the real one, so it is never passed on.
             Alias,
+            /// A name that begins with `X-Forwarded-` and is not one of those below: `X-Forwarded-Prefix`, `-Ssl`, `-Server`.
+            XForwardedOther,
+            /// Another name by which services believe a proxy: see [`CLAIMS`].
+            ProxyClaim,
             $($variant,)+
         }
 
         impl Name {
-            /// The name in lower case; empty for [`Name::Other`] and [`Name::Alias`].
+            /// The name in lower case; empty where several names are meant.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
-                    Self::Other | Self::Alias => "",
+                    Self::Other | Self::Alias | Self::XForwardedOther | Self::ProxyClaim => "",
                     $(Self::$variant => $text,)+
                 }
             }
@@ -68,19 +72,131 @@ names! {
     XRequestId = "x-request-id",
 }
 
-/// How many names are known.
-const KNOWN: usize = Name::known().len();
+/// Names by which services believe that a proxy speaks of its client, or of where a request came in, beside those that are known
+/// one by one and those of a [`family`]. Their sources: the manuals of nginx, HAProxy, Envoy, Traefik, IIS and its ARR, of
+/// Cloudflare, Fastly, Fly, Azure, AWS and Google Cloud, and of Rails, Django, Symfony, Spring and Zend, which read them.
+/// `docs/forwarded.md` lists them.
+const CLAIMS: [&str; 47] = [
+    // The client's address.
+    "forwarded-for",
+    "client-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-originating-ip",
+    "x-proxyuser-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "cf-connecting-ipv6",
+    "cf-pseudo-ipv4",
+    "fastly-client-ip",
+    "fly-client-ip",
+    "do-connecting-ip",
+    "x-azure-clientip",
+    "x-azure-socketip",
+    "x-appengine-user-ip",
+    "x-appengine-remote-addr",
+    "remote-addr",
+    "x-original-forwarded-for",
+    "x-original-remote-addr",
+    // What was asked for, and how it came.
+    "x-original-url",
+    "x-original-uri",
+    "x-original-path",
+    "x-original-host",
+    "x-original-method",
+    "x-original-proto",
+    "x-original-scheme",
+    "x-original-port",
+    "x-rewrite-url",
+    "x-host",
+    "x-http-host-override",
+    "x-scheme",
+    "x-url-scheme",
+    "x-script-name",
+    "cf-visitor",
+    "front-end-https",
+    "fastly-ssl",
+    "x-appengine-https",
+    "x-arr-ssl",
+    // Who it is.
+    "remote-user",
+    "x-arr-clientcert",
+    "x-client-cert",
+    "x-client-verify",
+    "x-client-dn",
+    "ssl-client-cert",
+    "ssl-client-verify",
+    // CGI makes HTTP_PROXY of it, which HTTP clients take for their proxy (CVE-2016-5385, "httpoxy").
+    "proxy",
+];
+
+/// Names that are looked up in the tables: these first, so that the known ones are found before them.
+const ENTRIES: usize = CLAIMS.len() + Name::known().len();
+/// In place of a candidate: none is left but the [`family`] that a name may belong to.
+const FAMILY: u8 = u8::MAX;
+const _: () = assert!(ENTRIES < FAMILY as usize);
 // A head keeps the names in it as bits of a word.
-const _: () = assert!(KNOWN + 2 <= 64);
+const _: () = assert!(Name::known().len() + 4 <= 64);
+
+const fn entry(at: usize) -> (Name, &'static str) {
+    if at < CLAIMS.len() { (Name::ProxyClaim, CLAIMS[at]) } else { Name::known()[at - CLAIMS.len()] }
+}
+
+const ALL: [(Name, &str); ENTRIES] = {
+    let mut all = [(Name::Other, ""); ENTRIES];
+    let mut at = 0;
+    while at < ENTRIES {
+        all[at] = entry(at);
+        at += 1;
+    }
+    all
+};
+
+/// What stands where a row of candidates ends. Names of families begin with `x-` and have seven bytes or more.
+const fn last(length: usize, letter: usize) -> u8 {
+    if length >= 7 && letter == (b'x' & 31) as usize { FAMILY } else { 0 }
+}
+
+/// The families of names: what a service believes of each name that begins so. Out of line: few names come so far.
+#[inline(never)]
+fn family(bytes: &[u8]) -> Name {
+    const CLAIM: Name = Name::ProxyClaim;
+    let families: &[(&str, Name)] = match bytes.get(2).map(u8::to_ascii_lowercase) {
+        Some(b'f') => &[("x-forwarded-", Name::XForwardedOther), ("x-forwarded", Name::XForwardedOther)],
+        Some(b'e') => &[("x-envoy-", CLAIM)],
+        Some(b's') => &[("x-ssl-", CLAIM)],
+        Some(b'r') => &[("x-remote-", CLAIM)],
+        Some(b'w') => &[("x-webauth-", CLAIM)],
+        Some(b'a') => &[("x-amzn-mtls-", CLAIM), ("x-amzn-oidc-", CLAIM), ("x-auth-request-", CLAIM)],
+        Some(b'm') => &[("x-ms-client-principal", CLAIM)],
+        Some(b'g') => &[("x-goog-authenticated-user-", CLAIM)],
+        Some(b'o') => &[("cloudfront-", CLAIM)],
+        _ => &[],
+    };
+    for (prefix, name) in families {
+        let Some(begin) = bytes.get(..prefix.len()) else { continue };
+        // This one is a name, and no beginning of others.
+        if prefix.ends_with('d') && bytes.len() > prefix.len() {
+            continue;
+        }
+        if begin.eq_ignore_ascii_case(prefix.as_bytes()) {
+            return *name;
+        }
+        if is_alias(begin, prefix.as_bytes()) {
+            return Name::Alias;
+        }
+    }
+    Name::Other
+}
 
 /// Candidates by length and first letter, from 1: most names are told apart by these two, so a look-up compares once.
 const INDEX: [[u8; 32]; MAX_LENGTH + 1] = index();
-/// The next candidate of the same length and first letter; 0 ends.
-const CHAIN: [u8; KNOWN + 1] = chain();
+/// The next candidate of the same length and first letter; 0 ends, and so does [`FAMILY`].
+const CHAIN: [u8; ENTRIES + 1] = chain();
 /// The names in words.
-const WORDS: [Words; KNOWN] = per_name(false);
+const WORDS: [Words; ENTRIES] = per_name(false);
 /// The bits that an upper-case letter of the name lacks.
-const CASE: [Words; KNOWN] = per_name(true);
+const CASE: [Words; ENTRIES] = per_name(true);
 /// Bytes that [`Words`] hold: more than the longest name has.
 const MAX_LENGTH: usize = 24;
 
@@ -107,22 +223,36 @@ const fn slot(text: &str) -> (usize, usize) {
 }
 
 const fn index() -> [[u8; 32]; MAX_LENGTH + 1] {
-    let mut table = [[0; 32]; MAX_LENGTH + 1];
+    let mut table = ends();
     let mut at = 0;
-    while at < KNOWN {
-        let (length, letter) = slot(Name::known()[at].1);
+    while at < ENTRIES {
+        let (length, letter) = slot(ALL[at].1);
         table[length][letter] = at as u8 + 1;
         at += 1;
     }
     table
 }
 
-const fn chain() -> [u8; KNOWN + 1] {
-    let mut heads = [[0; 32]; MAX_LENGTH + 1];
-    let mut table = [0; KNOWN + 1];
+const fn ends() -> [[u8; 32]; MAX_LENGTH + 1] {
+    let mut table = [[0; 32]; MAX_LENGTH + 1];
+    let mut length = 0;
+    while length <= MAX_LENGTH {
+        let mut letter = 0;
+        while letter < 32 {
+            table[length][letter] = last(length, letter);
+            letter += 1;
+        }
+        length += 1;
+    }
+    table
+}
+
+const fn chain() -> [u8; ENTRIES + 1] {
+    let mut heads = ends();
+    let mut table = [0; ENTRIES + 1];
     let mut at = 0;
-    while at < KNOWN {
-        let (length, letter) = slot(Name::known()[at].1);
+    while at < ENTRIES {
+        let (length, letter) = slot(ALL[at].1);
         table[at + 1] = heads[length][letter];
         heads[length][letter] = at as u8 + 1;
         at += 1;
@@ -130,11 +260,11 @@ const fn chain() -> [u8; KNOWN + 1] {
     table
 }
 
-const fn per_name(case: bool) -> [Words; KNOWN] {
-    let mut table = [[0; 3]; KNOWN];
+const fn per_name(case: bool) -> [Words; ENTRIES] {
+    let mut table = [[0; 3]; ENTRIES];
     let mut at = 0;
-    while at < KNOWN {
-        let text = Name::known()[at].1.as_bytes();
+    while at < ENTRIES {
+        let text = ALL[at].1.as_bytes();
         let mut index = 0;
         while index < text.len() {
             let byte = match (case, text[index].is_ascii_lowercase()) {
@@ -175,27 +305,49 @@ impl Name {
     /// `words` holds the bytes; asked only if a known name is as long.
     #[inline(always)]
     fn look_up(bytes: &[u8], words: impl FnOnce() -> Words) -> Self {
-        let (Some(row), Some(first)) = (INDEX.get(bytes.len()), bytes.first()) else { return Self::Other };
+        let (Some(row), Some(first)) = (INDEX.get(bytes.len()), bytes.first()) else {
+            return Self::of_long(bytes);
+        };
         let mut candidate = row[(first & 31) as usize] as usize;
         if candidate == 0 {
             return Self::Other;
         }
         let words = words();
-        while candidate != 0 {
-            let (name, text) = Self::known()[candidate - 1];
+        while let Some((name, text)) = ALL.get(candidate.wrapping_sub(1)) {
             let (case, known) = (&CASE[candidate - 1], &WORDS[candidate - 1]);
             if words[0] | case[0] == known[0]
                 && words[1] | case[1] == known[1]
                 && words[2] | case[2] == known[2]
             {
-                return name;
+                return *name;
             }
             if is_alias(bytes, text.as_bytes()) {
                 return Self::Alias;
             }
             candidate = CHAIN[candidate] as usize;
         }
-        Self::Other
+        if candidate == FAMILY as usize { family(bytes) } else { Self::Other }
+    }
+
+    /// Of a name that is longer than those in the tables, or empty.
+    #[cold]
+    fn of_long(bytes: &[u8]) -> Self {
+        match bytes.first() {
+            Some(b'x' | b'X' | b'c' | b'C') => family(bytes),
+            _ => Self::Other,
+        }
+    }
+
+    /// Whether it stands for several names, so that a field has to be told from others by its text.
+    #[must_use]
+    pub const fn is_several(self) -> bool {
+        matches!(self, Self::Other | Self::Alias | Self::XForwardedOther | Self::ProxyClaim)
+    }
+
+    /// Whether `Connection` may name it: it is neither the gateway's to read nor to write (RFC 9110, 7.6.1).
+    #[must_use]
+    pub const fn is_free(self) -> bool {
+        matches!(self, Self::Other | Self::XForwardedOther | Self::ProxyClaim)
     }
 
     /// Its bit in a set of names.
@@ -303,8 +455,17 @@ mod tests {
             "hos",
             "hostt",
             "h_st",
-            "x-forwarded-foo",
-            "x_forwarded_foo",
+            "x-forward",
+            "x-forwardedfor",
+            "x-env-oy",
+            "x-original",
+            "x-http-method-override",
+            "x-amzn-trace-id",
+            "cloud-front",
+            "content-security-policy-report-only",
+            "x-a-very-long-name-that-is-no-claim",
+            "forwarded-foo",
+            "client-id",
             "content-lengtH2",
             "x_custom",
             "\u{8}ost",
@@ -313,6 +474,47 @@ mod tests {
             &long,
         ] {
             assert_eq!(Name::of(text.as_bytes()), Name::Other, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_services_believe_is_known() {
+        let others = [
+            "X-Forwarded-Prefix",
+            "x-forwarded-ssl",
+            "x-forwarded-server",
+            "x-forwarded-scheme",
+            "X-FORWARDED-CLIENT-CERT",
+            "x-forwarded-a-name-that-is-in-no-table",
+            "x-forwarded",
+            "x-forwarded-",
+        ];
+        for name in others {
+            assert_eq!(Name::of(name.as_bytes()), Name::XForwardedOther, "{name}");
+        }
+        let claims = [
+            "x-envoy-external-address",
+            "x-envoy-internal",
+            "X-Envoy-Downstream-Service-Cluster",
+            "x-ssl-client-cert",
+            "x-remote-user",
+            "x-webauth-user",
+            "x-auth-request-email",
+            "x-amzn-oidc-identity",
+            "x-amzn-mtls-clientcert-serial-number",
+            "x-ms-client-principal-name",
+            "x-goog-authenticated-user-email",
+            "CloudFront-Forwarded-Proto",
+        ];
+        for name in claims.into_iter().chain(CLAIMS) {
+            assert_eq!(Name::of(name.as_bytes()), Name::ProxyClaim, "{name}");
+            assert_eq!(Name::of(name.to_ascii_uppercase().as_bytes()), Name::ProxyClaim, "{name}");
+            let line = format!("{name}: a value, and what is behind it");
+            assert_eq!(Name::of_first(line.as_bytes(), name.len()), Name::ProxyClaim, "{name}");
+        }
+        for name in claims.into_iter().chain(others).chain(CLAIMS).filter(|name| name.contains('-')) {
+            let alias = name.replacen('-', "_", 1);
+            assert_eq!(Name::of(alias.as_bytes()), Name::Alias, "{alias}");
         }
     }
 
@@ -328,7 +530,8 @@ mod tests {
                     let line = [&other, &b": value, and what is behind it"[..]].concat();
                     assert_eq!(Name::of_first(&line, other.len()), found, "{other:?}");
                     assert_eq!(Name::of_first(&line[..other.len() + 2], other.len()), found, "{other:?}");
-                    assert!(matches!(found, Name::Other | Name::Alias) || found == *name, "{other:?}");
+                    let is_other = matches!(found, Name::Other | Name::Alias | Name::XForwardedOther);
+                    assert!(is_other || found == *name, "{other:?}");
                 }
             }
         }

@@ -36,6 +36,22 @@ impl ResponseHead {
         (*length, *keep_alive, *nominates) = Default::default();
     }
 
+    /// Whether the status line ends with the status, without the blank that belongs behind it.
+    pub(crate) fn has_no_reason(&self) -> bool {
+        self.status_line.end == self.status_line.start + 3
+    }
+
+    /// Writes the head anew as RFC 9112 has it, where an endpoint has not.
+    #[cold]
+    pub(crate) fn tidy(&mut self) {
+        if self.has_no_reason() {
+            self.head.bytes.insert(self.status_line.end as usize, b' ');
+            self.status_line.end += 1;
+            self.head.move_fields(1);
+        }
+        self.head.tidy();
+    }
+
     /// Whether a final response follows this one (RFC 9110, 15.2). 101 is final.
     #[must_use]
     pub const fn is_interim(&self) -> bool {

@@ -211,7 +211,7 @@ proptest! {
     fn chunks_in_any_reads(
         pieces in vec(select(&[
             "0", "1", "5", "a", "F", "00", "\r\n", "\r\n", "\r\n", "\r", "\n", ";", ";a=b", "hello", "x", "5\r\nhello\r\n",
-            "1\r\nx\r\n", "a;b=\"c\"\r\n0123456789\r\n", "0\r\n", "0\r\n\r\n", "X-A: b\r\n", "Host: a\r\n", " ", "\0",
+            "1\r\nx\r\n", "a;b=\"c\"\r\n0123456789\r\n", " ; a=b", "=", "\"", "\t", "0\r\n", "0\r\n\r\n", "X-A: b\r\n", "Host: a\r\n", " ", "\0",
         ][..]), 0..20),
         reads in vec(1usize..9, 0..40),
     ) {

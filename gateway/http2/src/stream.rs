@@ -173,6 +173,14 @@ impl Stream {
         }
     }
 
+    /// Whether the client's windows let nothing of a body through. Heads, trailers and the end go all the same.
+    #[must_use]
+    pub fn is_shut(&self) -> bool {
+        let core = &mut *self.core.borrow_mut();
+        let room = core.room;
+        core.streams.get(self.key).is_some_and(|state| state.room.min(room) <= 0)
+    }
+
     /// Waits for a reset.
     pub fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
         let is_gone = self.with(|state| {

@@ -173,7 +173,7 @@ pub(crate) struct MoreThanOne;
 /// When there are several of the name.
 fn only<'r>(request: &'r Request<'_>, id: Name, name: &str) -> Result<Option<&'r [u8]>, MoreThanOne> {
     let head = &request.head.head;
-    if !matches!(id, Name::Other | Name::Alias) {
+    if !id.is_several() {
         return if head.is_repeated(id) { Err(MoreThanOne) } else { Ok(head.get(id)) };
     }
     let named = |field: &&tollgate_http::Field| head.slice(field.name).eq_ignore_ascii_case(name.as_bytes());

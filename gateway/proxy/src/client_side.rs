@@ -55,6 +55,12 @@ pub(crate) trait ClientStream: Duplex {
         true
     }
 
+    /// Bytes of the response to read all the same while [`poll_room`](Self::poll_room) has it wait, and nothing waits for the
+    /// client: 0 where the client's connection tells of an end only behind all data.
+    fn read_ahead(&self) -> usize {
+        0
+    }
+
     /// Sends an interim head; what is not taken goes into the backlog.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ pub(crate) async fn collect<S: ClientSide>(
     }
     let asks = request.expect_continue && inbox.is_empty();
     let mut intake = Intake::begin(client, to_client, route, request, ledger.started(), asks)?;
-    poll_fn(|cx| {
+    let collected = poll_fn(|cx| {
         loop {
             ready!(intake.poll_may_read(client, to_client, cx))?;
             if reader.is_done() {
@@ -66,18 +66,27 @@ pub(crate) async fn collect<S: ClientSide>(
                 inbox.drain(..count);
                 &mut buffer[..count]
             };
-            let Step { used, data } = reader.read(input).map_err(broken_body)?;
+            let Step { used, data } = match reader.read(input) {
+                Ok(step) => step,
+                Err(error) => {
+                    ledger.note_offence(reader.offence());
+                    return Poll::Ready(Err(broken_body(error)));
+                }
+            };
             ledger.bytes_in += data.len() as u64;
+            // The next request, behind this body, stays before what the inbox still holds.
+            inbox.splice(..0, input[used..].iter().copied());
             let too_large = route.body_limit.is_some_and(|limit| ledger.bytes_in > limit);
             if too_large || !spool.can_hold(ledger.bytes_in) {
                 return Poll::Ready(Err(Reason::BodyTooLarge));
             }
             spool.push(&input[data]).map_err(|_| Reason::ProxyInternalError)?;
-            // The next request, behind this body, stays before what the inbox still holds.
-            inbox.splice(..0, input[used..].iter().copied());
             intake.went_on(client, ledger.bytes_in);
         }
     })
-    .await
-    .map(|()| Collected { length: spool.len(), spool: spool.keep() })
+    .await;
+    if collected.is_err() {
+        scratch.unread = Some(Box::new(reader));
+    }
+    collected.map(|()| Collected { length: spool.len(), spool: spool.keep() })
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
-use tollgate_http::{Head, Name, RequestHead, Version};
+use tollgate_http::{Head, Name, Names, RequestHead, Version};
 use tollgate_plan::{Cidr, Forwarded, Settings};
 use tollgate_policy::{Block, Word};
 
@@ -25,13 +25,38 @@ pub(crate) fn contains(block: &Cidr, address: IpAddr) -> bool {
 pub(crate) fn keeps(settings: &Forwarded, trusted: bool, name: Name) -> bool {
     match name {
         Name::XForwardedFor | Name::XForwardedHost | Name::XForwardedProto => !settings.x_forwarded,
-        Name::XForwardedPort | Name::XRealIp => trusted || !settings.x_forwarded,
+        Name::XForwardedPort | Name::XRealIp => {
+            trusted || !settings.x_forwarded || is_kept(settings, name.as_str().as_bytes())
+        }
         Name::Forwarded => !settings.forwarded && (trusted || !settings.x_forwarded),
         Name::Via => settings.via.is_none(),
         // RFC 9440, 3.1: whoever believes these must be able to.
         Name::ClientCert | Name::ClientCertChain => trusted,
         _ => true,
     }
+}
+
+/// Fields by which services believe a proxy, and that the gateway does not write itself.
+pub(crate) const CLAIMS: Names = Names::of(&[Name::XForwardedOther, Name::ProxyClaim]);
+
+/// Takes out of the request of an untrusted peer what services would believe of a proxy. It is done before anything looks at the
+/// request, so that no route or policy believes it either, and what policies write later in such fields goes on.
+#[cold]
+pub(crate) fn drop_claims(request: &mut RequestHead, settings: &Forwarded, peer: IpAddr) {
+    if is_trusted(settings, peer) {
+        return;
+    }
+    request.retain(|id, name| match id {
+        // With the switch off, fields of this family go on as they come.
+        Name::XForwardedOther => !settings.x_forwarded || is_kept(settings, name),
+        Name::ProxyClaim => is_kept(settings, name),
+        _ => true,
+    });
+}
+
+/// Whether `forwarded.keep` names a field.
+fn is_kept(settings: &Forwarded, name: &[u8]) -> bool {
+    settings.keep.iter().any(|kept| kept.value.as_bytes().eq_ignore_ascii_case(name))
 }
 
 /// What the services that policies ask hear of the client's word, by the rules for upstreams.

@@ -29,6 +29,8 @@ pub(crate) struct Ledger {
     at_once: Option<Instant>,
     pub reason: Reason,
     pub detail: Option<Cow<'static, str>>,
+    /// The bytes for which a message was refused, escaped. In a box: a request that is none pays for a null pointer.
+    offence: Option<Box<str>>,
     pub status: u16,
     pub grpc_status: Option<Code>,
     pub bytes_in: u64,
@@ -133,6 +135,14 @@ impl Ledger {
         self.at_once = None;
     }
 
+    /// Notes the bytes for which a message is refused, for the log.
+    #[cold]
+    pub fn note_offence(&mut self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.offence = Some(bytes.escape_ascii().to_string().into());
+        }
+    }
+
     /// When the request began, if its head was whole then.
     pub fn at_once(&self) -> Option<Instant> {
         self.at_once
@@ -210,6 +220,7 @@ pub(crate) fn close(worker: &Worker, scratch: &mut Scratch, now: Instant) {
     ledger.tls = None;
     ledger.found = None;
     ledger.earlier.clear();
+    ledger.offence = None;
 }
 
 /// Policies hear of the end, and what they held is let go.
@@ -289,7 +300,7 @@ fn record<'a>(
         reason: ledger.reason,
         status: ledger.status,
         grpc_status: ledger.grpc_status.map(Code::number),
-        detail: ledger.detail.as_deref(),
+        detail: ledger.detail.as_deref().or(ledger.offence.as_deref()),
         client: ledger.announced.client(open.peer),
         peer: open.peer,
         secure: ledger.announced.is_secure(ledger.tls.is_some()),

@@ -36,6 +36,7 @@ mod intake;
 mod ledger;
 mod linger;
 mod pace;
+mod pass_over;
 mod policy;
 mod preamble;
 mod preflight;

@@ -130,7 +130,7 @@ impl Reading<'_> {
                 }
                 Err(error) => {
                     scratch.inbox.extend_from_slice(bytes);
-                    return Poll::Ready(refused(error, client, worker, scratch));
+                    return Poll::Ready(refused(error, (&self.parser, skip, 0), client, worker, scratch));
                 }
             }
             Self::wait_for_rest(client, worker, scratch);
@@ -182,7 +182,7 @@ impl Reading<'_> {
                 }
                 None
             }
-            Err(error) => Some(refused(error, client, worker, scratch)),
+            Err(error) => Some(refused(error, (&self.parser, 0, before), client, worker, scratch)),
         }
     }
 }
@@ -194,12 +194,27 @@ fn held_lines(parser: &RequestParser, scratch: &Scratch) -> usize {
 
 /// What is no HTTP/1 request may be how HTTP/2 begins (RFC 9113, 3.4), and that is looked at only now: a request in
 /// HTTP/1 pays nothing for it. Only the first of a connection can be that.
+///
+/// `parser` has refused what stands in the inbox behind the first `skip` bytes, with so many bytes `before` it that the request
+/// has already.
 #[cold]
-fn refused(error: HeadError, client: &Client, worker: &Worker, scratch: &mut Scratch) -> Received {
+fn refused(
+    error: HeadError,
+    (parser, skip, before): (&RequestParser, usize, usize),
+    client: &Client,
+    worker: &Worker,
+    scratch: &mut Scratch,
+) -> Received {
     let begins = error == HeadError::Version && client.requests == 0 && may_speak_http2(client);
     if begins && scratch.inbox.starts_with(PREFACE_LINE) {
         scratch.ledger.withdraw(worker);
         return Received::Http2;
+    }
+    let Scratch { request, inbox, ledger, .. } = scratch;
+    let held = request.head.bytes().get(..before).unwrap_or_default();
+    let bytes = [held, inbox.get(skip..).unwrap_or_default()].concat();
+    if let Some(offence) = parser.offence(&bytes, error, request) {
+        ledger.note_offence(&offence);
     }
     Received::Refused(reason(error))
 }

@@ -13,6 +13,7 @@ use tollgate_route::Explanation;
 use crate::decide::{Routed, decide, normal_path, rewrite, upstream_path};
 use crate::exchange::upstream_head::{self, Outgoing};
 use crate::forward::{allows_upgrade, declares_too_much};
+use crate::forwarded;
 use crate::https;
 use crate::policy::{self, MetPolicy, Rehearsed, RehearsedFrom};
 use crate::preflight;
@@ -97,6 +98,9 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
     }
     let Scratch { request, ledger, .. } = &mut scratch;
     ledger.announced.read(&plan.settings.forwarded, request, peer.ip());
+    if scratch.request.head.has_any(forwarded::CLAIMS) {
+        forwarded::drop_claims(&mut scratch.request, &plan.settings.forwarded, peer.ip());
+    }
     rehearsal.sent_path = scratch.request.slice(scratch.request.path).to_vec();
     let bind = https::listener(plan, &scratch.request, secure).map(|listener| listener.bind);
     let route = match decide(plan, &mut scratch, bind) {
@@ -213,6 +217,7 @@ fn act(
         route,
         endpoint: &endpoint,
         upgrade,
+        apart: false,
         collected,
         may_return: settings.forwarded.cdn_loop == CdnLoop::Always,
     };

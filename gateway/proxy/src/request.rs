@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::rc::Rc;
 
 use tollgate_http::RequestHead;
-use tollgate_http::h1::Length;
 use tollgate_observe::Reason;
 use tollgate_plan::{Action, RequestId, Settings};
 use tollgate_upstream::Connection;
@@ -14,11 +13,13 @@ use crate::client_side::ClientSide;
 use crate::connection::{Client, ExchangeSeat, Then};
 use crate::decide::decide;
 use crate::forward::{destination, forward};
+use crate::forwarded;
 use crate::grpc::translate;
 use crate::http2::EndpointStream;
 use crate::https;
 use crate::ledger;
 use crate::linger::linger;
+use crate::pass_over::{discard, pass_over_body, pass_over_rest};
 use crate::policy::{self, Met};
 use crate::receive::{Received, receive};
 use crate::respond;
@@ -77,7 +78,15 @@ async fn exchange(mut client: Box<Client>) -> Then {
         let read_all = loan.inbox.is_empty();
         ledger::close(&worker, &mut loan, now);
         match next {
-            Next::KeepAlive => {}
+            Next::KeepAlive => {
+                if let Some(body) = loan.unread.take()
+                    && !Box::pin(discard(&mut client, &worker, &mut loan.inbox, body)).await
+                {
+                    drop(loan);
+                    linger(client).await;
+                    return Then::Closed;
+                }
+            }
             Next::Reset => {
                 client.stream.reset_on_close();
                 return Then::Closed;
@@ -106,6 +115,9 @@ pub(crate) async fn request<S: ClientSide>(
     active: &Rc<ActivePlan>,
 ) -> Next {
     let settings = &active.plan.settings;
+    if scratch.request.head.has_any(forwarded::CLAIMS) && !S::POLICED {
+        forwarded::drop_claims(&mut scratch.request, &settings.forwarded, client.peer.ip());
+    }
     if settings.request_id.enabled && !S::POLICED {
         identify(&settings.request_id, worker, scratch);
     }
@@ -181,7 +193,7 @@ pub(crate) async fn request<S: ClientSide>(
                     forward::<S, Connection>(client, worker, scratch, active, (route, upstream)).await
                 }
                 Err(reason) => {
-                    let close = !pass_over_body(scratch) || close;
+                    let close = !pass_over_rest(scratch, reason) || close;
                     respond::error(client, worker, scratch, settings, reason, close).await
                 }
             }
@@ -224,20 +236,6 @@ fn is_for(name: &str, host: &[u8]) -> bool {
 pub(crate) fn closes_after<S>(settings: &Settings, client: &Client<S>, scratch: &Scratch) -> bool {
     let limit = settings.limits.requests_per_connection;
     !scratch.request.keep_alive || limit.is_some_and(|limit| client.requests >= limit)
-}
-
-/// Skips a body that nobody wants, if all of it is here. If not, the connection is closed after the answer: to wait
-/// for the rest would let a client choose how long.
-pub(crate) fn pass_over_body(scratch: &mut Scratch) -> bool {
-    match scratch.request.length {
-        Length::None | Length::Exactly(0) => true,
-        Length::Exactly(length) if length <= scratch.inbox.len() as u64 => {
-            scratch.inbox.drain(..length as usize);
-            scratch.ledger.bytes_in = length;
-            true
-        }
-        _ => false,
-    }
 }
 
 /// The client's own id if it is to be accepted and fit to be written into a log, else a new one.

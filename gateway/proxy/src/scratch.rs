@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
+use tollgate_http::h1::BodyReader;
 use tollgate_http::{RequestHead, ResponseHead};
 use tollgate_policy::Context;
 
@@ -26,6 +27,8 @@ pub(crate) struct Scratch {
     pub rewritten: Vec<u8>,
     /// Bytes from the client that nobody has used yet: a part of a head, of a body, or the next request.
     pub inbox: Vec<u8>,
+    /// What reads on in a body of which nobody wants the rest: see [`crate::pass_over`]. In a box: few requests have one.
+    pub unread: Option<Box<BodyReader>>,
     /// A response head of which only a part has come.
     pub partial: Vec<u8>,
     /// The line that gives the client its sticky cookie; empty: it gets none.
@@ -53,6 +56,7 @@ impl Scratch {
         self.partial.clear();
         self.set_cookie.clear();
         self.met = None;
+        self.unread = None;
         self.to_upstream.clear();
         self.to_client.clear();
     }

@@ -219,7 +219,7 @@ impl UpstreamSide for Connection {
 
     #[inline]
     fn reader(&self, length: Length, limits: &HeadLimits) -> BodyReader {
-        BodyReader::new(length).within(limits)
+        BodyReader::of_response(length).within(limits)
     }
 
     fn take_trailers(&mut self) -> Vec<u8> {

@@ -67,6 +67,54 @@ fn an_error_is_a_head_alone() {
     gateway.reconcile(&[]);
 }
 
+/// The table of `docs/grpc.md`: what each HTTP status of a reason is in gRPC, as it is written there.
+fn documented() -> Vec<(String, String)> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/grpc.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let table = page.split("| Reason's status | `grpc-status` |\n|---|---|\n").nth(1).expect("the table");
+    let rows = table.lines().map_while(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.split_once(" | "));
+    rows.map(|(status, code)| (status.to_owned(), code.to_owned())).collect()
+}
+
+#[test]
+fn the_table_on_the_page_is_what_clients_are_told() {
+    let nobody = refused_address();
+    let gateway = Gateway::start(&format!(
+        "limits: {{headers: 4KiB}}\nroutes:\n\
+         - {{match: {{grpc: a.Denied}}, to: \"h2c://{nobody}\", policies: {{ip: {{allow: 10.0.0.0/8}}}}}}\n\
+         - {{match: {{grpc: a.Keyed}}, to: \"h2c://{nobody}\", policies: {{api_key: on}}}}\n\
+         - {{match: {{grpc: a.Rated}}, to: \"h2c://{nobody}\", policies: {{rate_limit: {{rate: 1/h}}}}}}\n\
+         - {{match: {{grpc: a.Plain}}, to: \"{nobody}\"}}\n\
+         - {{match: {{grpc: a.Dead}}, to: \"h2c://{nobody}\", retry: off}}\n\
+         consumers: {{c: {{api_keys: \"sha256:{}\"}}}}\n",
+        "0".repeat(64)
+    ));
+    let mut client = gateway.http2();
+    let long = "x".repeat(4_096);
+    let mut code = |path: &str, fields: &[(&str, &str)]| {
+        let response = client.ask(request("POST", path, &[&[GRPC], fields].concat()));
+        told(&response).0.to_owned()
+    };
+    code("/a.Rated/B", &[]);
+    let told = [
+        ("400", code("/a.Dead/b%00", &[])),
+        ("401", code("/a.Keyed/B", &[])),
+        ("403", code("/a.Denied/B", &[])),
+        ("404", code("/a.Nobody/B", &[])),
+        ("429", code("/a.Rated/B", &[])),
+        ("502, 503, 504", code("/a.Dead/B", &[])),
+        ("502 for `grpc_needs_http2`", code("/a.Plain/B", &[])),
+        ("any other", code("/a.Dead/B", &[("x-long", &long)])),
+    ];
+    let documented = documented();
+    for (status, code) in told {
+        let row = documented.iter().find(|(row, _)| row == status);
+        let (_, says) = row.unwrap_or_else(|| panic!("no row for {status}: {documented:?}"));
+        assert!(says.starts_with(&format!("{code}, ")), "{status}: {code}, and the page says {says}");
+    }
+    assert_eq!(documented.len(), 9, "every row was looked at, and `request_timeout` is another test's");
+}
+
 #[test]
 fn a_body_of_ones_own_is_the_message() {
     let gateway =

@@ -77,6 +77,44 @@ fn a_window_that_opens_lets_the_rest_through() {
 }
 
 #[test]
+fn an_end_needs_no_window() {
+    // The body fills the window exactly, and its end comes later: with the last chunk, with trailers, with the connection.
+    for (head, body, end, trailers) in [
+        ("Transfer-Encoding: chunked", "5\r\nhello\r\n", "0\r\n\r\n", false),
+        ("Transfer-Encoding: chunked", "5\r\nhello\r\n", "0\r\nX-Sum: 1\r\n\r\n", true),
+        ("Connection: close", "hello", "", false),
+        ("Transfer-Encoding: chunked", "", "0\r\nX-Sum: 1\r\n\r\n", true),
+        ("Connection: close", "", "", false),
+    ] {
+        let gate = Gate::new();
+        let opened = gate.clone();
+        let origin = Origin::play(move |conn| {
+            if conn.request().is_some() {
+                conn.send(format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}"));
+                opened.wait();
+                conn.send(end);
+            }
+        });
+        let gateway = Gateway::to(&origin);
+        let window = if body.is_empty() { 0 } else { 5 };
+        let mut frames = gateway.frames(&[(INITIAL_WINDOW_SIZE, window)]);
+        frames.ask(1, &pseudo("/"));
+        let shown = format!("{head} {body:?} {end:?}");
+        assert!(frames.wait_for(|frame| frame.kind == kind::HEADERS).is_some(), "{shown}");
+        if !body.is_empty() {
+            let data = frames.wait_for(|frame| frame.kind == kind::DATA).expect("the body");
+            assert_eq!((data.payload.as_slice(), data.flags & 1), (&b"hello"[..], 0), "{shown}");
+        }
+        gate.open();
+        let last = frames.wait_for(|frame| frame.stream == 1 && frame.flags & 1 != 0).expect("an end");
+        assert_eq!(last.kind, if trailers { kind::HEADERS } else { kind::DATA }, "{shown}");
+        assert!(trailers || last.payload.is_empty(), "{shown}");
+        let record = &gateway.wait_records(1)[0];
+        assert!(record["reason"].is_null(), "{shown}: {record}");
+    }
+}
+
+#[test]
 fn an_upload_that_nobody_reads_is_held_back() {
     let gate = Gate::new();
     let held = gate.clone();

@@ -89,8 +89,16 @@ fn what_http_1_could_not_carry_is_a_502() {
         (b"a b", b"c"),
         (b"content-length", b"+2"),
         (b"content-length", b"2,2"),
-        (b"content-length", b"02"),
+        (b"content-length", b"0x2"),
         (b":status", b"204"),
+        (b":path", b"/"),
+        (b":method", b"GET"),
+        (b":authority", b"a"),
+        (b":scheme", b"http"),
+        (b":protocol", b"websocket"),
+        (b":unknown", b"a"),
+        (b"keep-alive", b"5"),
+        (b"proxy-connection", b"close"),
     ] {
         let fields = head(&[(name, value)]);
         let (status, reason) = answered(move |stream| {
@@ -100,6 +108,63 @@ fn what_http_1_could_not_carry_is_a_502() {
         let shown = (name.escape_ascii().to_string(), value.escape_ascii().to_string());
         assert_eq!((status, reason.as_str()), (502, "http_protocol_error"), "{shown:?}");
     }
+}
+
+#[test]
+fn a_pseudo_field_behind_others_or_in_trailers_is_malformed() {
+    for field in
+        [&[OK][..], &[0x84], &literal(b":path", b"/"), &literal(b":status", b"200"), &literal(b":x", b"")]
+    {
+        let behind = [&head(&[(b"a", b"b")])[..], field].concat();
+        let (status, reason) =
+            answered(move |stream| frame(HEADERS, END_HEADERS | END_STREAM, stream, &behind));
+        assert_eq!((status, reason.as_str()), (502, "http_protocol_error"), "{field:?}");
+        // Everything at once: the client has seen nothing of it.
+        let trailers = field.to_vec();
+        let (status, reason) = answered(move |stream| {
+            let [head, data] = [frame(HEADERS, END_HEADERS, stream, &[OK]), frame(DATA, 0, stream, b"ok")];
+            [head, data, frame(HEADERS, END_HEADERS | END_STREAM, stream, &trailers)].concat()
+        });
+        assert_eq!((status, reason.as_str()), (502, "http_protocol_error"), "trailers: {field:?}");
+    }
+}
+
+#[test]
+fn what_is_malformed_ends_its_own_request_alone_again_and_again() {
+    let origin = Origin::play(|conn| {
+        let (mut first, mut count) = (true, 0);
+        while let Some(stream) = next_request(conn, first) {
+            (first, count) = (false, count + 1);
+            let bad: &[u8] = match count % 4 {
+                // It goes into the table, and is referred to.
+                1 => &[OK, 0x44, 1, b'/'],
+                2 => &[OK, 0xbe],
+                3 => &[OK, 0, 5, b':', b'n', b'o', b'n', b'e', 0],
+                _ => &[OK],
+            };
+            conn.send(frame(HEADERS, END_HEADERS | END_STREAM, stream, bad));
+        }
+    });
+    let gateway = Gateway::start(&format!(
+        "workers: 1\nroutes: [{{match: /*, to: up}}]\nupstreams:\n  up: {{endpoints: [\"h2c://{}\"], outlier: off}}\n",
+        origin.address()
+    ));
+    let mut client = gateway.client();
+    let statuses: Vec<u16> = (0..8).map(|_| client.get("/").status).collect();
+    assert_eq!(statuses, [502, 502, 502, 200, 502, 502, 502, 200]);
+    assert_eq!(origin.connections(), 1, "the connection goes on");
+    let records = gateway.wait_records(8);
+    let reasons = records.iter().filter(|record| record["reason"] == "http_protocol_error").count();
+    assert_eq!(reasons, 6, "{records:#?}");
+}
+
+#[test]
+fn zeros_before_a_length_go() {
+    let (status, reason) = answered(|stream| {
+        let head = frame(HEADERS, END_HEADERS, stream, &head(&[(b"content-length", b"0002")]));
+        [head, frame(DATA, END_STREAM, stream, b"ok")].concat()
+    });
+    assert_eq!((status, reason.as_str()), (200, "-"));
 }
 
 #[test]

@@ -40,6 +40,28 @@ fn one_that_is_always_refused_ends_with_its_attempts() {
 }
 
 #[test]
+fn one_that_is_refused_in_the_middle_of_its_body_is_called_so_and_not_sent_again() {
+    for hedge in ["off", "{after: 10s}"] {
+        let origin = Http2Origin::play(|stream| {
+            // Some of the body is here.
+            stream.data();
+            stream.reset(Reason::REFUSED_STREAM);
+        });
+        let gateway = with(
+            &origin,
+            &format!("    retry: {{attempts: 3, on: [connect_failure, reset]}}\n    hedge: {hedge}\n"),
+        );
+        let mut client = gateway.http2();
+        let mut upload = client.begin(request("POST", "/", &[]), false).expect("begun");
+        upload.send("some", false).expect("sent");
+        let response = upload.response().expect("an answer");
+        assert_eq!((response.status, response.header("tollgate-reason")), (502, Some("connection_refused")));
+        assert_eq!((origin.count(), gateway.wait_records(1)[0]["attempts"].clone()), (1, 1.into()));
+        reconcile(&gateway, &origin);
+    }
+}
+
+#[test]
 fn a_reset_may_have_been_acted_upon() {
     for reason in [Reason::INTERNAL_ERROR, Reason::CANCEL, Reason::NO_ERROR] {
         let origin = resetting(1, reason);

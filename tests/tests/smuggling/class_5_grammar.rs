@@ -169,7 +169,39 @@ fn chunk_sizes() {
         "00000000000000000000000000000000000000000000000000000000000000000000000000000005\r\nhello\r\n0\r\n\r\n",
         "5,5\r\nhello\r\n0\r\n\r\n",
         "5\u{0}\r\nhello\r\n0\r\n\r\n",
+        "5 \r\nhello\r\n0\r\n\r\n",
+        "5  \r\nhello\r\n0\r\n\r\n",
+        "5\t\r\nhello\r\n0\r\n\r\n",
+        "5 5\r\nhello\r\n0\r\n\r\n",
     ]);
+}
+
+#[test]
+fn chunk_extensions() {
+    bad_chunks(&[
+        "5;\r\nhello\r\n0\r\n\r\n",
+        "5; \r\nhello\r\n0\r\n\r\n",
+        "5;a[b\r\nhello\r\n0\r\n\r\n",
+        "5;a=\"\r\nhello\r\n0\r\n\r\n",
+        "5;a=\r\nhello\r\n0\r\n\r\n",
+        "5;a \r\nhello\r\n0\r\n\r\n",
+        "5;a b\r\nhello\r\n0\r\n\r\n",
+        "5;;a\r\nhello\r\n0\r\n\r\n",
+        "5\r\nhello\r\n0;\r\n\r\n",
+        "5\r\nhello\r\n0 \r\n\r\n",
+    ]);
+    for line in ["5 ; a=b", "5;a", "5\t;\ta = \"b;c\" ;d", "5;a=\"\\\"\""] {
+        for how in [Sent::Whole, Sent::Bytes] {
+            let origin = Origin::echo();
+            let gateway = Gateway::to(&origin);
+            let mut client = gateway.client();
+            let head = "POST /first HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+            send(&mut client, format!("{head}{line}\r\nhello\r\n0 ; e\r\n\r\n{BEHIND}").as_bytes(), how);
+            assert_eq!(client.response().text(), "POST /first hello", "{how:?} {line:?}");
+            let request = &origin.requests()[0];
+            assert!(request.complete && request.body == b"hello", "{how:?} {line:?}: {request:?}");
+        }
+    }
 }
 
 #[test]

@@ -85,6 +85,10 @@ fn absolute_form_that_disagrees_or_is_malformed() {
             b"GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n",
             b"GET http://a.evil/ HTTP/1.1\r\nHost: a\r\n\r\n",
             b"GET http://a:81/ HTTP/1.1\r\nHost: a:82\r\n\r\n",
+            b"GET http://a/ HTTP/1.1\r\nHost: a:443\r\n\r\n",
+            b"GET http://a:443/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            b"GET https://a:80/ HTTP/1.1\r\nHost: a\r\n\r\n",
+            b"GET http://a:80/ HTTP/1.1\r\nHost: a:81\r\n\r\n",
             b"GET http://a/ HTTP/1.1\r\n\r\n",
             b"GET http://user:pw@a/ HTTP/1.1\r\nHost: a\r\n\r\n",
             b"GET http://a@b/ HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -102,6 +106,30 @@ fn absolute_form_that_disagrees_or_is_malformed() {
 
 #[test]
 fn absolute_form_that_agrees_reaches_the_origin_in_origin_form() {
+    for (line, host) in [
+        ("GET http://a.example:80/", "a.example"),
+        ("GET http://a.example/", "a.example:80"),
+        ("GET http://a.example:/", "A.Example"),
+        ("GET http://a.example/", "a.example:"),
+        ("GET HTTP://a.example:080/", "a.example"),
+        ("GET https://a.example:443/", "a.example"),
+        ("GET https://a.example/", "a.example:443"),
+        ("GET http://a.example./", "a.example"),
+        ("GET http://a.example:81/", "A.EXAMPLE:81"),
+    ] {
+        let origin = Origin::ok();
+        let gateway = Gateway::start(&format!(
+            "routes: [{{match: {{host: a.example, path: /*}}, to: \"{}\"}}]",
+            origin.address()
+        ));
+        let mut client = gateway.client();
+        for _ in 0..2 {
+            let response = client.ask(format!("{line} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+            assert_eq!(response.status, 200, "{line} {host}");
+        }
+        let target = line.split("//").nth(1).expect("a target").trim_end_matches('/');
+        assert_eq!(origin.requests()[0].headers.all("Host"), [target], "the target's counts");
+    }
     for (line, target) in [
         ("GET http://a.example/x?y=1", "/x?y=1"),
         ("GET HTTP://A.EXAMPLE/x", "/x"),

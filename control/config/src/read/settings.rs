@@ -2,7 +2,7 @@
 
 use crate::model::{
     CdnLoop, Cidr, EncodedSlash, ErrorBodies, Forwarded, Limits, Overload, Paths, RequestId, Semicolon,
-    StoreSettings, Timeouts, Workers,
+    Spanned, StoreSettings, Timeouts, Workers,
 };
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, one_or_many};
@@ -75,6 +75,13 @@ pub(super) fn forwarded(reader: &mut Reader, field: Field<'_>) -> Forwarded {
     }
     if let Some(field) = fields.get("trusted_proxies") {
         out.trusted_proxies = blocks(reader, field, "a trusted proxy");
+    }
+    if let Some(field) = fields.get("keep") {
+        let one = if let Shape::OneOrMany(one) = field.key.shape { one } else { &field.key.shape };
+        for item in one_or_many(field.node) {
+            let name = reader.parsed(item, "a field", one, header::name);
+            out.keep.extend(name.map(|value| Spanned { value, at: item.at }));
+        }
     }
     if let Some(field) = fields.get("client_certificate") {
         out.client_certificate = super::tls::told(reader, field);

@@ -393,6 +393,8 @@ pub(crate) static REQUEST_ID: Section = Section {
     ],
 };
 
+static HEADER_NAME_SHAPE: Shape = Shape::Text(&HEADER_NAME);
+
 pub(crate) static FORWARDED: Section = Section {
     name: "forwarded",
     noun: "`forwarded`",
@@ -414,6 +416,14 @@ pub(crate) static FORWARDED: Section = Section {
         )
         .or("[]")
         .also(&["trusted", "real_ip_from", "set_real_ip_from"]),
+        Key::new(
+            "keep",
+            "Fields that go on from any peer, of those by which services believe a proxy and which are removed \
+             (`X-Forwarded-Prefix`, `X-Original-URL`).",
+            Shape::OneOrMany(&HEADER_NAME_SHAPE),
+        )
+        .or("[]")
+        .also(&["pass", "allow", "except"]),
         Key::new(
             "client_certificate",
             "Fields that tell of the certificate that a client has shown: each name, and what it holds; `on` is \

@@ -30,6 +30,18 @@ enum Kind {
     },
 }
 
+impl Kind {
+    #[inline]
+    fn new(length: Length, is_lenient: bool) -> Self {
+        match length {
+            Length::None => Self::Exactly(0),
+            Length::Exactly(length) => Self::Exactly(length),
+            Length::Chunked => Self::Chunked(Chunked::new(is_lenient)),
+            Length::UntilClose => Self::UntilClose { ended: false, trailers: Vec::new() },
+        }
+    }
+}
+
 /// What one call made of its input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -40,15 +52,17 @@ pub struct Step {
 }
 
 impl BodyReader {
-    /// A reader for a body of this length.
+    /// A reader for a client's body of this length.
     #[must_use]
     pub fn new(length: Length) -> Self {
-        Self(match length {
-            Length::None => Kind::Exactly(0),
-            Length::Exactly(length) => Kind::Exactly(length),
-            Length::Chunked => Kind::Chunked(Chunked::new()),
-            Length::UntilClose => Kind::UntilClose { ended: false, trailers: Vec::new() },
-        })
+        Self(Kind::new(length, false))
+    }
+
+    /// The same for an endpoint's body: white space is accepted at the end of a chunk's line, and before the colon of a trailer,
+    /// which goes on without (RFC 9112, 5.1).
+    #[must_use]
+    pub fn of_response(length: Length) -> Self {
+        Self(Kind::new(length, true))
     }
 
     /// The same within these limits, which hold for the trailer section as for a head. Without them it has 8 KiB and 100
@@ -111,6 +125,15 @@ impl BodyReader {
         match &self.0 {
             Kind::Exactly(left) => Some(*left),
             _ => None,
+        }
+    }
+
+    /// The bytes for which [`read`](Self::read) has refused the body, 64 at most, as received; empty: it has not.
+    #[must_use]
+    pub fn offence(&self) -> &[u8] {
+        match &self.0 {
+            Kind::Chunked(chunked) => chunked.offence(),
+            Kind::Exactly(_) | Kind::UntilClose { .. } => &[],
         }
     }
 

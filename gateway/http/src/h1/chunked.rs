@@ -1,11 +1,17 @@
 //! The chunked coding (RFC 9112, section 7.1), read.
+//!
+//! [`BodyReader`](super::BodyReader) calls it. Chunk lines follow the grammar of section 7.1.1 to the letter, since whoever
+//! reads them otherwise may find another end. From endpoints white space may stand at the end of a line, and before the colon
+//! of a trailer.
 
 use super::BodyError;
 use super::lines::field;
-use crate::HeadLimits;
+use crate::chars::is_token_byte;
 use crate::trailer::is_barred;
+use crate::{HeadLimits, offence};
 
-/// Bytes of one chunk extension: nobody in use sends any, and a long one is only a way to make a server read.
+/// Bytes of the extensions of one chunk, white space included: nobody in use sends any, and long ones are only a way to make a
+/// server read.
 const MAX_EXTENSION: u32 = 1024;
 /// Bytes of all chunk extensions of a body, for the same reason.
 const MAX_EXTENSIONS: u32 = 16 * 1024;
@@ -19,14 +25,16 @@ const TRAILERS: HeadLimits = HeadLimits { line: 0, head: 8 * 1024, fields: 100 }
 #[derive(Clone, Debug)]
 pub(super) struct Chunked {
     state: State,
+    /// Whether an endpoint has sent it, and not a client.
+    is_lenient: bool,
     /// Bytes of the chunk that are still to come, or its size while that is being read.
     left: u64,
     /// Digits of the size that is being read.
     digits: u32,
-    /// Bytes of the current extension, and of all.
+    /// Bytes of the current chunk's extensions, and of all.
     extension: u32,
     extensions: u32,
-    /// The trailer lines that may be passed on, and the one that is being read.
+    /// The trailer lines that may be passed on, and the one that is being read. Of a body that is refused, the bytes at fault.
     trailers: Vec<u8>,
     /// Where in them the current line begins.
     line: usize,
@@ -40,7 +48,21 @@ pub(super) struct Chunked {
 enum State {
     SizeFirst,
     Size,
-    Extension,
+    /// White space behind the size.
+    SizeBlank,
+    /// Behind a semicolon: the name of an extension begins, perhaps behind white space.
+    NameFirst,
+    Name,
+    NameBlank,
+    /// Behind the equals sign.
+    ValueFirst,
+    Value,
+    Quoted,
+    /// Behind a backslash in a quoted value.
+    Escaped,
+    /// Behind the closing quote of a value.
+    ValueEnd,
+    ValueBlank,
     SizeLineFeed,
     Data,
     DataReturn,
@@ -53,9 +75,11 @@ enum State {
 }
 
 impl Chunked {
-    pub(super) fn new() -> Self {
+    /// `is_lenient`: an endpoint has sent it.
+    pub(super) fn new(is_lenient: bool) -> Self {
         Self {
             state: State::SizeFirst,
+            is_lenient,
             left: 0,
             digits: 0,
             extension: 0,
@@ -91,6 +115,7 @@ impl Chunked {
     pub(super) fn read(&mut self, input: &mut [u8]) -> Result<(usize, std::ops::Range<usize>), BodyError> {
         let mut at = 0;
         let mut data = 0..0;
+        let mut line = 0;
         while at < input.len() && self.state != State::Done {
             if self.state == State::Data {
                 let length = usize::try_from(self.left).unwrap_or(usize::MAX).min(input.len() - at);
@@ -107,8 +132,11 @@ impl Chunked {
                 }
                 continue;
             }
+            if matches!(self.state, State::SizeFirst | State::TrailerFirst) {
+                line = at;
+            }
             if let Err(error) = self.step(input[at]) {
-                self.state = State::Failed;
+                self.fail(input, line, at);
                 return Err(error);
             }
             at += 1;
@@ -119,7 +147,7 @@ impl Chunked {
     fn step(&mut self, byte: u8) -> Result<(), BodyError> {
         self.state = match (self.state, byte) {
             (State::SizeFirst, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
-                self.digits = 0;
+                (self.digits, self.extension) = (0, 0);
                 self.digit(byte)?;
                 State::Size
             }
@@ -127,20 +155,29 @@ impl Chunked {
                 self.digit(byte)?;
                 State::Size
             }
-            (State::Size, b'\r') | (State::Extension, b'\r') => State::SizeLineFeed,
-            // RFC 9112, 7.1.1 lets white space stand before the semicolon; no client in use sends it, and readers differ.
-            (State::Size, b';') => {
-                self.extension = 0;
-                State::Extension
+            (State::Size | State::Name | State::Value | State::ValueEnd, b'\r') => State::SizeLineFeed,
+            // White space at the end of a line is in no grammar; some servers pad their sizes with it.
+            (State::SizeBlank | State::NameBlank | State::ValueBlank, b'\r') if self.is_lenient => {
+                State::SizeLineFeed
             }
-            // Bare LF, and every other control byte, is refused: another reader could end the line there.
-            (State::Extension, b'\t' | b' '..=b'~' | 0x80..) => {
-                self.extension += 1;
-                self.extensions += 1;
-                if self.extension > MAX_EXTENSION || self.extensions > MAX_EXTENSIONS {
-                    return Err(BodyError::Chunk);
-                }
-                State::Extension
+            // RFC 9112, 7.1.1: BWS stands before the semicolon, and on both sides of the equals sign.
+            (State::Size, b';') => State::NameFirst,
+            (State::Size, b' ' | b'\t') => self.extend(State::SizeBlank)?,
+            (
+                State::SizeBlank
+                | State::NameFirst
+                | State::Name
+                | State::NameBlank
+                | State::ValueFirst
+                | State::Value
+                | State::Quoted
+                | State::Escaped
+                | State::ValueEnd
+                | State::ValueBlank,
+                _,
+            ) => {
+                let next = extension(self.state, byte).ok_or(BodyError::Chunk)?;
+                self.extend(next)?
             }
             (State::SizeLineFeed, b'\n') if self.left == 0 => State::TrailerFirst,
             (State::SizeLineFeed, b'\n') => State::Data,
@@ -152,6 +189,30 @@ impl Chunked {
             _ => return Err(BodyError::Chunk),
         };
         Ok(())
+    }
+
+    /// Counts a byte of an extension.
+    fn extend(&mut self, next: State) -> Result<State, BodyError> {
+        self.extension += 1;
+        self.extensions += 1;
+        if self.extension > MAX_EXTENSION || self.extensions > MAX_EXTENSIONS {
+            return Err(BodyError::Chunk);
+        }
+        Ok(next)
+    }
+
+    /// The byte at `at` is refused, in a line of which what is in `input` begins at `line`.
+    #[cold]
+    fn fail(&mut self, input: &[u8], line: usize, at: usize) {
+        self.state = State::Failed;
+        // A trailer is looked at when its line has ended.
+        let at = if at > line && input[at - 1..].starts_with(b"\r\n") { at - 1 } else { at };
+        self.trailers = offence::of_line(input, line, at).unwrap_or_default();
+    }
+
+    /// The bytes for which the body was refused.
+    pub(super) fn offence(&self) -> &[u8] {
+        if self.state == State::Failed { &self.trailers } else { &[] }
     }
 
     fn digit(&mut self, byte: u8) -> Result<(), BodyError> {
@@ -175,10 +236,13 @@ impl Chunked {
         if byte != b'\n' {
             return Ok(State::Trailer);
         }
-        let end = self.trailers.len();
         if !self.trailers[self.line..].ends_with(b"\r\n") {
             return Err(BodyError::Chunk);
         }
+        if self.is_lenient {
+            join_colon(&mut self.trailers, self.line);
+        }
+        let end = self.trailers.len();
         let field = field(&self.trailers, self.line, end - 2).map_err(|_| BodyError::Chunk)?;
         if is_barred(field.name.of(&self.trailers)) {
             self.trailers.truncate(self.line);
@@ -187,6 +251,40 @@ impl Chunked {
         self.trailer_fields += 1;
         Ok(State::TrailerFirst)
     }
+}
+
+/// What follows in a chunk's extensions; nothing: the grammar has no such byte there. Bare LF, and every other control byte, is
+/// refused everywhere: another reader could end the line there.
+fn extension(state: State, byte: u8) -> Option<State> {
+    let is_blank = matches!(byte, b' ' | b'\t');
+    // RFC 9110, 5.6.4: in quotes, all that a field's value may have.
+    let is_text = matches!(byte, b'\t' | b' '..=b'~' | 0x80..);
+    match (state, byte) {
+        (State::SizeBlank | State::NameFirst | State::NameBlank | State::ValueFirst, _) if is_blank => {
+            Some(state)
+        }
+        (State::SizeBlank, b';') => Some(State::NameFirst),
+        (State::NameFirst | State::Name, _) if is_token_byte(byte) => Some(State::Name),
+        (State::Name, _) if is_blank => Some(State::NameBlank),
+        (State::Name | State::NameBlank, b'=') => Some(State::ValueFirst),
+        (State::Name | State::NameBlank | State::Value | State::ValueEnd | State::ValueBlank, b';') => {
+            Some(State::NameFirst)
+        }
+        (State::ValueFirst, b'"') => Some(State::Quoted),
+        (State::ValueFirst | State::Value, _) if is_token_byte(byte) => Some(State::Value),
+        (State::Value | State::ValueEnd | State::ValueBlank, _) if is_blank => Some(State::ValueBlank),
+        (State::Quoted, b'"') => Some(State::ValueEnd),
+        (State::Quoted, b'\\') => Some(State::Escaped),
+        (State::Quoted | State::Escaped, _) if is_text => Some(State::Quoted),
+        _ => None,
+    }
+}
+
+/// Takes out the white space before the colon of the last line (RFC 9112, 5.1).
+fn join_colon(lines: &mut Vec<u8>, start: usize) {
+    let Some(colon) = lines[start..].iter().position(|byte| *byte == b':') else { return };
+    let name = lines[start..start + colon].trim_ascii_end().len();
+    lines.drain(start + name..start + colon);
 }
 
 #[cfg(test)]

@@ -48,9 +48,9 @@ impl Connection {
                     connection.close = true;
                 } else if member.eq_ignore_ascii_case(b"upgrade") {
                     connection.upgrade = true;
-                } else if !member.is_empty() && Name::of(member) == Name::Other {
+                } else if !member.is_empty() && Name::of(member).is_free() {
                     connection.nominates = true;
-                    for field in head.fields.iter_mut().filter(|field| field.id == Name::Other) {
+                    for field in head.fields.iter_mut().filter(|field| field.id.is_free()) {
                         field.nominated |= field.name.of(&head.bytes).eq_ignore_ascii_case(member);
                     }
                 }

@@ -24,9 +24,41 @@ impl Length {
     }
 }
 
-/// What a head declares. Whatever a second reader could understand in another way is refused: both fields at once,
+/// What a request's head declares. Whatever a second reader could understand in another way is refused: both fields at once,
 /// several lengths even if equal, a coding in HTTP/1.0, and every spelling but the plain one.
 pub(crate) fn declared(head: &Head, version: Version) -> Result<Option<Length>, HeadError> {
+    declared_by(head, version, decimal)
+}
+
+/// The same of a response's head. A length may begin with zeros (RFC 9110, 8.6: `1*DIGIT`). Says whether it does: then
+/// [`plain_length`] is what goes on.
+pub(crate) fn declared_by_endpoint(
+    head: &Head,
+    version: Version,
+) -> Result<(Option<Length>, bool), HeadError> {
+    let mut is_padded = false;
+    let declared = declared_by(head, version, |text| {
+        let plain = plain_length(text);
+        is_padded = plain.len() < text.len();
+        decimal(plain)
+    });
+    Ok((declared?, is_padded))
+}
+
+/// A length without the zeros before it.
+pub(crate) fn plain_length(text: &[u8]) -> &[u8] {
+    let zeros = text.iter().take_while(|byte| **byte == b'0').count();
+    // The last digit stays, be it a zero.
+    let plain = &text[zeros.min(text.len().saturating_sub(1))..];
+    if plain.first().is_some_and(u8::is_ascii_digit) { plain } else { text }
+}
+
+#[inline(always)]
+fn declared_by(
+    head: &Head,
+    version: Version,
+    decimal: impl FnOnce(&[u8]) -> Result<u64, HeadError>,
+) -> Result<Option<Length>, HeadError> {
     if head.is_repeated(Name::ContentLength) || head.is_repeated(Name::TransferEncoding) {
         return Err(HeadError::Length);
     }
@@ -83,6 +115,11 @@ mod tests {
     fn lengths() {
         for (text, value) in [("0", 0), ("5", 5), ("9223372036854775807", i64::MAX as u64)] {
             assert_eq!(decimal(text.as_bytes()), Ok(value));
+        }
+        for (text, plain) in
+            [("0", "0"), ("0000", "0"), ("0002", "2"), ("20", "20"), ("", ""), ("0x5", "0x5"), ("0+5", "0+5")]
+        {
+            assert_eq!(plain_length(text.as_bytes()), plain.as_bytes());
         }
         for text in [
             "",

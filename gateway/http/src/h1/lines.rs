@@ -4,7 +4,7 @@
 //! on the bytes alone and not on the reads that brought them.
 
 use crate::chars::{is_value, plain_token_end, text_end, token_length};
-use crate::{Field, Head, HeadError, HeadLimits, Name, Range};
+use crate::{Field, Head, HeadError, HeadLimits, Name, Range, offence};
 
 /// What a parser made of the bytes so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,10 @@ pub(super) struct Lines {
     seen: usize,
     /// The colon of the line being read; 0, where none can stand, until it is found.
     colon: usize,
+    /// Where the name ends, if there is white space between it and the colon; else 0. Responses only.
+    name_end: usize,
+    /// Whether a line is not as it may go on: see [`Head::tidy`]. Responses only.
+    is_untidy: bool,
 }
 
 impl Lines {
@@ -35,6 +39,31 @@ impl Lines {
     /// Offset past the last whole line.
     pub(super) fn whole(&self) -> usize {
         self.line
+    }
+
+    /// Whether a line has to be written anew before it goes on.
+    pub(super) fn is_untidy(&self) -> bool {
+        self.is_untidy
+    }
+
+    /// The head has to be written anew before it goes on.
+    pub(super) fn note_untidy(&mut self) {
+        self.is_untidy = true;
+    }
+
+    /// The bytes for which a head was refused.
+    pub(super) fn offence(&self, bytes: &[u8], error: HeadError, head: &Head) -> Option<Vec<u8>> {
+        match error {
+            // Of a line that was whole and made no sense, the beginning.
+            HeadError::StartLine | HeadError::Version if self.line > 0 => offence::of_line(bytes, 0, 0),
+            HeadError::StartLine | HeadError::Version => offence::of_line(bytes, 0, self.seen),
+            HeadError::Field => offence::of_field_line(bytes, self.line, self.seen),
+            _ => {
+                let fields = head.fields.iter();
+                let pairs = fields.map(|field| (head.slice(field.name), head.slice(field.value)));
+                offence::of_fields(error, pairs)
+            }
+        }
     }
 
     /// Reads the start line. Gives the offset of its CRLF, `None` if that has not come.
@@ -51,7 +80,10 @@ impl Lines {
 
     /// Reads field lines until the empty line that ends the head. A field line is a token, at once a colon, and a
     /// value (RFC 9112, section 5). A line that begins with white space is a folded one (5.2) and refused.
-    pub(super) fn fields(
+    ///
+    /// `LENIENT`, for responses: white space between the name and the colon is accepted (5.1), and a folded line continues the
+    /// line before it (5.2). [`Head::tidy`] takes both out.
+    pub(super) fn fields<const LENIENT: bool>(
         &mut self,
         bytes: &[u8],
         head: &mut Head,
@@ -59,13 +91,13 @@ impl Lines {
     ) -> Result<Progress, HeadError> {
         // A copy, which the compiler keeps in registers.
         let mut lines = *self;
-        let result = lines.read_fields(bytes, head, limits);
+        let result = lines.read_fields::<LENIENT>(bytes, head, limits);
         *self = lines;
         result
     }
 
     #[inline(always)]
-    fn read_fields(
+    fn read_fields<const LENIENT: bool>(
         &mut self,
         bytes: &[u8],
         head: &mut Head,
@@ -84,6 +116,13 @@ impl Lines {
                         self.begin_line(self.line + 2);
                         return Ok(Progress::Complete(self.line));
                     }
+                    [b' ' | b'\t', ..] if LENIENT && !head.fields.is_empty() => {
+                        let Some(end) = self.line_end(bytes)? else { break };
+                        continue_field(bytes, head, self.line, end);
+                        self.is_untidy = true;
+                        self.begin_line(end + 2);
+                        continue;
+                    }
                     _ if head.fields.len() >= limits.fields => return Err(HeadError::TooMany),
                     _ => {}
                 }
@@ -94,7 +133,17 @@ impl Lines {
                     self.begin_line(field.line_end as usize);
                     continue;
                 }
-                self.seen += token_length(&bytes[self.seen..]);
+                if !LENIENT || self.name_end == 0 {
+                    self.seen += token_length(&bytes[self.seen..]);
+                }
+                if LENIENT && self.seen > self.line && matches!(bytes.get(self.seen), Some(b' ' | b'\t')) {
+                    if self.name_end == 0 {
+                        self.name_end = self.seen;
+                    }
+                    let blanks = bytes[self.seen..].iter().take_while(|byte| matches!(byte, b' ' | b'\t'));
+                    self.seen += blanks.count();
+                    self.is_untidy = true;
+                }
                 match bytes.get(self.seen) {
                     None => break,
                     Some(b':') if self.seen > self.line => {}
@@ -104,15 +153,18 @@ impl Lines {
                 self.seen += 1;
             }
             let Some(end) = self.line_end(bytes)? else { break };
-            let id = Name::of(&bytes[self.line..self.colon]);
-            head.push(field_at(bytes, id, self.line, self.colon, end));
+            let name_end = if LENIENT && self.name_end > 0 { self.name_end } else { self.colon };
+            let id = Name::of(&bytes[self.line..name_end]);
+            let mut field = field_at(bytes, id, self.line, self.colon, end);
+            field.name.end = name_end as u32;
+            head.push(field);
             self.begin_line(end + 2);
         }
         if limits.is_head_full(bytes) { Err(HeadError::TooLarge) } else { Ok(Progress::Partial) }
     }
 
     fn begin_line(&mut self, at: usize) {
-        *self = Self { line: at, seen: at, colon: 0 };
+        *self = Self { line: at, seen: at, colon: 0, name_end: 0, is_untidy: self.is_untidy };
     }
 
     /// Offset of the CRLF that ends the line being read, if it is there. A bare LF is refused, because two readers
@@ -141,6 +193,16 @@ fn usual_line(bytes: &[u8], start: usize) -> Option<Field> {
     }
     let id = Name::of_first(&bytes[start..], colon - start);
     Some(field_at(bytes, id, start, colon, end))
+}
+
+/// The last field goes on in the folded line between these offsets. What is between its parts stays, for [`Head::tidy`].
+fn continue_field(bytes: &[u8], head: &mut Head, start: usize, end: usize) {
+    let Some(field) = head.fields.last_mut() else { return };
+    let length = bytes[start..end].trim_ascii_end().len();
+    if length > 0 {
+        field.value.end = (start + length) as u32;
+    }
+    field.line_end = end as u32 + 2;
 }
 
 /// The field line between these offsets, without CRLF.

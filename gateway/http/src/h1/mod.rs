@@ -12,7 +12,7 @@ mod write;
 
 pub use body::{BodyError, BodyReader, Step};
 pub use framing::Length;
-pub(crate) use framing::declared;
+pub(crate) use framing::{declared, declared_by_endpoint, plain_length};
 pub use lines::Progress;
 pub use parse_request::RequestParser;
 pub(crate) use parse_request::{expect, wants_trailers};

@@ -31,7 +31,11 @@ impl RequestParser {
         if self.lines.at_start() {
             request.clear();
             let within = limits.within_line(bytes);
-            let Some(end) = self.lines.start_line(within)? else {
+            let line = self.lines.start_line(within);
+            if !matches!(line, Ok(Some(_))) {
+                request.method = method_of(within);
+            }
+            let Some(end) = line? else {
                 return if limits.is_line_full(within) {
                     Err(HeadError::LineTooLong)
                 } else if limits.is_head_full(within) {
@@ -42,11 +46,12 @@ impl RequestParser {
             };
             if let Err(error) = request_line(request, bytes, end) {
                 request.clear();
+                request.method = method_of(within);
                 return Err(error);
             }
             request.head.fields_start = end as u32 + 2;
         }
-        let progress = self.lines.fields(bytes, &mut request.head, limits);
+        let progress = self.lines.fields::<false>(bytes, &mut request.head, limits);
         if let Ok(Progress::Partial) = progress {
             request.head.take_part(bytes, self.lines.whole());
             return progress;
@@ -58,11 +63,31 @@ impl RequestParser {
         progress
     }
 
+    /// The bytes for which [`advance`](Self::advance) has just refused the head, 64 at most, as received. `bytes` and `request`
+    /// are what it was called with. Nothing where no bytes are at fault, as where there are too many.
+    #[must_use]
+    pub fn offence(&self, bytes: &[u8], error: HeadError, request: &RequestHead) -> Option<Vec<u8>> {
+        if error == HeadError::Host && request.form == TargetForm::Absolute {
+            let host = request.head.all(Name::Host).map(|value| (&b"host"[..], value));
+            let target = [(&b":authority"[..], request.slice(request.authority))];
+            return crate::offence::of_fields(error, target.into_iter().chain(host));
+        }
+        self.lines.offence(bytes, error, &request.head)
+    }
+
     /// Whether nothing but the beginning of a request line can have been received.
     #[must_use]
     pub fn at_start(&self) -> bool {
         self.lines.at_start()
     }
+}
+
+/// The method of a request line that is not whole, or makes no sense: an answer to HEAD has no body, whatever it says
+/// (RFC 9110, 9.3.2).
+#[cold]
+fn method_of(line: &[u8]) -> Method {
+    let method = token_length(line);
+    if line.get(method) == Some(&b' ') { Method::of(&line[..method]) } else { Method::default() }
 }
 
 /// `method SP target SP version`, with exactly one space each (RFC 9112, section 3).

@@ -1,7 +1,7 @@
 //! Response heads.
 
 use super::connection::Connection;
-use super::framing::declared;
+use super::framing::declared_by_endpoint;
 use super::lines::{Lines, Progress};
 use super::{Length, parse_request};
 use crate::{HeadError, HeadLimits, Method, Range, ResponseHead, Version};
@@ -10,13 +10,24 @@ use crate::{HeadError, HeadLimits, Method, Range, ResponseHead, Version};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResponseParser {
     lines: Lines,
+    is_strict: bool,
 }
 
 impl ResponseParser {
+    /// For a response on which more hangs than what a client sees of it, such as that of a service which says who may: white space
+    /// before a colon and folded lines are refused, as in requests.
+    #[must_use]
+    pub fn strict() -> Self {
+        Self { is_strict: true, ..Self::default() }
+    }
+
     /// Goes on from where the last call stopped. `bytes` is all that was received since the head's first byte; it may
     /// have moved since the last call. `asked` is the method of the request: it decides whether there is a body
     /// (RFC 9112, 6.3). When the head is complete, `response` owns a copy of its bytes; before, and after an error,
     /// of the whole lines so far, for the log. Each head needs a new parser.
+    ///
+    /// What RFC 9112 lets a proxy mend in a response is mended in the copy: a status without the blank behind it (section 4),
+    /// white space before a colon (5.1), folded lines (5.2), and zeros before a `Content-Length`.
     ///
     /// # Errors
     /// A head that is malformed or past a limit; the connection cannot be used any longer. Neither the result nor the
@@ -47,22 +58,39 @@ impl ResponseParser {
                 response.clear();
                 return Err(error);
             }
+            if response.has_no_reason() {
+                self.lines.note_untidy();
+            }
             response.head.fields_start = end as u32 + 2;
         }
-        let progress = self.lines.fields(bytes, &mut response.head, limits);
+        let progress = match self.is_strict {
+            false => self.lines.fields::<true>(bytes, &mut response.head, limits),
+            true => self.lines.fields::<false>(bytes, &mut response.head, limits),
+        };
         if let Ok(Progress::Partial) = progress {
             response.head.take_part(bytes, self.lines.whole());
             return progress;
         }
         response.head.take(bytes, self.lines.whole());
         if let Ok(Progress::Complete(_)) = progress {
+            if self.lines.is_untidy() {
+                response.tidy();
+            }
             understand(response, asked)?;
         }
         progress
     }
+
+    /// The bytes for which [`advance`](Self::advance) has just refused the head, as of a
+    /// [request](super::RequestParser::offence).
+    #[must_use]
+    pub fn offence(&self, bytes: &[u8], error: HeadError, response: &ResponseHead) -> Option<Vec<u8>> {
+        self.lines.offence(bytes, error, &response.head)
+    }
 }
 
-/// `version SP status SP [reason]` (RFC 9112, section 4); the last space may be missing, as some servers do.
+/// `version SP status SP [reason]` (RFC 9112, section 4). The last space may be missing where there is no reason, as some
+/// servers write it; [`ResponseHead::tidy`] adds it.
 fn status_line(response: &mut ResponseHead, line: &[u8]) -> Result<(), HeadError> {
     if line.len() < 12 || line[8] != b' ' {
         return Err(HeadError::StartLine);
@@ -82,7 +110,10 @@ fn status_line(response: &mut ResponseHead, line: &[u8]) -> Result<(), HeadError
 
 /// Reads the fields that say where the message ends and what becomes of the connection.
 fn understand(response: &mut ResponseHead, asked: Method) -> Result<(), HeadError> {
-    let declared = declared(&response.head, response.version)?;
+    let (declared, is_padded) = declared_by_endpoint(&response.head, response.version)?;
+    if is_padded {
+        response.tidy();
+    }
     let bodiless = asked == Method::Head
         || matches!(response.status, ..200 | 204 | 304)
         || (asked == Method::Connect && response.status < 300);

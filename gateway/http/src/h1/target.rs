@@ -72,7 +72,8 @@ pub(crate) fn host(request: &mut RequestHead) -> Result<(), HeadError> {
         // Its target is the host, and known to be one.
         (TargetForm::Authority, _) => return Ok(()),
         (TargetForm::Absolute, Some(field)) => {
-            if !head.slice(field).eq_ignore_ascii_case(head.slice(request.authority)) {
+            let scheme = head.slice(request.target).split(|byte| *byte == b':').next().unwrap_or_default();
+            if !is_same_authority(head.slice(field), head.slice(request.authority), scheme) {
                 return Err(HeadError::Host);
             }
         }
@@ -82,6 +83,39 @@ pub(crate) fn host(request: &mut RequestHead) -> Result<(), HeadError> {
     }
     request.host = host_of(head.bytes(), request.authority)?;
     Ok(())
+}
+
+/// Whether two authorities name the same host and port, compared after normalisation by the scheme (RFC 9113, 8.3.1;
+/// RFC 3986, 6.2.2 and 6.2.3): in any case, and a port that is missing or empty is the scheme's own. As in routing, a dot at
+/// the end of a name is ignored. A malformed authority is the same as none but itself.
+pub(crate) fn is_same_authority(one: &[u8], other: &[u8], scheme: &[u8]) -> bool {
+    one.eq_ignore_ascii_case(other)
+        || matches!((parts(one, scheme), parts(other, scheme)), (Some(one), Some(other)) if one == other)
+}
+
+/// The normal form of an authority: the host and the port. Without a scheme no port is assumed.
+fn parts(authority: &[u8], scheme: &[u8]) -> Option<(Host, Option<u16>)> {
+    let host = host_of(authority, Range::new(0, authority.len())).ok()?;
+    let port = match &authority[host.end as usize..] {
+        [] | [b':'] if scheme.eq_ignore_ascii_case(b"https") => Some(443),
+        [] | [b':'] if scheme.eq_ignore_ascii_case(b"http") => Some(80),
+        [] | [b':'] => None,
+        // `host_of` has seen that these are digits of a port.
+        [_, digits @ ..] => Some(str::from_utf8(digits).ok()?.parse().ok()?),
+    };
+    let host = host.of(authority);
+    let host = match str::from_utf8(host).ok()?.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => Host::Address(address.parse().ok()?),
+        None => Host::Name(host.strip_suffix(b".").unwrap_or(host).to_ascii_lowercase()),
+    };
+    Some((host, port))
+}
+
+/// A host in normal form.
+#[derive(PartialEq, Eq)]
+enum Host {
+    Name(Vec<u8>),
+    Address(Ipv6Addr),
 }
 
 /// The host of `host[:port]`, which must be well formed.

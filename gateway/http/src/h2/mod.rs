@@ -6,10 +6,13 @@
 
 mod fields;
 mod gate;
+mod hpack_length;
 mod request;
 mod response;
+mod sieve;
 
 pub use fields::fields;
 pub use gate::{Chunk, Gate};
 pub use request::{Protocol, Pseudo, decode_request, decode_trailers, is_field};
 pub use response::{decode_response, decode_switched};
+pub use sieve::Sieve;

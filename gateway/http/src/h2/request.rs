@@ -72,7 +72,8 @@ pub fn decode_request<'a, I: Iterator<Item = (&'a [u8], &'a [u8])>>(
             // RFC 9113, 8.3.1: two that disagree are refused, since whoever is next may believe the other.
             Name::Host if host.is_some() => {
                 check(name, value)?;
-                if !host.is_some_and(|host| host.eq_ignore_ascii_case(value)) {
+                let scheme = pseudo.scheme.unwrap_or_default();
+                if !host.is_some_and(|host| target::is_same_authority(host, value, scheme)) {
                     return Err(HeadError::Host);
                 }
                 // Of more than one, RFC 9112, 3.2 says the same.
@@ -175,7 +176,7 @@ pub(super) fn push(head: &mut Head, name: &[u8], value: &[u8], limits: &HeadLimi
 }
 
 /// Appends the line of a field whose name is known.
-fn push_known(
+pub(super) fn push_known(
     head: &mut Head,
     id: Name,
     name: &[u8],

@@ -1,7 +1,7 @@
 //! Response heads.
 
-use super::request::push;
-use crate::h1::{Length, declared};
+use super::request::{push, push_known};
+use crate::h1::{Length, declared_by_endpoint, plain_length};
 use crate::{HeadError, HeadLimits, Method, Name, Range, ResponseHead, Version};
 
 /// Makes a response head of an HTTP/2 message: the same lines that HTTP/1 would have brought, and as strictly looked at.
@@ -75,25 +75,25 @@ fn lines<'a>(
     bytes.extend_from_slice(b"\r\n");
     response.head.fields_start = bytes.len() as u32;
     for (name, value) in fields {
-        // RFC 9113, 8.2.2: what concerns one connection has no place in HTTP/2.
-        if matches!(
-            Name::of(name),
+        match Name::of(name) {
+            // RFC 9113, 8.2.2: what concerns one connection has no place in HTTP/2.
             Name::Connection
-                | Name::KeepAlive
-                | Name::ProxyConnection
-                | Name::TransferEncoding
-                | Name::Upgrade
-        ) {
-            return Err(HeadError::Field);
+            | Name::KeepAlive
+            | Name::ProxyConnection
+            | Name::TransferEncoding
+            | Name::Upgrade => return Err(HeadError::Field),
+            id @ Name::ContentLength => {
+                push_known(&mut response.head, id, name, plain_length(value), limits)?;
+            }
+            id => push_known(&mut response.head, id, name, value, limits)?,
         }
-        push(&mut response.head, name, value, limits)?;
     }
     Ok(())
 }
 
 /// Reads the fields that say where the message ends.
 fn understand(response: &mut ResponseHead, asked: Method, ended: bool) -> Result<(), HeadError> {
-    let declared = declared(&response.head, Version::Http2)?;
+    let (declared, _) = declared_by_endpoint(&response.head, Version::Http2)?;
     let bodiless = asked == Method::Head
         || matches!(response.status, ..200 | 204 | 304)
         || (asked == Method::Connect && response.status < 300);

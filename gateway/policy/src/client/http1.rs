@@ -210,7 +210,7 @@ async fn read<S: tokio::io::AsyncRead + Unpin>(
     let mut buffer = Vec::new();
     let mut begun = false;
     for interim in 0.. {
-        let mut parser = ResponseParser::default();
+        let mut parser = ResponseParser::strict();
         let end = loop {
             if let Progress::Complete(end) = parser.advance(&buffer, asked, &mut answer.head, &HEAD)? {
                 break end;

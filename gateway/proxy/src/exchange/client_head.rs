@@ -12,6 +12,8 @@ pub(super) struct Framing<'a> {
     pub chunked: bool,
     /// The protocols are switched.
     pub switched: bool,
+    /// The client is told which protocols it is to upgrade to (RFC 9110, 15.5.22).
+    pub names_upgrade: bool,
     /// A length must not be there (RFC 9110, 8.6).
     pub drop_length: bool,
     /// The connection is closed after it.
@@ -30,6 +32,7 @@ impl Framing<'_> {
         Self {
             chunked: false,
             switched: false,
+            names_upgrade: false,
             drop_length: true,
             close: false,
             keep_alive: false,
@@ -76,11 +79,11 @@ pub(super) fn write(
         // A second line of it is not one that a client could be meant to choose from.
         let mut upgrades = 0;
         head.copy_lines(out, as_is, |line| match line.id {
-            Name::Other => !response.is_nominated(line),
+            name if name.is_free() => !response.is_nominated(line),
             Name::ContentLength => !drop_length,
             Name::Upgrade => {
                 upgrades += 1;
-                framing.switched && upgrades == 1
+                framing.names_upgrade || framing.switched && upgrades == 1
             }
             Name::Alias => true,
             Name::Via => via.is_none(),
@@ -105,8 +108,11 @@ pub(super) fn write(
     if framing.chunked {
         out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
     }
-    if framing.switched {
+    let names_upgrade = framing.names_upgrade && head.has(Name::Upgrade);
+    if framing.switched || names_upgrade && !framing.close {
         out.extend_from_slice(b"Connection: Upgrade\r\n");
+    } else if names_upgrade {
+        out.extend_from_slice(b"Connection: Upgrade, close\r\n");
     } else if framing.close {
         out.extend_from_slice(b"Connection: close\r\n");
     } else if framing.keep_alive {

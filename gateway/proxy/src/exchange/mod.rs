@@ -208,6 +208,18 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             self.parties.scratch.inbox.drain(..self.held);
         }
         self.held = 0;
+        if let End::Failed { body_taken: true, begun: false, .. } = end
+            && self.parties.collected.is_none()
+        {
+            self.leave_body();
+        }
+    }
+
+    /// Whoever answers in the endpoint's place has to know where the rest of the request's body ends.
+    #[cold]
+    fn leave_body(&mut self) {
+        let reader = std::mem::replace(&mut self.request, BodyReader::new(Length::None));
+        self.parties.scratch.unread = Some(Box::new(reader));
     }
 
     /// What is still to be read of a response that was held back; `None`: nothing can be made of it.
@@ -393,7 +405,12 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     /// retry and costs no budget, if this one took a connection with it that was there before.
     pub(super) fn unseen(&mut self, reason: Reason, free: bool) -> End {
         if !self.request_is_whole() {
-            return self.terminated();
+            // What of the body is gone cannot go again: why there is no answer stays the same.
+            return if reason == Reason::ConnectionTerminated {
+                self.terminated()
+            } else {
+                self.ended(reason, Some(Outcome::NoConnection), false)
+            };
         }
         self.wrote = false;
         // An endpoint that says so on every new connection must not keep a request going for ever.

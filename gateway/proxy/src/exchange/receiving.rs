@@ -5,7 +5,7 @@ use std::task::{Context, Poll, ready};
 
 use tollgate_http::grpc::Code;
 use tollgate_http::h1::{BodyError, BodyReader, Length, Progress, Step};
-use tollgate_http::{HeadError, ResponseHead, Version, websocket};
+use tollgate_http::{HeadError, Name, ResponseHead, Version, websocket};
 use tollgate_net::TlsFault;
 use tollgate_observe::Reason;
 use tollgate_upstream::{ConnectError, Outcome};
@@ -46,17 +46,22 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 return Poll::Pending;
             }
             let room = match self.parties.client.stream.poll_room(cx) {
-                Poll::Ready(room) => room,
-                Poll::Pending => {
-                    if !std::mem::replace(&mut self.stalled, true) {
-                        self.wait();
+                Poll::Ready(room) => {
+                    if std::mem::take(&mut self.stalled) {
+                        self.client_moved();
                     }
-                    return Poll::Pending;
+                    room
                 }
+                Poll::Pending => match self.read_ahead() {
+                    0 => {
+                        if !std::mem::replace(&mut self.stalled, true) {
+                            self.wait();
+                        }
+                        return Poll::Pending;
+                    }
+                    room => room,
+                },
             };
-            if std::mem::take(&mut self.stalled) {
-                self.client_moved();
-            }
             let mut buffer = worker.receive.borrow_mut();
             let room = room.min(buffer.len());
             let count = match self.parties.upstream.poll_read(cx, &mut buffer[..room]) {
@@ -75,6 +80,15 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             if self.begun {
                 self.wait();
             }
+        }
+    }
+
+    /// Bytes to read though the client lets no data through: the end of the response may come without any, and needs no
+    /// window (RFC 9113, 6.9.1).
+    fn read_ahead(&self) -> usize {
+        match &self.stage {
+            Stage::Body(reader, _) if reader.left().is_none() => self.parties.client.stream.read_ahead(),
+            _ => 0,
         }
     }
 
@@ -149,7 +163,12 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 Err(HeadError::TooLarge | HeadError::TooMany) => {
                     return Err(self.failed(Reason::ResponseHeadersTooLarge));
                 }
-                Err(_) => return Err(self.failed(Reason::HttpProtocolError)),
+                Err(error) => {
+                    if let Some(offence) = self.parser.offence(input, error, &scratch.response) {
+                        scratch.ledger.note_offence(&offence);
+                    }
+                    return Err(self.failed(Reason::HttpProtocolError));
+                }
             };
             if !scratch.response.is_interim() {
                 return self.final_head(&mut input[end..]);
@@ -191,7 +210,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     fn final_head(&mut self, rest: &mut [u8]) -> Result<Option<End>, End> {
         let status = self.parties.scratch.response.status;
         let switched = status == 101;
-        if switched && !(self.parties.upgrade && self.sent) {
+        if switched && !(self.parties.upgrade && self.sent && self.is_asked_for()) {
             return Err(self.failed(Reason::HttpProtocolError));
         }
         // In HTTP/2 a success says that the stream has been switched; the endpoint has understood nothing of it.
@@ -238,6 +257,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let framing = Framing {
             chunked,
             switched,
+            names_upgrade: status == 426 && version == Version::Http11,
             drop_length: switched || response.status == 204 || length != declared,
             close: !self.keep_client && !switched && version != Version::Http2,
             keep_alive: self.keep_client && version == Version::Http10,
@@ -267,6 +287,17 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let reader = self.parties.upstream.reader(length, &self.parties.settings.head_limits);
         self.stage = Stage::Body(reader, chunked);
         self.pass_on(rest, true)
+    }
+
+    /// Whether an endpoint that has switched names protocols that were asked for, and no others (RFC 9110, 7.8).
+    fn is_asked_for(&self) -> bool {
+        let Scratch { request, response, .. } = &*self.parties.scratch;
+        let asked = request.upgrade.map(|asked| request.slice(asked)).unwrap_or_default();
+        let is_asked = |protocol: &[u8]| {
+            asked.split(|byte| *byte == b',').any(|asked| is_same_protocol(asked.trim_ascii(), protocol))
+        };
+        let mut protocols = response.head.list(Name::Upgrade).peekable();
+        protocols.peek().is_some() && protocols.all(is_asked)
     }
 
     /// Whether an endpoint that has switched to WebSocket has understood the client's key (RFC 6455, 4.2.2). A client of
@@ -309,7 +340,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     fn hold_back(&mut self, rest: &mut [u8]) -> End {
         let response = &self.parties.scratch.response;
         let limits = &self.parties.settings.head_limits;
-        let mut reader = BodyReader::new(response.length).within(limits);
+        let mut reader = BodyReader::of_response(response.length).within(limits);
         let clean = reader.read(rest).is_ok_and(|step| step.used == rest.len());
         let reusable = clean && response.keep_alive && self.sent && !self.upstream_deaf;
         self.stage = Stage::Body(reader, false);
@@ -322,7 +353,10 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         // With the head still here, the client can be told.
         let Step { used, data } = match reader.read(input) {
             Ok(step) => step,
-            Err(BodyError::Chunk) => return Err(self.failed(Reason::HttpProtocolError)),
+            Err(BodyError::Chunk) => {
+                self.parties.scratch.ledger.note_offence(reader.offence());
+                return Err(self.failed(Reason::HttpProtocolError));
+            }
             Err(BodyError::Trailers) => return Err(self.without_trailers()),
         };
         self.begun = true;
@@ -429,6 +463,18 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let blame = Some(Outcome::Broken).filter(|_| self.held_up < HELD_UP);
         self.ended(Reason::HttpResponseIncomplete, blame, false)
     }
+}
+
+/// Whether an endpoint's protocol is one that was asked for: the names are the same in any case, and so are the versions, where
+/// both have one (RFC 9110, 7.8).
+fn is_same_protocol(asked: &[u8], protocol: &[u8]) -> bool {
+    let parts = |protocol| {
+        let mut parts = <[u8]>::splitn(protocol, 2, |byte| *byte == b'/');
+        (parts.next().unwrap_or_default(), parts.next())
+    };
+    let ((name, version), (own_name, own_version)) = (parts(asked), parts(protocol));
+    name.eq_ignore_ascii_case(own_name)
+        && own_version.is_none_or(|own| version.is_none_or(|version| version.eq_ignore_ascii_case(own)))
 }
 
 /// What an origin has named in `Connection` is for this connection alone, behind the body as in the head (RFC 9110, 7.6.1).

@@ -41,6 +41,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 route: parties.route,
                 endpoint: parties.upstream.pool().name(),
                 upgrade: parties.upgrade,
+                apart: U::APART,
                 collected: parties.collected,
                 may_return: parties.settings.forwarded.cdn_loop == CdnLoop::Always
                     || parties.upstream.pool().leads_to_itself(),
@@ -153,12 +154,16 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                     Poll::Pending => Err(None),
                     Poll::Ready(Err(error)) => Err(Some(unread(&error))),
                     Poll::Ready(Ok(0)) => self.end_of_request(),
-                    Poll::Ready(Ok(count)) => self.forward_body(&mut buffer[..count]).map(|used| {
+                    Poll::Ready(Ok(count)) => {
+                        let (used, forwarded) = self.forward_body(&mut buffer[..count]);
                         inbox.extend_from_slice(&buffer[used..count]);
-                    }),
+                        forwarded.map_err(Some)
+                    }
                 }
             } else {
-                self.forward_body(&mut inbox).map(|used| drop(inbox.drain(..used)))
+                let (used, forwarded) = self.forward_body(&mut inbox);
+                inbox.drain(..used);
+                forwarded.map_err(Some)
             };
             self.parties.scratch.inbox = inbox;
             match moved {
@@ -169,9 +174,15 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
     }
 
-    /// Sends the body's bytes in `input` on; says how many of them belonged to the body.
-    fn forward_body(&mut self, input: &mut [u8]) -> Result<usize, Option<Reason>> {
-        let Step { used, data } = self.request.read(input).map_err(|error| Some(broken_body(error)))?;
+    /// Sends the body's bytes in `input` on; says how many of them belonged to the body, and whether it can go on.
+    fn forward_body(&mut self, input: &mut [u8]) -> (usize, Result<(), Reason>) {
+        let Step { used, data } = match self.request.read(input) {
+            Ok(step) => step,
+            Err(error) => {
+                self.parties.scratch.ledger.note_offence(self.request.offence());
+                return (0, Err(broken_body(error)));
+            }
+        };
         if self.request.is_done() {
             self.sift_trailers();
         }
@@ -179,14 +190,14 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         parties.scratch.ledger.bytes_in += data.len() as u64;
         let limit = parties.route.body_limit;
         if limit.is_some_and(|limit| parties.scratch.ledger.bytes_in > limit) {
-            return Err(Some(Reason::BodyTooLarge));
+            return (used, Err(Reason::BodyTooLarge));
         }
         let (upstream, backlog) = (&mut *parties.upstream, &mut parties.scratch.to_upstream);
         let sent = upstream.send(backlog, &self.request, self.request_chunked, &input[data]);
         if let Err(error) = sent {
             self.deafened(error.kind());
         }
-        Ok(used)
+        (used, Ok(()))
     }
 
     /// The client has ended its direction: what has no length ends with it, everything else is cut.

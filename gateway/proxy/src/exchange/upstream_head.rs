@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use tollgate_http::h1::{Length, write_decimal};
-use tollgate_http::{Name, Names, TargetForm, Version};
+use tollgate_http::{Method, Name, Names, RequestHead, TargetForm, Version};
 use tollgate_plan::{HostRewrite, Route, Settings};
 
 use crate::decide::upstream_path;
@@ -24,6 +24,8 @@ pub(crate) struct Outgoing<'a> {
     /// The endpoint's address as text.
     pub endpoint: &'a str,
     pub upgrade: bool,
+    /// Whether the endpoint speaks HTTP/2, where the end of a stream says that there is no body.
+    pub apart: bool,
     pub collected: Option<u64>,
     /// Whether the request may come back to this gateway, and so tells in `CDN-Loop` that it was here (RFC 8586).
     pub may_return: bool,
@@ -84,7 +86,7 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
     } else {
         request.head.copy_lines(out, as_is, |line| {
             let keep = match line.id {
-                Name::Other | Name::XRequestId => !request.is_nominated(line),
+                name if name.is_free() || name == Name::XRequestId => !request.is_nominated(line),
                 Name::Host => own_host.is_none(),
                 Name::ContentLength => outgoing.collected.is_none(),
                 Name::Expect => request.expect_continue && outgoing.collected.is_none(),
@@ -102,6 +104,10 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         }
         None if matches!(request.length, Length::Chunked | Length::UntilClose) => {
             field(out, b"Transfer-Encoding", b"chunked");
+        }
+        // RFC 9110, 8.6: where a method has a meaning for a body, HTTP/1 says that there is none. Servers answer 411 otherwise.
+        None if request.version == Version::Http2 && !outgoing.apart && is_bodiless_write(request) => {
+            field(out, b"Content-Length", b"0");
         }
         None => {}
     }
@@ -126,6 +132,11 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         (None, false) => {}
     }
     out.extend_from_slice(b"\r\n");
+}
+
+/// Whether a request has no body where its method leads one to expect it, and no length says so.
+fn is_bodiless_write(request: &RequestHead) -> bool {
+    request.length == Length::None && matches!(request.method, Method::Post | Method::Put | Method::Patch)
 }
 
 /// The request line as the route makes it.

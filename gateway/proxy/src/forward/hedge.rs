@@ -168,6 +168,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             route: self.route,
             endpoint: pool.name(),
             upgrade: false,
+            apart: U::APART,
             collected: self.collected,
             may_return: self.settings.forwarded.cdn_loop == CdnLoop::Always || pool.leads_to_itself(),
         };

@@ -37,7 +37,8 @@ use crate::connection::Client;
 use crate::decide::rewrite;
 use crate::exchange::End;
 use crate::grpc::Patience;
-use crate::request::Next;
+use crate::pass_over::pass_over_rest;
+use crate::request::{Next, closes_after};
 use crate::respond;
 use crate::scratch::Scratch;
 use crate::spool::Spool;
@@ -86,7 +87,10 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
                 scratch.to_upstream.spool_into(spool);
                 collected = Some(length);
             }
-            Err(reason) => return respond::error(client, worker, scratch, settings, reason, true).await,
+            Err(reason) => {
+                let close = !pass_over_rest(scratch, reason) || closes_after(settings, client, scratch);
+                return respond::error(client, worker, scratch, settings, reason, close).await;
+            }
         }
     }
     if let Some(bounds) = route.buffer.response {

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use tollgate_http::RequestHead;
-use tollgate_http::h1::Length;
 use tollgate_observe::Reason;
 
 use super::Forwarding;
@@ -11,7 +10,8 @@ use super::retry::Failure;
 use crate::client_side::ClientSide;
 use crate::deliver::{Patience, deliver};
 use crate::pace::is_stream;
-use crate::request::{Next, closes_after, pass_over_body};
+use crate::pass_over::pass_over_rest;
+use crate::request::{Next, closes_after};
 use crate::respond;
 use crate::scratch::Scratch;
 
@@ -44,9 +44,8 @@ impl<S: ClientSide, U> Forwarding<'_, S, U> {
             ledger.detail = pool.state().tls_failure().map(Into::into);
         }
         if failure.body_taken && self.collected.is_none() {
-            let request = &self.scratch.request;
-            let whole = request.length.is_empty() || self.scratch.ledger.bytes_in == declared(request);
-            self.answer(failure.reason, !whole).await
+            let over = self.scratch.request.length.is_empty() || pass_over_rest(self.scratch, failure.reason);
+            self.answer(failure.reason, !over).await
         } else {
             self.refuse(failure.reason).await
         }
@@ -55,7 +54,7 @@ impl<S: ClientSide, U> Forwarding<'_, S, U> {
     /// Answers with a reason, while all of the body that is here is still where it was.
     pub(super) async fn refuse(&mut self, reason: Reason) -> Next {
         // A collected body has been read: what the inbox holds is the next request.
-        let over = self.collected.is_some() || pass_over_body(self.scratch);
+        let over = self.collected.is_some() || pass_over_rest(self.scratch, reason);
         self.answer(reason, !over).await
     }
 
@@ -77,14 +76,5 @@ pub(super) fn after_whole(request: &RequestHead, keep: bool) -> Next {
         (false, true) => Next::Close,
         // The rest of the request, or the next one, may be on its way.
         (false, false) => Next::Linger,
-    }
-}
-
-/// The declared length of the body; none for chunked: no body that was received equals it.
-fn declared(request: &RequestHead) -> u64 {
-    match request.length {
-        Length::Exactly(length) => length,
-        Length::None => 0,
-        Length::Chunked | Length::UntilClose => u64::MAX,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use tollgate_http::h1::Length;
 use tollgate_http::{Method, RequestHead};
 use tollgate_observe::Reason;
 use tollgate_upstream::Upstream;
@@ -12,7 +13,8 @@ use crate::client_side::{ClientSide, unread};
 use crate::connection::Client;
 use crate::forward::forward;
 use crate::http2::EndpointStream;
-use crate::request::Next;
+use crate::pass_over::pass_over_body;
+use crate::request::{Next, closes_after};
 use crate::respond;
 use crate::scratch::Scratch;
 use crate::worker::Worker;
@@ -31,6 +33,7 @@ pub(crate) async fn forward_web<S: ClientSide>(
     (index, upstream): (u32, &Rc<Upstream>),
 ) -> Next {
     let settings = &active.plan.settings;
+    let ends = closes_after(settings, client, scratch);
     let Client { stream, peer, requests, link, .. } = client;
     let kind = kind_of(&scratch.request).ok_or(Reason::BadChunk);
     let translated = kind.and_then(|kind| {
@@ -38,14 +41,20 @@ pub(crate) async fn forward_web<S: ClientSide>(
     });
     let web = match translated {
         Ok(web) => web,
-        Err(reason) => return respond::error(client, worker, scratch, settings, reason, true).await,
+        Err(reason) => {
+            // Chunks may have been moved together by now: where such a body ends is not known any more.
+            let is_plain = matches!(scratch.request.length, Length::Exactly(_));
+            let close = !(is_plain && pass_over_body(scratch)) || ends;
+            return respond::error(client, worker, scratch, settings, reason, close).await;
+        }
     };
     let mut translated = Client::of_stream(link, web, *peer, *requests);
     let next = if upstream.is_http2() {
         forward::<Web<'_, S>, EndpointStream>(&mut translated, worker, scratch, active, (index, upstream))
             .await
     } else {
-        respond::error(&mut translated, worker, scratch, settings, Reason::GrpcNeedsHttp2, true).await
+        let close = !pass_over_body(scratch) || ends;
+        respond::error(&mut translated, worker, scratch, settings, Reason::GrpcNeedsHttp2, close).await
     };
     // The next request may have come with the end of this one.
     scratch.inbox.extend_from_slice(&translated.stream.into_rest());

@@ -197,6 +197,10 @@ impl<S: ClientSide> ClientStream for Web<'_, S> {
         self.client.poll_room(cx)
     }
 
+    fn read_ahead(&self) -> usize {
+        self.client.read_ahead()
+    }
+
     fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> io::Result<()> {
         self.client.interim(backlog, head)
     }

@@ -33,6 +33,8 @@ pub(crate) struct EndpointStream {
     /// The final head, while that is awaited.
     response: Option<ResponseFuture>,
     body: Option<RecvStream>,
+    /// Its number on the connection, once the request's head has gone.
+    id: u32,
     /// Data that has come and was not read.
     data: Bytes,
     /// Bytes of the body that are still to come, where its head says how many.
@@ -68,6 +70,7 @@ impl EndpointStream {
         Self {
             response: None,
             body: None,
+            id: 0,
             data: Bytes::new(),
             left: None,
             trailers: Vec::new(),
@@ -201,6 +204,7 @@ impl UpstreamSide for EndpointStream {
         self.switch = switch;
         let ends = self.switch.is_none() && body.is_done() && data.is_empty() && backlog.is_empty();
         let (response, stream) = self.place.send(request, ends).map_err(|_| gone())?;
+        self.id = response.stream_id().as_u32();
         self.response = Some(response);
         self.outlet = Some(Outlet::new(stream, self.place.gate().clone()));
         if ends {
@@ -272,6 +276,9 @@ impl UpstreamSide for EndpointStream {
             (no_head, _) => no_head,
         })?;
         self.limits = *limits;
+        if self.place.is_malformed(self.id) {
+            return Poll::Ready(Err(NoHead::Bad(Reason::HttpProtocolError)));
+        }
         let ended = self.body.as_ref().is_some_and(RecvStream::is_end_stream);
         Poll::Ready(self.decode(&head, response, ended, asked, limits))
     }
@@ -322,6 +329,9 @@ impl Duplex for EndpointStream {
                 Some(data) => self.data = data.map_err(|error| unread(&error))?,
                 None => {
                     let trailers = ready!(body.poll_trailers(cx)).map_err(|error| unread(&error))?;
+                    if self.place.is_malformed(self.id) {
+                        return Poll::Ready(Err(invalid()));
+                    }
                     if let Some(trailers) = trailers {
                         let fields =
                             trailers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
@@ -364,6 +374,9 @@ impl Duplex for EndpointStream {
 
 impl Drop for EndpointStream {
     fn drop(&mut self) {
+        if self.id > 0 {
+            self.place.forget(self.id);
+        }
         let answered = self.body.as_ref().is_some_and(RecvStream::is_end_stream);
         // What has not ended the library resets.
         if self.outlet.is_some() && !(answered && matches!(self.end, End::Sent)) {

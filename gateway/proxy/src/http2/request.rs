@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tollgate_http::h1::Length;
 use tollgate_http::h2::decode_request;
-use tollgate_http::{HeadError, HeadLimits, Method, RequestHead, Version, websocket};
+use tollgate_http::{HeadError, HeadLimits, Method, RequestHead, Version, offence, websocket};
 use tollgate_http2::{Fields, Malformed};
 use tollgate_observe::Reason;
 
@@ -64,6 +64,9 @@ async fn serve(mut client: Client<Http2Stream>, head: Fields) {
             }
         }
         Err(error) => {
+            if let Some(offence) = offence::of_fields(error, head.iter()) {
+                loan.ledger.note_offence(&offence);
+            }
             client.stream.refuse(head);
             let reason = receive::reason(error);
             respond::error(&mut client, &worker, &mut loan, settings, reason, false).await
@@ -82,12 +85,25 @@ fn decode(
     ended: bool,
     limits: &HeadLimits,
 ) -> Result<(), HeadError> {
-    request.clear();
-    request.version = Version::Http2;
-    if let Some((_, method)) = head.iter().find(|(name, _)| *name == b":method") {
-        // Of a head that makes no request the answer must know it.
+    let decoded = decode_known(request, head, worker, ended, limits);
+    if decoded.is_err()
+        && let Some((_, method)) = head.iter().find(|(name, _)| *name == b":method")
+    {
+        // Of a head that makes no request the answer must know it: to HEAD there is no body.
         request.method = Method::of(method);
     }
+    decoded
+}
+
+fn decode_known(
+    request: &mut RequestHead,
+    head: &Fields,
+    worker: &Worker,
+    ended: bool,
+    limits: &HeadLimits,
+) -> Result<(), HeadError> {
+    request.clear();
+    request.version = Version::Http2;
     let (mut pseudo, fields) = head.request().map_err(|malformed| match malformed {
         Malformed::Cut => HeadError::TooLarge,
         Malformed::Pseudo => HeadError::StartLine,

@@ -137,6 +137,10 @@ impl Http2Stream {
                 self.shared.piece_sent();
             }
         }
+        if count == 0 && wanted > 0 {
+            // Read ahead of the windows: it tells nothing of the client's pace.
+            return;
+        }
         let (least, _, most) = ROOM;
         self.room = if count == wanted { (self.room * 2).min(most) } else { (self.room / 2).max(least) };
     }
@@ -245,6 +249,10 @@ impl ClientStream for Http2Stream {
 
     fn may_send(&self) -> bool {
         self.stream.may_come()
+    }
+
+    fn read_ahead(&self) -> usize {
+        if self.stream.is_shut() { ROOM.0 } else { 0 }
     }
 
     fn interim(&mut self, _: &mut Backlog, head: &[u8]) -> io::Result<()> {

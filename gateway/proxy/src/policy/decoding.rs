@@ -34,7 +34,7 @@ impl Decoding {
         scratch: &mut Scratch,
         limits: &HeadLimits,
     ) -> Result<Option<Self>, Reason> {
-        let Scratch { request, inbox, .. } = scratch;
+        let Scratch { request, inbox, unread, .. } = scratch;
         let mut decoding = Self {
             reader: BodyReader::new(request.length).within(limits),
             transform,
@@ -45,7 +45,12 @@ impl Decoding {
         };
         // Not what it will be.
         request.remove_all(b"content-length");
-        decoding.feed(&mut std::mem::take(inbox))?;
+        if let Err(reason) = decoding.feed(&mut std::mem::take(inbox)) {
+            // Where the body ends is known all the same.
+            *inbox = decoding.behind;
+            *unread = Some(Box::new(decoding.reader));
+            return Err(reason);
+        }
         if decoding.reader.is_done() {
             let length = decoding.ready.len();
             request.append(b"Content-Length", length.to_string().as_bytes());
@@ -90,9 +95,11 @@ impl Decoding {
 
     fn feed(&mut self, input: &mut [u8]) -> Result<(), Reason> {
         let step = self.reader.read(input).map_err(broken_body)?;
-        self.transform.push(&input[step.data], &mut self.ready)?;
         if self.reader.is_done() {
             self.behind.extend_from_slice(&input[step.used..]);
+        }
+        self.transform.push(&input[step.data], &mut self.ready)?;
+        if self.reader.is_done() {
             self.transform.finish(&mut self.ready)?;
         }
         Ok(())

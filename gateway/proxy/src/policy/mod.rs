@@ -39,7 +39,8 @@ use crate::active::ActivePlan;
 use crate::client_side::{ClientSide, ClientStream};
 use crate::connection::{Client, Link};
 use crate::ledger::Found;
-use crate::request::{Next, closes_after, pass_over_body, request};
+use crate::pass_over::{pass_over_body, pass_over_rest};
+use crate::request::{Next, closes_after, request};
 use crate::respond;
 use crate::scratch::Scratch;
 use crate::worker::Worker;
@@ -154,7 +155,10 @@ async fn carry(
     }
     match transform.map_or(Ok(None), |transform| Decoding::begin(transform, scratch, &settings.head_limits)) {
         Ok(decoding) => client.stream.decode(decoding),
-        Err(reason) => return respond::error(&mut client, worker, scratch, settings, reason, true).await,
+        Err(reason) => {
+            let close = !pass_over_rest(scratch, reason) || close;
+            return respond::error(&mut client, worker, scratch, settings, reason, close).await;
+        }
     }
     let departure = shadows::start(copies, &mut client, worker, scratch, active, index);
     let next = request(&mut client, worker, scratch, active).await;
@@ -178,7 +182,7 @@ pub(crate) async fn end<S: ClientSide>(
 ) -> Next {
     match end {
         End::Refused(reason, status, lines) => {
-            let close = !pass_over_body(scratch) || close;
+            let close = !pass_over_rest(scratch, reason) || close;
             respond::refusal(client, worker, scratch, settings, (reason, status, &lines), close).await
         }
         End::Answered(answer) => {

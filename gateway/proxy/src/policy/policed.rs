@@ -128,6 +128,10 @@ impl ClientStream for Policed<'_> {
         self.client.may_send()
     }
 
+    fn read_ahead(&self) -> usize {
+        self.client.read_ahead()
+    }
+
     fn interim(&mut self, backlog: &mut Backlog, head: &[u8]) -> io::Result<()> {
         self.client.interim(backlog, head)
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use h2::SendStream;
 use h2::client::{Connection, ResponseFuture, SendRequest};
 use http::Request;
-use tollgate_http::h2::{Chunk, Gate};
+use tollgate_http::h2::{Chunk, Gate, Sieve};
 use tollgate_net::Deadline;
 use tollgate_plan::Pool as PoolSettings;
 
@@ -31,6 +31,8 @@ pub(crate) struct Http2Connection {
     heard: Rc<Cell<Instant>>,
     /// Streams whose field sections were too long.
     too_long: Rc<TooLong>,
+    /// What was seen in responses that the library passes over.
+    sieve: Rc<RefCell<Sieve>>,
     /// Since when it carries no request.
     since: Cell<Instant>,
     /// Requests that it carries, and has carried.
@@ -61,7 +63,7 @@ impl Http2Connection {
         pool: &Rc<Pool>,
         open: Open,
         sender: SendRequest<Chunk>,
-        (heard, too_long): (Rc<Cell<Instant>>, Rc<TooLong>),
+        (heard, too_long, sieve): (Rc<Cell<Instant>>, Rc<TooLong>, Rc<RefCell<Sieve>>),
     ) -> Rc<Self> {
         let now = tollgate_net::now();
         let connection = Rc::new(Self {
@@ -71,6 +73,7 @@ impl Http2Connection {
             opened: now,
             heard,
             too_long,
+            sieve,
             since: Cell::new(now),
             streams: Cell::new(0),
             requests: Cell::new(0),
@@ -270,6 +273,17 @@ impl Place {
     #[must_use]
     pub fn is_too_long(&self, stream: u32) -> Option<bool> {
         self.connection.too_long.get(stream)
+    }
+
+    /// Whether pseudo-fields make the response malformed that has come on a stream (RFC 9113, 8.3).
+    #[must_use]
+    pub fn is_malformed(&self, stream: u32) -> bool {
+        self.connection.sieve.borrow().is_malformed(stream)
+    }
+
+    /// Nobody reads from a stream any longer.
+    pub fn forget(&self, stream: u32) {
+        self.connection.sieve.borrow_mut().forget(stream);
     }
 
     /// The request is given up before its end, and its stream reset. After so many the connection gets no further one:

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tollgate_http::h2::Sieve;
 use tollgate_net::{Stream, TlsFault};
 
 use super::sections::Sections;
@@ -27,6 +28,8 @@ pub(crate) struct Io {
     sections: Option<Sections>,
     /// Where what is wrong with its TLS is left.
     fault: Option<FaultCell>,
+    /// Looks at all that comes.
+    sieve: Rc<RefCell<Sieve>>,
 }
 
 /// What is wrong with the TLS of a connection, for whoever has given that to a library.
@@ -37,9 +40,9 @@ impl Io {
         stream: Stream,
         buffer: Rc<RefCell<Vec<u8>>>,
         heard: Rc<Cell<Instant>>,
-        sections: Option<Sections>,
+        (sections, sieve): (Option<Sections>, Rc<RefCell<Sieve>>),
     ) -> Self {
-        Self { stream, buffer, heard, sections, fault: None }
+        Self { stream, buffer, heard, sections, sieve, fault: None }
     }
 
     /// Leaves there what is wrong with its TLS, should that be so.
@@ -73,6 +76,7 @@ impl AsyncRead for Io {
         if let Some(sections) = &mut this.sections {
             sections.follow(&buffer[..count]);
         }
+        this.sieve.borrow_mut().pass(&mut buffer[..count]);
         out.put_slice(&buffer[..count]);
         Poll::Ready(Ok(()))
     }

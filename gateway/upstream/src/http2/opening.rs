@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use h2::client::Builder;
-use tollgate_http::h2::Chunk;
+use tollgate_http::h2::{Chunk, Sieve};
 use tollgate_net::ProxyHeader;
 
 use super::connection::{Http2Connection, Open, Place};
@@ -136,8 +136,10 @@ async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connecti
     let heard = Rc::new(Cell::new(tollgate_net::now()));
     let (list, too_long) = (set.header_list.get(), Rc::<TooLong>::default());
     let sections = Sections::new(list as usize, too_long.clone());
+    let sieve = Rc::<RefCell<Sieve>>::default();
     let fault = FaultCell::default();
-    let io = Io::new(stream, set.receive.clone(), heard.clone(), Some(sections)).telling(fault.clone());
+    let io = Io::new(stream, set.receive.clone(), heard.clone(), (Some(sections), sieve.clone()))
+        .telling(fault.clone());
     let failed = |error: &h2::Error| match fault.get() {
         // The library keeps nothing of such an error but its kind.
         Some(fault) => {
@@ -163,7 +165,7 @@ async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connecti
         Poll::Pending => Poll::Pending,
     })
     .await?;
-    Ok(Http2Connection::start(pool, Open { frames, permit }, sender, (heard, too_long)))
+    Ok(Http2Connection::start(pool, Open { frames, permit }, sender, (heard, too_long, sieve)))
 }
 
 fn failed(error: &h2::Error) -> ConnectError {

@@ -3,7 +3,14 @@ use crate::h1::{BodyReader, Length};
 
 /// All of a body's data, its trailers, and what follows it; read so many bytes at a time.
 fn read(input: &[u8], step: usize) -> Result<(Vec<u8>, Vec<u8>, usize), BodyError> {
-    let mut reader = BodyReader::new(Length::Chunked);
+    read_by(BodyReader::new(Length::Chunked), input, step)
+}
+
+fn read_by(
+    mut reader: BodyReader,
+    input: &[u8],
+    step: usize,
+) -> Result<(Vec<u8>, Vec<u8>, usize), BodyError> {
     let (mut data, mut at) = (Vec::new(), 0);
     while at < input.len() && !reader.is_done() {
         let mut piece = input[at..input.len().min(at.saturating_add(step))].to_vec();
@@ -21,6 +28,14 @@ fn both(input: &[u8]) -> Result<(Vec<u8>, Vec<u8>, usize), BodyError> {
     whole
 }
 
+/// The same of an endpoint's body.
+fn of_response(input: &[u8]) -> Result<(Vec<u8>, Vec<u8>, usize), BodyError> {
+    let read = |step| read_by(BodyReader::of_response(Length::Chunked), input, step);
+    let whole = read(usize::MAX);
+    assert_eq!(whole, read(1), "{}", input.escape_ascii());
+    whole
+}
+
 #[test]
 fn bodies() {
     for (input, data, trailers) in [
@@ -29,7 +44,9 @@ fn bodies() {
         ("5\r\nhello\r\n1\r\n \r\n5\r\nworld\r\n000\r\n\r\n", "hello world", ""),
         ("A\r\n0123456789\r\n0000000000000000\r\n\r\n", "0123456789", ""),
         ("a;b=c;d=\"e\"\r\n\r\n0\r\n\r\n67\r\r\n0;x\r\n\r\n", "\r\n0\r\n\r\n67\r", ""),
-        ("1;\r\nx\r\n0\r\n\r\n", "x", ""),
+        ("2 ; a=b\r\nxy\r\n0\r\n\r\n", "xy", ""),
+        ("2\t;\ta \t=\t b ;c\r\nxy\r\n0 ;d\r\n\r\n", "xy", ""),
+        ("2;a=\"b;c = [\\\"\u{e9}\\\\\t\" ; d\r\nxy\r\n0;e=\"\"\r\n\r\n", "xy", ""),
         ("0\r\nX-Sum: 1\r\nETag:a \r\n\r\n", "", "X-Sum: 1\r\nETag:a \r\n"),
         // What a trailer may not say is dropped.
         ("0\r\nContent-Length: 1\r\nX: y\r\nHost: a\r\nx_real_ip: 1\r\n\r\n", "", "X: y\r\n"),
@@ -61,7 +78,7 @@ fn bad_chunks() {
         "-1\r\n",
         "1 \r\n",
         "1\t\r\n",
-        "1 ;a\r\n",
+        "1 a\r\n",
         "g\r\n",
         "1,\r\n",
         ";a\r\n",
@@ -89,6 +106,30 @@ fn bad_chunks() {
         "0\r\n\rX",
         "0\r\n\r\r\n",
         // Extensions.
+        "1;\r\n",
+        "1; \r\n",
+        "1;a;\r\n",
+        "1;;a\r\n",
+        "1;=b\r\n",
+        "1;a=\r\n",
+        "1;a= \r\n",
+        "1;a \r\n",
+        "1;a=b \r\n",
+        "1;a=\"b\" \r\n",
+        "1 ;\r\n",
+        "1;a b\r\n",
+        "1;a[b\r\n",
+        "1;[a\r\n",
+        "1;a=b c\r\n",
+        "1;a=[b\r\n",
+        "1;a=b=c\r\n",
+        "1;a=\"\r\n",
+        "1;a=\"b\r\n",
+        "1;a=\"b\"c\r\n",
+        "1;a=\"b\\\"\r\n",
+        "1;a=\"\\\r\n\"\r\n",
+        "1;a=\"\u{7f}\"\r\n",
+        "1;\u{e9}\r\n",
         "1;a\nb\r\n",
         "1;a\rb\r\n",
         "1;\0\r\n",
@@ -113,6 +154,45 @@ fn bad_chunks() {
 }
 
 #[test]
+fn endpoints_may_pad_their_lines() {
+    for (input, data, trailers) in [
+        ("2  \r\nxy\r\n0\t\r\n\r\n", "xy", ""),
+        ("2;a \r\nx\r\r\n0;b=c \t\r\n\r\n", "x\r", ""),
+        ("0;a=\"b\"  \r\nX-A : b\r\nx-b\t:c\r\nHost : a\r\n\r\n", "", "X-A: b\r\nx-b:c\r\n"),
+    ] {
+        let Ok((got, lines, _)) = of_response(input.as_bytes()) else { panic!("{input:?}") };
+        assert_eq!((got.as_slice(), lines.as_slice()), (data.as_bytes(), trailers.as_bytes()), "{input:?}");
+        assert!(both(input.as_bytes()).is_err(), "not from a client: {input:?}");
+    }
+    for input in [
+        "1;\r\n",
+        "1; \r\n",
+        "1;a[b\r\n",
+        "1;a=\"\r\n",
+        " 1\r\n",
+        "1 a\r\n",
+        "0\r\n : b\r\n",
+        "0\r\nX y: b\r\n",
+    ] {
+        assert_eq!(of_response(input.as_bytes()), Err(BodyError::Chunk), "{input:?}");
+    }
+}
+
+#[test]
+fn what_is_refused_can_be_shown() {
+    for (input, shown) in [
+        ("3\r\nabc\r\n5;a[b\r\nhello", "5;a[b"),
+        ("x\r\n", "x"),
+        ("3\r\nabc\r\n0\r\nX: y\r\nZ : y\r\n\r\n", "Z : y"),
+    ] {
+        let mut reader = BodyReader::new(Length::Chunked);
+        assert_eq!(reader.offence(), b"");
+        assert!(reader.read(&mut input.as_bytes().to_vec()).is_err());
+        assert_eq!(String::from_utf8_lossy(reader.offence()), shown, "{input:?}");
+    }
+}
+
+#[test]
 fn sizes_below_2_to_the_60() {
     let mut reader = BodyReader::new(Length::Chunked);
     let mut input = b"0fffffffffffffff\r\nx".to_vec();
@@ -132,6 +212,9 @@ fn a_failed_body_stays_failed() {
 #[test]
 fn extensions_are_bounded() {
     let chunk = |extension: usize| [&b"1;"[..], &vec![b'e'; extension], b"\r\nx\r\n"].concat();
+    // White space counts, also where there is no extension.
+    let padded = |blanks: usize| [&b"1"[..], &vec![b' '; blanks], b"\r\nx\r\n0\r\n\r\n"].concat();
+    assert!(of_response(&padded(1024)).is_ok() && of_response(&padded(1025)).is_err());
     let body = |chunks: &[usize]| {
         let chunks: Vec<u8> = chunks.iter().flat_map(|extension| chunk(*extension)).collect();
         both(&[&chunks[..], b"0\r\n\r\n"].concat()).map(|(data, ..)| data.len())
@@ -140,7 +223,6 @@ fn extensions_are_bounded() {
     assert_eq!(body(&[1025]), Err(BodyError::Chunk));
     assert_eq!(body(&[64 * 1024]), Err(BodyError::Chunk));
     assert_eq!(body(&[1024; 16]), Ok(16));
-    assert_eq!(body(&[[1024; 16].as_slice(), &[0]].concat()), Ok(17));
     assert_eq!(body(&[[1024; 16].as_slice(), &[1]].concat()), Err(BodyError::Chunk));
 }
 

@@ -395,6 +395,49 @@ fn limits_are_exact() {
 }
 
 #[test]
+fn the_method_is_known_of_a_line_that_makes_no_sense() {
+    let long = format!("HEAD /{}", "x".repeat(1000));
+    for text in
+        ["HEAD /a b HTTP/1.1\r\n", "HEAD a HTTP/1.1\r\n", "HEAD /\0", "HEAD / HTTP/9.9\r\n", "HEAD /", &long]
+    {
+        for step in [1, usize::MAX] {
+            let (mut head, mut parser) = (RequestHead::default(), RequestParser::default());
+            let mut end = 0_usize;
+            while end < text.len() {
+                end = text.len().min(end.saturating_add(step));
+                if parser.advance(&text.as_bytes()[..end], &mut head, &LIMITS).is_err() {
+                    break;
+                }
+            }
+            assert_eq!(head.method, Method::Head, "{text:?}");
+        }
+    }
+    let mut head = RequestHead::default();
+    let _ = RequestParser::default().advance(b"HEAD", &mut head, &LIMITS);
+    assert_eq!(head.method, Method::Get, "it may go on");
+}
+
+#[test]
+fn what_is_refused_can_be_shown() {
+    for (text, shown) in [
+        ("GET  / HTTP/1.1\r\nHost: a\r\n\r\n", Some("GET  / HTTP/1.1")),
+        ("\x16\x03\x01", Some("\x16\x03\x01")),
+        ("GET / HTTP/9.9\r\n\r\n", Some("GET / HTTP/9.9")),
+        ("GET / HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n", Some("X : y")),
+        ("GET / HTTP/1.1\r\nHost: a\r\nContent-Length: +5\r\n\r\n", Some("Content-Length: +5")),
+        ("GET http://a:81/ HTTP/1.1\r\nHost: a\r\n\r\n", Some(":authority: a:81, host: a")),
+        ("GET / HTTP/1.1\r\nHost: a b\r\n\r\n", Some("Host: a b")),
+        ("GET / HTTP/1.1\r\n\r\n", None),
+        ("GET / HTTP/1.1\r\nHost: a\r\nA: b\r\nA: b\r\nA: b\r\nA: b\r\n\r\n", None),
+    ] {
+        let (mut head, mut parser) = (RequestHead::default(), RequestParser::default());
+        let error = parser.advance(text.as_bytes(), &mut head, &LIMITS).expect_err(text);
+        let offence = parser.offence(text.as_bytes(), error, &head);
+        assert_eq!(offence.as_deref(), shown.map(str::as_bytes), "{text:?}");
+    }
+}
+
+#[test]
 fn a_limit_that_shrinks_in_the_middle_is_no_panic() {
     let text = b"GET / HTTP/1.1\r\nHost: a\r\nX-Long: value";
     for read in 0..text.len() {

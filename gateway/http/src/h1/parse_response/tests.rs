@@ -8,6 +8,84 @@ fn parse(asked: Method, text: &[u8]) -> Result<(Progress, ResponseHead), HeadErr
     ResponseParser::default().advance(text, asked, &mut head, &LIMITS).map(|progress| (progress, head))
 }
 
+/// What is kept of a head, which is what goes on.
+fn kept(text: &str) -> String {
+    let mut response = ResponseHead::default();
+    let mut parser = ResponseParser::default();
+    let mut whole = None;
+    // Byte by byte, and at once.
+    for end in 0..=text.len() {
+        match parser.advance(&text.as_bytes()[..end], Method::Get, &mut response, &LIMITS) {
+            Ok(Progress::Partial) => {}
+            Ok(Progress::Complete(end)) => whole = Some(end),
+            Err(error) => panic!("{text:?}: {error:?}"),
+        }
+    }
+    assert_eq!(whole, Some(text.len()), "{text:?}");
+    let Ok((_, at_once)) = parse(Method::Get, text.as_bytes()) else { panic!("{text:?}") };
+    assert_eq!(format!("{response:?}"), format!("{at_once:?}"));
+    let mut lines = Vec::new();
+    response.head.copy_lines(&mut lines, true, |_| true);
+    assert_eq!([&lines, &b"\r\n"[..]].concat(), response.head.bytes());
+    for field in response.head.fields() {
+        let line =
+            [response.head.slice(field.name), b": ", response.head.slice(field.value), b"\r\n"].concat();
+        let range = crate::Range { start: field.name.start, end: field.line_end };
+        assert_eq!(response.head.slice(range), line);
+    }
+    String::from_utf8_lossy(response.head.bytes()).into_owned()
+}
+
+#[test]
+fn what_a_proxy_may_mend_is_mended() {
+    for (text, mended) in [
+        ("HTTP/1.1 200\r\nA: b\r\n\r\n", "HTTP/1.1 200 \r\nA: b\r\n\r\n"),
+        ("HTTP/1.0 404\r\n\r\n", "HTTP/1.0 404 \r\n\r\n"),
+        ("HTTP/1.1 200 \r\nX-Foo : bar\r\nB \t :c\r\n\r\n", "HTTP/1.1 200 \r\nX-Foo: bar\r\nB: c\r\n\r\n"),
+        ("HTTP/1.1 200 \r\nA: b\r\n  c \r\n\td\r\n\r\n", "HTTP/1.1 200 \r\nA: b    c   \td\r\n\r\n"),
+        ("HTTP/1.1 200 \r\nA:\r\n b\r\nC: d\r\n \r\n\r\n", "HTTP/1.1 200 \r\nA: b\r\nC: d\r\n\r\n"),
+        ("HTTP/1.1 200 \r\nContent-Length: 0002\r\n\r\n", "HTTP/1.1 200 \r\nContent-Length: 2\r\n\r\n"),
+    ] {
+        assert_eq!(kept(text), mended);
+    }
+}
+
+#[test]
+fn a_strict_reader_mends_no_field() {
+    for fields in ["X : y\r\n", "X: y\r\n z\r\n", "Transfer-Encoding : chunked\r\n"] {
+        let text = format!("HTTP/1.1 200 x\r\n{fields}\r\n");
+        let mut response = ResponseHead::default();
+        let read = ResponseParser::strict().advance(text.as_bytes(), Method::Get, &mut response, &LIMITS);
+        assert_eq!(read, Err(HeadError::Field), "{fields:?}");
+    }
+}
+
+#[test]
+fn what_was_mended_counts() {
+    for (fields, length) in [
+        ("Transfer-Encoding : chunked\r\n", Ok(Length::Chunked)),
+        ("Transfer-Encoding:\r\n chunked\r\n", Ok(Length::Chunked)),
+        ("Content-Length : 007\r\n", Ok(Length::Exactly(7))),
+        ("Content-Length: 0000\r\n", Ok(Length::Exactly(0))),
+        ("Content-Length: 1\r\n 2\r\n", Err(HeadError::Length)),
+        ("Content-Length: 4\r\nTransfer-Encoding : chunked\r\n", Err(HeadError::Length)),
+        ("Transfer-Encoding : chunked\r\nTransfer-Encoding: chunked\r\n", Err(HeadError::Length)),
+        (" A: b\r\n", Err(HeadError::Field)),
+        ("\tA: b\r\n", Err(HeadError::Field)),
+        (" : b\r\n", Err(HeadError::Field)),
+        ("A b: c\r\n", Err(HeadError::Field)),
+        ("A b\r\n", Err(HeadError::Field)),
+        ("A: b\r\n c\0\r\n", Err(HeadError::Field)),
+        ("A: b\r\n c\n\r\n", Err(HeadError::Field)),
+    ] {
+        let text = format!("HTTP/1.1 200 x\r\n{fields}\r\n");
+        assert_eq!(parse(Method::Get, text.as_bytes()).map(|(_, head)| head.length), length, "{fields:?}");
+    }
+    let head = whole(Method::Get, "HTTP/1.1 204 x\r\nConnection : close\r\nX-A: b\r\n , c\r\n\r\n");
+    assert!(!head.keep_alive && head.head.get(Name::Connection) == Some(b"close"));
+    assert_eq!(head.head.get_by_text(b"x-a"), Some(&b"b   , c"[..]));
+}
+
 fn whole(asked: Method, text: &str) -> ResponseHead {
     match parse(asked, format!("{text}what follows").as_bytes()) {
         Ok((Progress::Complete(end), head)) if end == text.len() => head,
@@ -21,7 +99,7 @@ fn status_lines() {
         ("HTTP/1.1 200 OK", Version::Http11, 200, "200 OK"),
         ("HTTP/1.0 404 Not\tFound \u{e9}", Version::Http10, 404, "404 Not\tFound \u{e9}"),
         ("HTTP/1.1 200 ", Version::Http11, 200, "200 "),
-        ("HTTP/1.1 599", Version::Http11, 599, "599"),
+        ("HTTP/1.1 599", Version::Http11, 599, "599 "),
         ("HTTP/1.1 999 ", Version::Http11, 999, "999 "),
     ] {
         let head = whole(Method::Get, &format!("{line}\r\n\r\n"));

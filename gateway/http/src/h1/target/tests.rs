@@ -124,8 +124,13 @@ fn hosts_that_are_missing_repeated_or_disagree() {
         "GET / HTTP/1.0\r\nHost:\r\n\r\n",
         "GET / HTTP/1.1\r\nHost_: a\r\n\r\n",
         "GET http://a/ HTTP/1.1\r\nHost: b\r\n\r\n",
-        "GET http://a/ HTTP/1.1\r\nHost: a:80\r\n\r\n",
-        "GET http://a:80/ HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET http://a/ HTTP/1.1\r\nHost: a:443\r\n\r\n",
+        "GET https://a:80/ HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET http://a:8080/ HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET http://a:/ HTTP/1.1\r\nHost: a:81\r\n\r\n",
+        "GET http://a/ HTTP/1.1\r\nHost: a..\r\n\r\n",
+        "GET http://a/ HTTP/1.1\r\nHost: a:80:80\r\n\r\n",
+        "GET http://[::1]/ HTTP/1.1\r\nHost: [::2]\r\n\r\n",
         "GET http://a/ HTTP/1.0\r\nHost: b\r\n\r\n",
         "GET http:/// HTTP/1.1\r\nHost: a\r\n\r\n",
         "GET http://?a HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -137,6 +142,32 @@ fn hosts_that_are_missing_repeated_or_disagree() {
         "GET http://a\\b/ HTTP/1.1\r\nHost: a\\b\r\n\r\n",
     ] {
         assert_eq!(parse(text).map(|_| ()), Err(HeadError::Host), "{text:?}");
+    }
+}
+
+#[test]
+fn hosts_agree_after_normalisation_by_the_scheme() {
+    for (target, host) in [
+        ("http://a:80/", "a"),
+        ("http://a/", "A:80"),
+        ("http://a:/", "a"),
+        ("http://a/", "a:"),
+        ("http://a:/", "a:80"),
+        ("http://a:080/", "a"),
+        ("http://a./", "a"),
+        ("HTTP://A.:80/", "a"),
+        ("https://a:443/", "a"),
+        ("HTTPS://a/", "a:443"),
+        ("http://a:8080/", "A:8080"),
+        ("http://[::1]:80/", "[0:0:0:0:0:0:0:1]"),
+    ] {
+        let head = parse(&format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        let head = head.unwrap_or_else(|error| panic!("{target} {host}: {error:?}"));
+        assert!(
+            target
+                .to_ascii_lowercase()
+                .contains(&*String::from_utf8_lossy(head.slice(head.authority)).to_ascii_lowercase())
+        );
     }
 }
 

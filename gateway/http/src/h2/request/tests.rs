@@ -77,7 +77,19 @@ fn hosts() {
     assert_eq!(host("a", &[]).as_deref(), Ok("a"));
     assert_eq!(host("", &[("host", "b")]).as_deref(), Ok("b"));
     assert_eq!(host("a", &[("host", "A")]).as_deref(), Ok("a"));
+    for (authority, field) in [("a:80", "a"), ("a", "a:80"), ("a:", "a"), ("a.", "a"), ("[::1]:80", "[0::1]")]
+    {
+        assert!(host(authority, &[("host", field)]).is_ok(), "{authority} {field}");
+    }
+    let secure = |authority, field: &str| {
+        let pseudo = Pseudo { scheme: Some(b"https"), ..pseudo("GET", authority, "/") };
+        decode(pseudo, &[("host", field)], true).map(drop)
+    };
+    assert_eq!(secure("a:443", "a"), Ok(()));
+    assert_eq!(secure("a:80", "a"), Err(HeadError::Host));
     for (authority, fields) in [
+        ("a:443", &[("host", "a")][..]),
+        ("a:8080", &[("host", "a")]),
         ("", &[][..]),
         ("a", &[("host", "b")]),
         ("", &[("host", "b"), ("host", "b")]),

@@ -39,10 +39,12 @@ fn where_the_body_ends() {
     assert_eq!(got(&[("content-length", "5")], false), Ok(Length::Exactly(5)));
     assert_eq!(got(&[("content-length", "0")], true), Ok(Length::Exactly(0)));
     assert_eq!(got(&[("content-length", "5")], true), Err(HeadError::Length));
-    for value in ["+5", "05", "5,5", "", "-1", "9223372036854775808"] {
+    for value in ["+5", "0x5", "5,5", "", "-1", "9223372036854775808", "0+5"] {
         assert_eq!(got(&[("content-length", value)], false), Err(HeadError::Length), "{value:?}");
     }
     assert_eq!(got(&[("content-length", "5"), ("content-length", "5")], false), Err(HeadError::Length));
+    let padded = decode(200, &[("content-length", "0005")], false, Method::Get).expect("a head");
+    assert_eq!((padded.length, padded.head.get(Name::ContentLength)), (Length::Exactly(5), Some(&b"5"[..])));
 }
 
 #[test]

@@ -1,0 +1,189 @@
+use super::*;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let [_, a, b, c] = (payload.len() as u32).to_be_bytes();
+    let mut frame = vec![a, b, c, kind, flags];
+    frame.extend_from_slice(&stream.to_be_bytes());
+    frame.extend_from_slice(payload);
+    frame
+}
+
+fn head(stream: u32, block: &[u8]) -> Vec<u8> {
+    frame(HEADERS, END_HEADERS, stream, block)
+}
+
+/// A literal: not indexed (0), or to be (0x40).
+fn literal(first: u8, name: &[u8], value: &[u8]) -> Vec<u8> {
+    [&[first, name.len() as u8], name, &[value.len() as u8], value].concat()
+}
+
+/// Which of the streams up to 9 are malformed: of bytes in one piece, and byte by byte.
+fn malformed(bytes: &[u8]) -> Vec<u32> {
+    let found = |step: usize| {
+        let mut sieve = Sieve::default();
+        for piece in bytes.to_vec().chunks_mut(step) {
+            sieve.pass(piece);
+        }
+        assert!(!sieve.is_lost, "{}", bytes.escape_ascii());
+        (1..=9).filter(|stream| sieve.is_malformed(*stream)).collect::<Vec<_>>()
+    };
+    let whole = found(usize::MAX);
+    for step in [1, 2, 7] {
+        assert_eq!(found(step), whole, "{}", bytes.escape_ascii());
+    }
+    whole
+}
+
+const OK: u8 = 0x88;
+
+#[test]
+fn good_responses_are_good() {
+    let status = |first: u8, value: &[u8]| [&[first, value.len() as u8], value].concat();
+    for response in [
+        head(1, &[OK]),
+        [head(1, &[OK]), frame(0, 1, 1, b":path")].concat(),
+        [head(1, &status(0x08, b"103")), head(1, &[OK]), head(1, &literal(0, b"grpc-status", b"0"))].concat(),
+        [
+            head(1, &status(0x48, b"100")),
+            head(1, &[0xbe]),
+            head(1, &status(0x48, b"299")),
+            head(1, &literal(0x40, b"a", b"b")),
+        ]
+        .concat(),
+        head(1, &[&[OK][..], &literal(0, b"path", b":path")].concat()),
+        head(1, &literal(0, b":status", b"200")),
+        [head(1, &[0x08, 0x82, 0x08, 0x19]), head(1, &[OK])].concat(),
+        // Padded, with a priority, and in pieces.
+        frame(HEADERS, END_HEADERS | PADDED | PRIORITY, 1, &[3, 0, 0, 0, 0, 9, OK, 0, 0, 0]),
+        [
+            frame(HEADERS, 0, 1, &[OK, 0x40]),
+            frame(CONTINUATION, 0, 1, &[1, b'a', 2]),
+            frame(CONTINUATION, END_HEADERS, 1, b"bc"),
+        ]
+        .concat(),
+    ] {
+        assert_eq!(malformed(&response), [0; 0], "{}", response.escape_ascii());
+    }
+}
+
+#[test]
+fn pseudo_fields_of_requests_are_found() {
+    for field in [
+        vec![0x82],
+        vec![0x84],
+        vec![0x87],
+        vec![0x81],
+        vec![0x04, 1, b'/'],
+        vec![0x44, 1, b'/'],
+        vec![0x14, 1, b'/'],
+        literal(0, b":path", b"/"),
+        literal(0x40, b":method", b"GET"),
+        literal(0x10, b":protocol", b"x"),
+        literal(0, b":foo", b"x"),
+        literal(0, b":", b"x"),
+        literal(0, b":a-long-name-that-does-not-exist", b""),
+        // In Huffman's code: `:path`.
+        vec![0, 0x84, 0xb9, 0x58, 0xd3, 0x3f, 1, b'/'],
+    ] {
+        for block in [[&[OK][..], &field].concat(), [&field[..], &[OK]].concat()] {
+            let other = head(3, &[OK]);
+            let response = [head(1, &block), other].concat();
+            assert_eq!(malformed(&response), [1], "{}", response.escape_ascii());
+            // Behind the body too.
+            let response = [head(1, &[OK]), frame(0, 0, 1, b"data"), head(1, &field)].concat();
+            assert_eq!(malformed(&response), [1], "{}", response.escape_ascii());
+            let interim =
+                [head(1, &[&[0x08, 3, b'1', b'0', b'3'], &field[..]].concat()), head(1, &[OK])].concat();
+            assert_eq!(malformed(&interim), [1]);
+        }
+    }
+}
+
+#[test]
+fn a_status_in_trailers_is_found() {
+    for trailers in [
+        vec![OK],
+        vec![0x08, 3, b'2', b'0', b'0'],
+        vec![0x08, 3, b'1', b'0', b'3'],
+        literal(0, b":status", b"200"),
+        [&literal(0, b"a", b"b")[..], &[OK]].concat(),
+        vec![0, 0x85, 0xb8, 0x84, 0x8d, 0x36, 0xa3, 1, b'2'],
+    ] {
+        let response = [head(1, &[OK]), head(3, &[OK]), head(1, &trailers)].concat();
+        assert_eq!(malformed(&response), [1], "{}", response.escape_ascii());
+    }
+}
+
+#[test]
+fn references_into_the_table_are_known() {
+    // Four entries of 32 + 5 + 1, and so on; the newest is 62.
+    let path = [0x44, 1, b'/'];
+    let plain = literal(0x40, b"x-a", b"b");
+    let response = [
+        head(1, &[&[OK][..], &path, &plain].concat()),
+        head(3, &[OK, 0xbe]),
+        head(5, &[OK, 0xbf]),
+        head(7, &[&[OK], &[0x0f, 0x30, 1][..], b"/"].concat()),
+    ];
+    assert_eq!(malformed(&response.concat()), [1, 5, 7]);
+    // What is driven out is there no longer.
+    let large = literal(0x40, b"x-large", &[b'v'; 120]);
+    let many: Vec<u8> = (0..26).flat_map(|_| large.clone()).collect();
+    let response = [head(1, &[&[OK][..], &path, &many].concat()), head(3, &[OK, 0xbe, 0xbe + 24])];
+    assert_eq!(malformed(&response.concat()), [1]);
+    // A new size empties it.
+    let response = [
+        head(1, &[&[OK][..], &path].concat()),
+        head(3, &[&[0x20, 0x3f, 0xe1, 0x1f, OK][..], &plain, &[0xbe]].concat()),
+    ];
+    assert_eq!(malformed(&response.concat()), [1]);
+}
+
+#[test]
+fn what_does_not_exist_ends_no_connection() {
+    let mut bytes = head(1, &[&[OK][..], &literal(0, b":foo", b"x")].concat());
+    Sieve::default().pass(&mut bytes);
+    assert!(bytes.ends_with(b"\x04xfoo\x01x"));
+    // `:foo` in Huffman's code.
+    let mut bytes = head(1, &[OK, 0, 0x83, 0xb9, 0x29, 0xcf, 1, b'x']);
+    Sieve::default().pass(&mut bytes);
+    assert_eq!(bytes[bytes.len() - 5], 0xf3);
+    for known in [&b":path"[..], b":status", b":protocol", b"x-foo"] {
+        let bytes = head(1, &literal(0, known, b"x"));
+        let mut passed = bytes.clone();
+        Sieve::default().pass(&mut passed);
+        assert_eq!(passed, bytes);
+    }
+}
+
+#[test]
+fn what_is_kept_is_bounded_and_let_go() {
+    let mut sieve = Sieve::default();
+    for stream in 0..10_000 {
+        sieve.pass(&mut head(stream * 2 + 1, &[OK, 0x84]));
+    }
+    assert!(sieve.streams.len() <= STREAMS && sieve.is_malformed(19_999) && !sieve.is_malformed(1));
+    sieve.forget(19_999);
+    assert!(!sieve.is_malformed(19_999));
+    let entry = literal(0x40, b"", b"");
+    sieve.pass(&mut head(1, &entry.repeat(1000)));
+    assert!(sieve.table.len() <= 128);
+}
+
+proptest::proptest! {
+    #[test]
+    fn arbitrary_bytes_panic_nothing(
+        blocks in proptest::collection::vec(proptest::collection::vec(proptest::prelude::any::<u8>(), 0..60), 0..20),
+        flags in proptest::prelude::any::<u8>(),
+        step in 1usize..50,
+    ) {
+        let mut sieve = Sieve::default();
+        for block in &blocks {
+            for piece in frame(HEADERS, flags, 1, block).chunks_mut(step) {
+                sieve.pass(piece);
+            }
+            sieve.pass(&mut block.clone());
+        }
+        assert!(sieve.size <= TABLE && sieve.table.len() <= 128);
+    }
+}

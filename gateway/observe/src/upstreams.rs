@@ -229,6 +229,7 @@ pub(crate) mod sample {
             endpoints: vec![healthy, unhealthy, ejected],
             probes: vec![("good", 3600), ("skipped", 0), ("connection_refused", 18)],
             ejections: vec![("consecutive_5xx", 3), ("success_rate", 0)],
+            tls_failures: Vec::new(),
             ejections_refused: 2,
             lookups: Some(LookupStatus {
                 source: "dns://shop.internal:8080".to_owned(),

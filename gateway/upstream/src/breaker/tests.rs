@@ -210,7 +210,7 @@ proptest! {
         workers in 1_usize..4,
         calls in prop::collection::vec((0_u64..3_000, prop::bool::weighted(0.4)), 1..200),
     ) {
-        let rules = Rules { failures, minimum, ..rules() };
+        let rules = Rules { failures: Percent::whole(failures), minimum, ..rules() };
         let bench = Bench::new(&rules, workers);
         let mut list: Vec<(u64, bool)> = Vec::new();
         let mut at = 0;

@@ -287,7 +287,7 @@ mod tests {
         symlink(&outside, inside.join("way")).expect("a link");
         symlink("deep/b", inside.join("within")).expect("a link");
         symlink("nowhere", inside.join("dangling")).expect("a link");
-        let scope = Scope::below(&[inside.clone()]);
+        let scope = Scope::below(std::slice::from_ref(&inside));
         let read = |path: PathBuf| {
             read(&NamedFile { path, scope: scope.clone() }, 8).map_err(|error| error.to_string())
         };

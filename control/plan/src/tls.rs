@@ -34,9 +34,9 @@ pub(crate) fn listeners(
         let before = &config.listen[..index];
         if before.iter().any(|other| {
             other.bind.value == bind
-                && (&other.tls, other.http2, other.redirect_to_https, &other.proxy_protocol)
+                && ((&other.tls, other.http2, other.redirect_to_https, &other.proxy_protocol)
                     != (&listener.tls, listener.http2, listener.redirect_to_https, &listener.proxy_protocol)
-                || other.bind.value == bind && other.half_close != listener.half_close
+                    || other.half_close != listener.half_close)
         }) {
             let message = "this address is written twice, with other settings";
             problems.push(Problem::error(listener.bind.at, message));

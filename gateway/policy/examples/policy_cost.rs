@@ -38,7 +38,13 @@ const RESPONSE: &[u8] =
 
 fn canary(by: CanaryBy, percent: u8, header: bool) -> Arc<dyn Planned> {
     let headers = if header { vec![("x-canary".into(), Some("always".into()))] } else { Vec::new() };
-    let rule = CanaryRule { to: "next".into(), headers: headers.into(), cookies: [].into(), percent: u32::from(percent) * 10_000, by };
+    let rule = CanaryRule {
+        to: "next".into(),
+        headers: headers.into(),
+        cookies: [].into(),
+        percent: u32::from(percent) * 10_000,
+        by,
+    };
     Arc::new(CanaryRules { rules: [rule].into() })
 }
 

@@ -186,8 +186,11 @@ fn is_basic(value: &[u8]) -> bool {
     value.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"Basic "))
 }
 
+/// A name and its password.
+type Credentials = (String, Zeroizing<Vec<u8>>);
+
 /// The name and the password that a request shows.
-fn shown(request: &Request<'_>) -> Result<Option<(String, Zeroizing<Vec<u8>>)>, &'static str> {
+fn shown(request: &Request<'_>) -> Result<Option<Credentials>, &'static str> {
     let head = &request.head.head;
     if head.is_repeated(Name::Authorization) {
         return Err("more than one `Authorization`");

@@ -152,7 +152,7 @@ impl Live {
         let Some(cost) = self.cost(request).filter(|_| !self.rule.dry_run) else { return };
         match &self.remote {
             Some(remote) if !remote.store.is_lost() => {
-                remote.account(&self.rule, request, span).settle(cost, 0)
+                remote.account(&self.rule, request, span).settle(cost, 0);
             }
             Some(remote) if remote.on_failure != OnFailure::Local => {}
             _ => self.counts.give(self.counts.key(request), cost),

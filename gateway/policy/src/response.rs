@@ -152,7 +152,7 @@ impl<'a> Response<'a> {
             name.get(..begin.len()).is_some_and(|start| start.eq_ignore_ascii_case(begin))
         };
         let goes = |name: &[u8]| is_free(name) && begins.iter().any(|begin| begins_so(name, begin));
-        self.cut_where(|head, start| line_where(head, start, &goes));
+        self.cut_where(|head, start| line_where(head, start, goes));
     }
 
     fn cut_where(&mut self, find: impl Fn(&[u8], usize) -> Option<Range<usize>>) {

@@ -122,7 +122,7 @@ fn a_preflight_takes_the_route_of_the_request_that_it_asks_about() {
             cors(5)
         ),
         format!("match: {{grpc: shop.Orders}}, to: \"h2c://{to}\", {}", cors(6)),
-        format!("match: {{path: /own, method: OPTIONS}}, respond: 299"),
+        "match: {path: /own, method: OPTIONS}, respond: 299".to_owned(),
         format!("match: {{path: /own, method: PUT}}, to: \"{to}\""),
         format!("match: {{host: b.example, path: /b, method: PUT}}, to: \"{to}\", {}", cors(7)),
     ];

@@ -84,11 +84,12 @@ pub(super) fn document(
         return Err(Refused { text: shown(kind, &value), problems });
     }
     // The places of what follows are to be those in the text that is told later.
-    if kind.named_inside && value.get("name").is_some() {
-        if let Value::Object(entries) = Arc::make_mut(&mut value) {
-            entries.shift_remove("name");
-            return document(kind, name, value, place, folder, scope);
-        }
+    if kind.named_inside
+        && value.get("name").is_some()
+        && let Value::Object(entries) = Arc::make_mut(&mut value)
+    {
+        entries.shift_remove("name");
+        return document(kind, name, value, place, folder, scope);
     }
     Ok(Document {
         kind,

@@ -14,11 +14,11 @@ use super::{CONNECT, Question, RedisPlace, RedisRule};
 /// Makes connections. It keeps none.
 pub(super) enum Connector {
     /// To one server.
-    One(Client),
+    One(Box<Client>),
     /// To the master of the moment.
     Sentinel(Box<SentinelClient>),
     /// To every node of a cluster.
-    Cluster(ClusterClient),
+    Cluster(Box<ClusterClient>),
 }
 
 impl Connector {
@@ -37,7 +37,7 @@ impl Connector {
                     None => info.redis_settings().clone(),
                 };
                 let info = info.set_redis_settings(settings.set_skip_set_lib_name());
-                Ok(Self::One(Client::open(info)?))
+                Ok(Self::One(Box::new(Client::open(info)?)))
             }
             RedisPlace::Sentinel { master, sentinels, login, sentinel_tls, user, database, tls } => {
                 let sentinels = sentinels.iter().map(|at| address(at, *sentinel_tls));
@@ -78,7 +78,7 @@ impl Connector {
                 });
                 let nodes = nodes.collect::<RedisResult<Vec<_>>>()?;
                 // A request waits for one answer, and what it waits for may be asked of another node once or twice.
-                Ok(Self::Cluster(ClusterClient::builder(nodes).retries(2).build()?))
+                Ok(Self::Cluster(Box::new(ClusterClient::builder(nodes).retries(2).build()?)))
             }
         }
     }

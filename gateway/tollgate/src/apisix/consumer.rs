@@ -157,12 +157,19 @@ fn token_key(conf: &mut Fields) -> Result<TokenKey, String> {
     Ok(TokenKey { key, secret, algorithm })
 }
 
+/// A consumer whose tokens a route admits.
+pub struct TokenOwner {
+    /// Its name.
+    pub consumer: String,
+    /// Its consumer group.
+    pub group: Option<String>,
+    /// The value of the claim by which its tokens name it.
+    pub key: String,
+}
+
 /// The policies that let those in whose tokens consumers' keys verify, and all keys. Each token is verified by the key of the
 /// consumer that it names, and by no other.
-pub fn tokens(
-    objects: &Objects,
-    tokens: &Tokens,
-) -> (Map<String, Value>, Vec<(String, Option<String>, String)>) {
+pub fn tokens(objects: &Objects, tokens: &Tokens) -> (Map<String, Value>, Vec<TokenOwner>) {
     let mut keys = Vec::new();
     let mut alternatives = Vec::new();
     for (name, object) in objects.all(Of::Consumers) {
@@ -181,7 +188,8 @@ pub fn tokens(
             "from": tokens.from,
             "forward": tokens.forward,
         }));
-        keys.push((name.to_owned(), object.get("group_id").and_then(objects::named), key.key));
+        let group = object.get("group_id").and_then(objects::named);
+        keys.push(TokenOwner { consumer: name.to_owned(), group, key: key.key });
     }
     let mut policies = Map::new();
     match alternatives.len() {

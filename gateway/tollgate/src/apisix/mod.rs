@@ -66,7 +66,7 @@ fn resource_name(id: &str) -> String {
 
 /// The kind; this front has no others.
 fn known(name: &str) -> Result<Of, Box<Response>> {
-    Of::of(name).ok_or_else(|| {
+    Of::named(name).ok_or_else(|| {
         let instead = match name {
             "stream_routes" => "this gateway proxies HTTP alone",
             "protos" => "this gateway translates no JSON to gRPC",

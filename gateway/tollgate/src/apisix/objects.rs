@@ -53,7 +53,7 @@ impl Of {
     }
 
     /// The kind of this name; version 2 says `ssl`.
-    pub fn of(name: &str) -> Option<Self> {
+    pub fn named(name: &str) -> Option<Self> {
         let name = if name == "ssl" { "ssls" } else { name };
         Self::ALL.into_iter().find(|of| of.name() == name)
     }
@@ -86,7 +86,7 @@ impl Objects {
             _ => true,
         };
         for item in surface.view.list(raw_kind()) {
-            let id = item.name().split_once('/').and_then(|(of, id)| Some((Of::of(of)?, id.to_owned())));
+            let id = item.name().split_once('/').and_then(|(of, id)| Some((Of::named(of)?, id.to_owned())));
             if let (Some(id), Value::Object(entries)) = (id.filter(wanted), item.value()) {
                 all.0.insert(id, entries.clone());
             }

@@ -239,8 +239,8 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
         }
         // Who shows a token is known by what it says, and not by the consumer's name.
         for list in ["allow", "deny"] {
-            let known: [fn(&(String, Option<String>, String)) -> Option<&String>; 2] =
-                [|(name, ..)| Some(name), |(_, group, _)| group.as_ref()];
+            let known: [fn(&consumer::TokenOwner) -> Option<&String>; 2] =
+                [|owner| Some(&owner.consumer), |owner| owner.group.as_ref()];
             for (kind, of) in ["consumers", "groups"].into_iter().zip(known) {
                 let named = effect
                     .policies
@@ -249,8 +249,8 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
                 let Some(Value::Array(named)) = named else { continue };
                 let more: Vec<_> = keys
                     .iter()
-                    .filter(|key| of(key).is_some_and(|own| named.contains(&json!(own))))
-                    .map(|(.., key)| json!(key))
+                    .filter(|owner| of(owner).is_some_and(|own| named.contains(&json!(own))))
+                    .map(|owner| json!(owner.key))
                     .collect();
                 named.extend(more);
             }

@@ -105,7 +105,13 @@ fn ask(says: Says, service: &str) -> (Result<(), ProbeFailure>, String) {
         })
     });
     let result = Runtime::new().expect("a runtime").run(async {
-        check(Stream::connect(&address).await.expect("connected"), "h.example", service, &FaultCell::default()).await
+        check(
+            Stream::connect(&address).await.expect("connected"),
+            "h.example",
+            service,
+            &FaultCell::default(),
+        )
+        .await
     });
     (result, thread.join().expect("no panic"))
 }

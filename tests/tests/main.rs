@@ -34,6 +34,7 @@ mod http2_endpoints;
 mod keepalive;
 mod leaks;
 mod limits;
+mod listen;
 mod log;
 mod loops;
 mod mended;

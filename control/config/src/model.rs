@@ -5,7 +5,6 @@
 //! matched; it reports positions through [`Spanned`].
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -169,7 +168,7 @@ pub struct StoreSettings {
 #[derive(Clone, Debug)]
 pub struct Listener {
     /// Address to bind. `:8080` is `[::]:8080`, which has to take IPv4 too (`IPV6_V6ONLY` off).
-    pub bind: Spanned<SocketAddr>,
+    pub bind: Spanned<ListenAddress>,
     /// TLS; `None`: plain text.
     pub tls: Option<ListenTls>,
     /// Whether HTTP/2 is spoken. Default on.
@@ -180,8 +179,19 @@ pub struct Listener {
     pub half_close: bool,
     /// Who begins connections with a header of the PROXY protocol. Default nobody.
     pub proxy_protocol: Vec<Cidr>,
+    /// What it changes of `timeouts`.
+    pub timeouts: ListenerTimeouts,
     /// Policies of the requests that come here.
     pub policies: Policies,
+}
+
+/// Timeouts that a listener changes: `Some(None)` is `off`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListenerTimeouts {
+    /// As [`Timeouts::idle`].
+    pub idle: Option<Option<Duration>>,
+    /// As [`Timeouts::age`].
+    pub age: Option<Option<Duration>>,
 }
 
 /// How requests that come in plain text are sent to `https`.
@@ -443,6 +453,8 @@ pub struct Timeouts {
     pub body: Option<Duration>,
     /// A keep-alive client connection without a request (closed). Default 75 s.
     pub idle: Option<Duration>,
+    /// The longest age of a client connection: the answer after it is its last. Default off.
+    pub age: Option<Duration>,
     /// A client that takes no byte of a response (connection reset). Default 60 s.
     pub write: Option<Duration>,
     /// Opening a connection to an endpoint (504). Default 5 s.
@@ -473,6 +485,7 @@ impl Default for Timeouts {
             header: seconds(10),
             body: seconds(60),
             idle: seconds(75),
+            age: None,
             write: seconds(60),
             connect: seconds(5),
             response_header: seconds(60),

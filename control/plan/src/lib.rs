@@ -31,7 +31,7 @@ pub use rewrite::{Location, LocationGroups, PathRewrite, Replacement, Rewrite};
 pub use tollgate_config::file_access;
 pub use tollgate_config::{
     Adaptive, Balance, Breaker, Buffer, BufferBounds, Caps, CdnLoop, CertificatePart, Cidr, Discover,
-    DnsRules, ErrorBodies, Forwarded, GRPC_CODES, HashBy, Health, Hedge, HostRewrite, Http2, Limits, Outlier,
-    Overload, Percent, Policy, Pool, Priority, Probe, Queue, RequestId, Retry, RetryOn, Rules, Sticky,
-    Timeouts,
+    DnsRules, ErrorBodies, Forwarded, GRPC_CODES, HashBy, Health, Hedge, HostRewrite, Http2, Limits,
+    ListenAddress, Outlier, Overload, Percent, Policy, Pool, Priority, Probe, Queue, RequestId, Retry,
+    RetryOn, Rules, Sticky, Timeouts,
 };

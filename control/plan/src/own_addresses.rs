@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 
-use tollgate_config::{self as config, Address, At, Problem, TargetKind};
+use tollgate_config::{self as config, Address, At, ListenAddress, Problem, TargetKind};
 
 /// A warning for each endpoint that a listener of the same configuration takes.
 pub(crate) fn warnings(parts: &config::Parts<'_>) -> Vec<Problem> {
@@ -19,8 +19,12 @@ pub(crate) fn warnings(parts: &config::Parts<'_>) -> Vec<Problem> {
     });
     let mut warned: HashSet<At> = HashSet::new();
     let warning = |(endpoint, at): (&config::EndpointAddress, At)| {
-        let Address::Tcp { host, port } = &endpoint.address else { return None };
-        let listener = parts.config.listen.iter().find(|listener| takes(listener.bind.value, host, *port))?;
+        let listener =
+            parts.config.listen.iter().find(|listener| match (&listener.bind.value, &endpoint.address) {
+                (ListenAddress::Tcp(own), Address::Tcp { host, port }) => takes(*own, host, *port),
+                (ListenAddress::Unix(own), Address::Unix(path)) => own.path == *path,
+                _ => false,
+            })?;
         // A list of matches is as many routes with the same targets.
         warned.insert(at).then(|| {
             let message = "this endpoint is an address of the gateway itself: requests to it come back";

@@ -1,6 +1,5 @@
 //! The plan's types.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +9,9 @@ use tollgate_net::{Address, ProxyVersion};
 use tollgate_route::{PathRules, Router};
 
 use crate::{
-    Attached, Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits, Location,
-    Overload, PathRewrite, PlannedLog, Pool, Priority, RequestId, Retry, Rewrite, RouteChains, Rules,
-    Timeouts,
+    Attached, Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits, ListenAddress,
+    Location, Overload, PathRewrite, PlannedLog, Pool, Priority, RequestId, Retry, Rewrite, RouteChains,
+    Rules, Timeouts,
 };
 
 /// What a worker runs. Immutable.
@@ -43,8 +42,8 @@ pub struct Plan {
 impl Plan {
     /// What is said of the connections that come in at an address, as it is written in the file.
     #[must_use]
-    pub fn listener(&self, bind: SocketAddr) -> Option<&Arc<Listener>> {
-        self.listeners.iter().find(|listener| listener.bind == bind)
+    pub fn listener(&self, bind: &ListenAddress) -> Option<&Arc<Listener>> {
+        self.listeners.iter().find(|listener| listener.bind.is_same_place(bind))
     }
 }
 
@@ -63,7 +62,7 @@ pub struct Certificate {
 #[derive(Debug)]
 pub struct Listener {
     /// The address, as it is written in the file: its port can be 0.
-    pub bind: SocketAddr,
+    pub bind: ListenAddress,
     /// TLS; `None`: plain text.
     pub tls: Option<tollgate_tls::Server>,
     /// Its certificates, in the order of `tls`.
@@ -72,6 +71,10 @@ pub struct Listener {
     pub http2: Http2,
     /// Whether an HTTP/1 client that has ended its direction still gets its answers.
     pub half_close: bool,
+    /// How long a connection may have no request.
+    pub idle: Option<Duration>,
+    /// How old a connection may become.
+    pub age: Option<Duration>,
     /// Who begins connections with a header of the PROXY protocol.
     pub proxy_protocol: Vec<Cidr>,
     /// Where every request is sent; `None`: it is served.
@@ -97,6 +100,8 @@ pub struct Tls {
     pub server_name: Option<String>,
     /// What those are called of which only an address is known.
     pub looked_up: Option<String>,
+    /// The name that they are asked for, where it is not the one that their certificates must hold.
+    pub sni: Option<String>,
 }
 
 /// What holds for every route.

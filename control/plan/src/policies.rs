@@ -1,7 +1,6 @@
 //! Policies: which ones a request meets, and in which order. One file a policy makes what runs of what was written.
 
 use std::collections::{HashMap, HashSet};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tollgate_config as config;
@@ -12,7 +11,7 @@ use tollgate_route::PathRules;
 use crate::matches::path_rules;
 use crate::memo::Memo;
 use crate::policies::sets::Sets;
-use crate::{Action, Route};
+use crate::{Action, ListenAddress, Route};
 
 mod aggregate;
 mod any_of;
@@ -91,14 +90,17 @@ pub struct RouteChains {
     /// Wherever they come in; nothing: none, but its upstreams may have some.
     pub usual: Option<u32>,
     /// At listeners that have policies of their own, by their address as it is written in the file.
-    pub listeners: Arc<[(SocketAddr, Option<u32>)]>,
+    pub listeners: Arc<[(ListenAddress, Option<u32>)]>,
 }
 
 impl RouteChains {
     /// The chain of requests that come in at this listener.
     #[must_use]
-    pub fn at(&self, bind: SocketAddr) -> Option<u32> {
-        self.listeners.iter().find(|(address, _)| *address == bind).map_or(self.usual, |(_, chain)| *chain)
+    pub fn at(&self, bind: &ListenAddress) -> Option<u32> {
+        self.listeners
+            .iter()
+            .find(|(address, _)| address.is_same_place(bind))
+            .map_or(self.usual, |(_, chain)| *chain)
     }
 }
 
@@ -219,7 +221,7 @@ pub(crate) struct Policing {
     chains: Chains,
     gateway: Placed,
     /// Those that have policies of their own.
-    listeners: Vec<(SocketAddr, Placed)>,
+    listeners: Vec<(ListenAddress, Placed)>,
     /// What is written of named upstreams, which come first in the plan too.
     upstreams: Vec<Option<u32>>,
     /// The names of all upstreams.
@@ -250,8 +252,9 @@ impl Policing {
         let gateway = chains.place("gateway", &config.policies);
         let own = config.listen.iter().filter(|listener| !listener.policies.is_empty());
         let listeners = own.map(|listener| {
-            let bind = listener.bind.value;
-            (bind, chains.place(&format!("listener/{bind}"), &listener.policies))
+            let bind = listener.bind.value.clone();
+            let placed = chains.place(&format!("listener/{bind}"), &listener.policies);
+            (bind, placed)
         });
         let listeners = listeners.collect();
         let mut problems = unknown_upstreams(parts);
@@ -273,7 +276,7 @@ impl Policing {
     fn over_all(&mut self, own: &Placed) -> RouteChains {
         let Self { chains, gateway, listeners, .. } = self;
         let usual = chains.chain(&[gateway, own]);
-        let at = listeners.iter().map(|(bind, placed)| (*bind, chains.chain(&[gateway, placed, own])));
+        let at = listeners.iter().map(|(bind, placed)| (bind.clone(), chains.chain(&[gateway, placed, own])));
         RouteChains { usual, listeners: at.collect() }
     }
 

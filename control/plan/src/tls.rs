@@ -30,13 +30,27 @@ pub(crate) fn listeners(
     let mut servers = Vec::new();
     let mut listeners: Vec<Arc<Listener>> = Vec::new();
     for (index, listener) in config.listen.iter().enumerate() {
-        let bind = listener.bind.value;
+        let bind = listener.bind.value.clone();
         let before = &config.listen[..index];
         if before.iter().any(|other| {
-            other.bind.value == bind
-                && ((&other.tls, other.http2, other.redirect_to_https, &other.proxy_protocol)
-                    != (&listener.tls, listener.http2, listener.redirect_to_https, &listener.proxy_protocol)
-                    || other.half_close != listener.half_close)
+            other.bind.value.is_same_place(&bind)
+                && (
+                    &other.bind.value,
+                    &other.tls,
+                    other.http2,
+                    other.redirect_to_https,
+                    &other.proxy_protocol,
+                    other.timeouts,
+                    other.half_close,
+                ) != (
+                    &bind,
+                    &listener.tls,
+                    listener.http2,
+                    listener.redirect_to_https,
+                    &listener.proxy_protocol,
+                    listener.timeouts,
+                    listener.half_close,
+                )
         }) {
             let message = "this address is written twice, with other settings";
             problems.push(Problem::error(listener.bind.at, message));
@@ -61,6 +75,8 @@ pub(crate) fn listeners(
             certificates,
             http2: listener.http2,
             half_close: listener.half_close,
+            idle: listener.timeouts.idle.unwrap_or(config.timeouts.idle),
+            age: listener.timeouts.age.unwrap_or(config.timeouts.age),
             proxy_protocol: listener.proxy_protocol.clone(),
             redirect: listener.redirect_to_https.map(|to| Redirect {
                 status: to.status,
@@ -99,7 +115,8 @@ fn name(named: &config::NamedCertificate) -> String {
 
 /// Whether a certificate with a name is for this listener, if it speaks TLS.
 fn is_for(named: &config::NamedCertificate, listener: &config::Listener) -> bool {
-    named.listeners.is_empty() || named.listeners.iter().any(|bind| bind.value == listener.bind.value)
+    named.listeners.is_empty()
+        || named.listeners.iter().any(|bind| listener.bind.value.tcp() == Some(bind.value))
 }
 
 /// What is wrong with certificates that have names, but for those that a listener looks into.
@@ -108,7 +125,7 @@ fn named(parts: &config::Parts<'_>) -> Vec<Problem> {
     let secure = || parts.config.listen.iter().filter(|listener| listener.tls.is_some());
     for named in &parts.certificates {
         for bind in &named.listeners {
-            if !secure().any(|listener| listener.bind.value == bind.value) {
+            if !secure().any(|listener| listener.bind.value.tcp() == Some(bind.value)) {
                 let message = format!("no listener with `tls` has the address {}", bind.value);
                 let problem = Problem::error(bind.at, message);
                 let binds: Vec<String> =
@@ -191,15 +208,21 @@ impl Clients {
             identity: certificate.map(identity),
             // Nothing but what will be spoken: an endpoint that does not know it says so.
             alpn: alpn(if http2 { Http2::Only } else { Http2::Off }),
+            unverified: tls.is_some_and(|tls| tls.unverified),
+            verified_name: tls
+                .filter(|tls| matches!(tls.sni, Some(Some(_))))
+                .and_then(|tls| tls.server_name.clone()),
+            without_sni: tls.is_some_and(|tls| tls.sni == Some(None)),
         };
         let server_name = tls.and_then(|tls| tls.server_name.clone());
+        let sni = tls.and_then(|tls| tls.sni.clone()).flatten();
         if let Some((_, client)) = self.0.iter().find(|(known, _)| *known == files) {
-            return Some(Tls { client: client.clone(), server_name, looked_up: None });
+            return Some(Tls { client: client.clone(), server_name, looked_up: None, sni });
         }
         let certificates: Vec<_> = certificate.into_iter().collect();
         let client = Arc::new(told(Client::new(&files), &certificates, ca, Some(at), problems)?);
         self.0.push((files, client.clone()));
-        Some(Tls { client, server_name, looked_up: None })
+        Some(Tls { client, server_name, looked_up: None, sni })
     }
 }
 

@@ -33,6 +33,13 @@ impl From<TcpStream> for Detached {
     }
 }
 
+impl From<UnixStream> for Detached {
+    /// Of a non-blocking socket.
+    fn from(stream: UnixStream) -> Self {
+        Self(Socket::Unix(stream))
+    }
+}
+
 impl Detached {
     /// Whether nothing has come that was not read: no byte, no end, no error. Asks the kernel.
     #[must_use]

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::task::{Context, Poll, ready};
 
 use rustix::net::{SocketFlags, acceptfrom_with};
@@ -105,7 +106,9 @@ impl Listener {
 
 fn accept(listener: &TcpListener) -> io::Result<(Detached, SocketAddr)> {
     let (stream, peer) = acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
-    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
-    let peer = peer.ok_or_else(|| io::Error::other("the peer has no IP address"))?;
-    Ok((TcpStream::from(stream).into(), peer))
+    match peer.and_then(|peer| SocketAddr::try_from(peer).ok()) {
+        Some(peer) => Ok((TcpStream::from(stream).into(), peer)),
+        // A Unix socket's peer has none.
+        None => Ok((UnixStream::from(stream).into(), SocketAddr::from(([0, 0, 0, 0], 0)))),
+    }
 }

@@ -4,12 +4,15 @@
 //! them. So a connection to the gateway itself is known when it is opened, and a request on any other costs nothing.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
-static ADDRESSES: RwLock<Vec<SocketAddr>> = RwLock::new(Vec::new());
+use crate::Address;
+
+static ADDRESSES: RwLock<Vec<Address>> = RwLock::new(Vec::new());
 
 /// Notes the addresses at which this process accepts connections of clients, in place of those that were noted before.
-pub fn set_own_addresses(addresses: impl IntoIterator<Item = SocketAddr>) {
+pub fn set_own_addresses(addresses: impl IntoIterator<Item = Address>) {
     let addresses = addresses.into_iter().collect();
     *ADDRESSES.write().unwrap_or_else(PoisonError::into_inner) = addresses;
 }
@@ -17,7 +20,13 @@ pub fn set_own_addresses(addresses: impl IntoIterator<Item = SocketAddr>) {
 /// Whether one of the noted addresses takes a connection to `to`. `from` gives the connection's own address.
 pub(crate) fn is_own(to: SocketAddr, from: impl Fn() -> Option<IpAddr>) -> bool {
     let addresses = ADDRESSES.read().unwrap_or_else(PoisonError::into_inner);
-    addresses.iter().any(|own| takes(*own, to, &from))
+    addresses.iter().any(|own| matches!(own, Address::Socket(own) if takes(*own, to, &from)))
+}
+
+/// Whether one of the noted addresses is the Unix socket at this path.
+pub(crate) fn is_own_socket(path: &Path) -> bool {
+    let addresses = ADDRESSES.read().unwrap_or_else(PoisonError::into_inner);
+    addresses.iter().any(|own| matches!(own, Address::Unix(own) if own == path))
 }
 
 fn takes(own: SocketAddr, to: SocketAddr, from: &impl Fn() -> Option<IpAddr>) -> bool {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use rustls::{ClientConfig, ServerConfig};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 use tokio::io::{AsyncWrite, Interest};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpSocket, TcpStream, UnixStream};
 use tokio::task::coop::{has_budget_remaining, poll_proceed, unconstrained};
 
 use crate::detached::Socket;
@@ -76,13 +76,25 @@ impl Stream {
     /// What the resolver or the kernel says of the last address tried; [`io::ErrorKind::NotFound`] if a name
     /// does not resolve.
     pub async fn connect(address: &Address) -> io::Result<Self> {
+        Self::connect_from(address, None).await
+    }
+
+    /// As [`connect`](Self::connect), from an address of this machine. Addresses of the other family are passed over.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect); [`io::ErrorKind::AddrNotAvailable`] if the address is not this machine's, or nothing of
+    /// its family is left to connect to.
+    pub async fn connect_from(address: &Address, source: Option<IpAddr>) -> io::Result<Self> {
         #[cfg(feature = "simulate")]
         if simulated::is_active() {
             return Self::connect_simulated(address).await;
         }
         match address {
-            Address::Socket(address) => Self::connect_tcp(*address).await,
-            Address::Unix(path) => UnixStream::connect(path).await.map(|stream| Kind::Unix(stream).into()),
+            Address::Socket(address) => Self::connect_tcp(*address, source).await,
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path).await?;
+                Ok(Self { to_itself: own::is_own_socket(path), ..Kind::Unix(stream).into() })
+            }
             Address::Name { host, port } => {
                 let not_found = |text: String| io::Error::new(io::ErrorKind::NotFound, text);
                 let addresses = tokio::net::lookup_host((host.as_str(), *port))
@@ -90,7 +102,7 @@ impl Stream {
                     .map_err(|error| not_found(error.to_string()))?;
                 let mut last = not_found(format!("{host} has no address"));
                 for address in addresses {
-                    match Self::connect_tcp(address).await {
+                    match Self::connect_tcp(address, source).await {
                         Ok(stream) => return Ok(stream),
                         Err(error) => last = error,
                     }
@@ -107,8 +119,16 @@ impl Stream {
         self.to_itself
     }
 
-    async fn connect_tcp(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(address).await?;
+    async fn connect_tcp(address: SocketAddr, source: Option<IpAddr>) -> io::Result<Self> {
+        let stream = match source {
+            None => TcpStream::connect(address).await?,
+            Some(source) if source.is_ipv4() == address.is_ipv4() => {
+                let socket = if source.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+                socket.bind(SocketAddr::new(source, 0))?;
+                socket.connect(address).await?
+            }
+            Some(_) => return Err(io::ErrorKind::AddrNotAvailable.into()),
+        };
         // A message is one write: Nagle's algorithm could only delay its last segment.
         stream.set_nodelay(true)?;
         let to_itself = own::is_own(address, || stream.local_addr().ok().map(|from| from.ip()));

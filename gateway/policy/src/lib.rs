@@ -79,7 +79,7 @@ pub use by::By;
 pub use canary::{CanaryBy, CanaryRule, CanaryRules, Wanted};
 pub use client::Trust;
 pub use client_certificate::{CertificateName, CertificateRules};
-pub use compression::{CompressionRules, Encoding};
+pub use compression::{CompressionRules, Encoding, Levels};
 pub use concurrency::{Concurrency, ConcurrencyRules};
 pub use consumers::{Consumers, HmacSecret, Known};
 pub use context::{Consumer, Context, Edit, Ended};

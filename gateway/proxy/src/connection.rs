@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
 
 use tollgate_net::{Deadline, ProxyHeader, Stream};
 use tollgate_plan::{Http2, Listener};
@@ -18,6 +19,9 @@ use crate::preamble::preamble;
 use crate::routine::{RoutinePool, Seat};
 use crate::secured::Secured;
 use crate::worker::Worker;
+
+/// What stands for an address where there is none: who comes by a Unix socket has none.
+const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
 /// One client connection, or one stream of one.
 #[derive(Debug)]
@@ -42,6 +46,7 @@ impl Client {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         let deadline = worker.timers.deadline();
         worker.connection_opened();
+        let due = listener.age.and_then(|age| tollgate_net::now().checked_add(age));
         Self {
             stream,
             peer,
@@ -54,6 +59,7 @@ impl Client {
                 plans: worker.plans.get(),
                 tls: None,
                 destination: None,
+                due,
                 counts: true,
             },
         }
@@ -63,7 +69,7 @@ impl Client {
 impl<S> Client<S> {
     /// One stream of a connection, which has carried so many requests with this one.
     pub fn of_stream(connection: &Link, stream: S, peer: SocketAddr, requests: u64) -> Self {
-        let Link { worker, door, listener, plans, tls, destination, .. } = connection;
+        let Link { worker, door, listener, plans, tls, destination, due, .. } = connection;
         let link = Link {
             worker: worker.clone(),
             door: door.clone(),
@@ -71,6 +77,7 @@ impl<S> Client<S> {
             plans: *plans,
             tls: tls.clone(),
             destination: destination.clone(),
+            due: *due,
             counts: false,
         };
         Self { stream, peer, deadline: worker.timers.deadline(), requests, link }
@@ -92,8 +99,7 @@ impl<S> Client<S> {
 
     /// Has it no more time for its next request than a drain leaves.
     pub fn hurry(&self) {
-        let worker = self.worker();
-        let bound = [worker.grace.get(), worker.idle_timeout()].into_iter().flatten().min();
+        let bound = [self.worker().grace.get(), self.link.listener.idle].into_iter().flatten().min();
         self.deadline.set(tollgate_net::now(), bound);
     }
 
@@ -123,7 +129,7 @@ impl<S: ClientSide> Client<S> {
         let destination = match told.or_else(|| self.stream.local_address()) {
             Some(to) => SocketAddr::new(to.ip().to_canonical(), to.port()),
             // Whose it is counts, whatever else is not known.
-            None => self.link.listener.bind,
+            None => self.link.listener.bind.tcp().unwrap_or(NOWHERE),
         };
         ProxyHeader::Proxied { source: self.peer, destination }
     }
@@ -142,6 +148,8 @@ pub(crate) struct Link {
     pub tls: Option<Rc<Secured>>,
     /// Where the client has connected to, where a proxy in front has said so. Behind a pointer, since few have it.
     pub destination: Option<Rc<SocketAddr>>,
+    /// When it is too old; `None`: never.
+    due: Option<Instant>,
     /// A stream is counted with its connection.
     counts: bool,
 }
@@ -169,7 +177,26 @@ impl Link {
     }
 
     pub fn is_leaving(&self) -> bool {
-        self.worker.leaving.get() || self.door.closed().is_some()
+        self.worker.leaving.get() || self.door.closed().is_some() || self.is_too_old()
+    }
+
+    /// Whether it has lived for as long as its listener lets it.
+    fn is_too_old(&self) -> bool {
+        self.due.is_some_and(|due| tollgate_net::now() >= due)
+    }
+
+    /// How long it may be without a request from now on: its idle timeout, or what is left of its age.
+    pub fn idle_bound(&self, now: Instant) -> Option<Duration> {
+        let idle = self.listener.idle;
+        match self.age_left(now) {
+            None => idle,
+            Some(left) => Some(idle.map_or(left, |idle| idle.min(left))),
+        }
+    }
+
+    /// How much older it may become.
+    pub fn age_left(&self, now: Instant) -> Option<Duration> {
+        self.due.map(|due| due.saturating_duration_since(now))
     }
 
     pub fn is_draining(&self) -> bool {
@@ -217,7 +244,8 @@ pub(crate) async fn serve<F>(
     if client.link.listener.http2 == Http2::Only || client.stream.alpn() == Some(b"h2") {
         return http2::start(client, Vec::new());
     }
-    client.deadline.set(tollgate_net::now(), client.worker().idle_timeout());
+    let now = tollgate_net::now();
+    client.deadline.set(now, client.link.idle_bound(now));
     while wait_for_request(&mut client).await {
         match RoutinePool::run(&*pool, client, |seat| Box::pin(exchanges(seat))).await {
             Then::Idle(back) => client = back,
@@ -253,7 +281,6 @@ async fn wait_for_request(client: &mut Client) -> bool {
 mod tests {
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
-    use std::time::Duration;
 
     use tollgate_listen::Loads;
     use tollgate_net::Runtime;
@@ -322,7 +349,7 @@ mod tests {
                 let (stream, peer) = listener.accept().expect("a connection");
                 stream.set_nonblocking(true).expect("non-blocking");
                 assert_eq!(worker.reserve(), Ok(0));
-                let bind = worker.active().plan.listeners[0].bind;
+                let bind = worker.active().plan.listeners[0].bind.clone();
                 let door = worker.doors.open(crate::door::DoorId(0), bind);
                 let listener = door.listener(&worker.active().plan).expect("the plan has it");
                 admit(&worker, door, (stream.into(), peer, listener), &start);

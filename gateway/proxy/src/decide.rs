@@ -1,10 +1,8 @@
 //! The path is brought to its normal form, and the route found.
 
-use std::net::SocketAddr;
-
 use tollgate_http::{Method, RequestHead, TargetForm};
 use tollgate_observe::Reason;
-use tollgate_plan::{Plan, Route};
+use tollgate_plan::{ListenAddress, Plan, Route};
 use tollgate_route::{Normalised, Request, normalise};
 
 use crate::preflight;
@@ -16,7 +14,11 @@ use crate::scratch::Scratch;
 ///
 /// # Errors
 /// When there is none, or the request is one that no route can take.
-pub(crate) fn decide(plan: &Plan, scratch: &mut Scratch, bind: Option<SocketAddr>) -> Result<u32, Reason> {
+pub(crate) fn decide(
+    plan: &Plan,
+    scratch: &mut Scratch,
+    bind: Option<&ListenAddress>,
+) -> Result<u32, Reason> {
     let Scratch { request, path, ledger, .. } = scratch;
     match request.form {
         TargetForm::Authority => return Err(Reason::ConnectRefused),

@@ -2,11 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tollgate_plan::{Listener, Plan};
+use tollgate_plan::{ListenAddress, Listener, Plan};
 
 /// Names a listen address for all workers. What has another number is another listener, also on the same address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,7 +26,7 @@ pub(crate) struct Door {
     pub id: DoorId,
     /// Its address as the plan knows it; `None`: another worker let a connection in when this one had closed it, or not opened it
     /// yet.
-    bind: Cell<Option<SocketAddr>>,
+    bind: RefCell<Option<ListenAddress>>,
     /// What the last plan said of it that named it: a plan that does not closes it, and some are still in its queue.
     listener: RefCell<Option<Arc<Listener>>>,
     closed: Cell<Option<Waiting>>,
@@ -41,15 +40,15 @@ impl Door {
 
     /// What is said of a connection that comes in now.
     pub fn listener(&self, plan: &Plan) -> Option<Arc<Listener>> {
-        if let Some(found) = self.bind.get().and_then(|bind| plan.listener(bind)) {
+        if let Some(found) = self.bind.borrow().as_ref().and_then(|bind| plan.listener(bind)) {
             *self.listener.borrow_mut() = Some(found.clone());
         }
         self.listener.borrow().clone()
     }
 
-    fn new(id: DoorId, bind: Option<SocketAddr>, closed: Option<Waiting>) -> Rc<Self> {
-        let bind = Cell::new(bind);
-        Rc::new(Self { id, bind, listener: RefCell::default(), closed: Cell::new(closed) })
+    fn new(id: DoorId, closed: Option<Waiting>) -> Rc<Self> {
+        let (bind, listener) = (RefCell::default(), RefCell::default());
+        Rc::new(Self { id, bind, listener, closed: Cell::new(closed) })
     }
 }
 
@@ -63,9 +62,9 @@ pub(crate) struct Doors {
 
 impl Doors {
     /// The door of that number. One that was never open here is open now.
-    pub fn open(&self, id: DoorId, bind: SocketAddr) -> Rc<Door> {
+    pub fn open(&self, id: DoorId, bind: impl Into<ListenAddress>) -> Rc<Door> {
         let door = self.find_or_add(id);
-        door.bind.set(Some(bind));
+        *door.bind.borrow_mut() = Some(bind.into());
         door
     }
 
@@ -76,12 +75,12 @@ impl Doors {
             return self.find_or_add(id);
         }
         let known = self.open.borrow().get(&id).cloned();
-        known.unwrap_or_else(|| Door::new(id, None, Some(Waiting::Leave)))
+        known.unwrap_or_else(|| Door::new(id, Some(Waiting::Leave)))
     }
 
     fn find_or_add(&self, id: DoorId) -> Rc<Door> {
         self.next.set(self.next.get().max(id.0 + 1));
-        self.open.borrow_mut().entry(id).or_insert_with(|| Door::new(id, None, None)).clone()
+        self.open.borrow_mut().entry(id).or_insert_with(|| Door::new(id, None)).clone()
     }
 
     /// Closes a door, for good.
@@ -94,6 +93,8 @@ impl Doors {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     #[test]

@@ -30,5 +30,8 @@ pub(crate) fn listener<'a>(plan: &'a Plan, request: &RequestHead, secure: bool) 
         .and_then(|port| std::str::from_utf8(port).ok()?.parse().ok());
     let mut fitting = plan.listeners.iter().filter(|listener| listener.tls.is_some() == secure);
     let first = fitting.clone().next();
-    fitting.find(|listener| Some(listener.bind.port()) == port).or(first).map(|listener| &**listener)
+    fitting
+        .find(|listener| listener.bind.tcp().map(|address| address.port()) == port)
+        .or(first)
+        .map(|listener| &**listener)
 }

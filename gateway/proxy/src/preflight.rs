@@ -3,10 +3,8 @@
 //! [`decide`](crate::decide::decide) and [`rehearse`](crate::rehearse::rehearse) call this for each OPTIONS request. A preflight
 //! takes another route than its own only to a `cors` policy, which answers it: it never reaches an upstream by that.
 
-use std::net::SocketAddr;
-
 use tollgate_http::{Method, RequestHead};
-use tollgate_plan::{Plan, Route};
+use tollgate_plan::{ListenAddress, Plan, Route};
 use tollgate_route::Request;
 
 use crate::decide::Routed;
@@ -61,7 +59,7 @@ pub(crate) fn route<'a>(
     plan: &Plan,
     request: &'a RequestHead,
     path: &'a [u8],
-    bind: Option<SocketAddr>,
+    bind: Option<&ListenAddress>,
 ) -> Option<(u32, Preflight<'a>)> {
     if request.method != Method::Options {
         return None;
@@ -77,7 +75,7 @@ pub(crate) fn route<'a>(
 }
 
 /// Whether every request of the route meets a `cors`.
-fn answers(plan: &Plan, route: &Route, bind: Option<SocketAddr>) -> bool {
+fn answers(plan: &Plan, route: &Route, bind: Option<&ListenAddress>) -> bool {
     let has_cors = |chain: Option<u32>| {
         let chain = chain.and_then(|chain| plan.chains.get(chain as usize));
         let mut policies = chain.into_iter().flatten().filter_map(|index| plan.policies.get(*index as usize));

@@ -102,7 +102,7 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
         forwarded::drop_claims(&mut scratch.request, &plan.settings.forwarded, peer.ip());
     }
     rehearsal.sent_path = scratch.request.slice(scratch.request.path).to_vec();
-    let bind = https::listener(plan, &scratch.request, secure).map(|listener| listener.bind);
+    let bind = https::listener(plan, &scratch.request, secure).map(|listener| &listener.bind);
     let route = match decide(plan, &mut scratch, bind) {
         Err(Reason::BadPath) => {
             rehearsal.outcome = refused(Reason::BadPath, fixed(scratch.ledger.detail.take()));

@@ -98,7 +98,7 @@ async fn exchange(mut client: Box<Client>) -> Then {
                 return Then::Closed;
             }
         }
-        client.deadline.set(now, worker.idle_timeout());
+        client.deadline.set(now, client.link.idle_bound(now));
         if loan.inbox.is_empty() {
             return Then::Idle(client);
         }
@@ -135,7 +135,7 @@ pub(crate) async fn request<S: ClientSide>(
             let reason = Reason::MisdirectedRequest;
             return respond::error(client, worker, scratch, settings, reason, close).await;
         }
-        let decided = decide(&active.plan, scratch, Some(client.link.listener.bind));
+        let decided = decide(&active.plan, scratch, Some(&client.link.listener.bind));
         if client.link.listener.redirect.is_some()
             && !matches!(decided, Err(Reason::BadPath | Reason::ConnectRefused))
         {

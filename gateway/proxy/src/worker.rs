@@ -17,7 +17,7 @@ use tollgate_http2::Totals;
 use tollgate_listen::{Full, Loads};
 use tollgate_net::{Bound, Deadline, Detached, Listener, Runtime, Timers};
 use tollgate_observe::{LogSink, Registry, RequestIds, WorkerStats};
-use tollgate_plan::{Listener as Listening, Priority};
+use tollgate_plan::{ListenAddress, Listener as Listening, Priority};
 use tollgate_policy::Context as PolicyContext;
 use tollgate_upstream::{Message, Post, Shared, Upstreams};
 
@@ -53,7 +53,7 @@ pub enum Control {
     Plan(Arc<Rollout>, Option<Receipt>),
     /// Accept from these sockets too, bound and non-blocking.
     /// Each with its address as it is written in the file, by which the plan knows it.
-    Listen(Vec<(DoorId, SocketAddr, Bound)>, Option<Receipt>),
+    Listen(Vec<(DoorId, ListenAddress, Bound)>, Option<Receipt>),
     /// Accept no more of these. The connections that came through them end as in a drain.
     Close(Vec<DoorId>, Waiting),
     /// A connection that another worker accepted, where it came in, and what was said of it there.
@@ -237,10 +237,6 @@ impl Worker {
     /// Whether this is still the plan for a request that begins now.
     pub fn runs(&self, active: &Rc<ActivePlan>) -> bool {
         Rc::ptr_eq(&self.active.borrow(), active)
-    }
-
-    pub fn idle_timeout(&self) -> Option<Duration> {
-        self.active.borrow().plan.settings.timeouts.idle
     }
 
     fn change_plan(&self, plan: Arc<Rollout>) {
@@ -492,7 +488,7 @@ async fn obey<F: Fn(Box<Client>) + Clone + 'static>(
 /// Accepts from these sockets from now on.
 fn listen<F: Fn(Box<Client>) + Clone + 'static>(
     worker: &Rc<Worker>,
-    sockets: Vec<(DoorId, SocketAddr, Bound)>,
+    sockets: Vec<(DoorId, ListenAddress, Bound)>,
     serve: &F,
 ) -> io::Result<()> {
     for (door, bind, socket) in sockets {

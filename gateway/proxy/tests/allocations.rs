@@ -69,7 +69,7 @@ fn worker(yaml: &str) -> (SocketAddr, Mailbox) {
     let log = AccessLog::start(LogConfig { target, format: LogFormat::Combined }).expect("a log");
     let (mailbox, control) = Mailbox::new();
     let bind = SocketAddr::from(([127, 0, 0, 1], 0));
-    let sockets = listeners.into_iter().map(|listener| (DoorId(0), bind, listener.into())).collect();
+    let sockets = listeners.into_iter().map(|listener| (DoorId(0), bind.into(), listener.into())).collect();
     mailbox.send(Control::Listen(sockets, None)).expect("a mailbox");
     let registry = Registry::new(true);
     let setup = WorkerSetup {

@@ -2,8 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use rustls::client::WebPkiServerVerifier;
-use rustls::{ClientConfig, RootCertStore};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::{verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 
 use crate::{File, Identity, Pem, Problem, provider};
 
@@ -16,6 +19,13 @@ pub struct ClientFiles {
     pub identity: Option<Identity>,
     /// Protocols that are offered (ALPN), the best first.
     pub alpn: Vec<Vec<u8>>,
+    /// Whether certificates are accepted whoever has signed them and whatever they are for. Dangerous: whoever is on the way
+    /// can take the endpoint's place.
+    pub unverified: bool,
+    /// The name that certificates must hold, where it is another one than the one that is asked for.
+    pub verified_name: Option<String>,
+    /// Whether endpoints are asked for no name (SNI).
+    pub without_sni: bool,
 }
 
 /// TLS towards endpoints, as all workers use it. Two are the same that are made of the same.
@@ -23,6 +33,8 @@ pub struct ClientFiles {
 pub struct Client {
     files: ClientFiles,
     config: Arc<ClientConfig>,
+    /// Who verifies certificates; `None`: nobody does.
+    verifier: Option<Arc<WebPkiServerVerifier>>,
 }
 
 impl PartialEq for Client {
@@ -39,8 +51,8 @@ impl Client {
     /// # Errors
     /// Every file that cannot be used, and why.
     pub fn new(files: &ClientFiles) -> Result<Self, Vec<Problem>> {
-        let config = config(files).map_err(|problem| vec![problem])?;
-        Ok(Self { files: files.clone(), config: Arc::new(config) })
+        let (config, verifier) = config(files).map_err(|problem| vec![problem])?;
+        Ok(Self { files: files.clone(), config: Arc::new(config), verifier })
     }
 
     /// What handshakes are configured with.
@@ -48,21 +60,123 @@ impl Client {
     pub fn config(&self) -> Arc<ClientConfig> {
         self.config.clone()
     }
+
+    /// As [`config`](Self::config), for a connection whose certificate must hold this name, whichever it is asked for.
+    /// Sessions are not resumed: the cache knows them by the name that was asked for alone.
+    #[must_use]
+    pub fn config_verifying(&self, name: ServerName<'static>) -> Arc<ClientConfig> {
+        let Some(verifier) = &self.verifier else { return self.config.clone() };
+        let mut config = ClientConfig::clone(&self.config);
+        config.resumption = Resumption::disabled();
+        config.dangerous().set_certificate_verifier(Arc::new(Named { verifier: verifier.clone(), name }));
+        Arc::new(config)
+    }
+
+    /// Whether certificates are accepted as they are.
+    #[must_use]
+    pub fn is_unverified(&self) -> bool {
+        self.files.unverified
+    }
 }
 
-fn config(files: &ClientFiles) -> Result<ClientConfig, Problem> {
-    let roots = match &files.authorities {
-        Some(pem) => pem.authorities()?,
-        None => system_roots().map_err(|message| Problem::new(File::Authorities, message))?,
-    };
+/// Verifies certificates for one name, whichever name was asked for.
+#[derive(Debug)]
+struct Named {
+    verifier: Arc<WebPkiServerVerifier>,
+    name: ServerName<'static>,
+}
+
+impl ServerCertVerifier for Named {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.verifier.verify_server_cert(end_entity, intermediates, &self.name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls12_signature(message, cert, dss)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.verifier.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
+    }
+}
+
+/// Accepts every certificate whose key the endpoint has.
+#[derive(Debug)]
+struct Unverified;
+
+impl ServerCertVerifier for Unverified {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(message, cert, dss, &provider().signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(message, cert, dss, &provider().signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        provider().signature_verification_algorithms.supported_schemes()
+    }
+}
+
+type Made = (ClientConfig, Option<Arc<WebPkiServerVerifier>>);
+
+fn config(files: &ClientFiles) -> Result<Made, Problem> {
     let general = |error: String| Problem::new(File::Authorities, error);
-    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider().clone())
-        .build()
-        .map_err(|error| general(error.to_string()))?;
+    let verifier = if files.unverified { None } else { Some(verifier(files)?) };
     let builder = ClientConfig::builder_with_provider(provider().clone())
         .with_safe_default_protocol_versions()
-        .map_err(|error| general(error.to_string()))?
-        .with_webpki_verifier(verifier);
+        .map_err(|error| general(error.to_string()))?;
+    let builder = match (&verifier, &files.verified_name) {
+        (None, _) => builder.dangerous().with_custom_certificate_verifier(Arc::new(Unverified)),
+        (Some(verifier), None) => builder.with_webpki_verifier(verifier.clone()),
+        (Some(verifier), Some(name)) => {
+            let name = ServerName::try_from(name.clone()).map_err(|error| general(error.to_string()))?;
+            let named = Named { verifier: verifier.clone(), name };
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(named))
+        }
+    };
     let mut config = match &files.identity {
         None => builder.with_no_client_auth(),
         Some(identity) => {
@@ -71,7 +185,18 @@ fn config(files: &ClientFiles) -> Result<ClientConfig, Problem> {
         }
     };
     config.alpn_protocols = files.alpn.clone();
-    Ok(config)
+    config.enable_sni = !files.without_sni;
+    Ok((config, verifier))
+}
+
+fn verifier(files: &ClientFiles) -> Result<Arc<WebPkiServerVerifier>, Problem> {
+    let roots = match &files.authorities {
+        Some(pem) => pem.authorities()?,
+        None => system_roots().map_err(|message| Problem::new(File::Authorities, message))?,
+    };
+    WebPkiServerVerifier::builder_with_provider(roots, provider().clone())
+        .build()
+        .map_err(|error| Problem::new(File::Authorities, error.to_string()))
 }
 
 /// Whom the system trusts, read once: some 140 certificates, of which those that cannot be used are left out.

@@ -1,6 +1,6 @@
 //! The admin listener: its socket, and the task that serves it.
 
-mod socket;
+pub mod socket;
 
 use std::io;
 use std::net::SocketAddr;
@@ -70,8 +70,11 @@ impl Admin {
             // Of a Unix socket: its directory and the names of its owner may be slow.
             None => {
                 let written = written.clone();
-                let open = if is_beside { Socket::open_beside } else { Socket::open };
-                aside(move || open(&written)).await?
+                let open = move || match is_beside {
+                    true => Socket::open_beside(&written),
+                    false => Socket::open(&written, "admin"),
+                };
+                aside(open).await?
             }
         };
         Ok(Change { listener: Some(Some(Open { written: written.clone(), socket })), is_beside })

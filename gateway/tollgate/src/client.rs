@@ -201,7 +201,8 @@ fn tls(remote: &Remote, address: &str) -> Result<(Arc<ClientConfig>, ServerName<
     let key = remote.key.as_ref().map(read).transpose()?;
     let identity = chain.map(|chain| Identity { key: key.unwrap_or_else(|| chain.clone()), chain });
     let authorities = remote.ca.as_ref().map(read).transpose()?;
-    let files = ClientFiles { authorities, identity, alpn: vec![b"http/1.1".to_vec()] };
+    let files =
+        ClientFiles { authorities, identity, alpn: vec![b"http/1.1".to_vec()], ..ClientFiles::default() };
     let client = tollgate_tls::Client::new(&files).map_err(|problems| {
         let said: Vec<_> = problems.into_iter().map(|problem| problem.message).collect();
         format!("cannot use the certificates: {}", said.join("; "))

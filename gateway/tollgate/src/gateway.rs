@@ -95,7 +95,7 @@ impl Gateway {
             tollgate_config::Workers::Count(count) => usize::from(count),
         };
         let mut listeners = Listeners::default();
-        let opened = listeners.prepare(&listeners::wanted(&config), count, inherited)?;
+        let opened = runtime.block_on(listeners.prepare(&listeners::wanted(&config), count, inherited))?;
         let mut admin = Admin::default();
         let change = runtime.block_on(admin.prepare(&config, inherited))?;
         admin.change(change, admin_tls(&plan));
@@ -198,7 +198,7 @@ impl Gateway {
     pub async fn prepare(&self, config: &Config, logs: &[PlannedLog]) -> io::Result<Prepared> {
         let none = &mut Inherited::default();
         let addresses = listeners::wanted(config);
-        let listeners = self.listeners.prepare(&addresses, self.workers.count(), none)?;
+        let listeners = self.listeners.prepare(&addresses, self.workers.count(), none).await?;
         let admin = self.admin.prepare(config, none).await?;
         let audit_log = audit_log(config).map(Path::to_owned);
         aside(move || check_audit_log(audit_log.as_deref())).await?;

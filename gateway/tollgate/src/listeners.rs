@@ -4,10 +4,12 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 
-use tollgate_config::Config;
+use tollgate_config::{Config, ListenAddress};
 use tollgate_listen::{bind, bind_beside, listen};
 use tollgate_proxy::{Control, DoorId, Receipt, Waiting};
 
+use crate::admin::socket::{self, Socket};
+use crate::aside::aside;
 use crate::startup::cannot_listen;
 use crate::workers::Workers;
 
@@ -23,11 +25,15 @@ pub struct Listeners {
 #[derive(Debug)]
 struct Open {
     /// As it is written in the file; its port can be 0.
-    written: SocketAddr,
-    address: SocketAddr,
+    written: ListenAddress,
+    /// With its real port.
+    address: ListenAddress,
     /// As workers know it; none until they are told.
     door: Option<DoorId>,
-    /// The sockets, to be handed to another process. Workers have copies of their own.
+    /// Whether this process has made the file of a Unix socket, and not the one whose place it takes.
+    made: bool,
+    /// The sockets, to be handed to another process. Workers have copies of their own. Those of a Unix socket are one, which
+    /// all workers take turns at: to accept from it is the same as from any other.
     sockets: Vec<TcpListener>,
 }
 
@@ -35,7 +41,7 @@ struct Open {
 #[derive(Debug, Default)]
 pub struct Inherited {
     /// Those of `listen`.
-    pub listen: Vec<(SocketAddr, TcpListener)>,
+    pub listen: Vec<(ListenAddress, TcpListener)>,
     /// That of `admin`.
     pub admin: Option<(String, OwnedFd)>,
 }
@@ -44,12 +50,19 @@ pub struct Inherited {
 #[derive(Debug)]
 pub struct Change {
     added: Vec<Open>,
-    removed: Vec<SocketAddr>,
+    removed: Vec<ListenAddress>,
+}
+
+impl Drop for Change {
+    /// What was opened and is not to be leaves no file behind.
+    fn drop(&mut self) {
+        self.added.iter().filter(|open| open.made).for_each(Open::remove_file);
+    }
 }
 
 /// The addresses that a file names.
-pub fn wanted(config: &Config) -> Vec<SocketAddr> {
-    config.listen.iter().map(|listener| listener.bind.value).collect()
+pub fn wanted(config: &Config) -> Vec<ListenAddress> {
+    config.listen.iter().map(|listener| listener.bind.value.clone()).collect()
 }
 
 impl Listeners {
@@ -57,25 +70,42 @@ impl Listeners {
     ///
     /// # Errors
     /// When one cannot be opened; nothing has changed then.
-    pub fn prepare(
+    pub async fn prepare(
         &self,
-        wanted: &[SocketAddr],
+        wanted: &[ListenAddress],
         workers: usize,
         inherited: &mut Inherited,
     ) -> io::Result<Change> {
-        let mut added = Vec::new();
+        let mut change = Change { added: Vec::new(), removed: Vec::new() };
         for written in wanted {
-            if !self.open.iter().any(|open| open.written == *written) {
-                added.push(self.open(*written, workers, inherited)?);
+            match self.open.iter().find(|open| open.written.is_same_place(written)) {
+                None => change.added.push(self.open(written, workers, inherited).await?),
+                // The file of a socket may be another's from now on.
+                Some(open) if open.written != *written => belong(written).await?,
+                Some(_) => {}
             }
         }
-        let gone = self.open.iter().map(|open| open.written).filter(|written| !wanted.contains(written));
-        Ok(Change { added, removed: gone.collect() })
+        let is_wanted = |open: &Open| wanted.iter().any(|wanted| wanted.is_same_place(&open.written));
+        let gone = self.open.iter().filter(|open| !is_wanted(open)).map(|open| open.written.clone());
+        change.removed = gone.collect();
+        Ok(change)
     }
 
-    fn open(&self, written: SocketAddr, workers: usize, inherited: &mut Inherited) -> io::Result<Open> {
+    async fn open(
+        &self,
+        written: &ListenAddress,
+        workers: usize,
+        inherited: &mut Inherited,
+    ) -> io::Result<Open> {
+        match written {
+            ListenAddress::Tcp(address) => self.open_tcp(*address, workers, inherited),
+            ListenAddress::Unix(_) => open_unix(written, workers, inherited).await,
+        }
+    }
+
+    fn open_tcp(&self, written: SocketAddr, workers: usize, inherited: &mut Inherited) -> io::Result<Open> {
         let explain = |error| cannot_listen("listen", written, &error);
-        let mut sockets = inherited.take(written);
+        let mut sockets = inherited.take(&written.into());
         if sockets.is_empty() {
             // On a port of our own, or of the process before, the kernel's question, whether somebody else listens there,
             // is answered by ourselves.
@@ -99,16 +129,16 @@ impl Listeners {
         for socket in &sockets {
             socket.set_nonblocking(true)?;
         }
-        Ok(Open { written, address, door: None, sockets })
+        Ok(Open { written: written.into(), address: address.into(), door: None, made: false, sockets })
     }
 
     fn has(&self, port: u16) -> bool {
-        self.open.iter().any(|open| open.address.port() == port)
+        self.open.iter().any(|open| open.address.tcp().is_some_and(|address| address.port() == port))
     }
 
     /// Takes over a change that was prepared. The workers hear of it from [`tell`](Self::tell).
-    pub fn change(&mut self, change: Change, workers: &Workers) {
-        let Change { added, removed } = change;
+    pub fn change(&mut self, mut change: Change, workers: &Workers) {
+        let (added, removed) = (std::mem::take(&mut change.added), std::mem::take(&mut change.removed));
         let (gone, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.open).into_iter().partition(|open| removed.contains(&open.written));
         self.open = kept;
@@ -119,7 +149,11 @@ impl Listeners {
             let _ = added.iter().flat_map(|open| &open.sockets).try_for_each(listen);
         }
         self.open.extend(added);
-        tollgate_net::set_own_addresses(self.open.iter().map(|open| open.address));
+        tollgate_net::set_own_addresses(self.open.iter().map(|open| match &open.address {
+            ListenAddress::Tcp(address) => tollgate_net::Address::Socket(*address),
+            ListenAddress::Unix(socket) => tollgate_net::Address::Unix(socket.path.clone()),
+        }));
+        gone.iter().for_each(|open| open.remove_file());
         // First our own copies: with the workers' the sockets are then closed.
         drop(gone);
         if !doors.is_empty() {
@@ -138,7 +172,7 @@ impl Listeners {
         for (open, door) in new.iter().zip(self.doors..) {
             for (index, socket) in open.sockets.iter().enumerate() {
                 let copy = socket.try_clone()?.into();
-                shares[index % workers.count()].push((DoorId(door), open.written, copy));
+                shares[index % workers.count()].push((DoorId(door), open.written.clone(), copy));
             }
         }
         // Not before somebody accepts: a process that does not come to serve would reset who waits.
@@ -152,25 +186,25 @@ impl Listeners {
     }
 
     /// The addresses, with real ports.
-    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
-        self.open.iter().map(|open| open.address)
+    pub fn addresses(&self) -> impl Iterator<Item = &ListenAddress> {
+        self.open.iter().map(|open| &open.address)
     }
 
     /// The addresses, as they are written in the file.
-    pub fn written(&self) -> impl Iterator<Item = SocketAddr> {
-        self.open.iter().map(|open| open.written)
+    pub fn written(&self) -> impl Iterator<Item = &ListenAddress> {
+        self.open.iter().map(|open| &open.written)
     }
 
     /// Every socket, and its address as it is written in the file: for the process that takes this one's place.
-    pub fn sockets(&self) -> impl Iterator<Item = (SocketAddr, &TcpListener)> {
-        self.open.iter().flat_map(|open| open.sockets.iter().map(|socket| (open.written, socket)))
+    pub fn sockets(&self) -> impl Iterator<Item = (&ListenAddress, &TcpListener)> {
+        self.open.iter().flat_map(|open| open.sockets.iter().map(|socket| (&open.written, socket)))
     }
 
     /// Accepts no more on the addresses that another process has taken over, which has the same sockets: who waits in
     /// their queues is left to it.
-    pub fn leave(&mut self, taken: &[SocketAddr], workers: &Workers) {
-        let (taken, kept): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.open).into_iter().partition(|open| taken.contains(&open.written));
+    pub fn leave(&mut self, taken: &[ListenAddress], workers: &Workers) {
+        let is_taken = |open: &Open| taken.iter().any(|taken| taken.is_same_place(&open.written));
+        let (taken, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.open).into_iter().partition(is_taken);
         self.open = kept;
         let doors: Vec<_> = taken.iter().filter_map(|open| open.door).collect();
         workers.tell(|_| Control::Close(doors.clone(), Waiting::Leave));
@@ -178,17 +212,55 @@ impl Listeners {
 
     /// Lets go of the sockets: those of the workers are the last, and close when they have drained.
     pub fn forget(&mut self) {
+        self.open.iter().for_each(Open::remove_file);
         self.open.clear();
     }
 }
 
+impl Open {
+    /// Nobody can connect to a Unix socket any more whose file is gone.
+    fn remove_file(&self) {
+        if let ListenAddress::Unix(socket) = &self.written {
+            socket::remove(&socket.path);
+        }
+    }
+}
+
+/// Gives the file of a socket its mode and its owner.
+async fn belong(written: &ListenAddress) -> io::Result<()> {
+    let written = written.clone();
+    aside(move || socket::belong(&written)).await
+}
+
+/// Opens a Unix socket, or takes over the one that another process has opened. All workers share it.
+async fn open_unix(written: &ListenAddress, workers: usize, inherited: &mut Inherited) -> io::Result<Open> {
+    let mut sockets = inherited.take(written);
+    let made = sockets.is_empty();
+    if made {
+        // Its directory may be slow, and so may whoever listens there already.
+        let place = written.clone();
+        let opened = aside(move || Socket::open(&place, "listen")).await?;
+        sockets.push(TcpListener::from(opened.into_descriptor()));
+    } else {
+        belong(written).await?;
+    }
+    while sockets.len() < workers {
+        let shared = sockets[0].try_clone()?;
+        sockets.push(shared);
+    }
+    for socket in &sockets {
+        socket.set_nonblocking(true)?;
+    }
+    Ok(Open { written: written.clone(), address: written.clone(), door: None, made, sockets })
+}
+
 impl Inherited {
     /// Those of an address in `listen`, as it is written.
-    fn take(&mut self, written: SocketAddr) -> Vec<TcpListener> {
+    fn take(&mut self, written: &ListenAddress) -> Vec<TcpListener> {
         let all = std::mem::take(&mut self.listen).into_iter();
-        let (taken, kept) = all.partition(|(other, _)| *other == written);
+        let (taken, kept) = all.partition(|(other, _)| other.is_same_place(written));
         self.listen = kept;
-        let taken: Vec<(SocketAddr, TcpListener)> = taken;
+        let taken: Vec<(ListenAddress, TcpListener)> = taken;
         taken.into_iter().map(|(_, socket)| socket).collect()
     }
 
@@ -203,20 +275,25 @@ mod tests {
 
     const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
+    fn done<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(work)
+    }
+
     #[test]
     fn what_was_there_stays_and_the_rest_is_opened_or_closed() {
         let mut listeners = Listeners::default();
-        let first = listeners.prepare(&[ANY], 2, &mut Inherited::default()).expect("a port");
-        listeners.open.extend(first.added);
-        let address = listeners.addresses().next().expect("one");
+        let mut first = done(listeners.prepare(&[ANY.into()], 2, &mut Inherited::default())).expect("a port");
+        listeners.open.append(&mut first.added);
+        let address = listeners.addresses().next().and_then(ListenAddress::tcp).expect("one");
         let other = SocketAddr::new([127, 0, 0, 2].into(), address.port());
-        let change = listeners.prepare(&[other, ANY], 2, &mut Inherited::default()).expect("a port");
+        let change = done(listeners.prepare(&[other.into(), ANY.into()], 2, &mut Inherited::default()))
+            .expect("a port");
         assert_eq!((change.added.len(), change.removed.len()), (1, 0));
-        let change = listeners.prepare(&[other], 2, &mut Inherited::default()).expect("a port");
-        assert_eq!((change.added.len(), change.removed), (1, vec![ANY]));
+        let change = done(listeners.prepare(&[other.into()], 2, &mut Inherited::default())).expect("a port");
+        assert_eq!((change.added.len(), &*change.removed), (1, &[ANY.into()][..]));
         // A wider address on the same port is our own neighbour, not a stranger's.
         let all = SocketAddr::new([0, 0, 0, 0].into(), address.port());
-        listeners.prepare(&[all], 2, &mut Inherited::default()).expect("beside our own");
+        done(listeners.prepare(&[all.into()], 2, &mut Inherited::default())).expect("beside our own");
     }
 
     #[test]
@@ -224,7 +301,8 @@ mod tests {
         let taken = TcpListener::bind(ANY).expect("a port");
         let address = taken.local_addr().expect("an address");
         let listeners = Listeners::default();
-        let error = listeners.prepare(&[ANY, address], 1, &mut Inherited::default()).expect_err("in use");
+        let error = done(listeners.prepare(&[ANY.into(), address.into()], 1, &mut Inherited::default()))
+            .expect_err("in use");
         assert!(error.to_string().contains("something listens there already"), "{error}");
     }
 
@@ -233,18 +311,19 @@ mod tests {
         let before = bind(ANY, 2).expect("a port");
         let address = before[0].local_addr().expect("an address");
         let inherited = |sockets: &[TcpListener]| Inherited {
-            listen: sockets.iter().map(|socket| (ANY, socket.try_clone().expect("a copy"))).collect(),
+            listen: sockets.iter().map(|socket| (ANY.into(), socket.try_clone().expect("a copy"))).collect(),
             admin: None,
         };
         for (workers, sockets) in [(1, 2), (2, 2), (3, 3)] {
-            let change =
-                Listeners::default().prepare(&[ANY], workers, &mut inherited(&before)).expect("open");
-            assert_eq!(change.added[0].address, address);
+            let change = done(Listeners::default().prepare(&[ANY.into()], workers, &mut inherited(&before)))
+                .expect("open");
+            assert_eq!(change.added[0].address, address.into());
             assert_eq!(change.added[0].sockets.len(), sockets, "{workers} workers");
         }
         // One that does not share its address is shared itself.
         let alone = TcpListener::bind(ANY).expect("a port");
-        let change = Listeners::default().prepare(&[ANY], 2, &mut inherited(&[alone])).expect("open");
+        let change =
+            done(Listeners::default().prepare(&[ANY.into()], 2, &mut inherited(&[alone]))).expect("open");
         assert_eq!(change.added[0].sockets.len(), 2);
     }
 }

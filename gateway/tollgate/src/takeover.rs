@@ -14,11 +14,12 @@
 //! Whoever ends before its turn leaves the other to go on alone.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tollgate_config::ListenAddress;
 use tollgate_listen::Channel;
 
 use crate::listeners::Inherited;
@@ -34,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
     /// For each socket of `listen` its address, as it is written in the file.
-    pub listen: Vec<SocketAddr>,
+    pub listen: Vec<ListenAddress>,
     /// The address of the admin listener, as it is written in the file.
     pub admin: Option<String>,
 }
@@ -46,7 +47,7 @@ pub struct Predecessor(Channel);
 impl Offer {
     /// As it is said.
     pub fn text(&self) -> String {
-        let listen: Vec<_> = self.listen.iter().map(SocketAddr::to_string).collect();
+        let listen: Vec<_> = self.listen.iter().map(ListenAddress::to_string).collect();
         json!({ "version": VERSION, "listen": listen, "admin": self.admin }).to_string()
     }
 
@@ -92,7 +93,7 @@ impl Predecessor {
         let mut sockets = sockets.into_iter();
         let mut inherited = Inherited::default();
         let listeners = sockets.by_ref().map(TcpListener::from);
-        inherited.listen.extend(offer.listen.iter().copied().zip(listeners));
+        inherited.listen.extend(offer.listen.iter().cloned().zip(listeners));
         inherited.admin = offer.admin.zip(sockets.next());
         Ok(Some((Self(channel), inherited)))
     }
@@ -112,7 +113,7 @@ impl Predecessor {
     }
 
     /// Says on which addresses every worker accepts, and waits until the supervisor knows.
-    pub fn serving(self, addresses: impl Iterator<Item = SocketAddr>) {
+    pub fn serving<'a>(self, addresses: impl Iterator<Item = &'a ListenAddress>) {
         let words = std::iter::once("serving".to_owned()).chain(addresses.map(|address| address.to_string()));
         let text = words.collect::<Vec<_>>().join(" ");
         // It may be gone: this one serves all the same.
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn an_offer_is_understood() {
-        let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        let address = |text: &str| text.parse::<ListenAddress>().expect("an address");
         let offer = Offer {
             listen: vec![address("127.0.0.1:0"), address("[::]:8080"), address("[::]:8080")],
             admin: Some("unix:/run/tollgate.sock".to_owned()),

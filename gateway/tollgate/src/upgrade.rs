@@ -5,7 +5,6 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use tollgate_config::ListenAddress;
 use tollgate_listen::{Channel, Message};
 
 use crate::gateway::Gateway;
@@ -86,7 +86,7 @@ pub struct Successor {
     child: Child,
     channel: Channel,
     called_off: CalledOff,
-    serves: Option<Vec<SocketAddr>>,
+    serves: Option<Vec<ListenAddress>>,
 }
 
 impl Handover {
@@ -98,7 +98,7 @@ impl Handover {
         let mut offer = Offer::default();
         let mut sockets = Vec::new();
         for (address, socket) in gateway.listeners.sockets() {
-            offer.listen.push(address);
+            offer.listen.push(address.clone());
             sockets.push(socket.try_clone()?.into());
         }
         if let Some((address, socket)) = gateway.admin.socket() {
@@ -151,7 +151,7 @@ impl Successor {
     }
 
     /// The addresses that it accepts on, as they are written in its file.
-    pub fn addresses(&self) -> &[SocketAddr] {
+    pub fn addresses(&self) -> &[ListenAddress] {
         self.serves.as_deref().unwrap_or_default()
     }
 

@@ -442,7 +442,8 @@ impl Opening {
 /// Connects to a pool's endpoint, and tells it whose the connection is, and by TLS, if its upstream says so.
 pub(crate) async fn dial(pool: &Pool, whose: ProxyHeader) -> Result<Stream, ConnectError> {
     let address = &pool.address;
-    let mut stream = Stream::connect(address).await.map_err(|error| match error.kind() {
+    let source = pool.set.settings.borrow().source;
+    let mut stream = Stream::connect_from(address, source).await.map_err(|error| match error.kind() {
         ErrorKind::NotFound if matches!(address, Address::Name { .. }) => ConnectError::Dns,
         _ if tollgate_net::is_shortage(&error) => ConnectError::Shortage,
         _ => ConnectError::Refused,

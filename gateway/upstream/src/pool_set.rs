@@ -134,6 +134,7 @@ impl PoolSet {
     pub fn change(&self, planned: &Planned) {
         self.shared.usage.limit(&planned.rules.caps);
         *self.queueing.borrow_mut() = planned.rules.queue.clone();
+        let moved = self.settings.borrow().source != planned.pool.source;
         if *self.settings.borrow() != planned.pool {
             *self.settings.borrow_mut() = planned.pool.clone();
             self.each(|pool| pool.settings_changed());
@@ -141,7 +142,7 @@ impl PoolSet {
         self.header_list.set(header_list(planned));
         let (http2, proxy_protocol) = (planned.http2.is_some(), planned.proxy_protocol);
         let spoken = (self.http2.replace(http2), self.proxy_protocol.replace(proxy_protocol));
-        if *self.tls.borrow() != planned.tls || spoken != (http2, proxy_protocol) {
+        if moved || *self.tls.borrow() != planned.tls || spoken != (http2, proxy_protocol) {
             *self.tls.borrow_mut() = planned.tls.clone();
             self.tls_since.set(Some(tollgate_net::now()));
             self.each(|pool| {

@@ -10,11 +10,23 @@ use tollgate_plan::Tls;
 /// # Errors
 /// What is wrong, in words for people.
 pub(crate) async fn secured(stream: Stream, tls: &Tls, address: &Address) -> Result<Stream, TlsFault> {
-    let name = server_name(tls, address).ok_or_else(|| {
+    let verified = match server_name(tls, address) {
+        // Somebody has to be asked for, though nobody looks at the answer.
+        None if tls.client.is_unverified() => ServerName::try_from("localhost").ok(),
+        verified => verified,
+    };
+    let verified = verified.ok_or_else(|| {
         let text = "nothing says which name the certificate is to hold: set `tls.server_name`";
         TlsFault::new(TlsFaultKind::CertificateWrongName, text)
     })?;
-    let mut stream = stream.connect_tls(tls.client.config(), name).map_err(|error| TlsFault::from(&error))?;
+    let asked = tls.sni.as_ref().and_then(|name| ServerName::try_from(name.clone()).ok());
+    let (config, name) = match asked {
+        // With a `server_name`, that is the one that the configuration verifies.
+        Some(asked) if tls.server_name.is_some() => (tls.client.config(), asked),
+        Some(asked) => (tls.client.config_verifying(verified), asked),
+        None => (tls.client.config(), verified),
+    };
+    let mut stream = stream.connect_tls(config, name).map_err(|error| TlsFault::from(&error))?;
     poll_fn(|cx| stream.poll_handshake(cx)).await.map_err(|error| TlsFault::from(&error))?;
     Ok(stream)
 }

@@ -152,7 +152,7 @@ impl Gateway {
     #[must_use]
     pub fn start(workers: usize, plan: Plan, directory: Directory, office: &Office) -> Self {
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| Mailbox::new()).unzip();
-        let bind = plan.listeners[0].bind;
+        let bind = plan.listeners[0].bind.clone();
         directory.apply(&plan);
         let (directory, in_force) = (Rc::new(directory), Rc::<InForce>::default());
         let plan = Rollout::first(plan, &office.registry);
@@ -160,7 +160,7 @@ impl Gateway {
         let failures = Rc::new(RefCell::new(Vec::new()));
         let mut groups = Vec::new();
         for (id, control) in inboxes.into_iter().enumerate() {
-            let sockets = vec![(DoorId(0), bind, simulated::listen(GATEWAY, BACKLOG as usize))];
+            let sockets = vec![(DoorId(0), bind.clone(), simulated::listen(GATEWAY, BACKLOG as usize))];
             assert!(mailboxes[id].send(Control::Listen(sockets, None)).is_ok(), "its inbox is here");
             let setup = WorkerSetup {
                 id,

@@ -54,6 +54,30 @@ fn a_client_that_takes_it_gets_it() {
 }
 
 #[test]
+fn how_hard_an_encoding_tries_can_be_said() {
+    let words = (0..4_000_u32).map(|n| format!("{:x} ", n.wrapping_mul(2_654_435_761) % 5_003));
+    let text: String = words.collect();
+    let origin = Origin::fixed(format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{text}",
+        text.len()
+    ));
+    for encoding in ["gzip", "br", "zstd"] {
+        let size = |level: &str| {
+            let gateway = Gateway::with(
+                &origin,
+                &format!("policies: {{compression: {{encodings: {encoding}, level: {level}}}}}"),
+            );
+            let answer = gateway.client().ask(ask(encoding));
+            assert_eq!(answer.headers.get("Content-Encoding"), Some(encoding));
+            answer.body.len()
+        };
+        let (quick, hard) = (size("1"), size("9"));
+        assert!(hard < quick, "{encoding}: {quick} at level 1, {hard} at level 9");
+        assert_eq!(size(&format!("{{{encoding}: 9}}")), hard, "{encoding}");
+    }
+}
+
+#[test]
 fn all_encodings_by_the_clients_liking() {
     let origin = origin("Content-Type: application/json\r\n");
     let gateway = Gateway::with(&origin, "policies: {compression: on}");

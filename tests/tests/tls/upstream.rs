@@ -217,3 +217,35 @@ fn probes_go_by_tls_too() {
     });
     assert_eq!(gateway.client().get("/").text(), "ok");
 }
+
+#[test]
+fn an_endpoint_may_be_asked_for_one_name_and_hold_another() {
+    let (authority, files) = (Authority::new(), Files::new());
+    files.write("ca.pem", &authority.pem());
+    let ca = format!("ca: {}/ca.pem", files.path().display());
+    let origin = TlsOrigin::start(&authority.issue(&["held.example", "127.0.0.1"]), None, OK, None);
+    let at = format!("https://{}", origin.address());
+    for (tls, asked) in [
+        ("server_name: held.example, sni: asked.example", Some("asked.example")),
+        ("sni: asked.example", Some("asked.example")),
+        ("server_name: held.example, sni: off", None),
+        ("server_name: held.example", Some("held.example")),
+    ] {
+        let gateway = gateway(&at, &format!("{ca}, {tls}"));
+        assert_eq!(gateway.client().get("/").text(), "ok", "{tls}");
+        assert_eq!(origin.names().last().cloned().flatten().as_deref(), asked, "{tls}");
+    }
+    // What is verified is not what was asked for.
+    let gateway = gateway(&at, &format!("{ca}, server_name: other.example, sni: held.example"));
+    assert_eq!(gateway.client().get("/").reason(), "tls_certificate_error");
+    told(&gateway, "certificate_wrong_name", "expected other.example");
+}
+
+#[test]
+fn certificates_are_not_verified_only_where_that_is_called_dangerous() {
+    let origin = TlsOrigin::start(&Authority::new().issue_until(&["other.example"], -3), None, OK, None);
+    let at = format!("https://{}", origin.address());
+    let gateway = gateway(&at, "verify: dangerously_off");
+    assert_eq!(gateway.client().get("/").text(), "ok");
+    assert!(gateway.stderr().contains("certificates are not verified here"), "{}", gateway.stderr());
+}

@@ -1,8 +1,9 @@
 //! The admin listener, and who may do what there.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{AddrParseError, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use super::{At, Digest, ListenTls, Secret, Spanned};
 
@@ -23,7 +24,10 @@ pub struct AdminSettings {
     pub open: bool,
 }
 
-/// Where the admin listener is.
+/// Where clients connect to: as the admin listener's, an address or a Unix socket.
+pub type ListenAddress = AdminAddress;
+
+/// Where a listener is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminAddress {
     /// An address.
@@ -118,6 +122,36 @@ impl AdminAddress {
         match self {
             Self::Tcp(address) => Some(*address),
             Self::Unix(_) => None,
+        }
+    }
+}
+
+impl AdminAddress {
+    /// Whether both are the same address, or the same file, whoever that belongs to.
+    #[must_use]
+    pub fn is_same_place(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Tcp(one), Self::Tcp(other)) => one == other,
+            (Self::Unix(one), Self::Unix(other)) => one.path == other.path,
+            (Self::Tcp(_), Self::Unix(_)) | (Self::Unix(_), Self::Tcp(_)) => false,
+        }
+    }
+}
+
+impl From<SocketAddr> for AdminAddress {
+    fn from(address: SocketAddr) -> Self {
+        Self::Tcp(address)
+    }
+}
+
+/// As [`Display`](fmt::Display) writes it. Whose the file of a socket is does not stand there.
+impl FromStr for AdminAddress {
+    type Err = AddrParseError;
+
+    fn from_str(text: &str) -> Result<Self, AddrParseError> {
+        match text.strip_prefix("unix:") {
+            Some(path) => Ok(Self::Unix(AdminSocket { path: PathBuf::from(path), mode: 0o600, owner: None })),
+            None => text.parse().map(Self::Tcp),
         }
     }
 }

@@ -164,6 +164,10 @@ pub struct UpstreamTls {
     pub ca: Option<PemFile>,
     /// The name that their certificates must hold, and that they are asked for; `None`: each one's own host.
     pub server_name: Option<String>,
+    /// The name that they are asked for (SNI), where it is another one; `Some(None)`: none. Default the name above.
+    pub sni: Option<Option<String>>,
+    /// Whether their certificates are accepted whoever has signed them and whatever they are for. Default false.
+    pub unverified: bool,
     /// What the gateway shows them.
     pub certificate: Option<Certificate>,
 }

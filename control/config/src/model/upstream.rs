@@ -3,6 +3,7 @@
 //! The plan re-exports these as they are: they are values without a place in a file, but for [`Upstream`] and
 //! [`Endpoint`].
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use zeroize::{Zeroize, ZeroizeOnDrop};
@@ -114,6 +115,8 @@ pub struct Pool {
     pub max_age: Option<Duration>,
     /// Connections that each worker keeps ready to each endpoint before they are asked for. Default 0.
     pub warm: u32,
+    /// The address of this machine that connections begin at (`source_address` of the upstream). Default the system's choice.
+    pub source: Option<IpAddr>,
 }
 
 impl Default for Pool {
@@ -124,6 +127,7 @@ impl Default for Pool {
             max_requests: None,
             max_age: None,
             warm: 0,
+            source: None,
         }
     }
 }

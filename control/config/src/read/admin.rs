@@ -72,11 +72,19 @@ fn is_off(field: Field<'_>) -> bool {
 }
 
 fn bind(text: &str) -> Result<AdminAddress, Fault> {
+    place(text, IpAddr::V4(Ipv4Addr::LOCALHOST))
+}
+
+/// An address, of this machine's where only a port is given, or a Unix socket.
+pub(super) fn place(text: &str, all: IpAddr) -> Result<AdminAddress, Fault> {
     let Some(path) = text.strip_prefix("unix:") else {
-        return address::bind(text, IpAddr::V4(Ipv4Addr::LOCALHOST)).map(AdminAddress::Tcp);
+        return address::bind(text, all).map(AdminAddress::Tcp);
     };
     let path = path.strip_prefix("//").unwrap_or(path);
-    if !path.starts_with('/') || path.len() > PATH || path.chars().any(char::is_control) {
+    if !path.starts_with('/')
+        || path.len() > PATH
+        || path.chars().any(|c| c.is_control() || c.is_whitespace())
+    {
         return Err(Fault::new("{} is not the path of a socket").help(
             "write `unix:` and an absolute path of at most 103 bytes: `unix:/run/tollgate/admin.sock`",
         ));
@@ -107,7 +115,7 @@ fn hosts(reader: &mut Reader, fields: &Fields<'_>) -> Vec<String> {
 }
 
 /// Whose the socket is.
-fn socket(reader: &mut Reader, fields: &Fields<'_>, bind: &mut AdminAddress, is_known: bool) {
+pub(super) fn socket(reader: &mut Reader, fields: &Fields<'_>, bind: &mut AdminAddress, is_known: bool) {
     let mode = fields.get("mode").map(|field| (field, reader.field(field, mode)));
     let owner = fields.get("owner").map(|field| (field, reader.field(field, owner)));
     match bind {

@@ -2,13 +2,17 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use super::{policies, settings, tls};
-use crate::model::{Config, Http2, Listener, Policies, RedirectToHttps, Spanned};
+use super::{admin, policies, settings, tls};
+use crate::model::{
+    Config, Http2, ListenAddress, Listener, ListenerTimeouts, Policies, RedirectToHttps, Spanned,
+};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, Setting};
-use crate::scalar::address;
-use crate::spec::{LISTENER, REDIRECT_TO_HTTPS, Shape};
+use crate::spec::{LISTENER, LISTENER_TIMEOUTS, REDIRECT_TO_HTTPS, Shape};
 use crate::tree::{Kind, Node};
+
+/// Clients are often other users' processes, as a web server's is: everybody may connect, as to a port of this machine.
+const SOCKET_MODE: u32 = 0o666;
 
 pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> {
     let mut listeners: Vec<Listener> = Vec::new();
@@ -20,14 +24,15 @@ pub(super) fn listeners(reader: &mut Reader, field: Field<'_>) -> Vec<Listener> 
     for item in items {
         let Some(listener) = listener(reader, item, one) else { continue };
         let bind = &listener.bind;
-        let same = |other: &&Listener| other.bind.value == bind.value && bind.value.port() != 0;
+        let is_fixed = bind.value.tcp().is_none_or(|address| address.port() != 0);
+        let same = |other: &&Listener| other.bind.value.is_same_place(&bind.value) && is_fixed;
         let twin = listeners.iter().find(same);
         if let Some(twin) = twin {
             let problem = Problem::error(bind.at, "this address is listened on twice");
             reader.problems.push(problem.see(twin.bind.at, "first written here"));
             continue;
         }
-        if let Some(other) = listeners.iter().find(|other| overlap(other.bind.value, bind.value)) {
+        if let Some(other) = listeners.iter().find(|other| are_one(&other.bind.value, &bind.value)) {
             let problem = Problem::error(bind.at, "this address and another of `listen` overlap");
             reader.problems.push(
                 problem
@@ -52,6 +57,10 @@ fn overlap(a: SocketAddr, b: SocketAddr) -> bool {
     a.port() == b.port() && a.port() != 0 && (one == other || covers(one, other) || covers(other, one))
 }
 
+fn are_one(a: &ListenAddress, b: &ListenAddress) -> bool {
+    a.tcp().zip(b.tcp()).is_some_and(|(a, b)| overlap(a, b))
+}
+
 fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener> {
     let all = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
     if matches!(node.kind, Kind::Map(_)) {
@@ -74,12 +83,35 @@ fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener>
         }
         let mut half_close = false;
         reader.switch(fields.get("half_close"), &mut half_close);
+        let mut timeouts = ListenerTimeouts::default();
+        if let Some(field) = fields.get("timeouts")
+            && let Some(fields) = reader.fields(field.node, &LISTENER_TIMEOUTS)
+        {
+            timeouts.idle = reader.duration(fields.get("idle"));
+            timeouts.age = reader.duration(fields.get("age"));
+        }
         let policies = policies::policies(reader, fields.get("policies"));
-        let bind = reader.spanned(fields.get("bind")?, |text| address::bind(text, all))?;
+        let mut bind = reader.spanned(fields.get("bind")?, |text| admin::place(text, all))?;
+        if let ListenAddress::Unix(socket) = &mut bind.value {
+            socket.mode = SOCKET_MODE;
+        }
+        admin::socket(reader, &fields, &mut bind.value, true);
         let proxy_protocol = proxy_protocol.unwrap_or_default();
-        return Some(Listener { bind, tls, http2, redirect_to_https, half_close, proxy_protocol, policies });
+        return Some(Listener {
+            bind,
+            tls,
+            http2,
+            redirect_to_https,
+            half_close,
+            proxy_protocol,
+            timeouts,
+            policies,
+        });
     }
-    let value = reader.parsed(node, "`listen`", shape, |text| address::bind(text, all))?;
+    let mut value = reader.parsed(node, "`listen`", shape, |text| admin::place(text, all))?;
+    if let ListenAddress::Unix(socket) = &mut value {
+        socket.mode = SOCKET_MODE;
+    }
     let bind = Spanned { value, at: node.at };
     Some(Listener {
         bind,
@@ -88,6 +120,7 @@ fn listener(reader: &mut Reader, node: &Node, shape: &Shape) -> Option<Listener>
         redirect_to_https: None,
         half_close: false,
         proxy_protocol: Vec::new(),
+        timeouts: ListenerTimeouts::default(),
         policies: Policies::default(),
     })
 }
@@ -110,10 +143,16 @@ fn redirect_to_https(reader: &mut Reader, field: Field<'_>) -> Option<RedirectTo
 /// With `SO_REUSEPORT` two listeners can share an address, and would share its connections at random.
 pub(super) fn apart(reader: &mut Reader, config: &Config) {
     let Some(admin) = config.admin.as_ref().map(|admin| &admin.bind) else { return };
-    let Some(address) = admin.value.tcp() else { return };
-    let Some(twin) = config.listen.iter().find(|listener| overlap(listener.bind.value, address)) else {
+    let Some(address) = admin.value.tcp() else {
+        let is_there = |listener: &&Listener| listener.bind.value.is_same_place(&admin.value);
+        if let Some(twin) = config.listen.iter().find(is_there) {
+            let problem = Problem::error(twin.bind.at, "this socket is the admin listener's too");
+            reader.problems.push(problem.see(admin.at, "`admin` is here"));
+        }
         return;
     };
+    let is_there = |listener: &&Listener| are_one(&listener.bind.value, &address.into());
+    let Some(twin) = config.listen.iter().find(is_there) else { return };
     let message = "this address is the admin listener's too";
     let problem = Problem::error(twin.bind.at, message);
     reader.problems.push(if admin.at.line > 0 {

@@ -140,6 +140,7 @@ pub(super) fn timeouts(reader: &mut Reader, field: Field<'_>) -> Timeouts {
     reader.duration_into(fields.get("header"), &mut out.header);
     reader.duration_into(fields.get("body"), &mut out.body);
     reader.duration_into(fields.get("idle"), &mut out.idle);
+    reader.duration_into(fields.get("age"), &mut out.age);
     reader.duration_into(fields.get("write"), &mut out.write);
     reader.duration_into(fields.get("connect"), &mut out.connect);
     reader.duration_into(fields.get("response_header"), &mut out.response_header);

@@ -122,7 +122,25 @@ pub(super) fn upstream(reader: &mut Reader, field: Field<'_>) -> Option<Upstream
         let problem = Problem::error(key.at, "`key` has no `certificate` beside it");
         reader.problems.push(problem.expected("the path of a file such as `client.pem`"));
     }
+    let sni = fields.get("sni").and_then(|field| match field.node.scalar().is_some_and(Scalar::is_off) {
+        true => Some(None),
+        false => reader.field(field, host::endpoint).map(Some),
+    });
+    let unverified = reader.word(fields.get("verify")) == Some("dangerously_off");
+    if let Some(verify) = fields.get("verify").filter(|_| unverified) {
+        let message = "certificates are not verified here: whoever is on the way can read and change all that goes there";
+        let problem = Problem::warning(verify.at, message);
+        reader
+            .problems
+            .push(problem.help("name who has signed them with `ca`, and their name with `server_name`"));
+        if let Some(useless) = fields.get("ca") {
+            let message = "`ca` does nothing with `verify: dangerously_off`";
+            reader.problems.push(Problem::error(useless.at, message).help("take one of them away"));
+        }
+    }
     Some(UpstreamTls {
+        sni,
+        unverified,
         at: field.at,
         ca: fields.get("ca").and_then(|field| pem(reader, field)),
         server_name: fields.get("server_name").and_then(|field| reader.field(field, host::endpoint)),

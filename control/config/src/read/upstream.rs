@@ -1,11 +1,13 @@
 //! `upstreams`: who they are. Each subject has a reader of its own.
 
+use std::net::IpAddr;
+
 use super::{policies, route, tls};
 use crate::model::{Policies, Pool, RouteTimeouts, Rules, Spanned, Upstream};
 use crate::problem::Problem;
 use crate::read::Draft;
 use crate::reader::{Field, Fields, Reader, misnamed, misspelt};
-use crate::scalar::address;
+use crate::scalar::{Fault, address};
 use crate::spec::{ROOT, Shape, UPSTREAM};
 use crate::tree::{Kind, Node, shown};
 
@@ -112,6 +114,16 @@ fn upstream(
     }
     if let Some(field) = fields.get("pool") {
         out.pool = capacity::pool(reader, field);
+    }
+    if let Some(field) = fields.get("source_address") {
+        out.pool.source = reader.field(field, |text| {
+            let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+            match text.parse::<IpAddr>() {
+                Ok(address) if !address.is_unspecified() && !address.is_multicast() => Ok(address),
+                _ => Err(Fault::new("{} is not an IP address of a machine")
+                    .help("without a port: each connection has its own")),
+            }
+        });
     }
     if let Some(field) = fields.get("tls") {
         out.tls = tls::upstream(reader, field);

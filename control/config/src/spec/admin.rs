@@ -7,9 +7,9 @@ pub(crate) static ADMIN_ADDRESS: Text = Text {
     pattern: Some(r"^(.*:)?[0-9]{1,5}$|^unix:/"),
     loose: false,
 };
-static MODE: Text =
+pub(crate) static MODE: Text =
     Text { expected: "three octal digits such as `660`", pattern: Some("^0?[0-7]{3}$"), loose: true };
-static OWNER: Text = Text {
+pub(crate) static OWNER: Text = Text {
     expected: "`user`, `user:group` or `:group`",
     pattern: Some(r"^[^\s:]*(:[^\s:]+)?$"),
     loose: true,

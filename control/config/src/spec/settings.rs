@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     ACCESS_LOG_OTLP, ADMIN, ADMIN_ADDRESS, BUFFER_SHAPE, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT,
-    ETCD_ENDPOINT_SHAPE, Key, LOG_COLLECTOR, NAMED_CERTIFICATE_VALUE, POLICIES, POLICIES_DOC,
+    ETCD_ENDPOINT_SHAPE, Key, LOG_COLLECTOR, MODE, NAMED_CERTIFICATE_VALUE, OWNER, POLICIES, POLICIES_DOC,
     POLICY_SET_VALUE, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
 };
 
@@ -17,8 +17,8 @@ pub(crate) const SIZE_MAX: u64 = 1 << 50;
 pub(crate) const OVERLOAD_MEMORY_MIN: u64 = 16 << 20;
 
 pub(crate) static ADDRESS: Text = Text {
-    expected: "an IP address and a port such as `127.0.0.1:8080`, or `:8080` for all addresses",
-    pattern: Some(r"^(.*:)?[0-9]{1,5}$"),
+    expected: "an IP address and a port such as `127.0.0.1:8080`, `:8080` for all addresses, or `unix:/run/tollgate.sock`",
+    pattern: Some(r"^unix:/|^(.*:)?[0-9]{1,5}$"),
     loose: false,
 };
 static LOG_TARGET: Text = Text {
@@ -189,6 +189,15 @@ pub(crate) static LISTENER: Section = Section {
         Key::new("bind", "The address.", Shape::AnyOf(&[Shape::Text(&ADDRESS), Shape::Port]))
             .required()
             .also(&["address", "listen", "port"]),
+        Key::new("mode", "The mode of the socket's file, where `bind` is a socket.", Shape::Text(&MODE))
+            .or("666")
+            .also(&["permissions", "socket_mode"]),
+        Key::new(
+            "owner",
+            "Whose the socket's file is: names or numbers. Default: whose the process is.",
+            Shape::Text(&OWNER),
+        )
+        .also(&["user", "group", "socket_owner"]),
         Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)),
         Key::new("tls", "TLS: with which certificates.", Shape::Section(&TLS)).also(&[
             "ssl",
@@ -218,6 +227,12 @@ pub(crate) static LISTENER: Section = Section {
         )
         .or("off")
         .also(&["enable_half_close", "allow_half_close", "ignore_client_abort", "proxy_ignore_client_abort"]),
+        Key::new(
+            "timeouts",
+            "Timeouts that differ from the gateway's.",
+            Shape::Section(&LISTENER_TIMEOUTS),
+        )
+        .also(&["timeout", "idle_timeout", "max_connection_age"]),
         Key::new(
             "proxy_protocol",
             "Proxies in front whose connections begin with a PROXY protocol header (version 1 or 2), before TLS.",
@@ -534,6 +549,29 @@ pub(crate) static LIMITS: Section = Section {
     ],
 };
 
+const AGE: Key = Key::new(
+    "age",
+    "The longest age of a client connection: the answer after it is its last (`Connection: close`, GOAWAY).",
+    Shape::Duration,
+)
+.also(&["max_age", "max_connection_age", "max_connection_duration", "keepalive_time", "max_lifetime"]);
+
+pub(crate) static LISTENER_TIMEOUTS: Section = Section {
+    name: "listener_timeouts",
+    noun: "`timeouts` of a listener",
+    doc: "Timeouts that a listener changes.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("idle", "A client connection without a request (closed).", Shape::Duration).also(&[
+            "keepalive",
+            "keepalive_timeout",
+            "keep_alive",
+            "idle_timeout",
+        ]),
+        AGE,
+    ],
+};
+
 pub(crate) static TIMEOUTS: Section = Section {
     name: "timeouts",
     noun: "`timeouts`",
@@ -546,6 +584,7 @@ pub(crate) static TIMEOUTS: Section = Section {
         Key::new("idle", "A client connection without a request (closed).", Shape::Duration)
             .or("75s")
             .also(&["keepalive", "keepalive_timeout", "keep_alive"]),
+        AGE.or("off"),
         Key::new("write", "A client that takes no byte of a response (reset).", Shape::Duration).or("60s"),
         Key::new("connect", "Opening a connection to an endpoint (504).", Shape::Duration).or("5s"),
         Key::new(

@@ -181,7 +181,22 @@ pub(crate) static UPSTREAM_TLS: Section = Section {
              one's own host.",
             Shape::Text(&SERVER_NAME),
         )
-        .also(&["sni", "host", "name", "serverName", "proxy_ssl_name"]),
+        .also(&["host", "name", "serverName", "proxy_ssl_name"]),
+        Key::new(
+            "sni",
+            "The name that the endpoints are asked for (SNI), where it is not the one that their certificates must hold; \
+             `off`: none.",
+            Shape::AnyOf(&[Shape::Off, Shape::Text(&SERVER_NAME)]),
+        )
+        .also(&["server_name_indication", "proxy_ssl_server_name"]),
+        Key::new(
+            "verify",
+            "Whether the endpoints' certificates are verified. `dangerously_off`: not at all, so that whoever is on the way \
+             can take an endpoint's place.",
+            Shape::Word(&["on", "dangerously_off"]),
+        )
+        .or("on")
+        .also(&["insecure_skip_verify", "insecureSkipVerify", "proxy_ssl_verify", "ssl_verify", "insecure"]),
         CHAIN,
         KEY,
     ],

@@ -240,6 +240,12 @@ pub(crate) static UPSTREAM: Section = Section {
         ]),
         Key::new("pool", "Its connections.", Shape::Section(&POOL)).also(&["keepalive", "connections"]),
         Key::new(
+            "source_address",
+            "The address of this machine that connections to its endpoints begin at; default: the system's choice.",
+            Shape::Text(&IP),
+        )
+        .also(&["source", "bind", "proxy_bind", "local_address", "upstream_bind_config", "source_ip"]),
+        Key::new(
             "proxy_protocol",
             "Whether connections to its endpoints begin with a PROXY protocol header that names the client, and in which \
              version. Each then carries one request.",
@@ -249,6 +255,12 @@ pub(crate) static UPSTREAM: Section = Section {
         .also(&["send_proxy", "send-proxy", "send_proxy_protocol", "upstream_proxy_protocol", "proxy"]),
         Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)),
     ],
+};
+
+static IP: Text = Text {
+    expected: "an IP address of this machine such as `10.0.0.5`",
+    pattern: Some(r"^[0-9A-Fa-f:.]+$"),
+    loose: false,
 };
 
 pub(crate) static POOL: Section = Section {

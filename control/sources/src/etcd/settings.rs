@@ -36,7 +36,8 @@ fn client(from: &EtcdSettings) -> Result<Client, String> {
     let files = ClientFiles {
         authorities: tls.and_then(|tls| tls.ca.as_ref()).map(pem),
         identity: certificate.map(|it| Identity { chain: pem(&it.chain), key: pem(&it.key) }),
-        alpn: Vec::new(),
+        unverified: tls.is_some_and(|tls| tls.unverified),
+        ..ClientFiles::default()
     };
     Client::new(&files).map_err(|problems| {
         problems.into_iter().map(|problem| problem.message).collect::<Vec<_>>().join("; ")

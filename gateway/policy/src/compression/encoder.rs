@@ -11,10 +11,24 @@ use crate::Transform;
 /// Bits of the window of brotli and zstd: what one response keeps of what went before, 256 KiB. Their own choice, 4 MiB and
 /// more, would be the memory of each response under way.
 const WINDOW: u32 = 18;
-/// Levels at which a core makes 100 MB/s and more.
-const GZIP: u32 = 5;
-const BROTLI: i32 = 4;
-const ZSTD: i32 = 3;
+
+/// How hard each encoding tries, as its library counts that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Levels {
+    /// 1 to 19.
+    pub zstd: i32,
+    /// 0 to 11.
+    pub brotli: i32,
+    /// 1 to 9.
+    pub gzip: u32,
+}
+
+impl Default for Levels {
+    /// Levels at which a core makes 100 MB/s and more.
+    fn default() -> Self {
+        Self { zstd: 3, brotli: 4, gzip: 5 }
+    }
+}
 
 /// A way of encoding bodies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,23 +76,23 @@ pub(super) enum Encoder {
 
 impl Encoder {
     /// Nothing if the library gives none.
-    pub fn new(encoding: Encoding) -> Option<Self> {
+    pub fn new(encoding: Encoding, levels: Levels) -> Option<Self> {
         Some(match encoding {
             Encoding::Zstd => {
-                let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), ZSTD).ok()?;
+                let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), levels.zstd).ok()?;
                 encoder.window_log(WINDOW).ok()?;
                 Self::Zstd(encoder)
             }
             Encoding::Brotli => {
                 let params = BrotliEncoderParams {
-                    quality: BROTLI,
+                    quality: levels.brotli,
                     lgwin: WINDOW as i32,
                     ..BrotliEncoderParams::default()
                 };
                 Self::Brotli(Box::new(brotli::CompressorWriter::with_params(Vec::new(), 4096, &params)))
             }
             Encoding::Gzip => {
-                let level = flate2::Compression::new(GZIP);
+                let level = flate2::Compression::new(levels.gzip);
                 Self::Gzip(Box::new(flate2::write::GzEncoder::new(Vec::new(), level)))
             }
         })
@@ -154,7 +168,7 @@ mod tests {
     #[test]
     fn every_piece_can_be_decoded_when_it_is_out() {
         for encoding in Encoding::ALL {
-            let mut encoder = Encoder::new(encoding).expect("an encoder");
+            let mut encoder = Encoder::new(encoding, Levels::default()).expect("an encoder");
             let (mut out, mut sent) = (Vec::new(), Vec::new());
             for piece in ["one ", "two ", &"three ".repeat(10_000)] {
                 encoder.push(piece.as_bytes(), &mut out).expect("memory");
@@ -171,7 +185,7 @@ mod tests {
     #[test]
     fn an_empty_body_is_one_too() {
         for encoding in Encoding::ALL {
-            let mut encoder = Encoder::new(encoding).expect("an encoder");
+            let mut encoder = Encoder::new(encoding, Levels::default()).expect("an encoder");
             let mut out = Vec::new();
             encoder.finish(&mut out).expect("memory");
             assert!(!out.is_empty() && decoded(encoding, &out).is_empty(), "{encoding:?}");

@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 use tollgate_http::{LineNames, Method, Version};
 
 use self::encoder::Encoder;
-pub use self::encoder::Encoding;
+pub use self::encoder::{Encoding, Levels};
 use self::negotiate::negotiate;
 pub(crate) use self::negotiate::{accepts, forbids_transform};
 use crate::known_tags::KnownTags;
@@ -23,6 +23,8 @@ pub struct CompressionRules {
     pub types: Vec<String>,
     /// Bodies that are known to be shorter stay as they are, in bytes.
     pub min_length: u64,
+    /// How hard each encoding tries.
+    pub levels: Levels,
 }
 
 impl Planned for CompressionRules {
@@ -98,7 +100,9 @@ impl CompressionRules {
             }
             return;
         }
-        let Some(encoder) = encoding.filter(|_| response.body == BodyKind::Free).and_then(Encoder::new)
+        let Some(encoder) = encoding
+            .filter(|_| response.body == BodyKind::Free)
+            .and_then(|encoding| Encoder::new(encoding, self.levels))
         else {
             return;
         };
@@ -155,6 +159,7 @@ mod tests {
             encodings: vec![Encoding::Gzip],
             types: ["text/*", "application/json", "*+json"].map(str::to_owned).to_vec(),
             min_length: 100,
+            levels: Levels::default(),
         }
     }
 

@@ -52,7 +52,13 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
         phase: Phase::Greeting,
         idle: None,
         goodbye: None,
+        age: None,
     };
+    if let Some(left) = serving.shared.link.age_left(tollgate_net::now()) {
+        let age = worker.timers.deadline();
+        age.set(tollgate_net::now(), Some(left));
+        serving.age = Some(age);
+    }
     poll_fn(|cx| serving.poll(cx)).await;
 }
 
@@ -97,6 +103,8 @@ struct Serving {
     idle: Option<(bool, Phase)>,
     /// By when a client that was told to send no more requests is taken to know it.
     goodbye: Option<Deadline>,
+    /// When it is too old; `None`: never.
+    age: Option<Deadline>,
 }
 
 impl Serving {
@@ -117,7 +125,9 @@ impl Serving {
                 self.deadline.set(tollgate_net::now(), Some(FAREWELL));
                 continue;
             }
-            if self.phase == Phase::Open && self.is_to_leave() {
+            let is_too_old = self.age.as_ref().is_some_and(|age| age.poll_passed(cx).is_ready());
+            if self.phase == Phase::Open && (is_too_old || self.is_to_leave()) {
+                self.age = None;
                 self.phase = Phase::Leaving;
                 self.connection().say_goodbye();
                 let deadline = self.shared.worker().timers.deadline();
@@ -294,14 +304,14 @@ impl Serving {
             return;
         }
         self.idle = for_what;
-        let worker = self.shared.link.worker();
+        let link = &self.shared.link;
         let bound = match for_what {
             // Set before.
             Some((_, Phase::Greeting)) => return,
             // Each stream has its own.
             Some((false, _)) | None => None,
-            Some((true, Phase::Open)) => worker.idle_timeout(),
-            Some((true, _)) => [worker.grace.get(), worker.idle_timeout()].into_iter().flatten().min(),
+            Some((true, Phase::Open)) => link.listener.idle,
+            Some((true, _)) => [link.worker().grace.get(), link.listener.idle].into_iter().flatten().min(),
         };
         match bound {
             Some(_) => self.deadline.set(tollgate_net::now(), bound),

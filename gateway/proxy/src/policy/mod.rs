@@ -90,7 +90,7 @@ pub(crate) fn police<'a, S: ClientSide>(
     let mut context = worker.contexts.take().unwrap_or_default();
     let route = active.route(index);
     let from = (&scratch.ledger.announced, client.peer);
-    let mut walk = Walk::of_route(active, index, client.link.listener.bind, from);
+    let mut walk = Walk::of_route(active, index, &client.link.listener.bind, from);
     let secure = client.stream.tls().is_some();
     let origin = walk.origin(worker, scratch, client.link.tls.as_deref(), secure);
     let verdict = if matches!(route.action, Action::Forward(_)) && worker.sheds(route.priority) {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tollgate_plan::{Action, Plan, Route};
+use tollgate_plan::{Action, ListenAddress, Plan, Route};
 use tollgate_policy::{Answer, Context, Origin, Request, Shared, Shown, Verdict};
 
 use super::walk::named;
@@ -79,14 +79,14 @@ pub(crate) struct Rehearsed {
 
 /// Where a request comes from: the other end, whether by TLS, and the listener's address as it is written.
 #[derive(Clone, Copy)]
-pub(crate) struct From {
+pub(crate) struct From<'a> {
     pub peer: SocketAddr,
     pub secure: bool,
-    pub bind: Option<SocketAddr>,
+    pub bind: Option<&'a ListenAddress>,
 }
 
 /// The request meets the policies of its route, then those of the first upstream that may take it.
-pub(crate) fn rehearse(plan: &Plan, route: &Route, scratch: &mut Scratch, from: From) -> Rehearsed {
+pub(crate) fn rehearse(plan: &Plan, route: &Route, scratch: &mut Scratch, from: From<'_>) -> Rehearsed {
     let mut out = Rehearsed::default();
     let mut context = Context::default();
     let chains = route.policies.as_ref();
@@ -109,7 +109,7 @@ fn meet(
     (route, chain): (&Route, u32),
     scratch: &mut Scratch,
     context: &mut Context,
-    from: From,
+    from: From<'_>,
     out: &mut Rehearsed,
 ) {
     // Nobody is to be asked because somebody wants to know what would be.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tollgate_http::Name;
 use tollgate_observe::Reason;
-use tollgate_plan::{Action, Plan, UpstreamShare};
+use tollgate_plan::{Action, ListenAddress, Plan, UpstreamShare};
 use tollgate_policy::{Context, Origin, Refusal, Request, Verdict, Word};
 
 use super::{End, LivePolicy};
@@ -46,7 +46,7 @@ pub(super) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     /// The policies of a route for who comes in at this address, then those of the upstream that it goes to.
-    pub fn of_route(active: &'a ActivePlan, route: u32, bind: SocketAddr, from: From<'_>) -> Self {
+    pub fn of_route(active: &'a ActivePlan, route: u32, bind: &ListenAddress, from: From<'_>) -> Self {
         let taken = active.route(route);
         let chain = taken.policies.as_ref().and_then(|chains| chains.at(bind));
         Self::new(active, route, chain, from, matches!(taken.action, Action::Forward(_)))

@@ -79,7 +79,7 @@ impl Gateway {
         let (mailboxes, inboxes): (Vec<_>, Vec<_>) = (0..workers).map(|_| Mailbox::new()).unzip();
         let loads = Arc::new(Loads::new(workers));
         for (mailbox, listener) in mailboxes.iter().zip(listeners) {
-            let sockets = vec![(DoorId(0), SocketAddr::from(([127, 0, 0, 1], 0)), listener.into())];
+            let sockets = vec![(DoorId(0), SocketAddr::from(([127, 0, 0, 1], 0)).into(), listener.into())];
             mailbox.send(Control::Listen(sockets, None)).expect("a mailbox");
         }
         let shared = tollgate_upstream::Shared::new();

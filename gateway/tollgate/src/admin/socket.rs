@@ -23,16 +23,18 @@ pub enum Socket {
 }
 
 impl Socket {
-    /// Opens it.
+    /// Opens it. `key` is where it is written in the file.
     ///
     /// # Errors
     /// Why that cannot be, in words.
-    pub fn open(written: &AdminAddress) -> io::Result<Self> {
+    pub fn open(written: &AdminAddress, key: &str) -> io::Result<Self> {
         let opened = match written {
-            AdminAddress::Tcp(address) => Self::Tcp(
-                TcpListener::bind(address).map_err(|error| cannot_listen("admin", *address, &error))?,
-            ),
-            AdminAddress::Unix(socket) => Self::Unix(listen(socket).map_err(|error| said(socket, &error))?),
+            AdminAddress::Tcp(address) => {
+                Self::Tcp(TcpListener::bind(address).map_err(|error| cannot_listen(key, *address, &error))?)
+            }
+            AdminAddress::Unix(socket) => {
+                Self::Unix(listen(socket).map_err(|error| said(socket, key, &error))?)
+            }
         };
         opened.prepared()
     }
@@ -43,9 +45,9 @@ impl Socket {
     /// Why that cannot be, in words.
     pub fn open_beside(written: &AdminAddress) -> io::Result<Self> {
         match written {
-            AdminAddress::Tcp(_) => Self::open(written),
+            AdminAddress::Tcp(_) => Self::open(written, "admin"),
             AdminAddress::Unix(socket) => {
-                Self::Unix(beside(socket).map_err(|error| said(socket, &error))?).prepared()
+                Self::Unix(beside(socket).map_err(|error| said(socket, "admin", &error))?).prepared()
             }
         }
     }
@@ -58,7 +60,7 @@ impl Socket {
         let adopted = match written {
             AdminAddress::Tcp(_) => Self::Tcp(socket.into()),
             AdminAddress::Unix(settings) => {
-                own(settings, &settings.path).map_err(|error| said(settings, &error))?;
+                own(settings, &settings.path).map_err(|error| said(settings, "admin", &error))?;
                 Self::Unix(socket.into())
             }
         };
@@ -96,11 +98,32 @@ impl Socket {
         }
     }
 
+    /// Itself.
+    pub fn into_descriptor(self) -> OwnedFd {
+        match self {
+            Self::Tcp(listener) => listener.into(),
+            Self::Unix(listener) => listener.into(),
+        }
+    }
+
     /// For another process.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(listener) => listener.as_fd(),
             Self::Unix(listener) => listener.as_fd(),
+        }
+    }
+}
+
+/// Gives the file of a socket its mode and its owner; an address has none.
+///
+/// # Errors
+/// When it cannot have them.
+pub fn belong(written: &AdminAddress) -> io::Result<()> {
+    match written {
+        AdminAddress::Tcp(_) => Ok(()),
+        AdminAddress::Unix(socket) => {
+            own(socket, &socket.path).map_err(|error| said(socket, "listen", &error))
         }
     }
 }
@@ -174,7 +197,7 @@ fn group_id(name: &str) -> io::Result<u32> {
     group.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, format!("there is no group `{name}`")))
 }
 
-fn said(socket: &AdminSocket, error: &io::Error) -> io::Error {
+fn said(socket: &AdminSocket, key: &str, error: &io::Error) -> io::Error {
     let advice = match error.kind() {
         io::ErrorKind::NotFound if error.raw_os_error().is_some() => {
             "its directory does not exist".to_owned()
@@ -184,7 +207,7 @@ fn said(socket: &AdminSocket, error: &io::Error) -> io::Error {
     };
     io::Error::new(
         error.kind(),
-        format!("cannot listen on unix:{} (`admin`): {advice}", socket.path.display()),
+        format!("cannot listen on unix:{} (`{key}`): {advice}", socket.path.display()),
     )
 }
 
@@ -203,24 +226,24 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("admin.sock");
         let wanted = AdminAddress::Unix(AdminSocket { path: path.clone(), mode: 0o660, owner: None });
-        let first = Socket::open(&wanted).expect("open");
+        let first = Socket::open(&wanted, "admin").expect("open");
         let mode = || std::fs::metadata(&path).expect("there").permissions().mode() & 0o777;
         assert_eq!(mode(), 0o660);
-        let error = Socket::open(&wanted).expect_err("in use").to_string();
+        let error = Socket::open(&wanted, "admin").expect_err("in use").to_string();
         assert!(error.contains("listens there already") && error.contains("admin.sock"), "{error}");
         // Its process has ended without a word.
         drop(first);
-        Socket::open(&wanted).expect("open again");
+        Socket::open(&wanted, "admin").expect("open again");
         remove(&path);
         std::fs::write(&path, "precious").expect("written");
-        let error = Socket::open(&wanted).expect_err("no socket").to_string();
+        let error = Socket::open(&wanted, "admin").expect_err("no socket").to_string();
         assert!(error.contains("is no socket"), "{error}");
         let none = AdminSocket {
             path: folder.path().join("b.sock"),
             mode: 0o600,
             owner: Some(Owner { user: Some("no-such-user".to_owned()), group: None }),
         };
-        let error = Socket::open(&AdminAddress::Unix(none)).expect_err("nobody").to_string();
+        let error = Socket::open(&AdminAddress::Unix(none), "admin").expect_err("nobody").to_string();
         assert!(error.contains("there is no user `no-such-user`"), "{error}");
         assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 1, "nothing is left behind");
     }

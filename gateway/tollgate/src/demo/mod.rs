@@ -10,6 +10,7 @@ use std::time::SystemTime;
 use std::{fs, io};
 
 use tempfile::TempDir;
+use tollgate_config::ListenAddress;
 use tollgate_net::notice;
 use tollgate_store::{Change, NewEntry, Store};
 
@@ -94,7 +95,7 @@ fn fill(path: &Path) -> Result<(), tollgate_store::Error> {
 /// Lines that can be copied into another terminal.
 fn what_to_try(gateway: &Gateway, file: &Path) -> String {
     let missing = || SocketAddr::from(([127, 0, 0, 1], 0));
-    let listen = gateway.listeners.addresses().next().unwrap_or_else(missing);
+    let listen = gateway.listeners.addresses().find_map(ListenAddress::tcp).unwrap_or_else(missing);
     let admin = gateway.admin.address().unwrap_or_else(missing);
     // As it was called, so that the line works where `tollgate` is not on the path.
     let program = std::env::args().next().unwrap_or_else(|| "tollgate".to_owned());

@@ -98,7 +98,7 @@ fn split(url: &str) -> Result<Target<'_>, String> {
 
 /// What a client on this machine would write to reach the first listener.
 fn own_authority(plan: &Plan) -> String {
-    let address = plan.listeners.first().map(|listener| listener.bind);
+    let address = plan.listeners.iter().find_map(|listener| listener.bind.tcp());
     let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 80)));
     if address.ip().is_unspecified() { format!("localhost:{}", address.port()) } else { address.to_string() }
 }

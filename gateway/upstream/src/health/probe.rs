@@ -44,7 +44,7 @@ pub(super) async fn probe(
 
 async fn attempt(endpoint: &Address, rules: &Rules) -> Option<Result<(), ProbeFailure>> {
     let place = place(endpoint, &rules.health);
-    let mut stream = match Stream::connect(&place).await {
+    let mut stream = match Stream::connect_from(&place, rules.source).await {
         Ok(stream) => stream,
         Err(error) if is_shortage(&error) => return None,
         Err(error) => {

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,6 +50,8 @@ pub(super) struct Rules {
     pub(super) tls: Option<Tls>,
     /// Whether they are HTTP/2.
     pub(super) http2: bool,
+    /// Where its connections begin.
+    pub(super) source: Option<IpAddr>,
     /// What its connections begin with.
     pub(super) proxy_protocol: Option<ProxyVersion>,
 }

@@ -37,6 +37,7 @@ impl Watched {
             health,
             tls: planned.tls.clone(),
             http2: planned.http2.is_some(),
+            source: planned.pool.source,
             proxy_protocol: planned.proxy_protocol,
         });
         if self.probes.as_deref() != probes.as_ref() {

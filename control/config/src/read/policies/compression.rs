@@ -1,11 +1,12 @@
 //! `compression`.
 
 use super::shared::encoding;
-use crate::model::Compression;
+use crate::model::{Compression, CompressionLevel};
 use crate::problem::Problem;
 use crate::reader::{Field, Reader, Setting};
-use crate::scalar::Fault;
-use crate::spec::{COMPRESSION_POLICY, Shape};
+use crate::scalar::{Fault, quantity};
+use crate::spec::{COMPRESSION_LEVEL, COMPRESSION_POLICY, Shape};
+use crate::tree::Kind;
 
 /// What bodies may be encoded with.
 const ENCODINGS: [&str; 3] = ["zstd", "br", "gzip"];
@@ -26,7 +27,25 @@ pub(super) fn compression(reader: &mut Reader, field: Field<'_>) -> Option<Compr
         out.types = list(reader, field, media_type);
     }
     reader.number_into(fields.get("min_length"), &mut out.min_length);
+    if let Some(field) = fields.get("level") {
+        level(reader, field, &mut out.level);
+    }
     Some(out)
+}
+
+/// One number is for every encoding, as far as that goes so high.
+fn level(reader: &mut Reader, field: Field<'_>, out: &mut CompressionLevel) {
+    if matches!(field.node.kind, Kind::Map(_)) {
+        let Some(fields) = reader.fields(field.node, &COMPRESSION_LEVEL) else { return };
+        reader.number_into(fields.get("zstd"), &mut out.zstd);
+        reader.number_into(fields.get("br"), &mut out.brotli);
+        reader.number_into(fields.get("gzip"), &mut out.gzip);
+        return;
+    }
+    if let Some(level) = reader.field(field, |text| quantity::count(text, 1, 19)) {
+        let level = level as u8;
+        *out = CompressionLevel { zstd: level, brotli: level.min(11), gzip: level.min(9) };
+    }
 }
 
 fn list(reader: &mut Reader, field: Field<'_>, parse: impl Fn(&str) -> Result<String, Fault>) -> Vec<String> {

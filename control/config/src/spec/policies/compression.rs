@@ -36,5 +36,28 @@ pub(crate) static COMPRESSION_POLICY: Section = Section {
         )
         .or("1KiB")
         .also(&["gzip_min_length", "minResponseBodyBytes", "min_size"]),
+        Key::new(
+            "level",
+            "How hard each encoding tries: one number for all, or one for each. Higher ones cost more time.",
+            Shape::AnyOf(&[Shape::Count { min: 1, max: 19, off: false }, Shape::Section(&COMPRESSION_LEVEL)]),
+        )
+        .or("{zstd: 3, br: 4, gzip: 5}")
+        .also(&["levels", "quality", "gzip_comp_level", "compression_level", "comp_level"]),
+    ],
+};
+
+pub(crate) static COMPRESSION_LEVEL: Section = Section {
+    name: "compression_level",
+    noun: "`level`",
+    doc: "How hard each encoding tries.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("zstd", "1 to 19.", Shape::Count { min: 1, max: 19, off: false }).or("3"),
+        Key::new("br", "0 to 11.", Shape::Count { min: 0, max: 11, off: false })
+            .or("4")
+            .also(&["brotli", "brotli_comp_level"]),
+        Key::new("gzip", "1 to 9.", Shape::Count { min: 1, max: 9, off: false })
+            .or("5")
+            .also(&["gzip_comp_level"]),
     ],
 };

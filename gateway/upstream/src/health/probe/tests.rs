@@ -64,7 +64,7 @@ fn run_behind(
 ) -> Result<(), ProbeFailure> {
     Runtime::new().expect("a runtime").run(async {
         let timers = Timers::start().expect("timers");
-        let rules = Rules { health: rules.clone(), tls: None, http2: false, proxy_protocol };
+        let rules = Rules { health: rules.clone(), tls: None, http2: false, proxy_protocol, source: None };
         probe(endpoint, &rules, &timers.deadline()).await.expect("there are descriptors")
     })
 }

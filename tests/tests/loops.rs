@@ -14,11 +14,16 @@ fn carried(gateway: &Gateway) -> usize {
 
 #[test]
 fn a_route_to_the_gateway_itself_ends_with_508() {
-    let port = "PORT";
-    for to in ["$LISTEN", "localhost:PORT", "0.0.0.0:PORT", "h2c://$LISTEN"] {
+    // The harness listens at an address of its own, where neither `localhost` nor 0.0.0.0 leads.
+    for (to, listen) in [
+        ("$LISTEN", "$LISTEN"),
+        ("localhost:PORT", "0.0.0.0:PORT"),
+        ("0.0.0.0:PORT", "0.0.0.0:PORT"),
+        ("h2c://$LISTEN", "$LISTEN"),
+    ] {
         let gateway = Gateway::start("routes: [{respond: 200}]");
-        let to = to.replace(port, &gateway.address().port().to_string());
-        gateway.write_config(&format!("routes: [{{to: \"{to}\"}}]\n"));
+        let config = format!("listen: \"{listen}\"\nroutes: [{{to: \"{to}\"}}]\n");
+        gateway.write_config(&config.replace("PORT", &gateway.address().port().to_string()));
         gateway.signal(tollgate_tests::Signal::HUP);
         tollgate_tests::eventually("the new plan", || gateway.client().get("/").status != 200);
         let response = gateway.client().get("/x");

@@ -117,7 +117,7 @@ fn an_upgrade_is_told_once_and_has_no_length() {
     let origin = Origin::new(|mut connection, _| {
         connection.request();
         connection.send(
-            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\nUpgrade: other\r\n\
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
              Content-Length: 5\r\n\r\nhello",
         );
     });

@@ -188,7 +188,8 @@ fn an_unfinished_head_costs_about_its_bytes() {
         let gateway = Gateway::with(&origin, "access_log: off\ntimeouts: {header: 1m}");
         let mut warm: Vec<_> = (0..20).map(|_| gateway.client()).collect();
         warm.iter_mut().for_each(|client| assert_eq!(client.get("/").status, 200));
-        let before = gateway.memory_kib("VmRSS");
+        // Pages of the binary that are read meanwhile are no memory of heads.
+        let before = gateway.memory_kib("RssAnon");
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| gateway.client()).collect();
         for piece in head.as_bytes().chunks(head.len().div_ceil(pieces)) {
             clients.iter_mut().for_each(|client| client.send(piece));
@@ -200,9 +201,14 @@ fn an_unfinished_head_costs_about_its_bytes() {
             assert_eq!(warm[0].get("/").status, 200);
             gateway.metrics().sum("tollgate_requests_in_flight", "").unwrap_or_default() >= CLIENTS as f64
         });
-        let after = gateway.memory_kib("VmRSS");
-        let each = (after.saturating_sub(before) * 1024) / CLIENTS;
-        assert!(each <= 48 * 1024, "{what}: {each} bytes for a head of {SENT} ({before} KiB, {after} KiB)");
+        // The allocator gives pages of buffers that have grown back within a second or so (`.cargo/config.toml`).
+        let each = || gateway.memory_kib("RssAnon").saturating_sub(before) * 1024 / CLIENTS;
+        let start = Instant::now();
+        while each() > 48 * 1024 && start.elapsed() < DEADLINE {
+            sleep(PIECE);
+        }
+        let each = each();
+        assert!(each <= 48 * 1024, "{what}: {each} bytes for a head of {SENT}, {before} KiB without them");
         // Each can be ended yet.
         for client in clients.iter_mut().step_by(50) {
             client.send("\r\n\r\n");

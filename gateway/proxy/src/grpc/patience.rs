@@ -30,9 +30,10 @@ impl Patience {
     }
 
     /// Whether a failure with this status, in HTTP's words, comes of it. A status that says that time is over may come
-    /// a little before.
+    /// a little before. Any other one may come before by the least margin: the time that the endpoint receives is rounded
+    /// down to a unit of `grpc-timeout`, and the worker reads its clock once a turn.
     pub fn explains(self, status: u16, now: Instant) -> bool {
-        let margin = if status == 504 { self.margin } else { Duration::ZERO };
+        let margin = if status == 504 { self.margin } else { MARGIN.0 };
         status >= 500 && now.checked_add(margin).is_none_or(|now| now >= self.due)
     }
 }
@@ -47,7 +48,7 @@ mod tests {
         let at = |milliseconds| began + Duration::from_millis(milliseconds);
         let short = Patience::new(began, Some(Duration::from_millis(50))).expect("a deadline");
         assert!(!short.explains(504, at(44)) && short.explains(504, at(45)) && short.explains(504, at(90)));
-        assert!(!short.explains(503, at(49)) && short.explains(503, at(50)));
+        assert!(!short.explains(503, at(44)) && short.explains(503, at(45)));
         assert!(!short.explains(200, at(60)) && !short.explains(499, at(60)));
         let long = Patience::new(began, Some(Duration::from_secs(10))).expect("a deadline");
         assert!(!long.explains(504, at(9899)) && long.explains(504, at(9900)));

@@ -79,7 +79,8 @@ fn plainly(mut bytes: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     loop {
         let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
         let size = bytes[..end].split(|byte| *byte == b';').next()?;
-        let size = usize::from_str_radix(std::str::from_utf8(size).ok()?.trim_end_matches([' ', '\t']), 16).ok()?;
+        let size =
+            usize::from_str_radix(std::str::from_utf8(size).ok()?.trim_end_matches([' ', '\t']), 16).ok()?;
         bytes = &bytes[end + 2..];
         if size == 0 {
             return Some((data, bytes.strip_suffix(b"\r\n")?));

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tollgate_http::grpc::{Code, Kind, web};
 use tollgate_http::HeadLimits;
+use tollgate_http::grpc::{Code, Kind, web};
 use tollgate_http::h2::decode_trailers;
 
 const LIMITS: HeadLimits = HeadLimits { line: 0, head: 8192, fields: 100 };

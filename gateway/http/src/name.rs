@@ -13,7 +13,7 @@ macro_rules! names {
             Alias,
             /// A name that begins with `X-Forwarded-` and is not one of those below: `X-Forwarded-Prefix`, `-Ssl`, `-Server`.
             XForwardedOther,
-            /// Another name by which services believe a proxy: see [`CLAIMS`].
+            /// Another name by which services believe a proxy: see the table of claims.
             ProxyClaim,
             $($variant,)+
         }

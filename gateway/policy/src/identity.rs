@@ -11,7 +11,8 @@ use crate::{Consumer, Request, request};
 pub struct Reserved(Arc<[String]>);
 
 impl Reserved {
-    /// These names; one that ends in `*` is every name that begins so, but for [those that no policy takes out](spares).
+    /// These names. A name that ends in `*` stands for every name with this beginning, except those that no policy removes:
+    /// framing and hop-by-hop fields, `Host`, and the fields by which loops and clients are recognised.
     pub fn new<N: Into<String>>(names: impl IntoIterator<Item = N>) -> Self {
         Self(names.into_iter().map(Into::into).collect())
     }

@@ -11,6 +11,9 @@ const GRPC: (&str, &str) = ("content-type", "application/grpc");
 /// A message of no bytes.
 const EMPTY: &[u8] = b"\0\0\0\0\0";
 
+/// How an endpoint answers a call that has a deadline.
+type Script = fn(&mut OriginStream);
+
 /// The time that the gateway leaves an endpoint for a call.
 fn time_left(stream: &OriginStream) -> Duration {
     let value = stream.request.headers.get("grpc-timeout").expect("a deadline").to_owned();
@@ -25,7 +28,7 @@ fn time_left(stream: &OriginStream) -> Duration {
 }
 
 /// Two endpoints that answer calls with a deadline so, and others well; with all that may count against them.
-fn gateway(script: fn(&mut OriginStream)) -> (Gateway, [Http2Origin; 2]) {
+fn gateway(script: Script) -> (Gateway, [Http2Origin; 2]) {
     let origin = || {
         Http2Origin::play(move |stream| {
             stream.body();
@@ -108,7 +111,7 @@ fn silent(stream: &mut OriginStream) {
 
 #[test]
 fn a_deadline_of_the_clients_counts_against_nothing() {
-    let scripts: [(&str, fn(&mut OriginStream)); 6] = [
+    let scripts: [(&str, Script); 6] = [
         ("expired", expired),
         ("expired behind a message", expired_behind_a_message),
         ("unknown", unknown),

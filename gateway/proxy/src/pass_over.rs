@@ -103,9 +103,11 @@ pub(crate) async fn discard(
                 Poll::Ready(Ok(count @ 1..)) => count,
                 Poll::Ready(_) => return Poll::Ready(false),
             };
-            let Ok(step) = body.read(&mut buffer[..count]) else { return Poll::Ready(false) };
+            // The reader leaves half a line of a chunk or of trailers to the next read, so the inbox keeps it.
+            inbox.extend_from_slice(&buffer[..count]);
+            let Ok(step) = body.read(inbox) else { return Poll::Ready(false) };
+            inbox.drain(..step.used);
             if body.is_done() {
-                inbox.extend_from_slice(&buffer[step.used..count]);
                 return Poll::Ready(true);
             }
             left = left.saturating_sub(count);

@@ -6,6 +6,9 @@ use fastrand::Rng;
 
 use super::{Mood, OriginPlan, PROBE, UPSTREAMS, any};
 
+/// Clients of a scenario may be as slow as it likes, and their requests are served all the same.
+const NO_RATES: &str = "body_rate: off, response_rate: off";
+
 /// Plans, the first for the beginning. Requests go to `/r0/...` to `/r2/...`.
 /// `half_close`: whether a client may end its direction and still gets its answers.
 pub(super) fn generate(rng: &mut Rng, mood: Mood, origins: &[OriginPlan], half_close: bool) -> Vec<String> {
@@ -92,7 +95,11 @@ fn plan(to: &mut Writing<'_>, origins: &[OriginPlan]) -> String {
     }
     if to.rough() && to.one_in(6) {
         let (connections, requests) = (to.rng.u32(1..10), to.rng.u32(1..6));
-        to.line(format_args!("limits: {{connections: {connections}, requests_per_connection: {requests}}}"));
+        to.line(format_args!(
+            "limits: {{connections: {connections}, requests_per_connection: {requests}, {NO_RATES}}}"
+        ));
+    } else {
+        to.line(format_args!("limits: {{{NO_RATES}}}"));
     }
     // Plans come and go with the second upstream.
     let named = if to.one_in(4) { 1 } else { UPSTREAMS.len() };

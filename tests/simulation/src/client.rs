@@ -201,7 +201,9 @@ impl Line {
         }
         let keeps =
             if ask.old { head.lists("connection", "keep-alive") } else { !head.lists("connection", "close") };
-        let goes_on = keeps && framing != Framing::Close && !ask.close && !ask.old;
+        // Where the answer is earlier than the fault in the body, it cannot say that the connection ends with the fault.
+        let is_broken = matches!(ask.body, Body::Broken(_));
+        let goes_on = keeps && framing != Framing::Close && !ask.close && !ask.old && !is_broken;
         Ok((Got::Whole(Answer { status, reason, delivery, length }), goes_on))
     }
 

@@ -11,7 +11,7 @@ const SEEDS: std::ops::Range<u64> = 5000..5040;
 /// One origin and one upstream, and as many connections as are enough to be short.
 fn plan(upstream: &str) -> String {
     format!(
-        "listen: 10.0.0.1:80\nadmin: off\nupstreams:\n  {}: {{endpoints: \"10.1.0.1:8000\"{upstream}}}\n\
+        "listen: {{bind: 10.0.0.1:80, half_close: on}}\nadmin: off\nupstreams:\n  {}: {{endpoints: \"10.1.0.1:8000\"{upstream}}}\n\
          routes: [{{match: /*, to: one}}]\n",
         UPSTREAMS[0]
     )

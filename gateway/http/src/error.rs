@@ -56,6 +56,12 @@ impl HeadLimits {
         length <= self.head()
     }
 
+    /// The most bytes, with the ends of lines, and the most fields of a trailer section.
+    #[inline]
+    pub(crate) fn of_trailers(&self) -> (u32, u32) {
+        (self.head() as u32, u32::try_from(self.fields).unwrap_or(u32::MAX))
+    }
+
     /// Whether a trailer section may have so many bytes, its lines with their ends, in so many fields.
     pub(crate) fn allow_trailers(&self, length: usize, fields: usize) -> bool {
         length <= self.head() && fields <= self.fields

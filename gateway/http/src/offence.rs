@@ -1,41 +1,59 @@
 //! The bytes for which a message is refused, for the log.
 //!
-//! Whoever answers with an error asks for them, once, after a parser has refused something. They are as received: whoever
-//! writes them escapes them. Values of credentials never come out.
+//! The parsers and the HTTP/2 request decoder call it once they have refused a message. The result is raw: the log escapes it.
+//! Invariant: the value of a credential is never a part of the result.
 
 use crate::h2::is_field;
 use crate::{HeadError, Name};
 
-/// Bytes that are shown at most.
+/// The most bytes that a result has.
 const MOST: usize = 64;
-/// Bytes that are shown behind the one at fault.
+/// Bytes that are shown after the one at fault.
 const BEHIND: usize = 8;
 
-/// Of the line that begins at `start`, up to [`MOST`] bytes, among them the one at `fault`.
+/// Up to [`MOST`] bytes of the line that begins at `start`, the byte at `fault` among them.
 pub(crate) fn of_line(bytes: &[u8], start: usize, fault: usize) -> Option<Vec<u8>> {
     let fault = fault.min(bytes.len());
     let start = start.min(fault).max((fault + BEHIND).saturating_sub(MOST));
     let line = &bytes[start..bytes.len().min(start + MOST)];
-    // No further than the end of the line, unless that itself is at fault.
+    // The result ends with the line, unless the end of the line itself is at fault.
     let behind = fault - start;
     let end = line[behind..].windows(2).position(|pair| pair == b"\r\n").map_or(line.len(), |at| behind + at);
     Some(&line[..end]).filter(|line| !line.is_empty()).map(<[u8]>::to_vec)
 }
 
-/// Of a field line: the value of a credential is left out, but for the byte at fault.
+/// Of a field line. The value of a credential is left out, but for the byte at fault, and so is a folded line, which continues
+/// a value that may be one.
 pub(crate) fn of_field_line(bytes: &[u8], start: usize, fault: usize) -> Option<Vec<u8>> {
-    let line = bytes.get(start..)?;
-    let name = line.iter().position(|byte| *byte == b':').filter(|colon| start + colon < fault);
-    match name {
-        Some(colon) if is_secret(line[..colon].trim_ascii()) => {
-            let byte = bytes.get(fault..=fault).unwrap_or_default();
-            Some([&line[..colon.min(MOST)], b": ", byte].concat())
-        }
-        _ => of_line(bytes, start, fault),
+    let rest = bytes.get(start..)?;
+    let line = &rest[..rest.windows(2).position(|pair| pair == b"\r\n").unwrap_or(rest.len())];
+    if matches!(line, [b' ' | b'\t', ..]) {
+        return of_byte(bytes, fault);
     }
+    let find = |is_end: fn(u8) -> bool| line.iter().position(|byte| is_end(*byte));
+    let colon = find(|byte| byte == b':');
+    // A line without a colon may be a name and a value all the same.
+    let name_end = colon.or_else(|| find(|byte| matches!(byte, b' ' | b'\t'))).unwrap_or(line.len());
+    if !is_secret(&line[..name_end]) {
+        return of_line(bytes, start, fault);
+    }
+    let mut shown = line[..name_end.min(MOST)].to_vec();
+    if colon.is_some() {
+        shown.push(b':');
+    }
+    if start + name_end < fault {
+        shown.push(b' ');
+        shown.extend(of_byte(bytes, fault).unwrap_or_default());
+    }
+    Some(shown)
 }
 
-/// Of fields that were read, those which the error is about; HTTP/2's pseudo-fields among them.
+/// The byte at fault alone: what is around it is data.
+pub(crate) fn of_byte(bytes: &[u8], fault: usize) -> Option<Vec<u8>> {
+    bytes.get(fault..=fault).map(<[u8]>::to_vec)
+}
+
+/// The fields that the error is about, of those that were read. HTTP/2's pseudo-fields are among them.
 pub fn of_fields<'a>(
     error: HeadError,
     fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
@@ -68,7 +86,7 @@ pub fn of_fields<'a>(
     Some(out).filter(|out| !out.is_empty())
 }
 
-/// Whether HTTP/2 has no place for a field.
+/// Whether HTTP/2 forbids a field.
 fn is_bad(name: &[u8], value: &[u8]) -> bool {
     !is_field(name, value)
         || match Name::of(name) {
@@ -82,13 +100,15 @@ fn is_bad(name: &[u8], value: &[u8]) -> bool {
         }
 }
 
-/// Whether a field's value may be what somebody proves with who it is.
+/// Whether the value of a field may be a secret. Bytes that no name has do not hide it.
 fn is_secret(name: &[u8]) -> bool {
-    let name = name.to_ascii_lowercase();
+    if name.starts_with(b":") {
+        return false;
+    }
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let name: Vec<u8> = name.iter().filter(|byte| is_part(byte)).map(u8::to_ascii_lowercase).collect();
     let has = |part: &str| name.windows(part.len()).any(|some| some == part.as_bytes());
-    let is_pseudo = name.starts_with(b":");
-    Name::of(&name).is_credential()
-        || !is_pseudo && ["auth", "cookie", "key", "secret", "token"].into_iter().any(has)
+    Name::of(&name).is_credential() || ["auth", "cookie", "key", "secret", "token"].into_iter().any(has)
 }
 
 #[cfg(test)]
@@ -109,6 +129,18 @@ mod tests {
 
     #[test]
     fn credentials_are_not_shown() {
+        for (line, fault, expected) in [
+            ("Authorization : Basic abc\r\nX: y", 13, "Authorization :"),
+            ("Authorization Basic abc:\r\n", 13, "Authorization Basic abc:"),
+            ("Cookie abc\r\nX: y", 6, "Cookie"),
+            ("Coo\0kie: abc\r\n", 3, "Coo\0kie:"),
+            (" abc\r\nX: y", 0, " "),
+            ("\tabc: d\u{1}", 7, "\u{1}"),
+            ("X-Token\n: abc", 7, "X-Token\n:"),
+        ] {
+            let shown = of_field_line(line.as_bytes(), 0, fault).unwrap();
+            assert_eq!(String::from_utf8_lossy(&shown), expected, "{line:?}");
+        }
         for line in ["Authorization: Basic abc\u{1}", "Cookie: abc\u{1}", "X-Api-Key: abc\u{1}"] {
             let shown = of_field_line(line.as_bytes(), 0, line.len() - 1).unwrap();
             assert!(!shown.windows(3).any(|some| some == b"abc") && shown.ends_with(b": \x01"), "{line}");

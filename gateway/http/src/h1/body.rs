@@ -11,7 +11,7 @@ use crate::HeadLimits;
 pub enum BodyError {
     /// A chunk breaks the grammar.
     Chunk,
-    /// The trailer section is longer, or has more fields, than may be.
+    /// The trailer section has more bytes or fields than the limits allow.
     Trailers,
 }
 
@@ -54,20 +54,22 @@ pub struct Step {
 impl BodyReader {
     /// A reader for a client's body of this length.
     #[must_use]
+    #[inline]
     pub fn new(length: Length) -> Self {
         Self(Kind::new(length, false))
     }
 
-    /// The same for an endpoint's body: white space is accepted at the end of a chunk's line, and before the colon of a trailer,
-    /// which goes on without (RFC 9112, 5.1).
+    /// A reader for an endpoint's body. It accepts white space at the end of a chunk's line and before the colon of a trailer, and
+    /// removes the latter (RFC 9112, 5.1).
     #[must_use]
+    #[inline]
     pub fn of_response(length: Length) -> Self {
         Self(Kind::new(length, true))
     }
 
-    /// The same within these limits, which hold for the trailer section as for a head. Without them it has 8 KiB and 100
-    /// fields at most.
+    /// Applies the limits of heads to the trailer section. The default is 8 KiB and 100 fields.
     #[must_use]
+    #[inline]
     pub fn within(mut self, limits: &HeadLimits) -> Self {
         if let Kind::Chunked(chunked) = &mut self.0 {
             chunked.limit_trailers(limits);
@@ -128,7 +130,7 @@ impl BodyReader {
         }
     }
 
-    /// The bytes for which [`read`](Self::read) has refused the body, 64 at most, as received; empty: it has not.
+    /// The bytes for which [`read`](Self::read) refused the body: at most 64, as received. Empty if it has not.
     #[must_use]
     pub fn offence(&self) -> &[u8] {
         match &self.0 {

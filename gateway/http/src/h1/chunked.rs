@@ -1,31 +1,30 @@
 //! The chunked coding (RFC 9112, section 7.1), read.
 //!
-//! [`BodyReader`](super::BodyReader) calls it. Chunk lines follow the grammar of section 7.1.1 to the letter, since whoever
-//! reads them otherwise may find another end. From endpoints white space may stand at the end of a line, and before the colon
-//! of a trailer.
+//! [`BodyReader`](super::BodyReader) calls it. Chunk lines must match the grammar of section 7.1.1 exactly, because a reader
+//! that accepts more may find another end of the body. An endpoint may also write white space at the end of a line, and before
+//! the colon of a trailer.
 
 use super::BodyError;
 use super::lines::field;
-use crate::chars::is_token_byte;
+use crate::chars::{is_token_byte, is_value, token_length};
 use crate::trailer::is_barred;
 use crate::{HeadLimits, offence};
 
-/// Bytes of the extensions of one chunk, white space included: nobody in use sends any, and long ones are only a way to make a
-/// server read.
+/// Bytes of the extensions of one chunk, white space included. Clients in use send none; long ones only make a server read.
 const MAX_EXTENSION: u32 = 1024;
 /// Bytes of all chunk extensions of a body, for the same reason.
 const MAX_EXTENSIONS: u32 = 16 * 1024;
 /// Digits of a size: a size that fits into 60 bits needs no more than 15, and zeros before it could go on for ever.
 const MAX_DIGITS: u32 = 16;
-/// Of a trailer section for which nothing else is said: its bytes, with those fields that are dropped and without the empty line
-/// that ends it, and its fields.
-const TRAILERS: HeadLimits = HeadLimits { line: 0, head: 8 * 1024, fields: 100 };
+/// The most bytes and fields of a trailer section for which no other limits are set. Fields that are dropped count, the empty
+/// line at the end does not.
+const MOST_TRAILERS: (u32, u32) = (8 * 1024, 100);
 
 /// Where reading a chunked body stands.
 #[derive(Clone, Debug)]
 pub(super) struct Chunked {
     state: State,
-    /// Whether an endpoint has sent it, and not a client.
+    /// Whether the body comes from an endpoint, not from a client.
     is_lenient: bool,
     /// Bytes of the chunk that are still to come, or its size while that is being read.
     left: u64,
@@ -34,14 +33,15 @@ pub(super) struct Chunked {
     /// Bytes of the current chunk's extensions, and of all.
     extension: u32,
     extensions: u32,
-    /// The trailer lines that may be passed on, and the one that is being read. Of a body that is refused, the bytes at fault.
+    /// The trailer lines that may be passed on, and the one that is being read. After an error, the bytes at fault.
     trailers: Vec<u8>,
     /// Where in them the current line begins.
-    line: usize,
-    /// Bytes and whole fields of the trailer section so far, and how many there may be.
-    trailers_read: usize,
-    trailer_fields: usize,
-    limits: HeadLimits,
+    line: u32,
+    /// Bytes and whole fields of the trailer section so far, and the most of each. 32 bits: a reader is moved with its exchange.
+    trailers_read: u32,
+    trailer_fields: u32,
+    most_read: u32,
+    most_fields: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ enum State {
 }
 
 impl Chunked {
-    /// `is_lenient`: an endpoint has sent it.
+    /// `is_lenient`: the body comes from an endpoint.
     pub(super) fn new(is_lenient: bool) -> Self {
         Self {
             state: State::SizeFirst,
@@ -88,12 +88,13 @@ impl Chunked {
             line: 0,
             trailers_read: 0,
             trailer_fields: 0,
-            limits: TRAILERS,
+            most_read: MOST_TRAILERS.0,
+            most_fields: MOST_TRAILERS.1,
         }
     }
 
     pub(super) fn limit_trailers(&mut self, limits: &HeadLimits) {
-        self.limits = *limits;
+        (self.most_read, self.most_fields) = limits.of_trailers();
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -156,11 +157,11 @@ impl Chunked {
                 State::Size
             }
             (State::Size | State::Name | State::Value | State::ValueEnd, b'\r') => State::SizeLineFeed,
-            // White space at the end of a line is in no grammar; some servers pad their sizes with it.
+            // No grammar has white space at the end of a line, but some servers pad their sizes with it.
             (State::SizeBlank | State::NameBlank | State::ValueBlank, b'\r') if self.is_lenient => {
                 State::SizeLineFeed
             }
-            // RFC 9112, 7.1.1: BWS stands before the semicolon, and on both sides of the equals sign.
+            // RFC 9112, 7.1.1: BWS may be before the semicolon, and on both sides of the equals sign.
             (State::Size, b';') => State::NameFirst,
             (State::Size, b' ' | b'\t') => self.extend(State::SizeBlank)?,
             (
@@ -201,16 +202,29 @@ impl Chunked {
         Ok(next)
     }
 
-    /// The byte at `at` is refused, in a line of which what is in `input` begins at `line`.
+    /// Notes that the byte at `at` is refused. In `input`, its line begins at `line`.
     #[cold]
     fn fail(&mut self, input: &[u8], line: usize, at: usize) {
-        self.state = State::Failed;
-        // A trailer is looked at when its line has ended.
-        let at = if at > line && input[at - 1..].starts_with(b"\r\n") { at - 1 } else { at };
-        self.trailers = offence::of_line(input, line, at).unwrap_or_default();
+        let failed = std::mem::replace(&mut self.state, State::Failed);
+        self.trailers = match failed {
+            // A trailer is checked when its line has ended. The beginning of the line may have come with another read.
+            State::TrailerFirst | State::Trailer => {
+                let line = &self.trailers[self.line as usize..];
+                let name = token_length(line);
+                let fault = match line.get(name) {
+                    Some(b':') => line.iter().position(|byte| !is_value(&[*byte])).unwrap_or(line.len()),
+                    _ => name,
+                };
+                offence::of_field_line(line, 0, fault)
+            }
+            // The bytes around it are the body's.
+            State::DataReturn | State::DataLineFeed => offence::of_byte(input, at),
+            _ => offence::of_line(input, line, at),
+        }
+        .unwrap_or_default();
     }
 
-    /// The bytes for which the body was refused.
+    /// The bytes for which the body was refused; empty: it was not.
     pub(super) fn offence(&self) -> &[u8] {
         if self.state == State::Failed { &self.trailers } else { &[] }
     }
@@ -228,36 +242,36 @@ impl Chunked {
 
     fn trailer(&mut self, byte: u8) -> Result<State, BodyError> {
         self.trailers_read += 1;
-        // The line that this byte is a part of is a field more.
-        if !self.limits.allow_trailers(self.trailers_read, self.trailer_fields + 1) {
+        // The line that this byte is a part of is one more field.
+        if self.trailers_read > self.most_read || self.trailer_fields >= self.most_fields {
             return Err(BodyError::Trailers);
         }
         self.trailers.push(byte);
         if byte != b'\n' {
             return Ok(State::Trailer);
         }
-        if !self.trailers[self.line..].ends_with(b"\r\n") {
+        if !self.trailers[self.line as usize..].ends_with(b"\r\n") {
             return Err(BodyError::Chunk);
         }
         if self.is_lenient {
-            join_colon(&mut self.trailers, self.line);
+            join_colon(&mut self.trailers, self.line as usize);
         }
         let end = self.trailers.len();
-        let field = field(&self.trailers, self.line, end - 2).map_err(|_| BodyError::Chunk)?;
+        let field = field(&self.trailers, self.line as usize, end - 2).map_err(|_| BodyError::Chunk)?;
         if is_barred(field.name.of(&self.trailers)) {
-            self.trailers.truncate(self.line);
+            self.trailers.truncate(self.line as usize);
         }
-        self.line = self.trailers.len();
+        self.line = self.trailers.len() as u32;
         self.trailer_fields += 1;
         Ok(State::TrailerFirst)
     }
 }
 
-/// What follows in a chunk's extensions; nothing: the grammar has no such byte there. Bare LF, and every other control byte, is
-/// refused everywhere: another reader could end the line there.
+/// The state after this byte of a chunk's extensions; `None`: the grammar does not allow it there. Bare LF and every other
+/// control byte are refused everywhere, because another reader could end the line there.
 fn extension(state: State, byte: u8) -> Option<State> {
     let is_blank = matches!(byte, b' ' | b'\t');
-    // RFC 9110, 5.6.4: in quotes, all that a field's value may have.
+    // RFC 9110, 5.6.4: a quoted string may have every byte that a field value may have.
     let is_text = matches!(byte, b'\t' | b' '..=b'~' | 0x80..);
     match (state, byte) {
         (State::SizeBlank | State::NameFirst | State::NameBlank | State::ValueFirst, _) if is_blank => {
@@ -280,11 +294,12 @@ fn extension(state: State, byte: u8) -> Option<State> {
     }
 }
 
-/// Takes out the white space before the colon of the last line (RFC 9112, 5.1).
+/// Removes the white space before the colon of the last line (RFC 9112, 5.1).
 fn join_colon(lines: &mut Vec<u8>, start: usize) {
     let Some(colon) = lines[start..].iter().position(|byte| *byte == b':') else { return };
-    let name = lines[start..start + colon].trim_ascii_end().len();
-    lines.drain(start + name..start + colon);
+    let blanks =
+        lines[start..start + colon].iter().rev().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    lines.drain(start + colon - blanks..start + colon);
 }
 
 #[cfg(test)]

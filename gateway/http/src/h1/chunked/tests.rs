@@ -173,6 +173,8 @@ fn endpoints_may_pad_their_lines() {
         "1 a\r\n",
         "0\r\n : b\r\n",
         "0\r\nX y: b\r\n",
+        "0\r\nX\r: b\r\n",
+        "0\r\nX\u{c}: b\r\n",
     ] {
         assert_eq!(of_response(input.as_bytes()), Err(BodyError::Chunk), "{input:?}");
     }
@@ -184,12 +186,21 @@ fn what_is_refused_can_be_shown() {
         ("3\r\nabc\r\n5;a[b\r\nhello", "5;a[b"),
         ("x\r\n", "x"),
         ("3\r\nabc\r\n0\r\nX: y\r\nZ : y\r\n\r\n", "Z : y"),
+        ("0\r\nX-Token : y\r\n\r\n", "X-Token :"),
+        ("0\r\nX-Token: y\u{1}z\r\n\r\n", "X-Token: \u{1}"),
+        ("0\r\nX: y\nZ: z\r\n\r\n", "X: y\n"),
+        ("3\r\nabcdef\r\n", "d"),
     ] {
         let mut reader = BodyReader::new(Length::Chunked);
         assert_eq!(reader.offence(), b"");
         assert!(reader.read(&mut input.as_bytes().to_vec()).is_err());
         assert_eq!(String::from_utf8_lossy(reader.offence()), shown, "{input:?}");
     }
+    // A name that came with another read than its value is known.
+    let mut reader = BodyReader::new(Length::Chunked);
+    assert!(reader.read(&mut b"0\r\nX-Tok".to_vec()).is_ok());
+    assert!(reader.read(&mut b"en : y\r\n\r\n".to_vec()).is_err());
+    assert_eq!(reader.offence(), b"X-Token :");
 }
 
 #[test]

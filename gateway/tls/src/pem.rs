@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustls::RootCertStore;
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::sign::CertifiedKey;
 use zeroize::{Zeroize, Zeroizing};
@@ -37,7 +37,7 @@ impl Pem {
     /// Every certificate in it; at least one.
     fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, String> {
         let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&self.0).collect();
-        let found = found.map_err(|error| format!("it is not PEM: {error}"))?;
+        let found = found.map_err(|error| not_pem(&error))?;
         if found.is_empty() {
             return Err("there is no certificate in it".to_owned());
         }
@@ -46,14 +46,12 @@ impl Pem {
 
     fn key(&self) -> Result<PrivateKeyDer<'static>, String> {
         PrivateKeyDer::from_pem_slice(&self.0).map_err(|error| match error {
-            rustls::pki_types::pem::Error::NoItemsFound
-                if self.0.windows(9).any(|text| text == b"ENCRYPTED") =>
-            {
+            pem::Error::NoItemsFound if self.0.windows(9).any(|text| text == b"ENCRYPTED") => {
                 "its key is encrypted with a passphrase: decrypt it, with `openssl pkey` for example"
                     .to_owned()
             }
-            rustls::pki_types::pem::Error::NoItemsFound => "there is no private key in it".to_owned(),
-            error => format!("it is not PEM: {error}"),
+            pem::Error::NoItemsFound => "there is no private key in it".to_owned(),
+            error => not_pem(&error),
         })
     }
 
@@ -68,6 +66,19 @@ impl Pem {
         }
         Ok(Arc::new(roots))
     }
+}
+
+/// Why a text is not PEM. The library's words quote the text, which may be a file that the reader of the message may not read.
+fn not_pem(error: &pem::Error) -> String {
+    let why = match error {
+        pem::Error::MissingSectionEnd { .. } => "a section has no end",
+        pem::Error::IllegalSectionStart { .. } => "a section has a malformed beginning",
+        pem::Error::Base64Decode(_) => "a section is not Base64",
+        pem::Error::SectionTooLarge => "a section is too large",
+        pem::Error::NoItemsFound => "it has no section",
+        _ => "it cannot be read",
+    };
+    format!("it is not PEM: {why}")
 }
 
 impl Identity {
@@ -102,6 +113,28 @@ impl Identity {
             // Some keys do not tell their public half; the handshake would.
             Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => Ok(certified),
             Err(_) => Err(key_is("it is not the key of the certificate".to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_quotes_nothing_of_the_file() {
+        for text in [
+            "-----BEGIN hunter2\nAAAA\n",
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END hunter2",
+            "-----BEGIN CERTIFICATE-----\nhunter2!\n-----END CERTIFICATE-----\n",
+            "hunter2",
+        ] {
+            let pem = Pem::from(text.as_bytes());
+            let told = [pem.certificates().map(drop), pem.key().map(drop)];
+            for message in told.into_iter().filter_map(Result::err) {
+                assert!(!message.contains("hunter2") && !message.contains("104"), "{text:?}: {message}");
+            }
+            assert!(pem.authorities().is_err(), "{text:?}");
         }
     }
 }

@@ -97,6 +97,9 @@ fn redis(spec: &PolicySpec) -> Vec<&Redis> {
 }
 
 /// The path of a socket in a URL such as `redis+unix:///run/redis.sock?db=1`.
+///
+/// The library decodes `%XX` and removes `..` before it connects, so a path with these is not the one that is checked here.
+/// It becomes an empty path, which lies nowhere.
 fn socket_of(redis: &Redis) -> Option<(At, PathBuf)> {
     let RedisPlace::Url(url) = &redis.place else { return None };
     let (scheme, rest) = url.reveal().split_once("://")?;
@@ -104,5 +107,6 @@ fn socket_of(redis: &Redis) -> Option<(At, PathBuf)> {
         return None;
     }
     let path = rest.split(['?', '#']).next().unwrap_or_default();
-    Some((redis.at, PathBuf::from(path)))
+    let is_plain = !path.contains('%') && !path.split('/').any(|part| matches!(part, "." | ".."));
+    Some((redis.at, if is_plain { PathBuf::from(path) } else { PathBuf::new() }))
 }

@@ -77,6 +77,33 @@ fn files_that_a_document_names_are_read() {
 }
 
 #[test]
+fn a_socket_in_a_url_is_the_one_that_the_library_connects_to() {
+    let scope = Scope::below(&[std::env::temp_dir()]);
+    let mut documents = Documents::new("store", PathBuf::from("/"), scope);
+    let folder = std::env::temp_dir();
+    let mut put = |url: String| {
+        let limit = json!({"rate": "1/s", "redis": {"url": url}});
+        documents.put(
+            routes(),
+            "x",
+            json!({"match": "/x", "respond": "x", "policies": {"rate_limit": limit}}),
+        )
+    };
+    let within = format!("unix://{}/tollgate-no-such.sock", folder.display());
+    let good = put(within.clone());
+    assert!(good.is_ok(), "{good:?}");
+    for url in [
+        "unix:///run/docker.sock".to_owned(),
+        format!("unix://{}/..%2frun%2fdocker.sock", folder.display()),
+        format!("redis+unix://{}/%2e%2e/run/docker.sock?db=1", folder.display()),
+        format!("valkey+unix://{}/../run/docker.sock", folder.display()),
+    ] {
+        let problems = put(url.clone()).expect_err(&url);
+        assert!(problems[0].message.contains("may not be named here"), "{url}: {problems:?}");
+    }
+}
+
+#[test]
 fn no_secret_stands_in_the_lines_of_a_problem() {
     let mut documents = documents();
     let consumer = json!({"hmac_keys": {"a": "too short"}, "grups": []});

@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::hash::BuildHasher;
 use std::sync::{Arc, LazyLock};
 
+use regex_automata::meta::Regex;
+
 use super::hosts::HostName;
 use super::{Prepared, pattern};
 use crate::{BuildError, FieldSpec, PathSpec, RouteSpec, ValueSpec};
@@ -14,7 +16,8 @@ type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState
 /// Two routes of equal precedence that can match the same request, so that list order decides.
 ///
 /// Two different regular expressions are taken to overlap unless their literal beginnings, or other conditions,
-/// keep them apart. For each route that loses, one of those that it loses to is named.
+/// keep them apart. For each route that loses, one of those that it loses to is named. A route is compared with
+/// [`COMPARED`] others at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tie {
     /// The route that wins: it comes first in the list.
@@ -22,6 +25,9 @@ pub struct Tie {
     /// The route that loses.
     pub second: u32,
 }
+
+/// Routes that each route is compared with. A tie is a warning, and a host may have 100,000 regular expressions.
+const COMPARED: usize = 64;
 
 /// What makes two routes identical: all conditions, in one spelling and order.
 #[derive(PartialEq, Eq, Hash)]
@@ -155,12 +161,15 @@ fn ties_among(routes: &[Arc<Prepared>], group: Vec<u32>, ties: &mut Vec<Tie>) {
     // In sorted order, the routes whose beginning is a prefix of the present one form a stack.
     let mut stack: Vec<(Vec<u8>, u32)> = Vec::new();
     let mut losers = HashSet::new();
+    let mut expressions = HashMap::default();
     for (literal, route) in sorted {
         while stack.last().is_some_and(|(shorter, _)| !literal.starts_with(shorter)) {
             stack.pop();
         }
-        let meets = |other: u32| may_meet(&routes[other as usize].spec, &routes[route as usize].spec);
-        let others = || stack.iter().map(|(_, other)| *other);
+        let mut meets = |other: u32| {
+            may_meet(&routes[other as usize].spec, &routes[route as usize].spec, &mut expressions)
+        };
+        let others = || stack.iter().take(COMPARED).map(|(_, other)| *other);
         if !losers.contains(&route)
             && let Some(first) = others().find(|&other| other < route && meets(other))
         {
@@ -177,26 +186,39 @@ fn ties_among(routes: &[Arc<Prepared>], group: Vec<u32>, ties: &mut Vec<Tie>) {
     }
 }
 
+/// Expressions of fields, each compiled once; nothing for those that cannot be.
+type Expressions<'s> = HashMap<&'s str, Option<Regex>>;
+
 /// Whether one request can satisfy both routes' methods, headers and query.
-fn may_meet(one: &RouteSpec, other: &RouteSpec) -> bool {
+fn may_meet<'s>(one: &'s RouteSpec, other: &'s RouteSpec, expressions: &mut Expressions<'s>) -> bool {
     let methods = one.methods.is_empty() && other.methods.is_empty()
         || one.methods.iter().any(|method| other.methods.contains(method));
-    methods && fields_may_meet(&one.headers, &other.headers) && fields_may_meet(&one.query, &other.query)
+    methods
+        && fields_may_meet(&one.headers, &other.headers, expressions)
+        && fields_may_meet(&one.query, &other.query, expressions)
 }
 
-fn fields_may_meet(one: &[FieldSpec], other: &[FieldSpec]) -> bool {
-    one.iter().all(|a| other.iter().filter(|b| a.name == b.name).all(|b| values_may_meet(&a.value, &b.value)))
+fn fields_may_meet<'s>(
+    one: &'s [FieldSpec],
+    other: &'s [FieldSpec],
+    expressions: &mut Expressions<'s>,
+) -> bool {
+    one.iter().all(|a| {
+        let mut same_name = other.iter().filter(|b| a.name == b.name);
+        same_name.all(|b| values_may_meet(&a.value, &b.value, expressions))
+    })
 }
 
-fn values_may_meet(one: &ValueSpec, other: &ValueSpec) -> bool {
+fn values_may_meet<'s>(one: &'s ValueSpec, other: &'s ValueSpec, expressions: &mut Expressions<'s>) -> bool {
     use ValueSpec::{Absent, Exact, Present, Regex};
     match (one, other) {
         (Absent, Absent) => true,
         (Absent, _) | (_, Absent) => false,
         (Exact(one), Exact(other)) => one == other,
         (Exact(text), Regex(pattern)) | (Regex(pattern), Exact(text)) => {
-            let regex = pattern::parse(pattern).and_then(|hir| pattern::one(&hir));
-            regex.is_ok_and(|regex| regex.is_match(text))
+            let compiled = || pattern::parse(pattern).and_then(|hir| pattern::one(&hir)).ok();
+            let regex = expressions.entry(pattern).or_insert_with(compiled);
+            regex.as_ref().is_some_and(|regex| regex.is_match(text))
         }
         (Present | Regex(_), Present | Regex(_)) | (Present, Exact(_)) | (Exact(_), Present) => true,
     }
@@ -273,5 +295,13 @@ mod tests {
     fn many_tenants_are_told_apart_quickly() {
         let tenants = (0..10_000).map(|tenant| with(&[("x-tenant", exact(&tenant.to_string()))]));
         assert_eq!(tied(&tenants.collect::<Vec<_>>()), []);
+    }
+
+    /// Compared in pairs these would take a minute.
+    #[test]
+    fn many_expressions_are_compared_with_a_bounded_number() {
+        let exact = (0..5_000).map(|tenant| with(&[("x-tenant", exact(&format!("t{tenant}")))]));
+        let regex = (0..5_000).map(|tenant| with(&[("x-tenant", ValueSpec::Regex(format!("u{tenant}|v")))]));
+        assert!(tied(&exact.chain(regex).collect::<Vec<_>>()).len() < 5_000);
     }
 }

@@ -1,5 +1,6 @@
 //! From files of certificates and keys to what handshakes are configured with.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tollgate_config as config;
@@ -190,7 +191,7 @@ fn server(
 
 /// The TLS of upstreams; those that are made of the same files share it, and with it the sessions to resume.
 #[derive(Default)]
-pub(crate) struct Clients(Vec<(ClientFiles, Arc<Client>)>);
+pub(crate) struct Clients(HashMap<ClientFiles, Arc<Client>>);
 
 impl Clients {
     /// The TLS of an upstream whose endpoints are `https://`. `at` is where that is written.
@@ -216,12 +217,12 @@ impl Clients {
         };
         let server_name = tls.and_then(|tls| tls.server_name.clone());
         let sni = tls.and_then(|tls| tls.sni.clone()).flatten();
-        if let Some((_, client)) = self.0.iter().find(|(known, _)| *known == files) {
+        if let Some(client) = self.0.get(&files) {
             return Some(Tls { client: client.clone(), server_name, looked_up: None, sni });
         }
         let certificates: Vec<_> = certificate.into_iter().collect();
         let client = Arc::new(told(Client::new(&files), &certificates, ca, Some(at), problems)?);
-        self.0.push((files, client.clone()));
+        self.0.insert(files, client.clone());
         Some(Tls { client, server_name, looked_up: None, sni })
     }
 }

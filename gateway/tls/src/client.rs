@@ -11,7 +11,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, Signatur
 use crate::{File, Identity, Pem, Problem, provider};
 
 /// What an upstream's TLS is made of.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClientFiles {
     /// Who may have signed the endpoints' certificates; `None`: whom the system trusts.
     pub authorities: Option<Pem>,

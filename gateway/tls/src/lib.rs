@@ -23,7 +23,7 @@ pub use presented::Presented;
 pub use server::{ClientAuthentication, Server, ServerFiles};
 
 /// A certificate with its key, in PEM.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The certificate, and those between it and a root.
     pub chain: Pem,

@@ -1,6 +1,7 @@
 //! Files in PEM (RFC 7468).
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use rustls::RootCertStore;
@@ -19,6 +20,12 @@ pub struct Pem(Arc<Zeroizing<Vec<u8>>>);
 impl From<&[u8]> for Pem {
     fn from(bytes: &[u8]) -> Self {
         Self(Arc::new(bytes.to_vec().into()))
+    }
+}
+
+impl Hash for Pem {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bytes().hash(state);
     }
 }
 

@@ -148,7 +148,9 @@ pub async fn transaction(
         Ok(value) => value,
         Err(response) => return *response,
     };
-    let changes = match changes(value) {
+    // There may be 100,000 of them.
+    let read = tokio::task::spawn_blocking(move || changes(value)).await;
+    let changes = match read.unwrap_or_else(|_| Err("the changes could not be read".to_owned())) {
         Ok(changes) => changes,
         Err(message) => return refused(&Refusal::Senseless(message)),
     };

@@ -139,9 +139,12 @@ pub async fn one(
         };
         return match entry {
             Ok(entry) => {
-                let mut value = brief(&entry);
-                value["changes"] = shown(&between(vec![entry])).into();
-                body(StatusCode::OK, wants_yaml(&headers), &value)
+                told(&headers, move || {
+                    let mut value = brief(&entry);
+                    value["changes"] = shown(&between(vec![entry])).into();
+                    value
+                })
+                .await
             }
             Err(response) => *response,
         };
@@ -156,13 +159,22 @@ pub async fn one(
     };
     match entries {
         Ok(entries) => {
-            let changes = shown(&between(entries));
-            let value =
-                json!({ "version": version, "since": since, "count": changes.len(), "changes": changes });
-            body(StatusCode::OK, wants_yaml(&headers), &value)
+            told(&headers, move || {
+                let changes = shown(&between(entries));
+                json!({ "version": version, "since": since, "count": changes.len(), "changes": changes })
+            })
+            .await
         }
         Err(response) => *response,
     }
+}
+
+/// An answer that is made on another thread: a version may have changed 100,000 resources.
+async fn told(headers: &HeaderMap, value: impl FnOnce() -> Value + Send + 'static) -> Response {
+    let yaml = wants_yaml(headers);
+    let made = tokio::task::spawn_blocking(move || body(StatusCode::OK, yaml, &value()));
+    let lost = |_| problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the answer could not be made");
+    made.await.unwrap_or_else(lost)
 }
 
 /// The versions after one, up to another, the newest first.

@@ -119,7 +119,12 @@ pub async fn one(
         Ok(kind) => kind,
         Err(response) => return *response,
     };
-    let Some(item) = surface.view.get(kind, &name) else {
+    // The first who asks after a reload waits until the file's texts are read.
+    let (view, of) = (surface.view.clone(), name.clone());
+    let Ok(found) = tokio::task::spawn_blocking(move || view.get(kind, &of)).await else {
+        return problem(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the resource could not be read");
+    };
+    let Some(item) = found else {
         let message = format!("there is no {} of the name `{name}`", kind.noun);
         return problem(StatusCode::NOT_FOUND, "not_found", &message);
     };

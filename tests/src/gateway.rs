@@ -10,6 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, set_child_subreaper};
 use serde_json::Value;
@@ -335,6 +336,19 @@ impl Gateway {
     #[must_use]
     pub fn stderr(&self) -> String {
         self.err.lock().expect("output").clone()
+    }
+
+    /// Waits until the gateway has written `words` to standard error. A reply on a socket may overtake such a message,
+    /// which a thread of the harness reads from a pipe.
+    ///
+    /// # Panics
+    /// When the words do not come within [`DEADLINE`](crate::DEADLINE).
+    pub fn await_message(&self, words: &str) {
+        let start = Instant::now();
+        while !self.stderr().contains(words) {
+            assert!(start.elapsed() < DEADLINE, "no `{words}` in:\n{}", self.stderr());
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// What it wrote to standard output so far.

@@ -143,7 +143,7 @@ fn it_is_told_what_is_in_force() {
     assert_eq!(version(&gateway), "two", "what is told is true");
     let told = status(&gateway);
     assert_eq!(told["config"]["last_reload"]["ok"], true, "{told}");
-    assert!(gateway.stderr().contains(": 1 route, generation 2, "), "{}", gateway.stderr());
+    gateway.await_message(": 1 route, generation 2, ");
     gateway.write_config("routes: [");
     gateway.signal(Signal::HUP);
     eventually("the failure", || metric("tollgate_config_last_reload_successful") == 0.0);
@@ -269,7 +269,7 @@ fn an_address_in_use_refuses_the_whole_file() {
     gateway.write_config(&format!("listen: [$LISTEN, \"{address}\"]\n{}", answering("two")));
     gateway.signal(Signal::HUP);
     eventually("a message", || gateway.stderr().contains("is not loaded"));
-    assert!(gateway.stderr().contains("something listens there already"), "{}", gateway.stderr());
+    gateway.await_message("something listens there already");
     assert_eq!(version(&gateway), "one");
     assert_eq!(status(&gateway)["config"]["generation"], 1);
     drop(taken);

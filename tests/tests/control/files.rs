@@ -148,7 +148,7 @@ fn an_audit_log_that_is_a_pipe_keeps_no_change() {
     assert_eq!(put(&gateway, "/routes/a", &json!({"match": "/a", "respond": "a"})).status, 201);
     drop(reader);
     assert_eq!(put(&gateway, "/routes/b", &json!({"match": "/b", "respond": "b"})).status, 201);
-    assert!(gateway.stderr().contains("the line is: "), "{}", gateway.stderr());
+    gateway.await_message("the line is: ");
 }
 
 /// What only a file holds.
@@ -253,7 +253,7 @@ fn directories_that_a_reload_takes_away_are_missed() {
     gateway.write_config("store: $DIR/store\nroutes: [{match: /new, respond: new}]\n");
     gateway.signal(Signal::HUP);
     eventually("the refusal", || gateway.stderr().contains("is not loaded"));
-    assert!(gateway.stderr().contains("may not be named here"), "{}", gateway.stderr());
+    gateway.await_message("may not be named here");
     assert_eq!(gateway.client().get("/fixed").text(), "file");
     assert_eq!(call(&gateway, "DELETE", "/upstreams/x", "", "").status, 200);
     gateway.signal(Signal::HUP);

@@ -60,12 +60,12 @@ fn an_authority_that_cannot_be_used_changes_nothing() {
     files.write("ca.pem", "no certificate\n");
     gateway.signal(Signal::HUP);
     eventually("the refusal", || refusals() == 1);
-    assert!(gateway.stderr().contains("ca.pem`: there is no certificate in it"), "{}", gateway.stderr());
+    gateway.await_message("ca.pem`: there is no certificate in it");
     assert!(goes_on());
     std::fs::remove_file(files.path().join("ca.pem")).expect("removed");
     gateway.signal(Signal::HUP);
     eventually("the second refusal", || refusals() == 2);
-    assert!(gateway.stderr().contains("ca.pem`: there is no such file"), "{}", gateway.stderr());
+    gateway.await_message("ca.pem`: there is no such file");
     assert!(goes_on());
 }
 

@@ -57,7 +57,7 @@ fn a_reload_takes_another_authority_of_endpoints_and_refuses_one_that_cannot_be_
     files.write("ca.pem", "no certificate\n");
     gateway.signal(Signal::HUP);
     eventually("the refusal", || gateway.stderr().contains("is not loaded"));
-    assert!(gateway.stderr().contains("ca.pem`: there is no certificate in it"), "{}", gateway.stderr());
+    gateway.await_message("ca.pem`: there is no certificate in it");
     assert_eq!(gateway.client().get("/").text(), "ok", "the old one goes on");
     files.write("ca.pem", &Authority::called("somebody else").pem());
     gateway.signal(Signal::HUP);

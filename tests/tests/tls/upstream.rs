@@ -74,7 +74,7 @@ fn told(gateway: &Gateway, kind: &str, words: &str) {
     let count = gateway.metrics().sum("tollgate_upstream_tls_failures_total", &format!("kind=\"{kind}\""));
     assert!(count >= Some(1.0), "{kind}: {count:?}");
     eventually("the notice", || gateway.stderr().contains(words));
-    assert!(gateway.stderr().contains("cannot be spoken to by TLS"), "{}", gateway.stderr());
+    gateway.await_message("cannot be spoken to by TLS");
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn what_is_wrong_is_told_in_words() {
              routes: [{{match: \"/*\", to: up}}]\n"
         ));
         eventually("the notice of the probe", || gateway.stderr().contains("is unhealthy"));
-        assert!(gateway.stderr().contains(&format!("no TLS connection: {words}")), "{}", gateway.stderr());
+        gateway.await_message(&format!("no TLS connection: {words}"));
         let answer = gateway.client().get("/");
         assert_eq!((answer.status, answer.reason()), (502, reason), "{kind}, HTTP/2");
         told(&gateway, kind, words);
@@ -247,5 +247,5 @@ fn certificates_are_not_verified_only_where_that_is_called_dangerous() {
     let at = format!("https://{}", origin.address());
     let gateway = gateway(&at, "verify: dangerously_off");
     assert_eq!(gateway.client().get("/").text(), "ok");
-    assert!(gateway.stderr().contains("certificates are not verified here"), "{}", gateway.stderr());
+    gateway.await_message("certificates are not verified here");
 }

@@ -222,7 +222,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
         let call = self.call_ended();
         let came_to = call.map_or(status, Code::as_http);
-        let clients_choice = self.is_call() && self.parties.attempts.is_clients_choice(came_to, self.now);
+        let clients_choice = self.is_call() && self.parties.attempts.is_clients_choice(came_to);
         if clients_choice {
             self.parties.attempts.failed(None);
         } else {

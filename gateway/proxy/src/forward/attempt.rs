@@ -106,10 +106,10 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         }
     }
 
-    /// Whether what the call came to is the [choice of its client](Attempts::is_clients_choice).
+    /// Whether the [client's own deadline](Attempts::is_clients_choice) explains how the call ended.
     #[inline]
-    pub(super) fn is_clients_choice(&self, status: u16, now: Instant) -> bool {
-        self.client.stream.may_be_grpc() && self.attempts.is_clients_choice(status, now)
+    pub(super) fn is_clients_choice(&self, status: u16) -> bool {
+        self.client.stream.may_be_grpc() && self.attempts.is_clients_choice(status)
     }
 
     /// Tells everyone whom it concerns that the attempt failed.

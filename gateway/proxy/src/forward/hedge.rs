@@ -225,7 +225,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         };
         self.scratch.ledger.begin_again(&pool, told, began, tollgate_net::now());
         match end {
-            Ok(answer) if self.is_clients_choice(answer.status, answer.now) => self.attempts.failed(None),
+            Ok(answer) if self.is_clients_choice(answer.status) => self.attempts.failed(None),
             Ok(answer) => {
                 self.attempts.answered(answer.status, answer.now);
                 self.upstream.report(&pool, Outcome::Answered(answer.status));

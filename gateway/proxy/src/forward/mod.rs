@@ -170,7 +170,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
                 End::Complete { reusable } => {
                     connection.done(reusable, then);
                     let status = forwarding.answered();
-                    if !forwarding.is_clients_choice(status, then) {
+                    if !forwarding.is_clients_choice(status) {
                         upstream.report(&pool, Outcome::Answered(status));
                     }
                     if !forwarding.scratch.to_client.is_empty() {

@@ -174,11 +174,12 @@ impl<'a> Attempts<'a> {
         }
     }
 
-    /// Whether a failure with this status, in HTTP's words, comes of the time that the client gave its call. Then it counts
-    /// against nothing, and nobody waits for another attempt.
+    /// Whether the client's own deadline explains a failure with this HTTP status. Such a failure counts against nothing,
+    /// and is not tried again. Reads the clock: the time of the worker's turn is too old on a machine that is short of
+    /// processors, where the answer may come long after the turn began.
     #[inline]
-    pub fn is_clients_choice(&self, status: u16, now: Instant) -> bool {
-        self.patience.is_some_and(|patience| patience.explains(status, now))
+    pub fn is_clients_choice(&self, status: u16) -> bool {
+        status >= 500 && self.patience.is_some_and(|patience| patience.explains(status, tollgate_net::now()))
     }
 
     /// Whether the client's time for its call is over.

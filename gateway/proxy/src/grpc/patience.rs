@@ -31,7 +31,7 @@ impl Patience {
 
     /// Whether a failure with this status, in HTTP's words, comes of it. A status that says that time is over may come
     /// a little before. Any other one may come before by the least margin: the time that the endpoint receives is rounded
-    /// down to a unit of `grpc-timeout`, and the worker reads its clock once a turn.
+    /// down to a unit of `grpc-timeout`.
     pub fn explains(self, status: u16, now: Instant) -> bool {
         let margin = if status == 504 { self.margin } else { MARGIN.0 };
         status >= 500 && now.checked_add(margin).is_none_or(|now| now >= self.due)

@@ -181,6 +181,8 @@ impl Gateway {
                 }
                 simulated::note(&format!("worker {id} has ended"));
                 running.set(running.get() - 1);
+                // The thread of a real worker drops what it left behind: idle connections above all.
+                simulated::kill(group);
             });
             groups.push(group);
         }

@@ -1,8 +1,10 @@
-//! The rest of a request's body, when the gateway answers itself and nobody wants it.
+//! Skips the rest of a request's body when the gateway answers by itself.
 //!
-//! [`pass_over_body`] skips what is here and says whether the connection can go on. Where a little is still to come it can: the
-//! reader stays in the scratch, and [`discard`] reads that rest once the client has its answer. Both are bounded, so that no
-//! client chooses how long a connection is held.
+//! All code that answers in the endpoint's place calls [`pass_over_body`] or [`pass_over_rest`], which skip the bytes in the inbox
+//! and return whether the connection can carry another request. If only a little of the body is missing, they leave its reader in
+//! the scratch. [`request`](crate::request) then calls [`discard`] after the answer.
+//!
+//! Invariant: a connection goes on only at the exact end of the body, and the wait for that is bounded in bytes and time.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -16,13 +18,13 @@ use crate::connection::Client;
 use crate::scratch::Scratch;
 use crate::worker::Worker;
 
-/// Bytes of a body that are awaited behind an answer, framing included: a form or a call, and no upload.
+/// The most bytes of a body that are read after an answer, framing included: enough for a form or a call, not for an upload.
 const MOST_BYTES: usize = 64 * 1024;
-/// How long they are awaited. Clients that write a head and a body one after the other need a round trip at most.
+/// How long they are awaited. A client that writes the head and the body separately needs a round trip at most.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Skips a body that nobody wants. Says whether the connection can carry another request: all of it is here, or a little is
-/// still to come. If not, the connection is closed after the answer.
+/// Skips a body. Returns whether the connection can carry another request: all of the body was received, or only a little is
+/// missing. If not, the connection is closed after the answer.
 pub(crate) fn pass_over_body(scratch: &mut Scratch) -> bool {
     match scratch.request.length {
         Length::None | Length::Exactly(0) => true,
@@ -35,19 +37,20 @@ pub(crate) fn pass_over_body(scratch: &mut Scratch) -> bool {
     }
 }
 
-/// The same where the gateway answers with an error, whose reason may say that the rest is not to be awaited. Of a body of which
-/// some was read, the reader is in the scratch.
+/// Skips a body before the answer with an error; the reason decides whether the rest may be awaited. If some of the body was
+/// read, its reader is in the scratch.
 pub(crate) fn pass_over_rest(scratch: &mut Scratch, reason: Reason) -> bool {
-    // Where these bodies end is not known.
+    // These bodies have no end, or the client is too slow to wait for it.
     let is_cut = matches!(
         reason,
         Reason::BadChunk
             | Reason::TrailersTooLarge
             | Reason::IncompleteRequest
             | Reason::BodyTimeout
+            | Reason::BodyTooSlow
             | Reason::ClientClosed
     );
-    // Nobody waits for more of what is too much already.
+    // The rest of a body that is too large is not awaited.
     let waits = reason != Reason::BodyTooLarge;
     match scratch.unread.take() {
         _ if is_cut => false,
@@ -56,19 +59,18 @@ pub(crate) fn pass_over_rest(scratch: &mut Scratch, reason: Reason) -> bool {
     }
 }
 
-/// `waits`: what is still to come may be awaited.
+/// `waits`: whether the rest may be awaited.
 #[cold]
 fn pass_over(scratch: &mut Scratch, mut reader: BodyReader, waits: bool) -> bool {
     let Scratch { request, inbox, ledger, unread, .. } = scratch;
     if reader.is_done() {
         return true;
     }
-    // The end of such a body is not among the bytes of a connection.
+    // The end of such a body is not in the bytes of the connection.
     if request.version == Version::Http2 || request.length == Length::UntilClose {
         return false;
     }
-    // A client that waits for a word may send its body or not (RFC 9110, 10.1.1): only a close tells where its next request
-    // begins.
+    // A client that waits for a 100 may send its body or not (RFC 9110, 10.1.1), so its next request may begin at either end.
     if request.expect_continue && inbox.is_empty() {
         return false;
     }
@@ -85,8 +87,7 @@ fn pass_over(scratch: &mut Scratch, mut reader: BodyReader, waits: bool) -> bool
     is_little
 }
 
-/// Reads the rest of a body when its client has been answered. Says whether it came, so that the connection can carry another
-/// request.
+/// Reads the rest of a body after the answer. Returns whether it came in time, so that the connection can carry another request.
 pub(crate) async fn discard(
     client: &mut Client,
     worker: &Worker,

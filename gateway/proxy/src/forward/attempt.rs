@@ -22,7 +22,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     /// An attempt begins: who is to answer it.
     ///
     /// # Errors
-    /// When nobody takes requests, the breaker is open, the adaptive limit is reached, or the request goes in a loop.
+    /// When no endpoint takes requests, the breaker is open, the adaptive limit is reached, or the request goes in a loop.
     pub(super) fn begin(&mut self, now: Instant) -> Result<Rc<Pool>, Reason> {
         self.attempts.begin(now)?;
         let asker = Asker::new(self.scratch, &self.client.peer);
@@ -38,12 +38,11 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         Ok(pool)
     }
 
-    /// Whether the request has come back too often to go on to an endpoint that is this gateway, or that may be on the way
-    /// back to it.
+    /// Whether the request has come back too often to be sent to an endpoint that is this gateway, or that may lead back to it.
     #[cold]
     fn is_loop(&self, always: bool) -> bool {
         let returns = loops::returns(&self.scratch.request);
-        // To the gateway itself it comes back for certain.
+        // An endpoint that is the gateway itself brings it back for certain.
         returns + usize::from(!always) > self.settings.limits.loops
     }
 
@@ -106,7 +105,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         }
     }
 
-    /// Whether the [client's own deadline](Attempts::is_clients_choice) explains how the call ended.
+    /// Whether the [client's deadline](super::Attempts::is_clients_choice) explains the outcome of the call.
     #[inline]
     pub(super) fn is_clients_choice(&self, status: u16) -> bool {
         self.client.stream.may_be_grpc() && self.attempts.is_clients_choice(status)
@@ -114,8 +113,8 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
 
     /// Tells everyone whom it concerns that the attempt failed.
     pub(super) fn failed(&mut self, pool: &Pool, failure: &Failure) {
-        // How long is too long was the client's choice: it is not to have endpoints ejected by that. What breaks when that
-        // time is over, a stream that the endpoint resets say, comes of it too.
+        // The client chose the deadline, and must not have endpoints ejected by it. The deadline also explains other failures
+        // after it, such as a stream that the endpoint resets.
         let own = self.client.stream.may_be_grpc() && self.attempts.has_client_given_up();
         if !own && !is_clients_doing(failure.reason) {
             self.worker.stats.upstream_failed(pool.slot(), failure.reason);
@@ -127,7 +126,7 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
         }
     }
 
-    /// Takes down an attempt that another one follows; without a failure, its answer was held back.
+    /// Notes an attempt that another one follows. Without a failure, its answer was held back.
     #[cold]
     pub(super) fn note_attempt(&mut self, pool: &Rc<Pool>, failure: Option<&Failure>, began: Instant) {
         let end = match failure {
@@ -148,14 +147,16 @@ impl<'r, S: ClientSide, U: UpstreamSide> Forwarding<'r, S, U> {
     }
 }
 
-/// Whether a reason tells what the client did, and nothing of the attempt.
+/// Whether the client caused the failure, so that it does not count as one of the upstream.
 fn is_clients_doing(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::ClientClosed
             | Reason::ClientWriteTimeout
+            | Reason::ClientTooSlow
             | Reason::IncompleteRequest
             | Reason::BodyTimeout
+            | Reason::BodyTooSlow
             | Reason::BodyTooLarge
             | Reason::BadChunk
             | Reason::BadContentCoding

@@ -44,7 +44,7 @@ impl<S: ClientSide, U> Forwarding<'_, S, U> {
             ledger.detail = pool.state().tls_failure().map(Into::into);
         }
         if failure.body_taken && self.collected.is_none() {
-            let over = self.scratch.request.length.is_empty() || pass_over_rest(self.scratch, failure.reason);
+            let over = pass_over_rest(self.scratch, failure.reason);
             self.answer(failure.reason, !over).await
         } else {
             self.refuse(failure.reason).await

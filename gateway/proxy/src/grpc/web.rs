@@ -197,6 +197,10 @@ impl<S: ClientSide> ClientStream for Web<'_, S> {
         self.client.poll_room(cx)
     }
 
+    fn may_send(&self) -> bool {
+        self.client.may_send()
+    }
+
     fn read_ahead(&self) -> usize {
         self.client.read_ahead()
     }

@@ -16,6 +16,9 @@ use tollgate_plan::{DnsRules, file_access};
 
 use super::Failure;
 
+/// The most names of a chain of CNAMEs that are followed.
+const LINKS: usize = 32;
+
 /// One question, its repetitions and all search domains included.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// One try, where `/etc/resolv.conf` does not say otherwise.
@@ -26,7 +29,7 @@ const SYSTEM_FILES: [&str; 2] = ["/etc/resolv.conf", "/etc/hosts"];
 /// Records that answer a question, and how long they may be used.
 #[derive(Debug)]
 pub(super) struct Records {
-    /// Records of the type asked for, of the name asked for or of one that a chain of CNAMEs led to.
+    /// Records of the requested type, of the requested name or of a name at the end of a chain of CNAMEs.
     pub(super) found: Vec<RData>,
     /// Records that came along unasked: addresses of SRV targets.
     pub(super) along: Vec<Record>,
@@ -51,7 +54,7 @@ impl Resolver {
     /// # Errors
     /// When no name server is known.
     pub(super) async fn handle(&mut self) -> Result<Handle, Failure> {
-        // It reads files of the system, which the control thread does not wait for.
+        // The control thread does not wait for the files of the system.
         let (rules, built) = (self.rules.clone(), self.built.clone());
         let (done, made) = oneshot::channel();
         let failed = |error: &dyn std::fmt::Display| Failure::Other(format!("no name server: {error}"));
@@ -73,11 +76,10 @@ impl Resolver {
     }
 }
 
-/// A resolver, and the state of the system's files that it was made of.
+/// A resolver, and the modification times of the system's files that it was made from.
 type Built = (TokioResolver, [Option<SystemTime>; 2]);
 
-/// The resolver that is known, or a new one where the system's files have changed: a machine that moved to another network
-/// has other servers.
+/// The known resolver, or a new one if the system's files have changed: a machine in another network has other servers.
 fn renewed(rules: &DnsRules, known: Option<Built>) -> Result<Built, NetError> {
     let stamps = if rules.servers.is_empty() { SYSTEM_FILES.map(changed) } else { [None; 2] };
     match known {
@@ -129,7 +131,7 @@ impl Handle {
     pub(super) async fn ask(&self, name: &Name, kind: RecordType) -> Result<Records, Failure> {
         let answer = tokio::time::timeout(PATIENCE, self.0.lookup(name.clone(), kind)).await;
         let lookup = answer.map_err(|_| Failure::Timeout)?.map_err(failure)?;
-        // With search domains, the name that was found is another one than the name that was written.
+        // With search domains, the name in the answer differs from the name in the configuration.
         let asked = [lookup.query().name(), name].into_iter();
         let own = of_names(lookup.answers(), asked);
         let of_kind = |record: &&&Record| record.record_type() == kind;
@@ -144,7 +146,7 @@ impl Handle {
 }
 
 /// The records of these names, and of the names that a chain of CNAMEs leads to from them (RFC 1034, 3.6.2). An answer may
-/// hold others; nobody asked for those, and they must not become endpoints.
+/// hold other records. Those were not asked for, and must not become endpoints.
 pub(super) fn of_names<'r, 'n>(
     answers: &'r [Record],
     asked: impl Iterator<Item = &'n Name>,
@@ -154,22 +156,25 @@ pub(super) fn of_names<'r, 'n>(
         name.set_fqdn(true);
         name
     };
+    let owned: Vec<(Name, &Record)> = answers.iter().map(|record| (absolute(&record.name), record)).collect();
     let mut names: Vec<Name> = asked.map(absolute).collect();
     let mut at = 0;
-    while let Some(name) = names.get(at).cloned() {
-        at += 1;
-        let aliases = answers.iter().filter(|record| absolute(&record.name) == name);
-        for alias in aliases {
-            if let RData::CNAME(target) = &alias.data {
+    // An answer has room for thousands of links, and each link takes a pass over all records.
+    while at < names.len() && names.len() <= LINKS {
+        for (owner, record) in &owned {
+            if let RData::CNAME(target) = &record.data
+                && *owner == names[at]
+            {
                 let target = absolute(&target.0);
-                // Each name once: a chain that is a circle ends.
+                // Each name once, so that a chain that is a circle ends.
                 if !names.contains(&target) {
                     names.push(target);
                 }
             }
         }
+        at += 1;
     }
-    answers.iter().filter(|record| names.contains(&absolute(&record.name))).collect()
+    owned.into_iter().filter(|(owner, _)| names.contains(owner)).map(|(_, record)| record).collect()
 }
 
 fn failure(error: NetError) -> Failure {

@@ -117,8 +117,12 @@ impl Pool {
         let set = self.set();
         if let Some(ticket) = self.queue.first()
             && connection.has_room()
-            && !connection.is_spent(self, &set.settings.borrow(), tollgate_net::now())
         {
+            if connection.is_spent(self, &set.settings.borrow(), tollgate_net::now()) {
+                // What waits here needs its place among the connections.
+                connection.leave();
+                return false;
+            }
             set.grant(&ticket, Grant::Stream(connection.begin(InUse::new(self), true)));
             return true;
         }

@@ -78,6 +78,11 @@ impl Drop for Joined {
     fn drop(&mut self) {
         let joined = &self.opening.joined;
         joined.set(joined.get() - 1);
+        let opened = self.opening.result.borrow().as_ref().and_then(|result| result.as_ref().ok().cloned());
+        if let (Some(in_use), Some(connection)) = (self.in_use.take(), opened) {
+            // The place that was kept for this request goes to the next one in the queue.
+            in_use.pool().has_place(&connection);
+        }
         if joined.get() == 0
             && let Some(task) = self.opening.task.borrow_mut().take()
         {
@@ -141,7 +146,7 @@ async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connecti
     let io = Io::new(stream, set.receive.clone(), heard.clone(), (Some(sections), sieve.clone()))
         .telling(fault.clone());
     let failed = |error: &h2::Error| match fault.get() {
-        // The library keeps nothing of such an error but its kind.
+        // The library keeps only the kind of such an error.
         Some(fault) => {
             pool.tls_failed(fault);
             ConnectError::Tls(fault.clone())

@@ -180,7 +180,7 @@ impl Head {
         self.repeated = 0;
     }
 
-    /// Moves every field by so many bytes: something was put before them.
+    /// Moves the ranges of all fields by so many bytes, after an insertion before them.
     pub(crate) fn move_fields(&mut self, by: u32) {
         self.fields_start += by;
         for field in &mut self.fields {
@@ -196,8 +196,8 @@ impl Head {
         }
     }
 
-    /// Writes every field line anew: the name, a colon, a blank and the value, in which folds become blanks, and a
-    /// `Content-Length` has no zeros before it.
+    /// Rewrites every field line: the name, a colon, a blank and the value. Folds become blanks, and a `Content-Length` loses its
+    /// leading zeros.
     pub(crate) fn tidy(&mut self) {
         let mut bytes = self.bytes[..self.fields_start as usize].to_vec();
         for field in &mut self.fields {
@@ -232,16 +232,20 @@ impl Head {
         self.bytes.extend_from_slice(&received[self.bytes.len()..end]);
     }
 
-    /// As [`take`](Self::take), of a head that has not ended and may wait for its rest: its memory grows in small steps.
+    /// As [`take`](Self::take), for a head that has not ended and may wait for its rest: its memory grows in small steps.
     pub(crate) fn take_part(&mut self, received: &[u8], end: usize) {
         let new = &received[self.bytes.len()..end];
         extend_tightly(&mut self.bytes, new);
     }
 
-    /// Gives back memory beyond `bytes`, if none of it is in use.
+    /// Releases memory if an empty head keeps more than so many bytes. The table of fields is looked at only then: it grows with
+    /// the bytes.
+    #[inline]
     pub(crate) fn shrink_to(&mut self, bytes: usize) {
-        self.bytes.shrink_to(bytes);
-        self.fields.shrink_to(bytes / size_of::<Field>());
+        if self.bytes.capacity() > bytes {
+            self.bytes.shrink_to(bytes);
+            self.fields.shrink_to(bytes / size_of::<Field>());
+        }
     }
 
     /// All field lines as they were written, behind the start line if that is wanted too: what
@@ -272,8 +276,8 @@ impl Head {
     }
 }
 
-/// Appends bytes to a buffer that may have to wait for more. A vector doubles its capacity when it grows; this one grows in
-/// steps of 2 KiB, so that what a slow peer makes the gateway keep is about what the peer has sent.
+/// Appends bytes to a buffer that may wait for more. A vector doubles its capacity when it grows; this function grows it in steps
+/// of 2 KiB, so that a slow peer makes the gateway keep about as much as the peer has sent.
 pub fn extend_tightly(buffer: &mut Vec<u8>, bytes: &[u8]) {
     const STEP: usize = 2048;
     let needed = buffer.len() + bytes.len();

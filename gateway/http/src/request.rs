@@ -143,7 +143,8 @@ pub struct RequestHead {
 }
 
 impl RequestHead {
-    /// Gives back memory beyond so many bytes. It is empty.
+    /// Releases memory if an empty head keeps more than so many bytes.
+    #[inline]
     pub fn shrink_to(&mut self, bytes: usize) {
         self.head.shrink_to(bytes);
     }

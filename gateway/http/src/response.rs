@@ -23,7 +23,8 @@ pub struct ResponseHead {
 }
 
 impl ResponseHead {
-    /// Gives back memory beyond so many bytes. It is empty.
+    /// Releases memory if an empty head keeps more than so many bytes.
+    #[inline]
     pub fn shrink_to(&mut self, bytes: usize) {
         self.head.shrink_to(bytes);
     }
@@ -36,12 +37,12 @@ impl ResponseHead {
         (*length, *keep_alive, *nominates) = Default::default();
     }
 
-    /// Whether the status line ends with the status, without the blank that belongs behind it.
+    /// Whether the status line ends with the status, without the blank that must follow it.
     pub(crate) fn has_no_reason(&self) -> bool {
         self.status_line.end == self.status_line.start + 3
     }
 
-    /// Writes the head anew as RFC 9112 has it, where an endpoint has not.
+    /// Rewrites a head that an endpoint wrote loosely, so that it matches the grammar of RFC 9112.
     #[cold]
     pub(crate) fn tidy(&mut self) {
         if self.has_no_reason() {

@@ -4,9 +4,8 @@
 //! bytes does not limit that: one byte every few seconds keeps each wait short. So the time that the gateway waits for the
 //! client is counted, and the bytes that move pay for it.
 //!
-//! The exchange, the intake of a buffered body and the delivery of what is left of a response use it. Invariant: only
-//! time in which the gateway was ready to read, or had something to write, is counted. What an endpoint does slowly costs
-//! the client nothing.
+//! The exchange, the intake of a buffered body and the delivery of the rest of a response use it. Invariant: only time in
+//! which the gateway was ready to read, or had something to write, is counted. A slow endpoint costs the client nothing.
 
 use std::time::{Duration, Instant};
 
@@ -16,15 +15,24 @@ use tollgate_plan::{Rates, Timeouts};
 /// How long a client may still keep the gateway waiting. Each byte that moves adds a second divided by the rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Bytes a second; `None`: any rate will do.
+    /// Bytes a second; `None`: there is no least rate.
     rate: Option<u32>,
     left: Duration,
-    /// What `left` never exceeds.
+    /// The upper bound of `left`.
     most: Duration,
     /// Since when the gateway waits; `None`: it does not.
     since: Option<Instant>,
-    /// The bytes that have moved and were counted.
+    /// The bytes that were counted.
     counted: u64,
+}
+
+/// The paces of an exchange. `None`: the exchange has not waited for the client.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Paces {
+    /// Of the request's body.
+    pub sending: Option<Pace>,
+    /// Of the response.
+    pub taking: Option<Pace>,
 }
 
 impl Pace {
@@ -59,7 +67,7 @@ impl Pace {
         self.left = (self.left + earned).min(self.most);
     }
 
-    /// The wait for the client begins. Returns the shorter of its bound and `own`.
+    /// The wait for the client begins. Returns its bound: `left`, or `own` if that is shorter.
     pub fn wait(&mut self, now: Instant, own: Option<Duration>) -> Option<Duration> {
         if self.rate.is_none() {
             return own;
@@ -80,7 +88,7 @@ impl Pace {
 }
 
 /// Whether the body is a stream of messages that may pause for as long as the application likes: gRPC, and Connect's
-/// streaming calls. What ends those is their own deadline, or `timeouts.body`.
+/// streaming calls. Their own deadline bounds those, or `timeouts.body`.
 pub(crate) fn is_stream(request: &RequestHead) -> bool {
     let begins = |value: &[u8], with: &[u8]| {
         value.get(..with.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(with))

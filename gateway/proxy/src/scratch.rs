@@ -10,6 +10,7 @@ use tollgate_policy::Context;
 use crate::backlog::Backlog;
 use crate::grpc::Grpc;
 use crate::ledger::Ledger;
+use crate::pace::Paces;
 use crate::websocket::Frames;
 use crate::worker::Worker;
 
@@ -27,7 +28,7 @@ pub(crate) struct Scratch {
     pub rewritten: Vec<u8>,
     /// Bytes from the client that nobody has used yet: a part of a head, of a body, or the next request.
     pub inbox: Vec<u8>,
-    /// What reads on in a body of which nobody wants the rest: see [`crate::pass_over`]. In a box: few requests have one.
+    /// Reads the rest of a body that is not wanted: see [`crate::pass_over`]. In a box: few requests have one.
     pub unread: Option<Box<BodyReader>>,
     /// A response head of which only a part has come.
     pub partial: Vec<u8>,
@@ -41,6 +42,8 @@ pub(crate) struct Scratch {
     pub grpc: Option<Grpc>,
     /// Where the frames of a WebSocket stand that came right behind the head of the 101.
     pub early_frames: Frames,
+    /// How slow the client may be in the present exchange. Here, since an exchange is moved and this is not.
+    pub paces: Paces,
     pub to_client: Backlog,
     pub to_upstream: Backlog,
     pub ledger: Ledger,

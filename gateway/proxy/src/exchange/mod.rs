@@ -22,7 +22,7 @@ use tollgate_upstream::Outcome;
 use crate::client_side::ClientSide;
 use crate::connection::Client;
 use crate::forward::{Again, Attempts};
-use crate::pace::{Pace, is_stream};
+use crate::pace::{Pace, Paces, is_stream};
 use crate::scratch::Scratch;
 use crate::total::Total;
 use crate::upstream_side::UpstreamSide;
@@ -121,17 +121,13 @@ pub(crate) struct Exchange<'a, 'r, S, U> {
     close_delimited: bool,
     /// Whether the client lets nothing of the response through for now.
     stalled: bool,
-    /// For how long in all the response has waited for its client, and the endpoint with it.
+    /// The total time for which the response, and with it the endpoint, has waited for the client.
     held_up: Duration,
-    /// How slow the client may yet be with the request's body, and with the response; `None`: it was never waited for.
-    sending: Option<Pace>,
-    taking: Option<Pace>,
     /// Whether the client's connection can carry another request.
     pub keep_client: bool,
 }
 
-/// A response that has waited so long for its client may be cut for that reason: endpoints bound the time in which nobody takes
-/// what they send.
+/// If a response has waited for its client for this long, that may be why the endpoint cuts it: endpoints have send timeouts.
 const HELD_UP: Duration = Duration::from_secs(1);
 
 /// Whether a connection that was there before may be called stale, and not broken, by a request that was sent so often. In
@@ -163,6 +159,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     pub fn new(parties: Parties<'a, 'r, S, U>, began: Instant, now: Instant) -> Self {
         let length = parties.scratch.request.length;
         let body = if parties.collected.is_some() { Length::None } else { length };
+        parties.scratch.paces = Paces::default();
         Self {
             total: parties.attempts.total(),
             head_due: parties.attempts.head_due(began),
@@ -185,8 +182,6 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             close_delimited: false,
             stalled: false,
             held_up: Duration::ZERO,
-            sending: None,
-            taking: None,
             keep_client: false,
             parties,
         }
@@ -215,7 +210,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         }
     }
 
-    /// Whoever answers in the endpoint's place has to know where the rest of the request's body ends.
+    /// Leaves the reader of the body to the code that answers in the endpoint's place, which has to find the end of the body.
     #[cold]
     fn leave_body(&mut self) {
         let reader = std::mem::replace(&mut self.request, BodyReader::new(Length::None));
@@ -250,15 +245,17 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         if let Poll::Ready(end) = self.poll_receive(cx) {
             return Poll::Ready(end);
         }
-        // While the endpoint takes nothing more of the body, nobody reads from the client: it is watched then too. Its leave
-        // cancels the exchange, and the upstream connection is dropped.
+        // Also before the request is sent: while the endpoint takes none of the body, nothing is read from the client. If it has
+        // left, the exchange is cancelled and the upstream connection dropped.
         if self.parties.client.poll_gone(cx).is_ready() {
             return Poll::Ready(self.failed(Reason::ClientClosed));
         }
         // Last: what has come in time counts, however late this worker looks. Leaves the waker with the deadline.
         match self.parties.client.deadline.poll_passed(cx) {
             Poll::Ready(()) if self.may_go_on() => {
-                self.sending.as_mut().map(Pace::excuse);
+                if let Some(pace) = &mut self.parties.scratch.paces.sending {
+                    pace.excuse();
+                }
                 self.moved();
                 self.parties.client.deadline.poll_passed(cx).map(|()| self.timed_out())
             }
@@ -292,42 +289,42 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     fn wait(&mut self) {
         let due = if self.begun { self.total } else { self.head_due };
         let (own, reason) = self.awaited();
-        let counts = !self.sent || reason == Reason::ClientWriteTimeout || self.taking.is_some();
+        let is_taking = self.parties.scratch.paces.taking.is_some();
+        let counts = !self.sent || reason == Reason::ClientWriteTimeout || is_taking;
         let own = if counts { self.paced(own, reason) } else { own };
         let bound = due.within(self.now, own);
         self.parties.client.deadline.set(self.now, bound);
     }
 
-    /// Counts how long the client has kept the gateway waiting, and how long it may yet. Returns the bound of the wait that
-    /// begins.
+    /// Counts the time for which the gateway has waited for the client. Returns the bound of the wait that begins.
     #[inline(never)]
     fn paced(&mut self, own: Option<Duration>, reason: Reason) -> Option<Duration> {
         let now = self.now;
         let (awaits_body, awaits_taking) = (self.awaits_body(), reason == Reason::ClientWriteTimeout);
         let Parties { client, scratch, route, .. } = &mut self.parties;
+        let Scratch { request, ledger, to_client, paces: Paces { sending, taking }, .. } = &mut **scratch;
         let mut bound = own;
-        let sent = scratch.ledger.bytes_in;
-        if let Some(pace) = &mut self.sending {
+        let sent = ledger.bytes_in;
+        if let Some(pace) = sending {
             pace.settle(now, sent);
         }
-        // A client whose connection's window is shut cannot send: others of its streams have used it up.
+        // The client cannot send while other streams have used up the window of its connection.
         if awaits_body && client.stream.may_send() {
-            let begin = || Pace::of_body(&route.rates, &route.timeouts, &scratch.request, sent);
-            bound = self.sending.get_or_insert_with(begin).wait(now, bound);
+            let begin = || Pace::of_body(&route.rates, &route.timeouts, request, sent);
+            bound = sending.get_or_insert_with(begin).wait(now, bound);
         }
-        let taken = scratch.ledger.bytes_out.saturating_sub(scratch.to_client.len());
-        if let Some(pace) = &mut self.taking {
+        let taken = ledger.bytes_out.saturating_sub(to_client.len());
+        if let Some(pace) = taking {
             pace.settle(now, taken);
         }
         if awaits_taking {
-            let is_stream = is_stream(&scratch.request);
-            let begin = || Pace::of_response(&route.rates, route.timeouts.write, is_stream, taken);
-            bound = self.taking.get_or_insert_with(begin).wait(now, bound);
+            let begin = || Pace::of_response(&route.rates, route.timeouts.write, is_stream(request), taken);
+            bound = taking.get_or_insert_with(begin).wait(now, bound);
         }
         bound
     }
 
-    /// Whether nothing but the client keeps its body from going on.
+    /// Whether the request's body waits for the client alone.
     fn awaits_body(&self) -> bool {
         let scratch = &*self.parties.scratch;
         let is_asked = scratch.request.expect_continue && self.parties.collected.is_none() && !self.told;
@@ -336,17 +333,17 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             && !(is_asked && !self.begun && scratch.ledger.bytes_in == 0)
     }
 
-    /// Whether the time that is up was counted against a client that could not have sent anything.
+    /// Whether the time that is over was counted against a client that could not send.
     fn may_go_on(&self) -> bool {
         self.is_sending_over(tollgate_net::now())
             && !self.parties.client.stream.may_send()
             && !self.total.is_over()
     }
 
-    /// What the client was too slow at, if that is why the time is up.
+    /// The reason if the client was too slow.
     fn too_slow(&self) -> Option<Reason> {
         let now = tollgate_net::now();
-        if self.taking.as_ref().is_some_and(|pace| pace.is_over(now)) {
+        if self.parties.scratch.paces.taking.is_some_and(|pace| pace.is_over(now)) {
             Some(Reason::ClientTooSlow)
         } else if self.is_sending_over(now) {
             Some(Reason::BodyTooSlow)
@@ -356,7 +353,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     }
 
     fn is_sending_over(&self, now: Instant) -> bool {
-        !self.sent && self.sending.as_ref().is_some_and(|pace| pace.is_over(now))
+        !self.sent && self.parties.scratch.paces.sending.is_some_and(|pace| pace.is_over(now))
     }
 
     /// Something moved, in whatever direction: the wait begins anew.
@@ -365,7 +362,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
         self.wait();
     }
 
-    /// The client has taken something for which it was waited.
+    /// The client has taken some of the response after a wait.
     fn client_moved(&mut self) {
         let before = self.now;
         self.moved();
@@ -405,7 +402,7 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     /// retry and costs no budget, if this one took a connection with it that was there before.
     pub(super) fn unseen(&mut self, reason: Reason, free: bool) -> End {
         if !self.request_is_whole() {
-            // What of the body is gone cannot go again: why there is no answer stays the same.
+            // The part of the body that was sent cannot be sent again, so the reason stays.
             return if reason == Reason::ConnectionTerminated {
                 self.terminated()
             } else {

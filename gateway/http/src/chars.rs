@@ -118,11 +118,11 @@ pub(crate) fn host_name_end(bytes: &[u8], start: usize) -> usize {
     })
 }
 
-/// Whether a host's name from `start` to `end` has a label without a character: it begins with a dot, or has two in a row. A
-/// dot at its end is the root's (RFC 1034, section 3.1).
+/// Whether the host name from `start` to `end` has an empty label: it begins with a dot, or has two dots in a row. A dot at its
+/// end stands for the root (RFC 1034, section 3.1).
 #[inline]
 pub(crate) fn has_empty_label(bytes: &[u8], start: usize, end: usize) -> bool {
-    // One bit a byte; the lowest stands for what is before the block, and the name begins as behind a dot.
+    // One bit a byte. `before` is the bit of the byte before the block; the name begins as if after a dot.
     let mut before = 1;
     let mut at = start;
     while at < end {

@@ -50,7 +50,7 @@ impl RequestHead {
         }
     }
 
-    /// Takes out every field that `keep` does not want, in one pass over the head, however many there are.
+    /// Removes every field for which `keep` returns false, in one pass over the head.
     pub fn retain(&mut self, keep: impl Fn(Name, &[u8]) -> bool) {
         let head = &mut self.head;
         let mut parts = [self.authority, self.host, self.upgrade.unwrap_or_default()];

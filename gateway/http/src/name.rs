@@ -13,7 +13,7 @@ macro_rules! names {
             Alias,
             /// A name that begins with `X-Forwarded-` and is not one of those below: `X-Forwarded-Prefix`, `-Ssl`, `-Server`.
             XForwardedOther,
-            /// Another name by which services believe a proxy: see the table of claims.
+            /// Another name that services trust a proxy to set: see the table of claims.
             ProxyClaim,
             $($variant,)+
         }
@@ -72,9 +72,9 @@ names! {
     XRequestId = "x-request-id",
 }
 
-/// Names by which services believe that a proxy speaks of its client, or of where a request came in, beside those that are known
-/// one by one and those of a [`family`]. Their sources: the manuals of nginx, HAProxy, Envoy, Traefik, IIS and its ARR, of
-/// Cloudflare, Fastly, Fly, Azure, AWS and Google Cloud, and of Rails, Django, Symfony, Spring and Zend, which read them.
+/// Names that services trust a proxy to set, for the client or for the way of the request. Names with a variant of their own and
+/// those of a [`family`] are not among them. The sources are the manuals of nginx, HAProxy, Envoy, Traefik, IIS and its ARR, of
+/// Cloudflare, Fastly, Fly, Azure, AWS and Google Cloud, and of Rails, Django, Symfony, Spring and Zend.
 /// `docs/forwarded.md` lists them.
 const CLAIMS: [&str; 47] = [
     // The client's address.
@@ -98,7 +98,7 @@ const CLAIMS: [&str; 47] = [
     "remote-addr",
     "x-original-forwarded-for",
     "x-original-remote-addr",
-    // What was asked for, and how it came.
+    // The original request and its way.
     "x-original-url",
     "x-original-uri",
     "x-original-path",
@@ -118,7 +118,7 @@ const CLAIMS: [&str; 47] = [
     "fastly-ssl",
     "x-appengine-https",
     "x-arr-ssl",
-    // Who it is.
+    // The client's identity.
     "remote-user",
     "x-arr-clientcert",
     "x-client-cert",
@@ -130,9 +130,9 @@ const CLAIMS: [&str; 47] = [
     "proxy",
 ];
 
-/// Names that are looked up in the tables: these first, so that the known ones are found before them.
+/// The number of names in the tables. The claims come first there, so that a chain has the known names before them.
 const ENTRIES: usize = CLAIMS.len() + Name::known().len();
-/// In place of a candidate: none is left but the [`family`] that a name may belong to.
+/// Ends a chain of candidates for names that may belong to a [`family`].
 const FAMILY: u8 = u8::MAX;
 const _: () = assert!(ENTRIES < FAMILY as usize);
 // A head keeps the names in it as bits of a word.
@@ -152,12 +152,12 @@ const ALL: [(Name, &str); ENTRIES] = {
     all
 };
 
-/// What stands where a row of candidates ends. Names of families begin with `x-` and have seven bytes or more.
+/// The end of a chain of candidates. Names of families begin with `x-` and have seven bytes or more.
 const fn last(length: usize, letter: usize) -> u8 {
     if length >= 7 && letter == (b'x' & 31) as usize { FAMILY } else { 0 }
 }
 
-/// The families of names: what a service believes of each name that begins so. Out of line: few names come so far.
+/// Names that belong to a family by their beginning. Out of line: few names get here.
 #[inline(never)]
 fn family(bytes: &[u8]) -> Name {
     const CLAIM: Name = Name::ProxyClaim;
@@ -175,7 +175,7 @@ fn family(bytes: &[u8]) -> Name {
     };
     for (prefix, name) in families {
         let Some(begin) = bytes.get(..prefix.len()) else { continue };
-        // This one is a name, and no beginning of others.
+        // This one is a whole name.
         if prefix.ends_with('d') && bytes.len() > prefix.len() {
             continue;
         }
@@ -329,7 +329,7 @@ impl Name {
         if candidate == FAMILY as usize { family(bytes) } else { Self::Other }
     }
 
-    /// Of a name that is longer than those in the tables, or empty.
+    /// Looks up a name that is empty, or longer than those in the tables.
     #[cold]
     fn of_long(bytes: &[u8]) -> Self {
         match bytes.first() {
@@ -338,13 +338,13 @@ impl Name {
         }
     }
 
-    /// Whether it stands for several names, so that a field has to be told from others by its text.
+    /// Whether it stands for several names, so that fields have to be compared by their text.
     #[must_use]
     pub const fn is_several(self) -> bool {
         matches!(self, Self::Other | Self::Alias | Self::XForwardedOther | Self::ProxyClaim)
     }
 
-    /// Whether `Connection` may name it: it is neither the gateway's to read nor to write (RFC 9110, 7.6.1).
+    /// Whether `Connection` may nominate it (RFC 9110, 7.6.1): the gateway neither reads nor writes it.
     #[must_use]
     pub const fn is_free(self) -> bool {
         matches!(self, Self::Other | Self::XForwardedOther | Self::ProxyClaim)

@@ -313,7 +313,7 @@ impl Core {
                 self.blame(key, Reason::PROTOCOL_ERROR);
                 return Ok(());
             }
-            // Of those that are too long what there is room for is kept: whoever takes them sees that, and says so.
+            // Trailers that are too long are cut. Their reader checks that, and answers with the reason.
             let held = if state.is_new { fields.size() } else { 0 };
             state.trailers = Some(fields);
             wake(&mut state.reader);

@@ -173,7 +173,7 @@ impl Stream {
         }
     }
 
-    /// Whether the client's windows let nothing of a body through. Heads, trailers and the end go all the same.
+    /// Whether the client's windows let no data through. Heads, trailers and the end need no window.
     #[must_use]
     pub fn is_shut(&self) -> bool {
         let core = &mut *self.core.borrow_mut();

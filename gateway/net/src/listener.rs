@@ -108,7 +108,7 @@ fn accept(listener: &TcpListener) -> io::Result<(Detached, SocketAddr)> {
     let (stream, peer) = acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
     match peer.and_then(|peer| SocketAddr::try_from(peer).ok()) {
         Some(peer) => Ok((TcpStream::from(stream).into(), peer)),
-        // A Unix socket's peer has none.
+        // The peer of a Unix socket has no IP address.
         None => Ok((UnixStream::from(stream).into(), SocketAddr::from(([0, 0, 0, 0], 0)))),
     }
 }

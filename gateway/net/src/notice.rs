@@ -15,9 +15,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 
-/// How long a running gateway waits for the reader of its notices; while the reader takes none, it does not wait again.
+/// How long a running gateway waits for the reader of its notices. It does not wait again while the reader takes none.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// What a pipe that can be written takes without waiting (`PIPE_BUF`, pipe(7)), in bytes.
+/// The bytes that a writable pipe takes without waiting (`PIPE_BUF`, pipe(7)).
 const PIECE: usize = 4096;
 
 /// Whether lines are lost rather than waited for.
@@ -38,8 +38,8 @@ pub fn write_notice(line: Arguments<'_>) {
     write_error(&format!("{line}\n"));
 }
 
-/// From now on a line that the reader of the standard error does not take in time is lost. For a process that serves: its
-/// threads have signals and requests to answer. A command waits for its reader, as `tollgate check file 2>&1 | less` does.
+/// From now on, a line that the reader of the standard error does not take in time is lost. This is for the running gateway,
+/// whose threads have signals and requests to answer. A command waits for its reader: `tollgate check file 2>&1 | less`.
 pub fn never_wait() {
     MAY_LOSE.store(true, Ordering::Relaxed);
 }

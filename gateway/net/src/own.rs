@@ -1,7 +1,8 @@
-//! Where this process itself listens, and what it is called among gateways.
+//! The addresses at which this process listens, and its name in `CDN-Loop`.
 //!
-//! The program notes its addresses when it opens or closes some; [`Stream::connect`](crate::Stream::connect) compares with
-//! them. So a connection to the gateway itself is known when it is opened, and a request on any other costs nothing.
+//! The program sets the addresses whenever it opens or closes a listener; [`Stream::connect`](crate::Stream::connect) compares
+//! each new connection with them. Invariant: a connection to the gateway itself is recognised when it opens, so requests on other
+//! connections cost nothing.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -11,19 +12,19 @@ use crate::Address;
 
 static ADDRESSES: RwLock<Vec<Address>> = RwLock::new(Vec::new());
 
-/// Notes the addresses at which this process accepts connections of clients, in place of those that were noted before.
+/// Sets the addresses at which this process accepts connections of clients.
 pub fn set_own_addresses(addresses: impl IntoIterator<Item = Address>) {
     let addresses = addresses.into_iter().collect();
     *ADDRESSES.write().unwrap_or_else(PoisonError::into_inner) = addresses;
 }
 
-/// Whether one of the noted addresses takes a connection to `to`. `from` gives the connection's own address.
+/// Whether this process accepts connections to `to`. `from` returns the connection's local address.
 pub(crate) fn is_own(to: SocketAddr, from: impl Fn() -> Option<IpAddr>) -> bool {
     let addresses = ADDRESSES.read().unwrap_or_else(PoisonError::into_inner);
     addresses.iter().any(|own| matches!(own, Address::Socket(own) if takes(*own, to, &from)))
 }
 
-/// Whether one of the noted addresses is the Unix socket at this path.
+/// Whether this process listens at the Unix socket with this path.
 pub(crate) fn is_own_socket(path: &Path) -> bool {
     let addresses = ADDRESSES.read().unwrap_or_else(PoisonError::into_inner);
     addresses.iter().any(|own| matches!(own, Address::Unix(own) if own == path))

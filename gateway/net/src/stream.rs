@@ -37,8 +37,8 @@ pub struct Stream {
     waiting: Cell<Option<usize>>,
     /// It was opened to an address at which this process listens.
     to_itself: bool,
-    /// Whether bytes are here although the poller's readiness does not say so: [`Self::poll_gone`] has cleared it, to
-    /// wait for the event behind them. The next read makes its system call whatever the readiness says.
+    /// Whether bytes may be in the socket although the poller's readiness is clear: [`Self::poll_gone`] clears it to wait for the
+    /// event after them. The next read makes its system call whatever the readiness is.
     unread: Cell<bool>,
 }
 
@@ -79,11 +79,11 @@ impl Stream {
         Self::connect_from(address, None).await
     }
 
-    /// As [`connect`](Self::connect), from an address of this machine. Addresses of the other family are passed over.
+    /// As [`connect`](Self::connect), from an address of this machine. Addresses of the other family are skipped.
     ///
     /// # Errors
-    /// As [`connect`](Self::connect); [`io::ErrorKind::AddrNotAvailable`] if the address is not this machine's, or nothing of
-    /// its family is left to connect to.
+    /// As [`connect`](Self::connect); [`io::ErrorKind::AddrNotAvailable`] if this machine does not have the address, or the peer has
+    /// none of its family.
     pub async fn connect_from(address: &Address, source: Option<IpAddr>) -> io::Result<Self> {
         #[cfg(feature = "simulate")]
         if simulated::is_active() {
@@ -112,8 +112,8 @@ impl Stream {
         }
     }
 
-    /// Whether it was opened to an address at which this process itself [listens](crate::set_own_addresses). Of a TLS connection
-    /// that is known no more.
+    /// Whether it was opened to an address at which this process itself [listens](crate::set_own_addresses). A TLS connection has
+    /// lost this information.
     #[must_use]
     pub fn leads_to_itself(&self) -> bool {
         self.to_itself
@@ -370,14 +370,14 @@ impl Stream {
         done
     }
 
-    /// As [`Self::attempt`] for a read, where bytes are known to be here.
+    /// As [`Self::attempt`], for a read that does not depend on the poller's readiness.
     #[cold]
     fn attempt_unread(
         &self,
         wanted: usize,
         call: impl FnOnce(BorrowedFd<'_>) -> rustix::io::Result<usize>,
     ) -> Option<io::Result<usize>> {
-        // An event may have come since, and have taken the waker with it.
+        // An event since then may have taken the waker.
         self.waiting.set(None);
         let result = match &self.kind {
             Kind::Tcp(stream) => call(stream.as_fd()),
@@ -386,7 +386,7 @@ impl Stream {
             #[cfg(feature = "simulate")]
             Kind::Simulated(_) => return None,
         };
-        // Fewer than asked for: that was all of them.
+        // Fewer than asked for: the socket is empty.
         self.unread.set(result.is_ok_and(|count| count == 0 || count == wanted));
         match result {
             Err(Errno::WOULDBLOCK) => None,
@@ -487,10 +487,10 @@ impl Stream {
         }
     }
 
-    /// Waits until the peer has ended its direction or reset the connection, whatever it has sent before: bytes that wait
-    /// to be read stay where they are. With `half_close` only a reset counts, as far as the poller tells of one.
+    /// Waits until the peer has ended its direction or reset the connection. Unread bytes stay in the socket. With `half_close` only
+    /// a reset counts, as far as the poller reports one.
     ///
-    /// Costs a system call only where the poller has told of an event.
+    /// Makes a system call only after the poller has reported an event.
     pub fn poll_gone(&self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
         #[cfg(feature = "simulate")]
         if let Kind::Simulated(socket) = &self.kind {
@@ -500,12 +500,12 @@ impl Stream {
             return tls.poll_gone(cx, half_close);
         }
         if half_close && self.has_told(Interest::PRIORITY) {
-            // An end is final: no event follows it but a reset, for which nobody is woken.
+            // Only a reset can follow the end, and it wakes no task.
             return if self.has_told(Interest::ERROR) { Poll::Ready(()) } else { Poll::Pending };
         }
         loop {
             let here = match self.unread.get() {
-                // What is here is known. Only an event behind it is news.
+                // Only an event after the known bytes matters.
                 true => self.has_told(Interest::READABLE).then_some(Peek::Data),
                 false => self.peek(),
             };
@@ -527,8 +527,8 @@ impl Stream {
         }
     }
 
-    /// Whether the poller has told of this. [`Interest::PRIORITY`] stands for an end of the peer's direction (`EPOLLRDHUP`):
-    /// the runtime reports it for that interest, and registers no socket for urgent data.
+    /// Whether the poller has reported this readiness. [`Interest::PRIORITY`] stands for the end of the peer's direction
+    /// (`EPOLLRDHUP`): tokio reports it for that interest, and registers no socket for urgent data.
     fn has_told(&self, interest: Interest) -> bool {
         let seen = || {
             if interest.is_readable() {
@@ -545,7 +545,7 @@ impl Stream {
         }
     }
 
-    /// Bytes are here that are to stay unread for now: the next event is waited for all the same.
+    /// Clears the readiness while bytes stay unread, so that the next event can be awaited.
     fn forget_readiness(&self) {
         self.unread.set(true);
         self.waiting.set(None);
@@ -560,7 +560,7 @@ impl Stream {
         drop(forgotten);
     }
 
-    /// As [`Self::poll_read_event`], also where the task has had its share.
+    /// As [`Self::poll_read_event`], also for a task that has used its budget.
     fn poll_read_event_unconstrained(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match has_budget_remaining() {
             true => self.poll_read_event(cx),

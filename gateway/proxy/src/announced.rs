@@ -1,8 +1,8 @@
-//! What trusted proxies say of the client: its address, and the scheme, host and port that it has asked for.
+//! The client as trusted proxies announce it: its address, and the scheme, host and port that it asked for.
 //!
-//! [`Announced::read`] derives all of it once, from the head as it was received. The log, policies, redirects, balancing and the
-//! fields that go upstream use that result and never look at the fields again, so they cannot disagree. A peer that no
-//! `trusted_proxies` has costs one look at the settings.
+//! [`request`](crate::request::request) and [`rehearse`](crate::rehearse()) call [`Announced::read`] once for each request, with the head as
+//! received. The log, policies, redirects, balancing and the fields for the endpoint use the result. Invariant: no other code
+//! reads these fields, so those users cannot disagree. Without `trusted_proxies` it costs one look at the settings.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -11,7 +11,7 @@ use tollgate_plan::Forwarded;
 
 use crate::forwarded::is_trusted;
 
-/// Fields that name the scheme, in the order in which they are asked behind `X-Forwarded-Proto` and `Forwarded`.
+/// Fields that name the scheme, in order. `X-Forwarded-Proto` and `Forwarded` come before them.
 const SCHEMES: [&[u8]; 5] = [
     b"x-forwarded-scheme",
     b"x-forwarded-protocol",
@@ -20,7 +20,7 @@ const SCHEMES: [&[u8]; 5] = [
     b"cloudfront-forwarded-proto",
 ];
 
-/// Fields that say `on` where the client has used TLS.
+/// Fields that are `on` if the client used TLS.
 const SWITCHES: [&[u8]; 6] = [
     b"x-forwarded-ssl",
     b"front-end-https",
@@ -33,16 +33,16 @@ const SWITCHES: [&[u8]; 6] = [
 /// Cloudflare's field: a JSON object with the scheme.
 const CF_VISITOR: &[u8] = b"cf-visitor";
 
-/// What trusted proxies say of a request's client. Without a trusted peer it says nothing, and the peer is the client.
+/// The client of a request as trusted proxies announce it. If the peer is not trusted, the peer is the client.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Announced {
     trusted: bool,
-    /// Port 0: it is not known.
+    /// Port 0 is an unknown port.
     client: Option<SocketAddr>,
     secure: Option<bool>,
-    /// Host, with its port if it has one; empty: as in the request.
+    /// The host, with its port if it has one. Empty: the request's own.
     authority: Vec<u8>,
-    /// The port that the client has asked at, where the authority does not say it.
+    /// The port that the client connected to, if the authority has none.
     port: Option<u16>,
     /// `Forwarded` names another client than `X-Forwarded-For`.
     contradicted: bool,
@@ -51,22 +51,22 @@ pub(crate) struct Announced {
 /// The client's place in a list of addresses to which each proxy has added its own peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Chain {
-    /// The right-most address that is no trusted proxy's; `None`: a trusted proxy does not name it.
+    /// The right-most address that is not a trusted proxy's; `None`: it is not an address.
     client: Option<SocketAddr>,
-    /// Index of the client's element.
+    /// The index of the client's element.
     at: usize,
-    /// Elements in all.
+    /// The number of elements.
     length: usize,
 }
 
 impl Announced {
-    /// The peer is not trusted, or nothing is known yet.
+    /// Forgets the announcements of the request before.
     pub fn clear(&mut self) {
         self.trusted = false;
     }
 
-    /// Reads what `peer` says of the client, if it is trusted. A `Forwarded` that contradicts `X-Forwarded-For` is taken out of
-    /// the head where it would go on as it is, so that no endpoint believes what the gateway does not.
+    /// Reads the announcements of `peer`, if it is trusted. Removes a `Forwarded` that contradicts `X-Forwarded-For` from the head
+    /// if the head would carry it on unchanged, so that endpoints and the gateway believe the same.
     #[inline]
     pub fn read(&mut self, settings: &Forwarded, request: &mut RequestHead, peer: IpAddr) {
         self.trusted = false;
@@ -88,8 +88,7 @@ impl Announced {
         let mut named =
             Chain::of(forwarded.iter().map(|element| address(parameter(element, b"for")?)), is_proxy);
         let names = forwarded.iter().any(|element| parameter(element, b"for").is_some());
-        // Most proxies write one of the two and pass on what a client writes into the other. Of the two, clients can choose
-        // `Forwarded` more often.
+        // Most proxies write one of the two and pass on the client's own line of the other. That is more often `Forwarded`.
         let contradicts = names && chain.length > 0 && ip(chain.client) != ip(named.client);
         if contradicts {
             forwarded.clear();
@@ -100,7 +99,7 @@ impl Announced {
             (0, false) => head.get(Name::XRealIp).and_then(address),
             _ => chain.client,
         };
-        // What stands before the client's element, anybody may have written.
+        // The client may have written every element before its own.
         let behind = forwarded.get(named.at..).unwrap_or_default();
         let told = |name: &[u8]| behind.iter().find_map(|element| parameter(element, name));
         self.secure = chain
@@ -112,7 +111,7 @@ impl Announced {
         let authority = authority.or_else(|| told(b"host").filter(|host| host_length(host).is_some()));
         self.authority.extend_from_slice(authority.unwrap_or_default());
         self.port = chain.pick(head, Name::XForwardedPort).and_then(|port| {
-            // Proxies behind the one that has the TLS name the port of plain text.
+            // A proxy behind the one that terminates TLS announces its own port of plain text.
             str::from_utf8(port).ok()?.parse().ok().filter(|port| !matches!(port, 0 | 80 | 443))
         });
         self.contradicted = contradicts;
@@ -133,19 +132,19 @@ impl Announced {
         self.client.filter(|_| self.trusted).unwrap_or(peer)
     }
 
-    /// Whether the client has used TLS; `by_tls`: whether the peer has.
+    /// Whether the client used TLS; `by_tls`: whether the peer did.
     #[inline]
     pub fn is_secure(&self, by_tls: bool) -> bool {
         self.secure.filter(|_| self.trusted).unwrap_or(by_tls)
     }
 
-    /// What the proxy says that the client has asked for: host, with its port if it has one. Empty: what the request says.
+    /// The announced host, with its port if it has one. Empty: none was announced.
     #[inline]
     pub fn announced_authority(&self) -> &[u8] {
         if self.trusted { &self.authority } else { &[] }
     }
 
-    /// The host that the client has asked for, with its port if it has one.
+    /// The host that the client asked for, with its port if it has one.
     #[inline]
     pub fn authority<'a>(&'a self, request: &'a RequestHead) -> &'a [u8] {
         match self.announced_authority() {
@@ -154,7 +153,7 @@ impl Announced {
         }
     }
 
-    /// The same in two parts: the host, and what follows it, which is a colon and a port, or nothing.
+    /// The authority in two parts: the host, and the colon with the port, or nothing.
     pub fn host_and_port<'a>(&'a self, request: &'a RequestHead) -> (&'a [u8], &'a [u8]) {
         let authority = self.authority(request);
         let length = match self.announced_authority() {
@@ -164,19 +163,19 @@ impl Announced {
         authority.split_at_checked(length).unwrap_or((authority, b""))
     }
 
-    /// Whether `Forwarded` names another client than this one.
+    /// Whether `Forwarded` names another client.
     pub fn is_contradicted(&self) -> bool {
         self.trusted && self.contradicted
     }
 
-    /// The port that the client has asked at, where [`authority`](Self::authority) has none and it is no scheme's own.
+    /// The port that the client connected to, if [`authority`](Self::authority) has none and it is no scheme's default.
     pub fn port(&self) -> Option<u16> {
         self.port.filter(|_| self.trusted)
     }
 }
 
 impl Chain {
-    /// Goes through the elements from left to right; `None` is one that is no address.
+    /// Reads the elements from left to right; `None` is an element that is not an address.
     fn of(
         elements: impl Iterator<Item = Option<SocketAddr>>,
         is_proxy: impl Fn(&SocketAddr) -> bool,
@@ -186,15 +185,14 @@ impl Chain {
             chain.length = at + 1;
             let goes_on = chain.client.is_some() && element.as_ref().is_some_and(&is_proxy);
             if !goes_on {
-                // Also with `None`: what stands before that was not told by the proxy that it was told to.
+                // Also with `None`: the elements before it do not come from a trusted proxy.
                 (chain.client, chain.at) = (element, at);
             }
         }
         chain
     }
 
-    /// The client's element of another list. Where each proxy has added one, it stands where the client does; else it is the
-    /// first.
+    /// The client's element of another list. If both lists are of the same length, it has the same index; else it is the first.
     fn pick<'a>(&self, head: &'a Head, list: Name) -> Option<&'a [u8]> {
         let at = if head.list(list).count() == self.length { self.at } else { 0 };
         head.list(list).nth(at)
@@ -207,7 +205,7 @@ fn ip(address: Option<SocketAddr>) -> Option<IpAddr> {
 
 /// Appends the elements of one line of `Forwarded` (RFC 7239, section 4).
 fn elements<'a>(line: &'a [u8], out: &mut Vec<&'a [u8]>) {
-    // A quote that a client leaves open must not swallow what the proxy writes behind it.
+    // A quote that a client leaves open must not hide the elements that proxies add after it.
     let balanced = line.iter().filter(|byte| **byte == b'"').count() % 2 == 0;
     let (mut quoted, mut start) = (false, 0);
     for (at, byte) in line.iter().enumerate() {
@@ -259,7 +257,7 @@ fn address(text: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip.to_canonical(), port))
 }
 
-/// Whether a scheme is one of TLS. That of WebSockets tells it as well.
+/// Whether a scheme is one of TLS. Those of WebSocket count as well.
 fn scheme(text: &[u8]) -> Option<bool> {
     let is = |name: &str| unquoted(text).eq_ignore_ascii_case(name.as_bytes());
     match () {
@@ -269,7 +267,7 @@ fn scheme(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// What the other fields say that proxies tell the scheme by.
+/// Whether the other fields for the scheme announce TLS.
 #[cold]
 fn other_scheme(head: &Head) -> Option<bool> {
     let first = |name: &[u8]| {
@@ -297,7 +295,7 @@ fn other_scheme(head: &Head) -> Option<bool> {
         .or_else(|| head.get_by_text(CF_VISITOR).and_then(visitor))
 }
 
-/// Bytes of the host in `host[:port]`; `None`: it is none.
+/// The length of the host in `host[:port]`; `None`: it is malformed.
 fn host_length(text: &[u8]) -> Option<usize> {
     let length = match text {
         [b'[', rest @ ..] => {

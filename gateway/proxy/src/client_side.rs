@@ -42,21 +42,21 @@ pub(crate) trait ClientStream: Duplex {
     /// The trailer lines that came with the end of the client's direction, where they come apart from the body.
     fn take_trailers(&mut self) -> Vec<u8>;
 
-    /// Waits until the client has left, so that no answer has anywhere to go. With `half_close` an end of its direction is
-    /// no leave. Takes nothing of what the client has sent.
+    /// Waits until the client has left, so that it takes no answer. With `half_close` a client that ends its direction has not
+    /// left. Reads nothing.
     fn poll_gone(&mut self, cx: &mut Context<'_>, half_close: bool) -> Poll<()>;
 
     /// Waits until it makes sense to read more of the response, and says how many bytes of it at most: what the client
     /// does not let through has to be kept.
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<usize>;
 
-    /// Whether the client may send some of its body now: not while the window of its connection is shut.
+    /// Whether the client may send data now: not while the window of its connection is shut.
     fn may_send(&self) -> bool {
         true
     }
 
-    /// Bytes of the response to read all the same while [`poll_room`](Self::poll_room) has it wait, and nothing waits for the
-    /// client: 0 where the client's connection tells of an end only behind all data.
+    /// Bytes of the response to read while [`poll_room`](Self::poll_room) is pending and the backlog is empty. 0 if the end of the
+    /// response has no form without data before it.
     fn read_ahead(&self) -> usize {
         0
     }
@@ -131,7 +131,7 @@ pub(crate) fn unread(error: &io::Error) -> Reason {
     }
 }
 
-/// What it is called when a request's body, or what stands behind it, breaks the grammar or a bound.
+/// The reason for a request's body or trailers that break the grammar or a limit.
 #[cold]
 pub(crate) fn broken_body(error: BodyError) -> Reason {
     match error {
@@ -140,7 +140,7 @@ pub(crate) fn broken_body(error: BodyError) -> Reason {
     }
 }
 
-/// A body that is not what a policy can make another one of, or that nobody may pass on, and what that is called.
+/// A body that a policy cannot transform, or that must not be passed on, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unfit(pub Reason);
 

@@ -74,7 +74,7 @@ pub(crate) async fn collect<S: ClientSide>(
                 }
             };
             ledger.bytes_in += data.len() as u64;
-            // The next request, behind this body, stays before what the inbox still holds.
+            // The next request, which follows this body, goes before the bytes that are still in the inbox.
             inbox.splice(..0, input[used..].iter().copied());
             let too_large = route.body_limit.is_some_and(|limit| ledger.bytes_in > limit);
             if too_large || !spool.can_hold(ledger.bytes_in) {

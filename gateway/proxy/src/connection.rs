@@ -20,7 +20,7 @@ use crate::routine::{RoutinePool, Seat};
 use crate::secured::Secured;
 use crate::worker::Worker;
 
-/// What stands for an address where there is none: who comes by a Unix socket has none.
+/// The address of a peer that has none, as on a Unix socket.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
 /// One client connection, or one stream of one.
@@ -111,8 +111,8 @@ impl<S> Client<S> {
 }
 
 impl<S: ClientStream> Client<S> {
-    /// Waits until the client has left, so that nothing that is done for its request has anywhere to go. An HTTP/1 client
-    /// leaves by ending its direction, unless its listener lets clients [do that](Listener::half_close) and stay.
+    /// Waits until the client has left, so that it takes no answer. An HTTP/1 client leaves by ending its direction, unless its
+    /// listener has [`half_close`](Listener::half_close).
     #[inline]
     pub fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.stream.poll_gone(cx, self.link.listener.half_close)
@@ -148,7 +148,7 @@ pub(crate) struct Link {
     pub tls: Option<Rc<Secured>>,
     /// Where the client has connected to, where a proxy in front has said so. Behind a pointer, since few have it.
     pub destination: Option<Rc<SocketAddr>>,
-    /// When it is too old; `None`: never.
+    /// The end of its life by `timeouts.age`; `None`: it has none.
     due: Option<Instant>,
     /// A stream is counted with its connection.
     counts: bool,
@@ -180,12 +180,12 @@ impl Link {
         self.worker.leaving.get() || self.door.closed().is_some() || self.is_too_old()
     }
 
-    /// Whether it has lived for as long as its listener lets it.
+    /// Whether it has reached the greatest age that its listener allows.
     fn is_too_old(&self) -> bool {
         self.due.is_some_and(|due| tollgate_net::now() >= due)
     }
 
-    /// How long it may be without a request from now on: its idle timeout, or what is left of its age.
+    /// How long it may be idle from now on: its idle timeout, or the time until it is too old.
     pub fn idle_bound(&self, now: Instant) -> Option<Duration> {
         let idle = self.listener.idle;
         match self.age_left(now) {
@@ -194,7 +194,7 @@ impl Link {
         }
     }
 
-    /// How much older it may become.
+    /// The time until it is too old.
     pub fn age_left(&self, now: Instant) -> Option<Duration> {
         self.due.map(|due| due.saturating_duration_since(now))
     }

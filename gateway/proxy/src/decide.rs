@@ -51,7 +51,7 @@ pub(crate) fn decide(
 /// Rewrites the path as the route says, into `scratch.rewritten`.
 ///
 /// # Errors
-/// When groups make something of it that a request would be refused for.
+/// When the groups of the rewrite make a path that a request would be refused for.
 pub(crate) fn rewrite(route: &Route, scratch: &mut Scratch) -> Result<(), Reason> {
     let Some(rewrite) = &route.rewrite.path else { return Ok(()) };
     let Scratch { request, path, rewritten, ledger, .. } = scratch;

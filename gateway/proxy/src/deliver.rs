@@ -13,23 +13,23 @@ use crate::connection::Client;
 use crate::pace::Pace;
 use crate::total::Total;
 
-/// How slow a client may be with what is ready for it.
+/// How slow a client may be with its response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience<'a> {
-    /// How long it may take nothing.
+    /// The longest time in which it takes nothing.
     pub bound: Option<Duration>,
-    /// How quickly it has to take it.
+    /// The least rate at which it takes the response.
     pub rates: &'a Rates,
-    /// Whether that does not matter, since what it gets is a stream of messages.
+    /// Whether no rate applies, because the response is a stream of messages.
     pub is_stream: bool,
-    /// The exchange as a whole.
+    /// The bound of the whole exchange.
     pub total: Total,
 }
 
 /// Waits until the client has taken all of its backlog.
 ///
 /// # Errors
-/// When it takes nothing for too long, is too slow or gone, or the exchange as a whole takes too long.
+/// When it takes nothing for too long, is too slow, has left, or the whole exchange takes too long.
 pub(crate) async fn deliver<S: ClientSide>(
     client: &mut Client<S>,
     backlog: &mut Backlog,

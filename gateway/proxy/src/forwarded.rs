@@ -36,18 +36,18 @@ pub(crate) fn keeps(settings: &Forwarded, trusted: bool, name: Name) -> bool {
     }
 }
 
-/// Fields by which services believe a proxy, and that the gateway does not write itself.
+/// Fields that services trust a proxy to set, and that the gateway does not write itself.
 pub(crate) const CLAIMS: Names = Names::of(&[Name::XForwardedOther, Name::ProxyClaim]);
 
-/// Takes out of the request of an untrusted peer what services would believe of a proxy. It is done before anything looks at the
-/// request, so that no route or policy believes it either, and what policies write later in such fields goes on.
+/// Removes [`CLAIMS`] from the request of an untrusted peer. This happens before routes and policies look at the request, so that
+/// they do not trust them either. Policies may set such fields later.
 #[cold]
 pub(crate) fn drop_claims(request: &mut RequestHead, settings: &Forwarded, peer: IpAddr) {
     if is_trusted(settings, peer) {
         return;
     }
     request.retain(|id, name| match id {
-        // With the switch off, fields of this family go on as they come.
+        // With `x_forwarded: off`, the gateway passes on all fields of this family.
         Name::XForwardedOther => !settings.x_forwarded || is_kept(settings, name),
         Name::ProxyClaim => is_kept(settings, name),
         _ => true,
@@ -123,8 +123,8 @@ pub(crate) fn write_via(out: &mut Vec<u8>, head: &Head, version: Version, pseudo
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes what trusted proxies have said in a list of addresses, each with a comma behind it. Where they have named the client
-/// in another field, `write` writes its element.
+/// Writes the elements of trusted proxies in a list of addresses, each with a comma after it. If they have named the client in
+/// another field, `write` writes its element.
 fn append_chain(
     out: &mut Vec<u8>,
     announced: &Announced,

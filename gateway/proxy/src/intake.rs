@@ -47,7 +47,7 @@ impl Intake {
         Ok(intake)
     }
 
-    /// `bytes` have come by now, and the time for the next ones begins.
+    /// Notes that `bytes` have come in all, and begins the wait for the next ones.
     pub fn went_on<S>(&mut self, client: &mut Client<S>, bytes: u64) {
         let now = tollgate_net::now();
         self.pace.settle(now, bytes);
@@ -65,7 +65,7 @@ impl Intake {
         let now = tollgate_net::now;
         let mut passed = client.deadline.poll_passed(cx).is_ready();
         if passed && !client.stream.may_send() && self.pace.is_over(now()) && !self.total.is_over() {
-            // Other streams of the connection have used up its window.
+            // The client cannot send: other streams have used up the window of its connection.
             self.pace.excuse();
             client.deadline.set(now(), self.total.within(now(), self.each));
             passed = client.deadline.poll_passed(cx).is_ready();

@@ -29,7 +29,7 @@ pub(crate) struct Ledger {
     at_once: Option<Instant>,
     pub reason: Reason,
     pub detail: Option<Cow<'static, str>>,
-    /// The bytes for which a message was refused, escaped. In a box: a request that is none pays for a null pointer.
+    /// The bytes for which a message was refused, escaped. In a box: other requests pay for a null pointer.
     offence: Option<Box<str>>,
     pub status: u16,
     pub grpc_status: Option<Code>,
@@ -50,13 +50,13 @@ pub(crate) struct Ledger {
     pub request_id: Vec<u8>,
     /// The TLS that it came by.
     tls: Option<Rc<Secured>>,
-    /// Attempts before the present one, for the log. Nothing is kept of the first attempt while it is the only one.
+    /// The attempts before the present one, for the log.
     pub earlier: Vec<Earlier>,
-    /// When the present attempt began, if it is not the first.
+    /// The begin of the present attempt, if it is not the first.
     pub attempt_began: Option<Instant>,
-    /// The head of the response that the client got, where a log shows fields of it.
+    /// The head of the client's response, if a log shows fields of it.
     pub response: Vec<u8>,
-    /// What trusted proxies say of the client.
+    /// The client as trusted proxies announce it.
     pub announced: Announced,
     /// What policies have found out. In a box: a request without policies pays for a null pointer.
     pub found: Option<Box<Found>>,
@@ -78,13 +78,13 @@ impl Found {
     }
 }
 
-/// An attempt that another one has followed.
+/// An attempt before the present one.
 #[derive(Debug)]
 pub(crate) struct Earlier {
     pub pool: Rc<Pool>,
-    /// What its endpoint answered; 0: nothing.
+    /// The status of its answer; 0: there was none.
     pub status: u16,
-    /// Why it came to nothing.
+    /// The reason of its failure.
     pub reason: Reason,
     pub took: Duration,
 }
@@ -148,7 +148,7 @@ impl Ledger {
         self.at_once
     }
 
-    /// An attempt that began then is over, and another one begins.
+    /// Notes that the attempt that began then is over, and another one begins.
     #[cold]
     pub fn begin_again(
         &mut self,
@@ -163,7 +163,7 @@ impl Ledger {
         self.attempt_began = Some(now);
     }
 
-    /// Keeps the head of the response that the client gets.
+    /// Keeps the head of the client's response.
     #[cold]
     pub fn keep_response(&mut self, head: &[u8]) {
         self.response.clear();
@@ -253,7 +253,7 @@ pub(crate) fn close_abandoned(worker: &Worker, scratch: &mut Scratch) {
     }
 }
 
-/// What few logs ask for.
+/// The parts of a record that few logs ask for.
 #[derive(Debug)]
 struct LogDetails<'a> {
     request: &'a RequestHead,

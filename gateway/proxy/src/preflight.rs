@@ -1,7 +1,8 @@
-//! CORS preflights are routed as the requests that they ask about (Fetch, section 3.2.2).
+//! Routes CORS preflights as the requests that they ask about (Fetch, section 3.2.2).
 //!
-//! [`decide`](crate::decide::decide) and [`rehearse`](crate::rehearse::rehearse) call this for each OPTIONS request. A preflight
-//! takes another route than its own only to a `cors` policy, which answers it: it never reaches an upstream by that.
+//! [`decide`](crate::decide::decide) and [`rehearse`](crate::rehearse::rehearse) call [`route`] for each OPTIONS request.
+//! Invariant: a preflight takes another route than its own only if that route has a `cors` policy, which answers it. So it never
+//! reaches an upstream by this.
 
 use tollgate_http::{Method, RequestHead};
 use tollgate_plan::{ListenAddress, Plan, Route};
@@ -9,16 +10,16 @@ use tollgate_route::Request;
 
 use crate::decide::Routed;
 
-/// Fields that a browser may send without naming them in a preflight (Fetch, section 2.2.2), and those that it adds itself.
+/// Fields that a browser may send without naming them in a preflight (Fetch, section 2.2.2), and fields that it adds itself.
 const UNNAMED: [&str; 7] =
     ["accept", "accept-language", "authorization", "content-language", "content-type", "cookie", "range"];
 
-/// The request that a preflight asks about. Host, path and query are the preflight's own.
+/// The request that a preflight asks about. Its host, path and query are those of the preflight.
 pub(crate) struct Preflight<'a> {
     own: Routed<'a>,
-    /// The method that is asked for.
+    /// The method in `Access-Control-Request-Method`.
     pub method: &'a [u8],
-    /// Whether fields that need not be named are taken for sent.
+    /// Whether the fields of [`UNNAMED`] count as sent.
     unnamed: bool,
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn route<'a>(
     }
     request.head.get_by_text(b"origin")?;
     let method = request.head.get_by_text(b"access-control-request-method")?;
-    // What is surely sent decides first. A field that is sent unnamed may be there or not.
+    // The named fields decide first. An unnamed field may be there or not.
     [false, true].into_iter().find_map(|unnamed| {
         let asked = Preflight { own: Routed { request, path }, method, unnamed };
         let route = plan.router.find(&asked)?;
@@ -74,7 +75,7 @@ pub(crate) fn route<'a>(
     })
 }
 
-/// Whether every request of the route meets a `cors`.
+/// Whether every request of the route meets a `cors` policy.
 fn answers(plan: &Plan, route: &Route, bind: Option<&ListenAddress>) -> bool {
     let has_cors = |chain: Option<u32>| {
         let chain = chain.and_then(|chain| plan.chains.get(chain as usize));

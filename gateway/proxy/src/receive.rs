@@ -13,7 +13,7 @@ use crate::http2::PREFACE_LINE;
 use crate::scratch::Scratch;
 use crate::worker::{MOST_OUTPUT, OUTPUT_BUFFER, Worker};
 
-/// Bytes of room that the inbox keeps beside what is in it.
+/// Bytes that the inbox keeps as spare room.
 const KEPT: usize = 2048;
 
 /// What came.
@@ -123,7 +123,7 @@ impl Reading<'_> {
                     scratch.inbox.extend_from_slice(&bytes[skip + end..]);
                     return Poll::Ready(Received::Request);
                 }
-                // The request has a copy of the whole lines.
+                // The request head has copied the whole lines.
                 Ok(Progress::Partial) => {
                     let rest = &bytes[skip + held_lines(&self.parser, scratch)..];
                     extend_tightly(&mut scratch.inbox, rest);
@@ -144,7 +144,7 @@ impl Reading<'_> {
         client.deadline.set(scratch.ledger.started().unwrap_or_else(tollgate_net::now), bound);
     }
 
-    /// Goes on with what is in the inbox: of an unfinished head, what follows the whole lines. `None`: more is needed.
+    /// Parses the inbox, which holds the rest of an unfinished head after its whole lines. `None`: more is needed.
     fn parse_inbox(&mut self, client: &Client, worker: &Worker, scratch: &mut Scratch) -> Option<Received> {
         if !self.skipped && self.parser.at_start() && scratch.inbox.starts_with(b"\r\n") {
             scratch.inbox.drain(..2);
@@ -155,7 +155,7 @@ impl Reading<'_> {
         let progress = if before == 0 {
             self.parser.advance(&scratch.inbox, &mut scratch.request, self.limits)
         } else {
-            // The parser wants the head from its first byte on. To keep it in one piece would be to keep its lines twice.
+            // The parser needs the head from its first byte on. To keep it in one piece would keep its lines twice.
             let output = &mut *worker.output.borrow_mut();
             output.clear();
             output.extend_from_slice(scratch.request.head.bytes());
@@ -187,7 +187,7 @@ impl Reading<'_> {
     }
 }
 
-/// Bytes of an unfinished head that the request has already: its whole lines.
+/// The bytes of an unfinished head that the request head has copied: its whole lines.
 fn held_lines(parser: &RequestParser, scratch: &Scratch) -> usize {
     if parser.at_start() { 0 } else { scratch.request.head.bytes().len() }
 }
@@ -195,8 +195,8 @@ fn held_lines(parser: &RequestParser, scratch: &Scratch) -> usize {
 /// What is no HTTP/1 request may be how HTTP/2 begins (RFC 9113, 3.4), and that is looked at only now: a request in
 /// HTTP/1 pays nothing for it. Only the first of a connection can be that.
 ///
-/// `parser` has refused what stands in the inbox behind the first `skip` bytes, with so many bytes `before` it that the request
-/// has already.
+/// `parser` has refused the bytes in the inbox after the first `skip`. The request head has copied `before` bytes that precede
+/// them.
 #[cold]
 fn refused(
     error: HeadError,

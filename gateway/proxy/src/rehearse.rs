@@ -47,9 +47,9 @@ pub struct Rehearsal {
 pub enum Outcome {
     /// The gateway answers with an error of its own.
     Refused {
-        /// Why.
+        /// The reason.
         reason: Reason,
-        /// With what status.
+        /// The status.
         status: u16,
         /// More on it, when there is more to say.
         detail: Option<&'static str>,
@@ -148,7 +148,7 @@ pub fn rehearse(plan: &Plan, head: &[u8], peer: SocketAddr, secure: bool) -> Reh
     rehearsal
 }
 
-/// Words on a reason that are the same for every request.
+/// A detail that is the same for every request.
 fn fixed(detail: Option<Cow<'static, str>>) -> Option<&'static str> {
     match detail {
         Some(Cow::Borrowed(detail)) => Some(detail),

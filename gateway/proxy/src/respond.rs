@@ -30,7 +30,7 @@ pub(crate) async fn error<S: ClientSide>(
     refusal(client, worker, scratch, settings, (reason, None, b""), close).await
 }
 
-/// Answers with an error, with a status in the place of the reason's, and further lines, each with its CRLF.
+/// Answers with an error, a status that replaces the reason's, and further lines, each with its CRLF.
 pub(crate) async fn refusal<S: ClientSide>(
     client: &mut Client<S>,
     worker: &Worker,
@@ -110,10 +110,10 @@ pub(crate) async fn redirect<S: ClientSide>(
     answer(client, worker, scratch, Answer { status: redirect.status, lines: &lines, body: b"", close }).await
 }
 
-/// Appends where a redirect leads: what it does not say is kept from the request. `secure`: the client has sent it by TLS.
+/// Appends the target of a redirect. Parts that it does not set are the request's. `secure`: the client used TLS.
 ///
 /// # Errors
-/// Without a host, which HTTP/1.0 need not name, and with a path that groups made and that is refused.
+/// Without a host, which HTTP/1.0 need not send, and for a path that groups made and that is refused.
 pub(crate) fn location(
     out: &mut Vec<u8>,
     redirect: &Redirect,

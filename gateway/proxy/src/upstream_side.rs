@@ -108,7 +108,7 @@ pub(crate) trait UpstreamSide: Duplex + Sized {
     /// Gives back a head, to be [read](Self::poll_head) again after those that were given back before.
     fn put_back(&mut self, head: ResponseHead);
 
-    /// The reader of a body of which the final head says so much, with trailers within these limits.
+    /// The reader of a body of the length in the final head, with trailers within these limits.
     fn reader(&self, length: Length, limits: &HeadLimits) -> BodyReader;
 
     /// The trailer lines that came with the end of the response, where they come apart from the body.

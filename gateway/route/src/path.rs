@@ -25,7 +25,7 @@ pub struct PathRules {
 }
 
 impl PathRules {
-    /// Every path that some rules take. What they change is in normal form under no rules.
+    /// Rules that accept every path that any rules accept. A path that they change is in normal form under no rules.
     pub const LENIENT: Self =
         Self { merge_slashes: false, encoded_slash: EncodedSlash::Keep, semicolon: Semicolon::Keep };
 }
@@ -109,7 +109,7 @@ fn normalise_with(
     Ok(if out == path { Normalised::Unchanged } else { Normalised::Changed })
 }
 
-/// What becomes of dot segments.
+/// How dot segments are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Dots {
     /// They are removed (RFC 3986, section 5.2.4).

@@ -19,8 +19,8 @@ pub trait Request {
     /// and not all of them joined, because joining would copy; `docs/matching.md` says so to users.
     fn header(&self, lower_case_name: &str) -> Option<&[u8]>;
 
-    /// Whether it has this header with a value that is not known. Every condition on the header then holds, but that it is
-    /// not there. A CORS preflight names headers of the request that it asks about.
+    /// Whether it has this header with an unknown value, as a CORS preflight names headers of another request. Every condition on
+    /// the header then holds, except that it is absent.
     fn has_unknown(&self, _lower_case_name: &str) -> bool {
         false
     }

@@ -132,7 +132,7 @@ pub enum ConnectError {
     Refused,
     /// The process has no file descriptor or no memory left for it.
     Shortage,
-    /// Something is wrong with its TLS.
+    /// Its TLS has failed.
     Tls(TlsFault),
     /// It does not speak HTTP/2, as its upstream says.
     NoHttp2,
@@ -157,7 +157,7 @@ impl ConnectError {
         }
     }
 
-    /// More words on it, for the log.
+    /// Further details, for the log.
     #[must_use]
     pub fn detail(&self) -> Option<String> {
         match self {

@@ -86,7 +86,7 @@ pub enum Event {
     Returned,
     /// Its ejection ended early: another endpoint fails now, and both cannot be out.
     GaveWay,
-    /// Something is wrong with its TLS.
+    /// Its TLS has failed.
     TlsFailed(TlsFault),
     /// Its TLS works again.
     TlsWorks,

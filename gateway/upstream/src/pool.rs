@@ -90,7 +90,7 @@ impl Pool {
         pool
     }
 
-    /// Something is wrong with the endpoint's TLS: that is counted, shown and told.
+    /// Counts and shows a failure of the endpoint's TLS, and writes a notice.
     #[cold]
     pub fn tls_failed(&self, fault: &TlsFault) {
         self.set.shared.tls_failed(&self.state, fault);
@@ -108,7 +108,7 @@ impl Pool {
         self.set.slot
     }
 
-    /// Whether a connection has been opened to it that led to this process itself: requests to it come back.
+    /// Whether a connection to it has led to this process itself, so that requests to it come back.
     #[must_use]
     #[inline]
     pub fn leads_to_itself(&self) -> bool {

@@ -125,7 +125,7 @@ pub struct UpstreamState {
     probes: Mutex<Counts>,
     /// Its endpoints, those of the plan and those that were looked up, as the control thread has them.
     members: Mutex<Arc<[Endpoint]>>,
-    /// What went wrong with the TLS of its endpoints.
+    /// The TLS failures of its endpoints.
     pub(crate) tls: TlsCounts,
     news: Arc<News>,
     pub(crate) budget: Budget,
@@ -259,7 +259,7 @@ impl UpstreamState {
         self.news.tell(Notice { upstream: self.name.clone(), endpoint: endpoint.address.clone(), event });
     }
 
-    /// Something is wrong with an endpoint's TLS. It is told of once, until it is something else or over.
+    /// Notes a failure of an endpoint's TLS. A notice is written if it is of another kind than the last one.
     #[cold]
     pub(crate) fn tls_failed(&self, endpoint: &EndpointState, fault: &TlsFault) {
         self.tls.count(fault.kind);
@@ -268,14 +268,14 @@ impl UpstreamState {
         }
     }
 
-    /// An endpoint has answered a probe by TLS.
+    /// Notes that an endpoint has answered a probe over TLS.
     pub(crate) fn tls_is_over(&self, endpoint: &EndpointState) {
         if endpoint.tls.is_over() {
             self.tell(endpoint, Event::TlsWorks);
         }
     }
 
-    /// A handshake with an endpoint has succeeded.
+    /// Notes that a handshake with an endpoint has succeeded.
     #[inline]
     pub(crate) fn tls_worked(&self, endpoint: &EndpointState) {
         if endpoint.tls.worked() {
@@ -314,14 +314,14 @@ pub struct EndpointState {
     ejected_until: AtomicU64,
     /// The stamp from which on it takes requests, for slow start; 0: from the beginning.
     ready_since: AtomicU64,
-    /// It is this process itself.
+    /// Whether it is this process itself.
     own: AtomicBool,
     pub(crate) usage: EndpointUsage,
     /// What became of its requests.
     pub(crate) outlier: EndpointOutlier,
     /// What its probes told.
     probed: Mutex<Record>,
-    /// What is wrong with its TLS.
+    /// The last failure of its TLS.
     pub(crate) tls: TlsRecord,
 }
 
@@ -346,7 +346,7 @@ impl EndpointState {
         self.own.load(Ordering::Relaxed)
     }
 
-    /// A connection to it led to this process.
+    /// Notes that a connection to it has led to this process.
     pub(crate) fn note_own(&self) {
         self.own.store(true, Ordering::Relaxed);
     }
@@ -370,7 +370,7 @@ impl EndpointState {
         lock(&self.probed)
     }
 
-    /// What is wrong with its TLS, in words for people.
+    /// The last failure of its TLS, for people.
     pub fn tls_failure(&self) -> Option<String> {
         self.tls.last().map(|(_, fault)| fault.text().to_owned())
     }

@@ -8,10 +8,10 @@ use tollgate_plan::Tls;
 /// Has the endpoint prove who it is. The time is the caller's to bound.
 ///
 /// # Errors
-/// What is wrong, in words for people.
+/// The TLS failure.
 pub(crate) async fn secured(stream: Stream, tls: &Tls, address: &Address) -> Result<Stream, TlsFault> {
     let verified = match server_name(tls, address) {
-        // Somebody has to be asked for, though nobody looks at the answer.
+        // The library needs a name, although no certificate is verified.
         None if tls.client.is_unverified() => ServerName::try_from("localhost").ok(),
         verified => verified,
     };
@@ -21,7 +21,7 @@ pub(crate) async fn secured(stream: Stream, tls: &Tls, address: &Address) -> Res
     })?;
     let asked = tls.sni.as_ref().and_then(|name| ServerName::try_from(name.clone()).ok());
     let (config, name) = match asked {
-        // With a `server_name`, that is the one that the configuration verifies.
+        // The configuration verifies `server_name`, if there is one.
         Some(asked) if tls.server_name.is_some() => (tls.client.config(), asked),
         Some(asked) => (tls.client.config_verifying(verified), asked),
         None => (tls.client.config(), verified),

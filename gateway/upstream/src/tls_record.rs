@@ -1,4 +1,7 @@
-//! What went wrong with the TLS of an upstream's endpoints, for the admin listener, the metrics and the notices.
+//! The TLS failures of an upstream's endpoints, for the admin listener, the metrics and the notices.
+//!
+//! All workers and the health probes write here; the admin listener reads. Invariant: a failure stays until TLS works again, and
+//! only a change is news.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tollgate_net::{TlsFault, TlsFaultClass, TlsFaultKind};
 
-/// For so long an endpoint has refused nobody that is taken to refuse nobody any more.
+/// After this time without an alert, an endpoint is taken to accept the gateway again.
 const QUIET: Duration = Duration::from_secs(600);
 
 /// Failures of an upstream, by [`TlsFaultKind`].
@@ -24,7 +27,7 @@ impl TlsCounts {
         self.0[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Each word that has a count, with it.
+    /// The kinds that were counted, with their counts.
     pub(crate) fn words(&self) -> Vec<(&'static str, u64)> {
         let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed));
         let words = TlsFaultKind::ALL.iter().map(|kind| kind.as_str());
@@ -32,10 +35,10 @@ impl TlsCounts {
     }
 }
 
-/// What went wrong last at one endpoint. It stays until a handshake succeeds.
+/// The last failure at one endpoint. It stays until a handshake succeeds.
 #[derive(Debug, Default)]
 pub(crate) struct TlsRecord {
-    /// Whether there is something: all that a good handshake looks at.
+    /// Whether there is a failure. A handshake that succeeds reads nothing else.
     is_set: AtomicBool,
     last: Mutex<Option<(Instant, TlsFault)>>,
 }
@@ -48,10 +51,10 @@ impl TlsRecord {
         before.is_none_or(|(_, before)| before.kind != fault.kind)
     }
 
-    /// Notes that a handshake has succeeded. Returns whether TLS works again with that.
+    /// Notes that a handshake has succeeded. Returns whether that ends a failure.
     ///
-    /// In TLS 1.3 an endpoint refuses the gateway only after the gateway's handshake, so that a handshake does not tell that
-    /// such a fault is over. A quiet time does.
+    /// In TLS 1.3 an endpoint refuses the gateway only after the gateway's handshake, so a handshake does not prove that such a
+    /// failure is over. A time without an alert does.
     pub(crate) fn worked(&self) -> bool {
         if !self.is_set.load(Ordering::Relaxed) {
             return false;
@@ -63,7 +66,7 @@ impl TlsRecord {
         !self.lock().as_ref().is_some_and(is_late) && self.is_over()
     }
 
-    /// Notes that something was answered over TLS. Returns whether it did not work before.
+    /// Notes an answer over TLS. Returns whether that ends a failure.
     pub(crate) fn is_over(&self) -> bool {
         self.is_set.load(Ordering::Relaxed) && {
             self.is_set.store(false, Ordering::Relaxed);

@@ -30,8 +30,8 @@ pub(crate) fn declared(head: &Head, version: Version) -> Result<Option<Length>, 
     declared_by(head, version, decimal)
 }
 
-/// The same of a response's head. A length may begin with zeros (RFC 9110, 8.6: `1*DIGIT`). Says whether it does: then
-/// [`plain_length`] is what goes on.
+/// What a response's head declares. A length may begin with zeros (RFC 9110, 8.6: `1*DIGIT`). The flag says whether it does: then
+/// the client gets [`plain_length`] of it.
 pub(crate) fn declared_by_endpoint(
     head: &Head,
     version: Version,
@@ -45,10 +45,10 @@ pub(crate) fn declared_by_endpoint(
     Ok((declared?, is_padded))
 }
 
-/// A length without the zeros before it.
+/// A length without leading zeros.
 pub(crate) fn plain_length(text: &[u8]) -> &[u8] {
     let zeros = text.iter().take_while(|byte| **byte == b'0').count();
-    // The last digit stays, be it a zero.
+    // The last digit stays, even if it is a zero.
     let plain = &text[zeros.min(text.len().saturating_sub(1))..];
     if plain.first().is_some_and(u8::is_ascii_digit) { plain } else { text }
 }

@@ -24,9 +24,9 @@ pub(super) struct Lines {
     seen: usize,
     /// The colon of the line being read; 0, where none can stand, until it is found.
     colon: usize,
-    /// Where the name ends, if there is white space between it and the colon; else 0. Responses only.
+    /// The end of the name, if white space follows it; else 0. Responses only.
     name_end: usize,
-    /// Whether a line is not as it may go on: see [`Head::tidy`]. Responses only.
+    /// Whether a line has to be rewritten by [`Head::tidy`]. Responses only.
     is_untidy: bool,
 }
 
@@ -41,12 +41,12 @@ impl Lines {
         self.line
     }
 
-    /// Whether a line has to be written anew before it goes on.
+    /// Whether the head has to be rewritten by [`Head::tidy`].
     pub(super) fn is_untidy(&self) -> bool {
         self.is_untidy
     }
 
-    /// The head has to be written anew before it goes on.
+    /// Notes that the head has to be rewritten.
     pub(super) fn note_untidy(&mut self) {
         self.is_untidy = true;
     }
@@ -54,7 +54,7 @@ impl Lines {
     /// The bytes for which a head was refused.
     pub(super) fn offence(&self, bytes: &[u8], error: HeadError, head: &Head) -> Option<Vec<u8>> {
         match error {
-            // Of a line that was whole and made no sense, the beginning.
+            // The line was whole, so its beginning is shown.
             HeadError::StartLine | HeadError::Version if self.line > 0 => offence::of_line(bytes, 0, 0),
             HeadError::StartLine | HeadError::Version => offence::of_line(bytes, 0, self.seen),
             HeadError::Field => offence::of_field_line(bytes, self.line, self.seen),
@@ -81,8 +81,8 @@ impl Lines {
     /// Reads field lines until the empty line that ends the head. A field line is a token, at once a colon, and a
     /// value (RFC 9112, section 5). A line that begins with white space is a folded one (5.2) and refused.
     ///
-    /// `LENIENT`, for responses: white space between the name and the colon is accepted (5.1), and a folded line continues the
-    /// line before it (5.2). [`Head::tidy`] takes both out.
+    /// `LENIENT`, for responses, accepts white space between the name and the colon (5.1), and folded lines (5.2). [`Head::tidy`]
+    /// removes both.
     pub(super) fn fields<const LENIENT: bool>(
         &mut self,
         bytes: &[u8],
@@ -195,7 +195,7 @@ fn usual_line(bytes: &[u8], start: usize) -> Option<Field> {
     Some(field_at(bytes, id, start, colon, end))
 }
 
-/// The last field goes on in the folded line between these offsets. What is between its parts stays, for [`Head::tidy`].
+/// Continues the last field with the folded line between these offsets. The line end between its parts stays for [`Head::tidy`].
 fn continue_field(bytes: &[u8], head: &mut Head, start: usize, end: usize) {
     let Some(field) = head.fields.last_mut() else { return };
     let length = bytes[start..end].trim_ascii_end().len();

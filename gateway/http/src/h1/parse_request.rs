@@ -63,8 +63,8 @@ impl RequestParser {
         progress
     }
 
-    /// The bytes for which [`advance`](Self::advance) has just refused the head, 64 at most, as received. `bytes` and `request`
-    /// are what it was called with. Nothing where no bytes are at fault, as where there are too many.
+    /// The bytes for which [`advance`](Self::advance) has just refused the head: at most 64, as received. `bytes` and `request` are
+    /// the arguments of that call. `None` if no byte is at fault, as in a head that is too large.
     #[must_use]
     pub fn offence(&self, bytes: &[u8], error: HeadError, request: &RequestHead) -> Option<Vec<u8>> {
         if error == HeadError::Host && request.form == TargetForm::Absolute {
@@ -82,7 +82,7 @@ impl RequestParser {
     }
 }
 
-/// The method of a request line that is not whole, or makes no sense: an answer to HEAD has no body, whatever it says
+/// The method of a request line that is incomplete or malformed: the answer to a HEAD has no body, whatever its status
 /// (RFC 9110, 9.3.2).
 #[cold]
 fn method_of(line: &[u8]) -> Method {

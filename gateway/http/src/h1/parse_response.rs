@@ -14,8 +14,8 @@ pub struct ResponseParser {
 }
 
 impl ResponseParser {
-    /// For a response on which more hangs than what a client sees of it, such as that of a service which says who may: white space
-    /// before a colon and folded lines are refused, as in requests.
+    /// A parser for responses that decide something, such as that of an authorisation service: it refuses white space before a colon
+    /// and folded lines, as in requests.
     #[must_use]
     pub fn strict() -> Self {
         Self { is_strict: true, ..Self::default() }
@@ -26,8 +26,8 @@ impl ResponseParser {
     /// (RFC 9112, 6.3). When the head is complete, `response` owns a copy of its bytes; before, and after an error,
     /// of the whole lines so far, for the log. Each head needs a new parser.
     ///
-    /// What RFC 9112 lets a proxy mend in a response is mended in the copy: a status without the blank behind it (section 4),
-    /// white space before a colon (5.1), folded lines (5.2), and zeros before a `Content-Length`.
+    /// In the copy, the parser repairs what RFC 9112 allows a proxy to: a status without the blank after it (section 4), white
+    /// space before a colon (5.1), folded lines (5.2), and a `Content-Length` with leading zeros.
     ///
     /// # Errors
     /// A head that is malformed or past a limit; the connection cannot be used any longer. Neither the result nor the
@@ -81,16 +81,16 @@ impl ResponseParser {
         progress
     }
 
-    /// The bytes for which [`advance`](Self::advance) has just refused the head, as of a
-    /// [request](super::RequestParser::offence).
+    /// The bytes for which [`advance`](Self::advance) has just refused the head, as for
+    /// [requests](super::RequestParser::offence).
     #[must_use]
     pub fn offence(&self, bytes: &[u8], error: HeadError, response: &ResponseHead) -> Option<Vec<u8>> {
         self.lines.offence(bytes, error, &response.head)
     }
 }
 
-/// `version SP status SP [reason]` (RFC 9112, section 4). The last space may be missing where there is no reason, as some
-/// servers write it; [`ResponseHead::tidy`] adds it.
+/// `version SP status SP [reason]` (RFC 9112, section 4). Some servers omit the last space if there is no reason;
+/// [`ResponseHead::tidy`] adds it.
 fn status_line(response: &mut ResponseHead, line: &[u8]) -> Result<(), HeadError> {
     if line.len() < 12 || line[8] != b' ' {
         return Err(HeadError::StartLine);

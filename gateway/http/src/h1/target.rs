@@ -85,22 +85,22 @@ pub(crate) fn host(request: &mut RequestHead) -> Result<(), HeadError> {
     Ok(())
 }
 
-/// Whether two authorities name the same host and port, compared after normalisation by the scheme (RFC 9113, 8.3.1;
-/// RFC 3986, 6.2.2 and 6.2.3): in any case, and a port that is missing or empty is the scheme's own. As in routing, a dot at
-/// the end of a name is ignored. A malformed authority is the same as none but itself.
+/// Whether two authorities name the same host and port after normalisation by the scheme (RFC 9113, 8.3.1; RFC 3986, 6.2.2
+/// and 6.2.3). Case does not matter, and a missing or empty port is the scheme's default. As in routing, a dot at the end of a
+/// name is ignored. A malformed authority equals only itself.
 pub(crate) fn is_same_authority(one: &[u8], other: &[u8], scheme: &[u8]) -> bool {
     one.eq_ignore_ascii_case(other)
         || matches!((parts(one, scheme), parts(other, scheme)), (Some(one), Some(other)) if one == other)
 }
 
-/// The normal form of an authority: the host and the port. Without a scheme no port is assumed.
+/// The normal form of an authority: the host and the port. Without a scheme there is no default port.
 fn parts(authority: &[u8], scheme: &[u8]) -> Option<(Host, Option<u16>)> {
     let host = host_of(authority, Range::new(0, authority.len())).ok()?;
     let port = match &authority[host.end as usize..] {
         [] | [b':'] if scheme.eq_ignore_ascii_case(b"https") => Some(443),
         [] | [b':'] if scheme.eq_ignore_ascii_case(b"http") => Some(80),
         [] | [b':'] => None,
-        // `host_of` has seen that these are digits of a port.
+        // `host_of` has checked that these are the digits of a port.
         [_, digits @ ..] => Some(str::from_utf8(digits).ok()?.parse().ok()?),
     };
     let host = host.of(authority);
@@ -131,7 +131,7 @@ fn host_of(bytes: &[u8], at: Range) -> Result<Range, HeadError> {
         _ => {
             let start = at.start as usize;
             let length = host_name_end(bytes, start).min(at.end as usize) - start;
-            // Some servers drop such dots, and would find another host in it than the routes did.
+            // Some servers drop such dots, and would see another host than the router.
             if has_empty_label(bytes, start, start + length) {
                 return Err(HeadError::Host);
             }

@@ -1,10 +1,13 @@
-//! How long a string is that HPACK has compressed (RFC 7541, 5.2), without its bytes.
+//! Measures a string in HPACK's Huffman code (RFC 7541, 5.2) without decoding it.
+//!
+//! The [sieve](super::Sieve) counts the sizes of dynamic table entries with it. Invariant: the length is that of the decoded
+//! string, in whatever pieces the string comes.
 
 /// Bits of the longest code.
 const LONGEST: usize = 30;
 
-/// How many symbols have a code of each length (RFC 7541, Appendix B). The code is canonical, so that this says where each
-/// symbol ends.
+/// How many symbols have a code of each length (RFC 7541, Appendix B). The code is canonical, so these numbers determine where
+/// each symbol ends.
 #[rustfmt::skip]
 const COUNTS: [u32; LONGEST + 1] = [
     0, 0, 0, 0, 0, 10, 26, 32, 6, 0, 5, 3, 2, 6, 2, 3, 0, 0, 0, 3, 8, 13, 26, 29, 12, 4, 15, 19, 29, 0, 4,
@@ -25,18 +28,18 @@ const FIRST: [u32; LONGEST + 1] = {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Decoded {
     length: u32,
-    /// The bits of the symbol that is being read, and how many they are.
+    /// The bits of the present symbol so far, and their number.
     code: u32,
     bits: usize,
 }
 
 impl Decoded {
-    /// The bytes so far. Bits that are left at the end are padding.
+    /// The decoded bytes so far. The bits left at the end are padding.
     pub(super) fn length(self) -> u32 {
         self.length
     }
 
-    /// Some more of it comes.
+    /// Counts the next bytes of the string.
     pub(super) fn add(&mut self, bytes: &[u8], is_huffman: bool) {
         if !is_huffman {
             self.length = self.length.saturating_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX));

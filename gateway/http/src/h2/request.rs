@@ -249,11 +249,11 @@ fn understand(request: &mut RequestHead, ended: bool) -> Result<(), HeadError> {
     Ok(())
 }
 
-/// The lines of a trailer section that may go on, each with its CRLF. The limits of heads hold for it, and count what does not
-/// go on too.
+/// The lines of a trailer section that may be passed on, each with its CRLF. The limits of heads apply, and count the fields
+/// that are dropped too.
 ///
 /// # Errors
-/// A trailer section that is malformed; [`HeadError::TooLarge`] for one that is too long or has too many fields.
+/// A malformed trailer section; [`HeadError::TooLarge`] if it is too long or has too many fields.
 pub fn decode_trailers<'a>(
     fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
     limits: &HeadLimits,

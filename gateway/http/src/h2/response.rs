@@ -76,7 +76,7 @@ fn lines<'a>(
     response.head.fields_start = bytes.len() as u32;
     for (name, value) in fields {
         match Name::of(name) {
-            // RFC 9113, 8.2.2: what concerns one connection has no place in HTTP/2.
+            // RFC 9113, 8.2.2: HTTP/2 forbids the fields that concern one connection.
             Name::Connection
             | Name::KeepAlive
             | Name::ProxyConnection

@@ -1,12 +1,14 @@
-//! Pseudo-header fields in what an endpoint sends, which the library of HTTP/2 passes over.
+//! Finds responses of HTTP/2 endpoints that their pseudo-header fields make malformed.
 //!
-//! The library drops pseudo-fields of requests in a response, and all pseudo-fields in trailers, without a word. Both make a
-//! response malformed (RFC 9113, 8.1 and 8.3). Whoever reads from an endpoint's connection shows every byte to a [`Sieve`]
-//! before the library has it; whoever reads a response asks whether it is [malformed](Sieve::is_malformed).
+//! The h2 library silently drops request pseudo-fields in a response, and all pseudo-fields in trailers. Both make a response
+//! malformed (RFC 9113, 8.1 and 8.3). The socket of an endpoint's connection shows every byte to a [`Sieve`] before the library
+//! gets it; the reader of a response asks [`Sieve::is_malformed`].
 //!
-//! It follows frames and HPACK's representations, but decodes no strings: it looks at the first bytes of names and statuses, and
-//! counts what goes into the dynamic table, so that references into that are known. Data is skipped by its length. What the
-//! library ends the connection for anyway is not looked for: then nothing is known any more, and nothing is said.
+//! The sieve follows frames and HPACK representations, but decodes no strings. It looks at the first bytes of names and statuses,
+//! and counts the sizes of entries in the dynamic table, to resolve references into it. DATA is skipped by its length.
+//!
+//! Invariant: its dynamic table has the same entries as the library's. After an error for which the library ends the connection,
+//! the sieve gives up and reports nothing.
 
 use std::collections::VecDeque;
 
@@ -14,13 +16,13 @@ use super::hpack_length::Decoded;
 
 /// Bytes of a frame's header.
 const HEADER: usize = 9;
-/// Bytes of a table that nobody has said otherwise of (RFC 7541, 4.2; RFC 9113, 6.5.2).
+/// The default size of the dynamic table, in bytes (RFC 7541, 4.2; RFC 9113, 6.5.2).
 const TABLE: u32 = 4096;
-/// What an entry of the table counts beside its bytes (RFC 7541, 4.1).
+/// The overhead of a table entry, in bytes (RFC 7541, 4.1).
 const OVERHEAD: u32 = 32;
-/// Streams that are remembered. No more than 100 are open at once; a peer can name others.
+/// The most streams that are kept. The gateway opens up to 100 at once; an endpoint can name others.
 const STREAMS: usize = 256;
-/// Bytes of a name that are kept: as many as the longest pseudo-field has.
+/// The most bytes of a name that are kept: the length of the longest pseudo-field.
 const NAME: usize = 12;
 
 /// Frames (RFC 9113, 6).
@@ -30,17 +32,17 @@ const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const PRIORITY: u8 = 0x20;
 
-/// What a field is, as far as it matters here.
+/// The kinds of fields that the sieve tells apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Plain,
-    /// A pseudo-field of requests, or one that does not exist.
+    /// A request pseudo-field, or an unknown pseudo-field.
     Foreign,
-    /// `:status`, whose value was not seen yet.
+    /// `:status`, before its value was read.
     Status,
     /// `:status` of an interim response.
     Interim,
-    /// `:status` of a final one.
+    /// `:status` of a final response.
     Final,
 }
 
@@ -55,26 +57,26 @@ const NAMES: [u8; 62] = [
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     kind: Kind,
-    /// Length of its name.
+    /// The length of its name.
     name: u32,
     size: u32,
 }
 
-/// A stream of which something has come.
+/// A stream with a final head or a malformed field section.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     id: u32,
-    /// Its final head is here: what follows are trailers.
+    /// Its final head was read: the next section is trailers.
     has_head: bool,
     is_malformed: bool,
 }
 
-/// Where reading frames stands.
+/// The state of the frame reader.
 #[derive(Clone, Copy, Debug)]
 enum Frame {
-    /// So many bytes of a header are here.
+    /// A frame header, of which this number of bytes was read.
     Header(usize),
-    /// So many bytes before a block say how it is padded and prioritised.
+    /// The padding length and the priority, before the block.
     Before {
         padded: bool,
         priority: usize,
@@ -83,12 +85,12 @@ enum Frame {
     Skip,
 }
 
-/// Where reading a block of fields stands.
+/// The state of the reader of a field block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Block {
     /// A representation begins.
     First,
-    /// A number goes on, so far `value`.
+    /// A number with further bytes; `value` is the sum so far.
     Number {
         what: Number,
         value: u32,
@@ -105,7 +107,7 @@ enum Block {
     },
 }
 
-/// What a number is for.
+/// The meaning of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Number {
     Indexed,
@@ -115,30 +117,30 @@ enum Number {
     ValueLength,
 }
 
-/// Finds responses that are malformed by their pseudo-fields.
+/// Finds responses that their pseudo-fields make malformed.
 #[derive(Debug)]
 pub struct Sieve {
-    /// Nothing is known any more.
+    /// The connection is broken: the sieve has given up.
     is_lost: bool,
     frame: Frame,
     header: [u8; HEADER],
-    /// Bytes of the frame that are still to come, and how many of them are padding.
+    /// Bytes of the frame that are not read yet, and the padding among them.
     left: usize,
     padding: usize,
     ends: bool,
     stream: u32,
     block: Block,
-    /// What the block has brought.
+    /// The status of the present block, and whether it has a foreign pseudo-field.
     status: Option<Kind>,
     is_foreign: bool,
-    /// The field that is being read: what it is, how long its name is, and whether it goes into the table.
+    /// The present field: its kind, the length of its name, and whether it goes into the table.
     kind: Kind,
     name_length: u32,
     inserts: bool,
-    /// The encoded beginning of its name, and how many bytes the whole has.
+    /// The encoded beginning of its name, and the encoded length of the whole.
     name: ([u8; NAME], usize),
     name_bytes: u32,
-    /// Whether the string that is being read is compressed.
+    /// Whether the present string is compressed.
     is_huffman: bool,
     decoded: Decoded,
     table: VecDeque<Entry>,
@@ -176,10 +178,10 @@ impl Default for Sieve {
 }
 
 impl Sieve {
-    /// Looks at bytes that have come, in their order.
+    /// Follows the next bytes of the connection.
     ///
-    /// A pseudo-field that does not exist, whose name has come in one piece, gets another first letter: the library ends the
-    /// connection for such a name, and with it the responses of others. Its own response is malformed all the same.
+    /// An unknown pseudo-field whose name lies in one piece gets `x` as its first letter. The library would end the connection for
+    /// its name, and with it all other responses. The response stays malformed.
     pub fn pass(&mut self, mut bytes: &mut [u8]) {
         while !bytes.is_empty() && !self.is_lost {
             let used = self.some(bytes);
@@ -187,18 +189,18 @@ impl Sieve {
         }
     }
 
-    /// Whether what has come on a stream so far makes its response malformed.
+    /// Whether the response on a stream is malformed, as far as it was received.
     #[must_use]
     pub fn is_malformed(&self, stream: u32) -> bool {
         self.streams.iter().any(|known| known.id == stream && known.is_malformed)
     }
 
-    /// Nobody asks for a stream any longer.
+    /// Drops the state of a stream that has no reader any longer.
     pub fn forget(&mut self, stream: u32) {
         self.streams.retain(|known| known.id != stream);
     }
 
-    /// Takes in some of the bytes; says how many.
+    /// Reads the next bytes. Returns how many.
     fn some(&mut self, bytes: &mut [u8]) -> usize {
         match self.frame {
             Frame::Header(have) => {
@@ -220,7 +222,7 @@ impl Sieve {
                     (true, priority) => Frame::Before { padded: false, priority },
                     (false, priority) => Frame::Before { padded: false, priority: priority - 1 },
                 };
-                // More padding than there is, or no room for the priority.
+                // The padding is longer than the frame, or the priority does not fit.
                 self.is_lost = matches!(self.frame, Frame::Block) && self.padding > self.left
                     || matches!(self.frame, Frame::Before { .. }) && self.left == 0;
                 self.end_frame();
@@ -262,7 +264,7 @@ impl Sieve {
         self.end_frame();
     }
 
-    /// Goes on to the next frame, or to what follows a block in this one.
+    /// Goes on to the next frame, or to the padding after a block.
     fn end_frame(&mut self) {
         if let Frame::Block = self.frame
             && self.left == self.padding
@@ -277,7 +279,7 @@ impl Sieve {
         }
     }
 
-    /// All fields of a head, or of trailers, are here.
+    /// A field section has ended.
     fn end_block(&mut self) {
         if self.block != Block::First {
             self.is_lost = true;
@@ -302,7 +304,7 @@ impl Sieve {
         self.streams[at].is_malformed |= is_malformed;
     }
 
-    /// Reads some of a block.
+    /// Reads the next bytes of a block.
     fn fields(&mut self, bytes: &mut [u8]) {
         let mut at = 0;
         while at < bytes.len() && !self.is_lost {
@@ -373,7 +375,7 @@ impl Sieve {
         }
     }
 
-    /// Counts the decoded bytes of some of a string, where they matter.
+    /// Counts the decoded bytes of a part of a string that goes into the table.
     fn count(&mut self, start: usize, end: usize, bytes: &[u8]) {
         if self.inserts {
             self.decoded.add(&bytes[start..end], self.is_huffman);
@@ -421,14 +423,14 @@ impl Sieve {
                 self.is_lost = value == 0;
             }
             Number::ValueLength if value == 0 => {
-                // A status has digits.
+                // An empty `:status` is no interim one.
                 self.end_field();
             }
             Number::ValueLength => self.block = Block::Value { left: value, is_first: true },
         }
     }
 
-    /// What stands in the tables by this number: what it is, and how long its name is.
+    /// The kind of the table entry with this index, and the length of its name.
     fn entry(&self, index: u32) -> Option<(Kind, u32)> {
         let index = index as usize;
         if let Some(name) = NAMES.get(index) {
@@ -443,9 +445,9 @@ impl Sieve {
         self.table.get(index - NAMES.len()).map(|entry| (entry.kind, entry.name))
     }
 
-    /// A name is here; `whole`: all of it, if it lies there.
+    /// A name has ended. `whole` has all of it, if it lies in one piece.
     fn end_name(&mut self, whole: Option<&mut [u8]>) {
-        // As it is, and in Huffman's code.
+        // Plain, and in the Huffman code.
         const STATUS: [&[u8]; 2] = [b":status", &[0xb8, 0x84, 0x8d, 0x36, 0xa3]];
         const FOREIGN: [[&[u8]; 2]; 5] = [
             [b":authority", &[0xb8, 0x3b, 0x53, 0x39, 0xec, 0x32, 0x7d, 0x7f]],
@@ -458,7 +460,7 @@ impl Sieve {
         let (kept, have) = (&self.name.0, self.name.1);
         let length = self.name_bytes as usize;
         let is = |name: &[u8]| length == name.len() && kept[..have] == *name;
-        // The code of the colon has seven bits.
+        // The code of `:` has seven bits.
         let is_pseudo = if self.is_huffman { kept[0] >> 1 == 0x5c } else { kept[0] == b':' };
         self.kind = if !is_pseudo {
             Kind::Plain
@@ -476,7 +478,7 @@ impl Sieve {
         self.block = Block::ValueLength;
     }
 
-    /// A field is here that was not only a reference.
+    /// A literal field has ended.
     fn end_field(&mut self) {
         self.block = Block::First;
         let kind = if self.kind == Kind::Status { Kind::Final } else { self.kind };
@@ -491,7 +493,7 @@ impl Sieve {
         }
     }
 
-    /// Makes room in the table (RFC 7541, 4.3 and 4.4).
+    /// Removes old entries until `more` bytes fit into the table (RFC 7541, 4.3 and 4.4).
     fn evict(&mut self, more: u32) {
         while self.size.saturating_add(more) > self.most
             && let Some(oldest) = self.table.pop_back()

@@ -1,8 +1,10 @@
-//! What is wrong with the TLS of an endpoint, in words for people.
+//! Describes TLS failures of endpoints for people.
 //!
-//! The upstream crate makes one of each failed handshake, and of an alert that comes later: in TLS 1.3 an endpoint refuses
-//! the gateway's certificate only after the gateway's handshake is over (RFC 8446, 4.4.2.4). The text goes into the log,
-//! the notices and `/upstreams`, the word into the metrics.
+//! The upstream crate makes a [`TlsFault`] of each failed handshake, and of an alert that comes later: in TLS 1.3 an endpoint
+//! refuses the gateway's certificate only after the gateway's handshake (RFC 8446, 4.4.2.4). The text goes into the log, the
+//! notices and `/upstreams`; the name of its kind goes into the metrics.
+//!
+//! Invariant: each error of the TLS library maps to one kind, and each kind to one error type of RFC 9209.
 
 use std::fmt;
 use std::io;
@@ -14,12 +16,12 @@ use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerInco
 
 use super::HandshakeError;
 
-/// Names of a certificate that a text lists.
+/// The most names of a certificate that a text lists.
 const NAMES: usize = 5;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $variant:ident = $word:literal, $class:ident;)+) => {
-        /// What is wrong with the TLS of an endpoint.
+        /// The kinds of TLS failures of an endpoint.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum TlsFaultKind {
             $($(#[$doc])* $variant,)+
@@ -57,23 +59,23 @@ kinds! {
     CertificateRevoked = "certificate_revoked", Certificate;
     /// The signature of the certificate is of a kind that is not supported.
     CertificateSignature = "certificate_signature", Certificate;
-    /// The certificate cannot be used for another cause.
+    /// The certificate cannot be used for another reason.
     Certificate = "certificate", Certificate;
-    /// The endpoint demands a certificate of the gateway.
+    /// The endpoint demands a client certificate.
     ClientCertificateRequired = "client_certificate_required", Alert;
     /// The endpoint does not accept the gateway's certificate, or demands one.
     ClientCertificateRefused = "client_certificate_refused", Alert;
-    /// The endpoint has nothing under the name that it was asked for.
+    /// The endpoint has no site with the name in SNI.
     NameUnknown = "name_unknown", Alert;
     /// The endpoint sent another alert.
     Alert = "alert", Alert;
-    /// There is no version of TLS that both sides speak.
+    /// No version of TLS is common to both sides.
     Version = "version", Protocol;
-    /// There is no cipher suite, group or signature that both sides have.
+    /// No cipher suite, group or signature scheme is common to both sides.
     Parameters = "parameters", Protocol;
-    /// There is no application protocol that both sides speak.
+    /// No application protocol is common to both sides.
     ApplicationProtocol = "application_protocol", Protocol;
-    /// What the endpoint sends is not TLS.
+    /// The endpoint does not speak TLS.
     NotTls = "not_tls", Protocol;
     /// The endpoint closed the connection in the handshake.
     Closed = "closed", Protocol;
@@ -97,10 +99,10 @@ pub enum TlsFaultClass {
     Protocol,
 }
 
-/// What is wrong with the TLS of an endpoint, and the words for it.
+/// A TLS failure of an endpoint, and its description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFault {
-    /// What it is.
+    /// Its kind.
     pub kind: TlsFaultKind,
     text: Arc<str>,
 }
@@ -112,13 +114,13 @@ impl TlsFault {
         Self { kind, text: text.into() }
     }
 
-    /// The words for people.
+    /// The description for people.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// What made a read or a write fail, if it was TLS.
+    /// The TLS failure in an error of a read or a write, if it has one.
     #[must_use]
     pub fn of_io(error: &io::Error) -> Option<Self> {
         error.get_ref()?.downcast_ref::<Error>().map(Self::of)
@@ -260,7 +262,7 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
             "certificate is from an issuer that is not trusted (`tls.ca` of the upstream, or the system's list)".to_owned(),
         ),
         CertificateError::Revoked => (TlsFaultKind::CertificateRevoked, "certificate was revoked".to_owned()),
-        // Of an authority that was made anew under its old name, for one: the issuer is found by its name.
+        // An authority that was replaced under its old name, for example: webpki finds the issuer by its name.
         CertificateError::BadSignature => (
             TlsFaultKind::CertificateUnknownIssuer,
             "certificate is from an issuer that is not trusted: one of that name is, but has not signed it".to_owned(),
@@ -288,7 +290,7 @@ fn of_certificate(error: &CertificateError) -> TlsFault {
     TlsFault::new(kind, text)
 }
 
-/// The names that a certificate is for.
+/// The names in a certificate.
 fn names(presented: &[String]) -> String {
     if presented.is_empty() {
         return "no name".to_owned();
@@ -305,7 +307,7 @@ fn names(presented: &[String]) -> String {
     text
 }
 
-/// How far two times are apart, and when the first one is: with the time of day where that is less than two days.
+/// The time between two moments, and the date of the first one: with the time of day if they are less than two days apart.
 fn apart(from: UnixTime, to: UnixTime) -> (String, String) {
     let seconds = to.as_secs().saturating_sub(from.as_secs());
     let text = match Duration::from_secs(seconds).as_secs() {

@@ -8,7 +8,7 @@ use super::failure::broken;
 use super::session::{HEADROOM, Session};
 use crate::{Peek, Stream};
 
-/// Bytes of data that are decrypted ahead of whoever reads them, to see the end that may stand behind them.
+/// The most bytes that are decrypted before they are read, to find a `close_notify` after them.
 const MOST_AHEAD: usize = 16 * 1024;
 
 impl Tls {
@@ -62,8 +62,8 @@ impl Tls {
         }
     }
 
-    /// What the socket has beyond the data that was decrypted before. Records of data are decrypted and kept: after
-    /// [`Peek::Data`] there may be more of it, or none.
+    /// What the socket has after the data that was decrypted before. Decrypts and keeps data records: after [`Peek::Data`] there may
+    /// be more data, or none.
     fn look(&self) -> Option<Peek> {
         let session = &mut *self.session.borrow_mut();
         if session.broken {
@@ -97,8 +97,8 @@ impl Tls {
         }
     }
 
-    /// As [`Stream::poll_gone`]. An end that the peer announces stands in a record, which may come behind data: up to
-    /// [`MOST_AHEAD`] of that are decrypted and kept. Past it, only the end of the socket is noticed.
+    /// As [`Stream::poll_gone`]. The peer's `close_notify` is a record that may follow data, so up to [`MOST_AHEAD`] bytes of data are
+    /// decrypted and kept. Beyond that, only the end of the socket is noticed.
     pub fn poll_gone(&self, cx: &mut Context<'_>, half_close: bool) -> Poll<()> {
         loop {
             let ahead = self.session.borrow().plain.len() - self.session.borrow().taken;
@@ -106,7 +106,7 @@ impl Tls {
                 return self.socket().poll_gone(cx, half_close);
             }
             match self.look() {
-                // Without a waker: the rest of a record is an event of the socket.
+                // `look` leaves no waker. The rest of a record is an event of the socket.
                 None => {}
                 Some(Peek::Data) => continue,
                 Some(Peek::End) if half_close => return Poll::Pending,

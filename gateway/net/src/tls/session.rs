@@ -143,7 +143,7 @@ impl Session {
             self.broken = true;
             return Err(Error::General("a handshake message in too many pieces".to_owned()));
         } else {
-            // No more than it needs: a peer may leave it so for long.
+            // Exactly as much as it needs: a peer may leave a record incomplete for long.
             self.partial.clear();
             self.partial.reserve_exact(rest.len());
             self.partial.extend_from_slice(rest);

@@ -12,7 +12,7 @@ pub(super) struct Framing<'a> {
     pub chunked: bool,
     /// The protocols are switched.
     pub switched: bool,
-    /// The client is told which protocols it is to upgrade to (RFC 9110, 15.5.22).
+    /// `Upgrade` names the protocols that the endpoint requires (RFC 9110, 15.5.22).
     pub names_upgrade: bool,
     /// A length must not be there (RFC 9110, 8.6).
     pub drop_length: bool,

@@ -83,8 +83,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
     }
 
-    /// Bytes to read though the client lets no data through: the end of the response may come without any, and needs no
-    /// window (RFC 9113, 6.9.1).
+    /// Bytes to read although the client's windows are shut: the end of the response may need no data, and so no window
+    /// (RFC 9113, 6.9.1).
     fn read_ahead(&self) -> usize {
         match &self.stage {
             Stage::Body(reader, _) if reader.left().is_none() => self.parties.client.stream.read_ahead(),
@@ -289,7 +289,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         self.pass_on(rest, true)
     }
 
-    /// Whether an endpoint that has switched names protocols that were asked for, and no others (RFC 9110, 7.8).
+    /// Whether an endpoint that has switched names only protocols that the client asked for (RFC 9110, 7.8).
     fn is_asked_for(&self) -> bool {
         let Scratch { request, response, .. } = &*self.parties.scratch;
         let asked = request.upgrade.map(|asked| request.slice(asked)).unwrap_or_default();
@@ -416,7 +416,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
     }
 
-    /// The response could not be read to its end.
+    /// Ends the exchange after an error of a read from the endpoint.
     #[cold]
     fn unread(&mut self, error: &io::Error) -> End {
         match unfit(error) {
@@ -425,8 +425,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
     }
 
-    /// The trailers are past a limit. All of the body has come before them: the end of a gRPC call is told in trailers of the
-    /// gateway's own. Any other copy is cut. The limit is the gateway's, so nothing counts against the endpoint.
+    /// Ends the exchange because the trailers exceed a limit. The body before them is complete, so a gRPC call ends with trailers of
+    /// the gateway. Any other response is cut. The limit is the gateway's, so nothing counts against the endpoint.
     #[cold]
     fn without_trailers(&mut self) -> End {
         let reason = Reason::ResponseTrailersTooLarge;
@@ -444,8 +444,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
     }
 
-    /// Reading from the endpoint failed. In TLS 1.3 an endpoint refuses the gateway, for want of a certificate say, when the
-    /// gateway's handshake is over: the request that is on its way then was seen by nobody.
+    /// Ends the exchange because the connection failed. In TLS 1.3 an endpoint may refuse the gateway's certificate after the
+    /// gateway's handshake; it has not seen the request then.
     #[cold]
     fn broken_by(&mut self, error: &io::Error) -> End {
         let Some(fault) = TlsFault::of_io(error).filter(|_| !self.heard) else { return self.broken() };
@@ -465,8 +465,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     }
 }
 
-/// Whether an endpoint's protocol is one that was asked for: the names are the same in any case, and so are the versions, where
-/// both have one (RFC 9110, 7.8).
+/// Whether an endpoint's protocol is the one that was asked for (RFC 9110, 7.8). Case does not matter, and versions are compared
+/// only if both have one.
 fn is_same_protocol(asked: &[u8], protocol: &[u8]) -> bool {
     let parts = |protocol| {
         let mut parts = <[u8]>::splitn(protocol, 2, |byte| *byte == b'/');

@@ -174,7 +174,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         }
     }
 
-    /// Sends the body's bytes in `input` on; says how many of them belonged to the body, and whether it can go on.
+    /// Sends the body's bytes in `input` on. Returns how many of them belonged to the body, and whether it can go on.
     fn forward_body(&mut self, input: &mut [u8]) -> (usize, Result<(), Reason>) {
         let Step { used, data } = match self.request.read(input) {
             Ok(step) => step,

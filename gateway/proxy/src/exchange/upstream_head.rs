@@ -24,10 +24,10 @@ pub(crate) struct Outgoing<'a> {
     /// The endpoint's address as text.
     pub endpoint: &'a str,
     pub upgrade: bool,
-    /// Whether the endpoint speaks HTTP/2, where the end of a stream says that there is no body.
+    /// Whether the endpoint speaks HTTP/2, where the end of the stream marks a request without a body.
     pub apart: bool,
     pub collected: Option<u64>,
-    /// Whether the request may come back to this gateway, and so tells in `CDN-Loop` that it was here (RFC 8586).
+    /// Whether the request may come back to this gateway, and so gets a `CDN-Loop` (RFC 8586).
     pub may_return: bool,
 }
 
@@ -105,7 +105,7 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         None if matches!(request.length, Length::Chunked | Length::UntilClose) => {
             field(out, b"Transfer-Encoding", b"chunked");
         }
-        // RFC 9110, 8.6: where a method has a meaning for a body, HTTP/1 says that there is none. Servers answer 411 otherwise.
+        // RFC 9110, 8.6: a method that expects a body needs a length without one too. Some HTTP/1 servers answer 411 otherwise.
         None if request.version == Version::Http2 && !outgoing.apart && is_bodiless_write(request) => {
             field(out, b"Content-Length", b"0");
         }
@@ -134,7 +134,7 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Whether a request has no body where its method leads one to expect it, and no length says so.
+/// Whether the method expects a body, and the request has neither a body nor a length.
 fn is_bodiless_write(request: &RequestHead) -> bool {
     request.length == Length::None && matches!(request.method, Method::Post | Method::Put | Method::Patch)
 }

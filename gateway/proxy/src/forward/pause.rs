@@ -13,7 +13,7 @@ impl<S: ClientSide, U> Forwarding<'_, S, U> {
     /// Waits as long as was drawn for the next attempt; says when that is over.
     ///
     /// # Errors
-    /// When the client leaves in the meantime: then there is nobody to try again for.
+    /// When the client leaves during the wait.
     pub(super) async fn pause(&mut self) -> Result<Instant, Reason> {
         let (now, wait) = (tollgate_net::now(), self.attempts.wait());
         if wait.is_zero() {

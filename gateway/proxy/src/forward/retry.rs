@@ -39,7 +39,7 @@ pub(crate) struct Attempts<'a> {
     upstream: &'a Upstream,
     rules: &'a Retry,
     total: Total,
-    /// Of the client, where the request is a gRPC call with a deadline.
+    /// The client's, if the request is a gRPC call with a deadline.
     patience: Option<Patience>,
     /// The present one included. A request that is sent again because it met a stale connection is the same attempt.
     made: u8,
@@ -182,7 +182,7 @@ impl<'a> Attempts<'a> {
         status >= 500 && self.patience.is_some_and(|patience| patience.explains(status, tollgate_net::now()))
     }
 
-    /// Whether the client's time for its call is over.
+    /// Whether the client's deadline has passed.
     pub(super) fn has_client_given_up(&self) -> bool {
         self.patience.is_some_and(|patience| patience.is_over(tollgate_net::now()))
     }

@@ -80,7 +80,7 @@ pub(crate) fn failure(reason: Reason, bodies: &ErrorBodies, ledger: &mut Ledger)
     [b"Content-Type: application/grpc\r\n".as_slice(), &failed_trailers(reason, bodies, ledger)].concat()
 }
 
-/// The same behind a response that has begun.
+/// The trailers of a failure after a response has begun.
 pub(crate) fn failed_trailers(reason: Reason, bodies: &ErrorBodies, ledger: &mut Ledger) -> Vec<u8> {
     let code = code(reason);
     ledger.grpc_status = Some(code);
@@ -102,7 +102,7 @@ pub(crate) const fn code(reason: Reason) -> Code {
         Reason::RequestTimeout => Code::DeadlineExceeded,
         // To try again does not help.
         Reason::GrpcNeedsHttp2 => Code::Unimplemented,
-        // As gRPC's own implementations call metadata that is larger than they take. To try again does not help either.
+        // The status of gRPC's own implementations for metadata that is too large. A retry does not help.
         Reason::ResponseTrailersTooLarge | Reason::TrailersTooLarge => Code::ResourceExhausted,
         reason => Code::from_http(reason.status()),
     }

@@ -1,15 +1,18 @@
-//! Until when the client of a call waits, and which outcomes come of that.
+//! The deadline of a gRPC client, and the outcomes that it explains.
+//!
+//! [`forward`](crate::forward) makes one for each call with a `grpc-timeout`; attempts and hedges ask it before they count a
+//! failure. Invariant: an outcome at or after the deadline counts against no endpoint, breaker, limit or budget.
 
 use std::time::{Duration, Instant};
 
-/// What a server may be early by, at least and at most, where its status says that the deadline expired: it counts from when
-/// the call reached it, and may round what it is told or hold some of it back.
+/// The least and the most time by which a server may report an expired deadline early: it counts from when the call reached it,
+/// and may round the timeout or reserve some of it.
 const MARGIN: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
-/// The share of the time that the client gave.
+/// The margin is this part of the client's timeout.
 const MARGIN_SHARE: u32 = 10;
 
-/// The moment at which the client of a call gives up (`grpc-timeout`). What a call comes to then the client chose with the
-/// time that it gave: such an outcome says nothing about the endpoint, whoever notices first that the time is over.
+/// The moment at which the client of a call gives up (`grpc-timeout`). The client chose it, so an outcome that it explains tells
+/// nothing about the endpoint, whichever side notices the deadline first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
     due: Instant,
@@ -17,21 +20,20 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// Of a client that gave `timeout` from `began` on; `None`: it waits as long as it takes.
+    /// The patience of a client that gave `timeout` from `began` on; `None`: there is no deadline.
     pub fn new(began: Instant, timeout: Option<Duration>) -> Option<Self> {
         let timeout = timeout?;
         let margin = (timeout / MARGIN_SHARE).clamp(MARGIN.0, MARGIN.1);
         began.checked_add(timeout).map(|due| Self { due, margin })
     }
 
-    /// Whether it is over.
+    /// Whether the deadline has passed.
     pub fn is_over(self, now: Instant) -> bool {
         now >= self.due
     }
 
-    /// Whether a failure with this status, in HTTP's words, comes of it. A status that says that time is over may come
-    /// a little before. Any other one may come before by the least margin: the time that the endpoint receives is rounded
-    /// down to a unit of `grpc-timeout`.
+    /// Whether the deadline explains a failure with this HTTP status. A 504 may be early by the whole margin. Any other status may
+    /// be early by the least margin: the timeout that the endpoint receives is rounded down to a unit of `grpc-timeout`.
     pub fn explains(self, status: u16, now: Instant) -> bool {
         let margin = if status == 504 { self.margin } else { MARGIN.0 };
         status >= 500 && now.checked_add(margin).is_none_or(|now| now >= self.due)

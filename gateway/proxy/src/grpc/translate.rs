@@ -42,7 +42,7 @@ pub(crate) async fn forward_web<S: ClientSide>(
     let web = match translated {
         Ok(web) => web,
         Err(reason) => {
-            // Chunks may have been moved together by now: where such a body ends is not known any more.
+            // Chunks may have been moved together, so the end of such a body is not known any more.
             let is_plain = matches!(scratch.request.length, Length::Exactly(_));
             let close = !(is_plain && pass_over_body(scratch)) || ends;
             return respond::error(client, worker, scratch, settings, reason, close).await;

@@ -103,7 +103,7 @@ struct Serving {
     idle: Option<(bool, Phase)>,
     /// By when a client that was told to send no more requests is taken to know it.
     goodbye: Option<Deadline>,
-    /// When it is too old; `None`: never.
+    /// Passes when the connection is too old; `None`: it has no bound.
     age: Option<Deadline>,
 }
 

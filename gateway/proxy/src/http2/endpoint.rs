@@ -33,7 +33,7 @@ pub(crate) struct EndpointStream {
     /// The final head, while that is awaited.
     response: Option<ResponseFuture>,
     body: Option<RecvStream>,
-    /// Its number on the connection, once the request's head has gone.
+    /// The number of the stream; 0 until the request's head is sent.
     id: u32,
     /// Data that has come and was not read.
     data: Bytes,
@@ -48,7 +48,7 @@ pub(crate) struct EndpointStream {
     ahead: VecDeque<ResponseHead>,
     /// What the stream is to be switched to.
     switch: Option<Switch>,
-    /// Of its heads, and of its trailers.
+    /// The limits of its heads and trailers.
     limits: HeadLimits,
     // Below the stream: the next request finds the place free.
     place: Place,
@@ -108,7 +108,7 @@ impl EndpointStream {
     ) -> Result<(), NoHead> {
         let status = (head.status().as_u16(), head.status().canonical_reason().unwrap_or_default());
         let fields = head.headers().iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-        // A call that ends before its first message has in its head what its trailers would say.
+        // The head of a call that ends before its first message is its trailers too.
         let is_end = ended && head.headers().contains_key("grpc-status");
         let bad = |error| {
             NoHead::Bad(match error {
@@ -134,14 +134,14 @@ impl EndpointStream {
     }
 }
 
-/// Whether the library has ended the connection for a field section that is many times longer than may be.
+/// Whether the library has ended the connection because a field section exceeds its own limit.
 fn is_calmed(error: &h2::Error) -> bool {
     error.is_library()
         && error.is_go_away()
         && matches!(error.reason(), Some(Code::ENHANCE_YOUR_CALM | Code::COMPRESSION_ERROR))
 }
 
-/// What it is called when the rest of a response cannot be read.
+/// The error of a read from a stream.
 fn unread(error: &h2::Error) -> io::Error {
     if is_calmed(error) { Unfit(Reason::ResponseTrailersTooLarge).into() } else { gone() }
 }
@@ -336,7 +336,7 @@ impl Duplex for EndpointStream {
                         let fields =
                             trailers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
                         let decoded = match self.place.is_too_long(body.stream_id().as_u32()) {
-                            // The library has dropped some of it.
+                            // The library has dropped some fields.
                             Some(_) => Err(HeadError::TooLarge),
                             None => decode_trailers(fields, &self.limits),
                         };

@@ -89,7 +89,7 @@ fn decode(
     if decoded.is_err()
         && let Some((_, method)) = head.iter().find(|(name, _)| *name == b":method")
     {
-        // Of a head that makes no request the answer must know it: to HEAD there is no body.
+        // The answer to a malformed head needs the method: an answer to HEAD has no body.
         request.method = Method::of(method);
     }
     decoded

@@ -138,7 +138,7 @@ impl Http2Stream {
             }
         }
         if count == 0 && wanted > 0 {
-            // Read ahead of the windows: it tells nothing of the client's pace.
+            // Data that is read ahead of the windows tells nothing about the client's pace.
             return;
         }
         let (least, _, most) = ROOM;
@@ -233,7 +233,7 @@ impl ClientStream for Http2Stream {
         std::mem::take(&mut self.trailers)
     }
 
-    /// The end of a stream's direction is the end of its request. Only a reset, or the end of its connection, is a leave.
+    /// The end of a stream's direction is the end of its request. The client leaves by a reset, or by the end of its connection.
     fn poll_gone(&mut self, cx: &mut Context<'_>, _: bool) -> Poll<()> {
         self.stream.poll_reset(cx)
     }

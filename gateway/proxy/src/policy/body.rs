@@ -19,17 +19,17 @@ use crate::worker::Worker;
 const FRAMED: usize = 8;
 const SLACK: usize = 64 * 1024;
 
-/// How much of a body is wanted.
+/// How much of a body a policy wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// All of it, which has to be no longer than so many bytes.
+    /// All of it, up to so many bytes; a longer one is refused.
     Whole(usize),
-    /// Its first bytes, up to so many.
+    /// Its beginning, up to so many bytes.
     Begin(usize),
 }
 
-/// Reads a body, or its beginning, and says whether that is all of it. What was read stays in the inbox with its framing, as if
-/// it had come with the head.
+/// Reads a body, or its beginning, and returns whether that is all of it. The bytes stay in the inbox with their framing, as if
+/// they had come with the head.
 ///
 /// # Errors
 /// When it is malformed, too long, stalls, or ends too early.

@@ -308,7 +308,7 @@ impl ClientStream for Inner {
         Vec::new()
     }
 
-    /// Whoever made the call drops it.
+    /// Never: the caller drops the call.
     fn poll_gone(&mut self, _: &mut Task<'_>, _: bool) -> Poll<()> {
         Poll::Pending
     }

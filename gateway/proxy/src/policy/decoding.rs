@@ -46,7 +46,7 @@ impl Decoding {
         // Not what it will be.
         request.remove_all(b"content-length");
         if let Err(reason) = decoding.feed(&mut std::mem::take(inbox)) {
-            // Where the body ends is known all the same.
+            // The reader still finds the end of the body.
             *inbox = decoding.behind;
             *unread = Some(Box::new(decoding.reader));
             return Err(reason);

@@ -60,7 +60,7 @@ pub(crate) enum Met<'a> {
 
 /// What a request has come to that does not go on.
 pub(crate) enum End {
-    /// A policy refuses it, with a status in the place of the reason's, and with these further lines.
+    /// A policy refuses it, with a status that replaces the reason's, and with these further lines.
     Refused(Reason, Option<u16>, Vec<u8>),
     /// One answers it.
     Answered(Answer),

@@ -154,7 +154,7 @@ fn meet(
                     out.end = Some(Outcome::Answered(answer));
                     Said::Gathers
                 }
-                // The request may come with a certificate, which is not here.
+                // A real request may come with a certificate.
                 Verdict::Refuse(_)
                     if attached.policy.judges_by() == Some(Shown::Certificate) && from.secure =>
                 {

@@ -20,12 +20,12 @@ use crate::worker::Worker;
 /// Bytes of an answer to a copy that are read, for the connection's sake. Nobody wants them.
 const ANSWER: usize = 1024 * 1024;
 
-/// Whether the client of a request has left before its answer. Its copies are called off then: the endpoints of a shadow
-/// are to see of a request what those of its own upstream see.
+/// Whether the client of a request has left before its answer. Then its copies are cancelled, as the request is at its own
+/// endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Departure {
     left: Cell<bool>,
-    /// Of the copies that are under way.
+    /// The tasks of its copies.
     tasks: RefCell<Vec<Waker>>,
 }
 
@@ -36,7 +36,7 @@ impl Departure {
         self.tasks.take().into_iter().for_each(Waker::wake);
     }
 
-    /// What `copy` comes to, unless the client leaves before.
+    /// The result of `copy`, unless the client leaves before.
     async fn unless_left<T>(&self, copy: impl Future<Output = T>) -> Option<T> {
         let mut copy = pin!(copy);
         poll_fn(|cx| {
@@ -73,8 +73,8 @@ impl Copying {
     }
 }
 
-/// Sends copies of the request in `scratch`, or has them wait for its body. What is given back is to be told if the client
-/// leaves.
+/// Sends copies of the request in `scratch`, or has them wait for its body. The caller calls [`Departure::tell`] on the result if
+/// the client leaves.
 pub(super) fn start(
     shadows: Vec<Shadow>,
     client: &mut Client<Policed<'_>>,
@@ -125,7 +125,7 @@ fn sender(
             match departure.unless_left(calling.call(call)).await {
                 Some(Ok(status)) => watch.shadow(ShadowEnd::Answered(status)),
                 Some(Err(reason)) => watch.shadow(ShadowEnd::Failed(reason)),
-                // A watch that is told nothing takes the copy for given up.
+                // A watch without a result counts the copy as cancelled.
                 None => {}
             }
             drop(place);

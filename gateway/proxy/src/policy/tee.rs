@@ -27,7 +27,7 @@ pub(super) enum Teed {
     More,
     /// This is all of it.
     Whole(Vec<u8>),
-    /// This is its beginning, and there is more of it.
+    /// This is its beginning; the body is longer.
     Begin(Vec<u8>),
     /// It is too long, or broken: this is what a request is refused for that wants it whole.
     GivenUp(Reason),
@@ -40,12 +40,12 @@ impl Tee {
         Self { reader, data: Vec::new(), most, begins: false, scratch: Vec::new() }
     }
 
-    /// The same where the beginning of a longer body is wanted.
+    /// As [`new`](Self::new), for the beginning of a longer body.
     pub fn begin(length: Length, most: usize, limits: &HeadLimits) -> Self {
         Self { begins: true, ..Self::new(length, most, limits) }
     }
 
-    /// What has come so far.
+    /// The data so far.
     pub fn so_far(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.data)
     }

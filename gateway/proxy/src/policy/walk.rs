@@ -25,7 +25,7 @@ impl Word for ActivePlan {
     }
 }
 
-/// Where a request comes from: what trusted proxies say of its client, and its peer.
+/// The origin of a request: its client as trusted proxies announce it, and its peer.
 type From<'a> = (&'a Announced, SocketAddr);
 
 /// Which policies a request has still before it: the rest of a chain, and those of the upstream that is chosen then.
@@ -40,7 +40,7 @@ pub(super) struct Walk<'a> {
     /// Which of its route's upstreams it goes to, by number, once that is known.
     share: Option<usize>,
     peer: SocketAddr,
-    /// Whose it is; its port is 0 where that is not known.
+    /// The client's address; port 0 is an unknown port.
     client: SocketAddr,
 }
 

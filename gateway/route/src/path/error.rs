@@ -30,7 +30,7 @@ pub enum PathError {
     AboveRoot,
     /// `.` or `..` in a path that a rewrite or a redirect made.
     DotSegment,
-    /// Two slashes at the begin of a redirect's `Location`, which would name a host (RFC 3986, section 4.2).
+    /// Two slashes at the beginning of a redirect's `Location`, which would name a host (RFC 3986, section 4.2).
     NetworkPath,
     /// `;` or `%3B`, under [`Semicolon::Reject`](super::Semicolon::Reject).
     Semicolon,

@@ -126,7 +126,7 @@ impl PathPattern {
         one(&parse(text)?).map(Self)
     }
 
-    /// The number of a group, which is named by its number or its name. `0` is the whole path.
+    /// The number of the group with this number or name. `0` is the whole path.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<usize> {
         let groups = self.0.group_info();
@@ -145,7 +145,7 @@ impl PathPattern {
     }
 }
 
-/// What the groups of an expression matched in a path.
+/// The groups of an expression in a path.
 #[derive(Debug)]
 pub struct PathCaptures<'p> {
     path: &'p [u8],
@@ -153,7 +153,7 @@ pub struct PathCaptures<'p> {
 }
 
 impl<'p> PathCaptures<'p> {
-    /// What a group matched, by its number; nothing if it took no part in the match.
+    /// The text of a group, by its number; empty if the group took no part in the match.
     #[must_use]
     pub fn get(&self, group: usize) -> &'p [u8] {
         self.captures.get_group(group).map_or(b"", |span| &self.path[span.range()])

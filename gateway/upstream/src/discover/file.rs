@@ -1,7 +1,6 @@
 //! Endpoints from a file that others write.
 //!
-//! No file operation runs on the control thread: a file system that does not answer fails this look-up and keeps nothing
-//! else.
+//! No file operation runs on the control thread: a file system that does not answer fails this look-up and blocks nothing else.
 
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
@@ -43,7 +42,7 @@ impl File {
         Self { file: file.clone(), read: None, late: None }
     }
 
-    /// Does something with the file on a thread that may wait for it.
+    /// Runs a job with the file on a thread that may block.
     async fn with<T: Send + 'static>(
         &mut self,
         job: impl FnOnce(&NamedFile) -> T + Send + 'static,
@@ -103,12 +102,12 @@ impl File {
 
 impl Source for File {
     async fn next(&mut self) -> Result<Vec<Endpoint>, Failure> {
-        // At the start there is nothing to go on with: half a list is read again anyway.
+        // The first read does not wait: there are no endpoints yet, and an incomplete list is read again.
         let looked = if self.read.is_none() { self.stamp().await } else { self.changed().await };
         let stamp = match looked {
             Ok(stamp) => stamp,
             Err(failure) => {
-                // Where no thread is free, the answer comes at once.
+                // Without a free thread the failure comes at once.
                 tokio::time::sleep(LOOK).await;
                 return Err(failure);
             }

@@ -33,7 +33,7 @@ pub(super) async fn carried<T>(connection: impl Future, work: impl Future<Output
 pub(super) struct Io(Stream, FaultCell);
 
 impl Io {
-    /// Leaves in `fault` what is wrong with the stream's TLS, should that be so.
+    /// Leaves a TLS failure of the stream in `fault`.
     pub(super) fn new(stream: Stream, fault: &FaultCell) -> Self {
         Self(stream, fault.clone())
     }

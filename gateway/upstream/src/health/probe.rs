@@ -68,7 +68,7 @@ async fn attempt(endpoint: &Address, rules: &Rules) -> Option<Result<(), ProbeFa
             Err(fault) => return Some(Err(ProbeFailure::Tls(fault))),
         },
     };
-    // In TLS 1.3 an endpoint may say only now that it does not accept the gateway.
+    // In TLS 1.3 an endpoint may refuse the gateway only now.
     let fault = FaultCell::default();
     let asked = questioned(stream, rules, &place, http2, &fault).await;
     Some(match (asked, fault.get()) {
@@ -77,7 +77,7 @@ async fn attempt(endpoint: &Address, rules: &Rules) -> Option<Result<(), ProbeFa
     })
 }
 
-/// Asks on a connection. What is wrong with its TLS is left in `fault`.
+/// Probes over a connection. Leaves a TLS failure in `fault`.
 async fn questioned(
     stream: Stream,
     rules: &Rules,

@@ -50,7 +50,7 @@ pub(super) struct Rules {
     pub(super) tls: Option<Tls>,
     /// Whether they are HTTP/2.
     pub(super) http2: bool,
-    /// Where its connections begin.
+    /// The local address of its connections.
     pub(super) source: Option<IpAddr>,
     /// What its connections begin with.
     pub(super) proxy_protocol: Option<ProxyVersion>,
@@ -176,7 +176,7 @@ async fn once(target: &Target, rules: &Rules) -> Option<Result<(), ProbeFailure>
     let result = probe(&target.endpoint.address, rules, &target.due).await;
     match &result {
         Some(Err(ProbeFailure::Tls(fault))) => target.upstream.tls_failed(&target.endpoint, fault),
-        // A connection alone says nothing of what the endpoint thinks of the gateway.
+        // A connection alone does not show that the endpoint accepts the gateway.
         Some(Ok(())) if rules.tls.is_some() && !matches!(rules.health.probe, Probe::Tcp) => {
             target.upstream.tls_is_over(&target.endpoint);
         }

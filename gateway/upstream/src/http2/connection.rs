@@ -29,9 +29,9 @@ pub(crate) struct Http2Connection {
     opened: Instant,
     /// When something came last.
     heard: Rc<Cell<Instant>>,
-    /// Streams whose field sections were too long.
+    /// The streams with a field section that was too long.
     too_long: Rc<TooLong>,
-    /// What was seen in responses that the library passes over.
+    /// Finds responses with pseudo-fields that the library ignores.
     sieve: Rc<RefCell<Sieve>>,
     /// Since when it carries no request.
     since: Cell<Instant>,
@@ -269,19 +269,19 @@ impl Place {
         self.connection.sender.clone().send_request(request, ended)
     }
 
-    /// Whether a field section of this stream was longer than the endpoint may send: `Some(true)` if the stream ended with it.
+    /// Whether a field section of this stream was too long: `Some(true)` if the stream ended with it.
     #[must_use]
     pub fn is_too_long(&self, stream: u32) -> Option<bool> {
         self.connection.too_long.get(stream)
     }
 
-    /// Whether pseudo-fields make the response malformed that has come on a stream (RFC 9113, 8.3).
+    /// Whether pseudo-fields make the response on this stream malformed (RFC 9113, 8.3).
     #[must_use]
     pub fn is_malformed(&self, stream: u32) -> bool {
         self.connection.sieve.borrow().is_malformed(stream)
     }
 
-    /// Nobody reads from a stream any longer.
+    /// Drops what is known of a stream that has no reader any longer.
     pub fn forget(&self, stream: u32) {
         self.connection.sieve.borrow_mut().forget(stream);
     }

@@ -24,15 +24,15 @@ pub(crate) struct Io {
     buffer: Rc<RefCell<Vec<u8>>>,
     /// When something came last.
     heard: Rc<Cell<Instant>>,
-    /// Measures the field sections that come; `None`: nobody asks.
+    /// Measures field sections; `None` in probes, which do not need it.
     sections: Option<Sections>,
-    /// Where what is wrong with its TLS is left.
+    /// Gets a TLS failure of the connection.
     fault: Option<FaultCell>,
-    /// Looks at all that comes.
+    /// Follows all bytes from the endpoint.
     sieve: Rc<RefCell<Sieve>>,
 }
 
-/// What is wrong with the TLS of a connection, for whoever has given that to a library.
+/// A TLS failure of a connection that a library owns.
 pub(crate) type FaultCell = Rc<OnceCell<TlsFault>>;
 
 impl Io {
@@ -45,17 +45,17 @@ impl Io {
         Self { stream, buffer, heard, sections, sieve, fault: None }
     }
 
-    /// Leaves there what is wrong with its TLS, should that be so.
+    /// Leaves a TLS failure of the connection in `fault`.
     pub fn telling(self, fault: FaultCell) -> Self {
         Self { fault: Some(fault), ..self }
     }
 }
 
-/// Leaves what is wrong with TLS where it is looked for.
+/// Leaves a TLS failure in the cell.
 #[cold]
 pub(crate) fn note(cell: Option<&FaultCell>, error: &io::Error) {
     if let (Some(cell), Some(fault)) = (cell, TlsFault::of_io(error)) {
-        // The first one is what ended the connection.
+        // The first failure ended the connection.
         let _ = cell.set(fault);
     }
 }

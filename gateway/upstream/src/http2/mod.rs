@@ -29,9 +29,9 @@ const RESETS: u32 = 200;
 const WINDOW: u32 = 64 * 1024;
 /// Those of all responses of a connection: so many that streams whose clients take nothing leave room for the others.
 const CONNECTION_WINDOW: u32 = WINDOW * STREAMS as u32;
-/// How many times what an endpoint is allowed the library takes of a field section before it drops fields, and how much more:
-/// then what it keeps is always past the limit too, whichever field it dropped, and whoever takes it sees that. Only a field
-/// that is longer by itself could hide; [`sections`] finds it.
+/// The library's own limit of a field section: this multiple of the endpoint's limit, and so many bytes more. The library drops
+/// fields past its limit; the rest still exceeds the endpoint's limit then, so that the reader of the section notices. Only a
+/// single field that is longer could hide; [`sections`] finds it.
 const SPARE_FIELDS: (u32, u32) = (4, 8 * 1024);
 /// Bytes that the library may keep of one request; the [gate](tollgate_http::h2::Gate) bounds those of all.
 const SEND_BUFFER: usize = 128 * 1024;

@@ -1,7 +1,10 @@
-//! How long the field sections are that come over a connection.
+//! Measures the field sections that an endpoint sends.
 //!
-//! The library drops the fields of a trailer section that are past its limit, and passes the others on as if they were all. So the
-//! connection's [socket](super::Io) counts what comes, frame by frame, and remembers the streams whose sections were too long.
+//! The h2 library drops the fields of a trailer section that exceed its limit, and passes the others on as if they were complete.
+//! So the connection's [socket](super::Io) counts the bytes of each section, frame by frame. The reader of a response asks
+//! [`TooLong`] for its stream.
+//!
+//! Invariant: every stream that has had a section past the limit is known, up to as many as can be open.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,10 +16,10 @@ const HEADER: usize = 9;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
-/// Streams that are remembered: more than there are on a connection at once.
+/// The most streams that are kept: as many as a connection has at once.
 const REMEMBERED: usize = super::STREAMS;
 
-/// The streams of a connection that have had a section that was too long, with whether that was the stream's end.
+/// The streams of a connection with a section that was too long, and whether the stream ended with it.
 #[derive(Debug, Default)]
 pub(crate) struct TooLong(RefCell<VecDeque<(u32, bool)>>);
 
@@ -38,19 +41,19 @@ impl TooLong {
     }
 }
 
-/// Follows the frames that an endpoint sends.
+/// Follows the frames of an endpoint.
 #[derive(Debug)]
 pub(crate) struct Sections {
-    /// The beginning of a frame whose header is not whole.
+    /// A frame header, of which `held` bytes were read.
     header: [u8; HEADER],
     held: usize,
-    /// Bytes of the present frame that are still to come.
+    /// Bytes of the present frame that are not read yet.
     left: usize,
-    /// Of the present section: its bytes as they are on the wire, and whether the stream ends with it.
+    /// The length of the present section on the wire, and whether the stream ends with it.
     length: usize,
     ends: bool,
-    /// Bytes that a section may have. HPACK makes a field no longer than RFC 9113, 6.5.2 counts it, so what is longer on the wire
-    /// is past the limit that the endpoint was told, too.
+    /// The most bytes of a section. HPACK makes no field longer than RFC 9113, 6.5.2 counts it, so a section that is longer on the
+    /// wire also exceeds the limit that the gateway announced.
     most: usize,
     too_long: Rc<TooLong>,
 }
@@ -60,7 +63,7 @@ impl Sections {
         Self { header: [0; HEADER], held: 0, left: 0, length: 0, ends: false, most, too_long }
     }
 
-    /// Takes in what came.
+    /// Follows the next bytes of the connection.
     #[inline]
     pub fn follow(&mut self, mut bytes: &[u8]) {
         loop {

@@ -15,7 +15,7 @@ use crate::total::Total;
 
 /// How slow a client may be with its response.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience<'a> {
+pub(crate) struct Allowance<'a> {
     /// The longest time in which it takes nothing.
     pub bound: Option<Duration>,
     /// The least rate at which it takes the response.
@@ -34,7 +34,7 @@ pub(crate) async fn deliver<S: ClientSide>(
     client: &mut Client<S>,
     backlog: &mut Backlog,
     now: Instant,
-    Patience { bound, rates, is_stream, total }: Patience<'_>,
+    Allowance { bound, rates, is_stream, total }: Allowance<'_>,
 ) -> Result<(), Reason> {
     client.deadline.set(now, total.within(now, bound));
     let whole = backlog.len();

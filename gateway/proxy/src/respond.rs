@@ -9,7 +9,7 @@ use tollgate_route::PathError;
 use crate::client_side::ClientSide;
 use crate::connection::Client;
 use crate::decide::normal_path;
-use crate::deliver::{Patience, deliver};
+use crate::deliver::{Allowance, deliver};
 use crate::error_body::{Flavour, error_body};
 use crate::grpc;
 use crate::policy::{self, Author};
@@ -243,8 +243,8 @@ async fn answer<S: ClientSide>(
         (settings.timeouts.write, Rates::of(&settings.limits))
     };
     let now = tollgate_net::now();
-    let patience = Patience { bound, rates: &rates, is_stream: false, total: Total::new(now, None) };
-    match deliver(client, to_client, now, patience).await {
+    let allowance = Allowance { bound, rates: &rates, is_stream: false, total: Total::new(now, None) };
+    match deliver(client, to_client, now, allowance).await {
         Ok(()) if close => Next::Linger,
         Ok(()) => Next::KeepAlive,
         Err(reason) => {

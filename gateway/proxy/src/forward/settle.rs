@@ -8,7 +8,7 @@ use tollgate_observe::Reason;
 use super::Forwarding;
 use super::retry::Failure;
 use crate::client_side::ClientSide;
-use crate::deliver::{Patience, deliver};
+use crate::deliver::{Allowance, deliver};
 use crate::pace::is_stream;
 use crate::pass_over::pass_over_rest;
 use crate::request::{Next, closes_after};
@@ -20,13 +20,13 @@ impl<S: ClientSide, U> Forwarding<'_, S, U> {
     /// another request.
     pub(super) async fn deliver_rest(&mut self, now: Instant, keep: bool) -> Next {
         let Scratch { request, to_client, ledger, .. } = &mut *self.scratch;
-        let patience = Patience {
+        let allowance = Allowance {
             bound: self.route.timeouts.write,
             rates: &self.route.rates,
             is_stream: is_stream(request),
             total: self.attempts.total(),
         };
-        if let Err(reason) = deliver(self.client, to_client, now, patience).await {
+        if let Err(reason) = deliver(self.client, to_client, now, allowance).await {
             ledger.reason = reason;
             return Next::Reset;
         }

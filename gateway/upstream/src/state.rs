@@ -263,7 +263,7 @@ impl UpstreamState {
     #[cold]
     pub(crate) fn tls_failed(&self, endpoint: &EndpointState, fault: &TlsFault) {
         self.tls.count(fault.kind);
-        if endpoint.tls.failed(fault) {
+        if endpoint.tls.failed(fault, tollgate_net::now()) {
             self.tell(endpoint, Event::TlsFailed(fault.clone()));
         }
     }
@@ -278,7 +278,7 @@ impl UpstreamState {
     /// Notes that a handshake with an endpoint has succeeded.
     #[inline]
     pub(crate) fn tls_worked(&self, endpoint: &EndpointState) {
-        if endpoint.tls.worked() {
+        if endpoint.tls.worked(tollgate_net::now) {
             self.tell(endpoint, Event::TlsWorks);
         }
     }

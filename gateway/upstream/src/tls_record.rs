@@ -1,7 +1,7 @@
 //! The TLS failures of an upstream's endpoints, for the admin listener, the metrics and the notices.
 //!
-//! All workers and the health probes write here; the admin listener reads. Invariant: a failure stays until TLS works again, and
-//! only a change is news.
+//! All workers and the health probes write here; the admin listener reads. Invariant: a failure stays until TLS works again, only
+//! a change is news, and notices of one endpoint are few, however often it changes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,6 +11,8 @@ use tollgate_net::{TlsFault, TlsFaultClass, TlsFaultKind};
 
 /// After this time without an alert, an endpoint is taken to accept the gateway again.
 const QUIET: Duration = Duration::from_secs(600);
+/// A failure of the same kind is news again after this time. An address may stand for several servers, of which one is broken.
+const AGAIN: Duration = Duration::from_secs(60);
 
 /// Failures of an upstream, by [`TlsFaultKind`].
 #[derive(Debug)]
@@ -40,46 +42,122 @@ impl TlsCounts {
 pub(crate) struct TlsRecord {
     /// Whether there is a failure. A handshake that succeeds reads nothing else.
     is_set: AtomicBool,
-    last: Mutex<Option<(Instant, TlsFault)>>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    last: Option<(Instant, TlsFault)>,
+    /// Whether there was a notice of the last failure.
+    is_told: bool,
+    /// The last notice of each kind of failure.
+    notices: Vec<(TlsFaultKind, Instant)>,
 }
 
 impl TlsRecord {
-    /// Notes a failure. Returns whether it is news: the last one was of another kind, or there was none.
-    pub(crate) fn failed(&self, fault: &TlsFault) -> bool {
-        let before = self.lock().replace((tollgate_net::now(), fault.clone()));
+    /// Notes a failure. Returns whether it is news: there was none, or one of another kind, and the last notice of its kind is
+    /// not [recent](AGAIN).
+    pub(crate) fn failed(&self, fault: &TlsFault, now: Instant) -> bool {
+        let inner = &mut *self.lock();
+        let before = inner.last.replace((now, fault.clone()));
         self.is_set.store(true, Ordering::Relaxed);
-        before.is_none_or(|(_, before)| before.kind != fault.kind)
+        if before.is_some_and(|(_, before)| before.kind == fault.kind) {
+            return false;
+        }
+        inner.notices.retain(|(_, at)| now.saturating_duration_since(*at) < AGAIN);
+        inner.is_told = inner.notices.iter().all(|(kind, _)| *kind != fault.kind);
+        if inner.is_told {
+            inner.notices.push((fault.kind, now));
+        }
+        inner.is_told
     }
 
-    /// Notes that a handshake has succeeded. Returns whether that ends a failure.
+    /// Notes that a handshake has succeeded. Returns whether a notice says so: it ends a failure of which there was one.
     ///
     /// In TLS 1.3 an endpoint refuses the gateway only after the gateway's handshake, so a handshake does not prove that such a
     /// failure is over. A time without an alert does.
-    pub(crate) fn worked(&self) -> bool {
+    pub(crate) fn worked(&self, now: impl FnOnce() -> Instant) -> bool {
         if !self.is_set.load(Ordering::Relaxed) {
             return false;
         }
-        let is_late = |(at, fault): &(Instant, TlsFault)| {
-            fault.kind.class() == TlsFaultClass::Alert
-                && tollgate_net::now().saturating_duration_since(*at) < QUIET
+        let now = now();
+        let is_recent = |(at, fault): &(Instant, TlsFault)| {
+            fault.kind.class() == TlsFaultClass::Alert && now.saturating_duration_since(*at) < QUIET
         };
-        !self.lock().as_ref().is_some_and(is_late) && self.is_over()
+        !self.lock().last.as_ref().is_some_and(is_recent) && self.is_over()
     }
 
-    /// Notes an answer over TLS. Returns whether that ends a failure.
+    /// Notes an answer over TLS. Returns whether a notice says so, as [`worked`](Self::worked).
     pub(crate) fn is_over(&self) -> bool {
         self.is_set.load(Ordering::Relaxed) && {
             self.is_set.store(false, Ordering::Relaxed);
-            self.lock().take().is_some()
+            let inner = &mut *self.lock();
+            inner.last.take().is_some() && inner.is_told
         }
     }
 
     pub(crate) fn last(&self) -> Option<(Instant, TlsFault)> {
-        self.lock().clone()
+        self.lock().last.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<(Instant, TlsFault)>> {
-        // Nothing that holds it can leave it half done.
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // No code that holds the lock leaves the record half changed.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn fault(kind: TlsFaultKind) -> TlsFault {
+        TlsFault::new(kind, kind.as_str())
+    }
+
+    #[test]
+    fn a_failure_is_news_once_and_so_is_its_end() {
+        let (record, now) = (TlsRecord::default(), tollgate_net::now());
+        assert!(!record.worked(|| now));
+        assert!(record.failed(&fault(TlsFaultKind::CertificateExpired), now));
+        assert!(!record.failed(&fault(TlsFaultKind::CertificateExpired), now + SECOND));
+        assert!(record.failed(&fault(TlsFaultKind::NotTls), now + SECOND));
+        assert_eq!(record.last().map(|(_, fault)| fault.kind), Some(TlsFaultKind::NotTls));
+        assert!(record.worked(|| now + SECOND) && record.last().is_none());
+        assert!(!record.worked(|| now + SECOND));
+    }
+
+    #[test]
+    fn one_of_several_servers_behind_an_address_makes_few_notices() {
+        let (record, now) = (TlsRecord::default(), tollgate_net::now());
+        let expired = fault(TlsFaultKind::CertificateExpired);
+        let mut told = 0;
+        for second in 0..100 {
+            told += u32::from(record.failed(&expired, now + second * SECOND));
+            assert!(record.last().is_some());
+            told += u32::from(record.worked(|| now + second * SECOND));
+            assert!(record.last().is_none());
+        }
+        assert_eq!(told, 4, "a failure and its end at once, and again after a minute");
+    }
+
+    #[test]
+    fn a_handshake_ends_no_recent_alert() {
+        let (record, now) = (TlsRecord::default(), tollgate_net::now());
+        assert!(record.failed(&fault(TlsFaultKind::ClientCertificateRequired), now));
+        assert!(!record.worked(|| now + QUIET - SECOND) && record.last().is_some());
+        assert!(record.worked(|| now + QUIET));
+        record.failed(&fault(TlsFaultKind::ClientCertificateRequired), now + QUIET);
+        assert!(record.is_over(), "an answer does");
+    }
+
+    #[test]
+    fn kinds_are_counted_by_their_words() {
+        let counts = TlsCounts::default();
+        counts.count(TlsFaultKind::Version);
+        counts.count(TlsFaultKind::Version);
+        counts.count(TlsFaultKind::Protocol);
+        assert_eq!(counts.words(), [("version", 2), ("protocol", 1)]);
     }
 }

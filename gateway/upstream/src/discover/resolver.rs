@@ -204,3 +204,52 @@ fn server(code: ResponseCode) -> Failure {
 pub(super) fn name(text: &str) -> Result<Name, Failure> {
     Name::from_str_relaxed(text).map_err(|error| Failure::Other(format!("`{text}` is not a name: {error}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use hickory_resolver::proto::rr::rdata::CNAME;
+
+    use super::*;
+
+    fn own(text: &str) -> Name {
+        name(text).unwrap_or_else(|failure| panic!("{failure:?}"))
+    }
+
+    fn alias(from: usize, to: usize) -> Record {
+        Record::from_rdata(
+            own(&format!("n{from}.example")),
+            1,
+            RData::CNAME(CNAME(own(&format!("N{to}.example.")))),
+        )
+    }
+
+    fn address(at: usize) -> Record {
+        Record::from_rdata(
+            own(&format!("n{at}.example")),
+            1,
+            RData::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST)),
+        )
+    }
+
+    fn found(answers: &[Record]) -> usize {
+        let asked = own("n0.example");
+        of_names(answers, std::iter::once(&asked))
+            .iter()
+            .filter(|record| record.data.ip_addr().is_some())
+            .count()
+    }
+
+    #[test]
+    fn chains_are_followed_in_any_order_and_end() {
+        assert_eq!(found(&[address(2), alias(1, 2), alias(0, 1), address(3)]), 1);
+        assert_eq!(found(&[alias(0, 1), alias(1, 0), address(1)]), 1, "a circle");
+        assert_eq!(found(&[alias(1, 0), address(1)]), 0, "not backwards");
+        let chain = |links: usize| {
+            let links: Vec<Record> = (0..links).map(|at| alias(at, at + 1)).chain([address(links)]).collect();
+            found(&links)
+        };
+        assert_eq!((chain(LINKS), chain(4000)), (1, 0));
+    }
+}

@@ -239,4 +239,30 @@ mod tests {
         assert_eq!(end_of(&[b'a', 0xFF]), b"b");
         assert_eq!(end_of(&[0xFF]), [0]);
     }
+
+    #[test]
+    fn numbers_of_64_bits() {
+        let revision = |value: &str| {
+            let header = serde_json::from_str::<Header>(&format!(r#"{{"revision":{value}}}"#));
+            header.map(|header| header.revision).ok()
+        };
+        let digits = format!(r#""{}""#, "9".repeat(10_000));
+        for (value, expected) in [
+            ("0", Some(0)),
+            (r#""0""#, Some(0)),
+            (r#""0007""#, Some(7)),
+            ("18446744073709551615", Some(u64::MAX)),
+            (r#""18446744073709551615""#, Some(u64::MAX)),
+            ("18446744073709551616", None),
+            (r#""18446744073709551616""#, None),
+            ("-1", None),
+            (r#""-1""#, None),
+            ("1.5", None),
+            (r#""""#, None),
+            ("null", None),
+            (&digits, None),
+        ] {
+            assert_eq!(revision(value), expected, "{value}");
+        }
+    }
 }

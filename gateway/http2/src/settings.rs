@@ -84,3 +84,43 @@ impl Told {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_least_and_the_most_of_each_setting() {
+        const LARGEST: u32 = (1 << 31) - 1;
+        for (name, value, expected) in [
+            (1, 0, Ok(())),
+            (1, u32::MAX, Ok(())),
+            (2, 0, Ok(())),
+            (2, 1, Ok(())),
+            (2, 2, Err(Reason::PROTOCOL_ERROR)),
+            (2, u32::MAX, Err(Reason::PROTOCOL_ERROR)),
+            (3, 0, Ok(())),
+            (3, u32::MAX, Ok(())),
+            (4, 0, Ok(())),
+            (4, LARGEST, Ok(())),
+            (4, LARGEST + 1, Err(Reason::FLOW_CONTROL_ERROR)),
+            (4, u32::MAX, Err(Reason::FLOW_CONTROL_ERROR)),
+            (5, 0, Err(Reason::PROTOCOL_ERROR)),
+            (5, 16_383, Err(Reason::PROTOCOL_ERROR)),
+            (5, 16_384, Ok(())),
+            (5, (1 << 24) - 1, Ok(())),
+            (5, 1 << 24, Err(Reason::PROTOCOL_ERROR)),
+            (5, u32::MAX, Err(Reason::PROTOCOL_ERROR)),
+            (6, 0, Ok(())),
+            (6, u32::MAX, Ok(())),
+            (8, 1, Ok(())),
+            (8, 2, Err(Reason::PROTOCOL_ERROR)),
+            (0xffff, u32::MAX, Ok(())),
+        ] {
+            let payload = [&u16::to_be_bytes(name)[..], &u32::to_be_bytes(value)].concat();
+            let mut told = Told::default();
+            assert_eq!(told.read(&payload), expected, "{name}: {value}");
+            assert!((0..=LARGEST_WINDOW).contains(&told.window) && told.payload == PAYLOAD);
+        }
+    }
+}

@@ -80,13 +80,12 @@ impl Cost {
     }
 }
 
-/// A whole number of up to 18 digits, without a sign.
+/// A whole number without a sign. One that is larger than any cost is the largest.
 fn number(value: &[u8]) -> Option<u64> {
-    let fits = (1..=18).contains(&value.len()) && value.iter().all(u8::is_ascii_digit);
-    if !fits {
-        return None;
-    }
-    std::str::from_utf8(value).ok()?.parse().ok()
+    let add = |sum: u64, digit: &u8| {
+        digit.is_ascii_digit().then(|| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
+    };
+    if value.is_empty() { None } else { value.iter().try_fold(0, add) }
 }
 
 #[cfg(test)]
@@ -107,7 +106,11 @@ mod tests {
             ("X-Cost: 7\r\n", 7),
             ("X-Cost: 0\r\n", 1),
             ("X-Cost: 11\r\n", 10),
-            ("X-Cost: 99999999999999999999\r\n", 2),
+            ("X-Cost: 0000000000000000000000000007\r\n", 7),
+            ("X-Cost: 18446744073709551615\r\n", 10),
+            ("X-Cost: 18446744073709551616\r\n", 10),
+            ("X-Cost: 99999999999999999999999999999999999999999\r\n", 10),
+            ("X-Cost: +3\r\n", 2),
             ("X-Cost: -3\r\n", 2),
             ("X-Cost: 1.5\r\n", 2),
             ("X-Cost:\r\n", 2),
@@ -132,7 +135,9 @@ mod tests {
         };
         assert_eq!(said("X-Cost: 40\r\n"), Some(40));
         assert_eq!(said("X-Cost: 4000\r\n"), Some(100));
+        assert_eq!(said("X-Cost: 99999999999999999999\r\n"), Some(100));
         assert_eq!(said("X-Cost: 0\r\n"), Some(0));
+        assert_eq!(said("X-Cost: -1\r\n"), None);
         assert_eq!(said("X-Cost: none\r\n"), None);
         assert_eq!(said(""), None);
     }

@@ -112,7 +112,7 @@ impl Announced {
         self.authority.extend_from_slice(authority.unwrap_or_default());
         self.port = chain.pick(head, Name::XForwardedPort).and_then(|port| {
             // A proxy behind the one that terminates TLS announces its own port of plain text.
-            str::from_utf8(port).ok()?.parse().ok().filter(|port| !matches!(port, 0 | 80 | 443))
+            port_of(port).filter(|port| !matches!(port, 0 | 80 | 443))
         });
         self.contradicted = contradicts;
         if contradicts && settings.x_forwarded && !settings.forwarded {
@@ -248,13 +248,19 @@ fn address(text: &[u8]) -> Option<SocketAddr> {
     };
     let port = match port.strip_prefix(':') {
         Some(port) if port.starts_with('_') => 0,
-        Some(port) => port.parse().ok()?,
+        Some(port) => port_of(port.as_bytes())?,
         None if port.is_empty() => 0,
         None => return None,
     };
     let host = host.split_once('%').map_or(host, |(host, _)| host);
     let ip: IpAddr = host.parse().ok()?;
     Some(SocketAddr::new(ip.to_canonical(), port))
+}
+
+/// A port. The standard library reads one with a plus sign too.
+fn port_of(digits: &[u8]) -> Option<u16> {
+    let digits = str::from_utf8(digits).ok()?;
+    digits.parse().ok().filter(|_| !digits.starts_with('+'))
 }
 
 /// Whether a scheme is one of TLS. Those of WebSocket count as well.
@@ -310,10 +316,7 @@ fn host_length(text: &[u8]) -> Option<usize> {
     let is_host = host.starts_with(b"[") || (!host.is_empty() && host.iter().all(is_name));
     let is_port = match port {
         [] => true,
-        [b':', digits @ ..] => {
-            digits.iter().all(u8::is_ascii_digit)
-                && (digits.is_empty() || str::from_utf8(digits).ok()?.parse::<u16>().is_ok())
-        }
+        [b':', digits @ ..] => digits.is_empty() || port_of(digits).is_some(),
         _ => false,
     };
     (is_host && is_port).then_some(length)

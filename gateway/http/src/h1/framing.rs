@@ -137,4 +137,29 @@ mod tests {
             assert_eq!(decimal(text.as_bytes()), Err(HeadError::Length), "{text}");
         }
     }
+
+    #[test]
+    fn no_length_overflows() {
+        let of_endpoint = |text: &str| decimal(plain_length(text.as_bytes()));
+        let zeros = "0".repeat(10_000);
+        for (text, value) in
+            [(zeros.clone(), 0), (format!("{zeros}1"), 1), (format!("{zeros}{}", i64::MAX), i64::MAX as u64)]
+        {
+            assert_eq!(of_endpoint(&text), Ok(value));
+            assert_eq!(decimal(text.as_bytes()), Err(HeadError::Length), "a client writes no zeros");
+        }
+        for text in [
+            (1_u64 << 63).to_string(),
+            u64::MAX.to_string(),
+            format!("{zeros}{}", 1_u64 << 63),
+            format!("{zeros}{}", u128::from(u64::MAX) + 1),
+            u128::MAX.to_string(),
+            "9".repeat(10_000),
+            "-0".to_owned(),
+            "+0".to_owned(),
+            "0-1".to_owned(),
+        ] {
+            assert_eq!(of_endpoint(&text), Err(HeadError::Length), "{text}");
+        }
+    }
 }

@@ -89,4 +89,25 @@ mod tests {
             assert_eq!(read(&mut { bytes }, 5), Err(Malformed), "{bytes:?}");
         }
     }
+
+    #[test]
+    fn no_integer_overflows() {
+        for bits in 4..=7 {
+            let most = (1_u32 << bits) - 1;
+            let coded = |value: u32| {
+                let mut out = Vec::new();
+                write(&mut out, 0, bits, value as usize);
+                out
+            };
+            assert_eq!(read(&mut &coded(MOST)[..], bits), Ok(MOST as usize));
+            for value in [MOST + 1, u32::MAX >> 4, u32::MAX >> 1, u32::MAX] {
+                assert_eq!(read(&mut &coded(value)[..], bits), Err(Malformed), "{value} of {bits} bits");
+            }
+            for length in [4, 5, 9, 10, 11, 1_000] {
+                let mut bytes = vec![most as u8];
+                bytes.resize(length, 0xff);
+                assert_eq!(read(&mut &bytes[..], bits), Err(Malformed), "{length} bytes that go on");
+            }
+        }
+    }
 }

@@ -210,3 +210,48 @@ fn a_write_wakes_nobody_who_waits_for_the_window_of_the_connection() {
     assert_eq!(woken.0.load(Ordering::Relaxed), 0);
     assert_eq!(fill(&next, &mut Context::from_waker(&waker)), 10);
 }
+
+#[test]
+fn no_window_overflows() {
+    const LARGEST: u32 = (1 << 31) - 1;
+    // The largest is allowed, of the connection and of a stream.
+    let mut client = Client::new();
+    let stream = client.begin(1, ENDS);
+    for id in [0, 1] {
+        update(&client, id, LARGEST - 65_535);
+    }
+    assert_eq!(client.end(), None);
+    // The highest bit is reserved, and counts for nothing.
+    update(&client, 0, 1 << 31);
+    assert_eq!(client.end(), Some(Reason::PROTOCOL_ERROR), "an update by nothing");
+    drop(stream);
+    for more in [LARGEST - 65_534, LARGEST, u32::MAX] {
+        let mut client = Client::new();
+        let _stream = client.begin(1, ENDS);
+        update(&client, 1, more);
+        let reset = client.frames().into_iter().find(|frame| frame.kind == Kind::RST_STREAM);
+        let reason = reset.and_then(|frame| frame::number(&frame.payload)).map(Reason);
+        assert_eq!(reason, Some(Reason::FLOW_CONTROL_ERROR), "{more}");
+        update(&client, 0, more);
+        assert_eq!(client.end(), Some(Reason::FLOW_CONTROL_ERROR), "{more}");
+    }
+    // A stream that was given all takes no larger window by SETTINGS.
+    let mut client = Client::new();
+    let _stream = client.begin(1, ENDS);
+    update(&client, 1, LARGEST - 65_535);
+    window(&client, 0);
+    window(&client, 65_535);
+    assert_eq!(client.end(), None);
+    window(&client, 65_536);
+    assert_eq!(client.end(), Some(Reason::FLOW_CONTROL_ERROR));
+    // Up and down between the ends: the sum stays exact.
+    let mut client = Client::new();
+    let stream = client.begin(1, ENDS);
+    stream.send_head(b"200", std::iter::empty(), false).unwrap();
+    for _ in 0..100 {
+        window(&client, LARGEST);
+        window(&client, 0);
+    }
+    window(&client, 7);
+    assert_eq!(fill(&stream, &mut Context::from_waker(&waker())), 7);
+}

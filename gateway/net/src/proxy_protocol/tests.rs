@@ -54,6 +54,10 @@ fn lines() {
         "PROXY TCP4 192.0.2.7 10.0.0.1 +56324 443\r\n",
         "PROXY TCP4 192.0.2.7 10.0.0.1 056324 443\r\n",
         "PROXY TCP4 192.0.2.7 10.0.0.1 65536 443\r\n",
+        "PROXY TCP4 192.0.2.7 10.0.0.1 4294967297 443\r\n",
+        "PROXY TCP4 192.0.2.7 10.0.0.1 18446744073709551617 443\r\n",
+        "PROXY TCP4 192.0.2.7 10.0.0.1 -1 443\r\n",
+        "PROXY TCP4 192.0.2.7 10.0.0.1 00 443\r\n",
         "PROXY TCP4 192.0.2.07 10.0.0.1 56324 443\r\n",
         "PROXY TCP4 ::1 ::1 1 2\r\n",
         "PROXY TCP6 192.0.2.7 10.0.0.1 1 2\r\n",
@@ -101,6 +105,12 @@ fn binary() {
         v2(0x20, 0x00, &[7; LONGEST_PROXY_HEADER - 15]),
     ] {
         assert_eq!(parse_proxy_header(&bad), Err(ProxyHeaderError::Malformed), "{bad:?}");
+    }
+    // The length counts, not what is here.
+    for length in [LONGEST_PROXY_HEADER - 15, 0x7fff, 0x8000, 0xffff] {
+        let mut bytes = v2(0x21, 0x11, &v4);
+        bytes[14..16].copy_from_slice(&u16::try_from(length).expect("16 bits").to_be_bytes());
+        assert_eq!(parse_proxy_header(&bytes), Err(ProxyHeaderError::Malformed), "{length}");
     }
     assert_eq!(parse_proxy_header(b""), Ok(None));
     assert_eq!(parse_proxy_header(b"\r\n\r\n\0\r\nQUITE"), Err(ProxyHeaderError::Malformed));

@@ -237,3 +237,52 @@ fn each_algorithm_lets_in_what_it_has_signed_and_nothing_else() {
         }
     }
 }
+
+#[test]
+fn times_of_a_token() {
+    let at = |claims: &str| {
+        let claims: Map<String, Value> = serde_json::from_str(claims).map_err(|_| "not JSON")?;
+        lasts(&claims, 1_000.0, 10.0)
+    };
+    for (claims, left) in [
+        (r#"{"exp":1000}"#, 10.0),
+        (r#"{"exp":991}"#, 1.0),
+        (r#"{"exp":1000.5}"#, 10.5),
+        (r#"{"exp":1e3,"nbf":1010}"#, 10.0),
+        (r#"{"exp":1000,"nbf":-9223372036854775809}"#, 10.0),
+        (r#"{"exp":1000,"nbf":0,"iat":1e300}"#, 10.0),
+        (r#"{"exp":9223372036854775807}"#, i64::MAX as f64),
+        (r#"{"exp":18446744073709551616}"#, u64::MAX as f64),
+        (r#"{"exp":1e308}"#, 1e308),
+    ] {
+        assert!(
+            at(claims).is_ok_and(|lasts| (lasts - left).abs() <= left * 1e-9),
+            "{claims}: {:?}",
+            at(claims)
+        );
+        // As it is kept in the cache.
+        let _ = Duration::try_from_secs_f64(left).unwrap_or(LONGEST_CACHED).min(LONGEST_CACHED);
+    }
+    let digits = "9".repeat(400);
+    for claims in [
+        r#"{}"#,
+        r#"{"exp":990}"#,
+        r#"{"exp":0}"#,
+        r#"{"exp":-1}"#,
+        r#"{"exp":-9223372036854775809}"#,
+        r#"{"exp":-1e308}"#,
+        r#"{"exp":1e309}"#,
+        r#"{"exp":"1000"}"#,
+        r#"{"exp":null}"#,
+        r#"{"exp":[1000]}"#,
+        r#"{"exp":01000}"#,
+        r#"{"exp":+1000}"#,
+        r#"{"exp":1000,"nbf":1010.001}"#,
+        r#"{"exp":1000,"nbf":1e308}"#,
+        r#"{"exp":1000,"nbf":"0"}"#,
+        &format!(r#"{{"exp":{digits}}}"#),
+        &format!(r#"{{"exp":1000,"nbf":{digits}}}"#),
+    ] {
+        assert!(at(claims).is_err(), "{claims}");
+    }
+}

@@ -45,7 +45,7 @@ impl Gcra {
     /// What comes of a request of this cost at `now` if the bucket is full at `full`, and when it is full then.
     #[inline]
     pub fn decide(&self, full: u64, now: u64, cost: u64) -> Result<u64, u64> {
-        let next = full.max(now) + self.time(cost);
+        let next = full.max(now).saturating_add(self.time(cost));
         let ahead = next - now;
         if ahead <= self.tolerance { Ok(next) } else { Err(ahead - self.tolerance) }
     }
@@ -64,7 +64,8 @@ impl Gcra {
     /// When a bucket is full from which a response takes this in addition, whether it has that or not. What it lacks then is
     /// bounded by `debt`.
     pub fn debited(&self, full: u64, now: u64, cost: u64, debt: u64) -> u64 {
-        (full.max(now) + self.time(cost)).min(now + self.tolerance + self.time(debt))
+        let most = now.saturating_add(self.tolerance).saturating_add(self.time(debt));
+        full.max(now).saturating_add(self.time(cost)).min(most)
     }
 
     /// A decision on such a cost that was made elsewhere, with the time until the bucket is full.
@@ -228,5 +229,29 @@ mod tests {
         bucket.debit(&gcra, 100 * SECOND, 10, 7);
         assert_eq!(passes(100, 1), Err(8 * SECOND), "seven below nothing at most");
         assert!(passes(107, 1).is_err() && passes(108, 1).is_ok());
+    }
+
+    #[test]
+    fn no_answer_of_a_store_overflows() {
+        for gcra in [
+            Gcra::new(1, Duration::from_secs(1), 1),
+            Gcra::new(1, Duration::MAX, u64::MAX),
+            Gcra::new(u64::MAX, Duration::ZERO, 0),
+        ] {
+            for full in [Duration::ZERO, Duration::from_micros(i64::MAX as u64), Duration::MAX] {
+                for cost in [0, 1, u64::MAX] {
+                    for passes in [false, true] {
+                        let decision = gcra.elsewhere(passes, full, cost);
+                        assert_eq!((decision.passes, decision.wait.is_zero()), (passes, passes));
+                    }
+                }
+            }
+            let now = 36 * 365 * 86_400 * SECOND;
+            for cost in [0, 1, u64::MAX] {
+                for full in [0, now, gcra.debited(now, now, u64::MAX, u64::MAX)] {
+                    let _ = gcra.decision(full, now / 2, gcra.decide(full, now / 2, cost));
+                }
+            }
+        }
     }
 }

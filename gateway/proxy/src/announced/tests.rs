@@ -126,6 +126,12 @@ fn hosts_and_ports() {
         ("X-Forwarded-Host: a.example\r\nX-Forwarded-Port: 8443\r\n", "a.example", "", Some(8443)),
         ("X-Forwarded-Port: 443\r\n", "own.example", ":81", None),
         ("X-Forwarded-Port: 0x1\r\n", "own.example", ":81", None),
+        ("X-Forwarded-Port: 65535\r\n", "own.example", ":81", Some(65_535)),
+        ("X-Forwarded-Port: 65536\r\n", "own.example", ":81", None),
+        ("X-Forwarded-Port: 0\r\n", "own.example", ":81", None),
+        ("X-Forwarded-Port: -1\r\n", "own.example", ":81", None),
+        ("X-Forwarded-Port: +8443\r\n", "own.example", ":81", None),
+        ("X-Forwarded-Port: 18446744073709551617\r\n", "own.example", ":81", None),
     ] {
         let (announced, request) = announced(lines, PEER);
         let expected = (host.as_bytes(), port.as_bytes());

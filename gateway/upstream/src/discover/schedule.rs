@@ -90,4 +90,22 @@ mod tests {
             (0..100).map(|seed| schedule(1_000, 60_000, seed).answered(ttl)).collect();
         assert!(waits.len() > 90, "{}", waits.len());
     }
+
+    #[test]
+    fn the_least_and_the_longest_ttl() {
+        let longest = Duration::from_secs(u32::MAX.into());
+        for (min, max, ttl, most) in [
+            (Duration::ZERO, Duration::ZERO, longest, Duration::ZERO),
+            (Duration::ZERO, longest, Duration::ZERO, Duration::ZERO),
+            (Duration::ZERO, Duration::MAX, longest, longest),
+            (longest, Duration::ZERO, Duration::ZERO, longest),
+        ] {
+            let rules = DnsRules { min_ttl: min, max_ttl: max, servers: Vec::new() };
+            let mut schedule = Schedule::new(&rules, fastrand::Rng::with_seed(1));
+            assert!(schedule.answered(ttl) <= most, "{min:?} to {max:?}: {ttl:?}");
+            schedule.failures = u32::MAX;
+            assert!(schedule.failed() <= longest);
+            assert_eq!(schedule.failures, u32::MAX);
+        }
+    }
 }

@@ -128,4 +128,15 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn no_weight_overflows() {
+        let targets: Vec<Target> = (1..=255)
+            .map(|count| Target { port: u16::MAX, ..target(u16::MAX - u16::from(count), u16::MAX, count) })
+            .collect();
+        let endpoints = endpoints(&targets);
+        assert!(endpoints.iter().all(|one| one.weight >= 1 && u64::from(one.weight) <= HEAVIEST));
+        let last = endpoints.iter().map(|one| one.priority).max();
+        assert_eq!(last, Some(254));
+    }
 }

@@ -283,3 +283,34 @@ fn other_lengths() {
     assert!(!open.is_done() && open.end_of_stream() && open.is_done());
     assert!(!BodyReader::new(Length::Chunked).end_of_stream());
 }
+
+#[test]
+fn no_size_overflows() {
+    let largest = (1_u64 << 60) - 1;
+    for (size, left) in [
+        ("fffffffffffffff".to_owned(), largest),
+        ("0fffffffffffffff".to_owned(), largest),
+        (format!("{:016x}", 1), 1),
+    ] {
+        let mut chunked = Chunked::new(false);
+        let mut line = format!("{size}\r\n").into_bytes();
+        assert_eq!(chunked.read(&mut line), Ok((line.len(), 0..0)), "{size}");
+        assert_eq!(chunked.left, left);
+    }
+    for size in [
+        format!("{:x}", largest + 1),
+        "00fffffffffffffff".to_owned(),
+        format!("{:x}", i64::MAX),
+        format!("{:x}", u64::MAX),
+        format!("{:x}", u128::from(u64::MAX) + 1),
+        "0".repeat(17),
+        "0".repeat(100_000),
+        "f".repeat(100_000),
+        "-1".to_owned(),
+    ] {
+        for is_lenient in [false, true] {
+            let read = Chunked::new(is_lenient).read(&mut format!("{size}\r\n").into_bytes());
+            assert_eq!(read, Err(BodyError::Chunk), "{size}");
+        }
+    }
+}

@@ -180,3 +180,13 @@ fn http_10_needs_no_host() {
     let head = parse("GET http://A/a HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     assert_eq!((head.slice(head.host), head.slice(head.path)), (&b"A"[..], &b"/a"[..]));
 }
+
+#[test]
+fn no_port_overflows() {
+    for port in ["", "0", "00080", "65535"] {
+        assert!(with_host(&format!("a:{port}")).is_ok(), "{port}");
+    }
+    for port in ["65536", "99999", "000080", "4294967376", "18446744073709551696", "-1", "+80", "8 0"] {
+        assert_eq!(with_host(&format!("a:{port}")).map(drop), Err(HeadError::Host), "{port}");
+    }
+}

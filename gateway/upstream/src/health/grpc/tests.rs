@@ -149,3 +149,23 @@ fn and_others() {
         assert_eq!(ask(says.clone(), "").0, Err(failure), "{:?} {:?}", says.message.len(), says.trailer);
     }
 }
+
+#[test]
+fn no_length_of_an_answer_overflows() {
+    for length in [0, 1, 3, u32::MAX >> 1, u32::MAX] {
+        assert_eq!(answer(&[&[0][..], &length.to_be_bytes(), &[8, 1]].concat()), None, "{length}");
+    }
+    // A field of bytes that is longer than the message, and numbers without an end.
+    for field in [
+        &[0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1][..],
+        &[0x12, 0xff, 0xff, 0xff, 0xff, 0x0f],
+        &[0x12, 1],
+        &[8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
+        &[8],
+        &[9, 0, 0],
+        &[0x0d, 0],
+    ] {
+        let length = u32::try_from(field.len()).expect("short").to_be_bytes();
+        assert_eq!(answer(&[&[0][..], &length, field].concat()), None, "{field:?}");
+    }
+}

@@ -1,4 +1,4 @@
-//! Endpoints that are looked up, by DNS and in files: followed when they change, kept when a look-up fails.
+//! Endpoints from DNS and from files: the gateway follows their changes, and keeps them when a look-up fails.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -270,8 +270,7 @@ fn a_file_is_followed_and_a_bad_one_changes_nothing() {
     eventually("the second", || answered_by(&gateway, 2) == ["b"]);
 }
 
-/// What is said of other names beside the one that was asked for becomes no endpoint; what a chain of CNAMEs leads to does,
-/// in whatever order the records come, and in whatever case.
+/// A record of another name becomes no endpoint. The records at the end of a chain of CNAMEs do, in any order and in any case.
 #[test]
 fn records_of_other_names_become_no_endpoints() {
     let ([good, bad], port) = neighbours(["good", "bad"]);

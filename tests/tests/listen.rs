@@ -155,7 +155,7 @@ fn an_old_connection_is_told_to_leave_with_its_next_answer() {
     }
     assert!(last.expect("a last answer") >= Duration::from_millis(400));
     client.expect_close();
-    // One that is idle goes when it is old enough, and HTTP/2 is told by a GOAWAY, whatever is under way.
+    // An idle connection closes at its greatest age. An HTTP/2 connection gets a GOAWAY then, also with requests in progress.
     gateway.client().expect_close();
     let mut http2 = gateway.http2();
     assert_eq!(http2.get("/").status, 200);

@@ -165,7 +165,7 @@ fn a_replacement_that_no_request_may_have_is_refused_by_check() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
 }
 
-/// What `check` says of a route.
+/// The output of `check` for a route.
 pub fn check(route: &str) -> Ran {
     check_with("", route)
 }

@@ -196,7 +196,7 @@ fn an_unfinished_head_costs_about_its_bytes() {
             // Each piece is a read of its own.
             assert_eq!(warm[0].get("/").status, 200);
         }
-        // What was sent has come: a request that comes later has been answered.
+        // The gateway has read those bytes: it has answered a request that came later.
         eventually("all heads to be read", || {
             assert_eq!(warm[0].get("/").status, 200);
             gateway.metrics().sum("tollgate_requests_in_flight", "").unwrap_or_default() >= CLIENTS as f64

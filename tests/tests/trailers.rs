@@ -151,7 +151,7 @@ fn trailers_of_an_http_1_endpoint() {
         for _ in 0..6 {
             let mut client = gateway.client();
             client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-            // Where all of it comes in one read, the client can be told.
+            // If the whole answer comes in one read, the gateway can still answer 502.
             let mut response = client.head();
             match response.status {
                 502 => assert_eq!(response.reason(), TOO_LONG),

@@ -166,8 +166,10 @@ impl Documents {
         std::mem::replace(&mut self.scope, scope)
     }
 
-    /// Reads those anew whose files hold something else than when they were read, or that were read with another scope. What
-    /// is to be undone if that is not good after all, and why some could not be read: those stay as they are.
+    /// Reads documents again whose files have changed, or that were read with another scope. A document that cannot be read
+    /// stays as it is.
+    ///
+    /// Returns how to take the changes back, and the problems of the documents that could not be read.
     pub fn renew(&mut self) -> (Vec<Undo>, Vec<Problem>) {
         let all = self.by_kind.iter().flat_map(BTreeMap::values);
         let is_stale = |document: &Arc<Document>| {

@@ -26,8 +26,8 @@ pub struct BadList {
 /// [`file_access::start`] or [`file_access::within`].
 ///
 /// # Errors
-/// Everything that is wrong with it. Of a file that a document names, only places are told: whoever may write documents
-/// need not be allowed to read files.
+/// Everything that is wrong with the file. If a document names the file, the error holds places alone and no text of it: a
+/// token that may write documents need not be allowed to read files.
 pub fn load_endpoints(file: &NamedFile) -> Result<Vec<Endpoint>, BadList> {
     let name = file.path.display().to_string();
     let unread = |is_missing: bool, reason: &dyn std::fmt::Display| {

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+mod access_log;
 mod admin;
 mod consumers;
 mod etcd;
@@ -14,6 +15,7 @@ mod settings;
 mod tls;
 mod upstreams;
 
+pub(crate) use access_log::*;
 pub(crate) use admin::*;
 pub(crate) use consumers::*;
 pub(crate) use etcd::*;

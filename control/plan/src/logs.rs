@@ -20,7 +20,7 @@ pub struct PlannedLog {
     pub usual: bool,
     /// What it writes, and where.
     pub log: config::AccessLog,
-    /// Who is told every line.
+    /// The collector that gets every line.
     pub collector: Option<CollectorRule>,
 }
 

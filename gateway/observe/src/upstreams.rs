@@ -73,7 +73,7 @@ pub struct EndpointStatus {
     pub health_for: Option<Duration>,
     /// The last probe.
     pub last_probe: Option<ProbeStatus>,
-    /// What is wrong with its TLS; `None`: nothing, or nobody knows of it.
+    /// The last failure of its TLS; `None`: no failure is known.
     pub tls_failure: Option<TlsStatus>,
     /// How long it is still ejected; `None`: it is not.
     pub ejected_for: Option<Duration>,

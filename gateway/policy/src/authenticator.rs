@@ -1,8 +1,8 @@
-//! What a policy that tells clients apart knows of its credentials. [`any_of`](crate::AnyOfRules) asks it.
+//! The credentials of a policy that identifies clients. [`any_of`](crate::AnyOfRules) uses them.
 
 use crate::Request;
 
-/// A policy that tells clients apart, as one of several that may do so.
+/// A policy that identifies clients, as one of several alternatives.
 pub trait Authenticator {
     /// Whether the request shows a credential of this policy's kind, good or not.
     fn is_shown(&self, request: &Request<'_>) -> bool;
@@ -15,16 +15,16 @@ pub trait Authenticator {
         Vec::new()
     }
 
-    /// Takes out the fields that say who the client is and that this policy alone writes.
+    /// Removes the identity fields that only this policy may write.
     fn claim(&self, request: &mut Request<'_>);
 
     /// Whether a credential in this field goes upstream when this policy has let the request in.
     fn forwards(&self, field: &str) -> bool;
 
-    /// Takes out the credential that is not to go upstream, where another policy has let the request in. `kept`: fields in which
-    /// that policy lets its own go upstream.
+    /// Removes this policy's credential after another policy has let the request in. `kept` names the fields in which that
+    /// policy forwards its own credential.
     fn conceal(&self, request: &mut Request<'_>, kept: &dyn Fn(&str) -> bool);
 
-    /// Takes the credential out of the target, which stands in logs: the request goes nowhere.
+    /// Removes the credential from the target of a refused request, because logs have the target.
     fn redact(&self, _: &mut Request<'_>) {}
 }

@@ -89,7 +89,7 @@ impl CanaryRule {
             && self.is_one(request)
     }
 
-    /// Whether it is one of so many of a million. Who is one stays one when they become more.
+    /// Whether the request is in the share of the canary. It stays in the share when the share grows.
     fn is_one(&self, request: &Request<'_>) -> bool {
         if self.percent >= MILLION {
             return true;

@@ -155,10 +155,10 @@ impl Fetch {
         Self(Http1::new(url, trust))
     }
 
-    /// What is at the URL, if it is answered 200 within this time and with so many bytes at most.
+    /// The body of a 200 that comes within the timeout and has at most `largest` bytes.
     ///
     /// # Errors
-    /// Why there is nothing.
+    /// Why there is no such body.
     pub async fn get(&self, largest: usize, timeout: Duration) -> Result<Vec<u8>, String> {
         let client = self.0.as_ref().ok_or("the URL is none")?;
         let question = Question::new(Method::Get);

@@ -1,9 +1,9 @@
-//! `forward_auth`: a service of the operator's says whether a request may go on, as with nginx's `auth_request` and Traefik's
+//! `forward_auth`: a service of the operator decides whether a request may go on, as with nginx's `auth_request` and Traefik's
 //! ForwardAuth.
 //!
-//! It is asked by a GET with the request's fields, and told method and target in fields of their own. Where it gets the body too,
-//! it is asked by a POST. An answer of 2xx lets the request through, any other goes to the client as it is. No answer in time, or
-//! one that is malformed, lets nobody through.
+//! The policy sends a GET with the request's fields, and the method and the target in fields of their own. If the service gets
+//! the body too, the policy sends a POST. A 2xx lets the request through; the client gets any other answer. A late or malformed
+//! answer refuses the request.
 
 use std::sync::Arc;
 use std::time::Duration;

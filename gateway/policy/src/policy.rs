@@ -56,7 +56,7 @@ pub trait Policy: Debug + Send + Sync {
     /// in the request.
     fn passed_over(&self, _: &mut Request<'_>) {}
 
-    /// What this policy knows of its credentials, if it tells clients apart.
+    /// The credentials of this policy, if it identifies clients.
     fn authenticator(&self) -> Option<&dyn Authenticator> {
         None
     }

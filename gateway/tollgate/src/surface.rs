@@ -40,7 +40,7 @@ pub fn router(surface: &Surface) -> Router {
         .layer(from_fn_with_state(surface.clone(), guard))
 }
 
-/// Who is told of client certificates that are refused in a handshake.
+/// Receives the client certificates that a handshake refuses.
 pub fn watch(surface: &Surface) -> AdminWatch {
     let (access, attempts) = (surface.access.clone(), surface.attempts.clone());
     let certificate_refused = move |peer: PeerAddress, why: &str| {

@@ -23,7 +23,7 @@ type Stamp = Option<(u64, u64, u64, [i64; 4])>;
 #[derive(Debug, Default)]
 pub struct Watch {
     paths: Vec<PathBuf>,
-    /// What they looked like when they were loaded last, and at the last look. Empty: no look has ended yet.
+    /// Their stamps when they were loaded last, and at the last look. Empty: no look has ended yet.
     loaded: Vec<Stamp>,
     last: Vec<Stamp>,
     looking: Option<JoinHandle<Vec<Stamp>>>,

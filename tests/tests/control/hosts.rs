@@ -1,4 +1,4 @@
-//! Which host names the admin listener answers to, and what browsers are told with each answer.
+//! The host names that the admin listener answers to, and the security headers of its answers.
 
 use std::sync::Arc;
 

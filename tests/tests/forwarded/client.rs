@@ -133,7 +133,7 @@ fn both_families_go_upstream_whichever_the_proxy_writes() {
         assert!(element.contains("proto=https") && element.contains("shop.example"), "{elements}");
         assert!(elements.ends_with("for=127.0.0.1;host=\"inner\";proto=http"), "{elements}");
     }
-    // Whom `Forwarded` names against `X-Forwarded-For` is not the last one that it names before the proxies.
+    // The client of `Forwarded` differs from the one of `X-Forwarded-For`, and is not the last name before the proxies.
     gateway.client().ask(
         "GET / HTTP/1.1\r\nHost: inner\r\nX-Forwarded-For: 203.0.113.7\r\nForwarded: for=6.6.6.6;proto=https;host=evil\r\n\r\n",
     );

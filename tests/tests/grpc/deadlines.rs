@@ -1,4 +1,4 @@
-//! What a client's own deadline ends counts against nothing, whoever notices first.
+//! A call that ends by the client's deadline counts against nothing, whether the gateway or the endpoint ends it.
 
 use std::thread;
 use std::time::Duration;

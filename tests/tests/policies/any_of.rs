@@ -169,7 +169,7 @@ fn a_key_or_what_a_service_says() {
         );
     }
     let asked = service.count();
-    // Who has a key, for him nobody is asked; and what only the service writes does not come from the client.
+    // A request with a key causes no question to the service. A field that only the service writes is removed from the request.
     let fields = [("X-Api-Key", api_key::BOB), ("X-Other", "root"), ("Authorization", "root")];
     for got in passed(&gateway, &origin, &fields) {
         assert_eq!(got.headers.all("X-Consumer-Name"), ["bob"]);

@@ -307,7 +307,7 @@ fn an_answer_that_the_data_path_would_refuse_lets_nobody_in() {
             assert!(detail.contains(why), "{:?}: {record}", &answer[..answer.len().min(60)]);
         }
     }
-    // What concerns the connection alone says nobody's name.
+    // A field that the answer's `Connection` names gives no identity.
     let service = Origin::fixed(
         "HTTP/1.1 200 OK\r\nConnection: Remote-User\r\nRemote-User: alice\r\nContent-Length: 0\r\n\r\n",
     );
@@ -333,7 +333,7 @@ fn what_comes_behind_an_answer_answers_no_other_request() {
     assert_eq!(origin.count(), 0);
 }
 
-/// A service that lets everybody in, and one that takes no body that says `drop`.
+/// A service that permits every request, and one that refuses a body that says `drop`.
 fn reads_bodies() -> Origin {
     Origin::play(|conn| {
         while let Some(request) = conn.request() {

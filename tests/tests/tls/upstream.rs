@@ -63,7 +63,7 @@ fn an_endpoint_proves_who_it_is() {
     assert_eq!(gateway.client().get("/").reason(), "tls_certificate_error");
 }
 
-/// Whether what is wrong with the TLS of the upstream `up` is told wherever somebody may look for it.
+/// Whether the TLS failure of the upstream `up` is shown in every place where an operator looks for it.
 fn told(gateway: &Gateway, kind: &str, words: &str) {
     eventually("the record", || !gateway.records().is_empty());
     let detail = gateway.records()[0]["detail"].as_str().unwrap_or_default().to_owned();

@@ -83,7 +83,7 @@ pub(super) fn document(
     if problems.iter().any(|problem| problem.severity == Severity::Error) {
         return Err(Refused { text: shown(kind, &value), problems });
     }
-    // The places of what follows are to be those in the text that is told later.
+    // Problems are shown later in the text without the name, so their places must be places in that text.
     if kind.named_inside
         && value.get("name").is_some()
         && let Value::Object(entries) = Arc::make_mut(&mut value)

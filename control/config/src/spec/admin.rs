@@ -87,7 +87,7 @@ pub(crate) static ADMIN: Section = Section {
         .also(&["directories", "allowed_files", "file_directories"]),
         Key::new(
             "hosts",
-            "Host names under which the listener answers, beside IP addresses and `localhost`. Default: any name where \
+            "Host names under which the listener answers, besides IP addresses and `localhost`. Default: any name if \
              there are `tokens`, else none.",
             Shape::OneOrMany(&ADMIN_HOST),
         )

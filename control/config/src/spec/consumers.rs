@@ -33,7 +33,7 @@ pub(crate) static CONSUMER_VALUE: Shape = Shape::Section(&CONSUMER);
 pub(crate) static CONSUMER: Section = Section {
     name: "consumer",
     noun: "a consumer",
-    doc: "Somebody who is told apart from others by what only they have.",
+    doc: "A client that is identified by its credentials.",
     choice: Choice::Free,
     keys: &[
         Key::new("groups", "The groups that it is in.", Shape::OneOrMany(&GROUP_SHAPE))

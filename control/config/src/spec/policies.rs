@@ -85,7 +85,7 @@ const IP: Key = Key::new("ip", "Which addresses may come (403).", Shape::AnyOf(&
 static CLIENT_CERTIFICATE_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&CLIENT_CERTIFICATE_POLICY)];
 const CLIENT_CERTIFICATE: Key = Key::new(
     "client_certificate",
-    "Who has shown a certificate that was verified may come (403).",
+    "Admits clients that showed a verified certificate (403).",
     Shape::AnyOf(&CLIENT_CERTIFICATE_FORMS),
 )
 .also(&["mtls", "mtls_auth", "mtls-auth", "certificate"]);
@@ -93,7 +93,7 @@ const CLIENT_CERTIFICATE: Key = Key::new(
 static HMAC_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&HMAC_POLICY)];
 const HMAC: Key = Key::new(
     "hmac",
-    "Who signs requests with a secret of one of the `consumers` may come (401).",
+    "Admits requests that are signed with a secret of one of the `consumers` (401).",
     Shape::AnyOf(&HMAC_FORMS),
 )
 .also(&["hmac_auth", "hmac-auth", "signature", "http_signature"]);
@@ -101,7 +101,7 @@ const HMAC: Key = Key::new(
 static API_KEY_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&API_KEY_POLICY)];
 const API_KEY: Key = Key::new(
     "api_key",
-    "Who shows a key of one of the `consumers` may come (401).",
+    "Admits requests with a key of one of the `consumers` (401).",
     Shape::AnyOf(&API_KEY_FORMS),
 )
 .also(&["key_auth", "key-auth", "api_keys", "apikey"]);
@@ -109,7 +109,7 @@ const API_KEY: Key = Key::new(
 static BASIC_FORMS: [Shape; 2] = [Shape::Switch, Shape::Section(&BASIC_POLICY)];
 const BASIC: Key = Key::new(
     "basic",
-    "Who shows the name and password of one of the `consumers` may come (401).",
+    "Admits requests with the name and password of one of the `consumers` (401).",
     Shape::AnyOf(&BASIC_FORMS),
 )
 .also(&["basic_auth", "basic-auth", "basicAuth", "auth_basic", "password"]);
@@ -117,7 +117,7 @@ const BASIC: Key = Key::new(
 static JWT_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&JWT_POLICY)];
 const JWT: Key = Key::new(
     "jwt",
-    "Who shows a token that somebody trusted has signed may come (401).",
+    "Admits requests with a token that a trusted issuer signed (401).",
     Shape::AnyOf(&JWT_FORMS),
 )
 .also(&["jwt_auth", "jwt-auth", "openid", "oidc", "bearer", "token", "jwt_authn"]);
@@ -125,7 +125,7 @@ const JWT: Key = Key::new(
 static FORWARD_AUTH_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&FORWARD_AUTH_POLICY)];
 const FORWARD_AUTH: Key = Key::new(
     "forward_auth",
-    "A service says whether a request may go on.",
+    "Asks a service whether a request may go on.",
     Shape::AnyOf(&FORWARD_AUTH_FORMS),
 )
 .also(&["auth_request", "forwardAuth", "forward-auth", "external_auth"]);
@@ -133,14 +133,14 @@ const FORWARD_AUTH: Key = Key::new(
 static EXT_AUTHZ_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&EXT_AUTHZ_POLICY)];
 const EXT_AUTHZ: Key = Key::new(
     "ext_authz",
-    "A service that speaks Envoy's gRPC protocol says whether a request may go on.",
+    "Asks a service that speaks Envoy's gRPC protocol whether a request may go on.",
     Shape::AnyOf(&EXT_AUTHZ_FORMS),
 )
 .also(&["grpc_auth", "envoy.filters.http.ext_authz", "extAuth"]);
 
 static AUTHORIZE_FORMS: [Shape; 2] = [Shape::Off, Shape::Section(&AUTHORIZE_POLICY)];
 const AUTHORIZE: Key =
-    Key::new("authorize", "Which of those who are known may come (403).", Shape::AnyOf(&AUTHORIZE_FORMS))
+    Key::new("authorize", "Which authenticated consumers may come (403).", Shape::AnyOf(&AUTHORIZE_FORMS))
         .also(&["acl", "rbac", "authorization", "groups", "require"]);
 
 /// The sets that are used, then the policies in the order in which a request meets them.
@@ -178,7 +178,7 @@ pub(crate) static POLICIES: Section = Section {
         EXT_AUTHZ,
         Key::new(
             "any_of",
-            "Alternatives of policies that let a request in: it has to pass all policies of one of them. The first that it passes says who it is.",
+            "Alternatives, each with policies. A request must pass all policies of one alternative. The first one that it passes identifies the client.",
             Shape::AnyOf(&[Shape::Off, Shape::ListOf(&ALTERNATIVE_SHAPE)]),
         )
         .also(&["multi_auth", "multi-auth", "satisfy", "requires_any", "one_of", "any"]),

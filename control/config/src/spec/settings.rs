@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::{
-    ACCESS_LOG_OTLP, ADMIN, ADMIN_ADDRESS, BUFFER_SHAPE, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT,
-    ETCD_ENDPOINT_SHAPE, Key, LOG_COLLECTOR, MODE, NAMED_CERTIFICATE_VALUE, OWNER, POLICIES, POLICIES_DOC,
-    POLICY_SET_VALUE, ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
+    ACCESS_LOG_SHAPE, ADMIN, ADMIN_ADDRESS, BUFFER_SHAPE, CONSUMER_VALUE, Choice, ETCD, ETCD_ENDPOINT,
+    ETCD_ENDPOINT_SHAPE, Key, MODE, NAMED_CERTIFICATE_VALUE, OWNER, POLICIES, POLICIES_DOC, POLICY_SET_VALUE,
+    ROUTE, Section, Shape, TLS, Text, UPSTREAM_VALUE, ZONE,
 };
 
 /// Head sizes beyond this are an attack or a mistake, and a receive buffer has to hold one.
@@ -19,17 +19,6 @@ pub(crate) const OVERLOAD_MEMORY_MIN: u64 = 16 << 20;
 pub(crate) static ADDRESS: Text = Text {
     expected: "an IP address and a port such as `127.0.0.1:8080`, `:8080` for all addresses, or `unix:/run/tollgate.sock`",
     pattern: Some(r"^unix:/|^(.*:)?[0-9]{1,5}$"),
-    loose: false,
-};
-static LOG_TARGET: Text = Text {
-    expected: "`stdout`, the path of a file such as `/var/log/tollgate/access.log`, or a syslog server such as \
-               `syslog+udp://127.0.0.1:514`, `syslog+tcp://127.0.0.1:601` or `syslog+unix:/dev/log`",
-    pattern: Some(r"^stdout$|[./]"),
-    loose: false,
-};
-static LOG_FORMAT: Text = Text {
-    expected: "`combined`, `json`, or a text with fields such as `{client} {status} {header.x-tenant} {total_ms}`",
-    pattern: Some(r"^(combined|json)$|[{ ]"),
     loose: false,
 };
 pub(crate) static HEADER_NAME: Text = Text {
@@ -194,7 +183,7 @@ pub(crate) static LISTENER: Section = Section {
             .also(&["permissions", "socket_mode"]),
         Key::new(
             "owner",
-            "Whose the socket's file is: names or numbers. Default: whose the process is.",
+            "The owner of the socket's file: names or numbers. Default: the user and group of the process.",
             Shape::Text(&OWNER),
         )
         .also(&["user", "group", "socket_owner"]),
@@ -221,8 +210,8 @@ pub(crate) static LISTENER: Section = Section {
         .also(&["https_redirect", "force_https", "redirect", "ssl_redirect", "redirect_https"]),
         Key::new(
             "half_close",
-            "Whether an HTTP/1 client that ends its direction (FIN, or TLS's close_notify) still gets its answers. `off`: it \
-             has left, and what is done for its request is cancelled.",
+            "Whether an HTTP/1 client that closes its half of the connection (FIN, or TLS's close_notify) still gets its answers. \
+             `off`: the client has left, and its request is cancelled.",
             Shape::Switch,
         )
         .or("off")
@@ -286,116 +275,6 @@ pub(crate) static STORE: Section = Section {
     ],
 };
 
-/// What `access_log` may be, of the gateway or of a route.
-pub(crate) const ACCESS_LOG_SHAPE: Shape = Shape::AnyOf(&[
-    Shape::Off,
-    Shape::Text(&LOG_TARGET),
-    Shape::Section(&ACCESS_LOG),
-    Shape::ListOf(&ONE_LOG_SHAPE),
-]);
-static ONE_LOG_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&LOG_TARGET), Shape::Section(&ACCESS_LOG)]);
-
-static LOG_FIELD: Text = Text {
-    expected: "a field such as `header.x-tenant`, `response_header.x-cache`, `cookie.session` or `sni`",
-    pattern: Some(r"^[a-z_]+(\.[!#$%&'*+.^_`|~0-9A-Za-z-]+)?$"),
-    loose: false,
-};
-static LOG_FIELD_SHAPE: Shape = Shape::Text(&LOG_FIELD);
-
-static APP_NAME: Text = Text {
-    expected: "a name of up to 48 visible ASCII characters, such as `tollgate`",
-    pattern: Some(r"^[!-~]{1,48}$"),
-    loose: false,
-};
-
-/// The facilities of syslog, by their numbers (RFC 5424, table 1).
-pub(crate) const SYSLOG_FACILITIES: [&str; 24] = [
-    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp",
-    "ntp", "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6",
-    "local7",
-];
-
-/// The severities of syslog, by their numbers (RFC 5424, table 2).
-pub(crate) const SYSLOG_SEVERITIES: [&str; 8] =
-    ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
-
-static STATUS_RANGE: Text = Text {
-    expected: "a status, a class of them or a range, such as `404`, `5xx` or `500-599`",
-    pattern: Some(r"^[1-5]([0-9]{2}|xx|XX)( *- *[1-5][0-9]{2})?$"),
-    loose: true,
-};
-static STATUS_RANGE_SHAPE: Shape = Shape::Text(&STATUS_RANGE);
-
-static SHARE: Text = Text {
-    expected: "a percentage from 0 to 100, such as `1%` or `0.1%`",
-    pattern: Some(r"^[0-9]{1,3}(\.[0-9]+)? *%?$"),
-    loose: true,
-};
-
-pub(crate) static LOG_FILTER: Section = Section {
-    name: "log_filter",
-    noun: "a filter",
-    doc: "Conditions that must all hold for an exchange to have a line.",
-    choice: Choice::Free,
-    keys: &[
-        Key::new("status", "The status of the answer.", Shape::OneOrMany(&STATUS_RANGE_SHAPE)).also(&[
-            "statuses",
-            "code",
-            "codes",
-            "status_codes",
-        ]),
-        Key::new(
-            "min_duration",
-            "The exchange took at least so long.",
-            Shape::Time { min: Duration::ZERO, max: Duration::from_secs(86_400), off: false },
-        )
-        .also(&["duration", "slower_than", "min_time"]),
-        Key::new("sample", "The share that has a line; errors always have one.", Shape::Text(&SHARE))
-            .also(&["rate", "percent", "sampling", "sample_rate"]),
-    ],
-};
-static LOG_FILTER_SHAPE: Shape = Shape::Section(&LOG_FILTER);
-
-pub(crate) static ACCESS_LOG: Section = Section {
-    name: "access_log",
-    noun: "`access_log`",
-    doc: "The access log.",
-    choice: Choice::Free,
-    keys: &[
-        Key::new("to", "Where it goes.", Shape::AnyOf(&[Shape::Off, Shape::Text(&LOG_TARGET)]))
-            .required()
-            .also(&["path", "file", "target"]),
-        Key::new("format", "What a line looks like.", Shape::Text(&LOG_FORMAT)).or("combined"),
-        Key::new(
-            "fields",
-            "Further fields of a line in JSON: each key, and what it holds.",
-            Shape::MapOf(&LOG_FIELD_SHAPE),
-        )
-        .also(&["headers", "also", "extra"]),
-        Key::new(
-            "filter",
-            "Which exchanges have a line: those for which the conditions of one filter hold.",
-            Shape::OneOrMany(&LOG_FILTER_SHAPE),
-        )
-        .also(&["filters", "if", "when", "condition"]),
-        Key::new("facility", "The facility of messages to a syslog server.", Shape::Word(&SYSLOG_FACILITIES))
-            .or("local7"),
-        Key::new("severity", "The severity of messages to a syslog server.", Shape::Word(&SYSLOG_SEVERITIES))
-            .or("info")
-            .also(&["level", "priority"]),
-        Key::new("app_name", "The program that messages to a syslog server name.", Shape::Text(&APP_NAME))
-            .or("tollgate")
-            .also(&["tag", "program", "ident"]),
-        Key::new(
-            "otlp",
-            "An OpenTelemetry collector that is told every line, beside `to`.",
-            Shape::AnyOf(&[Shape::Off, Shape::Text(&LOG_COLLECTOR), Shape::Section(&ACCESS_LOG_OTLP)]),
-        )
-        .or("off")
-        .also(&["opentelemetry", "otel", "collector"]),
-    ],
-};
-
 pub(crate) static REQUEST_ID: Section = Section {
     name: "request_id",
     noun: "`request_id`",
@@ -433,8 +312,8 @@ pub(crate) static FORWARDED: Section = Section {
         .also(&["trusted", "real_ip_from", "set_real_ip_from"]),
         Key::new(
             "keep",
-            "Fields that go on from any peer, of those by which services believe a proxy and which are removed \
-             (`X-Forwarded-Prefix`, `X-Original-URL`).",
+            "Fields that are kept from any peer, of those that services believe to come from a proxy and that the gateway \
+             removes (`X-Forwarded-Prefix`, `X-Original-URL`).",
             Shape::OneOrMany(&HEADER_NAME_SHAPE),
         )
         .or("[]")
@@ -449,8 +328,8 @@ pub(crate) static FORWARDED: Section = Section {
         .also(&["client_cert", "forward_client_cert_details", "passTLSClientCert", "xfcc"]),
         Key::new(
             "cdn_loop",
-            "Which requests say in `CDN-Loop` (RFC 8586) that they were here: those to the gateway's own addresses, or \
-             all, so that a loop over other gateways is found too.",
+            "Requests to which the gateway adds its `CDN-Loop` (RFC 8586): `own`, those to its own addresses, or `always`, \
+             which also finds loops through other gateways.",
             Shape::Word(&["own", "always"]),
         )
         .or("own"),
@@ -541,7 +420,7 @@ pub(crate) static LIMITS: Section = Section {
         .also(&["initial_window_size", "initial_stream_window_size", "http2_initial_window_size"]),
         Key::new(
             "loops",
-            "Times that a request may come back to this gateway by its own doing (508 past it).",
+            "How often a request may come back to this gateway because the gateway sent it (508 past it).",
             Shape::Count { min: 0, max: 100, off: false },
         )
         .or("2")

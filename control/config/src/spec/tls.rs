@@ -145,13 +145,9 @@ pub(crate) static CLIENT_CERTIFICATES: Section = Section {
     doc: "Certificates that clients show.",
     choice: Choice::Free,
     keys: &[
-        Key::new(
-            "ca",
-            "A PEM file with the certificates of those who may have signed them.",
-            Shape::Text(&PEM),
-        )
-        .required()
-        .also(&["cas", "ca_file", "trust", "client_ca", "caFile"]),
+        Key::new("ca", "A PEM file with the authorities that may have signed them.", Shape::Text(&PEM))
+            .required()
+            .also(&["cas", "ca_file", "trust", "client_ca", "caFile"]),
         Key::new(
             "mode",
             "`required`: a client without one is refused. `optional`: one that it shows must be good.",
@@ -170,7 +166,7 @@ pub(crate) static UPSTREAM_TLS: Section = Section {
     keys: &[
         Key::new(
             "ca",
-            "A PEM file with the certificates of those who may have signed the endpoints'; default: whom the \
+            "A PEM file with the authorities for the endpoints' certificates. Default: the authorities that the \
              system trusts.",
             Shape::Text(&PEM),
         )
@@ -184,15 +180,15 @@ pub(crate) static UPSTREAM_TLS: Section = Section {
         .also(&["host", "name", "serverName", "proxy_ssl_name"]),
         Key::new(
             "sni",
-            "The name that the endpoints are asked for (SNI), where it is not the one that their certificates must hold; \
-             `off`: none.",
+            "The name in the handshake (SNI), if it differs from the name that the endpoints' certificates must hold; `off`: \
+             none.",
             Shape::AnyOf(&[Shape::Off, Shape::Text(&SERVER_NAME)]),
         )
         .also(&["server_name_indication", "proxy_ssl_server_name"]),
         Key::new(
             "verify",
-            "Whether the endpoints' certificates are verified. `dangerously_off`: not at all, so that whoever is on the way \
-             can take an endpoint's place.",
+            "Whether the endpoints' certificates are verified. `dangerously_off`: not at all. An attacker on the network can \
+             then take an endpoint's place.",
             Shape::Word(&["on", "dangerously_off"]),
         )
         .or("on")

@@ -241,7 +241,7 @@ pub(crate) static UPSTREAM: Section = Section {
         Key::new("pool", "Its connections.", Shape::Section(&POOL)).also(&["keepalive", "connections"]),
         Key::new(
             "source_address",
-            "The address of this machine that connections to its endpoints begin at; default: the system's choice.",
+            "The local address of connections to its endpoints. Default: the system chooses.",
             Shape::Text(&IP),
         )
         .also(&["source", "bind", "proxy_bind", "local_address", "upstream_bind_config", "source_ip"]),

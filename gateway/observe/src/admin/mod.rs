@@ -77,15 +77,15 @@ pub struct AdminState {
     pub ready: Arc<AtomicBool>,
 }
 
-/// Called when a client certificate is refused in a handshake: by whom it was shown, and why it was refused.
+/// Called when a handshake refuses a client certificate, with the client's address and the reason.
 pub type CertificateRefused = Arc<dyn Fn(PeerAddress, &str) + Send + Sync>;
 
-/// Who is told what happens at the admin listener.
+/// Receives events of the admin listener.
 #[derive(Clone)]
 pub struct AdminWatch {
     /// The counts.
     pub counts: Arc<AdminCounts>,
-    /// Refused client certificates.
+    /// Called for each client certificate that is refused.
     pub certificate_refused: CertificateRefused,
 }
 

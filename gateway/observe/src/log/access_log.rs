@@ -29,8 +29,7 @@ pub struct LogConfig {
     pub format: LogFormat,
 }
 
-/// Who is told every line of the log beside its file, one by one, on the thread that writes. Taking must not wait for
-/// anybody.
+/// A receiver of every line of the log, beside its file. It is called on the thread that writes, and must not block.
 pub trait LineTarget: Debug + Send + Sync {
     /// Takes a line, which is a JSON object, if there is room for it; says whether there was.
     fn take(&self, line: &[u8]) -> bool;
@@ -104,7 +103,7 @@ pub struct Log {
     pub fields: Vec<(String, String)>,
     /// It has a line of an exchange that one of these keeps; empty: of every one.
     pub filter: Vec<LogFilter>,
-    /// Who is told the same lines, beside the target.
+    /// Another receiver of the same lines.
     pub told: Option<Arc<dyn LineTarget>>,
 }
 
@@ -163,7 +162,7 @@ struct Running {
 /// A writer's thread.
 #[derive(Debug)]
 struct Thread {
-    /// `None`: somebody is told the lines.
+    /// `None`: a [`LineTarget`] gets the lines.
     target: Option<LogTarget>,
     queue: SyncSender<Message>,
     counts: Arc<LogCounts>,

@@ -175,7 +175,7 @@ impl Syslog {
         }
     }
 
-    /// Sends what waits, for at most so long. What is left then is dropped.
+    /// Sends the waiting messages within a time limit, and drops the rest.
     pub(super) fn finish(&mut self, bound: Duration, counts: &LogCounts) {
         let end = Instant::now() + bound;
         self.retry_at = None;

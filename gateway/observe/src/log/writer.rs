@@ -192,7 +192,7 @@ impl Writer {
         }
     }
 
-    /// The next message; `None`: there is none any more. What waits for a server is sent meanwhile.
+    /// Waits for the next message, and sends messages to the syslog server until it comes. `None`: every sender is gone.
     fn next(&mut self) -> Option<Message> {
         loop {
             let Some(syslog) = self.output.syslog.as_mut().filter(|syslog| syslog.waits()) else {

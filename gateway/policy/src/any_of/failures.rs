@@ -1,4 +1,4 @@
-//! One refusal of all that the alternatives say.
+//! One refusal, made from the failures of all alternatives.
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use tollgate_observe::Reason;
 
 use crate::{Answer, Policy, Refusal, Verdict};
 
-/// What the alternatives said that did not let a request in.
+/// The failures of the alternatives that refused a request.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
-    /// An alternative was not tried, since nothing shows its credential.
+    /// An alternative was not tried, because the request has no credential for it.
     missing: bool,
-    /// Whether it may come could not be found out.
+    /// An alternative could not be checked.
     unavailable: Option<Refusal>,
-    /// It is known who it is, and it may not.
+    /// The client is known and not permitted.
     forbidden: Option<Refusal>,
     /// A service's own answer.
     answer: Option<Answer>,
     /// Its credential is wrong.
     refused: Option<Refusal>,
-    /// It is refused whatever its credential is: by its address, or for want of a certificate.
+    /// The request is refused whatever its credential is: for its address, or because it shows no certificate.
     other: Option<Refusal>,
-    /// The challenge of each policy that has refused, by the numbers of the alternative and the policy.
+    /// The challenge of each policy that refused, with the numbers of the alternative and the policy.
     challenges: Vec<((usize, usize), Vec<u8>)>,
 }
 
@@ -51,15 +51,18 @@ impl Failures {
         self.answer.get_or_insert(answer);
     }
 
-    /// Whether nothing speaks against the request but that credentials are missing.
+    /// Whether missing credentials are the only failure.
     pub fn only_missing(&self) -> bool {
         let Self { unavailable, forbidden, answer, refused, .. } = self;
         unavailable.is_none() && forbidden.is_none() && answer.is_none() && refused.is_none()
     }
 
-    /// What the client is told. A request that might be let in later is told so (503); one whose sender is known is told that
-    /// it may not (403); a service's own answer, such as the way to a login page, counts over a 401; and a 401 names all that
-    /// would do.
+    /// The answer to the client, in this order of precedence:
+    ///
+    /// - 503, if an alternative could not be checked: the request may pass later.
+    /// - 403, if the client is known and not permitted.
+    /// - The answer of a service, such as a redirect to a login page.
+    /// - 401, with the challenges of every alternative.
     pub fn verdict(mut self, alternatives: &[Vec<Arc<dyn Policy>>]) -> Verdict {
         let lines = self.challenges(alternatives);
         let Self { missing, unavailable, forbidden, answer, refused, other, .. } = self;
@@ -86,7 +89,7 @@ impl Failures {
         }
     }
 
-    /// The challenges of all alternatives, each once: what a policy has said of this request, else what it always says.
+    /// The challenges of all alternatives, each once. A policy that did not see this request gives its general challenge.
     fn challenges(&mut self, alternatives: &[Vec<Arc<dyn Policy>>]) -> Vec<u8> {
         let mut lines: Vec<Vec<u8>> = Vec::new();
         for (alternative, policies) in alternatives.iter().enumerate() {

@@ -86,8 +86,8 @@ impl Http1 {
         Some(Self { target, tls, idle: Arc::default() })
     }
 
-    /// Asks, and reads an answer with a body of up to so many bytes. The caller bounds the time. Where a connection ends before
-    /// the first byte of an answer, the server is asked once more: it may have closed a kept connection just then.
+    /// Sends a request and reads the answer, whose body has at most `most` bytes. The caller sets the time limit. If a kept
+    /// connection ends before the first byte of the answer, the request is sent once more on a new one.
     ///
     /// # Errors
     /// Why there is no answer that can be used.

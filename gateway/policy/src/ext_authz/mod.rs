@@ -218,7 +218,7 @@ impl Inner {
         if let Some((body, partial)) = body {
             headers.insert(PARTIAL.to_owned(), partial.to_string());
             let as_bytes = self.rules.body.is_some_and(|rules| rules.as_bytes);
-            // What is no text goes as it is: the service is to judge what the upstream gets.
+            // A body that is not UTF-8 goes as bytes: the service must judge the bytes that the upstream gets.
             match std::str::from_utf8(body) {
                 Ok(text) if !as_bytes => text.clone_into(&mut body_text),
                 _ => raw_body = body.to_vec(),

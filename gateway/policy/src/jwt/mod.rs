@@ -391,7 +391,7 @@ impl Inner {
         Verdict::Continue
     }
 
-    /// What the client is told. `none_at_all`: the issuer's keys were never fetched.
+    /// The answer to the client. `none_at_all`: the issuer's keys were never fetched.
     fn fault(&self, request: &mut Request<'_>, fault: Fault, none_at_all: bool) -> Verdict {
         let detail = match fault {
             Fault::Refused(detail) => detail,

@@ -1,7 +1,7 @@
 //! `rate_limit`: how many requests may come in a time.
 //!
-//! A request has to find room in each limit of the list. What it took of those before the one that refuses it, it gives back,
-//! to a shared store as well.
+//! Each limit of the list must have room for a request. If one of them refuses it, the policy gives back to the limits before
+//! it, also in a shared store.
 
 mod buckets;
 pub(crate) mod gcra;

@@ -143,8 +143,8 @@ impl Connection {
         }
     }
 
-    /// Whether there is no use in asking again on this connection after such an error. A cluster's connects again by itself. Any
-    /// other one ends with its server; one that has become a replica takes no counts, and another is the master then.
+    /// Whether this connection cannot be used again after an error. The library reconnects to a cluster. Any other connection
+    /// is lost when its server ends or becomes a replica, which takes no counts.
     pub fn is_lost_by(&self, error: &RedisError) -> bool {
         match self {
             Self::One(_) => {

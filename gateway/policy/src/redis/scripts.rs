@@ -1,5 +1,5 @@
-//! What a Redis is asked, each as one script: it decides by its own clock, and atomically. Each script has one key, so that in
-//! a cluster one node has all that it needs.
+//! Questions to Redis. Each is one script, which Redis runs atomically and by its own clock. Each script has one key, so a
+//! single node of a cluster can run it.
 
 use std::sync::LazyLock;
 

@@ -40,8 +40,7 @@ pub fn check(path: Option<&Path>) -> io::Result<()> {
     })
 }
 
-/// Adds a line. What it tells of has happened already, so a disk that is full, or that does not answer, is told of and stops
-/// nothing.
+/// Adds a line. The change has happened already, so a disk that is full or does not answer causes a warning and no error.
 pub async fn write(path: PathBuf, record: Value) {
     let line = format!("{record}\n");
     let (done, written) = oneshot::channel();

@@ -149,7 +149,7 @@ fn refused_credentials(
     refused: Refused,
 ) -> (Response, Option<Failure>, Option<(PathBuf, Value)>) {
     let Refused { why, response } = refused;
-    // A request without a token guesses nothing, and one that is not looked at has been told of before.
+    // A request without a token guesses nothing. A throttled one comes after others that were logged.
     if matches!(why, AdminRefusal::TokenMissing | AdminRefusal::Throttled) {
         return (*response, None, None);
     }

@@ -52,7 +52,7 @@ fn usual_places(reader: &mut Reader, fields: &Fields<'_>) -> Vec<CredentialPlace
     std::iter::once(bearer).chain(cookie.map(CredentialPlace::Cookie)).collect()
 }
 
-/// The entries of `issuers`. What the policy itself says of audiences and claims counts for those that do not.
+/// The entries of `issuers`. The audiences and claims of the policy apply to entries that have none.
 fn several(reader: &mut Reader, fields: &Fields<'_>, list: Field<'_>) -> Option<Vec<JwtIssuer>> {
     for name in ["issuer", "algorithms", "refresh", "cooldown", "timeout", "ca"] {
         if let Some(field) = fields.get(name) {
@@ -189,7 +189,7 @@ fn algorithm(text: &str) -> Result<&'static str, Fault> {
     })
 }
 
-/// The field that a claim goes upstream in. What is advised to somebody who wants to change a field helps nobody here.
+/// The field in which a claim goes upstream. The help of [`own_header`] is left out: it is about changing fields.
 fn claim_header(text: &str) -> Result<String, Fault> {
     own_header(text).map_err(|fault| Fault { help: None, ..fault })
 }

@@ -8,7 +8,7 @@ pub(crate) static ALTERNATIVE_SHAPE: Shape = Shape::Section(&ALTERNATIVE);
 pub(crate) static ALTERNATIVE: Section = Section {
     name: "any_of_alternative",
     noun: "an alternative of `any_of`",
-    doc: "Policies that a request has to pass all, as one way to be let in.",
+    doc: "Policies of one alternative. A request must pass all of them.",
     choice: Choice::Free,
     keys: &[IP, CLIENT_CERTIFICATE, HMAC, API_KEY, BASIC, JWT, FORWARD_AUTH, EXT_AUTHZ, AUTHORIZE],
 };

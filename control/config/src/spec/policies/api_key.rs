@@ -30,7 +30,7 @@ pub(crate) const GROUPS_HEADER: Key = Key::new(
 pub(crate) static API_KEY_POLICY: Section = Section {
     name: "api_key_policy",
     noun: "`api_key`",
-    doc: "Who shows a key of one of the `consumers` may come.",
+    doc: "Admits requests with a key of one of the `consumers`.",
     choice: Choice::Free,
     keys: &[
         Key::new(

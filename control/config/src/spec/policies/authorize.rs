@@ -12,17 +12,17 @@ static RULE_SHAPE: Shape = Shape::Section(&AUTHORIZE_RULE);
 pub(crate) static AUTHORIZE_POLICY: Section = Section {
     name: "authorize_policy",
     noun: "`authorize`",
-    doc: "Which of those who are known may come.",
+    doc: "Which authenticated consumers may come.",
     choice: Choice::Free,
     keys: &[
         Key::new(
             "allow",
-            "Who may: those whom one of the rules has; without it everybody who is known.",
+            "Consumers that may come: those that match one of the rules. Default: every authenticated consumer.",
             Shape::OneOrMany(&RULE_SHAPE),
         ),
         Key::new(
             "deny",
-            "Who may not, whatever `allow` says: those whom one of the rules has.",
+            "Consumers that may not come, whatever `allow` says: those that match one of the rules.",
             Shape::OneOrMany(&RULE_SHAPE),
         ),
     ],
@@ -31,7 +31,7 @@ pub(crate) static AUTHORIZE_POLICY: Section = Section {
 pub(crate) static AUTHORIZE_RULE: Section = Section {
     name: "authorize_rule",
     noun: "a rule",
-    doc: "Has those for whom all of it is true.",
+    doc: "A rule. A consumer matches it if every condition holds.",
     choice: Choice::Free,
     keys: &[
         Key::new("consumers", "It is one of them.", Shape::OneOrMany(&WORD_SHAPE))

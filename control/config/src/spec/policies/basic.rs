@@ -10,7 +10,7 @@ static REALM: Text =
 pub(crate) static BASIC_POLICY: Section = Section {
     name: "basic_policy",
     noun: "`basic`",
-    doc: "Who shows the name and password of one of the `consumers` may come (RFC 7617).",
+    doc: "Admits requests with the name and password of one of the `consumers` (RFC 7617).",
     choice: Choice::Free,
     keys: &[
         Key::new("realm", "What browsers say the password is for.", Shape::Text(&REALM)).or("restricted"),

@@ -12,8 +12,8 @@ pub(crate) static BY: Text = Text {
 pub(crate) static BY_ONE: Shape = Shape::Text(&BY);
 pub(crate) const BY_SHAPE: Shape = Shape::OneOrMany(&BY_ONE);
 
-/// What the reference says of `by`.
-pub(crate) const BY_DOC: &str = "What requests are told apart by, or a list of what they are told apart by together; those that lack it count as one.";
+/// The text of `by` in the reference.
+pub(crate) const BY_DOC: &str = "The key by which requests are counted, or a list of parts that form one key. Requests that lack it count together.";
 
 /// What other gateways call `by`.
 pub(crate) const BY_ALSO: &[&str] = &[

@@ -7,7 +7,7 @@ use crate::spec::{
 pub(crate) static CLIENT_CERTIFICATE_POLICY: Section = Section {
     name: "client_certificate_policy",
     noun: "`client_certificate`",
-    doc: "Who has shown a certificate that the listener's `tls.client_certificates` has verified may come.",
+    doc: "Admits clients that showed a certificate which the listener's `tls.client_certificates` verified.",
     choice: Choice::Free,
     keys: &[
         Key::new(

@@ -13,15 +13,16 @@ static WORD_SHAPE: Shape = Shape::Text(&WORD);
 static METHOD_SHAPE: Shape = Shape::Text(&METHOD);
 static VALUE_SHAPE: Shape = Shape::Text(&VALUE);
 
-pub(crate) const COST_DOC: &str = "What a request counts for; a number, or what says it.";
+pub(crate) const COST_DOC: &str = "How much a request counts for: a number, or where the number comes from.";
 pub(crate) const COST_ALSO: &[&str] = &["weight", "hits_addend", "units", "tokens", "price", "points"];
-pub(crate) const EXEMPT_DOC: &str = "Requests that are not counted: those of which any of this is true.";
+pub(crate) const EXEMPT_DOC: &str =
+    "Requests that are not counted: each request that meets one of these conditions.";
 pub(crate) const EXEMPT_ALSO: &[&str] =
     &["except", "exclude", "exempted", "skip", "whitelist", "allow", "allowlist", "unless", "bypass"];
-pub(crate) const STATUS_DOC: &str = "The status of what is refused.";
+pub(crate) const STATUS_DOC: &str = "The status of a refusal.";
 pub(crate) const STATUS_ALSO: &[&str] =
     &["rejected_code", "limit_req_status", "limit_conn_status", "deny_status", "status_code"];
-pub(crate) const SCOPE_DOC: &str = "A name: what has the same one counts together, wherever it is written. Without it each place counts for itself.";
+pub(crate) const SCOPE_DOC: &str = "A name. Limits with the same name share one count, wherever they are written. Without it each place has a count of its own.";
 pub(crate) const SCOPE_ALSO: &[&str] = &["group", "shared_as", "counter"];
 
 pub(crate) static SCOPE: Text = Text {
@@ -33,12 +34,12 @@ pub(crate) static SCOPE: Text = Text {
 pub(crate) static COST: Section = Section {
     name: "cost",
     noun: "`cost`",
-    doc: "What says how much a request counts for.",
+    doc: "Where the cost of a request comes from.",
     choice: Choice::ExactlyOne(&["methods", "header", "response_header"]),
     keys: &[
         Key::new(
             "methods",
-            "Methods, each with its cost; 0: it is not counted. Others cost `default`.",
+            "The cost of each method; 0: not counted. Other methods cost `default`.",
             Shape::MapOf(&EACH),
         )
         .also(&["method", "by_method"]),
@@ -53,14 +54,14 @@ pub(crate) static COST: Section = Section {
         .also(&["response", "upstream_header"]),
         Key::new(
             "default",
-            "What a request costs of which nothing is said.",
+            "The cost of a request for which none is given.",
             Shape::Count { min: 1, max: MOST_COST, off: false },
         )
         .or("1")
         .also(&["otherwise", "min"]),
         Key::new(
             "max",
-            "The most that a header can say; without it what the limit lets through at once.",
+            "The largest cost that a header can give. Default: as much as the limit lets through at once.",
             Shape::Count { min: 1, max: MOST_COST, off: false },
         )
         .also(&["most", "limit", "cap"]),
@@ -82,7 +83,7 @@ pub(crate) static EXEMPT: Section = Section {
         Key::new("methods", "It has one of these methods.", Shape::OneOrMany(&METHOD_SHAPE)).also(&["method"]),
         Key::new(
             "headers",
-            "A field of it has exactly this value. Clients write what they want: best a secret, as `${VARIABLE}`.",
+            "A field of the request has exactly this value. Clients can write any value, so use a secret, as `${VARIABLE}`.",
             Shape::MapOf(&VALUE_SHAPE),
         )
         .also(&["header"]),

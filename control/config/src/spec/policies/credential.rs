@@ -43,7 +43,7 @@ pub(crate) const FROM: Key = Key::new(
 /// Whether a request without a credential passes.
 pub(crate) const OPTIONAL: Key = Key::new(
     "optional",
-    "Whether a request without a credential of this kind passes, as nobody. A wrong credential is refused all the same (401).",
+    "Whether a request without a credential of this kind passes, without a consumer. A wrong credential is still refused (401).",
     Shape::Switch,
 )
 .or("off");

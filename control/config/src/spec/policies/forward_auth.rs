@@ -47,7 +47,7 @@ pub(crate) static FORWARD_AUTH_POLICY: Section = Section {
         GROUPS_HEADER,
         Key::new(
             "ca",
-            "A PEM file with the certificates of those who may have signed the URL's; default: whom the system trusts.",
+            "A PEM file with the authorities for the certificate of the URL. Default: the authorities that the system trusts.",
             Shape::Text(&PEM),
         )
         .also(&["cas", "ca_file", "trust"]),

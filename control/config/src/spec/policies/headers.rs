@@ -25,7 +25,7 @@ pub(crate) static HEADER_CHANGE: Section = Section {
     keys: &[
         Key::new(
             "remove",
-            "Fields that go; `X-Debug-*` is every field whose name begins so.",
+            "Fields to remove; `X-Debug-*` is every field whose name begins with `X-Debug-`.",
             Shape::OneOrMany(&NAME_SHAPE),
         )
         .also(&["delete", "unset", "hide"]),

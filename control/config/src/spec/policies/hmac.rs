@@ -20,7 +20,7 @@ static TAG: Text = Text { expected: "a text such as `my-app`", pattern: Some("^[
 pub(crate) static HMAC_POLICY: Section = Section {
     name: "hmac_policy",
     noun: "`hmac`",
-    doc: "Who signs requests with a secret of one of the `consumers` may come (RFC 9421, `hmac-sha256`).",
+    doc: "Admits requests that are signed with a secret of one of the `consumers` (RFC 9421, `hmac-sha256`).",
     choice: Choice::Free,
     keys: &[
         Key::new(

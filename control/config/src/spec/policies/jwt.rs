@@ -51,19 +51,16 @@ const JWT_SECRET: Key = Key::new(
 .also(&["key", "shared_secret"]);
 const ALGORITHMS: Key = Key::new(
     "algorithms",
-    "Which algorithms are taken. Default: with `secret` `HS256`, else all but those with shared secrets.",
+    "The accepted algorithms. Default: `HS256` with `secret`, else every algorithm with a public key.",
     Shape::OneOrMany(&ALGORITHM_SHAPE),
 )
 .also(&["algorithm", "alg", "algs"]);
-const AUDIENCE: Key = Key::new(
-    "audience",
-    "For whom the token has to be (`aud`): one of these.",
-    Shape::OneOrMany(&TEXT_SHAPE),
-)
-.also(&["aud", "audiences"]);
+const AUDIENCE: Key =
+    Key::new("audience", "The token's `aud` must have one of these.", Shape::OneOrMany(&TEXT_SHAPE))
+        .also(&["aud", "audiences"]);
 const CLAIMS: Key = Key::new(
     "claims",
-    "What the token has to say: each claim has one of these values. `a.b` is `b` in `a`.",
+    "Claims that the token must have, each with one of these values. `a.b` is `b` in `a`.",
     Shape::MapOf(&CLAIM_SHAPE),
 )
 .also(&["claims_to_verify", "required_claims", "require"]);
@@ -73,14 +70,14 @@ const GROUPS_CLAIM: Key =
     Key::new("groups_claim", "The claim that has the consumer's groups.", Shape::Text(&TEXT)).or("groups");
 const REFRESH: Key = Key::new(
     "refresh",
-    "How long keys from an URL hold before they are fetched again; the last good ones go on serving.",
+    "How long keys from a URL are used before they are fetched again. If that fails, the last good keys stay in use.",
     Shape::Time { min: SECOND, max: DAY, off: false },
 )
 .or("5m")
 .also(&["cache_duration", "interval"]);
 const COOLDOWN: Key = Key::new(
     "cooldown",
-    "The least time between two fetches, whatever tokens name.",
+    "The least time between two fetches, whatever keys the tokens name.",
     Shape::Time { min: Duration::from_millis(100), max: DAY, off: false },
 )
 .or("5s");
@@ -92,7 +89,7 @@ const FETCH_TIMEOUT: Key = Key::new(
 .or("5s");
 const JWKS_CA: Key = Key::new(
     "ca",
-    "A PEM file with the certificates of those who may have signed the URL's; default: whom the system trusts.",
+    "A PEM file with the authorities for the certificate of the URL. Default: the authorities that the system trusts.",
     Shape::Text(&PEM),
 )
 .also(&["cas", "ca_file", "trust"]);
@@ -102,10 +99,10 @@ static ISSUER_SHAPE: Shape = Shape::Section(&JWT_ISSUER);
 pub(crate) static JWT_ISSUER: Section = Section {
     name: "jwt_issuer",
     noun: "an entry of `issuers`",
-    doc: "An issuer of tokens. `audience`, `claims`, `consumer_claim` and `groups_claim` count over those of the policy.",
+    doc: "An issuer of tokens. Its `audience`, `claims`, `consumer_claim` and `groups_claim` override those keys of the policy.",
     choice: Choice::ExactlyOne(&["jwks", "secret"]),
     keys: &[
-        Key::new("issuer", "What its tokens have in `iss`: one of these.", Shape::OneOrMany(&TEXT_SHAPE))
+        Key::new("issuer", "The `iss` of its tokens: one of these.", Shape::OneOrMany(&TEXT_SHAPE))
             .required()
             .also(&["iss", "name"]),
         JWKS,
@@ -125,19 +122,19 @@ pub(crate) static JWT_ISSUER: Section = Section {
 pub(crate) static JWT_POLICY: Section = Section {
     name: "jwt_policy",
     noun: "`jwt`",
-    doc: "Who shows a token that somebody trusted has signed may come (RFC 7519).",
+    doc: "Admits requests with a token that a trusted issuer signed (RFC 7519).",
     choice: Choice::ExactlyOne(&["jwks", "secret", "issuers"]),
     keys: &[
         JWKS,
         JWT_SECRET,
         Key::new(
             "issuers",
-            "Several issuers, each with its own keys. The token's `iss` says which one's keys have to verify it.",
+            "Several issuers, each with its own keys. The token's `iss` selects the issuer whose keys must verify it.",
             Shape::ListOf(&ISSUER_SHAPE),
         )
         .also(&["providers", "authorities"]),
         ALGORITHMS,
-        Key::new("issuer", "Who has to have issued the token (`iss`): one of these.", Shape::OneOrMany(&TEXT_SHAPE))
+        Key::new("issuer", "The token's `iss` must be one of these.", Shape::OneOrMany(&TEXT_SHAPE))
             .also(&["iss"]),
         AUDIENCE,
         Key::new(
@@ -149,12 +146,12 @@ pub(crate) static JWT_POLICY: Section = Section {
         .also(&["clock_skew", "skew"]),
         Key::new(
             "cookie",
-            "The cookie that the token may be in, where `Authorization` has none. `from` says more.",
+            "A cookie that may hold the token if `Authorization` does not. `from` can name more places.",
             Shape::Text(&COOKIE),
         ),
         FROM,
         OPTIONAL,
-        Key::new("forward", "Whether the token goes upstream. One from the query never does.", Shape::Switch).or("on").also(&["keep"]),
+        Key::new("forward", "Whether the token goes upstream. A token from the query never does.", Shape::Switch).or("on").also(&["keep"]),
         CLAIMS,
         Key::new(
             "claim_headers",

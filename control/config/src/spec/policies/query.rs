@@ -15,7 +15,7 @@ pub(crate) static QUERY_POLICY: Section = Section {
     keys: &[
         Key::new(
             "remove",
-            "Parameters that go; `utm_*` is every one whose name begins so.",
+            "Parameters to remove; `utm_*` is every parameter whose name begins with `utm_`.",
             Shape::OneOrMany(&NAME_SHAPE),
         )
         .also(&["delete"]),

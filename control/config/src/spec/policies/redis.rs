@@ -29,7 +29,7 @@ pub(crate) static REDIS_SENTINEL: Section = Section {
         ]),
         Key::new(
             "addresses",
-            "The Sentinels; they are asked until one knows.",
+            "The Sentinels. The gateway asks one after another until one knows the master.",
             Shape::OneOrMany(&NODE_SHAPE),
         )
         .required()

@@ -62,7 +62,7 @@ const RESOURCE_KEY: Key = Key::new(
 );
 const CA_KEY: Key = Key::new(
     "ca",
-    "A PEM file with the certificates of those who may have signed the collector's; default: whom the system trusts.",
+    "A PEM file with the authorities for the certificate of the collector. Default: the authorities that the system trusts.",
     Shape::Text(&PEM),
 );
 

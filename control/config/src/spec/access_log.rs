@@ -1,0 +1,127 @@
+//! The keys of access logs.
+
+use std::time::Duration;
+
+use super::{ACCESS_LOG_OTLP, Choice, Key, LOG_COLLECTOR, Section, Shape, Text};
+
+static LOG_TARGET: Text = Text {
+    expected: "`stdout`, the path of a file such as `/var/log/tollgate/access.log`, or a syslog server such as \
+               `syslog+udp://127.0.0.1:514`, `syslog+tcp://127.0.0.1:601` or `syslog+unix:/dev/log`",
+    pattern: Some(r"^stdout$|[./]"),
+    loose: false,
+};
+static LOG_FORMAT: Text = Text {
+    expected: "`combined`, `json`, or a text with fields such as `{client} {status} {header.x-tenant} {total_ms}`",
+    pattern: Some(r"^(combined|json)$|[{ ]"),
+    loose: false,
+};
+
+/// What `access_log` may be, of the gateway or of a route.
+pub(crate) const ACCESS_LOG_SHAPE: Shape = Shape::AnyOf(&[
+    Shape::Off,
+    Shape::Text(&LOG_TARGET),
+    Shape::Section(&ACCESS_LOG),
+    Shape::ListOf(&ONE_LOG_SHAPE),
+]);
+static ONE_LOG_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&LOG_TARGET), Shape::Section(&ACCESS_LOG)]);
+
+static LOG_FIELD: Text = Text {
+    expected: "a field such as `header.x-tenant`, `response_header.x-cache`, `cookie.session` or `sni`",
+    pattern: Some(r"^[a-z_]+(\.[!#$%&'*+.^_`|~0-9A-Za-z-]+)?$"),
+    loose: false,
+};
+static LOG_FIELD_SHAPE: Shape = Shape::Text(&LOG_FIELD);
+
+static APP_NAME: Text = Text {
+    expected: "a name of up to 48 visible ASCII characters, such as `tollgate`",
+    pattern: Some(r"^[!-~]{1,48}$"),
+    loose: false,
+};
+
+/// The facilities of syslog, by their numbers (RFC 5424, table 1).
+pub(crate) const SYSLOG_FACILITIES: [&str; 24] = [
+    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp",
+    "ntp", "audit", "alert", "clock", "local0", "local1", "local2", "local3", "local4", "local5", "local6",
+    "local7",
+];
+
+/// The severities of syslog, by their numbers (RFC 5424, table 2).
+pub(crate) const SYSLOG_SEVERITIES: [&str; 8] =
+    ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
+
+static STATUS_RANGE: Text = Text {
+    expected: "a status, a class of them or a range, such as `404`, `5xx` or `500-599`",
+    pattern: Some(r"^[1-5]([0-9]{2}|xx|XX)( *- *[1-5][0-9]{2})?$"),
+    loose: true,
+};
+static STATUS_RANGE_SHAPE: Shape = Shape::Text(&STATUS_RANGE);
+
+static SHARE: Text = Text {
+    expected: "a percentage from 0 to 100, such as `1%` or `0.1%`",
+    pattern: Some(r"^[0-9]{1,3}(\.[0-9]+)? *%?$"),
+    loose: true,
+};
+
+pub(crate) static LOG_FILTER: Section = Section {
+    name: "log_filter",
+    noun: "a filter",
+    doc: "Conditions that must all hold for an exchange to have a line.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("status", "The status of the answer.", Shape::OneOrMany(&STATUS_RANGE_SHAPE)).also(&[
+            "statuses",
+            "code",
+            "codes",
+            "status_codes",
+        ]),
+        Key::new(
+            "min_duration",
+            "The exchange took at least this long.",
+            Shape::Time { min: Duration::ZERO, max: Duration::from_secs(86_400), off: false },
+        )
+        .also(&["duration", "slower_than", "min_time"]),
+        Key::new("sample", "The share that has a line; errors always have one.", Shape::Text(&SHARE))
+            .also(&["rate", "percent", "sampling", "sample_rate"]),
+    ],
+};
+static LOG_FILTER_SHAPE: Shape = Shape::Section(&LOG_FILTER);
+
+pub(crate) static ACCESS_LOG: Section = Section {
+    name: "access_log",
+    noun: "`access_log`",
+    doc: "The access log.",
+    choice: Choice::Free,
+    keys: &[
+        Key::new("to", "Where it goes.", Shape::AnyOf(&[Shape::Off, Shape::Text(&LOG_TARGET)]))
+            .required()
+            .also(&["path", "file", "target"]),
+        Key::new("format", "What a line looks like.", Shape::Text(&LOG_FORMAT)).or("combined"),
+        Key::new(
+            "fields",
+            "Further fields of a line in JSON: each key, and what it holds.",
+            Shape::MapOf(&LOG_FIELD_SHAPE),
+        )
+        .also(&["headers", "also", "extra"]),
+        Key::new(
+            "filter",
+            "Filters. An exchange has a line if all conditions of one filter hold.",
+            Shape::OneOrMany(&LOG_FILTER_SHAPE),
+        )
+        .also(&["filters", "if", "when", "condition"]),
+        Key::new("facility", "The facility of messages to a syslog server.", Shape::Word(&SYSLOG_FACILITIES))
+            .or("local7"),
+        Key::new("severity", "The severity of messages to a syslog server.", Shape::Word(&SYSLOG_SEVERITIES))
+            .or("info")
+            .also(&["level", "priority"]),
+        Key::new("app_name", "The program that messages to a syslog server name.", Shape::Text(&APP_NAME))
+            .or("tollgate")
+            .also(&["tag", "program", "ident"]),
+        Key::new(
+            "otlp",
+            "An OpenTelemetry collector that gets every line, besides `to`.",
+            Shape::AnyOf(&[Shape::Off, Shape::Text(&LOG_COLLECTOR), Shape::Section(&ACCESS_LOG_OTLP)]),
+        )
+        .or("off")
+        .also(&["opentelemetry", "otel", "collector"]),
+    ],
+};

@@ -1,8 +1,9 @@
-//! Finds responses of HTTP/2 endpoints that their pseudo-header fields make malformed.
+//! Finds responses of HTTP/2 endpoints of which the h2 library drops fields without an error.
 //!
-//! The h2 library silently drops request pseudo-fields in a response, and all pseudo-fields in trailers. Both make a response
-//! malformed (RFC 9113, 8.1 and 8.3). The socket of an endpoint's connection shows every byte to a [`Sieve`] before the library
-//! gets it; the reader of a response asks [`Sieve::is_malformed`].
+//! The library drops request pseudo-fields in a response, and all pseudo-fields in trailers. Both make a response malformed
+//! (RFC 9113, 8.1 and 8.3). It also drops the fields of a trailer section that exceed its limit, and passes the others on as if
+//! they were complete. The socket of an endpoint's connection shows every byte to a [`Sieve`] before the library gets it; the
+//! reader of a response asks [`Sieve::is_malformed`] and [`Sieve::is_too_long`].
 //!
 //! The sieve follows frames and HPACK representations, but decodes no strings. It looks at the first bytes of names and statuses,
 //! and counts the sizes of entries in the dynamic table, to resolve references into it. DATA is skipped by its length.
@@ -28,6 +29,7 @@ const NAME: usize = 12;
 /// Frames (RFC 9113, 6).
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const PADDED: u8 = 8;
 const PRIORITY: u8 = 0x20;
@@ -62,13 +64,15 @@ struct Entry {
     size: u32,
 }
 
-/// A stream with a final head or a malformed field section.
+/// A stream with a final head, or with a field section that is malformed or too long.
 #[derive(Clone, Copy, Debug)]
 struct Stream {
     id: u32,
     /// Its final head was read: the next section is trailers.
     has_head: bool,
     is_malformed: bool,
+    /// A section was too long; the flag: the stream ended with it.
+    too_long: Option<bool>,
 }
 
 /// The state of the frame reader.
@@ -129,6 +133,12 @@ pub struct Sieve {
     padding: usize,
     ends: bool,
     stream: u32,
+    /// The length of the present section on the wire, and whether the stream ends with it.
+    section: usize,
+    ends_stream: bool,
+    /// The most bytes of a section. HPACK makes no field longer than RFC 9113, 6.5.2 counts it, so a section that is longer on the
+    /// wire also exceeds the limit that the gateway announced.
+    most_section: usize,
     block: Block,
     /// The status of the present block, and whether it has a foreign pseudo-field.
     status: Option<Kind>,
@@ -159,6 +169,9 @@ impl Default for Sieve {
             padding: 0,
             ends: false,
             stream: 0,
+            section: 0,
+            ends_stream: false,
+            most_section: usize::MAX,
             block: Block::First,
             status: None,
             is_foreign: false,
@@ -178,6 +191,12 @@ impl Default for Sieve {
 }
 
 impl Sieve {
+    /// A sieve that finds field sections of more than so many bytes.
+    #[must_use]
+    pub fn within(most_section: usize) -> Self {
+        Self { most_section, ..Self::default() }
+    }
+
     /// Follows the next bytes of the connection.
     ///
     /// An unknown pseudo-field whose name lies in one piece gets `x` as its first letter. The library would end the connection for
@@ -193,6 +212,12 @@ impl Sieve {
     #[must_use]
     pub fn is_malformed(&self, stream: u32) -> bool {
         self.streams.iter().any(|known| known.id == stream && known.is_malformed)
+    }
+
+    /// Whether a field section of a stream was too long: `Some(true)` if the stream ended with it.
+    #[must_use]
+    pub fn is_too_long(&self, stream: u32) -> Option<bool> {
+        self.streams.iter().find(|known| known.id == stream).and_then(|known| known.too_long)
     }
 
     /// Drops the state of a stream that has no reader any longer.
@@ -259,6 +284,12 @@ impl Sieve {
                 if padded || priority > 0 { Frame::Before { padded, priority } } else { Frame::Block };
             if kind == HEADERS {
                 (self.status, self.is_foreign, self.block) = (None, false, Block::First);
+                (self.section, self.ends_stream) = (0, flags & END_STREAM != 0);
+            }
+            self.section = self.section.saturating_add(self.left);
+            if self.section > self.most_section {
+                let ends_stream = self.ends_stream;
+                self.stream_of(self.stream).too_long = Some(ends_stream);
             }
         }
         self.end_frame();
@@ -286,22 +317,26 @@ impl Sieve {
             return;
         }
         let (id, status, is_foreign) = (self.stream, self.status.take(), self.is_foreign);
-        let at = self.streams.iter().position(|known| known.id == id);
-        let has_head = at.is_some_and(|at| self.streams[at].has_head);
+        let has_head = self.streams.iter().any(|known| known.id == id && known.has_head);
         let is_malformed = is_foreign || has_head && status.is_some();
         let is_final = status == Some(Kind::Final);
-        if !is_malformed && !is_final {
-            return;
+        if is_malformed || is_final {
+            let stream = self.stream_of(id);
+            stream.has_head |= is_final;
+            stream.is_malformed |= is_malformed;
         }
-        let at = at.unwrap_or_else(|| {
+    }
+
+    /// The state of a stream. A new one takes the place of the oldest if there are too many.
+    fn stream_of(&mut self, id: u32) -> &mut Stream {
+        let at = self.streams.iter().position(|known| known.id == id).unwrap_or_else(|| {
             if self.streams.len() >= STREAMS {
                 self.streams.remove(0);
             }
-            self.streams.push(Stream { id, has_head: false, is_malformed: false });
+            self.streams.push(Stream { id, has_head: false, is_malformed: false, too_long: None });
             self.streams.len() - 1
         });
-        self.streams[at].has_head |= is_final;
-        self.streams[at].is_malformed |= is_malformed;
+        &mut self.streams[at]
     }
 
     /// Reads the next bytes of a block.

@@ -34,7 +34,7 @@ pub(super) async fn ask(
     let mut builder = Builder::new();
     builder.enable_push(false).max_header_list_size(HEAD);
     let heard = Rc::new(Cell::new(tollgate_net::now()));
-    let io = Io::new(stream, Rc::default(), heard, (None, Rc::default())).telling(fault.clone());
+    let io = Io::new(stream, Rc::default(), heard, Rc::default()).telling(fault.clone());
     let (sender, connection) = builder.handshake::<_, Chunk>(io).await.map_err(|error| failure(&error))?;
     carried(connection, judge(sender, request, expected)).await
 }

@@ -15,7 +15,6 @@ use tollgate_net::Deadline;
 use tollgate_plan::Pool as PoolSettings;
 
 use super::io::Io;
-use super::sections::TooLong;
 use super::{RESETS, STREAMS};
 use crate::connection::InUse;
 use crate::{Permit, Pool};
@@ -29,9 +28,7 @@ pub(crate) struct Http2Connection {
     opened: Instant,
     /// When something came last.
     heard: Rc<Cell<Instant>>,
-    /// The streams with a field section that was too long.
-    too_long: Rc<TooLong>,
-    /// Finds responses with pseudo-fields that the library ignores.
+    /// Finds responses of which the library drops fields.
     sieve: Rc<RefCell<Sieve>>,
     /// Since when it carries no request.
     since: Cell<Instant>,
@@ -63,7 +60,7 @@ impl Http2Connection {
         pool: &Rc<Pool>,
         open: Open,
         sender: SendRequest<Chunk>,
-        (heard, too_long, sieve): (Rc<Cell<Instant>>, Rc<TooLong>, Rc<RefCell<Sieve>>),
+        (heard, sieve): (Rc<Cell<Instant>>, Rc<RefCell<Sieve>>),
     ) -> Rc<Self> {
         let now = tollgate_net::now();
         let connection = Rc::new(Self {
@@ -72,7 +69,6 @@ impl Http2Connection {
             gate: Rc::default(),
             opened: now,
             heard,
-            too_long,
             sieve,
             since: Cell::new(now),
             streams: Cell::new(0),
@@ -272,7 +268,7 @@ impl Place {
     /// Whether a field section of this stream was too long: `Some(true)` if the stream ended with it.
     #[must_use]
     pub fn is_too_long(&self, stream: u32) -> Option<bool> {
-        self.connection.too_long.get(stream)
+        self.connection.sieve.borrow().is_too_long(stream)
     }
 
     /// Whether pseudo-fields make the response on this stream malformed (RFC 9113, 8.3).

@@ -11,8 +11,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tollgate_http::h2::Sieve;
 use tollgate_net::{Stream, TlsFault};
 
-use super::sections::Sections;
-
 /// Bytes that one read takes at most.
 const READ: usize = 16 * 1024;
 
@@ -24,8 +22,6 @@ pub(crate) struct Io {
     buffer: Rc<RefCell<Vec<u8>>>,
     /// When something came last.
     heard: Rc<Cell<Instant>>,
-    /// Measures field sections; `None` in probes, which do not need it.
-    sections: Option<Sections>,
     /// Gets a TLS failure of the connection.
     fault: Option<FaultCell>,
     /// Follows all bytes from the endpoint.
@@ -40,9 +36,9 @@ impl Io {
         stream: Stream,
         buffer: Rc<RefCell<Vec<u8>>>,
         heard: Rc<Cell<Instant>>,
-        (sections, sieve): (Option<Sections>, Rc<RefCell<Sieve>>),
+        sieve: Rc<RefCell<Sieve>>,
     ) -> Self {
-        Self { stream, buffer, heard, sections, sieve, fault: None }
+        Self { stream, buffer, heard, sieve, fault: None }
     }
 
     /// Leaves a TLS failure of the connection in `fault`.
@@ -73,9 +69,6 @@ impl AsyncRead for Io {
         let read = ready!(this.stream.poll_read(cx, &mut buffer[..most]));
         let count = read.inspect_err(|error| note(this.fault.as_ref(), error))?;
         this.heard.set(tollgate_net::now());
-        if let Some(sections) = &mut this.sections {
-            sections.follow(&buffer[..count]);
-        }
         this.sieve.borrow_mut().pass(&mut buffer[..count]);
         out.put_slice(&buffer[..count]);
         Poll::Ready(Ok(()))

@@ -11,7 +11,6 @@ mod connection;
 mod io;
 mod lanes;
 mod opening;
-mod sections;
 
 pub use connection::Place;
 pub(crate) use io::{FaultCell, Io, note};
@@ -31,7 +30,7 @@ const WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = WINDOW * STREAMS as u32;
 /// The library's own limit of a field section: this multiple of the endpoint's limit, and so many bytes more. The library drops
 /// fields past its limit; the rest still exceeds the endpoint's limit then, so that the reader of the section notices. Only a
-/// single field that is longer could hide; [`sections`] finds it.
+/// single field that is longer could hide; the [sieve](tollgate_http::h2::Sieve) finds it.
 const SPARE_FIELDS: (u32, u32) = (4, 8 * 1024);
 /// Bytes that the library may keep of one request; the [gate](tollgate_http::h2::Gate) bounds those of all.
 const SEND_BUFFER: usize = 128 * 1024;

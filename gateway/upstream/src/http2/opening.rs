@@ -12,7 +12,6 @@ use tollgate_net::ProxyHeader;
 
 use super::connection::{Http2Connection, Open, Place};
 use super::io::{FaultCell, Io};
-use super::sections::{Sections, TooLong};
 use super::{CONNECTION_WINDOW, SEND_BUFFER, SPARE_FIELDS, STREAMS, WINDOW};
 use crate::connection::InUse;
 use crate::{ConnectError, Permit, Pool, pool};
@@ -139,12 +138,10 @@ async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connecti
         return Err(ConnectError::NoHttp2);
     }
     let heard = Rc::new(Cell::new(tollgate_net::now()));
-    let (list, too_long) = (set.header_list.get(), Rc::<TooLong>::default());
-    let sections = Sections::new(list as usize, too_long.clone());
-    let sieve = Rc::<RefCell<Sieve>>::default();
+    let list = set.header_list.get();
+    let sieve = Rc::new(RefCell::new(Sieve::within(list as usize)));
     let fault = FaultCell::default();
-    let io = Io::new(stream, set.receive.clone(), heard.clone(), (Some(sections), sieve.clone()))
-        .telling(fault.clone());
+    let io = Io::new(stream, set.receive.clone(), heard.clone(), sieve.clone()).telling(fault.clone());
     let failed = |error: &h2::Error| match fault.get() {
         // The library keeps only the kind of such an error.
         Some(fault) => {
@@ -170,7 +167,7 @@ async fn shake_hands(pool: &Rc<Pool>, permit: Permit) -> Result<Rc<Http2Connecti
         Poll::Pending => Poll::Pending,
     })
     .await?;
-    Ok(Http2Connection::start(pool, Open { frames, permit }, sender, (heard, too_long, sieve)))
+    Ok(Http2Connection::start(pool, Open { frames, permit }, sender, (heard, sieve)))
 }
 
 fn failed(error: &h2::Error) -> ConnectError {

@@ -170,6 +170,33 @@ fn what_is_kept_is_bounded_and_let_go() {
     assert!(sieve.table.len() <= 128);
 }
 
+#[test]
+fn sections_are_measured_however_they_are_cut() {
+    // Each byte is a field.
+    let section =
+        |kind: u8, flags: u8, stream: u32, length: usize| frame(kind, flags, stream, &vec![OK; length]);
+    let all = [
+        frame(4, 0, 0, &[0; 18]),
+        section(HEADERS, END_HEADERS, 1, 100),
+        frame(0, 0, 1, &[9; 5000]),
+        section(HEADERS, END_STREAM, 1, 60),
+        section(CONTINUATION, END_HEADERS, 1, 41),
+        section(HEADERS, END_STREAM | END_HEADERS, 3, 101),
+        section(HEADERS, 0, 5, 60),
+        section(CONTINUATION, 0, 5, 30),
+        section(CONTINUATION, END_HEADERS, 5, 0),
+        section(HEADERS, END_HEADERS, 7, 100),
+        section(HEADERS, END_HEADERS, 9, 101),
+    ]
+    .concat();
+    for size in [1, 2, 8, 9, 10, 100, 7000] {
+        let mut sieve = Sieve::within(100);
+        all.clone().chunks_mut(size).for_each(|piece| sieve.pass(piece));
+        let found = [1, 3, 5, 7, 9].map(|stream| sieve.is_too_long(stream));
+        assert_eq!(found, [Some(true), Some(true), None, None, Some(false)], "{size}");
+    }
+}
+
 proptest::proptest! {
     #[test]
     fn arbitrary_bytes_panic_nothing(

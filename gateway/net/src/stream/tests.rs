@@ -1,5 +1,6 @@
 //! Streams between tasks and threads.
 
+use std::future::poll_fn;
 use std::io::Write;
 use std::net::TcpListener;
 use std::rc::Rc;

@@ -86,6 +86,29 @@ fn a_cap_holds_and_others_wait_for_a_place() {
 }
 
 #[test]
+fn a_connection_that_has_carried_its_last_request_gives_its_place_to_those_that_wait() {
+    let gate = Gate::new();
+    let origin = gated(&gate, streams(2));
+    // Without the place, the others would wait for the idle timeout.
+    let gateway = with(
+        &origin,
+        "    limits: {endpoint_connections: 1}\n    queue: {size: 6, timeout: 15s}\n    pool: {max_requests: 2, \
+         idle_timeout: 10m}\n",
+    );
+    let mut http2 = gateway.http2();
+    let slow: Vec<_> = (0..6).map(|n| http2.begin(get(&format!("/slow{n}")), true).expect("begun")).collect();
+    eventually("the others to wait", || {
+        gateway.metrics().sum("tollgate_upstream_queue_length", "").is_some_and(|count| count >= 4.0)
+    });
+    gate.open();
+    for stream in slow {
+        assert_eq!(stream.response().expect("an answer").status, 200);
+    }
+    assert_eq!(origin.connections().0, 3, "two requests each");
+    reconcile(&gateway, &origin);
+}
+
+#[test]
 fn workers_share_a_cap_though_connections_stay_where_they_are() {
     let origin = Http2Origin::echo();
     let address = origin.address();

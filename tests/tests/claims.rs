@@ -5,7 +5,7 @@ use tollgate_tests::http2::request;
 use tollgate_tests::{Gateway, Origin, Request, tollgate};
 
 /// Of each kind that `docs/forwarded.md` lists.
-const CLAIMS: [&str; 24] = [
+const CLAIMS: [&str; 30] = [
     "X-Forwarded-Prefix",
     "X-Forwarded-Ssl",
     "X-Forwarded-Scheme",
@@ -29,6 +29,12 @@ const CLAIMS: [&str; 24] = [
     "X-Envoy-Downstream-Service-Cluster",
     "X-SSL-Client-Cert",
     "Remote-User",
+    "WL-Proxy-Client-IP",
+    "X-Original-Prefix",
+    "Script-Name",
+    "X-Accel-Mapping",
+    "X-MS-Forwarded-Client-IP",
+    "EO-Connecting-IP",
     "Proxy",
 ];
 /// Names that look like some of them and are none.

@@ -116,7 +116,12 @@ impl Reader {
         }
         let problem =
             Problem::error(entry.at, format!("unknown key {} in {}", shown(&entry.key), section.noun));
+        let has = |section: &Section, name: &str| section.keys.iter().any(|key| key.name == name);
         self.problems.push(match suggest::key(&entry.key, section) {
+            // Other gateways have such keys beside the rest of a route.
+            _ if has(section, "policies") && has(&crate::spec::POLICIES, &entry.key) => {
+                problem.help(format!("`{0}` is a policy: write it as `policies: {{{0}: ...}}`", entry.key))
+            }
             Some(near) => problem.help(format!("did you mean `{near}`?")),
             None => problem.expected(names(section)),
         });

@@ -74,9 +74,10 @@ names! {
 
 /// Names that services trust a proxy to set, for the client or for the way of the request. Names with a variant of their own and
 /// those of a [`family`] are not among them. The sources are the manuals of nginx, HAProxy, Envoy, Traefik, IIS and its ARR, of
-/// Cloudflare, Fastly, Fly, Azure, AWS and Google Cloud, and of Rails, Django, Symfony, Spring and Zend.
+/// Cloudflare, Fastly, Fly, Azure, AWS and Google Cloud, Alibaba and Tencent Cloud, Imperva, Sucuri and Vercel,
+/// and of Rails, Django, Symfony, Spring, Zend, ASP.NET, gunicorn and WebLogic.
 /// `docs/forwarded.md` lists them.
-const CLAIMS: [&str; 47] = [
+const CLAIMS: [&str; 68] = [
     // The client's address.
     "forwarded-for",
     "client-ip",
@@ -98,6 +99,18 @@ const CLAIMS: [&str; 47] = [
     "remote-addr",
     "x-original-forwarded-for",
     "x-original-remote-addr",
+    "x-original-for",
+    "proxy-client-ip",
+    "wl-proxy-client-ip",
+    "x-ms-forwarded-client-ip",
+    "x-vercel-forwarded-for",
+    "incap-client-ip",
+    "x-sucuri-clientip",
+    "ali-cdn-real-ip",
+    "cdn-src-ip",
+    "x-cdn-src-ip",
+    "eo-connecting-ip",
+    "eo-client-ip",
     // The original request and its way.
     "x-original-url",
     "x-original-uri",
@@ -113,12 +126,22 @@ const CLAIMS: [&str; 47] = [
     "x-scheme",
     "x-url-scheme",
     "x-script-name",
+    "x-original-prefix",
+    "x-waws-unencoded-url",
+    "disguised-host",
+    // gunicorn and uWSGI take the application's prefix and path from these.
+    "script-name",
+    "path-info",
+    // Rack::Sendfile lets a proxy name the files that it serves (CVE-2025-61780).
+    "x-sendfile-type",
+    "x-accel-mapping",
     "cf-visitor",
     "front-end-https",
     "fastly-ssl",
     "x-appengine-https",
     "x-arr-ssl",
-    // The client's identity.
+    "wl-proxy-ssl",
+    // Who it is.
     "remote-user",
     "x-arr-clientcert",
     "x-client-cert",
@@ -126,6 +149,7 @@ const CLAIMS: [&str; 47] = [
     "x-client-dn",
     "ssl-client-cert",
     "ssl-client-verify",
+    "wl-proxy-client-cert",
     // CGI makes HTTP_PROXY of it, which HTTP clients take for their proxy (CVE-2016-5385, "httpoxy").
     "proxy",
 ];

@@ -79,7 +79,7 @@ async fn session(
     let body = json!({ "create_request": {
         "key": encoded(prefix.as_bytes()),
         "range_end": encoded(&end_of(prefix.as_bytes())),
-        "start_revision": (*known + 1).to_string(),
+        "start_revision": known.saturating_add(1).to_string(),
         "progress_notify": true,
     } });
     let mut messages = Messages { stream: client.stream(member, &body).await?, kept: BytesMut::new() };

@@ -141,7 +141,7 @@ const CLAIMS: [&str; 68] = [
     "x-appengine-https",
     "x-arr-ssl",
     "wl-proxy-ssl",
-    // Who it is.
+    // The client's identity.
     "remote-user",
     "x-arr-clientcert",
     "x-client-cert",

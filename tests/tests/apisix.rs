@@ -125,9 +125,27 @@ fn what_has_no_counterpart_is_refused_by_name_and_changes_nothing() {
             "plugins/jwt-auth/secret",
         ),
         ("ssls/1", json!({"cert": "x", "key": "y", "snis": ["a"], "client": {"ca": "x"}}), "client"),
-        ("routes/1", json!({"uri": "/a", "upstream": {"nodes": nodes, "checks": {}}}), "upstream/checks"),
+        (
+            "routes/1",
+            json!({"uri": "/a", "upstream": {"nodes": nodes, "checks": {}}}),
+            "upstream/checks/active",
+        ),
+        ("routes/1?ttl=60", json!({"uri": "/a", "upstream": {"nodes": nodes}}), "ttl"),
+        ("plugin_metadata/cors", json!({"allow_origins": {}}), "plugin_metadata"),
+        ("secrets/vault/1", json!({"uri": "http://a"}), "secrets"),
+        (
+            "consumers/nobody/credentials/1",
+            json!({"plugins": {"key-auth": {"key": "k"}}}),
+            "consumers/nobody",
+        ),
         ("routes/1", json!({"uri": "/a", "upstream_id": "none"}), "apisix-none"),
         ("upstreams/1", json!({"nodes": nodes, "service_name": "x"}), "service_name"),
+        ("upstreams/1", json!({"service_name": "x", "discovery_type": "eureka"}), "discover"),
+        (
+            "upstreams/1",
+            json!({"nodes": nodes, "tls": {"client_cert": "x", "client_key": "y"}}),
+            "tls.certificate",
+        ),
         ("services/1", json!({"upstream": {"nodes": nodes}, "script": "x"}), "script"),
         ("stream_routes/1", json!({"upstream": {"nodes": nodes}}), "stream_routes"),
         ("routes/a%20b", json!({"uri": "/a", "upstream": {"nodes": nodes}}), "a b"),
@@ -566,4 +584,245 @@ fn tokens_are_verified_by_the_key_of_the_consumer_that_they_name() {
     assert_eq!(status("/t", &jacks), 200, "what is shown can be written back");
     assert_eq!(curl(&gateway, "DELETE", "consumers/ann", "", "").status, 200);
     assert_eq!([status("/t", &jacks), status("/t", &anns)], [200, 401]);
+}
+
+/// A gateway that believes what a proxy on this machine says of the scheme.
+fn behind_a_proxy() -> Gateway {
+    Gateway::start("store: $DIR/store\nforwarded: {trusted_proxies: 127.0.0.1/32}\nroutes: []")
+}
+
+#[test]
+fn redirects_lead_to_https_and_by_expressions_and_variables() {
+    let (origin, gateway) = (Origin::ok(), behind_a_proxy());
+    let redirect = |id: &str, uri: &str, redirect: Value, upstream: bool| {
+        let mut route = json!({"uri": uri, "plugins": {"redirect": redirect}});
+        if upstream {
+            route["upstream"] = nodes(&origin);
+        }
+        put(&gateway, &format!("routes/{id}"), &route);
+    };
+    let led = |path: &str, lines: &str| {
+        let answer = ask(&gateway, path, lines);
+        (answer.status, answer.headers.get("Location").unwrap_or_default().to_owned())
+    };
+    redirect("1", "/hello/*", json!({"http_to_https": true}), true);
+    assert_eq!(led("/hello/x?y=1", ""), (301, "https://a.example/hello/x?y=1".to_owned()));
+    let post = gateway.client().ask("POST /hello/x HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!((post.status, post.headers.get("Location")), (308, Some("https://a.example/hello/x")));
+    assert_eq!(led("/hello/x", "X-Forwarded-Proto: https\r\n"), (200, String::new()), "it is https already");
+    assert_eq!(origin.count(), 1);
+    // Without an upstream it is an answer as well.
+    redirect("2", "/alone", json!({"http_to_https": true}), false);
+    assert_eq!(led("/alone", "").0, 301);
+    assert_eq!(led("/alone", "X-Forwarded-Proto: https\r\n").0, 503);
+    redirect(
+        "3",
+        "/i/*",
+        json!({"regex_uri": ["^/i/(.*)/(.*)$", "/$1-$2x"], "ret_code": 301, "append_query_string": true}),
+        true,
+    );
+    assert_eq!(led("/i/a/b?c=d", ""), (301, "/a-bx?c=d".to_owned()));
+    assert_eq!(led("/i/a", ""), (200, String::new()), "it goes on where nothing is found");
+    redirect("4", "/test", json!({"uri": "$uri/index.html?by=${arg_a}", "ret_code": 302}), true);
+    assert_eq!(led("/test?a=b%20c", ""), (302, "/test/index.html?by=b%20c".to_owned()));
+    redirect("5", "/where", json!({"uri": "https://b.example:8443$request_uri", "ret_code": 307}), false);
+    assert_eq!(led("/where?a", ""), (307, "https://b.example:8443/where?a".to_owned()));
+    redirect("6", "/old", json!({"uri": "/new?x=1", "append_query_string": true, "encode_uri": true}), false);
+    assert_eq!(led("/old?a", ""), (302, "/new?x=1&a".to_owned()));
+    assert_eq!(led("/old", ""), (302, "/new?x=1".to_owned()));
+    let both = json!({"uri": "/a", "plugins": {"redirect": {"uri": "/b", "http_to_https": true}}});
+    let refused = curl(&gateway, "PUT", "routes/7", "", &both.to_string());
+    assert!(refused.status == 400 && refused.text().contains("http_to_https"), "{refused:?}");
+}
+
+#[test]
+fn blocked_are_requests_of_the_route_alone_by_path_and_query() {
+    let (origin, gateway) = (Origin::ok(), stored());
+    let blocker = json!({"block_rules": ["root\\.exe", "root\\.m+", "select.+(from|limit)"], "rejected_msg": "access is not allowed", "case_insensitive": true});
+    put(
+        &gateway,
+        "routes/1",
+        &json!({"uri": "/*", "plugins": {"uri-blocker": blocker}, "upstream": nodes(&origin)}),
+    );
+    put(&gateway, "routes/2", &json!({"uri": "/free/*", "upstream": nodes(&origin)}));
+    put(
+        &gateway,
+        "routes/3",
+        &json!({"uri": "/root.exe", "host": "b.example", "plugins": {"uri-blocker": {"block_rules": ["root"]}}, "upstream": nodes(&origin)}),
+    );
+    let status = |path: &str| ask(&gateway, path, "").status;
+    assert_eq!([status("/ROOT.EXE?a=a"), status("/x/root.mm"), status("/x")], [403, 403, 200]);
+    assert_eq!(status("/x?q=select%20a%20from%20b"), 403, "the query is looked at");
+    assert_eq!(status("/free/root.exe"), 200, "it is another route");
+    let whole = gateway.client().ask("GET /root.exe HTTP/1.1\r\nHost: b.example\r\n\r\n");
+    assert_eq!(whole.status, 403, "a path that is blocked as a whole");
+    let answer = ask(&gateway, "/root.exe", "");
+    assert_eq!(answer.headers.get("Content-Type"), Some("application/json"));
+    assert_eq!(json_of(&answer)["error_msg"], "access is not allowed");
+}
+
+#[test]
+fn what_an_upstream_says_of_hosts_checks_and_priorities_holds() {
+    let (origin, second, gateway) = (Origin::named("first"), Origin::named("second"), stored());
+    let node = |origin: &Origin, priority: i64| json!({"host": "127.0.0.1", "port": origin.address().port(), "weight": 1, "priority": priority});
+    let host = |path: &str| {
+        assert_eq!(ask(&gateway, path, "").status, 200, "{path}");
+        origin.requests().last().and_then(|request| request.headers.get("Host").map(str::to_owned))
+    };
+    let upstream = |more: Value| {
+        let mut upstream = json!({"type": "roundrobin", "nodes": [node(&origin, 0)]});
+        upstream.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        upstream
+    };
+    put(&gateway, "routes/1", &json!({"uri": "/node", "upstream": upstream(json!({"pass_host": "node"}))}));
+    put(&gateway, "upstreams/u", &upstream(json!({"pass_host": "rewrite", "upstream_host": "in.example"})));
+    put(&gateway, "routes/2", &json!({"uri": "/named", "upstream_id": "u"}));
+    put(
+        &gateway,
+        "routes/3",
+        &json!({"uri": "/own", "upstream_id": "u", "plugins": {"proxy-rewrite": {"host": "own.example"}}}),
+    );
+    assert_eq!(host("/node"), Some(origin.address().to_string()));
+    assert_eq!(host("/named").as_deref(), Some("in.example"));
+    assert_eq!(host("/own").as_deref(), Some("own.example"));
+    // A change of the upstream reaches its routes.
+    put(&gateway, "upstreams/u", &upstream(json!({"pass_host": "pass"})));
+    assert_eq!(host("/named").as_deref(), Some("a.example"));
+    let keeps = json!({"size": 10, "idle_timeout": 5, "requests": 100});
+    put(
+        &gateway,
+        "routes/4",
+        &json!({"uri": "/spare", "upstream": {"nodes": [node(&second, -1), node(&origin, 3)], "keepalive_pool": keeps,
+                "retries": 1, "retry_timeout": 0, "tls": {"verify": false}}}),
+    );
+    let said = |path: &str| ask(&gateway, path, "").text();
+    for _ in 0..4 {
+        assert!(said("/spare").contains("first"), "the spare one is not asked");
+    }
+    // Probes have the fields that are written, and find out who is well.
+    let checks = json!({
+        "active": {"http_path": "/status", "host": "probe.example", "timeout": 5, "req_headers": ["User-Agent: curl/7.29.0", "X-Probe: 1"],
+                   "healthy": {"interval": 1, "successes": 1}, "unhealthy": {"interval": 1, "http_failures": 2}},
+        "passive": {"healthy": {"http_statuses": [200, 201], "successes": 3}, "unhealthy": {"http_statuses": [500], "http_failures": 3, "tcp_failures": 3}}
+    });
+    let probed = Origin::ok();
+    put(
+        &gateway,
+        "routes/5",
+        &json!({"uri": "/probed", "upstream": {"nodes": [node(&probed, 0)], "checks": checks}}),
+    );
+    tollgate_tests::eventually("a probe", || probed.count() > 0);
+    let probe = probed.requests().remove(0);
+    let got = |name: &str| probe.headers.get(name);
+    assert_eq!((probe.target.as_str(), got("Host")), ("/status", Some("probe.example")));
+    assert_eq!((got("User-Agent"), got("X-Probe")), (Some("curl/7.29.0"), Some("1")));
+    let text = gateway.admin("/api/v1/upstreams/apisix-route-5").text();
+    for part in ["consecutive_5xx", "panic_threshold", "max_ejected"] {
+        assert!(text.contains(part), "{text}");
+    }
+    put(
+        &gateway,
+        "routes/6",
+        &json!({"uri": "/mine", "remote_addrs": ["127.0.0.0/8", "::1"], "upstream": nodes(&origin)}),
+    );
+    put(
+        &gateway,
+        "routes/7",
+        &json!({"uri": "/others", "remote_addr": "10.0.0.0/8", "upstream": nodes(&origin)}),
+    );
+    assert_eq!([ask(&gateway, "/mine", "").status, ask(&gateway, "/others", "").status], [200, 403]);
+    put(&gateway, "routes/8", &json!({"uri": "/ws", "enable_websocket": false, "upstream": nodes(&origin)}));
+    let lines = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+    ask(&gateway, "/ws", lines);
+    assert_eq!(origin.requests().last().and_then(|request| request.headers.get("Upgrade")), None);
+}
+
+#[test]
+fn credentials_are_their_consumers_and_go_with_it() {
+    let (origin, gateway) = (Origin::ok(), stored());
+    put(&gateway, "consumers", &json!({"username": "jack"}));
+    put(
+        &gateway,
+        "consumers/jack/credentials/one",
+        &json!({"desc": "d", "plugins": {"key-auth": {"key": "key-one"}}}),
+    );
+    put(
+        &gateway,
+        "consumers/jack/credentials",
+        &json!({"id": "two", "plugins": {"key-auth": {"key": "key-two"}}}),
+    );
+    put(
+        &gateway,
+        "routes/1",
+        &json!({"uri": "/key", "plugins": {"key-auth": {}}, "upstream": nodes(&origin)}),
+    );
+    let status = |key: &str| ask(&gateway, "/key", &format!("apikey: {key}\r\n")).status;
+    assert_eq!([status("key-one"), status("key-two"), status("key-three")], [200, 200, 401]);
+    let shown = json_of(&curl(&gateway, "GET", "consumers/jack/credentials/two", "", ""));
+    assert_eq!(shown["key"], "/apisix/consumers/jack/credentials/two");
+    assert_eq!(shown["value"], json!({"id": "two", "plugins": {"key-auth": {"key": "(secret)"}}}));
+    let list = json_of(&curl(&gateway, "GET", "consumers/jack/credentials", "", ""));
+    assert_eq!(list["total"], 2);
+    put(&gateway, "consumers/jack/credentials/two", &shown["value"]);
+    assert_eq!(status("key-two"), 200, "what is shown can be written back");
+    put(&gateway, "consumers/jack", &json!({"username": "jack", "desc": "changed"}));
+    assert_eq!(status("key-one"), 200, "the consumer has its credentials still");
+    assert_eq!(curl(&gateway, "DELETE", "consumers/jack/credentials/one", "", "").status, 200);
+    assert_eq!([status("key-one"), status("key-two")], [401, 200]);
+    let secret = "jacks-secret-of-more-than-32-bytes-0123456789";
+    put(
+        &gateway,
+        "consumers/jack/credentials/jwt",
+        &json!({"plugins": {"jwt-auth": {"key": "jack-key", "secret": secret}}}),
+    );
+    put(
+        &gateway,
+        "routes/2",
+        &json!({"uri": "/token", "plugins": {"jwt-auth": {}}, "upstream": nodes(&origin)}),
+    );
+    let claims = json!({"key": "jack-key", "exp": 4_000_000_000_u64});
+    let token = format!("Authorization: Bearer {}\r\n", token(&claims, secret));
+    assert_eq!(ask(&gateway, "/token", &token).status, 200);
+    let other = curl(&gateway, "PUT", "consumers/jack/credentials/x", "", r#"{"plugins": {"cors": {}}}"#);
+    assert!(other.status == 400 && other.text().contains("plugins/cors"), "{other:?}");
+    assert_eq!(curl(&gateway, "DELETE", "consumers/jack", "", "").status, 200);
+    assert_eq!(status("key-two"), 401);
+    assert_ne!(ask(&gateway, "/token", &token).status, 200);
+    assert_eq!(curl(&gateway, "GET", "consumers/jack/credentials/two", "", "").status, 404);
+    put(&gateway, "consumers", &json!({"username": "jack"}));
+    assert_eq!(status("key-two"), 401, "a new consumer of the name has no old keys");
+}
+
+#[test]
+fn lists_are_paged_and_chosen_from_and_objects_checked_without_writing() {
+    let gateway = stored();
+    put(&gateway, "services/s1", &json!({"name": "shop", "upstream": {"nodes": {"127.0.0.1:1": 1}}}));
+    for number in 0..12 {
+        let route = json!({"name": format!("test-{number}"), "uri": format!("/foo/{number}"), "service_id": "s1",
+                           "labels": {"team": "x"}});
+        put(&gateway, &format!("routes/r{number}"), &route);
+    }
+    put(&gateway, "routes/other", &json!({"uri": "/bar", "upstream": {"nodes": {"127.0.0.1:1": 1}}}));
+    let list = |query: &str| {
+        let list = json_of(&curl(&gateway, "GET", &format!("routes?{query}"), "", ""));
+        (list["list"].as_array().map_or(0, Vec::len), list["total"].as_u64().unwrap_or(0))
+    };
+    assert_eq!(list("page=1&page_size=10"), (10, 13));
+    assert_eq!(list("page=2&page_size=10"), (3, 13));
+    assert_eq!(list("name=test-1&uri=foo&label="), (3, 3));
+    assert_eq!(list("label=team"), (12, 12));
+    assert_eq!(list("filter=service_id%3Ds1"), (12, 12));
+    assert_eq!(curl(&gateway, "GET", "routes?page=1&page_size=5", "", "").status, 400);
+    let one = json_of(&curl(&gateway, "GET", "routes/other", "", ""));
+    assert!(one["createdIndex"].is_u64() && one["modifiedIndex"].is_u64(), "{one}");
+    let names = json_of(&curl(&gateway, "GET", "plugins/list", "", ""));
+    assert!(names.as_array().expect("a list").contains(&json!("limit-count")));
+    assert!(json_of(&curl(&gateway, "GET", "plugins?all=true", "", ""))["key-auth"].is_object());
+    let good = json!({"uri": "/new", "upstream": {"nodes": {"127.0.0.1:1": 1}}}).to_string();
+    assert_eq!(curl(&gateway, "POST", "schema/validate/routes", "", &good).status, 200);
+    let bad = curl(&gateway, "POST", "schema/validate/routes", "", r#"{"uri": 1}"#);
+    assert!(bad.status == 400 && bad.text().contains("uri"), "{bad:?}");
+    assert_eq!(list(""), (13, 13), "nothing was written");
+    let schema = curl(&gateway, "GET", "schema/plugins/cors", "", "");
+    assert!(schema.status == 404 && schema.text().contains("schema/validate"), "{schema:?}");
 }

@@ -29,6 +29,8 @@ pub enum Part {
     Header(Box<str>),
     /// The first cookie of this name.
     Cookie(Box<str>),
+    /// The first parameter of this name, as it was sent.
+    Parameter(Box<str>),
 }
 
 /// A text in which parts of a request are filled in. What is not there is nothing.
@@ -56,6 +58,11 @@ impl Template {
             [Part::Text(text)] => Some(text),
             _ => None,
         }
+    }
+
+    /// Whether the text begins so whatever is filled in.
+    pub(crate) fn begins_with(&self, begin: &[u8]) -> bool {
+        matches!(self.0.first(), Some(Part::Text(text)) if text.starts_with(begin))
     }
 
     /// The text for a request.
@@ -91,10 +98,20 @@ impl Template {
                     .unwrap_or_default(),
                 Part::Header(name) => request.header(name).unwrap_or_default(),
                 Part::Cookie(name) => request.cookie(name).unwrap_or_default(),
+                Part::Parameter(name) => parameter(request, name.as_bytes()),
             };
             take(part, value);
         }
     }
+}
+
+/// The value of the first parameter of this name, as it was sent: encoded, so that nothing in it begins another field.
+fn parameter<'r>(request: &'r Request<'_>, name: &[u8]) -> &'r [u8] {
+    let pair = |part: &'r [u8]| {
+        let at = part.iter().position(|byte| *byte == b'=').unwrap_or(part.len());
+        (part[..at] == *name).then(|| part.get(at + 1..).unwrap_or_default())
+    };
+    request.query().and_then(|query| query.split(|byte| *byte == b'&').find_map(pair)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -125,6 +142,8 @@ mod tests {
             (Part::Header("x-a".into()), "1"),
             (Part::Header("x-b".into()), ""),
             (Part::Cookie("b".into()), "2"),
+            (Part::Parameter("b".into()), "c"),
+            (Part::Parameter("d".into()), ""),
         ] {
             let template = Template::from(vec![part.clone(), Part::Text(b"!".as_slice().into())]);
             assert_eq!(String::from_utf8_lossy(&template.fill(&request)), format!("{filled}!"), "{part:?}");

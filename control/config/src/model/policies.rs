@@ -17,6 +17,7 @@ mod decompression;
 mod fault;
 mod headers;
 mod hmac;
+mod intercept;
 mod jwt;
 mod mirror;
 mod plugins;
@@ -40,6 +41,7 @@ pub use decompression::*;
 pub use fault::*;
 pub use headers::*;
 pub use hmac::*;
+pub use intercept::*;
 pub use jwt::*;
 pub use mirror::*;
 pub use plugins::*;
@@ -132,6 +134,8 @@ pub enum PolicyKind {
     Fault,
     /// Which web pages may read the answers.
     Cors,
+    /// Requests that are answered before they go anywhere.
+    Intercept,
     /// Which of its route's upstreams a request goes to.
     Canary,
     /// Copies of requests for another upstream.
@@ -156,10 +160,11 @@ pub enum PolicyKind {
 
 impl PolicyKind {
     /// All kinds, in the order in which a request meets them; plugins last, since each has a place of its own.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::Trace,
         Self::Ip,
         Self::Cors,
+        Self::Intercept,
         Self::ClientCertificate,
         Self::Hmac,
         Self::ApiKey,
@@ -191,6 +196,7 @@ impl PolicyKind {
         match self {
             Self::Trace => "trace",
             Self::Ip => "ip",
+            Self::Intercept => "intercept",
             Self::ClientCertificate => "client_certificate",
             Self::Hmac => "hmac",
             Self::ApiKey => "api_key",
@@ -252,6 +258,8 @@ pub enum PolicySpec {
     Concurrency(Vec<Concurrency>),
     /// Requests that are late or fail on purpose.
     Fault(Fault),
+    /// Requests that are answered before they go anywhere.
+    Intercept(Intercept),
     /// Which of its route's upstreams a request goes to.
     Canary(Canary),
     /// Which web pages may read the answers.

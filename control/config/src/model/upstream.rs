@@ -429,6 +429,8 @@ pub enum Probe {
         path: String,
         /// `Host`; `None`: the endpoint's address.
         host: Option<String>,
+        /// Further fields. Default none.
+        headers: Vec<(String, String)>,
         /// Statuses that are good, as ranges. Default 200-299.
         statuses: Vec<(u16, u16)>,
         /// Text that must be in the first 64 KiB of the body. Default none.

@@ -33,6 +33,7 @@ mod fault;
 mod forward_auth;
 mod headers;
 mod hmac;
+mod intercept;
 mod ip;
 mod jwt;
 mod mirror;
@@ -199,6 +200,7 @@ fn policy(reader: &mut Reader, kind: PolicyKind, field: Field<'_>) -> Option<Pol
         PolicyKind::Quota => quota::quota(reader, field).map(PolicySpec::Quota),
         PolicyKind::Concurrency => concurrency::concurrency(reader, field).map(PolicySpec::Concurrency),
         PolicyKind::Fault => fault::fault(reader, field).map(PolicySpec::Fault),
+        PolicyKind::Intercept => intercept::intercept(reader, field).map(PolicySpec::Intercept),
         PolicyKind::Canary => canary::canary(reader, field).map(PolicySpec::Canary),
         PolicyKind::Cors => cors::cors(reader, field).map(PolicySpec::Cors),
         PolicyKind::Mirror => mirror::mirror(reader, field).map(PolicySpec::Mirror),

@@ -3,7 +3,7 @@
 use super::{Fault, braces, field};
 use crate::suggest;
 
-/// What can be filled in, beside `header.NAME` and `cookie.NAME`.
+/// What can be filled in, beside `header.NAME`, `cookie.NAME` and `query.NAME`.
 pub const REQUEST_FIELDS: [&str; 9] =
     ["client", "host", "method", "path", "query", "scheme", "request_id", "route", "consumer"];
 
@@ -18,6 +18,8 @@ pub enum ValuePiece {
     Header(String),
     /// The first cookie of this name.
     Cookie(String),
+    /// The first parameter of this name.
+    Parameter(String),
 }
 
 const BRACES: &str = "`{client}` and the like are filled in; a brace itself is written twice";
@@ -47,6 +49,9 @@ fn piece(name: &str) -> Result<ValuePiece, Fault> {
     if let Some(cookie) = name.strip_prefix("cookie.").filter(|name| field::is_token(name)) {
         return Ok(ValuePiece::Cookie(cookie.to_owned()));
     }
+    if let Some(name) = name.strip_prefix("query.").filter(|name| field::is_token(name)) {
+        return Ok(ValuePiece::Parameter(name.to_owned()));
+    }
     if let Some(field) = REQUEST_FIELDS.iter().find(|field| **field == name) {
         return Ok(ValuePiece::Field(field));
     }
@@ -68,6 +73,7 @@ mod tests {
         let (header, cookie) = (ValuePiece::Header("x-a".into()), ValuePiece::Cookie("b".into()));
         assert_eq!(got, [ValuePiece::Field("client"), text(" {x} "), header, text("/"), cookie]);
         assert_eq!(value_template("plain"), Ok(vec![text("plain")]));
+        assert_eq!(value_template("{query.a}"), Ok(vec![ValuePiece::Parameter("a".into())]));
         for bad in ["{", "}", "{nope}", "{}", "{client", "{header.}", "{header.a b}", "a } b"] {
             assert!(value_template(bad).is_err(), "{bad}");
         }

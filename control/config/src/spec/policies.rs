@@ -23,6 +23,7 @@ mod fault;
 mod forward_auth;
 mod headers;
 mod hmac;
+mod intercept;
 mod ip;
 mod jwt;
 mod mirror;
@@ -55,6 +56,7 @@ pub(crate) use fault::*;
 pub(crate) use forward_auth::*;
 pub(crate) use headers::*;
 pub(crate) use hmac::*;
+pub(crate) use intercept::*;
 pub(crate) use ip::*;
 pub(crate) use jwt::*;
 pub(crate) use mirror::*;
@@ -169,6 +171,12 @@ pub(crate) static POLICIES: Section = Section {
             Shape::AnyOf(&[Shape::Off, Shape::Section(&CORS_POLICY)]),
         )
         .also(&["cross_origin"]),
+        Key::new(
+            "intercept",
+            "Requests that are answered before they go anywhere: by their path, query, method or scheme.",
+            Shape::AnyOf(&[Shape::Off, Shape::Section(&INTERCEPT), Shape::ListOf(&INTERCEPT_RULE)]),
+        )
+        .also(&["uri_blocker", "uri-blocker", "block", "deny_uris", "http_to_https"]),
         CLIENT_CERTIFICATE,
         HMAC,
         API_KEY,

@@ -9,6 +9,7 @@ pub(super) fn template(text: &str) -> Template {
         ValuePiece::Text(text) => Part::Text(text.as_bytes().into()),
         ValuePiece::Header(name) => Part::Header(name.into()),
         ValuePiece::Cookie(name) => Part::Cookie(name.into()),
+        ValuePiece::Parameter(name) => Part::Parameter(name.into()),
         ValuePiece::Field("client") => Part::Client,
         ValuePiece::Field("host") => Part::Host,
         ValuePiece::Field("method") => Part::Method,

@@ -7,6 +7,7 @@ use axum::response::Response;
 use serde_json::{Map, Value, json};
 use tollgate_sources::{Done, Refusal};
 
+use super::list::Item;
 use crate::access::Problem;
 use crate::api;
 
@@ -17,16 +18,15 @@ fn document(status: StatusCode, value: &Value) -> Response {
     response
 }
 
-/// An object, or that it is gone.
+/// An object, or that it is gone. `version` has changed it last: it stands for both of etcd's numbers.
 pub fn object(
     status: StatusCode,
     action: &str,
-    kind: &str,
-    id: &str,
+    key: &str,
     value: Option<Map<String, Value>>,
+    version: Option<u64>,
 ) -> Response {
-    let key = format!("/apisix/{kind}/{id}");
-    let answer = match value {
+    let mut answer = match value {
         Some(value) => json!({
             "action": action,
             "key": key,
@@ -35,19 +35,45 @@ pub fn object(
         }),
         None => json!({ "action": action, "key": key, "deleted": "1", "node": { "key": key } }),
     };
+    if let Some(version) = version {
+        for name in ["createdIndex", "modifiedIndex"] {
+            answer[name] = json!(version);
+        }
+    }
     document(status, &answer)
 }
 
-/// Objects of a kind.
-pub fn listed(kind: &str, items: Vec<(String, Map<String, Value>)>) -> Response {
-    let list =
-        items.into_iter().map(|(id, value)| json!({ "key": format!("/apisix/{kind}/{id}"), "value": value }));
+/// Some objects of a kind, by their keys and with the versions that have changed them last, and how many there are.
+pub fn listed(kind: &str, items: Vec<Item>, total: usize) -> Response {
+    let list = items.into_iter().map(|(key, value, version)| {
+        let mut item = json!({ "key": key, "value": value });
+        if let Some(version) = version {
+            item["createdIndex"] = json!(version);
+            item["modifiedIndex"] = json!(version);
+        }
+        item
+    });
     let list: Vec<_> = list.collect();
     let node = json!({ "key": format!("/apisix/{kind}"), "dir": true, "nodes": list });
     document(
         StatusCode::OK,
-        &json!({ "action": "get", "total": list.len(), "list": list, "node": node, "count": list.len() }),
+        &json!({ "action": "get", "total": total, "list": list, "node": node, "count": list.len() }),
     )
+}
+
+/// The plugins that this front takes: their names, or as an object that has them as keys.
+pub fn plugins(as_object: bool) -> Response {
+    let names = super::plugins::NAMES;
+    let answer = match as_object {
+        false => json!(names),
+        true => names.iter().map(|name| ((*name).to_owned(), json!({ "name": name }))).collect(),
+    };
+    document(StatusCode::OK, &answer)
+}
+
+/// An object that could be written.
+pub fn good() -> Response {
+    document(StatusCode::OK, &json!({}))
 }
 
 /// Why not.

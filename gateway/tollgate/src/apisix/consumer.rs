@@ -72,31 +72,89 @@ fn is_digest(text: &str) -> bool {
         .is_some_and(|digits| digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// The consumer's document.
+/// The consumer's document, of what it says itself and of its credentials.
 ///
 /// # Errors
 /// What has no counterpart, by its name.
-pub fn document(name: &str, group: Option<String>, mut fields: Fields) -> Result<Value, String> {
+pub fn document(
+    objects: &Objects,
+    name: &str,
+    group: Option<String>,
+    mut fields: Fields,
+) -> Result<Value, String> {
     fields.only("username", &[json!(name)])?;
     let plugins = fields.take("plugins").map(plugins::map).transpose()?.unwrap_or_default();
     fields.end()?;
+    let mut shown = Shown::default();
+    shown.all(name, plugins, "")?;
+    for id in objects.credentials(name) {
+        let Some(object) = objects.get(Of::Credentials, &id) else { continue };
+        shown.all(
+            name,
+            credential(object.clone())?,
+            &format!("{}: ", objects::document(&(Of::Credentials, id))),
+        )?;
+    }
     let mut out = Map::new();
     if let Some(group) = group {
         out.insert("groups".to_owned(), json!([group]));
     }
-    for (plugin, conf) in plugins {
+    if !shown.keys.is_empty() {
+        out.insert("api_keys".to_owned(), json!(shown.keys));
+    }
+    out.extend(shown.password.map(|password| ("password".to_owned(), password)));
+    Ok(Value::Object(out))
+}
+
+/// The plugins of a credential.
+///
+/// # Errors
+/// What has no counterpart, by its name.
+pub fn credential(object: Map<String, Value>) -> Result<Map<String, Value>, String> {
+    let mut fields = Fields::new(object, "");
+    super::derive::described(&mut fields)?;
+    let plugins = fields.take("plugins").map(plugins::map).transpose()?.unwrap_or_default();
+    fields.end()?;
+    if let Some(other) = plugins.keys().find(|name| !AUTHENTICATE.contains(&name.as_str())) {
+        return Err(format!("`plugins/{other}`: a credential has `key-auth`, `basic-auth` or `jwt-auth`"));
+    }
+    Ok(plugins)
+}
+
+/// The plugins by which a consumer is known.
+const AUTHENTICATE: [&str; 3] = ["key-auth", "basic-auth", "jwt-auth"];
+
+/// What a consumer shows.
+#[derive(Default)]
+struct Shown {
+    keys: Vec<String>,
+    password: Option<Value>,
+}
+
+impl Shown {
+    fn all(&mut self, name: &str, plugins: Map<String, Value>, whose: &str) -> Result<(), String> {
+        plugins.into_iter().try_for_each(|(plugin, conf)| {
+            self.one(name, &plugin, conf).map_err(|message| format!("{whose}{message}"))
+        })
+    }
+
+    fn one(&mut self, name: &str, plugin: &str, conf: Value) -> Result<(), String> {
         let mut conf = Fields::of(conf, &format!("plugins/{plugin}"))?;
-        match plugin.as_str() {
+        match plugin {
             "key-auth" => {
                 let key = conf.text("key")?.ok_or_else(|| conf.wrong("key", "a key"))?;
-                out.insert("api_keys".to_owned(), json!([key]));
+                self.keys.push(key);
             }
             "basic-auth" => {
-                conf.only("username", &[json!(name)]).map_err(|error| {
-                    format!("{error}: who a password belongs to is told by the consumer's own name")
-                })?;
+                conf.only("username", &[json!(name)])
+                    .map_err(|error| format!("{error}: a password belongs to the consumer of that name"))?;
                 let password = conf.text("password")?.ok_or_else(|| conf.wrong("password", "a password"))?;
-                out.insert("password".to_owned(), json!(password));
+                if self.password.replace(json!(password)).is_some() {
+                    return Err(format!(
+                        "{}: a consumer has one password here; write a consumer of its own for a second one",
+                        conf.place("password")
+                    ));
+                }
             }
             // The routes that ask for tokens have its key.
             "jwt-auth" => drop(token_key(&mut conf)?),
@@ -107,14 +165,13 @@ pub fn document(name: &str, group: Option<String>, mut fields: Fields) -> Result
             }
             _ => {
                 return Err(format!(
-                    "`plugins/{plugin}`: a consumer has `key-auth` and `basic-auth` here; write it at the route, with \
-                     `consumer_name` as the key of a limit"
+                    "`plugins/{plugin}`: a consumer has `key-auth`, `basic-auth` and `jwt-auth` here; write the plugin at the \
+                     route"
                 ));
             }
         }
-        conf.end()?;
+        conf.end()
     }
-    Ok(Value::Object(out))
 }
 
 /// What verifies a consumer's tokens.
@@ -167,13 +224,22 @@ pub struct TokenOwner {
     pub key: String,
 }
 
+/// `jwt-auth` of all consumers and of their credentials, by the names of the consumers.
+fn token_confs(objects: &Objects) -> impl Iterator<Item = (&str, &Value)> {
+    let own = objects.all(Of::Consumers);
+    let credentials =
+        objects.all(Of::Credentials).filter_map(|(id, object)| Some((id.split('/').next()?, object)));
+    own.chain(credentials).filter_map(|(name, object)| Some((name, object.get("plugins")?.get("jwt-auth")?)))
+}
+
 /// The policies that let those in whose tokens consumers' keys verify, and all keys. Each token is verified by the key of the
 /// consumer that it names, and by no other.
 pub fn tokens(objects: &Objects, tokens: &Tokens) -> (Map<String, Value>, Vec<TokenOwner>) {
     let mut keys = Vec::new();
     let mut alternatives = Vec::new();
-    for (name, object) in objects.all(Of::Consumers) {
-        let Some(conf) = object.get("plugins").and_then(|plugins| plugins.get("jwt-auth")) else { continue };
+    for (name, conf) in token_confs(objects) {
+        let group = objects.get(Of::Consumers, name).and_then(|consumer| consumer.get("group_id"));
+        let group = group.and_then(objects::named);
         let conf = Fields::of(conf.clone(), "plugins/jwt-auth");
         // What is wrong with it was told when it was written.
         let Ok(key) = conf.and_then(|mut conf| token_key(&mut conf)) else { continue };
@@ -188,7 +254,6 @@ pub fn tokens(objects: &Objects, tokens: &Tokens) -> (Map<String, Value>, Vec<To
             "from": tokens.from,
             "forward": tokens.forward,
         }));
-        let group = object.get("group_id").and_then(objects::named);
         keys.push(TokenOwner { consumer: name.to_owned(), group, key: key.key });
     }
     let mut policies = Map::new();

@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use super::fields::Fields;
 use super::objects::{Id, Objects, Of, named};
 use super::plugins::{self, Effect, Origin};
-use super::{consumer, resource_name, route, ssl, upstream};
+use super::upstream::{self, Written};
+use super::{consumer, resource_name, route, ssl};
 
 /// Documents by the name of their kind and their own.
 pub type Documents = BTreeMap<(&'static str, String), Value>;
@@ -24,7 +25,7 @@ pub fn documents(objects: &Objects, (of, id): &Id) -> Result<Documents, String> 
     match of {
         Of::Routes => return route::documents(objects, id, fields),
         Of::Upstreams => {
-            out.insert(("upstreams", resource_name(id)), upstream::resource(fields)?);
+            out.insert(("upstreams", resource_name(id)), upstream::written(fields)?.resource);
         }
         Of::Services => {
             let service = Service::of(fields)?;
@@ -34,7 +35,7 @@ pub fn documents(objects: &Objects, (of, id): &Id) -> Result<Documents, String> 
                 return Err(format!("`upstream_id`: there is no upstream `{id}`"));
             }
             if let Some(own) = service.upstream {
-                out.insert(("upstreams", service_upstream(id)), own);
+                out.insert(("upstreams", service_upstream(id)), own.resource);
             }
             // What is wrong with its plugins is told when it is written, and not to whoever writes a route.
             Effect::default().all(&service.plugins, &Origin::service(id))?;
@@ -62,8 +63,9 @@ pub fn documents(objects: &Objects, (of, id): &Id) -> Result<Documents, String> 
             {
                 return Err(format!("`group_id`: there is no consumer group `{group}`"));
             }
-            out.insert(("consumers", id.clone()), consumer::document(id, group, fields)?);
+            out.insert(("consumers", id.clone()), consumer::document(objects, id, group, fields)?);
         }
+        Of::Credentials => drop(consumer::credential(object.clone())?),
         Of::Ssls => {}
     }
     Ok(out)
@@ -93,23 +95,24 @@ pub fn service_upstream(id: &str) -> String {
 #[derive(Debug, Default)]
 pub struct Service {
     /// The upstream that stands in it.
-    pub upstream: Option<Value>,
+    pub upstream: Option<Written>,
     /// The upstream that it names.
     pub upstream_id: Option<String>,
     pub plugins: Map<String, Value>,
     pub hosts: Option<Vec<String>>,
+    pub enable_websocket: Option<bool>,
 }
 
 impl Service {
     /// # Errors
     /// What has no counterpart, by its name.
     pub fn of(mut fields: Fields) -> Result<Self, String> {
-        fields.only("enable_websocket", &[json!(true)])?;
+        let enable_websocket = fields.flag("enable_websocket")?;
         let plugins = fields.take("plugins").map(plugins::map).transpose()?.unwrap_or_default();
         let hosts = fields.texts("hosts")?;
         let (upstream, upstream_id) = own_or_named(&mut fields)?;
         fields.end()?;
-        Ok(Self { upstream, upstream_id, plugins, hosts })
+        Ok(Self { upstream, upstream_id, plugins, hosts, enable_websocket })
     }
 }
 
@@ -117,10 +120,10 @@ impl Service {
 ///
 /// # Errors
 /// There are both, or one of them is wrong.
-pub fn own_or_named(fields: &mut Fields) -> Result<(Option<Value>, Option<String>), String> {
+pub fn own_or_named(fields: &mut Fields) -> Result<(Option<Written>, Option<String>), String> {
     match (fields.take("upstream"), fields.take("upstream_id")) {
         (Some(_), Some(_)) => Err("`upstream` and `upstream_id` exclude each other".to_owned()),
-        (Some(own), None) => Ok((Some(upstream::resource(Fields::of(own, "upstream")?)?), None)),
+        (Some(own), None) => Ok((Some(upstream::written(Fields::of(own, "upstream")?)?), None)),
         (None, Some(id)) => {
             let id = named(&id).ok_or("`upstream_id` is to be the id of an upstream")?;
             Ok((None, Some(id)))

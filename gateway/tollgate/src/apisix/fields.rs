@@ -28,6 +28,11 @@ impl Fields {
         self.entries.shift_remove(key).filter(|value| !value.is_null())
     }
 
+    /// Looks at an entry.
+    pub fn peek(&self, key: &str) -> Option<&Value> {
+        self.entries.get(key)
+    }
+
     /// Takes a text out.
     pub fn text(&mut self, key: &str) -> Result<Option<String>, String> {
         match self.take(key) {

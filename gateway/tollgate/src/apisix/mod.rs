@@ -16,9 +16,11 @@
 
 mod answer;
 mod body;
+mod checks;
 mod consumer;
 mod derive;
 mod fields;
+mod list;
 mod objects;
 mod plugins;
 mod route;
@@ -28,8 +30,8 @@ mod vars;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::extract::{Path, Query, State};
+use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use axum::routing::{any, get};
 use serde_json::{Map, Value, json};
@@ -37,9 +39,10 @@ use tokio::sync::RwLock;
 use tollgate_config::{Kind, kind, masked};
 use tollgate_sources::{Change, Condition, Intent, To};
 
-use self::answer::{listed, missing, object, refused, wrong};
+use self::answer::{missing, object, refused, wrong};
 use self::derive::Documents;
-use self::objects::{Id, Objects, Of, document, named, raw_kind};
+use self::list::Args;
+use self::objects::{Id, Objects, Of, document, key, named, raw_kind};
 use crate::access::Asker;
 use crate::api::ask;
 use crate::surface::Surface;
@@ -55,7 +58,7 @@ pub fn router(surface: &Surface) -> Router {
     Router::new()
         .route("/apisix/admin/{kind}", get(list).post(post).put(without_id))
         .route("/apisix/admin/{kind}/{id}", get(one).put(put).patch(patch).delete(delete))
-        .route("/apisix/admin/{kind}/{id}/{*rest}", any(deeper).patch(part))
+        .route("/apisix/admin/{kind}/{id}/{*rest}", any(deeper))
         .with_state(surface.clone())
 }
 
@@ -64,14 +67,17 @@ fn resource_name(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// The kind; this front has no others.
+/// The kind; this front has no others. Credentials have their place below a consumer.
 fn known(name: &str) -> Result<Of, Box<Response>> {
-    Of::named(name).ok_or_else(|| {
+    Of::named(name).filter(|of| *of != Of::Credentials).ok_or_else(|| {
         let instead = match name {
             "stream_routes" => "this gateway proxies HTTP alone",
             "protos" => "this gateway translates no JSON to gRPC",
             "secrets" => "a secret of the file is a variable of the environment, `${NAME}`",
-            "plugin_metadata" | "plugins" => "a plugin's settings stand where it is used",
+            "plugin_metadata" => "a plugin's settings stand where it is used: write them in `plugins` of each object",
+            "plugins" => "`GET /apisix/admin/plugins/list` has their names, and nothing is loaded anew",
+            "schema" => "an object is checked by `POST /apisix/admin/schema/validate/KIND`; docs/admin-api.md says what it may have",
+            "credentials" => "a credential is one of a consumer: `/apisix/admin/consumers/NAME/credentials/ID`",
             _ => "it has `routes`, `upstreams`, `services`, `consumers`, `consumer_groups`, `ssls`, `plugin_configs` and `global_rules`",
         };
         let message = format!("`{name}` has no counterpart in this gateway's APISIX front: {instead}");
@@ -103,13 +109,13 @@ fn found(surface: &Surface, objects: &Objects, id: &Id) -> Result<Map<String, Va
         return Err(Box::new(wrong(StatusCode::CONFLICT, &message)));
     }
     let mut shown = Map::new();
-    let key = if id.0 == Of::Consumers { "username" } else { "id" };
-    shown.insert(key.to_owned(), json!(id.1));
+    let own = if id.0 == Of::Consumers { "username" } else { "id" };
+    shown.insert(own.to_owned(), json!(id.1.rsplit('/').next()));
     shown.extend(
-        object.iter().filter(|(other, _)| *other != key).map(|(key, value)| (key.clone(), value.clone())),
+        object.iter().filter(|(other, _)| *other != own).map(|(key, value)| (key.clone(), value.clone())),
     );
     match id.0 {
-        Of::Consumers => consumer::masked(&mut shown),
+        Of::Consumers | Of::Credentials => consumer::masked(&mut shown),
         Of::Ssls => ssl::masked(&mut shown),
         _ => {}
     }
@@ -143,21 +149,47 @@ fn changed(surface: &Surface, objects: &Objects, id: &Id) -> Option<(&'static st
 }
 
 /// `GET /apisix/admin/{kind}`.
-async fn list(State(surface): State<Surface>, Path(name): Path<String>) -> Response {
-    let of = match known(&name) {
-        Ok(of) => of,
-        Err(response) => return *response,
-    };
+async fn list(
+    State(surface): State<Surface>,
+    Path(name): Path<String>,
+    Query(args): Query<Args>,
+) -> Response {
+    if name == "plugins" && args.get("all").is_some_and(|all| all == "true") {
+        return answer::plugins(true);
+    }
+    match known(&name) {
+        Ok(of) => list_of(&surface, of, None, args).await,
+        Err(response) => *response,
+    }
+}
+
+/// The objects of a kind; of credentials those of one consumer.
+async fn list_of(surface: &Surface, of: Of, consumer: Option<String>, args: Args) -> Response {
+    let surface = surface.clone();
     let shown = tokio::task::spawn_blocking(move || {
         let objects = Objects::of(&surface, None);
-        let ids: Vec<_> = objects.all(of).map(|(id, _)| id.to_owned()).collect();
-        let shown = |id: String| Some((id.clone(), found(&surface, &objects, &(of, id)).ok()?));
-        ids.into_iter().filter_map(shown).collect::<Vec<_>>()
+        let whose = consumer.map(|consumer| format!("{consumer}/"));
+        let ids = objects.all(of).map(|(id, _)| id.to_owned());
+        let ids = ids.filter(|id| whose.as_ref().is_none_or(|whose| id.starts_with(whose.as_str())));
+        let shown = |id: String| {
+            let id = (of, id);
+            let value = found(&surface, &objects, &id).ok()?;
+            Some((key(&id), value, version(&surface, &id)))
+        };
+        ids.collect::<Vec<_>>().into_iter().filter_map(shown).collect::<Vec<_>>()
     });
     match shown.await {
-        Ok(items) => listed(of.name(), items),
+        Ok(items) => match list::chosen(items, &args) {
+            Ok((items, total)) => answer::listed(of.name(), items, total),
+            Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
+        },
         Err(error) => wrong(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
     }
+}
+
+/// The version of the store that has changed an object last.
+fn version(surface: &Surface, id: &Id) -> Option<u64> {
+    surface.view.get(raw_kind(), &document(id)).and_then(|item| item.version)
 }
 
 /// The objects on which this one can depend, read on a thread that may be slow.
@@ -168,13 +200,18 @@ async fn objects_of(surface: &Surface, id: &Id) -> Objects {
 
 /// `GET /apisix/admin/{kind}/{id}`.
 async fn one(State(surface): State<Surface>, Path((name, id)): Path<(String, String)>) -> Response {
-    let of = match known(&name) {
-        Ok(of) => of,
-        Err(response) => return *response,
-    };
-    let id = (of, id);
-    match found(&surface, &objects_of(&surface, &id).await, &id) {
-        Ok(value) => object(StatusCode::OK, "get", of.name(), &id.1, Some(value)),
+    if name == "plugins" && id == "list" {
+        return answer::plugins(false);
+    }
+    match known(&name) {
+        Ok(of) => one_of(&surface, &(of, id)).await,
+        Err(response) => *response,
+    }
+}
+
+async fn one_of(surface: &Surface, id: &Id) -> Response {
+    match found(surface, &objects_of(surface, id).await, id) {
+        Ok(value) => object(StatusCode::OK, "get", &key(id), Some(value), version(surface, id)),
         Err(response) => *response,
     }
 }
@@ -184,9 +221,10 @@ async fn put(
     State(surface): State<Surface>,
     asker: Asker,
     Path((name, id)): Path<(String, String)>,
+    Query(args): Query<Args>,
     body: Body,
 ) -> Response {
-    let of = match known(&name).and_then(|of| checked(&id).map(|()| of)) {
+    let of = match known(&name).and_then(|of| checked(&id).map(|()| of)).and_then(|of| lasting(of, &args)) {
         Ok(of) => of,
         Err(response) => return *response,
     };
@@ -201,12 +239,23 @@ async fn without_id(
     State(surface): State<Surface>,
     asker: Asker,
     Path(name): Path<String>,
+    Query(args): Query<Args>,
     body: Body,
 ) -> Response {
-    let of = match known(&name) {
-        Ok(of) => of,
-        Err(response) => return *response,
-    };
+    match known(&name).and_then(|of| lasting(of, &args)) {
+        Ok(of) => written_by_own_id(&surface, asker, of, None, body).await,
+        Err(response) => *response,
+    }
+}
+
+/// Writes an object that says its id; a credential is one of this consumer.
+async fn written_by_own_id(
+    surface: &Surface,
+    asker: Asker,
+    of: Of,
+    consumer: Option<&str>,
+    body: Body,
+) -> Response {
     let entries = match body::read(body).await {
         Ok(entries) => entries,
         Err(message) => return wrong(StatusCode::BAD_REQUEST, &message),
@@ -217,8 +266,22 @@ async fn without_id(
         return wrong(StatusCode::BAD_REQUEST, &message);
     };
     match checked(&id) {
-        Ok(()) => written(&surface, asker, (of, id), Wish::Whole(entries)).await,
+        Ok(()) => {
+            let id = consumer.map_or(id.clone(), |consumer| format!("{consumer}/{id}"));
+            written(surface, asker, (of, id), Wish::Whole(entries)).await
+        }
         Err(response) => *response,
+    }
+}
+
+/// An object stays until it is deleted.
+fn lasting(of: Of, args: &Args) -> Result<Of, Box<Response>> {
+    match args.get("ttl").map(String::as_str) {
+        None | Some("0") => Ok(of),
+        Some(_) => {
+            let message = "`ttl`: no object goes by itself here: `DELETE` it when its time is over";
+            Err(Box::new(wrong(StatusCode::BAD_REQUEST, message)))
+        }
     }
 }
 
@@ -227,9 +290,10 @@ async fn post(
     State(surface): State<Surface>,
     asker: Asker,
     Path(name): Path<String>,
+    Query(args): Query<Args>,
     body: Body,
 ) -> Response {
-    let of = match known(&name) {
+    let of = match known(&name).and_then(|of| lasting(of, &args)) {
         Ok(Of::Consumers) => {
             return wrong(
                 StatusCode::METHOD_NOT_ALLOWED,
@@ -316,9 +380,7 @@ async fn written(surface: &Surface, asker: Asker, id: Id, wish: Wish) -> Respons
     };
     match ask(surface, asker.0, Intent::Changes(changes), false).await {
         Err(refusal) => refused(&refusal),
-        Ok(done) if gone => {
-            answer::audited(object(StatusCode::OK, "delete", id.0.name(), &id.1, None), &done)
-        }
+        Ok(done) if gone => answer::audited(object(StatusCode::OK, "delete", &key(&id), None, None), &done),
         Ok(done) => {
             let name = document(&id);
             let new =
@@ -330,7 +392,7 @@ async fn written(surface: &Surface, asker: Asker, id: Id, wish: Wish) -> Respons
                 .any(|it| it.kind.name == of && it.name == resource_name(&id.1) && it.before.is_some());
             let status = if new && !known { StatusCode::CREATED } else { StatusCode::OK };
             let value = found(surface, &objects_of(surface, &id).await, &id).ok();
-            answer::audited(object(status, "set", of, &id.1, value), &done)
+            answer::audited(object(status, "set", &key(&id), value, version(surface, &id)), &done)
         }
     }
 }
@@ -378,7 +440,8 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
     let entries = match entries {
         None => None,
         Some(mut entries) => {
-            let ids = [json!(id.1), id.1.parse::<u64>().map_or(Value::Null, Value::from)];
+            let own = id.1.rsplit('/').next().unwrap_or_default();
+            let ids = [json!(own), own.parse::<u64>().map_or(Value::Null, Value::from)];
             if let Some(other) = entries.shift_remove("id").filter(|own| !own.is_null() && !ids.contains(own))
             {
                 return Err(bad(format!("`id` can only be {} here, not {other}", ids[0])));
@@ -393,6 +456,13 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
                             "there is a consumer `{}` already, of /api/v1/consumers or the file",
                             id.1
                         )));
+                    }
+                    consumer::hashed(&mut entries, known).map_err(bad)?;
+                }
+                Of::Credentials => {
+                    let consumer = id.1.split('/').next().unwrap_or_default();
+                    if before.get(Of::Consumers, consumer).is_none() {
+                        return Err(Box::new(missing(&format!("consumers/{consumer}"))));
                     }
                     consumer::hashed(&mut entries, known).map_err(bad)?;
                 }
@@ -414,6 +484,19 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
     let mut changes = Vec::new();
     if raw.is_some() || !matches!(raw_to, To::Gone) {
         changes.push(Change { kind: raw_kind(), name: document(id), to: raw_to, condition });
+    }
+    // A consumer's credentials go with it.
+    if after.get(id.0, &id.1).is_none() && id.0 == Of::Consumers {
+        for credential in after.credentials(&id.1) {
+            let id = (Of::Credentials, credential);
+            changes.push(Change {
+                kind: raw_kind(),
+                name: document(&id),
+                to: To::Gone,
+                condition: Condition::None,
+            });
+            after.set(id, None);
+        }
     }
     let mut ids = vec![id.clone()];
     ids.extend(after.depending(id));
@@ -467,22 +550,80 @@ async fn delete(
     }
 }
 
-/// `PATCH /apisix/admin/routes/1/upstream` and the like: that part becomes what is sent.
-async fn part(
+/// What is below an object: its credentials, and each of its parts.
+async fn deeper(
     State(surface): State<Surface>,
     asker: Asker,
     Path((name, id, path)): Path<(String, String, String)>,
+    Query(args): Query<Args>,
+    method: Method,
     body: Body,
 ) -> Response {
-    let of = match known(&name) {
+    let steps: Vec<_> = path.split('/').filter(|step| !step.is_empty()).map(str::to_owned).collect();
+    match (name.as_str(), steps.as_slice()) {
+        ("consumers", [first, rest @ ..]) if first == "credentials" && rest.len() < 2 => {
+            let own = rest.first().map(|own| (Of::Credentials, format!("{id}/{own}")));
+            match (method, own) {
+                (Method::GET, None) => list_of(&surface, Of::Credentials, Some(id), args).await,
+                (Method::GET, Some(own)) => one_of(&surface, &own).await,
+                (Method::PUT, None) => {
+                    written_by_own_id(&surface, asker, Of::Credentials, Some(&id), body).await
+                }
+                (Method::PUT, Some(own)) => match (checked(&rest[0]), body::read(body).await) {
+                    (Ok(()), Ok(entries)) => written(&surface, asker, own, Wish::Whole(entries)).await,
+                    (Err(response), _) => *response,
+                    (_, Err(message)) => wrong(StatusCode::BAD_REQUEST, &message),
+                },
+                (Method::DELETE, Some(own)) => written(&surface, asker, own, Wish::Gone).await,
+                _ => wrong(StatusCode::METHOD_NOT_ALLOWED, "a credential is written as a whole: `PUT` it"),
+            }
+        }
+        ("schema", [kind]) if id == "validate" && method == Method::POST => {
+            validated(&surface, asker, kind, body).await
+        }
+        _ => match known(&name) {
+            Err(response) => *response,
+            Ok(_) if method != Method::PATCH => {
+                wrong(StatusCode::NOT_FOUND, "a part of an object has no address here but for `PATCH`")
+            }
+            Ok(of) => part(&surface, asker, (of, id), steps, body).await,
+        },
+    }
+}
+
+/// `POST /apisix/admin/schema/validate/{kind}`: whether an object is good, without writing it.
+async fn validated(surface: &Surface, asker: Asker, kind: &str, body: Body) -> Response {
+    let of = match known(kind) {
         Ok(of) => of,
         Err(response) => return *response,
     };
-    let steps: Vec<_> = path.split('/').filter(|step| !step.is_empty()).map(str::to_owned).collect();
+    let entries = match body::read(body).await {
+        Ok(entries) => entries,
+        Err(message) => return wrong(StatusCode::BAD_REQUEST, &message),
+    };
+    let own = if of == Of::Consumers { "username" } else { "id" };
+    let id = entries.get(own).and_then(named).unwrap_or_else(|| "validate".to_owned());
+    if let Err(response) = checked(&id) {
+        return *response;
+    }
+    let _read = WRITING.read().await;
+    let there = surface.clone();
+    let planned = tokio::task::spawn_blocking(move || planned(&there, &(of, id), Wish::Whole(entries))).await;
+    let changes = match planned {
+        Ok(Ok(changes)) => changes,
+        Ok(Err(response)) => return *response,
+        Err(error) => return wrong(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+    };
+    match ask(surface, asker.0, Intent::Changes(changes), true).await {
+        Err(refusal) => refused(&refusal),
+        Ok(done) => answer::audited(answer::good(), &done),
+    }
+}
+
+/// `PATCH /apisix/admin/routes/1/upstream` and the like: that part becomes what is sent.
+async fn part(surface: &Surface, asker: Asker, id: Id, steps: Vec<String>, body: Body) -> Response {
     match body::read_any(body).await {
-        Ok(value) if steps.len() <= DEEPEST => {
-            written(&surface, asker, (of, id), Wish::Part(steps, value)).await
-        }
+        Ok(value) if steps.len() <= DEEPEST => written(surface, asker, id, Wish::Part(steps, value)).await,
         Ok(_) => wrong(StatusCode::BAD_REQUEST, "no part of an object is that deep"),
         Err(message) => wrong(StatusCode::BAD_REQUEST, &message),
     }
@@ -507,9 +648,4 @@ fn place(into: &mut Value, steps: &[String], value: Value) {
         }
         place(entries.entry(step.clone()).or_insert(Value::Null), rest, value);
     }
-}
-
-/// Other methods of `/apisix/admin/routes/1/upstream` and the like.
-async fn deeper() -> Response {
-    wrong(StatusCode::NOT_FOUND, "a part of an object has no address here but for `PATCH`")
 }

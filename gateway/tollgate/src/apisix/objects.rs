@@ -19,6 +19,7 @@ pub enum Of {
     Upstreams,
     Services,
     Consumers,
+    Credentials,
     ConsumerGroups,
     Ssls,
     PluginConfigs,
@@ -27,11 +28,12 @@ pub enum Of {
 
 impl Of {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Routes,
         Self::Upstreams,
         Self::Services,
         Self::Consumers,
+        Self::Credentials,
         Self::ConsumerGroups,
         Self::Ssls,
         Self::PluginConfigs,
@@ -45,6 +47,7 @@ impl Of {
             Self::Upstreams => "upstreams",
             Self::Services => "services",
             Self::Consumers => "consumers",
+            Self::Credentials => "credentials",
             Self::ConsumerGroups => "consumer_groups",
             Self::Ssls => "ssls",
             Self::PluginConfigs => "plugin_configs",
@@ -65,6 +68,14 @@ pub type Id = (Of, String);
 /// The name of an object's document.
 pub fn document((of, id): &Id) -> String {
     format!("{}/{id}", of.name())
+}
+
+/// The key by which clients know an object.
+pub fn key(id: &Id) -> String {
+    match (id.0, id.1.split_once('/')) {
+        (Of::Credentials, Some((consumer, own))) => format!("/apisix/consumers/{consumer}/credentials/{own}"),
+        _ => format!("/apisix/{}", document(id)),
+    }
 }
 
 /// The kind of the documents that objects are.
@@ -123,6 +134,12 @@ impl Objects {
         self.0.get(&(of, id.to_owned()))
     }
 
+    /// The ids of a consumer's credentials.
+    pub fn credentials(&self, consumer: &str) -> Vec<String> {
+        let own = |id: &str| id.strip_prefix(consumer).is_some_and(|rest| rest.starts_with('/'));
+        self.all(Of::Credentials).map(|(id, _)| id).filter(|id| own(id)).map(str::to_owned).collect()
+    }
+
     /// Those of a kind, by id.
     pub fn all(&self, of: Of) -> impl Iterator<Item = (&str, &Map<String, Value>)> {
         self.0.iter().filter(move |((own, _), _)| *own == of).map(|((_, id), value)| (id.as_str(), value))
@@ -170,6 +187,12 @@ impl Objects {
             // And which tokens a route takes is a matter of which consumers there are.
             Of::GlobalRules | Of::Consumers => {
                 self.all(Of::Routes).map(|(id, _)| (Of::Routes, id.to_owned())).collect()
+            }
+            // They are their consumer's.
+            Of::Credentials => {
+                let consumer = id.1.split('/').next().unwrap_or_default().to_owned();
+                let routes = self.all(Of::Routes).map(|(id, _)| (Of::Routes, id.to_owned()));
+                routes.chain([(Of::Consumers, consumer)]).collect()
             }
             _ => self.users(id),
         };

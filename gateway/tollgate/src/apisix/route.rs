@@ -1,14 +1,14 @@
 //! Routes: APISIX's form to the gateway's.
 //!
 //! What a route says, its service, its `plugin_config` and the global rules say with it. Most routes become one of the gateway's;
-//! one that splits traffic by conditions, or blocks paths, becomes several: `apisix-ID`, `apisix-ID/split/0`, `apisix-ID/block`.
+//! one that splits traffic by conditions becomes several: `apisix-ID`, `apisix-ID/split/0`.
 
 use serde_json::{Map, Value, json};
 
 use super::derive::{Documents, Service, own_or_named, service_upstream};
 use super::fields::Fields;
 use super::objects::{Objects, Of, named};
-use super::plugins::{self, Blocked, Effect, Origin, Rule, To};
+use super::plugins::{self, Effect, Origin, Rule, To};
 use super::{consumer, resource_name, upstream, vars};
 
 /// What the upstream is called that stands in a route.
@@ -99,37 +99,6 @@ impl Conditions {
         }
         Ok(out)
     }
-
-    /// `match` of the paths in which one of these expressions is found.
-    fn blocked(&self, rules: &[String]) -> Result<Vec<Value>, String> {
-        let any = rules.join("|");
-        let mut paths = Vec::new();
-        for path in &self.paths {
-            let regex = match (path["exact"].as_str(), path["prefix"].as_str()) {
-                (_, Some("/")) => format!("(?s:.*)(?:{any})(?s:.*)"),
-                (_, Some(_)) if rules.iter().any(|rule| rule.contains('^')) => {
-                    return Err("`plugins/uri-blocker/block_rules`: `^` has a meaning where the route's `uri` is `/*` alone".to_owned());
-                }
-                (_, Some(prefix)) => format!("{}/(?s:.*)(?:{any})(?s:.*)", vars::escaped(prefix)),
-                (Some(exact), _) => {
-                    let regex = regex::Regex::new(&any).map_err(|error| {
-                        format!(
-                            "`plugins/uri-blocker/block_rules`: {}",
-                            error.to_string().lines().last().unwrap_or_default()
-                        )
-                    })?;
-                    if regex.is_match(exact) {
-                        paths.push(path.clone());
-                    }
-                    continue;
-                }
-                _ => continue,
-            };
-            paths.push(json!({ "regex": regex }));
-        }
-        let blocked = Self { paths, hosts: self.hosts.clone(), methods: self.methods.clone() };
-        blocked.matches(&[vars::Condition::default()])
-    }
 }
 
 /// A match of a path that another condition makes narrower; nothing: no path meets both.
@@ -191,12 +160,13 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
         Some(_) => return Err(fields.wrong("status", "0 or 1")),
     };
     fields.only("priority", &[json!(0)])?;
-    fields.only("enable_websocket", &[json!(true)])?;
-    for key in ["remote_addr", "remote_addrs"] {
-        if fields.take(key).is_some() {
-            return Err(format!("`{key}` has no counterpart here: the plugin `ip-restriction` says who may"));
-        }
-    }
+    let upgrades = fields.flag("enable_websocket")?;
+    let clients = match (fields.text("remote_addr")?, fields.texts("remote_addrs")?) {
+        (Some(one), None) => Some(vec![one]),
+        (None, Some(many)) => Some(many),
+        (None, None) => None,
+        _ => return Err("`remote_addr` and `remote_addrs` exclude each other".to_owned()),
+    };
     for key in ["filter_func", "script", "script_id"] {
         if fields.take(key).is_some() {
             return Err(format!(
@@ -230,6 +200,15 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
     for (name, conf, origin) in plugins_of(objects, &mut fields, origin)? {
         effect.one(&name, &conf, &origin)?;
     }
+    // No condition of a route looks at the client's address here; a policy does.
+    if let Some(clients) = clients {
+        if effect.policies.contains_key("ip") {
+            return Err(
+                "`remote_addrs`: `ip-restriction` is there as well: write all addresses there".to_owned()
+            );
+        }
+        effect.policies.insert("ip".to_owned(), json!({ "allow": clients }));
+    }
     if let Some(tokens) = effect.tokens.take() {
         let (policies, keys) = consumer::tokens(objects, &tokens);
         for (kind, value) in policies {
@@ -260,48 +239,37 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
     let timeouts = upstream::timeouts(&mut fields)?;
     fields.end()?;
     let mut out = Documents::new();
-    let to = match (&own, &upstream_id, &service_id) {
-        (Some(_), ..) => Some(own_upstream(id)),
-        (None, Some(named), _) => Some(resource_name(named)),
+    // What a route says of its upstream counts over what its service says.
+    let (to, written) = match (own, upstream_id, &service_id) {
+        (Some(own), ..) => (Some(own_upstream(id)), Some(own)),
+        (None, Some(named), _) => (Some(resource_name(&named)), named_upstream(objects, &named)?),
         (None, None, Some(service_id)) => match (&service.upstream, &service.upstream_id) {
-            (Some(_), _) => Some(service_upstream(service_id)),
-            (None, Some(named)) => Some(resource_name(named)),
-            (None, None) => None,
+            (Some(own), _) => (Some(service_upstream(service_id)), Some(own.clone())),
+            (None, Some(named)) => (Some(resource_name(named)), named_upstream(objects, named)?),
+            (None, None) => (None, None),
         },
-        (None, None, None) => None,
+        (None, None, None) => (None, None),
     };
-    let to = match (to, own) {
-        (to, _) if effect.redirect.is_some() => to.unwrap_or_default(),
-        (None, _) => return Err("`upstream` is missing, or `upstream_id`".to_owned()),
-        (Some(_), Some(mut own)) => {
-            own_breaker(&mut own, effect.breaker.take());
-            out.insert(("upstreams", own_upstream(id)), own);
-            own_upstream(id)
+    let is_own = to.as_ref().is_some_and(|to| *to == own_upstream(id));
+    let host = written.as_ref().and_then(|written| written.host.clone());
+    let to = match (to, written, effect.breaker.take()) {
+        // Whoever is always sent elsewhere goes to no upstream.
+        _ if effect.redirect.is_some() => None,
+        (None, ..) => None,
+        (Some(to), Some(mut own), breaker) if is_own => {
+            own_breaker(&mut own.resource, breaker);
+            out.insert(("upstreams", to.clone()), own.resource);
+            Some(to)
         }
+        (Some(to), _, None) => Some(to),
         // A breaker is an upstream's. One that others go to as well is copied.
-        (Some(to), None) => match effect.breaker.take() {
-            None => to,
-            Some(breaker) => {
-                let written = match (&upstream_id, &service.upstream, &service.upstream_id) {
-                    (None, Some(own), _) => own.clone(),
-                    (Some(named), ..) | (None, None, Some(named)) => {
-                        let object = objects.get(Of::Upstreams, named);
-                        let object =
-                            object.ok_or_else(|| format!("`upstream_id`: there is no upstream `{named}`"))?;
-                        let mut fields = Fields::new(object.clone(), "");
-                        super::derive::described(&mut fields)?;
-                        fields.take("id");
-                        upstream::resource(fields)?
-                    }
-                    _ => return Err("`upstream` is missing, or `upstream_id`".to_owned()),
-                };
-                let mut copy = written;
-                own_breaker(&mut copy, Some(breaker));
-                let name = part_upstream("breaker", id);
-                out.insert(("upstreams", name.clone()), copy);
-                name
-            }
-        },
+        (Some(_), Some(mut copy), breaker) => {
+            own_breaker(&mut copy.resource, breaker);
+            let name = part_upstream("breaker", id);
+            out.insert(("upstreams", name.clone()), copy.resource);
+            Some(name)
+        }
+        (Some(_), None, Some(_)) => return Err("`upstream_id`: there is no such upstream".to_owned()),
     };
     if let Some(address) = effect.mirror.take() {
         let name = part_upstream("mirror", id);
@@ -314,10 +282,24 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
         further: &further,
         effect: &effect,
         timeouts: timeouts.as_ref(),
-        to: &to,
+        to: to.as_deref(),
+        host: host.as_deref(),
+        upgrades: upgrades.or(service.enable_websocket) != Some(false),
+        objects,
     };
     made.routes(&mut out)?;
     Ok(if is_on { out } else { Documents::new() })
+}
+
+/// The upstream with this id, if it is one of this front.
+///
+/// # Errors
+/// What has no counterpart, by its name.
+fn named_upstream(objects: &Objects, id: &str) -> Result<Option<upstream::Written>, String> {
+    let Some(object) = objects.get(Of::Upstreams, id) else { return Ok(None) };
+    let mut fields = Fields::new(object.clone(), "");
+    fields.take("id");
+    upstream::written(fields).map(Some)
 }
 
 fn own_breaker(upstream: &mut Value, breaker: Option<Value>) {
@@ -333,48 +315,51 @@ struct Made<'a> {
     further: &'a [vars::Condition],
     effect: &'a Effect,
     timeouts: Option<&'a Value>,
-    /// The upstream that it goes to.
-    to: &'a str,
+    /// The upstream that it goes to, and the `Host` that it gets there.
+    to: Option<&'a str>,
+    host: Option<&'a str>,
+    /// Whether WebSockets pass.
+    upgrades: bool,
+    objects: &'a Objects,
 }
 
 impl Made<'_> {
     fn routes(&self, out: &mut Documents) -> Result<(), String> {
         let name = resource_name(self.id);
-        if let Some(Blocked { rules, status }) = &self.effect.blocked {
-            let matches = self.conditions.blocked(rules)?;
-            let exact = |one: &Value| one["path"]["exact"].is_string();
-            if matches.iter().any(exact) {
-                return Err(
-                    "`plugins/uri-blocker/block_rules`: they block the whole of a `uri` of this route"
-                        .to_owned(),
-                );
-            }
-            if !matches.is_empty() {
-                out.insert(
-                    ("routes", format!("{name}/block")),
-                    json!({ "match": matches, "respond": { "status": status } }),
-                );
-            }
-        }
-        let mut usual = json!(self.to);
+        let missing = || "`upstream` is missing, or `upstream_id`".to_owned();
+        let mut usual = self.to.map(|to| (json!(to), self.host.map(str::to_owned)));
         for (index, Rule { conditions, shares }) in self.effect.rules.iter().enumerate() {
             let mut to = Vec::new();
+            let mut hosts = Vec::new();
             for (number, share) in shares.iter().enumerate() {
-                let target = match &share.to {
-                    To::Own => self.to.to_owned(),
-                    To::Named(id) => resource_name(id),
-                    To::Written(resource) => {
+                let (target, host) = match &share.to {
+                    To::Own => (self.to.ok_or_else(missing)?.to_owned(), self.host.map(str::to_owned)),
+                    To::Named(id) => {
+                        (resource_name(id), named_upstream(self.objects, id)?.and_then(|named| named.host))
+                    }
+                    To::Written(written) => {
                         let name = part_upstream(&format!("split.{index}.{number}"), self.id);
-                        out.insert(("upstreams", name.clone()), resource.clone());
-                        name
+                        out.insert(("upstreams", name.clone()), written.resource.clone());
+                        (name, written.host.clone())
                     }
                 };
                 to.push(json!({ "upstream": target, "weight": share.weight }));
+                if share.weight > 0 {
+                    hosts.push(host);
+                }
             }
+            hosts.dedup();
+            if hosts.len() > 1 && !self.effect.rewrite.contains_key("host") {
+                return Err(format!(
+                    "`plugins/traffic-split/rules/{index}`: the upstreams of one rule have one `pass_host`, the route's own too; \
+                     or write `host` of `proxy-rewrite`"
+                ));
+            }
+            let host = hosts.pop().flatten();
             match conditions {
                 // The first rule without conditions takes all that the rules before have not.
                 None => {
-                    usual = json!(to);
+                    usual = Some((json!(to), host));
                     break;
                 }
                 Some(conditions) => {
@@ -388,7 +373,7 @@ impl Made<'_> {
                     if !matches.is_empty() {
                         out.insert(
                             ("routes", format!("{name}/split/{index}")),
-                            self.route(matches, json!(to)),
+                            self.route(matches, Some((json!(to), host))),
                         );
                     }
                 }
@@ -398,20 +383,33 @@ impl Made<'_> {
         if matches.is_empty() {
             return Err("`vars`: no request meets these conditions and the route's others".to_owned());
         }
+        let answers = self.effect.redirect.is_some() || self.effect.policies.contains_key("intercept");
+        if usual.is_none() && !answers {
+            return Err(missing());
+        }
         out.insert(("routes", name), self.route(matches, usual));
         Ok(())
     }
 
-    fn route(&self, matches: Vec<Value>, to: Value) -> Value {
+    fn route(&self, matches: Vec<Value>, to: Option<(Value, Option<String>)>) -> Value {
         let Effect { policies, rewrite, redirect, .. } = self.effect;
         let mut route = Map::new();
         route.insert("match".to_owned(), Value::Array(matches));
-        match redirect {
-            Some(redirect) => drop(route.insert("redirect".to_owned(), redirect.clone())),
-            None => {
+        match (redirect, to) {
+            (Some(redirect), _) => drop(route.insert("redirect".to_owned(), redirect.clone())),
+            // As APISIX answers where there is no upstream.
+            (None, None) => drop(route.insert("respond".to_owned(), json!({ "status": 503 }))),
+            (None, Some((to, host))) => {
                 route.insert("to".to_owned(), to);
+                let mut rewrite = rewrite.clone();
+                if let Some(host) = host.filter(|_| !rewrite.contains_key("host")) {
+                    rewrite.insert("host".to_owned(), json!(host));
+                }
                 if !rewrite.is_empty() {
-                    route.insert("rewrite".to_owned(), Value::Object(rewrite.clone()));
+                    route.insert("rewrite".to_owned(), Value::Object(rewrite));
+                }
+                if !self.upgrades {
+                    route.insert("upgrade".to_owned(), json!("off"));
                 }
                 route.extend(self.timeouts.map(|timeouts| ("timeouts".to_owned(), timeouts.clone())));
             }
@@ -549,7 +547,12 @@ mod tests {
             (plugin("proxy-rewrite", json!({"method": "GET"})), "`plugins/proxy-rewrite/method`"),
             (plugin("proxy-rewrite", json!({"headers": {"X": "$nope"}})), "`$nope`"),
             (plugin("response-rewrite", json!({"body": "x"})), "`plugins/response-rewrite/body`"),
-            (plugin("redirect", json!({"http_to_https": true})), "`plugins/redirect/http_to_https`"),
+            (
+                plugin("redirect", json!({"http_to_https": true, "append_query_string": true})),
+                "`plugins/redirect/append_query_string`",
+            ),
+            (plugin("redirect", json!({"regex_uri": ["a"]})), "`plugins/redirect/regex_uri`"),
+            (plugin("redirect", json!({"uri": "/$nope"})), "`$nope`"),
             (
                 plugin("api-breaker", json!({"break_response_code": 502})),
                 "`plugins/api-breaker/break_response_code`",
@@ -560,8 +563,20 @@ mod tests {
                 json!({"uri": "/a", "upstream": {"nodes": nodes}, "vars": [["remote_port", ">", 1]]}),
                 "`vars/0`",
             ),
-            (json!({"uri": "/a", "upstream": {"nodes": nodes, "checks": {}}}), "`upstream/checks`"),
-            (json!({"uri": "/a", "upstream": {"nodes": nodes, "pass_host": "node"}}), "`upstream/pass_host`"),
+            (json!({"uri": "/a", "upstream": {"nodes": nodes, "checks": {}}}), "`upstream/checks/active`"),
+            (
+                json!({"uri": "/a", "upstream": {"nodes": nodes, "checks": {"active": {"http_method": "PUT"}}}}),
+                "`upstream/checks/active/http_method`",
+            ),
+            (json!({"uri": "/a", "upstream": {"nodes": nodes, "pass_host": "x"}}), "`upstream/pass_host`"),
+            (
+                json!({"uri": "/a", "upstream": {"nodes": nodes, "pass_host": "rewrite"}}),
+                "`upstream/upstream_host`",
+            ),
+            (
+                json!({"uri": "/a", "upstream": {"nodes": nodes, "retry_timeout": 3}}),
+                "`upstream/retry_timeout`",
+            ),
             (json!({"uri": "/a", "upstream": {"nodes": nodes, "type": "ewma"}}), "`upstream/type`"),
             (
                 json!({"uri": "/a", "upstream": {"nodes": [{"host": "h", "weight": 1, "metadata": {}}]}}),
@@ -574,7 +589,10 @@ mod tests {
             (json!({"uri": "/a", "status": 2, "upstream": {"nodes": nodes}}), "`status`"),
             (json!({"uri": "/a", "priority": 7, "upstream": {"nodes": nodes}}), "`priority`"),
             (json!({"uri": "/a", "service_id": "s"}), "`service_id`"),
-            (json!({"uri": "/a", "remote_addr": "10.0.0.1", "upstream": {"nodes": nodes}}), "`remote_addr`"),
+            (
+                json!({"uri": "/a", "remote_addr": "10.0.0.1", "remote_addrs": ["::1"], "upstream": {"nodes": nodes}}),
+                "`remote_addr`",
+            ),
             (json!({"uri": "/a*", "upstream": {"nodes": nodes}}), "`/a*`"),
             (json!({"uri": "a", "upstream": {"nodes": nodes}}), "`a`"),
             (json!({"uri": "/a"}), "`upstream`"),

@@ -2,42 +2,164 @@
 
 use serde_json::{Map, Value, json};
 
+use super::checks;
 use super::fields::Fields;
 
-/// The gateway's resource for an upstream of APISIX.
+/// An upstream as it was written.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The gateway's resource.
+    pub resource: Value,
+    /// The `Host` that its endpoints get: a name, or `endpoint` for their own; nothing: the request's.
+    pub host: Option<String>,
+}
+
+/// The gateway's form of an upstream of APISIX.
 ///
 /// # Errors
 /// What has no counterpart, by its name.
-pub fn resource(mut fields: Fields) -> Result<Value, String> {
+pub fn written(mut fields: Fields) -> Result<Written, String> {
     super::derive::described(&mut fields)?;
-    let scheme = match fields.text("scheme")?.as_deref() {
+    let scheme_name = fields.text("scheme")?;
+    let scheme = match scheme_name.as_deref() {
         None | Some("http") => "",
-        Some("https") => "https://",
+        Some("https" | "grpcs") => "https://",
         Some("grpc") => "h2c://",
-        Some(_) => return Err(fields.wrong("scheme", "`http`, `https` or `grpc`")),
+        Some(_) => {
+            return Err(
+                fields.wrong("scheme", "`http`, `https`, `grpc` or `grpcs`: this gateway proxies HTTP alone")
+            );
+        }
     };
     let mut out = Map::new();
-    out.insert("endpoints".to_owned(), endpoints(&mut fields, scheme)?);
+    let (place, found) = places(&mut fields, scheme)?;
+    out.insert(place.to_owned(), found);
+    if scheme_name.as_deref() == Some("grpcs") {
+        out.insert("http2".to_owned(), json!("on"));
+    }
     let kind = fields.text("type")?;
     let (on, key) = (fields.text("hash_on")?, fields.text("key")?);
     let balance = match kind.as_deref() {
         None | Some("roundrobin") => None,
         Some("least_conn") => Some(json!("least_requests")),
         Some("chash") => Some(json!({ "policy": "hash", "by": by(on.as_deref(), key.as_deref(), &fields)? })),
+        Some("ewma") => {
+            return Err(
+                "`upstream/type`: no endpoint is chosen by its latency here: write `least_conn`".to_owned()
+            );
+        }
         Some(_) => return Err(fields.wrong("type", "`roundrobin`, `chash` or `least_conn`")),
     };
     if kind.as_deref() != Some("chash") && (on.is_some() || key.is_some()) {
         return Err(fields.wrong("type", "`chash` where there is a `key`"));
     }
+    let checks = fields.take("checks").map(|checks| checks::of(checks, scheme)).transpose()?;
+    // APISIX asks unhealthy nodes when there are no others, and not before.
+    let balance = match (balance, &checks) {
+        (balance, None) => balance,
+        (None, Some(_)) => Some(json!({ "panic_threshold": "1%" })),
+        (Some(Value::String(policy)), Some(_)) => Some(json!({ "policy": policy, "panic_threshold": "1%" })),
+        (Some(mut balance), Some(_)) => {
+            balance["panic_threshold"] = json!("1%");
+            Some(balance)
+        }
+    };
     out.extend(balance.map(|balance| ("balance".to_owned(), balance)));
+    out.extend(checks.into_iter().flatten());
     if let Some(retries) = fields.number("retries")? {
-        let retry = if retries == 0 { json!("off") } else { json!({ "attempts": retries + 1 }) };
+        let retry = match retries {
+            0 => json!("off"),
+            1..=15 => json!({ "attempts": retries + 1 }),
+            _ => return Err(fields.wrong("retries", "a number from 0 to 15")),
+        };
         out.insert("retry".to_owned(), retry);
     }
+    if fields.take("retry_timeout").is_some_and(|time| time.as_f64() != Some(0.0)) {
+        return Err(format!(
+            "{}: no time bounds retries alone; write `timeouts.total` of the route, over /api/v1",
+            fields.place("retry_timeout")
+        ));
+    }
     out.extend(timeouts(&mut fields)?.map(|timeouts| ("timeouts".to_owned(), timeouts)));
-    fields.only("pass_host", &[json!("pass")])?;
+    if let Some(pool) = fields.take("keepalive_pool") {
+        out.insert("pool".to_owned(), pool_of(Fields::of(pool, "upstream/keepalive_pool")?)?);
+    }
+    if let Some(tls) = fields.take("tls") {
+        let tls = tls_of(Fields::of(tls, "upstream/tls")?)?;
+        // It says nothing where nothing is encrypted.
+        out.extend(tls.filter(|_| scheme == "https://").map(|tls| ("tls".to_owned(), tls)));
+    }
+    let (pass, name) = (fields.text("pass_host")?, fields.text("upstream_host")?);
+    let host = match (pass.as_deref(), name) {
+        (None | Some("pass"), _) => None,
+        (Some("node"), _) => Some("endpoint".to_owned()),
+        (Some("rewrite"), Some(name)) => Some(name),
+        (Some("rewrite"), None) => {
+            return Err(fields.wrong("upstream_host", "a host where `pass_host` is `rewrite`"));
+        }
+        _ => return Err(fields.wrong("pass_host", "`pass`, `node` or `rewrite`")),
+    };
     fields.end()?;
-    Ok(Value::Object(out))
+    Ok(Written { resource: Value::Object(out), host })
+}
+
+/// `keepalive_pool`.
+fn pool_of(mut pool: Fields) -> Result<Value, String> {
+    let size = pool.number("size")?.unwrap_or(320);
+    let requests = pool.number("requests")?.unwrap_or(1000).max(1);
+    let idle = pool.take("idle_timeout").map_or(Some(60.0), |time| time.as_f64());
+    let idle = idle.filter(|time| (0.0..=86_400.0).contains(time));
+    let idle = idle.ok_or_else(|| pool.wrong("idle_timeout", "seconds"))?;
+    pool.end()?;
+    let mut out = json!({ "max_idle": size, "max_requests": requests });
+    // 0 is no time at all there.
+    match idle {
+        0.0 => out["max_idle"] = json!(0),
+        idle => out["idle_timeout"] = json!(format!("{}ms", (idle * 1000.0).round().max(1.0))),
+    }
+    Ok(out)
+}
+
+/// `tls`.
+fn tls_of(mut tls: Fields) -> Result<Option<Value>, String> {
+    for key in ["client_cert", "client_key", "client_cert_id"] {
+        if tls.take(key).is_some() {
+            return Err(format!(
+                "{}: a certificate for endpoints is a file of this machine: write `tls.certificate` and `tls.key` of the \
+                 upstream, over /api/v1",
+                tls.place(key)
+            ));
+        }
+    }
+    let verify = tls.flag("verify")?;
+    tls.end()?;
+    Ok(verify.map(|verify| json!({ "verify": if verify { "on" } else { "dangerously_off" } })))
+}
+
+/// `nodes` in both of its forms, or where they are looked up: the key of the gateway's resource, and its value.
+fn places(fields: &mut Fields, scheme: &str) -> Result<(&'static str, Value), String> {
+    let (kind, name) = (fields.text("discovery_type")?, fields.text("service_name")?);
+    if kind.is_none() && name.is_none() {
+        return Ok(("endpoints", endpoints(fields, scheme)?));
+    }
+    let (Some(kind), Some(name)) = (kind, name) else {
+        return Err(format!("{} and `discovery_type` belong together", fields.place("service_name")));
+    };
+    if kind != "dns" {
+        return Err(format!(
+            "{}: `{kind}` is not asked here; write `discover` of the upstream with `dns://`, `srv://` or `file:`, over /api/v1",
+            fields.place("discovery_type")
+        ));
+    }
+    if !scheme.is_empty() {
+        return Err(format!("{}: what is looked up is `http`", fields.place("scheme")));
+    }
+    let (name, port) = match name.rsplit_once(':') {
+        Some((name, port)) => (name.to_owned(), port.parse().ok()),
+        None => (name.clone(), Some(80_u16)),
+    };
+    let port = port.ok_or_else(|| fields.wrong("service_name", "a name, or a name with a port"))?;
+    Ok(("discover", json!({ "dns": name, "port": port })))
 }
 
 /// `nodes`, in both of its forms.
@@ -54,12 +176,34 @@ fn endpoints(fields: &mut Fields, scheme: &str) -> Result<Value, String> {
                 let host = node.text("host")?.ok_or_else(|| node.wrong("host", "a host"))?;
                 let port = node.number("port")?;
                 let weight = node.take("weight").ok_or_else(|| node.wrong("weight", "a number"))?;
-                node.only("priority", &[json!(0)])?;
+                let priority = node.take("priority").map_or(Some(0), |priority| priority.as_i64());
+                let priority = priority.ok_or_else(|| node.wrong("priority", "a whole number"))?;
                 node.end()?;
+                let host = if host.contains(':') && !host.starts_with('[') && port.is_some() {
+                    format!("[{host}]")
+                } else {
+                    host
+                };
                 let host = port.map_or_else(|| with_port(&host, scheme), |port| format!("{host}:{port}"));
-                Ok(one(&host, &weight))
+                Ok((one(&host, &weight), priority))
             });
-            nodes.collect::<Result<Vec<_>, String>>().map(Value::from)
+            let mut nodes = nodes.collect::<Result<Vec<_>, String>>()?;
+            // The highest is the first there, and 0 here.
+            let mut ranks: Vec<_> = nodes.iter().map(|(_, priority)| *priority).collect();
+            ranks.sort_unstable_by(|one, other| other.cmp(one));
+            ranks.dedup();
+            if ranks.len() > 256 {
+                return Err(fields.wrong("nodes", "nodes of at most 256 different priorities"));
+            }
+            for (node, priority) in &mut nodes {
+                if let Some(rank) = ranks.iter().position(|rank| rank == priority).filter(|rank| *rank > 0) {
+                    node["priority"] = json!(rank);
+                }
+            }
+            Ok(nodes.into_iter().map(|(node, _)| node).collect())
+        }
+        Some(Value::Object(_) | Value::Array(_)) => {
+            Err(format!("{}: an upstream has one node at least here", fields.place("nodes")))
         }
         _ => Err(fields.wrong("nodes", expected)),
     }
@@ -81,9 +225,12 @@ fn by(on: Option<&str>, key: Option<&str>, fields: &Fields) -> Result<Value, Str
         ("vars", "remote_addr") => Ok(json!("client_address")),
         ("vars", "uri") => Ok(json!("path")),
         ("vars", key) if key.starts_with("arg_") => Ok(json!({ "query": &key[4..] })),
-        ("vars", _) => {
-            Err(fields.wrong("key", "`remote_addr`, `uri` or `arg_NAME` where `hash_on` is `vars`"))
-        }
+        ("vars", key) if key.starts_with("http_") => Ok(json!({ "header": key[5..].replace('_', "-") })),
+        ("vars", key) if key.starts_with("cookie_") => Ok(json!({ "cookie": &key[7..] })),
+        ("vars", _) => Err(fields.wrong(
+            "key",
+            "`remote_addr`, `uri`, `arg_NAME`, `http_NAME` or `cookie_NAME` where `hash_on` is `vars`",
+        )),
         ("header", key) => Ok(json!({ "header": key })),
         ("cookie", key) => Ok(json!({ "cookie": key })),
         _ => Err(fields.wrong("hash_on", "`vars`, `header` or `cookie`")),

@@ -4,6 +4,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{CONNECTION, HOST, USER_AGENT};
+use hyper::http::request::Builder;
 use hyper::{Request, Response};
 use memchr::memmem;
 use tollgate_net::Stream;
@@ -32,14 +33,12 @@ pub(super) struct Expected<'a> {
 /// caller's to bound.
 pub(super) async fn ask(
     stream: Stream,
-    host: &str,
-    path: &str,
+    (host, path): (&str, &str),
+    fields: &[(String, String)],
     expected: Expected<'_>,
     fault: &FaultCell,
 ) -> Result<(), ProbeFailure> {
-    let request = Request::get(path)
-        .header(HOST, host)
-        .header(USER_AGENT, AGENT)
+    let request = with_fields(Request::get(path).header(HOST, host), fields)
         .header(CONNECTION, "close")
         .body(Empty::<Bytes>::new())
         .map_err(|_| ProbeFailure::Protocol)?;
@@ -51,6 +50,14 @@ pub(super) async fn ask(
         judge(response, expected).await
     };
     carried(connection, work).await
+}
+
+/// The request with these fields, and with the gateway's `User-Agent` unless they have one.
+pub(super) fn with_fields(mut request: Builder, fields: &[(String, String)]) -> Builder {
+    if !fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("user-agent")) {
+        request = request.header(USER_AGENT, AGENT);
+    }
+    fields.iter().fold(request, |request, (name, value)| request.header(name, value))
 }
 
 async fn judge(mut response: Response<Incoming>, expected: Expected<'_>) -> Result<(), ProbeFailure> {

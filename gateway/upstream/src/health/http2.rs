@@ -4,21 +4,20 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use h2::client::{Builder, SendRequest};
-use http::header::USER_AGENT;
 use http::{Request, Version};
 use tollgate_http::h2::Chunk;
 use tollgate_net::Stream;
 
 use super::ProbeFailure;
-use super::http::{AGENT, Expected, HEAD, Search};
+use super::http::{Expected, HEAD, Search, with_fields};
 use super::io::carried;
 use crate::http2::{FaultCell, Io};
 
 /// As [`ask`](super::http::ask), of an endpoint that speaks HTTP/2.
 pub(super) async fn ask(
     stream: Stream,
-    host: &str,
-    path: &str,
+    (host, path): (&str, &str),
+    fields: &[(String, String)],
     expected: Expected<'_>,
     fault: &FaultCell,
 ) -> Result<(), ProbeFailure> {
@@ -26,11 +25,8 @@ pub(super) async fn ask(
         return Err(ProbeFailure::Protocol);
     }
     let scheme = if stream.is_tls() { "https" } else { "http" };
-    let request = Request::get(format!("{scheme}://{host}{path}"))
-        .version(Version::HTTP_2)
-        .header(USER_AGENT, AGENT)
-        .body(())
-        .map_err(|_| ProbeFailure::Protocol)?;
+    let request = Request::get(format!("{scheme}://{host}{path}")).version(Version::HTTP_2);
+    let request = with_fields(request, fields).body(()).map_err(|_| ProbeFailure::Protocol)?;
     let mut builder = Builder::new();
     builder.enable_push(false).max_header_list_size(HEAD);
     let heard = Rc::new(Cell::new(tollgate_net::now()));

@@ -90,13 +90,13 @@ async fn questioned(
         Probe::Grpc { service, host } => {
             grpc::check(stream, host.as_deref().unwrap_or(&own(place)), service, fault).await
         }
-        Probe::Http { path, host, statuses, body } => {
+        Probe::Http { path, host, headers, statuses, body } => {
             let own = own(place);
             let host = host.as_ref().unwrap_or(&own);
             let expected = Expected { statuses, body: body.as_deref() };
             match http2 {
-                false => ask(stream, host, path, expected, fault).await,
-                true => super::http2::ask(stream, host, path, expected, fault).await,
+                false => ask(stream, (host, path), headers, expected, fault).await,
+                true => super::http2::ask(stream, (host, path), headers, expected, fault).await,
             }
         }
     }

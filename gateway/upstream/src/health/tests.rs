@@ -75,7 +75,13 @@ impl Drop for Service {
 
 fn every(interval: Duration) -> Probes {
     Probes {
-        probe: Probe::Http { path: "/".into(), host: None, statuses: vec![(200, 299)], body: None },
+        probe: Probe::Http {
+            path: "/".into(),
+            host: None,
+            headers: Vec::new(),
+            statuses: vec![(200, 299)],
+            body: None,
+        },
         interval,
         jitter: tollgate_plan::Percent::whole(50),
         timeout: Duration::from_secs(20),
@@ -217,7 +223,13 @@ fn over_a_reload() {
         assert_eq!((stays.asked(), goes.asked()), (1, 1), "nobody else is");
         assert_eq!(control.wellness(&stays), Wellness::Healthy);
         // Other rules: at once, and what was known stays until they say something else.
-        let strict = Probe::Http { path: "/".into(), host: None, statuses: vec![(204, 204)], body: None };
+        let strict = Probe::Http {
+            path: "/".into(),
+            host: None,
+            headers: Vec::new(),
+            statuses: vec![(204, 204)],
+            body: None,
+        };
         let strict = Probes { probe: strict, ..every(LONG) };
         control.apply(upstream(&[&stays, &comes], Some(strict.clone())));
         control.eventually("both to be probed", || stays.asked() == 2 && comes.asked() == 2).await;

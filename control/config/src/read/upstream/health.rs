@@ -6,7 +6,7 @@ use crate::model::{Health, Outlier, Probe};
 use crate::problem::Problem;
 use crate::read::rewrite::authority;
 use crate::reader::{Field, Fields, Reader};
-use crate::scalar::{Fault, status};
+use crate::scalar::{Fault, field as header, status};
 use crate::spec::{HEALTH, OUTLIER, Shape};
 use crate::tree::{Kind, Scalar};
 
@@ -66,7 +66,7 @@ fn defaults() -> Health {
 }
 
 fn http(path: String) -> Probe {
-    Probe::Http { path, host: None, statuses: vec![(200, 299)], body: None }
+    Probe::Http { path, host: None, headers: Vec::new(), statuses: vec![(200, 299)], body: None }
 }
 
 fn grpc(service: String) -> Probe {
@@ -120,9 +120,12 @@ fn answer(reader: &mut Reader, fields: &Fields<'_>, probe: &mut Probe) {
     if let (Probe::Grpc { host, .. }, Some(field)) = (&mut *probe, fields.get("host")) {
         *host = reader.field(field, authority);
     }
-    let Probe::Http { host, statuses, body, .. } = probe else {
-        let vain: &[&str] =
-            if let Probe::Tcp = probe { &["status", "body", "host"] } else { &["status", "body"] };
+    let Probe::Http { host, headers, statuses, body, .. } = probe else {
+        let vain: &[&str] = if let Probe::Tcp = probe {
+            &["status", "body", "host", "headers"]
+        } else {
+            &["status", "body", "headers"]
+        };
         for name in vain {
             let (why, what) = match fields.get("grpc") {
                 Some(_) => {
@@ -152,6 +155,19 @@ fn answer(reader: &mut Reader, fields: &Fields<'_>, probe: &mut Probe) {
     }
     if let Some(field) = fields.get("host") {
         *host = reader.field(field, authority);
+    }
+    *headers = reader.pairs(fields.get("headers"), probe_field, header::value);
+}
+
+/// A field that a probe may have beside those that it has anyway.
+fn probe_field(text: &str) -> Result<String, Fault> {
+    let name = header::name(text)?;
+    if header::is_framing(&name) {
+        return Err(Fault::new("{} says where a message ends or belongs to one connection"));
+    }
+    match name.eq_ignore_ascii_case("host") {
+        true => Err(Fault::new("{} has a key of its own").help("write `host` of `health`")),
+        false => Ok(name),
     }
 }
 

@@ -12,6 +12,8 @@ static PROBE_HOST: Text =
 static PROBE_SERVICE: Text =
     Text { expected: "a service such as `shop.Orders`", pattern: Some(r"^[!-~]+$"), loose: false };
 static PROBE_BODY: Text = Text { expected: "a text such as `ok`", pattern: Some("."), loose: true };
+static PROBE_HEADER: Text = Text { expected: "a value", pattern: None, loose: true };
+static PROBE_HEADER_SHAPE: Shape = Shape::Text(&PROBE_HEADER);
 static STATUS: Text = Text {
     expected: "a status such as `200`, or several as `2xx` or `200-299`",
     pattern: Some(r"^[1-5]([0-9]{2}|xx|[0-9]{2}-[1-5][0-9]{2})$"),
@@ -51,6 +53,12 @@ pub(crate) static HEALTH: Section = Section {
         .also(&["contains", "receive", "text"]),
         Key::new("host", "Its `Host` (of gRPC `:authority`); without it the endpoint's address.", Shape::Text(&PROBE_HOST))
             .also(&["hostname"]),
+        Key::new(
+            "headers",
+            "With `http`: further fields of the probe. `User-Agent` takes the place of the gateway's.",
+            Shape::MapOf(&PROBE_HEADER_SHAPE),
+        )
+        .also(&["header", "req_headers", "request_headers", "request_headers_to_add"]),
         Key::new(
             "interval",
             "From one probe of an endpoint to the next.",

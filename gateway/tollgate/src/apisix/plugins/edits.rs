@@ -1,5 +1,7 @@
 //! What changes in requests and responses.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 
 use super::super::fields::Fields;
@@ -9,25 +11,45 @@ use super::Effect;
 pub fn request(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     if let Some(uri) = fields.text("uri")? {
         if uri.contains('$') {
-            return Err(format!("{}: a `$` has no meaning here; write `regex_uri`", fields.place("uri")));
+            return Err(format!(
+                "{}: a path takes no variables here; write `regex_uri`, whose groups it takes",
+                fields.place("uri")
+            ));
         }
-        effect.rewrite.insert("path".to_owned(), json!(uri));
+        let (path, query) =
+            uri.split_once('?').map_or((uri.as_str(), None), |(path, query)| (path, Some(query)));
+        effect.rewrite.insert("path".to_owned(), json!(path));
+        for pair in query.into_iter().flat_map(|query| query.split('&')).filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let policy = effect.policies.entry("query".to_owned()).or_insert_with(|| json!({ "add": {} }));
+            if policy["add"].get(name).is_some() {
+                return Err(format!("{}: the parameter `{name}` is there twice", fields.place("uri")));
+            }
+            policy["add"][name] = json!(braced(value));
+        }
     }
     if let Some(regex) = fields.texts("regex_uri")? {
         let [regex, replace] = regex.as_slice() else {
-            return Err(fields.wrong("regex_uri", "an expression and what replaces it, once"));
+            return Err(fields.wrong(
+                "regex_uri",
+                "one expression and what replaces it; for another pair write a route of its own with that path",
+            ));
         };
         // A path that is written wins over an expression.
         if !effect.rewrite.contains_key("path") {
             effect.rewrite.insert("regex".to_owned(), json!(regex));
-            effect.rewrite.insert("replace".to_owned(), json!(replace));
+            effect.rewrite.insert("replace".to_owned(), json!(groups(replace)));
         }
     }
     if let Some(host) = fields.text("host")? {
         effect.rewrite.insert("host".to_owned(), json!(host));
     }
     if fields.take("method").is_some() {
-        return Err(format!("{}: the method of a request stays what it is here", fields.place("method")));
+        return Err(format!(
+            "{}: the method of a request stays what it is here; a plugin of your own can change what the upstream is asked \
+             (docs/plugins.md)",
+            fields.place("method")
+        ));
     }
     fields.only("use_real_request_uri_unsafe", &[json!(false)])?;
     headers(effect, fields, "request")
@@ -66,11 +88,18 @@ fn headers(effect: &mut Effect, fields: &mut Fields, direction: &str) -> Result<
             match text.as_str() {
                 // An empty value takes the field away.
                 "" => effect.edit(direction, "remove", &name, Value::Null),
-                text => effect.edit(direction, "set", &name, json!(template(text, &headers.place(&name))?)),
+                text => {
+                    let place = headers.place(&name);
+                    effect.header(direction, "set", &name, &template(text, &place)?, &place)?;
+                }
             }
         }
         return headers.end();
     }
+    let removed = headers.texts("remove")?.unwrap_or_default();
+    // What is added and then removed or set is not there.
+    let set = headers.peek("set").and_then(Value::as_object).into_iter().flat_map(|set| set.keys());
+    let goes: Vec<_> = set.chain(&removed).map(|name| name.to_ascii_lowercase()).collect();
     for how in ["set", "add"] {
         match headers.take(how) {
             None => {}
@@ -79,19 +108,44 @@ fn headers(effect: &mut Effect, fields: &mut Fields, direction: &str) -> Result<
                     let line = line.as_str().and_then(|line| line.split_once(':'));
                     let (name, value) = line.ok_or_else(|| headers.wrong(how, "a list of `name: value`"))?;
                     let value = template(value.trim(), &headers.place(how))?;
-                    effect.edit(direction, how, name.trim(), json!(value));
+                    if !goes.contains(&name.trim().to_ascii_lowercase()) {
+                        effect.header(direction, how, name.trim(), &value, &headers.place(how))?;
+                    }
                 }
             }
             Some(value) => {
                 let mut entries = Fields::of(value, &headers.bare(how))?;
                 for name in entries.keys().map(str::to_owned).collect::<Vec<_>>() {
-                    let text = entries.value(&name)?;
-                    effect.edit(direction, how, &name, json!(template(&text, &entries.place(&name))?));
+                    let place = entries.place(&name);
+                    // One field for each of several values.
+                    let texts = match entries.take(&name) {
+                        Some(Value::Array(values)) => values,
+                        Some(value) => vec![value],
+                        None => Vec::new(),
+                    };
+                    let mut values = Vec::new();
+                    for text in texts {
+                        values.push(match text {
+                            Value::String(text) => template(&text, &place)?,
+                            Value::Number(number) => number.to_string(),
+                            _ => return Err(format!("{place} is to be a text")),
+                        });
+                    }
+                    if values.len() > 1 && name.eq_ignore_ascii_case("set-cookie") {
+                        return Err(format!(
+                            "{place}: the gateway sets one cookie; let the upstream set more"
+                        ));
+                    }
+                    // The same to whoever reads them (RFC 9110, section 5.3).
+                    let value = values.join(", ");
+                    if how == "set" || !goes.contains(&name.to_ascii_lowercase()) {
+                        effect.header(direction, how, &name, &value, &place)?;
+                    }
                 }
             }
         }
     }
-    for name in headers.texts("remove")?.unwrap_or_default() {
+    for name in removed {
         effect.edit(direction, "remove", &name, Value::Null);
     }
     headers.end()
@@ -121,9 +175,10 @@ fn template(text: &str, place: &str) -> Result<String, String> {
             "request_id" => "{request_id}".to_owned(),
             "consumer_name" => "{consumer}".to_owned(),
             "route_id" | "route_name" => "{route}".to_owned(),
-            _ => match (named("http_"), named("cookie_")) {
-                (Some(name), _) => format!("{{header.{}}}", name.replace('_', "-")),
-                (_, Some(name)) => format!("{{cookie.{name}}}"),
+            _ => match (named("http_"), named("cookie_"), named("arg_")) {
+                (Some(name), ..) => format!("{{header.{}}}", name.replace('_', "-")),
+                (_, Some(name), _) => format!("{{cookie.{name}}}"),
+                (.., Some(name)) => format!("{{query.{name}}}"),
                 _ => return Err(format!("{place}: the variable `${name}` has no counterpart here")),
             },
         };
@@ -136,45 +191,113 @@ fn braced(text: &str) -> String {
     text.replace('{', "{{").replace('}', "}}")
 }
 
-/// `redirect`.
+/// `redirect`: the route's, or `intercept` where not every request is sent elsewhere.
 pub fn redirect(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     let https = fields.flag("http_to_https")?.unwrap_or(false);
-    let (uri, regex) = (fields.text("uri")?, fields.take("regex_uri"));
-    let status = fields.number("ret_code")?;
-    fields.only("encode_uri", &[json!(false)])?;
-    fields.only("append_query_string", &[json!(false)])?;
-    if https {
-        return Err(format!(
-            "{}: a listener sends plain requests to `https`: `redirect_to_https` of an entry of `listen` in the file",
-            fields.place("http_to_https")
-        ));
+    let (uri, regex) = (fields.text("uri")?, fields.texts("regex_uri")?);
+    let status = fields.number("ret_code")?.unwrap_or(302);
+    if !(200..=599).contains(&status) {
+        return Err(fields.wrong("ret_code", "a status from 200 to 599"));
     }
-    if regex.is_some() {
-        return Err(format!("{}: write a route with `redirect` over /api/v1", fields.place("regex_uri")));
-    }
-    let uri = uri.ok_or_else(|| fields.wrong("uri", "where to go"))?;
-    let status = status.unwrap_or(302);
-    // Parts of the request that stay are those that are not named.
-    let parts = [("https://$host$request_uri", "https"), ("http://$host$request_uri", "http")];
-    let value = match parts
-        .iter()
-        .find(|(text, _)| *text == uri.replace("${host}", "$host").replace("${request_uri}", "$request_uri"))
-    {
-        Some((_, scheme)) => json!({ "scheme": scheme, "status": status }),
-        None if uri.contains('$') => {
-            return Err(format!(
-                "{}: variables have no counterpart here, but for `https://$host$request_uri`",
-                fields.place("uri")
-            ));
+    // What is sent is encoded in either case: a path in its normal form is.
+    fields.flag("encode_uri")?;
+    let keeps = fields.flag("append_query_string")?.unwrap_or(false);
+    match (https, uri, regex) {
+        (true, None, None) if !keeps => {
+            let location = "https://{host}{path}";
+            effect.intercept(json!({
+                "scheme": "http", "methods": ["GET", "HEAD"], "status": 301, "location": location, "keep_query": true,
+            }));
+            effect.intercept(
+                json!({ "scheme": "http", "status": 308, "location": location, "keep_query": true }),
+            );
+            Ok(())
         }
-        None => json!({ "to": uri, "status": status }),
+        (true, None, None) => Err(format!(
+            "{}: not beside `http_to_https`, which keeps the query",
+            fields.place("append_query_string")
+        )),
+        (false, Some(uri), None) => to(effect, &uri, status, keeps, fields),
+        (false, None, Some(regex)) => {
+            let [path, replace] = regex.as_slice() else {
+                return Err(fields.wrong("regex_uri", "an expression and what replaces it"));
+            };
+            let replace = encoded(&groups(replace));
+            let mut rule = json!({ "path": path, "status": status, "replace": replace });
+            if keeps {
+                rule["keep_query"] = json!(true);
+            }
+            effect.intercept(rule);
+            Ok(())
+        }
+        _ => Err(fields.wrong("uri", "where to go: one of `uri`, `regex_uri` and `http_to_https`")),
+    }
+}
+
+/// A redirect to one place.
+fn to(effect: &mut Effect, uri: &str, status: u64, keeps: bool, fields: &Fields) -> Result<(), String> {
+    const STATUSES: [u64; 5] = [301, 302, 303, 307, 308];
+    let place = fields.place("uri");
+    let plain = uri.replace("${", "$").replace('}', "");
+    // The whole target at the end is the path, with the query behind it.
+    let (text, query) = match (plain.strip_suffix("$request_uri"), plain.strip_suffix("$uri$is_args$args")) {
+        (Some(begin), _) | (None, Some(begin)) => (format!("{begin}$uri"), true),
+        (None, None) => (uri.to_owned(), keeps),
     };
-    match effect.redirect.replace(value) {
-        None => Ok(()),
-        Some(_) => {
-            Err("`plugins/redirect` is there twice, here and in a global rule: write one of them".to_owned())
+    if !text.contains('$') && STATUSES.contains(&status) && !query {
+        // A whole `Location`: what looks like a group in it is none.
+        let value = json!({ "to": encoded(&text), "status": status });
+        return match effect.redirect.replace(value) {
+            None => Ok(()),
+            Some(_) => {
+                Err("`plugins/redirect` is there twice, here and in a global rule: write one of them"
+                    .to_owned())
+            }
+        };
+    }
+    let mut rule = json!({ "location": encoded(&template(&text, &place)?), "status": status });
+    if query {
+        rule["keep_query"] = json!(true);
+    }
+    effect.intercept(rule);
+    Ok(())
+}
+
+/// `$1` with braces around its number where a letter would follow: `$1a` is the group `1a` otherwise.
+fn groups(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find('$') {
+        let (before, after) = rest.split_at(at);
+        let digits = after[1..].bytes().take_while(u8::is_ascii_digit).count();
+        out.push_str(before);
+        rest = &after[1 + digits..];
+        match &after[1..=digits] {
+            // The whole of what was matched is `$0` in both; `${1}` already has its braces.
+            "" if rest.starts_with('{') => out.push('$'),
+            "" => out.push_str("$$"),
+            number => {
+                out.push_str("${");
+                out.push_str(number);
+                out.push('}');
+            }
         }
     }
+    out + rest
+}
+
+/// The text with what no URL has percent-encoded.
+fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'!'..=b'~' => out.push(char::from(byte)),
+            byte => {
+                let _ = write!(out, "%{byte:02X}");
+            }
+        }
+    }
+    out
 }
 
 /// `request-id`: the gateway gives every request an id; this puts it into fields.

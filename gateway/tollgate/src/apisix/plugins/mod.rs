@@ -20,7 +20,29 @@ use super::fields::Fields;
 use super::objects::Of;
 
 pub use access::{CONSUMER, Tokens};
-pub use traffic::{Blocked, Rule, To};
+pub use traffic::{Rule, To};
+
+/// The plugins that there are.
+pub const NAMES: [&str; 18] = [
+    "api-breaker",
+    "basic-auth",
+    "consumer-restriction",
+    "cors",
+    "ip-restriction",
+    "jwt-auth",
+    "key-auth",
+    "limit-conn",
+    "limit-count",
+    "limit-req",
+    "prometheus",
+    "proxy-mirror",
+    "proxy-rewrite",
+    "redirect",
+    "request-id",
+    "response-rewrite",
+    "traffic-split",
+    "uri-blocker",
+];
 
 /// Where a plugin is written, as far as that makes a difference.
 #[derive(Clone, Debug, Default)]
@@ -56,8 +78,6 @@ pub struct Effect {
     pub rules: Vec<Rule>,
     /// The address that gets copies.
     pub mirror: Option<String>,
-    /// What is refused.
-    pub blocked: Option<Blocked>,
     /// Where a token is, whose key a consumer has.
     pub tokens: Option<Tokens>,
 }
@@ -141,11 +161,51 @@ impl Effect {
         }
     }
 
+    /// Adds a rule by which requests are answered at once. Those that refuse come before those that lead elsewhere.
+    fn intercept(&mut self, rule: Value) {
+        let rules = self.policies.entry("intercept".to_owned()).or_insert_with(|| json!([]));
+        if let Value::Array(rules) = rules {
+            let leads = |rule: &Value| rule.get("location").or(rule.get("replace")).is_some();
+            let at = if leads(&rule) { None } else { rules.iter().position(leads) };
+            rules.insert(at.unwrap_or(rules.len()), rule);
+        }
+    }
+
     /// Adds a limit beside others.
     fn limit(&mut self, kind: &str, limit: Map<String, Value>) {
         let limits = self.policies.entry(kind.to_owned()).or_insert_with(|| json!([]));
         if let Value::Array(limits) = limits {
             limits.push(Value::Object(limit));
+        }
+    }
+
+    /// Adds a field in this direction.
+    fn header(
+        &mut self,
+        direction: &str,
+        how: &str,
+        name: &str,
+        value: &str,
+        place: &str,
+    ) -> Result<(), String> {
+        let there = |policies: &Map<String, Value>| {
+            let fields = policies.get("headers")?.get(direction)?.get(how)?.as_object()?;
+            fields.keys().find(|own| own.eq_ignore_ascii_case(name)).cloned()
+        };
+        match there(&self.policies) {
+            Some(there) if how == "add" => {
+                if name.eq_ignore_ascii_case("set-cookie") {
+                    return Err(format!("{place}: the gateway sets one cookie; let the upstream set more"));
+                }
+                // The same to whoever reads it (RFC 9110, section 5.3).
+                let own = &mut self.policies["headers"][direction][how][&there];
+                *own = json!(format!("{}, {value}", own.as_str().unwrap_or_default()));
+                Ok(())
+            }
+            _ => {
+                self.edit(direction, how, name, json!(value));
+                Ok(())
+            }
         }
     }
 

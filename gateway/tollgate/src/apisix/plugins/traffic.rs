@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::super::fields::Fields;
 use super::super::objects::named;
-use super::super::{upstream, vars};
+use super::super::upstream::{self, Written};
+use super::super::vars;
 use super::Effect;
 
 /// A rule of `traffic-split`.
@@ -31,15 +32,7 @@ pub enum To {
     /// To the upstream with this id.
     Named(String),
     /// To this one.
-    Written(Value),
-}
-
-/// What is refused.
-#[derive(Debug)]
-pub struct Blocked {
-    /// Expressions, one of which is found in the path.
-    pub rules: Vec<String>,
-    pub status: u64,
+    Written(Written),
 }
 
 /// `traffic-split`.
@@ -77,7 +70,7 @@ pub fn split(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
             let weight = share.number("weight")?.unwrap_or(1);
             let to = match (share.take("upstream"), share.take("upstream_id")) {
                 (Some(_), Some(_)) => return Err(share.wrong("upstream_id", "left out beside `upstream`")),
-                (Some(own), None) => To::Written(upstream::resource(Fields::of(own, "upstream")?)?),
+                (Some(own), None) => To::Written(upstream::written(Fields::of(own, "upstream")?)?),
                 (None, Some(id)) => To::Named(named(&id).ok_or_else(|| share.wrong("upstream_id", "an id"))?),
                 (None, None) => To::Own,
             };
@@ -161,7 +154,7 @@ pub fn breaker(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     Ok(())
 }
 
-/// `uri-blocker`: a route that refuses.
+/// `uri-blocker`: `intercept`.
 pub fn block(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     let rules =
         fields.texts("block_rules")?.ok_or_else(|| fields.wrong("block_rules", "a list of expressions"))?;
@@ -169,16 +162,20 @@ pub fn block(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     if !(200..=599).contains(&status) {
         return Err(fields.wrong("rejected_code", "a status from 200 to 599"));
     }
-    if fields.take("rejected_msg").is_some() {
-        return Err(format!("{}: what is refused has no text of its own", fields.place("rejected_msg")));
-    }
-    let any_case = fields.flag("case_insensitive")?.unwrap_or(false);
-    let rules = rules.into_iter().map(|rule| if any_case { format!("(?i:{rule})") } else { rule }).collect();
-    match effect.blocked.replace(Blocked { rules, status }) {
-        None => Ok(()),
-        Some(_) => {
-            Err("`plugins/uri-blocker` is there twice, here and in a global rule: write one of them"
-                .to_owned())
+    let message = fields.text("rejected_msg")?;
+    let begin = if fields.flag("case_insensitive")?.unwrap_or(false) { "(?i)" } else { "" };
+    for rule in rules {
+        let mut rule = json!({ "uri": format!("{begin}{rule}"), "status": status });
+        if let Some(message) = &message {
+            rule["body"] = json!(error_body(message));
+            rule["content_type"] = json!("application/json");
         }
+        effect.intercept(rule);
     }
+    Ok(())
+}
+
+/// The body in which APISIX tells a message.
+fn error_body(message: &str) -> String {
+    format!("{}\n", json!({ "error_msg": message }))
 }

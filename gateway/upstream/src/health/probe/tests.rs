@@ -22,7 +22,13 @@ fn rules(probe: Probe) -> Health {
 
 fn http(body: Option<&str>) -> Health {
     let statuses = vec![(200, 299), (418, 418)];
-    rules(Probe::Http { path: "/healthz?deep=1".into(), host: None, statuses, body: body.map(str::to_owned) })
+    rules(Probe::Http {
+        path: "/healthz?deep=1".into(),
+        host: None,
+        headers: vec![("X-Probe".to_owned(), "1".to_owned())],
+        statuses,
+        body: body.map(str::to_owned),
+    })
 }
 
 /// A server of one connection: reads a head, then does as it is told. Returns what it read.

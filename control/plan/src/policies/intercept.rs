@@ -1,0 +1,31 @@
+//! `intercept`.
+
+use regex::bytes::Regex;
+use tollgate_config as config;
+use tollgate_policy::{InterceptRules, Intercepted, Leads};
+
+use super::template::template;
+
+pub(super) fn intercept(intercept: &config::Intercept) -> InterceptRules {
+    let rule = |rule: &config::InterceptRule| {
+        // Checked when they were read.
+        let regex = |text: &Option<String>| text.as_deref().and_then(|text| Regex::new(text).ok());
+        let leads = match (&rule.location, &rule.replace) {
+            (Some(location), _) => Some(Leads::To(template(location))),
+            (None, Some(replace)) => Some(Leads::Replaced(replace.as_bytes().into())),
+            (None, None) => None,
+        };
+        Intercepted {
+            uri: regex(&rule.uri),
+            path: regex(&rule.path),
+            secure: rule.secure,
+            methods: rule.methods.iter().map(|method| method.as_bytes().into()).collect(),
+            status: rule.status,
+            leads,
+            keep_query: rule.keep_query,
+            body: rule.body.as_slice().into(),
+            content_type: rule.content_type.as_str().into(),
+        }
+    };
+    InterceptRules { rules: intercept.rules.iter().map(rule).collect() }
+}

@@ -1,0 +1,173 @@
+//! `intercept`: requests that are answered before they go anywhere, by their path, their query, their method or how they came.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use regex::bytes::Regex;
+
+use crate::{Answer, Planned, Policy, Request, Shared, Template, Verdict};
+
+/// Which requests get which answers: the first rule that a request fits holds.
+#[derive(Clone, Debug, Default)]
+pub struct InterceptRules {
+    /// In the order in which they are tried.
+    pub rules: Box<[Intercepted]>,
+}
+
+/// Requests that get one answer: those for which all of it is true.
+#[derive(Clone, Debug, Default)]
+pub struct Intercepted {
+    /// It is found in the path with the query.
+    pub uri: Option<Regex>,
+    /// It is found in the path.
+    pub path: Option<Regex>,
+    /// Whether the client has used TLS.
+    pub secure: Option<bool>,
+    /// The method is one of these; empty: whichever.
+    pub methods: Box<[Box<[u8]>]>,
+    /// The answer's status.
+    pub status: u16,
+    /// The answer's `Location`.
+    pub leads: Option<Leads>,
+    /// Whether the query follows there.
+    pub keep_query: bool,
+    /// The answer's body.
+    pub body: Box<[u8]>,
+    /// Its `Content-Type`.
+    pub content_type: Box<str>,
+}
+
+/// Where an answer leads.
+#[derive(Clone, Debug)]
+pub enum Leads {
+    /// There.
+    To(Template),
+    /// To the path in which this takes the place of the first match.
+    Replaced(Box<[u8]>),
+}
+
+impl Planned for InterceptRules {
+    fn kind(&self) -> &'static str {
+        "intercept"
+    }
+
+    fn summary(&self) -> String {
+        let statuses: Vec<_> = self.rules.iter().map(|rule| rule.status.to_string()).collect();
+        format!("answers some with {}", statuses.join(", "))
+    }
+
+    fn live(self: Arc<Self>, _: &str, _: &Arc<Shared>) -> Arc<dyn Policy> {
+        self
+    }
+}
+
+impl Policy for InterceptRules {
+    fn request(&self, request: &mut Request<'_>) -> Verdict {
+        let Some(rule) = self.rules.iter().find(|rule| rule.has(request)) else { return Verdict::Continue };
+        let location = rule.location(request);
+        request.context.note = Some("answered by a rule of `intercept`");
+        let fields = [
+            location.as_deref().map(|location| (b"Location".as_slice(), location)),
+            (!rule.body.is_empty()).then_some((b"Content-Type".as_slice(), rule.content_type.as_bytes())),
+        ];
+        Verdict::Answer(Answer::with_fields(rule.status, fields.into_iter().flatten(), rule.body.to_vec()))
+    }
+}
+
+impl Intercepted {
+    fn has(&self, request: &Request<'_>) -> bool {
+        self.secure.is_none_or(|secure| secure == request.origin.secure)
+            && (self.methods.is_empty() || self.methods.iter().any(|method| **method == *request.method()))
+            && self.path.as_ref().is_none_or(|path| path.is_match(request.path()))
+            && self.uri.as_ref().is_none_or(|uri| uri.is_match(&target(request)))
+    }
+
+    fn location(&self, request: &Request<'_>) -> Option<Vec<u8>> {
+        let (mut location, own_host) = match self.leads.as_ref()? {
+            Leads::To(template) => (template.fill(request), template.begins_with(b"//")),
+            Leads::Replaced(text) => {
+                let path = self.path.as_ref()?.replace(request.path(), &**text);
+                (path.into_owned(), text.starts_with(b"//"))
+            }
+        };
+        // What a client sends never becomes the host.
+        if !own_host && location.starts_with(b"//") {
+            let slashes = location.iter().take_while(|byte| **byte == b'/').count();
+            location.drain(..slashes - 1);
+        }
+        if let (true, Some(query)) = (self.keep_query, request.query()) {
+            location.push(if location.contains(&b'?') { b'&' } else { b'?' });
+            location.extend_from_slice(query);
+        }
+        Some(location)
+    }
+}
+
+/// The path with the query, if there is one.
+fn target<'r>(request: &'r Request<'_>) -> Cow<'r, [u8]> {
+    match request.query() {
+        None => request.path().into(),
+        Some(query) => [request.path(), b"?", query].concat().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Sent;
+    use crate::{Context, Part};
+
+    fn answer(rule: Intercepted, line: &str) -> Option<(u16, String)> {
+        let (mut sent, mut context) = (Sent::with(line, ""), Context::default());
+        let rules = InterceptRules { rules: [rule].into() };
+        match rules.request(&mut sent.request(&mut context)) {
+            Verdict::Answer(answer) => Some((answer.status, String::from_utf8(answer.lines).expect("text"))),
+            _ => None,
+        }
+    }
+
+    fn regex(text: &str) -> Option<Regex> {
+        Some(Regex::new(text).expect("an expression"))
+    }
+
+    #[test]
+    fn a_rule_has_requests_for_which_all_of_it_is_true() {
+        let post: Box<[Box<[u8]>]> = [b"POST".as_slice().into()].into();
+        for (rule, line, has) in [
+            (Intercepted::default(), "GET / HTTP/1.1", true),
+            (Intercepted { uri: regex("root.m+"), ..Intercepted::default() }, "GET /root.mm HTTP/1.1", true),
+            (Intercepted { uri: regex("select"), ..Intercepted::default() }, "GET /?q=select HTTP/1.1", true),
+            (
+                Intercepted { path: regex("select"), ..Intercepted::default() },
+                "GET /?q=select HTTP/1.1",
+                false,
+            ),
+            (Intercepted { uri: regex("^/a$"), ..Intercepted::default() }, "GET /a?b HTTP/1.1", false),
+            (Intercepted { secure: Some(true), ..Intercepted::default() }, "GET / HTTP/1.1", false),
+            (Intercepted { secure: Some(false), ..Intercepted::default() }, "GET / HTTP/1.1", true),
+            (Intercepted { methods: post.clone(), ..Intercepted::default() }, "GET / HTTP/1.1", false),
+            (Intercepted { methods: post, ..Intercepted::default() }, "POST / HTTP/1.1", true),
+        ] {
+            assert_eq!(answer(rule, line).is_some(), has, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_answer_leads_where_it_says_and_never_to_a_host_of_the_clients_choice() {
+        let to = |parts: &[Part]| Some(Leads::To(parts.to_vec().into()));
+        let text = |text: &str| Part::Text(text.as_bytes().into());
+        let replaced = |text: &str| Some(Leads::Replaced(text.as_bytes().into()));
+        let secure = to(&[text("https://"), Part::Host, Part::Path]);
+        for (path, leads, keep_query, line, location) in [
+            (None, secure, true, "GET /a?b=c HTTP/1.1", "https://a.example/a?b=c"),
+            (None, to(&[Part::Path, text("/index?x")]), true, "GET /a?b HTTP/1.1", "/a/index?x&b"),
+            (None, to(&[Part::Path]), false, "GET //evil.example HTTP/1.1", "/evil.example"),
+            (regex("^/a/(.*)/(.*)"), replaced("/$1-$2"), false, "GET /a/b/c?d HTTP/1.1", "/b-c"),
+            (regex("^/a/(.*)"), replaced("/$1"), true, "GET /a//evil.example?d HTTP/1.1", "/evil.example?d"),
+            (regex("^/a"), replaced("//b.example"), false, "GET /a/b HTTP/1.1", "//b.example/b"),
+        ] {
+            let rule = Intercepted { path, leads, keep_query, status: 301, ..Intercepted::default() };
+            assert_eq!(answer(rule, line), Some((301, format!("location: {location}\r\n"))), "{line}");
+        }
+    }
+}

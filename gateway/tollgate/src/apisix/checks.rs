@@ -1,0 +1,145 @@
+//! `checks` of an upstream: probes, and the ejection of endpoints that fail.
+
+use serde_json::{Map, Value, json};
+
+use super::fields::Fields;
+
+/// `health` and `outlier` of the gateway's upstream.
+///
+/// # Errors
+/// What has no counterpart, by its name.
+pub fn of(checks: Value, scheme: &str) -> Result<Map<String, Value>, String> {
+    let mut checks = Fields::of(checks, "upstream/checks")?;
+    let mut out = Map::new();
+    match checks.take("active") {
+        Some(active) => {
+            out.insert(
+                "health".to_owned(),
+                active_of(Fields::of(active, "upstream/checks/active")?, scheme)?,
+            );
+        }
+        None => return Err(checks.wrong("active", "an object: there are no passive checks without it")),
+    }
+    // Without them no traffic speaks against a node there.
+    let outlier = match checks.take("passive") {
+        None => json!("off"),
+        Some(passive) => passive_of(Fields::of(passive, "upstream/checks/passive")?)?,
+    };
+    out.insert("outlier".to_owned(), outlier);
+    checks.end()?;
+    Ok(out)
+}
+
+fn part(fields: &mut Fields, key: &str) -> Result<Fields, String> {
+    let value = fields.take(key).unwrap_or(json!({}));
+    Fields::of(value, &fields.bare(key))
+}
+
+fn count(fields: &mut Fields, key: &str, default: u64, least: u64) -> Result<u64, String> {
+    let number = fields.number(key)?.unwrap_or(default);
+    match (least..=254).contains(&number) {
+        true => Ok(number),
+        false => Err(fields.wrong(key, &format!("a number from {least} to 254"))),
+    }
+}
+
+fn statuses(fields: &mut Fields) -> Result<Option<Vec<u64>>, String> {
+    let Some(value) = fields.take("http_statuses") else { return Ok(None) };
+    let all: Option<Vec<u64>> = value.as_array().and_then(|all| all.iter().map(Value::as_u64).collect());
+    let all = all.filter(|all| !all.is_empty() && all.iter().all(|one| (200..=599).contains(one)));
+    all.map(Some).ok_or_else(|| fields.wrong("http_statuses", "a list of statuses from 200 to 599"))
+}
+
+/// `active`: `health`.
+fn active_of(mut active: Fields, scheme: &str) -> Result<Value, String> {
+    let kind = active.text("type")?.unwrap_or_else(|| "http".to_owned());
+    let path = active.text("http_path")?.unwrap_or_else(|| "/".to_owned());
+    let mut out = Map::new();
+    let is_http = match kind.as_str() {
+        "http" => true,
+        "https" if scheme == "https://" => true,
+        "https" => {
+            return Err(active.wrong("type", "`https` where `scheme` is `https`: probes go as requests do"));
+        }
+        "tcp" => false,
+        _ => return Err(active.wrong("type", "`http`, `https` or `tcp`")),
+    };
+    match is_http {
+        true => out.insert("http".to_owned(), json!(path)),
+        false => out.insert("tcp".to_owned(), json!("on")),
+    };
+    active.only("http_method", &[json!("GET")])?;
+    active.only("http_req_body", &[json!("")])?;
+    active.only("https_verify_certificate", &[json!(true)])?;
+    // How many nodes are probed at once: the gateway has a bound for all of its probes.
+    active.number("concurrency")?;
+    let timeout = active.take("timeout").map_or(Some(1.0), |time| time.as_f64());
+    let timeout = timeout.filter(|time| *time > 0.0 && *time <= 3600.0);
+    let timeout = timeout.ok_or_else(|| active.wrong("timeout", "seconds"))?;
+    out.insert("timeout".to_owned(), json!(format!("{}ms", (timeout * 1000.0).round().max(1.0))));
+    if let Some(host) = active.text("host")?.filter(|_| is_http) {
+        out.insert("host".to_owned(), json!(host));
+    }
+    out.extend(active.number("port")?.map(|port| ("port".to_owned(), json!(port))));
+    if let Some(lines) = active.texts("req_headers")? {
+        if !is_http {
+            return Err(active.wrong("req_headers", "left out where `type` is `tcp`"));
+        }
+        let mut headers = Map::new();
+        for line in lines {
+            let line = line.split_once(':').map(|(name, value)| (name.trim(), value.trim()));
+            let (name, value) = line.ok_or_else(|| active.wrong("req_headers", "a list of `name: value`"))?;
+            headers.insert(name.to_owned(), json!(value));
+        }
+        out.insert("headers".to_owned(), Value::Object(headers));
+    }
+    let (mut healthy, mut unhealthy) = (part(&mut active, "healthy")?, part(&mut active, "unhealthy")?);
+    // There is one interval, whatever a node's state.
+    let intervals = [healthy.number("interval")?, unhealthy.number("interval")?];
+    let interval = intervals.into_iter().map(|interval| interval.unwrap_or(1)).min().unwrap_or(1).max(1);
+    out.insert("interval".to_owned(), json!(format!("{interval}s")));
+    out.insert("healthy".to_owned(), json!(count(&mut healthy, "successes", 2, 1)?));
+    let good = statuses(&mut healthy)?;
+    if is_http {
+        out.insert("status".to_owned(), json!(good.unwrap_or_else(|| vec![200, 302])));
+    }
+    statuses(&mut unhealthy)?;
+    let by_status = count(&mut unhealthy, "http_failures", 5, 1)?;
+    let by_connection = count(&mut unhealthy, "tcp_failures", 2, 1)?;
+    count(&mut unhealthy, "timeouts", 3, 1)?;
+    out.insert("unhealthy".to_owned(), json!(if is_http { by_status } else { by_connection }));
+    healthy.end()?;
+    unhealthy.end()?;
+    active.end()?;
+    Ok(Value::Object(out))
+}
+
+/// `passive`: `outlier`.
+fn passive_of(mut passive: Fields) -> Result<Value, String> {
+    if !matches!(passive.text("type")?.as_deref(), None | Some("http" | "https" | "tcp")) {
+        return Err(passive.wrong("type", "`http`, `https` or `tcp`"));
+    }
+    let (mut healthy, mut unhealthy) = (part(&mut passive, "healthy")?, part(&mut passive, "unhealthy")?);
+    // A node comes back after a time, or by a probe.
+    statuses(&mut healthy)?;
+    count(&mut healthy, "successes", 5, 0)?;
+    let bad = statuses(&mut unhealthy)?;
+    if bad.is_some_and(|bad| bad.iter().any(|status| *status < 500)) {
+        return Err(unhealthy
+            .wrong("http_statuses", "a list of statuses from 500 to 599: those count as failures here"));
+    }
+    let by_status = count(&mut unhealthy, "http_failures", 5, 0)?;
+    let by_connection = count(&mut unhealthy, "tcp_failures", 2, 0)?;
+    let by_time = count(&mut unhealthy, "timeouts", 7, 0)?;
+    healthy.end()?;
+    unhealthy.end()?;
+    passive.end()?;
+    let or_off = |number: u64| if number == 0 { json!("off") } else { json!(number) };
+    let broken = [by_connection, by_time].into_iter().filter(|number| *number > 0).min().unwrap_or(0);
+    Ok(json!({
+        "consecutive_5xx": or_off(by_status),
+        "consecutive_gateway_errors": or_off(broken),
+        "success_rate": "off",
+        "max_ejected": "100%",
+    }))
+}

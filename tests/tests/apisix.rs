@@ -826,3 +826,55 @@ fn lists_are_paged_and_chosen_from_and_objects_checked_without_writing() {
     let schema = curl(&gateway, "GET", "schema/plugins/cors", "", "");
     assert!(schema.status == 404 && schema.text().contains("schema/validate"), "{schema:?}");
 }
+
+#[test]
+fn consumers_may_use_their_methods_and_limits_have_rules_and_sentinels() {
+    let (origin, gateway) = (Origin::ok(), stored());
+    for name in ["john", "jane", "jim"] {
+        put(
+            &gateway,
+            "consumers",
+            &json!({"username": name, "plugins": {"key-auth": {"key": format!("{name}-key")}}}),
+        );
+    }
+    let by_methods = json!([{"user": "john", "methods": ["GET"]}, {"user": "jane", "methods": ["POST"]}]);
+    put(
+        &gateway,
+        "routes/1",
+        &json!({"uri": "/get", "plugins": {"key-auth": {}, "consumer-restriction": {"allowed_by_methods": by_methods}}, "upstream": nodes(&origin)}),
+    );
+    let status = |method: &str, name: &str| {
+        let lines = format!(
+            "{method} /get HTTP/1.1\r\nHost: a.example\r\nContent-Length: 0\r\napikey: {name}-key\r\n\r\n"
+        );
+        gateway.client().ask(lines).status
+    };
+    assert_eq!([status("GET", "john"), status("POST", "john")], [200, 403]);
+    assert_eq!([status("GET", "jane"), status("POST", "jane")], [403, 200]);
+    assert_eq!([status("GET", "jim"), status("POST", "jim")], [200, 200], "no rule names jim");
+    let rules = json!([
+        {"count": 1, "time_window": 3600, "key": "$http_x_a"},
+        {"count": 2, "time_window": 3600, "key": "$remote_addr"}
+    ]);
+    put(
+        &gateway,
+        "routes/2",
+        &json!({"uri": "/rules", "plugins": {"limit-count": {"rules": rules, "rejected_code": 429, "window_type": "sliding"}},
+                "upstream": nodes(&origin)}),
+    );
+    let limited = |value: &str| ask(&gateway, "/rules", &format!("X-A: {value}\r\n")).status;
+    assert_eq!([limited("a"), limited("a"), limited("b"), limited("c")], [200, 429, 200, 429]);
+    let sentinel = json!({"count": 2, "time_window": 60, "policy": "redis-sentinel", "redis_master_name": "mymaster",
+                          "redis_sentinels": [{"host": "127.0.0.1", "port": 1}], "sentinel_password": "s3ntinelp@ss",
+                          "redis_password": "p@ssw0rd", "allow_degradation": true});
+    put(
+        &gateway,
+        "routes/3",
+        &json!({"uri": "/redis", "plugins": {"limit-count": sentinel}, "upstream": nodes(&origin)}),
+    );
+    assert_eq!(ask(&gateway, "/redis", "").status, 200, "it is degraded");
+    let shown = json_of(&curl(&gateway, "GET", "routes/3", "", ""))["value"].clone();
+    let text = gateway.admin("/api/v1/config").text() + &shown.to_string();
+    assert!(!text.contains("s3ntinelp@ss") && !text.contains("p@ssw0rd"), "{text}");
+    put(&gateway, "routes/3", &shown);
+}

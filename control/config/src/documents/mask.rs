@@ -19,9 +19,10 @@ static SECRET: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
 });
 
 /// Fields of a request that say who sends it (RFC 9110, sections 11.6.2 and 11.7.2): where one is given a value, that is a
-/// secret as well. `Cookie` is not among them: the language has a key of that name, which holds a cookie's name. The last one is a key of APISIX's
+/// secret as well. `Cookie` is not among them: the language has a key of that name, which holds a cookie's name. The last two are keys of APISIX's
 /// plugins.
-const CREDENTIALS: [&str; 4] = ["authorization", "proxy-authorization", "x-api-key", "redis_password"];
+const CREDENTIALS: [&str; 5] =
+    ["authorization", "proxy-authorization", "x-api-key", "redis_password", "sentinel_password"];
 
 /// Plugins' keys whose values are secret, by plugin: said once, by the program that has the plugins.
 static PLUGINS: LazyLock<RwLock<HashMap<String, HashSet<String>>>> = LazyLock::new(RwLock::default);

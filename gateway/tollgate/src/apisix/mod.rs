@@ -429,7 +429,7 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
             if let Some(user) = before.users(id).first() {
                 let (name, user) = (resource_name(&id.1), document(user));
                 return Err(bad(format!(
-                    "{}/{name} cannot be deleted: {user} is still using it",
+                    "{}/{name} cannot be deleted: {user} is still using it; delete that first, `force` does not help",
                     id.0.name()
                 )));
             }

@@ -159,7 +159,11 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
         Some(0) => false,
         Some(_) => return Err(fields.wrong("status", "0 or 1")),
     };
-    fields.only("priority", &[json!(0)])?;
+    if fields.take("priority").is_some_and(|priority| priority != 0) {
+        return Err("`priority`: routes have no numbers here; of two with the same `uri` the one with `methods`, or with more `vars`, \
+                    comes first (docs/matching.md): write more `vars` at it"
+            .to_owned());
+    }
     let upgrades = fields.flag("enable_websocket")?;
     let clients = match (fields.text("remote_addr")?, fields.texts("remote_addrs")?) {
         (Some(one), None) => Some(vec![one]),
@@ -209,6 +213,9 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
         }
         effect.policies.insert("ip".to_owned(), json!({ "allow": clients }));
     }
+    if effect.by_method {
+        others_may(objects, &mut effect.policies);
+    }
     if let Some(tokens) = effect.tokens.take() {
         let (policies, keys) = consumer::tokens(objects, &tokens);
         for (kind, value) in policies {
@@ -218,20 +225,11 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
         }
         // Who shows a token is known by what it says, and not by the consumer's name.
         for list in ["allow", "deny"] {
-            let known: [fn(&consumer::TokenOwner) -> Option<&String>; 2] =
-                [|owner| Some(&owner.consumer), |owner| owner.group.as_ref()];
-            for (kind, of) in ["consumers", "groups"].into_iter().zip(known) {
-                let named = effect
-                    .policies
-                    .get_mut("authorize")
-                    .and_then(|it| it.pointer_mut(&format!("/{list}/{kind}")));
-                let Some(Value::Array(named)) = named else { continue };
-                let more: Vec<_> = keys
-                    .iter()
-                    .filter(|owner| of(owner).is_some_and(|own| named.contains(&json!(own))))
-                    .map(|owner| json!(owner.key))
-                    .collect();
-                named.extend(more);
+            let rules = effect.policies.get_mut("authorize").and_then(|it| it.get_mut(list));
+            match rules {
+                None => {}
+                Some(Value::Array(rules)) => rules.iter_mut().for_each(|rule| name_tokens(rule, &keys)),
+                Some(rule) => name_tokens(rule, &keys),
             }
         }
     }
@@ -289,6 +287,39 @@ pub fn documents(objects: &Objects, id: &str, mut fields: Fields) -> Result<Docu
     };
     made.routes(&mut out)?;
     Ok(if is_on { out } else { Documents::new() })
+}
+
+/// Adds to a rule of `authorize` by what the tokens of its consumers and groups are known.
+fn name_tokens(rule: &mut Value, keys: &[consumer::TokenOwner]) {
+    let known: [fn(&consumer::TokenOwner) -> Option<&String>; 2] =
+        [|owner| Some(&owner.consumer), |owner| owner.group.as_ref()];
+    for (kind, of) in ["consumers", "groups"].into_iter().zip(known) {
+        let Some(Value::Array(named)) = rule.get_mut(kind) else { continue };
+        let more: Vec<_> = keys
+            .iter()
+            .filter(|owner| of(owner).is_some_and(|own| named.contains(&json!(own))))
+            .map(|owner| json!(owner.key))
+            .collect();
+        named.extend(more);
+    }
+}
+
+/// A rule for the consumers that no other rule of `authorize` names.
+fn others_may(objects: &Objects, policies: &mut Map<String, Value>) {
+    let rules = policies.get_mut("authorize").and_then(|authorize| authorize.get_mut("allow"));
+    let Some(Value::Array(rules)) = rules else { return };
+    let named = |name: &str| {
+        rules.iter().any(|rule| rule["consumers"].as_array().is_some_and(|all| all.contains(&json!(name))))
+    };
+    let others: Vec<_> = objects
+        .all(Of::Consumers)
+        .map(|(name, _)| name)
+        .filter(|name| !named(name))
+        .map(|name| json!(name))
+        .collect();
+    if !others.is_empty() {
+        rules.push(json!({ "consumers": others }));
+    }
 }
 
 /// The upstream with this id, if it is one of this front.

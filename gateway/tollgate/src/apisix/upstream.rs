@@ -220,6 +220,13 @@ fn with_port(host: &str, scheme: &str) -> String {
 
 /// What is hashed.
 fn by(on: Option<&str>, key: Option<&str>, fields: &Fields) -> Result<Value, String> {
+    if matches!(on, Some("consumer" | "vars_combinations")) {
+        return Err(fields.wrong(
+            "hash_on",
+            "`vars`, `header` or `cookie`: no consumer and no combination is hashed here; hash the header by which the client is \
+             known",
+        ));
+    }
     let key = key.ok_or_else(|| fields.wrong("key", "what is hashed"))?;
     match (on.unwrap_or("vars"), key) {
         ("vars", "remote_addr") => Ok(json!("client_address")),

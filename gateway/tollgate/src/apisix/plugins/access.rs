@@ -75,7 +75,12 @@ pub fn consumers(effect: &mut Effect, fields: &mut Fields) -> Result<(), String>
     let key = match fields.text("type")?.as_deref() {
         None | Some("consumer_name") => "consumers",
         Some("consumer_group_id") => "groups",
-        Some(_) => return Err(fields.wrong("type", "`consumer_name` or `consumer_group_id`")),
+        Some(_) => {
+            return Err(fields.wrong(
+                "type",
+                "`consumer_name` or `consumer_group_id`: which route a consumer may use, write at each route",
+            ));
+        }
     };
     refuses_with(fields, "rejected_code", 403)?;
     let mut value = Map::new();
@@ -85,8 +90,29 @@ pub fn consumers(effect: &mut Effect, fields: &mut Fields) -> Result<(), String>
     if let Some(names) = fields.texts("blacklist")? {
         value.insert("deny".to_owned(), json!({ key: names }));
     }
+    if let Some(rules) = fields.take("allowed_by_methods") {
+        if value.contains_key("allow") || key != "consumers" {
+            return Err(format!(
+                "{}: not beside `whitelist` or a group; write `policies.authorize` of the route, over /api/v1",
+                fields.place("allowed_by_methods")
+            ));
+        }
+        let rules = rules.as_array().cloned().unwrap_or_default();
+        let mut allow = Vec::new();
+        for (index, rule) in rules.into_iter().enumerate() {
+            let mut rule =
+                Fields::of(rule, &format!("plugins/consumer-restriction/allowed_by_methods/{index}"))?;
+            let user = rule.text("user")?.ok_or_else(|| rule.wrong("user", "the name of a consumer"))?;
+            let methods = rule.texts("methods")?.ok_or_else(|| rule.wrong("methods", "a list of methods"))?;
+            rule.end()?;
+            allow.push(json!({ "consumers": [user], "methods": methods }));
+        }
+        // Consumers that no rule names may use every method.
+        effect.by_method = true;
+        value.insert("allow".to_owned(), json!(allow));
+    }
     if value.is_empty() {
-        return Err(fields.wrong("whitelist", "a list of names, or `blacklist`"));
+        return Err(fields.wrong("whitelist", "a list of names, or `blacklist`, or `allowed_by_methods`"));
     }
     effect.policy("consumer-restriction", "authorize", Value::Object(value))
 }
@@ -164,6 +190,15 @@ pub fn cors(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
         seconds => {
             let seconds = seconds.unwrap_or(5).min(86_400);
             value.insert("max_age".to_owned(), json!(format!("{seconds}s")));
+        }
+    }
+    for (key, instead) in [
+        ("allow_origins_by_metadata", "write the origins in `allow_origins`"),
+        ("timing_allow_origins", "write `response-rewrite` with the field `Timing-Allow-Origin`"),
+        ("timing_allow_origins_by_regex", "write `response-rewrite` with the field `Timing-Allow-Origin`"),
+    ] {
+        if fields.take(key).is_some() {
+            return Err(format!("{}: {instead}", fields.place(key)));
         }
     }
     if credentials {

@@ -304,9 +304,12 @@ fn encoded(text: &str) -> String {
 pub fn request_id(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
     let name = fields.text("header_name")?.unwrap_or_else(|| "X-Request-Id".to_owned());
     let responds = fields.flag("include_in_response")?.unwrap_or(true);
-    for key in ["algorithm", "range_id", "nanoid"] {
+    for key in ["algorithm", "range_id"] {
         if fields.take(key).is_some() {
-            return Err(format!("{}: the gateway makes ids of its own kind", fields.place(key)));
+            return Err(format!(
+                "{}: the gateway makes ids of its own kind: leave it away, or have the client send ids, which the gateway keeps",
+                fields.place(key)
+            ));
         }
     }
     if !name.eq_ignore_ascii_case("x-request-id") {

@@ -7,18 +7,56 @@ use super::{Effect, Origin};
 
 /// `limit-count`: `rate_limit`.
 pub fn count(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Result<(), String> {
+    let mut common = Map::new();
+    status(fields, &mut common)?;
+    let shows = fields.flag("show_limit_quota_header")?.unwrap_or(true);
+    common.insert("headers".to_owned(), json!(shows));
+    let group = fields.text("group")?.map(|group| format!("apisix/group/{group}"));
+    let name = group.or_else(|| origin.scope.clone());
+    redis(fields, &mut common)?;
+    // A limit is even here: there is no window, of either kind.
+    fields.only("window_type", &[json!("fixed"), json!("sliding")])?;
+    if fields.take("sync_interval").is_some_and(|interval| interval.as_f64() != Some(-1.0)) {
+        return Err(format!(
+            "{}: the count is always in the Redis here; write `policies.rate_limit` with `lease`, over /api/v1",
+            fields.place("sync_interval")
+        ));
+    }
+    let Some(rules) = fields.take("rules") else {
+        let mut limit = common;
+        rate(fields, &mut limit)?;
+        key(fields, &mut limit, Some("remote_addr"))?;
+        scope(&mut limit, name, "limit-count");
+        effect.limit("rate_limit", limit);
+        return Ok(());
+    };
+    let rules = rules.as_array().filter(|rules| !rules.is_empty()).cloned();
+    for (index, rule) in rules.ok_or_else(|| fields.wrong("rules", "a list"))?.into_iter().enumerate() {
+        let mut rule = Fields::of(rule, &format!("plugins/limit-count/rules/{index}"))?;
+        let mut limit = common.clone();
+        rate(&mut rule, &mut limit)?;
+        let text = rule.text("key")?.ok_or_else(|| rule.wrong("key", "variables such as `$remote_addr`"))?;
+        limit.insert("by".to_owned(), combined(&text, &rule)?);
+        scope(&mut limit, name.clone(), &format!("limit-count/{index}"));
+        rule.end()?;
+        effect.limit("rate_limit", limit);
+    }
+    Ok(())
+}
+
+/// `count` in `time_window`.
+fn rate(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), String> {
+    for name in ["count", "time_window"] {
+        if fields.peek(name).is_some_and(Value::is_string) {
+            return Err(format!(
+                "{}: a number that a variable gives has no counterpart here; write a route for each case, with `vars`",
+                fields.place(name)
+            ));
+        }
+    }
     let count = positive(fields, "count")?;
     let window = positive(fields, "time_window")?;
-    let mut limit = Map::new();
     limit.insert("rate".to_owned(), json!(format!("{count}/{window}s")));
-    key(fields, &mut limit, Some("remote_addr"))?;
-    status(fields, &mut limit)?;
-    let shows = fields.flag("show_limit_quota_header")?.unwrap_or(true);
-    limit.insert("headers".to_owned(), json!(shows));
-    let group = fields.text("group")?.map(|group| format!("apisix/group/{group}"));
-    scope(&mut limit, group.or_else(|| origin.scope.clone()), "limit-count");
-    redis(fields, &mut limit)?;
-    effect.limit("rate_limit", limit);
     Ok(())
 }
 
@@ -48,7 +86,7 @@ pub fn requests(effect: &mut Effect, fields: &mut Fields, origin: &Origin) -> Re
     key(fields, &mut limit, None)?;
     status(fields, &mut limit)?;
     scope(&mut limit, origin.scope.clone(), "limit-req");
-    fields.only("policy", &[json!("local")])?;
+    redis(fields, &mut limit)?;
     effect.limit("rate_limit", limit);
     Ok(())
 }
@@ -68,7 +106,13 @@ pub fn connections(effect: &mut Effect, fields: &mut Fields, origin: &Origin) ->
     key(fields, &mut limit, None)?;
     status(fields, &mut limit)?;
     scope(&mut limit, origin.scope.clone(), "limit-conn");
-    fields.only("policy", &[json!("local")])?;
+    if fields.take("policy").is_some_and(|policy| policy != "local") {
+        return Err(format!(
+            "{}: requests under way are counted by each gateway for itself here: leave it away, or write `limit-req` with `policy` \
+             `redis`",
+            fields.place("policy")
+        ));
+    }
     effect.limit("concurrency", limit);
     Ok(())
 }
@@ -86,21 +130,23 @@ fn key(fields: &mut Fields, limit: &mut Map<String, Value>, default: Option<&str
     let by = match kind.as_str() {
         "constant" => return Ok(()),
         "var" => json!(by(&key, fields)?),
-        "var_combination" => {
-            let words = key.split_ascii_whitespace();
-            let parts = words.map(|word| match word.strip_prefix('$') {
-                Some(name) => by(name.trim_start_matches('{').trim_end_matches('}'), fields),
-                None => Err(fields.wrong(
-                    "key",
-                    "variables with blanks between them, such as `$remote_addr $consumer_name`",
-                )),
-            });
-            json!(parts.collect::<Result<Vec<_>, _>>()?)
-        }
+        "var_combination" => combined(&key, fields)?,
         _ => return Err(fields.wrong("key_type", "`var`, `var_combination` or `constant`")),
     };
     limit.insert("by".to_owned(), by);
     Ok(())
+}
+
+/// Variables with blanks between them.
+fn combined(key: &str, fields: &Fields) -> Result<Value, String> {
+    let words = key.split_ascii_whitespace();
+    let parts =
+        words.map(|word| match word.strip_prefix('$') {
+            Some(name) => by(name.trim_start_matches('{').trim_end_matches('}'), fields),
+            None => Err(fields
+                .wrong("key", "variables with blanks between them, such as `$remote_addr $consumer_name`")),
+        });
+    Ok(json!(parts.collect::<Result<Vec<_>, _>>()?))
 }
 
 fn by(variable: &str, fields: &Fields) -> Result<String, String> {
@@ -161,7 +207,11 @@ fn redis(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), Stri
     let degrade = fields.flag("allow_degradation")?.unwrap_or(false);
     let mut redis = Map::new();
     let (user, password) = (fields.text("redis_username")?, fields.text("redis_password")?);
-    let timeout = fields.number("redis_timeout")?;
+    let mut timeout = fields.number("redis_timeout")?;
+    // The gateway keeps its connections.
+    for key in ["redis_keepalive_timeout", "redis_keepalive_pool"] {
+        fields.number(key)?;
+    }
     match policy.as_deref() {
         None | Some("local") => {
             if user.is_some() || password.is_some() || timeout.is_some() {
@@ -200,7 +250,28 @@ fn redis(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), Stri
             }
             redis.extend(user.map(|user| ("user".to_owned(), json!(user))));
         }
-        Some(_) => return Err(fields.wrong("policy", "`local`, `redis` or `redis-cluster`")),
+        Some("redis-sentinel") => {
+            let master = fields.text("redis_master_name")?;
+            let master = master.ok_or_else(|| fields.wrong("redis_master_name", "the name of a master"))?;
+            let mut sentinel = Map::from_iter([
+                ("master".to_owned(), json!(master)),
+                ("addresses".to_owned(), json!(sentinels(fields)?)),
+            ]);
+            for (theirs, ours) in [("sentinel_username", "user"), ("sentinel_password", "password")] {
+                sentinel.extend(fields.text(theirs)?.map(|text| (ours.to_owned(), json!(text))));
+            }
+            fields.only("redis_role", &[json!("master")])?;
+            redis.insert("sentinel".to_owned(), Value::Object(sentinel));
+            redis.extend(
+                fields.number("redis_database")?.map(|number| ("database".to_owned(), json!(number))),
+            );
+            redis.extend(user.map(|user| ("user".to_owned(), json!(user))));
+            let times = [fields.number("redis_connect_timeout")?, fields.number("redis_read_timeout")?];
+            timeout = timeout.or(times.into_iter().flatten().max());
+        }
+        Some(_) => {
+            return Err(fields.wrong("policy", "`local`, `redis`, `redis-cluster` or `redis-sentinel`"));
+        }
     }
     redis.extend(password.map(|password| ("password".to_owned(), json!(password))));
     let timeout = timeout.unwrap_or(1000).clamp(1, 5000);
@@ -208,6 +279,17 @@ fn redis(fields: &mut Fields, limit: &mut Map<String, Value>) -> Result<(), Stri
     redis.insert("on_failure".to_owned(), json!(if degrade { "open" } else { "closed" }));
     limit.insert("redis".to_owned(), Value::Object(redis));
     Ok(())
+}
+
+/// `redis_sentinels`.
+fn sentinels(fields: &mut Fields) -> Result<Vec<String>, String> {
+    let all = fields.take("redis_sentinels").and_then(|all| all.as_array().cloned()).unwrap_or_default();
+    let all: Option<Vec<_>> = all
+        .iter()
+        .map(|one| Some(format!("{}:{}", one.get("host")?.as_str()?, one.get("port")?.as_u64()?)))
+        .collect();
+    let all = all.filter(|all| !all.is_empty());
+    all.ok_or_else(|| fields.wrong("redis_sentinels", "a list of `host` and `port`"))
 }
 
 /// TLS is verified here, so nothing else may be said.

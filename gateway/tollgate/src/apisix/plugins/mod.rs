@@ -78,6 +78,8 @@ pub struct Effect {
     pub rules: Vec<Rule>,
     /// The address that gets copies.
     pub mirror: Option<String>,
+    /// Whether the consumers that no rule of `authorize` names may do everything.
+    pub by_method: bool,
     /// Where a token is, whose key a consumer has.
     pub tokens: Option<Tokens>,
 }

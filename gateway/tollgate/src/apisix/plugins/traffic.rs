@@ -111,7 +111,12 @@ pub fn mirror(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
 
 /// `api-breaker`: `breaker` of the upstream.
 pub fn breaker(effect: &mut Effect, fields: &mut Fields) -> Result<(), String> {
-    fields.only("break_response_code", &[json!(503)])?;
+    if fields.take("break_response_code").is_some_and(|code| code != 503) {
+        return Err(format!(
+            "{}: an open breaker is answered 503 here; write 503, and the body in `errors` of the file",
+            fields.place("break_response_code")
+        ));
+    }
     for key in ["break_response_body", "break_response_headers"] {
         if fields.take(key).is_some() {
             return Err(format!(

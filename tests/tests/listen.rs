@@ -135,6 +135,75 @@ fn a_listener_has_its_own_idle_timeout() {
 }
 
 #[test]
+fn a_route_has_its_own_idle_timeout_and_age() {
+    let origin = Origin::ok();
+    let gateway = Gateway::start(&format!(
+        "timeouts: {{idle: 1h}}\nroutes:\n- {{match: /short, to: &to [{}], timeouts: {{idle: 200ms}}}}\n\
+         - {{match: /old, respond: old, timeouts: {{age: 1ms}}}}\n- {{match: /off, respond: off, timeouts: {{idle: off}}}}\n\
+         - {{match: /aging, respond: aging, timeouts: {{age: 1s}}}}\n- {{match: /*, to: *to}}\n",
+        origin.address()
+    ));
+    // The last request's route counts.
+    let (mut short, mut long) = (gateway.client(), gateway.client());
+    for (client, paths) in [(&mut short, ["/", "/short"]), (&mut long, ["/short", "/"])] {
+        for path in paths {
+            let response = client.get(path);
+            assert!(response.status == 200 && !response.says_close());
+        }
+    }
+    short.expect_close();
+    assert_eq!(long.get("/off").text(), "off");
+    // One that is older than a route lets it be is told so with that route's answer.
+    let response = long.get("/old");
+    assert_eq!((response.text().as_str(), response.says_close()), ("old", true));
+    long.expect_close();
+    // One that is not yet is told when it is, or closed when it is idle; whatever its later requests are of.
+    let mut client = gateway.client();
+    assert!(!client.get("/aging").says_close());
+    assert!(!client.get("/").says_close());
+    client.expect_close();
+
+    // HTTP/2: the idle timeout is that of the stream that has ended last, the age that of any.
+    let mut http2 = gateway.http2();
+    assert_eq!((http2.get("/").status, http2.get("/short").status), (200, 200));
+    eventually("GOAWAY", || !http2.is_open());
+    let mut http2 = gateway.http2();
+    assert_eq!((http2.get("/short").status, http2.get("/").status), (200, 200));
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(http2.is_open());
+    assert_eq!(http2.get("/old").text(), "old");
+    eventually("GOAWAY", || !http2.is_open());
+    http2.wait_close().expect("an orderly end");
+    let mut http2 = gateway.http2();
+    assert_eq!((http2.get("/aging").status, http2.get("/").status), (200, 200));
+    assert!(http2.is_open());
+    eventually("GOAWAY", || !http2.is_open());
+}
+
+#[test]
+fn a_stream_that_is_under_way_outlives_the_age_of_its_connection() {
+    let gate = tollgate_tests::Gate::new();
+    let opened = gate.clone();
+    let origin = Origin::play(move |conn| {
+        while conn.request().is_some() {
+            opened.wait();
+            conn.ok("late");
+        }
+    });
+    let gateway = Gateway::start(&format!(
+        "routes:\n- {{match: /slow, to: {}}}\n- {{match: /old, respond: old, timeouts: {{age: 1ms}}}}\n",
+        origin.address()
+    ));
+    let mut http2 = gateway.http2();
+    let slow = http2.begin(tollgate_tests::http2::get("/slow"), true).expect("begun");
+    eventually("the origin has it", || origin.count() == 1);
+    assert_eq!(http2.get("/old").text(), "old");
+    eventually("GOAWAY", || !http2.is_open() || http2.try_ask(tollgate_tests::http2::get("/old")).is_err());
+    gate.open();
+    assert_eq!(slow.response().expect("an answer").text(), "late");
+}
+
+#[test]
 fn an_old_connection_is_told_to_leave_with_its_next_answer() {
     let origin = Origin::ok();
     let gateway = Gateway::with(&origin, "timeouts: {age: 400ms}");

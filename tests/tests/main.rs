@@ -20,6 +20,7 @@ mod discovery;
 mod documented;
 mod errors;
 mod etcd;
+mod fallback;
 mod faults;
 mod forwarded;
 mod grpc;

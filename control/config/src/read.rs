@@ -7,6 +7,7 @@ mod certificates;
 mod condition;
 mod consumers;
 mod etcd;
+mod fallback;
 mod grpc;
 mod listen;
 mod matching;

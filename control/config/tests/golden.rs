@@ -174,6 +174,8 @@ fn summary(config: &Config) -> String {
         line("  buffer", &route.buffer, &tollgate_config::RouteBuffer::default());
         line("  upgrade", &route.upgrade, &["websocket"]);
         line("  retry", &route.retry, &None::<()>);
+        line("  fallback", &route.fallback, &Vec::<tollgate_config::Fallback>::new());
+        line("  stay", &route.stay, &tollgate_config::RouteStay::default());
         line("  priority", &route.priority, &tollgate_config::Priority::Normal);
         line("  use", &route.policies.sets, &Vec::<tollgate_config::UsedSet>::new());
         line("  grpc_web", &route.grpc_web, &false);

@@ -15,8 +15,8 @@ use crate::memo::Memo;
 use crate::policies::Policing;
 use crate::tls::{self, Clients};
 use crate::{
-    Action, Endpoint, EndpointHttp2, Location, LocationGroups, PathRewrite, Plan, Pool, Rates, Redirect,
-    Replacement, Respond, Rewrite, Route, Rules, Settings, Upstream, UpstreamShare,
+    Action, Endpoint, EndpointHttp2, Fallback, Instead, Location, LocationGroups, PathRewrite, Plan, Pool,
+    Rates, Redirect, Replacement, Respond, Rewrite, Route, Rules, Settings, Upstream, UpstreamShare,
 };
 use crate::{own_addresses, unguarded};
 
@@ -251,12 +251,14 @@ impl<'a> Compiler<'a> {
         let body_limit = route.body_limit.or(self.config.limits.body);
         let buffer = route.buffer.over(&self.config.buffer);
         let rates = rates(&self.config.limits, route.rates);
+        let fallback = self.fallback(&route.fallback);
         if let Some(known) = known
             && known.timeouts == timeouts
             && known.body_limit == body_limit
             && known.rates == rates
             && known.buffer == buffer
             && known.shares() == forward.as_deref()
+            && known.fallback == fallback
         {
             return known.clone();
         }
@@ -284,7 +286,58 @@ impl<'a> Compiler<'a> {
             grpc_web: route.grpc_web,
             policies: None,
             logs: logs::of_route(route),
+            fallback,
+            stay: (route.stay != config::RouteStay::default()).then(|| Arc::new(route.stay)),
         })
+    }
+
+    fn fallback(&mut self, fallbacks: &'a [config::Fallback]) -> Option<Arc<[Fallback]>> {
+        if fallbacks.is_empty() {
+            return None;
+        }
+        let fallbacks = fallbacks.iter().filter_map(|fallback| {
+            let instead = match &fallback.instead {
+                config::Instead::Request(to) => Instead::Request(self.fallback_target(to)?),
+                config::Instead::Page { to, path, status } => Instead::Page {
+                    upstream: self.fallback_target(to)?,
+                    path: self.page_path(path, fallback.at)?,
+                    status: *status,
+                },
+                config::Instead::Respond { respond, status } => {
+                    Instead::Respond { respond: fixed(respond), status: *status }
+                }
+            };
+            Some(Fallback { on: fallback.on.clone(), instead })
+        });
+        Some(fallbacks.collect())
+    }
+
+    /// The upstream of a fallback. Requests that come there have met the policies of their route and of the upstream that they
+    /// went to first, and meet no others: an upstream with policies of its own would be reached around them.
+    fn fallback_target(&mut self, target: &'a config::Target) -> Option<usize> {
+        let (shares, named) = self.forward(std::slice::from_ref(target));
+        if let Some(upstream) = named.map(|index| self.written[index])
+            && !upstream.policies.is_empty()
+        {
+            let message = format!("the policies of upstream `{}` would not be met", upstream.name.value);
+            let problem = Problem::error(target.at, message);
+            self.problems.push(
+                problem
+                    .help("a fallback meets the policies of its route: attach them there, or name another upstream")
+                    .see(upstream.name.at, "this upstream has policies of its own"),
+            );
+        }
+        shares.first().map(|share| share.upstream)
+    }
+
+    /// The path of a page, of which no byte may be read in two ways.
+    fn page_path(&mut self, text: &str, at: At) -> Option<String> {
+        let path = text.split('?').next().unwrap_or_default().replace("{status}", "503");
+        if let Err(error) = normalise_rewritten(path.as_bytes(), &self.rules, &mut Vec::new()) {
+            self.problems.push(Problem { at, ..no_path(error) });
+            return None;
+        }
+        Some(text.to_owned())
     }
 
     /// Endpoints written in place make one upstream together; each named upstream has a share of its own. Says too

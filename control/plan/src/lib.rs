@@ -23,8 +23,8 @@ pub use logs::PlannedLog;
 pub use matches::check_matches;
 pub use memo::Memo;
 pub use plan::{
-    Action, Certificate, Endpoint, EndpointHttp2, Listener, Plan, Rates, Redirect, Respond, Route, Settings,
-    Tls, Upstream, UpstreamShare,
+    Action, Certificate, Endpoint, EndpointHttp2, Fallback, Instead, Listener, Plan, Rates, Redirect,
+    Respond, Route, Settings, Tls, Upstream, UpstreamShare,
 };
 pub use policies::{Attached, RouteChains};
 pub use rewrite::{Location, LocationGroups, PathRewrite, Replacement, Rewrite};
@@ -33,5 +33,5 @@ pub use tollgate_config::{
     Adaptive, Balance, Breaker, Buffer, BufferBounds, Caps, CdnLoop, CertificatePart, Cidr, Discover,
     DnsRules, ErrorBodies, Forwarded, GRPC_CODES, HashBy, Health, Hedge, HostRewrite, Http2, Limits,
     ListenAddress, Outlier, Overload, Percent, Policy, Pool, Priority, Probe, Queue, RequestId, Retry,
-    RetryOn, Rules, Sticky, Timeouts,
+    RetryOn, RouteStay, Rules, Sticky, Timeouts,
 };

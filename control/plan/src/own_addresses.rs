@@ -13,6 +13,8 @@ pub(crate) fn warnings(parts: &config::Parts<'_>) -> Vec<Problem> {
         config::Action::Forward(targets) => targets.as_slice(),
         config::Action::Redirect(_) | config::Action::Respond(_) => &[],
     });
+    let fallbacks = parts.routes.iter().flat_map(|route| &route.fallback);
+    let in_place = in_place.chain(fallbacks.filter_map(|fallback| fallback.instead.target()));
     let in_place = in_place.filter_map(|target| match &target.to {
         TargetKind::Endpoint(endpoint) => Some((endpoint, target.at)),
         TargetKind::Upstream(_) => None,

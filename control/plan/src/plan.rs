@@ -11,7 +11,7 @@ use tollgate_route::{PathRules, Router};
 use crate::{
     Attached, Buffer, CertificatePart, Cidr, Discover, ErrorBodies, Forwarded, Http2, Limits, ListenAddress,
     Location, Overload, PathRewrite, PlannedLog, Pool, Priority, RequestId, Retry, Rewrite, RouteChains,
-    Rules, Timeouts,
+    RouteStay, Rules, Timeouts,
 };
 
 /// What a worker runs. Immutable.
@@ -158,6 +158,42 @@ pub struct Route {
     pub policies: Option<RouteChains>,
     /// The keys of the access logs that have its requests; empty: none has. `None`: the gateway's have.
     pub logs: Option<Arc<[u64]>>,
+    /// What takes the place of errors, in the order in which it is tried; `None`: nothing.
+    pub fallback: Option<Arc<[Fallback]>>,
+    /// How long its requests keep a client connection; `None`: as the listener says.
+    pub stay: Option<Arc<RouteStay>>,
+}
+
+/// What takes the place of an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fallback {
+    /// The statuses of such errors, in order.
+    pub on: Vec<u16>,
+    /// What takes their place.
+    pub instead: Instead,
+}
+
+/// What takes the place of an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Instead {
+    /// The answer of this upstream to the same request: an index into [`Plan::upstreams`].
+    Request(usize),
+    /// A page that an upstream has.
+    Page {
+        /// Index into [`Plan::upstreams`].
+        upstream: usize,
+        /// Path and query, in which `{status}` stands for the status of the error.
+        path: String,
+        /// The status that the client gets; `None`: the status of the error.
+        status: Option<u16>,
+    },
+    /// A fixed response.
+    Respond {
+        /// Its fields and body.
+        respond: Respond,
+        /// The status that the client gets; `None`: the status of the error.
+        status: Option<u16>,
+    },
 }
 
 /// The least rates of a client, in bytes a second; `None`: any.

@@ -155,6 +155,8 @@ reasons! {
     ResponseContentCoding = "http_response_content_coding", 502;
     /// A part that is required (`policies.aggregate`) was answered with an error, or with what cannot stand in the document.
     PartFailed = "part_failed", 502;
+    /// The page that is to take the place of an endpoint's error (`fallback`) could not be had.
+    ErrorPageUnavailable = "error_page_unavailable", 502;
     /// The response ended before its declared length; the client's copy is cut too.
     HttpResponseIncomplete = "http_response_incomplete", 502;
     /// A gRPC call was to go to an endpoint of HTTP/1, which cannot carry it.

@@ -77,11 +77,16 @@ impl ActivePlan {
     /// The upstream of a name, whether a route goes there or not.
     pub fn by_name(&self, name: &str) -> Option<&Rc<Upstream>> {
         let index = self.plan.upstream_by_name(name)?;
-        Some(self.upstreams[index].get_or_init(|| self.make(index)))
+        Some(self.at(index))
+    }
+
+    /// The upstream of a number.
+    pub fn at(&self, index: usize) -> &Rc<Upstream> {
+        self.upstreams[index].get_or_init(|| self.make(index))
     }
 
     fn get(&self, share: &UpstreamShare) -> &Rc<Upstream> {
-        self.upstreams[share.upstream].get_or_init(|| self.make(share.upstream))
+        self.at(share.upstream)
     }
 
     #[cold]

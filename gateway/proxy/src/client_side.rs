@@ -2,11 +2,13 @@
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tollgate_http::h1::{BodyError, BodyReader};
 use tollgate_net::{Negotiated, Stream};
 use tollgate_observe::Reason;
+use tollgate_plan::RouteStay;
 use tollgate_policy::Transform;
 
 use crate::backlog::{Backlog, Sink};
@@ -96,6 +98,9 @@ pub(crate) trait ClientStream: Duplex {
     /// # Errors
     /// When the client is gone.
     fn answer(&mut self, backlog: &mut Backlog, head: &[u8], body: &[u8]) -> io::Result<()>;
+
+    /// Its request is of a route that says how long the connection stays. HTTP/1 has one request at a time, whose link knows.
+    fn stays(&mut self, _: &Arc<RouteStay>) {}
 
     /// What its TLS connection has agreed on; `None`: plain text.
     fn tls(&self) -> Option<&Negotiated>;

@@ -1,5 +1,6 @@
 //! One client connection: waits for a request, and holds almost nothing while it waits.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
@@ -9,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tollgate_net::{Deadline, ProxyHeader, Stream};
-use tollgate_plan::{Http2, Listener};
+use tollgate_plan::{Http2, Listener, RouteStay};
 use tollgate_upstream::Pool;
 
 use crate::client_side::{ClientSide, ClientStream};
@@ -59,7 +60,9 @@ impl Client {
                 plans: worker.plans.get(),
                 tls: None,
                 destination: None,
-                due,
+                opened: Cell::new(None),
+                due: Cell::new(due),
+                idle: None,
                 counts: true,
             },
         }
@@ -69,7 +72,7 @@ impl Client {
 impl<S> Client<S> {
     /// One stream of a connection, which has carried so many requests with this one.
     pub fn of_stream(connection: &Link, stream: S, peer: SocketAddr, requests: u64) -> Self {
-        let Link { worker, door, listener, plans, tls, destination, due, .. } = connection;
+        let Link { worker, door, listener, plans, tls, destination, opened, due, .. } = connection;
         let link = Link {
             worker: worker.clone(),
             door: door.clone(),
@@ -77,7 +80,9 @@ impl<S> Client<S> {
             plans: *plans,
             tls: tls.clone(),
             destination: destination.clone(),
-            due: *due,
+            opened: opened.clone(),
+            due: due.clone(),
+            idle: None,
             counts: false,
         };
         Self { stream, peer, deadline: worker.timers.deadline(), requests, link }
@@ -148,8 +153,12 @@ pub(crate) struct Link {
     pub tls: Option<Rc<Secured>>,
     /// Where the client has connected to, where a proxy in front has said so. Behind a pointer, since few have it.
     pub destination: Option<Rc<SocketAddr>>,
+    /// When its first request was waited for.
+    opened: Cell<Option<Instant>>,
     /// The end of its life by `timeouts.age`; `None`: it has none.
-    due: Option<Instant>,
+    due: Cell<Option<Instant>>,
+    /// The idle timeout of the route of its last request, where that has one of its own.
+    idle: Option<Option<Duration>>,
     /// A stream is counted with its connection.
     counts: bool,
 }
@@ -182,12 +191,36 @@ impl Link {
 
     /// Whether it has reached the greatest age that its listener allows.
     fn is_too_old(&self) -> bool {
-        self.due.is_some_and(|due| tollgate_net::now() >= due)
+        self.due.get().is_some_and(|due| tollgate_net::now() >= due)
     }
 
-    /// How long it may be idle from now on: its idle timeout, or the time until it is too old.
-    pub fn idle_bound(&self, now: Instant) -> Option<Duration> {
-        let idle = self.listener.idle;
+    /// Its first request is waited for: its age counts from here where a route bounds it.
+    pub fn open(&self, now: Instant) {
+        self.opened.set(self.opened.get().or(Some(now)));
+    }
+
+    /// It carries a request of a route that says how long it stays. Whether it gets old sooner by that.
+    #[cold]
+    pub fn stay(&mut self, stay: &RouteStay) -> bool {
+        self.idle = stay.idle;
+        self.grow_old(stay)
+    }
+
+    /// The same of its age alone, which the routes that it has carried requests of only shorten.
+    pub fn grow_old(&self, stay: &RouteStay) -> bool {
+        let opened = self.opened.get().unwrap_or_else(tollgate_net::now);
+        let own = stay.age.and_then(|age| opened.checked_add(age));
+        let sooner = own.filter(|own| self.due.get().is_none_or(|due| *own < due));
+        if sooner.is_some() {
+            self.due.set(sooner);
+        }
+        sooner.is_some()
+    }
+
+    /// How long it may be idle from now on: its idle timeout, or the time until it is too old. The idle timeout of a route
+    /// holds until the next request.
+    pub fn idle_bound(&mut self, now: Instant) -> Option<Duration> {
+        let idle = self.idle.take().unwrap_or(self.listener.idle);
         match self.age_left(now) {
             None => idle,
             Some(left) => Some(idle.map_or(left, |idle| idle.min(left))),
@@ -196,7 +229,7 @@ impl Link {
 
     /// The time until it is too old.
     pub fn age_left(&self, now: Instant) -> Option<Duration> {
-        self.due.map(|due| due.saturating_duration_since(now))
+        self.due.get().map(|due| due.saturating_duration_since(now))
     }
 
     pub fn is_draining(&self) -> bool {
@@ -245,6 +278,7 @@ pub(crate) async fn serve<F>(
         return http2::start(client, Vec::new());
     }
     let now = tollgate_net::now();
+    client.link.open(now);
     client.deadline.set(now, client.link.idle_bound(now));
     while wait_for_request(&mut client).await {
         match RoutinePool::run(&*pool, client, |seat| Box::pin(exchanges(seat))).await {

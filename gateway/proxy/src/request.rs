@@ -12,7 +12,7 @@ use crate::active::ActivePlan;
 use crate::client_side::ClientSide;
 use crate::connection::{Client, ExchangeSeat, Then};
 use crate::decide::decide;
-use crate::forward::{destination, forward};
+use crate::forward::{FallBack, choose, destination, fall_back, forward};
 use crate::forwarded;
 use crate::grpc::translate;
 use crate::http2::EndpointStream;
@@ -153,6 +153,10 @@ pub(crate) async fn request<S: ClientSide>(
             }
         };
         scratch.ledger.route = Some((active.clone(), route));
+        if let Some(stay) = &active.route(route).stay {
+            client.link.stay(stay);
+            client.stream.stays(stay);
+        }
         let mut share = None;
         if active.route(route).policies.is_some() {
             // In two steps: what carries it borrows what would be needed here.
@@ -168,17 +172,17 @@ pub(crate) async fn request<S: ClientSide>(
         }
         (route, share)
     };
-    match &active.route(route).action {
+    let forwarded = match &active.route(route).action {
         Action::Forward(_) if worker.sheds(active.route(route).priority) => {
             worker.stats.shed(active.route(route).priority as usize);
             let close = !pass_over_body(scratch) || close;
-            respond::error(client, worker, scratch, settings, Reason::Overload, close).await
+            Ok(respond::error(client, worker, scratch, settings, Reason::Overload, close).await)
         }
         Action::Forward(_) => {
             match destination(scratch, active, route, (&client.peer, share)) {
                 Ok(upstream) if active.route(route).grpc_web && translate::is_web(&scratch.request) => {
                     let to = (route, upstream);
-                    Box::pin(translate::forward_web(client, worker, scratch, active, to)).await
+                    Ok(Box::pin(translate::forward_web(client, worker, scratch, active, to)).await)
                 }
                 Ok(upstream) if upstream.is_http2() => {
                     // In a box of its own: what few requests need must not make the future of all larger.
@@ -187,25 +191,36 @@ pub(crate) async fn request<S: ClientSide>(
                 }
                 Ok(_) if client.stream.may_be_grpc() && scratch.grpc.is_some() => {
                     let close = !pass_over_body(scratch) || close;
-                    respond::error(client, worker, scratch, settings, Reason::GrpcNeedsHttp2, close).await
+                    Ok(respond::error(client, worker, scratch, settings, Reason::GrpcNeedsHttp2, close).await)
                 }
                 Ok(upstream) => {
                     forward::<S, Connection>(client, worker, scratch, active, (route, upstream)).await
                 }
+                Err(reason)
+                    if active.route(route).fallback.is_some()
+                        && !(client.stream.may_be_grpc() && scratch.grpc.is_some())
+                        && choose(scratch, reason.status(), reason, true) =>
+                {
+                    Err(FallBack)
+                }
                 Err(reason) => {
                     let close = !pass_over_rest(scratch, reason) || close;
-                    respond::error(client, worker, scratch, settings, reason, close).await
+                    Ok(respond::error(client, worker, scratch, settings, reason, close).await)
                 }
             }
         }
         Action::Respond(answer) => {
             let close = !pass_over_body(scratch) || close;
-            respond::fixed(client, worker, scratch, answer, close).await
+            Ok(respond::fixed(client, worker, scratch, answer, close).await)
         }
         Action::Redirect(redirect) => {
             let close = !pass_over_body(scratch) || close;
-            respond::redirect(client, worker, scratch, redirect, close).await
+            Ok(respond::redirect(client, worker, scratch, redirect, close).await)
         }
+    };
+    match forwarded {
+        Ok(next) => next,
+        Err(FallBack) => Box::pin(fall_back(client, worker, scratch, active, route)).await,
     }
 }
 

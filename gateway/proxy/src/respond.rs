@@ -78,6 +78,26 @@ pub(crate) async fn fixed<S: ClientSide>(
     answer(client, worker, scratch, Answer { status: *status, lines: headers, body, close }).await
 }
 
+/// Answers with a fixed response that takes the place of an error: its status, the gateway's reason, and further lines.
+pub(crate) async fn page<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Worker,
+    scratch: &mut Scratch,
+    respond: &Respond,
+    (status, reason, further): (u16, Reason, &[u8]),
+    close: bool,
+) -> Next {
+    let mut lines = further.to_vec();
+    if reason != Reason::None {
+        scratch.ledger.reason = reason;
+        for part in ["Tollgate-Reason: ", reason.as_str(), "\r\n"] {
+            lines.extend_from_slice(part.as_bytes());
+        }
+    }
+    lines.extend_from_slice(&respond.headers);
+    answer(client, worker, scratch, Answer { status, lines: &lines, body: &respond.body, close }).await
+}
+
 /// Answers with a policy's answer.
 pub(crate) async fn of_policy<S: ClientSide>(
     client: &mut Client<S>,

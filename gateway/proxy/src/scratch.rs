@@ -8,6 +8,7 @@ use tollgate_http::{RequestHead, ResponseHead};
 use tollgate_policy::Context;
 
 use crate::backlog::Backlog;
+use crate::forward::{FallingBack, Page};
 use crate::grpc::Grpc;
 use crate::ledger::Ledger;
 use crate::pace::Paces;
@@ -44,12 +45,20 @@ pub(crate) struct Scratch {
     pub early_frames: Frames,
     /// How slow the client may be in the present exchange. Here, since an exchange is moved and this is not.
     pub paces: Paces,
+    /// What takes the place of an error. In a box: a request without one pays for a null pointer.
+    pub fallback: Option<Box<FallingBack>>,
     pub to_client: Backlog,
     pub to_upstream: Backlog,
     pub ledger: Ledger,
 }
 
 impl Scratch {
+    /// The page that is asked for in the place of an error.
+    #[inline]
+    pub fn page(&self) -> Option<&Page> {
+        self.fallback.as_ref().and_then(|falling| falling.page())
+    }
+
     /// Makes it ready for the next request of the same connection.
     pub fn next_request(&mut self) {
         self.request.clear();
@@ -60,6 +69,7 @@ impl Scratch {
         self.set_cookie.clear();
         self.met = None;
         self.unread = None;
+        self.fallback = None;
         self.to_upstream.clear();
         self.to_client.clear();
     }

@@ -68,8 +68,11 @@ fn sockets(config: &Config) -> Vec<(At, PathBuf)> {
                 out.push((route.at, path.clone()));
             }
         }
-        let crate::model::Action::Forward(targets) = &route.action else { continue };
-        for target in targets {
+        let targets = match &route.action {
+            crate::model::Action::Forward(targets) => targets.as_slice(),
+            _ => &[],
+        };
+        for target in targets.iter().chain(route.fallback.iter().filter_map(|it| it.instead.target())) {
             if let TargetKind::Endpoint(endpoint) = &target.to
                 && let Address::Unix(path) = &endpoint.address
             {

@@ -64,6 +64,10 @@ pub struct Route {
     pub policies: Policies,
     /// Its access logs, in place of the gateway's; `None`: the gateway's.
     pub access_log: Option<Vec<AccessLog>>,
+    /// What takes the place of errors, in the order in which it is tried.
+    pub fallback: Vec<Fallback>,
+    /// How long its requests keep a client connection.
+    pub stay: RouteStay,
 }
 
 impl Route {
@@ -154,7 +158,7 @@ pub enum Action {
 }
 
 /// One place that requests may go to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// An endpoint or the name of an upstream.
     pub to: TargetKind,
@@ -287,6 +291,60 @@ pub struct RouteTimeouts {
     pub response_body: Option<Option<Duration>>,
     /// As [`Timeouts::total`](super::Timeouts::total).
     pub total: Option<Option<Duration>>,
+}
+
+/// How long a route's requests keep a client connection, where that differs from the listener's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RouteStay {
+    /// As [`Timeouts::idle`](super::Timeouts::idle), after a request of the route; `Some(None)` is `off`.
+    pub idle: Option<Option<Duration>>,
+    /// As [`Timeouts::age`](super::Timeouts::age), once the connection has carried a request of the route.
+    pub age: Option<Duration>,
+}
+
+/// What takes the place of an error: an endpoint's answer, or the gateway's own where no endpoint has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fallback {
+    /// The statuses of such errors, 400 to 599, in order.
+    pub on: Vec<u16>,
+    /// What takes their place.
+    pub instead: Instead,
+    /// Where it was written.
+    pub at: At,
+}
+
+/// What takes the place of an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Instead {
+    /// The answer of another upstream to the same request (`to`).
+    Request(Target),
+    /// A page that another upstream has (`to` and `path`).
+    Page {
+        /// Where it is.
+        to: Target,
+        /// Its path and query, in which `{status}` stands for the status of the error.
+        path: String,
+        /// The status that the client gets; `None`: the status of the error.
+        status: Option<u16>,
+    },
+    /// A fixed response (`respond`).
+    Respond {
+        /// Its fields and body.
+        respond: Respond,
+        /// The status that the client gets; `None`: the status of the error.
+        status: Option<u16>,
+    },
+}
+
+impl Instead {
+    /// The upstream that it asks, if it asks one.
+    #[must_use]
+    pub fn target(&self) -> Option<&Target> {
+        match self {
+            Self::Request(to) | Self::Page { to, .. } => Some(to),
+            Self::Respond { .. } => None,
+        }
+    }
 }
 
 /// Least rates that a route changes: `Some(None)` is `off`.

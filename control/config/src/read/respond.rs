@@ -13,7 +13,20 @@ use crate::tree::{Kind, Node, Scalar, shown};
 const BODY: usize = 1 << 20;
 
 pub(super) fn respond(reader: &mut Reader, field: Field<'_>) -> Option<Respond> {
-    let mut out = Respond { status: 200, headers: Vec::new(), body: Vec::new() };
+    over(reader, field, 200)
+}
+
+/// As [`respond`], with the status if one is given: an error keeps its own.
+pub(super) fn page(reader: &mut Reader, field: Field<'_>) -> Option<(Respond, Option<u16>)> {
+    const NONE: u16 = 0;
+    let mut out = over(reader, field, NONE)?;
+    let status = Some(out.status).filter(|status| *status != NONE);
+    out.status = status.unwrap_or(200);
+    Some((out, status))
+}
+
+fn over(reader: &mut Reader, field: Field<'_>, status: u16) -> Option<Respond> {
+    let mut out = Respond { status, headers: Vec::new(), body: Vec::new() };
     if matches!(field.node.kind, Kind::Map(_)) {
         mapping(reader, field, &mut out)?;
     } else if field.node.scalar().is_some_and(|scalar| scalar.number().is_some()) {

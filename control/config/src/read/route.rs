@@ -2,17 +2,17 @@
 
 use super::rewrite::GroupUse;
 use super::{
-    Reference, access_log, buffer, matching, policies, redirect, respond, rewrite, target, upstream,
+    Reference, access_log, buffer, fallback, matching, policies, redirect, respond, rewrite, target, upstream,
 };
 use crate::model::{
     Action, Identity, Match, PathMatch, PathRewrite, Priority, Rewrite, Route, RouteBuffer, RouteRates,
-    RouteTimeouts, Spanned,
+    RouteStay, RouteTimeouts, Spanned,
 };
 use crate::problem::Problem;
 use crate::read::Draft;
 use crate::reader::{Field, Fields, Reader};
 use crate::scalar::{Fault, field as header};
-use crate::spec::{EXCHANGE_TIMEOUTS, ROUTE, ROUTE_LIMITS, Shape};
+use crate::spec::{EXCHANGE_TIMEOUTS, ROUTE, ROUTE_LIMITS, ROUTE_TIMEOUTS, Shape};
 use crate::tree::{Kind, Node, Scalar, shown};
 
 pub(super) fn routes(reader: &mut Reader, field: Field<'_>, draft: &mut Draft) {
@@ -46,9 +46,9 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
         Some(field) => rewrite::rewrite(reader, field, &mut uses),
         None => Rewrite::default(),
     };
-    let timeouts = match fields.get("timeouts") {
-        Some(field) => timeouts(reader, field),
-        None => RouteTimeouts::default(),
+    let (timeouts, stay) = match fields.get("timeouts") {
+        Some(field) => own_timeouts(reader, field),
+        None => Default::default(),
     };
     let mut body_limit = None;
     let mut rates = RouteRates::default();
@@ -82,6 +82,10 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
     // Nothing in its place: an error was reported, and this route's match may still be compared with others'.
     let action = action(reader, &fields, &mut draft.references, &mut uses)
         .unwrap_or_else(|| Action::Forward(Vec::new()));
+    let fallback = match fields.get("fallback") {
+        Some(field) => fallback::fallbacks(reader, field, &action, &mut draft.references),
+        None => Vec::new(),
+    };
     if sound {
         rewrite::check_uses(reader, &uses, &matches);
     }
@@ -118,6 +122,8 @@ pub(crate) fn route(reader: &mut Reader, node: &Node, draft: &mut Draft) {
             grpc_web,
             policies: policies.clone(),
             access_log: access_log.clone(),
+            fallback: fallback.clone(),
+            stay,
         });
     }
 }
@@ -159,11 +165,21 @@ fn prefix(reader: &mut Reader, path: &Spanned<PathRewrite>, matches: &[Match]) {
 
 /// What only a forwarding route uses.
 fn unused(reader: &mut Reader, fields: &Fields<'_>) {
-    for name in ["rewrite", "timeouts", "buffer", "retry", "grpc_web", "upgrade"] {
-        if let Some(field) = fields.get(name) {
+    for name in ["rewrite", "timeouts", "buffer", "retry", "grpc_web", "upgrade", "fallback"] {
+        if let Some(field) = fields.get(name)
+            && !(name == "timeouts" && is_of_clients(field))
+        {
             let problem = Problem::warning(field.at, format!("`{name}` does nothing here"));
             reader.problems.push(problem.help("it goes with `to`: this route answers by itself"));
         }
+    }
+}
+
+/// Whether these timeouts bound nothing but client connections, which every route has.
+fn is_of_clients(timeouts: Field<'_>) -> bool {
+    match &timeouts.node.kind {
+        Kind::Map(entries) => entries.iter().all(|entry| matches!(entry.key.as_str(), "idle" | "age")),
+        _ => false,
     }
 }
 
@@ -184,9 +200,26 @@ fn rate(reader: &mut Reader, field: Option<Field<'_>>) -> Option<Option<u32>> {
     reader.number(field).map(|rate| rate.and_then(|rate| u32::try_from(rate).ok()))
 }
 
-/// The timeouts of a route or an upstream.
+/// The timeouts of a route, and those of the client connections that carry its requests.
+fn own_timeouts(reader: &mut Reader, field: Field<'_>) -> (RouteTimeouts, RouteStay) {
+    let Some(fields) = reader.fields(field.node, &ROUTE_TIMEOUTS) else { return Default::default() };
+    let stay = RouteStay {
+        idle: reader.duration(fields.get("idle")),
+        // A route can shorten the age that the listener allows; `off` leaves it as it is.
+        age: reader.duration(fields.get("age")).flatten(),
+    };
+    (exchange_timeouts(reader, &fields), stay)
+}
+
+/// The timeouts of an upstream.
 pub(super) fn timeouts(reader: &mut Reader, field: Field<'_>) -> RouteTimeouts {
-    let Some(fields) = reader.fields(field.node, &EXCHANGE_TIMEOUTS) else { return RouteTimeouts::default() };
+    match reader.fields(field.node, &EXCHANGE_TIMEOUTS) {
+        Some(fields) => exchange_timeouts(reader, &fields),
+        None => RouteTimeouts::default(),
+    }
+}
+
+fn exchange_timeouts(reader: &mut Reader, fields: &Fields<'_>) -> RouteTimeouts {
     RouteTimeouts {
         connect: reader.duration(fields.get("connect")),
         response_header: reader.duration(fields.get("response_header")),

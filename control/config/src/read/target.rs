@@ -27,13 +27,19 @@ pub(super) fn targets(
     Some(targets)
 }
 
+/// The one target of a fallback.
+pub(super) fn one(reader: &mut Reader, field: Field<'_>, references: &mut Vec<Reference>) -> Option<Target> {
+    target(reader, field.node, &field.key.shape, references)
+}
+
 fn target(
     reader: &mut Reader,
     node: &Node,
     shape: &Shape,
     references: &mut Vec<Reference>,
 ) -> Option<Target> {
-    if !matches!(node.kind, Kind::Map(_)) {
+    // A fallback's is a text in any case.
+    if !matches!(node.kind, Kind::Map(_)) || matches!(shape, Shape::Text(_)) {
         let to = reader.parsed(node, "`to`", shape, address::target)?;
         if let TargetKind::Upstream(name) = &to {
             references.push(reference(name, node));

@@ -54,7 +54,7 @@ static STATUS_RANGE: Text = Text {
     pattern: Some(r"^[1-5]([0-9]{2}|xx|XX)( *- *[1-5][0-9]{2})?$"),
     loose: true,
 };
-static STATUS_RANGE_SHAPE: Shape = Shape::Text(&STATUS_RANGE);
+pub(crate) static STATUS_RANGE_SHAPE: Shape = Shape::Text(&STATUS_RANGE);
 
 static SHARE: Text = Text {
     expected: "a percentage from 0 to 100, such as `1%` or `0.1%`",

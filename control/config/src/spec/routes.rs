@@ -1,10 +1,14 @@
 //! The keys of a route.
 
-use super::access_log::ACCESS_LOG_SHAPE;
+use super::access_log::{ACCESS_LOG_SHAPE, STATUS_RANGE_SHAPE};
 use super::settings::{
-    BODY, BODY_RATE_ALSO, BODY_RATE_DOC, HEADER_NAME, RATE, RESPONSE_RATE_ALSO, RESPONSE_RATE_DOC, SIZE_MAX,
+    AGE_ALSO, BODY, BODY_RATE_ALSO, BODY_RATE_DOC, HEADER_NAME, IDLE_ALSO, RATE, RESPONSE_RATE_ALSO,
+    RESPONSE_RATE_DOC, SIZE_MAX,
 };
-use super::{Choice, Key, POLICIES, POLICIES_DOC, RETRY, RETRY_ALSO, Section, Shape, TARGET_SHAPE, Text};
+use super::{
+    Choice, Key, POLICIES, POLICIES_DOC, RETRY, RETRY_ALSO, Section, Shape, TARGET_SHAPE, TARGET_TEXT_SHAPE,
+    Text,
+};
 
 static NAME: Text = Text {
     expected: "a name of letters, digits, `_`, `.`, `-`, `/` or blanks",
@@ -73,6 +77,19 @@ static RESPOND_TEXT: Text = Text { expected: "a text", pattern: None, loose: fal
 static CONTENT_TYPE: Text =
     Text { expected: "a media type such as `application/json`", pattern: Some("/"), loose: false };
 
+/// With `{status}`, and a query.
+static PAGE_PATH: Text = Text {
+    expected: "a path such as `/50x.html` or `/errors/{status}.html`",
+    pattern: Some(r"^/[!-~]*$"),
+    loose: false,
+};
+
+const RESPOND_SHAPE: Shape = Shape::AnyOf(&[
+    Shape::Count { min: 200, max: 599, off: false },
+    Shape::Text(&RESPOND_TEXT),
+    Shape::Section(&RESPOND),
+]);
+static FALLBACK_SHAPE: Shape = Shape::Section(&FALLBACK);
 static MATCH_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&MATCH_TEXT), Shape::Section(&MATCH)]);
 static METHOD_SHAPE: Shape = Shape::Text(&METHOD);
 static VALUE_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&VALUE), Shape::Section(&CONDITION)]);
@@ -114,18 +131,10 @@ pub(crate) static ROUTE: Section = Section {
             "Answer with a redirect: a whole `Location`, or the parts that change.",
             Shape::AnyOf(&[Shape::Text(&LOCATION), Shape::Section(&REDIRECT)]),
         ),
-        Key::new(
-            "respond",
-            "Answer with a fixed response: a status, a text, or a mapping.",
-            Shape::AnyOf(&[
-                Shape::Count { min: 200, max: 599, off: false },
-                Shape::Text(&RESPOND_TEXT),
-                Shape::Section(&RESPOND),
-            ]),
-        )
+        Key::new("respond", "Answer with a fixed response: a status, a text, or a mapping.", RESPOND_SHAPE)
         .also(&["return", "response", "direct_response"]),
         Key::new("rewrite", "What changes before a request is forwarded.", Shape::Section(&REWRITE)),
-        Key::new("timeouts", "Timeouts that differ from the gateway's.", Shape::Section(&EXCHANGE_TIMEOUTS))
+        Key::new("timeouts", "Timeouts that differ from the gateway's.", Shape::Section(&ROUTE_TIMEOUTS))
             .also(&["timeout"]),
         Key::new("limits", "Limits that differ from the gateway's.", Shape::Section(&ROUTE_LIMITS)),
         Key::new(
@@ -155,6 +164,21 @@ pub(crate) static ROUTE: Section = Section {
         )
         .or("off")
         .also(&["grpcweb"]),
+        Key::new(
+            "fallback",
+            "What takes the place of errors: another upstream, a page that one has, or a fixed response. The first one that \
+             fits.",
+            Shape::OneOrMany(&FALLBACK_SHAPE),
+        )
+        .also(&[
+            "fallbacks",
+            "error_page",
+            "error_pages",
+            "errors",
+            "failover",
+            "proxy_intercept_errors",
+            "on_error",
+        ]),
         Key::new("policies", POLICIES_DOC, Shape::Section(&POLICIES)).also(&[
             "policy",
             "plugins",
@@ -287,25 +311,89 @@ pub(crate) static REWRITE: Section = Section {
     ],
 };
 
+const CONNECT: Key = Key::new("connect", "Opening a connection to an endpoint (504).", Shape::Duration);
+const RESPONSE_HEADER: Key =
+    Key::new("response_header", "From the end of the request to the response head (504).", Shape::Duration)
+        .also(&["read", "proxy_read_timeout"]);
+const RESPONSE_BODY: Key = Key::new(
+    "response_body",
+    "Between two reads of a response body (504, or a cut response).",
+    Shape::Duration,
+);
+const TOTAL: Key = Key::new("total", "The whole exchange (504, or a cut response).", Shape::Duration);
+
 pub(crate) static EXCHANGE_TIMEOUTS: Section = Section {
     name: "exchange_timeouts",
-    noun: "`timeouts` of a route or an upstream",
-    doc: "Timeouts that a route or an upstream changes.",
+    noun: "`timeouts` of an upstream",
+    doc: "Timeouts that an upstream changes.",
+    choice: Choice::Free,
+    keys: &[CONNECT, RESPONSE_HEADER, RESPONSE_BODY, TOTAL],
+};
+
+pub(crate) static ROUTE_TIMEOUTS: Section = Section {
+    name: "route_timeouts",
+    noun: "`timeouts` of a route",
+    doc: "Timeouts that a route changes.",
     choice: Choice::Free,
     keys: &[
-        Key::new("connect", "Opening a connection to an endpoint (504).", Shape::Duration),
+        CONNECT,
+        RESPONSE_HEADER,
+        RESPONSE_BODY,
+        TOTAL,
         Key::new(
-            "response_header",
-            "From the end of the request to the response head (504).",
+            "idle",
+            "A client connection without a request, once one of this route has ended (closed).",
             Shape::Duration,
         )
-        .also(&["read", "proxy_read_timeout"]),
+        .also(IDLE_ALSO),
         Key::new(
-            "response_body",
-            "Between two reads of a response body (504, or a cut response).",
+            "age",
+            "The longest age of a client connection that has carried a request of this route: the answer after it is its last.",
             Shape::Duration,
-        ),
-        Key::new("total", "The whole exchange (504, or a cut response).", Shape::Duration),
+        )
+        .also(AGE_ALSO),
+    ],
+};
+
+pub(crate) static FALLBACK: Section = Section {
+    name: "fallback",
+    noun: "a fallback",
+    doc: "What takes the place of errors. With `to` the request goes to another upstream; with `to` and `path` the client gets \
+          a page from there; with `respond` it gets a fixed response.",
+    choice: Choice::ExactlyOne(&["to", "respond"]),
+    keys: &[
+        Key::new(
+            "on",
+            "The statuses of the errors, an endpoint's or the gateway's own: 400 to 599, as one or a list.",
+            Shape::OneOrMany(&STATUS_RANGE_SHAPE),
+        )
+        .or("[502, 503, 504]")
+        .also(&["status", "statuses", "code", "codes", "when"]),
+        Key::new("to", "An upstream or an endpoint.", TARGET_TEXT_SHAPE).also(&[
+            "upstream",
+            "service",
+            "backend",
+            "target",
+            "fallback",
+        ]),
+        Key::new(
+            "path",
+            "The path of a page there, which takes the place of the error's body; `{status}` is the error's status.",
+            Shape::Text(&PAGE_PATH),
+        )
+        .also(&["query", "uri", "url", "page"]),
+        Key::new(
+            "status",
+            "The status that goes with the page, in place of the error's.",
+            Shape::Count { min: 200, max: 599, off: false },
+        )
+        .also(&["response_code", "rewrite_status"]),
+        Key::new(
+            "respond",
+            "A fixed response: a text, a status or a mapping. Without a status it has the error's.",
+            RESPOND_SHAPE,
+        )
+        .also(&["body", "return", "response", "direct_response", "text", "html"]),
     ],
 };
 

@@ -428,12 +428,16 @@ pub(crate) static LIMITS: Section = Section {
     ],
 };
 
+pub(crate) const IDLE_ALSO: &[&str] = &["keepalive", "keepalive_timeout", "keep_alive", "idle_timeout"];
+pub(crate) const AGE_ALSO: &[&str] =
+    &["max_age", "max_connection_age", "max_connection_duration", "keepalive_time", "max_lifetime"];
+
 const AGE: Key = Key::new(
     "age",
     "The longest age of a client connection: the answer after it is its last (`Connection: close`, GOAWAY).",
     Shape::Duration,
 )
-.also(&["max_age", "max_connection_age", "max_connection_duration", "keepalive_time", "max_lifetime"]);
+.also(AGE_ALSO);
 
 pub(crate) static LISTENER_TIMEOUTS: Section = Section {
     name: "listener_timeouts",
@@ -441,12 +445,7 @@ pub(crate) static LISTENER_TIMEOUTS: Section = Section {
     doc: "Timeouts that a listener changes.",
     choice: Choice::Free,
     keys: &[
-        Key::new("idle", "A client connection without a request (closed).", Shape::Duration).also(&[
-            "keepalive",
-            "keepalive_timeout",
-            "keep_alive",
-            "idle_timeout",
-        ]),
+        Key::new("idle", "A client connection without a request (closed).", Shape::Duration).also(IDLE_ALSO),
         AGE,
     ],
 };

@@ -37,6 +37,7 @@ pub(crate) static ZONE: Text = Text {
     loose: false,
 };
 
+pub(crate) const TARGET_TEXT_SHAPE: Shape = Shape::Text(&TARGET_TEXT);
 pub(crate) static TARGET_SHAPE: Shape = Shape::AnyOf(&[Shape::Text(&TARGET_TEXT), Shape::Section(&TARGET)]);
 pub(crate) static ENDPOINT_SHAPE: Shape =
     Shape::AnyOf(&[Shape::Text(&ENDPOINT_TEXT), Shape::Section(&ENDPOINT)]);

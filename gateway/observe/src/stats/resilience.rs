@@ -19,6 +19,7 @@ pub(super) struct Resilience {
     opened_again: Counter,
     closed: Counter,
     refused: Counter,
+    fallbacks: Counter,
 }
 
 /// A breaker has changed its state.
@@ -51,6 +52,8 @@ pub struct ResilienceSnapshot {
     pub closed: u64,
     /// Attempts that a breaker did not let through.
     pub refused: u64,
+    /// Errors that something else has taken the place of.
+    pub fallbacks: u64,
 }
 
 impl ResilienceSnapshot {
@@ -91,6 +94,11 @@ impl WorkerStats {
         });
     }
 
+    /// Something else takes the place of an error of the upstream.
+    pub fn upstream_fell_back(&self, upstream: Slot) {
+        self.count_upstream(upstream, |counts| &counts.resilience.fallbacks);
+    }
+
     /// The upstream's breaker did not let an attempt through.
     pub fn upstream_breaker_refused(&self, upstream: Slot) {
         self.count_upstream(upstream, |counts| &counts.resilience.refused);
@@ -108,13 +116,14 @@ impl Resilience {
         sum.opened += self.opened.get();
         sum.opened_again += self.opened_again.get();
         sum.refused += self.refused.get();
+        sum.fallbacks += self.fallbacks.get();
     }
 }
 
 /// The families, a sample for each upstream.
 pub(super) fn encode(upstreams: &[UpstreamSnapshot], page: &mut Page<'_>) -> fmt::Result {
     type Value = fn(&ResilienceSnapshot) -> u64;
-    let counters: [(&'static str, &str, Value); 6] = [
+    let counters: [(&'static str, &str, Value); 7] = [
         ("tollgate_upstream_retries_total", "Attempts that followed a failed one.", |sum| sum.retries),
         (
             "tollgate_upstream_retries_denied_total",
@@ -128,6 +137,9 @@ pub(super) fn encode(upstreams: &[UpstreamSnapshot], page: &mut Page<'_>) -> fmt
         }),
         ("tollgate_upstream_breaker_refused_total", "Attempts that a breaker did not let through.", |sum| {
             sum.refused
+        }),
+        ("tollgate_upstream_fallbacks_total", "Errors that something else took the place of.", |sum| {
+            sum.fallbacks
         }),
     ];
     for (name, help, value) in counters {

@@ -1,6 +1,7 @@
 //! The response head as it goes to the client.
 
-use tollgate_http::{Name, Names, ResponseHead, Version};
+use tollgate_http::h1::write_decimal;
+use tollgate_http::{Name, Names, ResponseHead, Version, title};
 use tollgate_plan::Settings;
 
 use crate::forwarded::write_via;
@@ -10,6 +11,8 @@ use crate::worker::Worker;
 pub(super) struct Framing<'a> {
     /// The body goes chunked.
     pub chunked: bool,
+    /// The status, where it is not the origin's own.
+    pub status: Option<u16>,
     /// The protocols are switched.
     pub switched: bool,
     /// `Upgrade` names the protocols that the endpoint requires (RFC 9110, 15.5.22).
@@ -31,6 +34,7 @@ impl Framing<'_> {
     pub(super) const fn interim() -> Self {
         Self {
             chunked: false,
+            status: None,
             switched: false,
             names_upgrade: false,
             drop_length: true,
@@ -64,8 +68,14 @@ pub(super) fn write(
 ) {
     let head = &response.head;
     // RFC 9112, 2.3 and RFC 9110, 6.2: the gateway's own version, whatever the origin's.
-    let as_is = response.version == Version::Http11;
-    if !as_is {
+    let as_is = response.version == Version::Http11 && framing.status.is_none();
+    if let Some(status) = framing.status {
+        out.extend_from_slice(b"HTTP/1.1 ");
+        write_decimal(out, u64::from(status));
+        out.push(b' ');
+        out.extend_from_slice(title(status).as_bytes());
+        out.extend_from_slice(b"\r\n");
+    } else if !as_is {
         out.extend_from_slice(b"HTTP/1.1 ");
         out.extend_from_slice(head.slice(response.status_line));
         out.extend_from_slice(b"\r\n");

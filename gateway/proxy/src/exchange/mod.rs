@@ -46,6 +46,13 @@ pub(crate) enum End {
         /// Whether the upstream connection may carry another request once the rest of the response is read.
         reusable: bool,
     },
+    /// The head of a response came of which the client is to see nothing: [a fallback](crate::forward::choose) takes its place.
+    Replaced {
+        /// As of [`HeldBack`](Self::HeldBack).
+        reusable: bool,
+        /// What it would mean to send the request again.
+        again: Again,
+    },
     /// It failed.
     Failed {
         /// Why.
@@ -66,7 +73,12 @@ pub(crate) enum End {
 impl End {
     /// Whether the request can be sent again as it was.
     fn is_repeatable(&self) -> bool {
-        matches!(self, Self::HeldBack { .. } | Self::Failed { again: Again::Unsent | Again::Whole, .. })
+        matches!(
+            self,
+            Self::HeldBack { .. }
+                | Self::Replaced { again: Again::Unsent | Again::Whole, .. }
+                | Self::Failed { again: Again::Unsent | Again::Whole, .. }
+        )
     }
 }
 
@@ -158,7 +170,8 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
     /// `began` is when the attempt did, with the connecting; `now` is now.
     pub fn new(parties: Parties<'a, 'r, S, U>, began: Instant, now: Instant) -> Self {
         let length = parties.scratch.request.length;
-        let body = if parties.collected.is_some() { Length::None } else { length };
+        let is_page = parties.scratch.page().is_some();
+        let body = if parties.collected.is_some() || is_page { Length::None } else { length };
         parties.scratch.paces = Paces::default();
         Self {
             total: parties.attempts.total(),
@@ -203,7 +216,8 @@ impl<'a, 'r, S: ClientSide, U: UpstreamSide> Exchange<'a, 'r, S, U> {
             self.parties.scratch.inbox.drain(..self.held);
         }
         self.held = 0;
-        if let End::Failed { body_taken: true, begun: false, .. } = end
+        if let End::Failed { body_taken: true, begun: false, .. } | End::Replaced { again: Again::Never, .. } =
+            end
             && self.parties.collected.is_none()
         {
             self.leave_body();

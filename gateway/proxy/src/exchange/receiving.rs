@@ -14,7 +14,7 @@ use super::client_head::{self, Framing};
 use super::{End, Exchange, HELD_UP, Parties, Stage, drop_nominated};
 use crate::backlog::Backlog;
 use crate::client_side::{ClientSide, Unfit, unfit};
-use crate::forward::Again;
+use crate::forward::{Again, choose};
 use crate::grpc;
 use crate::policy::{self, Author};
 use crate::scratch::Scratch;
@@ -214,7 +214,12 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             return Err(self.failed(Reason::HttpProtocolError));
         }
         // In HTTP/2 a success says that the stream has been switched; the endpoint has understood nothing of it.
-        if S::EXTENDED && !switched && self.parties.scratch.request.extended && (200..300).contains(&status) {
+        if S::EXTENDED
+            && !switched
+            && self.parties.scratch.request.extended
+            && (200..300).contains(&status)
+            && self.parties.scratch.page().is_none()
+        {
             return Err(self.failed(Reason::UpgradeFailed));
         }
         if switched && !self.is_proved() {
@@ -232,10 +237,19 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             && (self.parties.attempts.minds(status) && self.holds_back()
                 || call.is_some_and(|code| self.holds_back_call(code)))
         {
-            return Ok(Some(self.hold_back(rest)));
+            let reusable = self.hold_back(rest);
+            return Ok(Some(End::HeldBack { reusable }));
+        }
+        if self.parties.route.fallback.is_some()
+            && !self.is_call()
+            && let Some(end) = self.replaced(rest)?
+        {
+            return Ok(Some(end));
         }
         let parties = &mut self.parties;
         let scratch = &mut *parties.scratch;
+        let status = scratch.response.status;
+        let page = scratch.fallback.as_ref().and_then(|falling| falling.page());
         let (request, response) = (&scratch.request, &scratch.response);
         // A call's trailers must not be lost to a declared length, which leaves no room for them.
         // Nor may one that is for another body than what becomes of this (gRPC-Web).
@@ -253,9 +267,11 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             && !self.close_delimited
             && self.request.is_done()
             && !parties.client.is_leaving()
+            && page.is_none_or(|page| !page.closes)
             && limit.is_none_or(|limit| parties.client.requests < limit);
         let framing = Framing {
             chunked,
+            status: page.map(|page| page.status),
             switched,
             names_upgrade: status == 426 && version == Version::Http11,
             drop_length: switched || response.status == 204 || length != declared,
@@ -337,14 +353,42 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
     }
 
     /// There is another attempt: the client hears nothing of this response.
-    fn hold_back(&mut self, rest: &mut [u8]) -> End {
+    fn hold_back(&mut self, rest: &mut [u8]) -> bool {
         let response = &self.parties.scratch.response;
         let limits = &self.parties.settings.head_limits;
         let mut reader = BodyReader::of_response(response.length).within(limits);
         let clean = reader.read(rest).is_ok_and(|step| step.used == rest.len());
         let reusable = clean && response.keep_alive && self.sent && !self.upstream_deaf;
         self.stage = Stage::Body(reader, false);
-        End::HeldBack { reusable }
+        reusable
+    }
+
+    /// What of the route's fallbacks has to do with a response: one takes its place, or it is the page that takes another's,
+    /// with what that one says.
+    #[cold]
+    fn replaced(&mut self, rest: &mut [u8]) -> Result<Option<End>, End> {
+        let again = self.again();
+        let Parties { scratch, attempts, .. } = &mut self.parties;
+        let status = scratch.response.status;
+        if let Some(page) = scratch.fallback.as_ref().and_then(|falling| falling.page()) {
+            // Nothing else has a body that is a page.
+            if !(200..300).contains(&status) || matches!(status, 204..=206) {
+                scratch.ledger.detail = Some(format!("no error page: status {status}").into());
+                return Err(self.ended(Reason::ErrorPageUnavailable, None, false));
+            }
+            scratch.response.status = page.status;
+            scratch.set_cookie.extend_from_slice(&page.lines);
+            return Ok(None);
+        }
+        if status < 400 {
+            return Ok(None);
+        }
+        let may_repeat = attempts.may_repeat(again, &scratch.request) && !self.total.is_over();
+        if !choose(scratch, status, Reason::None, may_repeat) {
+            return Ok(None);
+        }
+        let reusable = self.hold_back(rest);
+        Ok(Some(End::Replaced { reusable, again }))
     }
 
     /// Sends some of the body on; with `first`, behind the head that stands in the output buffer.

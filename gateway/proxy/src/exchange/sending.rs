@@ -50,6 +50,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         let mut used = 0;
         if let Length::Exactly(length) = scratch.request.length
             && parties.collected.is_none()
+            && scratch.page().is_none()
         {
             used = usize::try_from(length).unwrap_or(usize::MAX).min(scratch.inbox.len());
             let _ = self.request.read(&mut scratch.inbox[..used]);

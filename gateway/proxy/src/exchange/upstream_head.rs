@@ -7,6 +7,7 @@ use tollgate_http::{Method, Name, Names, RequestHead, TargetForm, Version};
 use tollgate_plan::{HostRewrite, Route, Settings};
 
 use crate::decide::upstream_path;
+use crate::forward::Page;
 use crate::forwarded;
 use crate::identity::{Identity, Reserved};
 use crate::scratch::Scratch;
@@ -56,6 +57,9 @@ const LOOKED_AT: Names = Names::of(&[
 /// Appends the head. Fields go as the client wrote them and in its order, less those that concern its connection
 /// only and those that the gateway says itself, which follow.
 pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
+    if let Some(page) = outgoing.scratch.page() {
+        return for_page(out, outgoing, page);
+    }
     let Outgoing { scratch, settings, route, .. } = outgoing;
     let Scratch { request, path, rewritten, ledger, .. } = *scratch;
     let own_host = match &route.rewrite.host {
@@ -130,6 +134,38 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
         // RFC 9110, 10.1.4: whoever sends `TE` names it in `Connection`.
         (None, true) => out.extend_from_slice(b"TE: trailers\r\nConnection: TE\r\n"),
         (None, false) => {}
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Appends the head that asks for a page in the place of an error. Of the request's own fields only those go along that choose
+/// among its forms: whoever has the page need not know what the client has shown for something else.
+#[cold]
+fn for_page(out: &mut Vec<u8>, outgoing: &Outgoing<'_>, page: &Page) {
+    const CARRIED: [&str; 4] = ["Accept", "Accept-Language", "Accept-Encoding", "User-Agent"];
+    let Outgoing { scratch, settings, route, .. } = outgoing;
+    let Scratch { request, ledger, .. } = *scratch;
+    out.extend_from_slice(if request.method == Method::Head { b"HEAD " } else { b"GET " });
+    out.extend_from_slice(&page.target);
+    out.extend_from_slice(b" HTTP/1.1\r\n");
+    let host = match &route.rewrite.host {
+        Some(HostRewrite::To(host)) => host.as_bytes(),
+        None if !request.authority.is_empty() => request.slice(request.authority),
+        Some(HostRewrite::Endpoint) | None => endpoint_host(outgoing.endpoint),
+    };
+    field(out, b"Host", host);
+    for name in CARRIED {
+        for value in request.head.all_by_text(name.as_bytes()) {
+            field(out, name.as_bytes(), value);
+        }
+    }
+    let peer = (outgoing.peer, outgoing.secure);
+    forwarded::write(out, &settings.forwarded, &ledger.announced, request, peer);
+    if settings.request_id.enabled {
+        field(out, settings.request_id.header.as_bytes(), &ledger.request_id);
+    }
+    if outgoing.may_return {
+        field(out, b"CDN-Loop", tollgate_net::instance_name().as_bytes());
     }
     out.extend_from_slice(b"\r\n");
 }

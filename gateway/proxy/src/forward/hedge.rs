@@ -90,6 +90,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
         let is_tied = || asker().sticky(self.upstream).is_some_and(|cookie| self.upstream.holds(cookie));
         method
             && !self.upgrade
+            && self.scratch.page().is_none()
             && !self.attempts.is_last()
             && (is_here || self.collected.is_some())
             && !is_tied()

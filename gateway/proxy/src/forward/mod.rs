@@ -3,11 +3,13 @@
 //!
 //! [`forward`] is the loop over the attempts. `attempt` is how one begins and ends, `retry` decides whether there is
 //! another one, `connect` and `pause` are the waits before it, `discard` gets rid of an answer that nobody will see,
-//! `settle` says what becomes of the client. `hedge` has several attempts race, and `runner` is each of them.
+//! `fallback` has what takes the place of an error, `settle` says what becomes of the client. `hedge` has several attempts
+//! race, and `runner` is each of them.
 
 mod attempt;
 mod connect;
 mod discard;
+mod fallback;
 mod hedge;
 mod pause;
 mod retry;
@@ -26,6 +28,7 @@ use tollgate_plan::{Route, Settings};
 use tollgate_upstream::{Outcome, Upstream};
 
 pub(crate) use self::discard::keep;
+pub(crate) use self::fallback::{FallBack, FallingBack, Page, choose, fall_back};
 use self::retry::Failure;
 pub(crate) use self::retry::{Again, Attempts};
 use self::settle::after_whole;
@@ -67,6 +70,8 @@ fn allows_all(route: &Route, protocols: &[u8]) -> bool {
 /// Forwards a request to an endpoint of its route: one attempt after the other, until the client has an answer or there
 /// is to be no other attempt.
 ///
+/// Ends with [`FallBack`] where something else takes the place of an error, which is for [`fall_back`].
+///
 /// All of it is one future, on purpose: each `async fn` below another costs a plain request some 60 instructions. What
 /// is called here with `await` is what few requests need.
 pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
@@ -75,11 +80,14 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     scratch: &mut Scratch,
     active: &Rc<ActivePlan>,
     (index, upstream): (u32, &Rc<Upstream>),
-) -> Next {
+) -> Result<Next, FallBack> {
     let (settings, route) = (&active.plan.settings, active.route(index));
     scratch.ledger.upstream = Some(upstream.clone());
     let mut collected = None;
-    if let Some(bounds) = route.buffer.request
+    let is_page = scratch.page().is_some();
+    if let Some(falling) = &scratch.fallback {
+        collected = falling.collected();
+    } else if let Some(bounds) = route.buffer.request
         && !scratch.request.length.is_empty()
     {
         match collect(client, worker, scratch, route, bounds).await {
@@ -89,7 +97,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
             }
             Err(reason) => {
                 let close = !pass_over_rest(scratch, reason) || closes_after(settings, client, scratch);
-                return respond::error(client, worker, scratch, settings, reason, close).await;
+                return Ok(respond::error(client, worker, scratch, settings, reason, close).await);
             }
         }
     }
@@ -100,7 +108,8 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
     // less.
     let just_now = scratch.ledger.at_once().filter(|_| !S::POLICED && collected.is_none());
     let mut now = just_now.unwrap_or_else(tollgate_net::now);
-    let began = scratch.ledger.started().unwrap_or(now);
+    // A page has its own time: why there is an error may be that the request's is over.
+    let began = scratch.ledger.started().filter(|_| !is_page).unwrap_or(now);
     let mut total = Total::new(began, route.timeouts.total);
     let mut patience = None;
     if client.stream.may_be_grpc()
@@ -109,8 +118,8 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
         total = total.and(began, grpc.timeout);
         patience = Patience::new(began, grpc.timeout);
     }
-    let upgrade = allows_upgrade(route, &scratch.request);
-    let attempts = Attempts::new(upstream, route, total, patience);
+    let upgrade = allows_upgrade(route, &scratch.request) && !is_page;
+    let attempts = Attempts::new(upstream, route, total, patience, is_page);
     let mut forwarding = Forwarding::<S, U> {
         client,
         worker,
@@ -124,17 +133,21 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
         speaks: PhantomData,
     };
     // In HTTP/1 the request goes on as an ordinary one; here it has no other meaning.
-    if S::EXTENDED && forwarding.scratch.request.extended && !upgrade {
-        return forwarding.refuse(Reason::ConnectRefused).await;
+    if S::EXTENDED && forwarding.scratch.request.extended && !upgrade && !is_page {
+        return Ok(forwarding.refuse(Reason::ConnectRefused).await);
     }
     upstream.count_request(now);
     let Some(_under_way) = upstream.state().begin_request() else {
-        return forwarding.refuse(Reason::RequestLimit).await;
+        if forwarding.falls_back(Reason::RequestLimit, Again::Unsent) {
+            return Err(FallBack);
+        }
+        return Ok(forwarding.refuse(Reason::RequestLimit).await);
     };
     loop {
         let mut pool = match forwarding.begin(now) {
             Ok(pool) => pool,
-            Err(reason) => return forwarding.refuse(reason).await,
+            Err(reason) if forwarding.falls_back(reason, Again::Unsent) => return Err(FallBack),
+            Err(reason) => return Ok(forwarding.refuse(reason).await),
         };
         let (mut began, mut stale) = (now, false);
         let mut raced = None;
@@ -174,16 +187,24 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
                         upstream.report(&pool, Outcome::Answered(status));
                     }
                     if !forwarding.scratch.to_client.is_empty() {
-                        return forwarding.deliver_rest(then, keep).await;
+                        return Ok(forwarding.deliver_rest(then, keep).await);
                     }
                     forwarding.scratch.ledger.ended = Some(then);
-                    return after_whole(&forwarding.scratch.request, keep);
+                    return Ok(after_whole(&forwarding.scratch.request, keep));
                 }
-                End::Upgraded => return forwarding.tunnel(connection).await,
+                End::Upgraded => return Ok(forwarding.tunnel(connection).await),
                 End::HeldBack { reusable } => {
                     let body = exchange.take_body();
                     forwarding.discard(connection, body.filter(|_| reusable), then);
                     break None;
+                }
+                End::Replaced { reusable, .. } => {
+                    let body = exchange.take_body();
+                    forwarding.discard(connection, body.filter(|_| reusable), then);
+                    forwarding.note_attempt(&pool, None, began);
+                    forwarding.scratch.ledger.endpoint = None;
+                    forwarding.leave();
+                    return Err(FallBack);
                 }
                 End::Failed { stale: true, .. } => {
                     // Nobody's fault: the endpoint closed an idle connection while the request was on its way. A fresh
@@ -196,7 +217,11 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
                 End::Failed { reason, begun, again, body_taken, blame, .. } => {
                     // A part of an interim response that is stuck on its way counts: nothing can follow it.
                     if begun || !forwarding.scratch.to_client.is_empty() {
-                        return forwarding.cut(&pool, Failure { reason, again, body_taken, blame }, reset);
+                        return Ok(forwarding.cut(
+                            &pool,
+                            Failure { reason, again, body_taken, blame },
+                            reset,
+                        ));
                     }
                     break Some(Failure { reason, again, body_taken, blame });
                 }
@@ -205,7 +230,11 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
         if let Some(failure) = &failed
             && !forwarding.has_another(&pool, failure)
         {
-            return forwarding.give_up(failure).await;
+            if forwarding.falls_back(failure.reason, failure.again) {
+                forwarding.note_attempt(&pool, Some(failure), began);
+                return Err(FallBack);
+            }
+            return Ok(forwarding.give_up(failure).await);
         }
         forwarding.note_attempt(&pool, failed.as_ref(), began);
         forwarding.make_ready_again();
@@ -215,7 +244,7 @@ pub(crate) async fn forward<S: ClientSide, U: UpstreamSide>(
                 now = later;
                 forwarding.scratch.ledger.attempt_began = Some(now);
             }
-            Err(reason) => return forwarding.refuse(reason).await,
+            Err(reason) => return Ok(forwarding.refuse(reason).await),
         }
     }
 }

@@ -48,6 +48,8 @@ pub(crate) struct Attempts<'a> {
     priority: Priority,
     /// The place of the present one within the adaptive limit, until its response's head is here.
     place: Option<AdaptivePermit>,
+    /// Whether a page is asked for in the place of an error: a GET, whatever the request's own method.
+    is_page: bool,
     /// What only a request has that is tried again: a plain one pays for a null pointer.
     again: Option<Box<TriedAgain>>,
 }
@@ -75,10 +77,17 @@ pub(super) struct Stake {
 }
 
 impl<'a> Attempts<'a> {
-    pub fn new(upstream: &'a Upstream, route: &'a Route, total: Total, patience: Option<Patience>) -> Self {
+    pub fn new(
+        upstream: &'a Upstream,
+        route: &'a Route,
+        total: Total,
+        patience: Option<Patience>,
+        is_page: bool,
+    ) -> Self {
         let rules = route.retry.as_ref().unwrap_or(&upstream.rules().retry);
         let priority = route.priority;
-        Self { upstream, rules, total, patience, made: 0, permit: None, priority, place: None, again: None }
+        let (permit, place, again) = (None, None, None);
+        Self { upstream, rules, total, patience, made: 0, permit, priority, place, is_page, again }
     }
 
     /// Endpoints that were tried in vain.
@@ -219,6 +228,7 @@ impl<'a> Attempts<'a> {
         let methods = &self.rules.methods;
         match again {
             Again::Unsent => true,
+            Again::Whole if self.is_page => true,
             Again::Whole if methods.is_empty() => request.method.is_idempotent(),
             Again::Whole => {
                 let method = request.slice(request.method_text);

@@ -14,8 +14,9 @@ use crate::pass_over::pass_over_rest;
 use crate::request::{Next, closes_after};
 use crate::respond;
 use crate::scratch::Scratch;
+use crate::upstream_side::UpstreamSide;
 
-impl<S: ClientSide, U> Forwarding<'_, S, U> {
+impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
     /// The upstream has done its part: the client takes the rest in its own time. `keep`: its connection can carry
     /// another request.
     pub(super) async fn deliver_rest(&mut self, now: Instant, keep: bool) -> Next {
@@ -54,7 +55,8 @@ impl<S: ClientSide, U> Forwarding<'_, S, U> {
     /// Answers with a reason, while all of the body that is here is still where it was.
     pub(super) async fn refuse(&mut self, reason: Reason) -> Next {
         // A collected body has been read: what the inbox holds is the next request.
-        let over = self.collected.is_some() || pass_over_rest(self.scratch, reason);
+        let over =
+            self.collected.is_some() || self.scratch.page().is_some() || pass_over_rest(self.scratch, reason);
         self.answer(reason, !over).await
     }
 
@@ -64,6 +66,18 @@ impl<S: ClientSide, U> Forwarding<'_, S, U> {
         self.scratch.to_upstream.clear();
         self.scratch.to_client.clear();
         let close = close || closes_after(self.settings, self.client, self.scratch);
+        if let Some((reason, status, lines, closes)) = self.without_page(reason) {
+            let refusal = (reason, Some(status), lines.as_slice());
+            return respond::refusal(
+                self.client,
+                self.worker,
+                self.scratch,
+                self.settings,
+                refusal,
+                close || closes,
+            )
+            .await;
+        }
         respond::error(self.client, self.worker, self.scratch, self.settings, reason, close).await
     }
 }

@@ -50,8 +50,11 @@ pub(crate) async fn forward_web<S: ClientSide>(
     };
     let mut translated = Client::of_stream(link, web, *peer, *requests);
     let next = if upstream.is_http2() {
-        forward::<Web<'_, S>, EndpointStream>(&mut translated, worker, scratch, active, (index, upstream))
-            .await
+        let to = (index, upstream);
+        let forwarded =
+            forward::<Web<'_, S>, EndpointStream>(&mut translated, worker, scratch, active, to).await;
+        // Nothing takes the place of what a call came to.
+        forwarded.unwrap_or(Next::Close)
     } else {
         let close = !pass_over_body(scratch) || ends;
         respond::error(&mut translated, worker, scratch, settings, Reason::GrpcNeedsHttp2, close).await

@@ -38,7 +38,9 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
     let local_address = stream.local_address();
     stream.limit_unsent(UNSENT);
     let io = Io::new(stream, worker.clone(), early, intake.clone());
-    deadline.set(tollgate_net::now(), worker.active.borrow().plan.settings.timeouts.header);
+    let now = tollgate_net::now();
+    link.open(now);
+    deadline.set(now, worker.active.borrow().plan.settings.timeouts.header);
     let connection = Connection::new(settings(&worker), &worker.http2_totals);
     let shared = Shared::new(connection, link, tls, local_address);
     let mut serving = Serving {
@@ -54,11 +56,7 @@ pub(super) async fn serve(client: Box<Client>, early: Vec<u8>) {
         goodbye: None,
         age: None,
     };
-    if let Some(left) = serving.shared.link.age_left(tollgate_net::now()) {
-        let age = worker.timers.deadline();
-        age.set(tollgate_net::now(), Some(left));
-        serving.age = Some(age);
-    }
+    serving.age();
     poll_fn(|cx| serving.poll(cx)).await;
 }
 
@@ -125,6 +123,9 @@ impl Serving {
                 self.deadline.set(tollgate_net::now(), Some(FAREWELL));
                 continue;
             }
+            if self.phase == Phase::Open && self.shared.has_aged() {
+                self.age();
+            }
             let is_too_old = self.age.as_ref().is_some_and(|age| age.poll_passed(cx).is_ready());
             if self.phase == Phase::Open && (is_too_old || self.is_to_leave()) {
                 self.age = None;
@@ -175,6 +176,15 @@ impl Serving {
                 Phase::Open | Phase::Leaving => self.connection().end(Reason::NO_ERROR),
             }
         }
+    }
+
+    /// Sets when it is too old.
+    #[cold]
+    fn age(&mut self) {
+        let now = tollgate_net::now();
+        let Some(left) = self.shared.link.age_left(now) else { return };
+        let age = self.age.get_or_insert_with(|| self.shared.worker().timers.deadline());
+        age.set(now, Some(left));
     }
 
     fn connection(&self) -> &Connection {
@@ -310,8 +320,8 @@ impl Serving {
             Some((_, Phase::Greeting)) => return,
             // Each stream has its own.
             Some((false, _)) | None => None,
-            Some((true, Phase::Open)) => link.listener.idle,
-            Some((true, _)) => [link.worker().grace.get(), link.listener.idle].into_iter().flatten().min(),
+            Some((true, Phase::Open)) => self.shared.idle(),
+            Some((true, _)) => [link.worker().grace.get(), self.shared.idle()].into_iter().flatten().min(),
         };
         match bound {
             Some(_) => self.deadline.set(tollgate_net::now(), bound),

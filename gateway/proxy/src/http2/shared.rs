@@ -3,10 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use tollgate_http2::Connection;
 use tollgate_net::Negotiated;
+use tollgate_plan::RouteStay;
 
 use super::crowd::{Crowd, PIECES, SHARE};
 use super::intake::Standing;
@@ -37,6 +40,10 @@ pub(crate) struct Shared {
     waits: Cell<bool>,
     /// Whether the crowd knows it, as one that waits or has waited.
     is_queued: Cell<bool>,
+    /// How long the route of the last stream that ended keeps it, where that says so.
+    stay: RefCell<Option<Arc<RouteStay>>>,
+    /// Whether it gets old sooner than was known.
+    has_aged: Cell<bool>,
     /// The connection's task, to look again when that may begin further streams, or the last one has ended.
     task: RefCell<Option<Waker>>,
 }
@@ -58,6 +65,8 @@ impl Shared {
             sent: Cell::new(0),
             waits: Cell::new(false),
             is_queued: Cell::new(false),
+            stay: RefCell::default(),
+            has_aged: Cell::new(false),
             task: RefCell::default(),
         })
     }
@@ -81,6 +90,34 @@ impl Shared {
             self.look();
         }
         self.crowd().stream_ended();
+    }
+
+    /// It carries a stream of a route that bounds its age.
+    #[cold]
+    pub fn grow_old(&self, stay: &RouteStay) {
+        if self.link.grow_old(stay) {
+            self.has_aged.set(true);
+            self.look();
+        }
+    }
+
+    /// Whether it gets old sooner than it was when this was asked last.
+    pub fn has_aged(&self) -> bool {
+        self.has_aged.take()
+    }
+
+    /// A stream ends whose route keeps the connection for so long.
+    pub fn keeps_as(&self, stay: Option<Arc<RouteStay>>) {
+        let mut last = self.stay.borrow_mut();
+        if stay.is_some() || last.is_some() {
+            *last = stay;
+        }
+    }
+
+    /// How long it may be without a stream.
+    pub fn idle(&self) -> Option<Duration> {
+        let own = self.stay.borrow().as_ref().and_then(|stay| stay.idle);
+        own.unwrap_or(self.link.listener.idle)
     }
 
     /// A piece of a response has gone.

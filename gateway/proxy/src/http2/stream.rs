@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tollgate_http::h1::{BodyReader, Length};
@@ -11,6 +12,7 @@ use tollgate_http::{HeadError, Name};
 use tollgate_http2::{Fields, Gone, Reason as Code, Stream};
 use tollgate_net::Negotiated;
 use tollgate_observe::Reason;
+use tollgate_plan::RouteStay;
 
 use super::shared::Shared;
 
@@ -36,6 +38,8 @@ pub(crate) struct Http2Stream {
     room: usize,
     /// Whether some of the response's body has gone.
     has_begun: bool,
+    /// How long its route keeps the connection, where that says so.
+    stay: Option<Arc<RouteStay>>,
     shared: Rc<Shared>,
 }
 
@@ -66,6 +70,7 @@ impl Http2Stream {
             end: End::Open,
             room: ROOM.1,
             has_begun: false,
+            stay: None,
             shared,
         }
     }
@@ -299,6 +304,11 @@ impl ClientStream for Http2Stream {
         Ok(())
     }
 
+    fn stays(&mut self, stay: &Arc<RouteStay>) {
+        self.shared.grow_old(stay);
+        self.stay = Some(stay.clone());
+    }
+
     fn tls(&self) -> Option<&Negotiated> {
         self.shared.tls.as_ref()
     }
@@ -315,6 +325,7 @@ impl ClientStream for Http2Stream {
 
 impl Drop for Http2Stream {
     fn drop(&mut self) {
+        self.shared.keeps_as(self.stay.take());
         self.shared.stream_ended();
     }
 }

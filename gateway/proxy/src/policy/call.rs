@@ -195,11 +195,12 @@ async fn send(
     (route, upstream): (u32, &Rc<Upstream>),
 ) {
     let to = (route, upstream);
-    if upstream.is_http2() {
-        Box::pin(forward::<_, EndpointStream>(stand_in, worker, scratch, active, to)).await;
+    // Its books name no route, so nothing takes the place of an error.
+    let _ = if upstream.is_http2() {
+        Box::pin(forward::<_, EndpointStream>(stand_in, worker, scratch, active, to)).await
     } else {
-        forward::<_, Connection>(stand_in, worker, scratch, active, to).await;
-    }
+        forward::<_, Connection>(stand_in, worker, scratch, active, to).await
+    };
 }
 
 /// What a call has on loan. Its books go nowhere, also when it is called off.

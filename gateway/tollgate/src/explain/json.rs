@@ -86,6 +86,7 @@ fn forward(forward: &Forward) -> Value {
             Priority::Normal => "normal",
             Priority::High => "high",
         },
+        "fallback": forward.fallbacks.iter().map(|(on, instead)| json!({ "on": on, "instead": instead })).collect::<Vec<_>>(),
         "buffer": { "request": forward.buffers_request, "response": forward.buffers_response },
     })
 }

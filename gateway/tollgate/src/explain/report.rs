@@ -96,6 +96,8 @@ pub struct Forward {
     pub buffers_response: bool,
     /// How urgent it is.
     pub priority: Priority,
+    /// What takes the place of errors: of which, and what it is.
+    pub fallbacks: Vec<(String, String)>,
 }
 
 /// An upstream.
@@ -222,6 +224,10 @@ fn forward(
         ("response_body", timeouts.response_body),
         ("total", timeouts.total),
     ];
+    if let Some(stay) = &route.stay {
+        waits.extend(stay.idle.map(|idle| ("idle", idle)));
+        waits.extend(stay.age.map(|age| ("age", Some(age))));
+    }
     if upgrade {
         waits.push(("upgraded", timeouts.upgraded));
     }
@@ -235,6 +241,12 @@ fn forward(
         buffers_request: route.buffer.request.is_some(),
         buffers_response: route.buffer.response.is_some(),
         priority: route.priority,
+        fallbacks: route
+            .fallback
+            .iter()
+            .flat_map(|all| all.iter())
+            .map(|one| rules::fallback(plan, one))
+            .collect(),
     }
 }
 

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use tollgate_plan::{
-    Balance, Breaker, Caps, Discover, GRPC_CODES, HashBy, Health, Hedge, Outlier, Policy, Probe, Queue,
-    Retry, RetryOn, Upstream,
+    Balance, Breaker, Caps, Discover, Fallback, GRPC_CODES, HashBy, Health, Hedge, Instead, Outlier, Plan,
+    Policy, Probe, Queue, Retry, RetryOn, Upstream,
 };
 
 /// What there is to say, by key, in the order of the reference. What is off or as usual is left out, but for how an
@@ -126,13 +126,7 @@ fn conditions(on: &RetryOn) -> String {
             all.push(name.to_owned());
         }
     }
-    // Neighbours are told as the range that they were written as, or could have been.
-    let neighbours = on.statuses.chunk_by(|one, next| one + 1 == *next);
-    all.extend(neighbours.map(|group| match (group.first(), group.last()) {
-        (Some(first), Some(last)) if first != last => format!("{first}-{last}"),
-        (Some(only), _) => only.to_string(),
-        (None, _) => String::new(),
-    }));
+    all.extend(ranges(&on.statuses));
     let codes = on.grpc.iter().filter_map(|code| GRPC_CODES.get(usize::from(*code).checked_sub(1)?));
     all.extend(codes.map(|code| (*code).to_owned()));
     match all.split_last() {
@@ -140,6 +134,32 @@ fn conditions(on: &RetryOn) -> String {
         Some((only, [])) => only.clone(),
         Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
     }
+}
+
+/// Neighbours are told as the range that they were written as, or could have been.
+fn ranges(statuses: &[u16]) -> impl Iterator<Item = String> {
+    let neighbours = statuses.chunk_by(|one, next| one + 1 == *next);
+    neighbours.map(|group| match (group.first(), group.last()) {
+        (Some(first), Some(last)) if first != last => format!("{first}-{last}"),
+        (Some(only), _) => only.to_string(),
+        (None, _) => String::new(),
+    })
+}
+
+/// Which errors something takes the place of, and what that is.
+pub fn fallback(plan: &Plan, fallback: &Fallback) -> (String, String) {
+    let on = ranges(&fallback.on).collect::<Vec<_>>().join(", ");
+    let name = |upstream: &usize| &plan.upstreams[*upstream].name;
+    let with =
+        |status: &Option<u16>| status.map(|status| format!(", with status {status}")).unwrap_or_default();
+    let what = match &fallback.instead {
+        Instead::Request(upstream) => format!("the request goes to upstream {}", name(upstream)),
+        Instead::Page { upstream, path, status } => {
+            format!("a page, GET {path} of upstream {}{}", name(upstream), with(status))
+        }
+        Instead::Respond { status, .. } => format!("a fixed response{}", with(status)),
+    };
+    (on, what)
 }
 
 fn health(health: &Health) -> String {

@@ -118,6 +118,10 @@ impl Page {
                 self.line("buffer", format_args!("the {what}'s body is collected before it goes on"));
             }
         }
+        let mut label = "fallback";
+        for (on, what) in &forward.fallbacks {
+            self.line(std::mem::take(&mut label), format_args!("on {on}: {what}"));
+        }
         match forward.priority {
             Priority::Low => self.line("priority", format_args!("low: let go first when there is too much")),
             Priority::Normal => {}

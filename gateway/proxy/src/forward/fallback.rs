@@ -1,0 +1,294 @@
+//! What takes the place of an error: the answer of another upstream, a page that one has, or a fixed response.
+//!
+//! An error is an endpoint's answer, or the gateway's own where no endpoint has answered. [`choose`] picks the first of the
+//! route's fallbacks that fits it, and [`forward`] ends with [`FallBack`]: with that the upstream that failed is out of it, its
+//! limits and permits given back. [`fall_back`] then does what was picked. Each fallback of a route is taken once at most, and
+//! only those behind it may follow, so that a request comes to an end however many of them fail.
+
+use std::rc::Rc;
+
+use tollgate_http::h1::write_decimal;
+use tollgate_observe::Reason;
+use tollgate_plan::Instead;
+use tollgate_upstream::Connection;
+
+use super::retry::Again;
+use super::{Forwarding, forward};
+use crate::active::ActivePlan;
+use crate::client_side::ClientSide;
+use crate::connection::Client;
+use crate::http2::EndpointStream;
+use crate::pass_over::pass_over_rest;
+use crate::request::{Next, closes_after};
+use crate::respond;
+use crate::scratch::Scratch;
+use crate::upstream_side::UpstreamSide;
+use crate::worker::Worker;
+
+/// A fallback was picked; the client has heard nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FallBack;
+
+/// What a request has whose error a fallback takes the place of.
+#[derive(Debug, Default)]
+pub(crate) struct FallingBack {
+    /// The number of the fallback among those of its route.
+    taken: usize,
+    /// The status of the error.
+    status: u16,
+    /// The gateway's reason; [`Reason::None`]: the error is an endpoint's.
+    reason: Reason,
+    /// Fields of the endpoint's answer without which the client can do nothing about it.
+    lines: Vec<u8>,
+    /// The length of a request body that was collected, to be sent again.
+    collected: Option<u64>,
+    /// Nobody wants the request's body any longer: whether the client's connection ends with the answer.
+    closes: Option<bool>,
+    /// The page that is asked for.
+    page: Option<Page>,
+}
+
+/// A page that takes the place of an error.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// Where it is: path and query.
+    pub target: Vec<u8>,
+    /// The status that the client gets.
+    pub status: u16,
+    /// Further lines of the answer, each with its CRLF.
+    pub lines: Vec<u8>,
+    /// Whether the client's connection ends with it.
+    pub closes: bool,
+}
+
+impl FallingBack {
+    pub fn page(&self) -> Option<&Page> {
+        self.page.as_ref()
+    }
+
+    pub fn collected(&self) -> Option<u64> {
+        self.collected.filter(|_| self.page.is_none())
+    }
+
+    /// Why the gateway answers with an error after all, now that there is no page: with which status, and which lines.
+    pub fn without_page(&mut self) -> Option<(Reason, u16, Vec<u8>, bool)> {
+        let page = self.page.take()?;
+        let reason = if self.reason == Reason::None { Reason::ErrorPageUnavailable } else { self.reason };
+        Some((reason, self.status, std::mem::take(&mut self.lines), page.closes))
+    }
+}
+
+/// Fields that say what the client is to do about a status (RFC 9110, 11.6.1, 10.2.1 and 10.2.3). They go with the page.
+const KEPT: [&str; 3] = ["WWW-Authenticate", "Allow", "Retry-After"];
+
+/// Whether an error of the gateway's comes of the upstream, and not of the client or of the gateway itself.
+fn is_of_upstream(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::DestinationUnavailable
+            | Reason::ConnectionLimitReached
+            | Reason::QueueTimeout
+            | Reason::RequestLimit
+            | Reason::AdaptiveLimit
+            | Reason::CircuitOpen
+            | Reason::DnsError
+            | Reason::ConnectionRefused
+            | Reason::TlsProtocolError
+            | Reason::TlsCertificateError
+            | Reason::TlsAlertReceived
+            | Reason::ConnectionTimeout
+            | Reason::ConnectionTerminated
+            | Reason::HttpResponseTimeout
+            | Reason::ConnectionWriteTimeout
+            | Reason::HttpProtocolError
+            | Reason::UpgradeFailed
+            | Reason::ResponseHeadersTooLarge
+            | Reason::RequestTimeout
+            | Reason::ErrorPageUnavailable
+    )
+}
+
+/// Picks what takes the place of an error: of an endpoint's answer with this status, or, with a reason, of the gateway's own.
+/// `may_repeat`: the request may be sent again. Says whether there is something.
+#[cold]
+pub(crate) fn choose(scratch: &mut Scratch, status: u16, reason: Reason, may_repeat: bool) -> bool {
+    let Scratch { ledger, response, fallback: falling, .. } = scratch;
+    let Some((active, index)) = &ledger.route else { return false };
+    let Some(fallbacks) = &active.route(*index).fallback else { return false };
+    if reason != Reason::None && !is_of_upstream(reason) {
+        return false;
+    }
+    // Where there is no page, the error is still the one that it was to stand for.
+    let page_of = falling.as_ref().filter(|falling| falling.page.is_some()).map(|falling| falling.status);
+    let status = page_of.unwrap_or(status);
+    let came_from = ledger.upstream.as_ref().map(|upstream| upstream.name.as_str());
+    let fits = |instead: &Instead| match instead {
+        Instead::Request(upstream) => {
+            may_repeat
+                && page_of.is_none()
+                && came_from != Some(active.plan.upstreams[*upstream].name.as_str())
+        }
+        Instead::Page { .. } | Instead::Respond { .. } => true,
+    };
+    let first = falling.as_ref().map_or(0, |falling| falling.taken + 1);
+    let found = fallbacks
+        .iter()
+        .enumerate()
+        .skip(first)
+        .find(|(_, fallback)| fallback.on.binary_search(&status).is_ok() && fits(&fallback.instead));
+    let Some((taken, _)) = found else { return false };
+    let falling = falling.get_or_insert_default();
+    falling.taken = taken;
+    falling.page = None;
+    if page_of.is_none() {
+        (falling.status, falling.reason) = (status, reason);
+        falling.lines.clear();
+        if reason == Reason::None {
+            for name in KEPT {
+                for value in response.head.all_by_text(name.as_bytes()) {
+                    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+                        falling.lines.extend_from_slice(part);
+                    }
+                }
+            }
+        }
+    }
+    // From here on the clock has to be looked at again.
+    ledger.in_pieces();
+    true
+}
+
+impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
+    /// Whether a fallback takes the place of an error of the gateway's, which the client has not heard of.
+    #[inline]
+    pub(super) fn falls_back(&mut self, reason: Reason, again: Again) -> bool {
+        self.route.fallback.is_some() && self.picks(reason, again)
+    }
+
+    #[cold]
+    fn picks(&mut self, reason: Reason, again: Again) -> bool {
+        if self.client.stream.may_be_grpc() && self.scratch.grpc.is_some() {
+            return false;
+        }
+        let may_repeat =
+            self.attempts.may_repeat(again, &self.scratch.request) && !self.attempts.total().is_over();
+        choose(self.scratch, reason.status(), reason, may_repeat) && self.leave()
+    }
+
+    /// The upstream is left for what was picked: nothing is under way any more, and the request is as it came.
+    pub(super) fn leave(&mut self) -> bool {
+        self.attempts.failed(None);
+        self.make_ready_again();
+        self.scratch.to_client.clear();
+        if let Some(falling) = &mut self.scratch.fallback {
+            falling.collected = falling.collected.or(self.collected);
+        }
+        true
+    }
+
+    /// In the place of a page that could not be had: the error that it was to stand for.
+    pub(super) fn without_page(&mut self, reason: Reason) -> Option<(Reason, u16, Vec<u8>, bool)> {
+        let end = self.scratch.fallback.as_mut()?.without_page()?;
+        let ledger = &mut self.scratch.ledger;
+        if ledger.detail.is_none() {
+            ledger.detail = Some(format!("no error page: {}", reason.as_str()).into());
+        }
+        Some(end)
+    }
+}
+
+/// Does what was picked, until the client has an answer.
+pub(crate) async fn fall_back<S: ClientSide>(
+    client: &mut Client<S>,
+    worker: &Rc<Worker>,
+    scratch: &mut Scratch,
+    active: &Rc<ActivePlan>,
+    index: u32,
+) -> Next {
+    let settings = &active.plan.settings;
+    loop {
+        if let Some(failed) = &scratch.ledger.upstream {
+            worker.stats.upstream_fell_back(failed.slot);
+        }
+        let fallbacks = active.route(index).fallback.as_deref().unwrap_or_default();
+        let fallback = scratch.fallback.as_ref().and_then(|falling| fallbacks.get(falling.taken));
+        let Some(fallback) = fallback else {
+            return respond::error(client, worker, scratch, settings, Reason::ProxyInternalError, true).await;
+        };
+        let upstream = match &fallback.instead {
+            Instead::Request(upstream) => *upstream,
+            Instead::Page { upstream, path, status } => {
+                let closes = leave_body(client, scratch, active);
+                if let Some(falling) = &mut scratch.fallback {
+                    let lines = falling.lines.clone();
+                    falling.page = Some(Page {
+                        target: filled(path, falling.status),
+                        status: status.unwrap_or(falling.status),
+                        lines: if status.is_none() { lines } else { Vec::new() },
+                        closes,
+                    });
+                }
+                *upstream
+            }
+            Instead::Respond { respond, status } => {
+                let closes = leave_body(client, scratch, active);
+                let falling = scratch.fallback.take().unwrap_or_default();
+                let lines = if status.is_none() { falling.lines } else { Vec::new() };
+                let status = status.unwrap_or(falling.status);
+                let answer = (status, falling.reason, lines.as_slice());
+                return respond::page(client, worker, scratch, respond, answer, closes).await;
+            }
+        };
+        let to = (index, active.at(upstream));
+        let forwarded = if to.1.is_http2() {
+            Box::pin(forward::<S, EndpointStream>(client, worker, scratch, active, to)).await
+        } else {
+            Box::pin(forward::<S, Connection>(client, worker, scratch, active, to)).await
+        };
+        if let Ok(next) = forwarded {
+            return next;
+        }
+    }
+}
+
+/// Nobody wants the request's body any longer. Says whether the client's connection ends with the answer.
+fn leave_body<S: ClientSide>(client: &Client<S>, scratch: &mut Scratch, active: &ActivePlan) -> bool {
+    let (collected, known, reason) = match &scratch.fallback {
+        Some(falling) => (falling.collected.is_some(), falling.closes, falling.reason),
+        None => (false, None, Reason::None),
+    };
+    if let Some(closes) = known {
+        return closes;
+    }
+    // A collected body has been read: what the inbox holds is the next request.
+    let is_over = collected || pass_over_rest(scratch, reason);
+    scratch.to_upstream.clear();
+    let closes = !is_over || closes_after(&active.plan.settings, client, scratch);
+    if let Some(falling) = &mut scratch.fallback {
+        falling.closes = Some(closes);
+    }
+    closes
+}
+
+/// The path of a page, for an error with this status.
+fn filled(path: &str, status: u16) -> Vec<u8> {
+    let mut out = Vec::with_capacity(path.len());
+    for (number, piece) in path.split("{status}").enumerate() {
+        if number > 0 {
+            write_decimal(&mut out, u64::from(status));
+        }
+        out.extend_from_slice(piece.as_bytes());
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_stands_wherever_it_is_named() {
+        assert_eq!(filled("/50x.html", 502), b"/50x.html");
+        assert_eq!(filled("/{status}/{status}.html?code={status}", 404), b"/404/404.html?code=404");
+    }
+}

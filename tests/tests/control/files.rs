@@ -230,6 +230,10 @@ fn without_directories_a_document_names_no_files_and_the_file_all() {
     for (path, document) in [
         ("/upstreams/s", json!({"endpoints": "unix:/var/run/docker.sock"})),
         ("/routes/s", json!({"match": "/s", "to": "unix:/var/run/docker.sock"})),
+        (
+            "/routes/s",
+            json!({"match": "/s", "to": "127.0.0.1:1", "fallback": {"to": "unix:/var/run/docker.sock"}}),
+        ),
     ] {
         let answer = put(&gateway, path, &document);
         assert!(answer.status == 422 && answer.text().contains("`admin.files`"), "{answer:?}");

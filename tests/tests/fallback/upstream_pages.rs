@@ -1,5 +1,7 @@
 //! A page that an upstream has.
 
+use h2::ext::Protocol;
+use http::Request;
 use tollgate_tests::http2::request;
 use tollgate_tests::{Gateway, Http2Origin, Origin, refused_address};
 
@@ -197,7 +199,7 @@ fn a_page_on_a_connection_that_was_closed_meanwhile() {
 }
 
 #[test]
-fn a_websocket_over_http2_that_is_refused() {
+fn a_websocket_that_is_refused() {
     let (origin, pages) = (by_target(), pages());
     let gateway = Gateway::start(&format!(
         "routes: [{{match: \"/*\", to: \"{}\", fallback: {{on: 5xx, to: \"{}\", path: /x}}}}]",
@@ -207,4 +209,26 @@ fn a_websocket_over_http2_that_is_refused() {
     let ask = "GET /503 HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\
                Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     assert_eq!(told(&gateway.client().ask(ask)), (503, "page /x".to_owned()));
+    let connect = Request::builder()
+        .method("CONNECT")
+        .uri("http://a.example/503")
+        .extension(Protocol::from_static("websocket"))
+        .header("sec-websocket-version", "13")
+        .body(())
+        .expect("a request");
+    let mut client = gateway.http2();
+    let stream = client.begin(connect, false).expect("begun");
+    assert_eq!(told(&stream.response().expect("an answer")), (503, "page /x".to_owned()));
+    assert_eq!(told(&client.get("/503")), (503, "page /x".to_owned()));
+}
+
+#[test]
+fn a_page_of_the_gateways_own_that_fails_is_asked_for_a_few_times() {
+    let gateway = Gateway::start(&format!(
+        "routes: [{{match: \"/*\", to: \"{}\", fallback: {{on: 5xx, to: $LISTEN, path: /page}}}}]",
+        refused_address()
+    ));
+    let response = gateway.client().get("/");
+    assert_eq!((response.status, response.reason()), (502, "connection_refused"));
+    assert_eq!(gateway.wait_records(3).len(), 3);
 }

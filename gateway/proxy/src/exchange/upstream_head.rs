@@ -142,7 +142,8 @@ pub(crate) fn write(out: &mut Vec<u8>, outgoing: &Outgoing<'_>) {
 /// among its forms: whoever has the page need not know what the client has shown for something else.
 #[cold]
 fn for_page(out: &mut Vec<u8>, outgoing: &Outgoing<'_>, page: &Page) {
-    const CARRIED: [&str; 4] = ["Accept", "Accept-Language", "Accept-Encoding", "User-Agent"];
+    // With the marks of loops: the page may be this gateway's own, and have an error in its turn.
+    const CARRIED: [&str; 5] = ["Accept", "Accept-Language", "Accept-Encoding", "User-Agent", "CDN-Loop"];
     let Outgoing { scratch, settings, route, .. } = outgoing;
     let Scratch { request, ledger, .. } = *scratch;
     out.extend_from_slice(if request.method == Method::Head { b"HEAD " } else { b"GET " });

@@ -19,6 +19,7 @@ mod fault;
 mod forward_auth;
 mod headers;
 pub mod hmac;
+mod intercept;
 mod ip;
 mod jwt;
 mod keys;

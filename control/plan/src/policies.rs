@@ -363,7 +363,7 @@ fn planned(
         PolicySpec::Quota(quotas) => Arc::new(quota::quota(quotas, problems)),
         PolicySpec::Concurrency(limits) => Arc::new(concurrency::concurrency(limits)),
         PolicySpec::Fault(fault) => Arc::new(fault::fault(fault)),
-        PolicySpec::Intercept(spec) => Arc::new(intercept::intercept(spec)),
+        PolicySpec::Intercept(spec) => Arc::new(intercept::intercept(spec, rules)),
         PolicySpec::Canary(canary) => Arc::new(canary::canary(canary)),
         PolicySpec::Cors(cors) => Arc::new(cors::cors(cors)),
         PolicySpec::Mirror(mirror) => Arc::new(mirror::mirror(mirror)),

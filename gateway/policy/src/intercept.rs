@@ -1,13 +1,15 @@
-//! `intercept`: requests that are answered before they go anywhere, by their path, their query, their method or how they came.
+//! `intercept` answers requests before they reach an endpoint, by path, query, method or scheme.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use regex::bytes::Regex;
+use tollgate_observe::Reason;
+use tollgate_route::{Normalised, PathError, PathRules, normalise_rewritten};
 
-use crate::{Answer, Planned, Policy, Request, Shared, Template, Verdict};
+use crate::{Answer, Planned, Policy, Refusal, Request, Shared, Template, Verdict};
 
-/// Which requests get which answers: the first rule that a request fits holds.
+/// The rules of `intercept`. The first one that a request fits answers it.
 #[derive(Clone, Debug, Default)]
 pub struct InterceptRules {
     /// In the order in which they are tried.
@@ -37,13 +39,13 @@ pub struct Intercepted {
     pub content_type: Box<str>,
 }
 
-/// Where an answer leads.
+/// The target of an answer.
 #[derive(Clone, Debug)]
 pub enum Leads {
     /// There.
     To(Template),
-    /// To the path in which this takes the place of the first match.
-    Replaced(Box<[u8]>),
+    /// To the path in which this takes the place of the first match, held to the rules of paths.
+    Replaced(Box<[u8]>, PathRules),
 }
 
 impl Planned for InterceptRules {
@@ -64,7 +66,13 @@ impl Planned for InterceptRules {
 impl Policy for InterceptRules {
     fn request(&self, request: &mut Request<'_>) -> Verdict {
         let Some(rule) = self.rules.iter().find(|rule| rule.has(request)) else { return Verdict::Continue };
-        let location = rule.location(request);
+        let location = match rule.location(request) {
+            Ok(location) => location,
+            Err(error) => {
+                let detail = Some(error.as_str());
+                return Verdict::Refuse(Refusal { detail, ..Reason::BadPath.into() });
+            }
+        };
         request.context.note = Some("answered by a rule of `intercept`");
         let fields = [
             location.as_deref().map(|location| (b"Location".as_slice(), location)),
@@ -82,25 +90,53 @@ impl Intercepted {
             && self.uri.as_ref().is_none_or(|uri| uri.is_match(&target(request)))
     }
 
-    fn location(&self, request: &Request<'_>) -> Option<Vec<u8>> {
-        let (mut location, own_host) = match self.leads.as_ref()? {
-            Leads::To(template) => (template.fill(request), template.begins_with(b"//")),
-            Leads::Replaced(text) => {
-                let path = self.path.as_ref()?.replace(request.path(), &**text);
-                (path.into_owned(), text.starts_with(b"//"))
+    /// The answer's `Location`, if it has one.
+    ///
+    /// # Errors
+    /// The rules of paths refuse the path that a replacement makes.
+    fn location(&self, request: &Request<'_>) -> Result<Option<Vec<u8>>, PathError> {
+        let (mut location, own_host) = match (&self.leads, &self.path) {
+            (None, _) | (Some(Leads::Replaced(..)), None) => return Ok(None),
+            (Some(Leads::To(template)), _) => (template.fill(request), template.begins_with(b"//")),
+            (Some(Leads::Replaced(text, rules)), Some(path)) => {
+                let made = path.replace(request.path(), &**text).into_owned();
+                let own_host = text.starts_with(b"//");
+                (in_normal_form(made, own_host, rules)?, own_host)
             }
         };
-        // What a client sends never becomes the host.
-        if !own_host && location.starts_with(b"//") {
-            let slashes = location.iter().take_while(|byte| **byte == b'/').count();
-            location.drain(..slashes - 1);
+        // A client never chooses the host. Browsers take a backslash for a slash (WHATWG URL, section 4.4).
+        if !own_host && location.starts_with(b"/") {
+            let slashes = location.iter().take_while(|byte| matches!(byte, b'/' | b'\\')).count();
+            location.drain(1..slashes);
         }
         if let (true, Some(query)) = (self.keep_query, request.query()) {
             location.push(if location.contains(&b'?') { b'&' } else { b'?' });
             location.extend_from_slice(query);
         }
-        Some(location)
+        Ok(Some(location))
     }
+}
+
+/// Brings the path of a made `Location` to its normal form. Its origin, its query and its fragment are the rule's own text.
+fn in_normal_form(mut made: Vec<u8>, own_host: bool, rules: &PathRules) -> Result<Vec<u8>, PathError> {
+    let find = |from: usize, ends: &[u8]| {
+        made.iter().skip(from).position(|byte| ends.contains(byte)).map_or(made.len(), |at| from + at)
+    };
+    let authority = match made.windows(3).position(|bytes| bytes == b"://") {
+        _ if own_host => Some(2),
+        Some(at) if !made.starts_with(b"/") => Some(at + 3),
+        _ => None,
+    };
+    let begin = authority.map_or(0, |authority| find(authority, b"/?#"));
+    let end = find(begin, b"?#");
+    let mut normal = Vec::new();
+    // A relative reference has no normal form of its own, and neither has a path that is missing.
+    if made[begin..end].starts_with(b"/")
+        && normalise_rewritten(&made[begin..end], rules, &mut normal)? == Normalised::Changed
+    {
+        made.splice(begin..end, normal);
+    }
+    Ok(made)
 }
 
 /// The path with the query, if there is one.
@@ -156,7 +192,8 @@ mod tests {
     fn an_answer_leads_where_it_says_and_never_to_a_host_of_the_clients_choice() {
         let to = |parts: &[Part]| Some(Leads::To(parts.to_vec().into()));
         let text = |text: &str| Part::Text(text.as_bytes().into());
-        let replaced = |text: &str| Some(Leads::Replaced(text.as_bytes().into()));
+        let replaced = |text: &str| Some(Leads::Replaced(text.as_bytes().into(), PathRules::default()));
+        let query = to(&[text("/"), Part::Parameter("to".into())]);
         let secure = to(&[text("https://"), Part::Host, Part::Path]);
         for (path, leads, keep_query, line, location) in [
             (None, secure, true, "GET /a?b=c HTTP/1.1", "https://a.example/a?b=c"),
@@ -165,9 +202,41 @@ mod tests {
             (regex("^/a/(.*)/(.*)"), replaced("/$1-$2"), false, "GET /a/b/c?d HTTP/1.1", "/b-c"),
             (regex("^/a/(.*)"), replaced("/$1"), true, "GET /a//evil.example?d HTTP/1.1", "/evil.example?d"),
             (regex("^/a"), replaced("//b.example"), false, "GET /a/b HTTP/1.1", "//b.example/b"),
+            (
+                regex("^/a/(.*)"),
+                replaced("https://b.example//$1?x#y"),
+                false,
+                "GET /a/b HTTP/1.1",
+                "https://b.example/b?x#y",
+            ),
+            (None, query.clone(), false, "GET /?to=\\evil.example HTTP/1.1", "/evil.example"),
+            (None, query, false, "GET /?to=/\\/evil.example HTTP/1.1", "/evil.example"),
         ] {
             let rule = Intercepted { path, leads, keep_query, status: 301, ..Intercepted::default() };
             assert_eq!(answer(rule, line), Some((301, format!("location: {location}\r\n"))), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_replacement_keeps_to_the_rules_of_paths() {
+        for (path, line, error) in [
+            ("25", "GET /%252e/a HTTP/1.1", PathError::DotSegment),
+            ("20", "GET /a%20b HTTP/1.1", PathError::BadEscape),
+            ("-", "GET /a/.- HTTP/1.1", PathError::DotSegment),
+        ] {
+            let leads = Some(Leads::Replaced(Box::default(), PathRules::default()));
+            let rule = Intercepted { path: regex(path), leads, status: 301, ..Intercepted::default() };
+            let (mut sent, mut context) = (Sent::with(line, ""), Context::default());
+            match (InterceptRules { rules: [rule].into() }).request(&mut sent.request(&mut context)) {
+                Verdict::Refuse(refusal) => {
+                    assert_eq!(
+                        (refusal.reason, refusal.detail),
+                        (Reason::BadPath, Some(error.as_str())),
+                        "{line}"
+                    );
+                }
+                _ => panic!("{line} is not refused"),
+            }
         }
     }
 }

@@ -3,16 +3,17 @@
 use regex::bytes::Regex;
 use tollgate_config as config;
 use tollgate_policy::{InterceptRules, Intercepted, Leads};
+use tollgate_route::PathRules;
 
 use super::template::template;
 
-pub(super) fn intercept(intercept: &config::Intercept) -> InterceptRules {
+pub(super) fn intercept(intercept: &config::Intercept, rules: &PathRules) -> InterceptRules {
     let rule = |rule: &config::InterceptRule| {
         // Checked when they were read.
         let regex = |text: &Option<String>| text.as_deref().and_then(|text| Regex::new(text).ok());
         let leads = match (&rule.location, &rule.replace) {
             (Some(location), _) => Some(Leads::To(template(location))),
-            (None, Some(replace)) => Some(Leads::Replaced(replace.as_bytes().into())),
+            (None, Some(replace)) => Some(Leads::Replaced(replace.as_bytes().into(), *rules)),
             (None, None) => None,
         };
         Intercepted {

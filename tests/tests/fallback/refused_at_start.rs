@@ -1,4 +1,4 @@
-//! What `check` says of fallbacks that cannot be meant, and what `explain` shows of those that can.
+//! `check` refuses fallbacks that can never apply, and `explain` shows the others.
 
 use tollgate_tests::tollgate;
 

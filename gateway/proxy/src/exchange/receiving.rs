@@ -267,7 +267,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
             && !self.close_delimited
             && self.request.is_done()
             && !parties.client.is_leaving()
-            && page.is_none_or(|page| !page.closes)
+            && scratch.fallback.as_ref().is_none_or(|falling| !falling.closes())
             && limit.is_none_or(|limit| parties.client.requests < limit);
         let framing = Framing {
             chunked,
@@ -363,8 +363,8 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
         reusable
     }
 
-    /// What of the route's fallbacks has to do with a response: one takes its place, or it is the page that takes another's,
-    /// with what that one says.
+    /// Applies the route's fallbacks to a response: one replaces it, or it is the page that replaces an error and gets the status
+    /// and the fields of that.
     #[cold]
     fn replaced(&mut self, rest: &mut [u8]) -> Result<Option<End>, End> {
         let again = self.again();

@@ -6,7 +6,6 @@ use std::task::{Context, Poll, ready};
 use tollgate_http::h1::{Length, Step};
 use tollgate_http::is_token;
 use tollgate_observe::Reason;
-use tollgate_plan::CdnLoop;
 
 use super::{End, Exchange, drop_nominated, upstream_head};
 use crate::backlog::Backlog;
@@ -43,8 +42,7 @@ impl<S: ClientSide, U: UpstreamSide> Exchange<'_, '_, S, U> {
                 upgrade: parties.upgrade,
                 apart: U::APART,
                 collected: parties.collected,
-                may_return: parties.settings.forwarded.cdn_loop == CdnLoop::Always
-                    || parties.upstream.pool().leads_to_itself(),
+                may_return: upstream_head::may_return(parties.settings, parties.upstream.pool()),
             },
         );
         let mut used = 0;

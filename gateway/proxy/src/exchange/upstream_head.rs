@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use tollgate_http::h1::{Length, write_decimal};
 use tollgate_http::{Method, Name, Names, RequestHead, TargetForm, Version};
-use tollgate_plan::{HostRewrite, Route, Settings};
+use tollgate_plan::{CdnLoop, HostRewrite, Route, Settings};
+use tollgate_upstream::Pool;
 
 use crate::decide::upstream_path;
 use crate::forward::Page;
@@ -30,6 +31,11 @@ pub(crate) struct Outgoing<'a> {
     pub collected: Option<u64>,
     /// Whether the request may come back to this gateway, and so gets a `CDN-Loop` (RFC 8586).
     pub may_return: bool,
+}
+
+/// Whether a request to this endpoint may [come back](Outgoing::may_return) to the gateway.
+pub(crate) fn may_return(settings: &Settings, pool: &Pool) -> bool {
+    settings.forwarded.cdn_loop == CdnLoop::Always || pool.leads_to_itself()
 }
 
 /// Names that need a look before they go on; where a head has none of them, its lines go in one piece. Without

@@ -1,4 +1,4 @@
-//! What takes the place of an error: the answer of another upstream, a page that one has, or a fixed response.
+//! Replaces an error by the answer of another upstream, by a page of one, or by a fixed response.
 //!
 //! An error is an endpoint's answer, or the gateway's own where no endpoint has answered. [`choose`] picks the first of the
 //! route's fallbacks that fits it, and [`forward`] ends with [`FallBack`]: with that the upstream that failed is out of it, its
@@ -29,10 +29,10 @@ use crate::worker::Worker;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FallBack;
 
-/// What a request has whose error a fallback takes the place of.
+/// The state of a request whose error a fallback replaces.
 #[derive(Debug, Default)]
 pub(crate) struct FallingBack {
-    /// The number of the fallback among those of its route.
+    /// The index of the fallback in its route's list.
     taken: usize,
     /// The status of the error.
     status: u16,
@@ -42,7 +42,7 @@ pub(crate) struct FallingBack {
     lines: Vec<u8>,
     /// The length of a request body that was collected, to be sent again.
     collected: Option<u64>,
-    /// Nobody wants the request's body any longer: whether the client's connection ends with the answer.
+    /// Whether the client's connection ends with the answer. `None`: the request's body is still needed.
     closes: Option<bool>,
     /// The page that is asked for.
     page: Option<Page>,
@@ -51,19 +51,22 @@ pub(crate) struct FallingBack {
 /// A page that takes the place of an error.
 #[derive(Debug)]
 pub(crate) struct Page {
-    /// Where it is: path and query.
+    /// Its path and query.
     pub target: Vec<u8>,
     /// The status that the client gets.
     pub status: u16,
     /// Further lines of the answer, each with its CRLF.
     pub lines: Vec<u8>,
-    /// Whether the client's connection ends with it.
-    pub closes: bool,
 }
 
 impl FallingBack {
     pub fn page(&self) -> Option<&Page> {
         self.page.as_ref()
+    }
+
+    /// Whether the client's connection ends with the answer that replaces the error.
+    pub fn closes(&self) -> bool {
+        self.closes == Some(true)
     }
 
     pub fn collected(&self) -> Option<u64> {
@@ -72,13 +75,13 @@ impl FallingBack {
 
     /// Why the gateway answers with an error after all, now that there is no page: with which status, and which lines.
     pub fn without_page(&mut self) -> Option<(Reason, u16, Vec<u8>, bool)> {
-        let page = self.page.take()?;
+        self.page.take()?;
         let reason = if self.reason == Reason::None { Reason::ErrorPageUnavailable } else { self.reason };
-        Some((reason, self.status, std::mem::take(&mut self.lines), page.closes))
+        Some((reason, self.status, std::mem::take(&mut self.lines), self.closes()))
     }
 }
 
-/// Fields that say what the client is to do about a status (RFC 9110, 11.6.1, 10.2.1 and 10.2.3). They go with the page.
+/// Fields that tell the client how to react to a status (RFC 9110, 11.6.1, 10.2.1 and 10.2.3). The page carries them.
 const KEPT: [&str; 3] = ["WWW-Authenticate", "Allow", "Retry-After"];
 
 /// Whether an error of the gateway's comes of the upstream, and not of the client or of the gateway itself.
@@ -118,7 +121,7 @@ pub(crate) fn choose(scratch: &mut Scratch, status: u16, reason: Reason, may_rep
     if reason != Reason::None && !is_of_upstream(reason) {
         return false;
     }
-    // Where there is no page, the error is still the one that it was to stand for.
+    // If the page cannot be had, its status is no error of its own: the request still has the error that the page replaces.
     let page_of = falling.as_ref().filter(|falling| falling.page.is_some()).map(|falling| falling.status);
     let status = page_of.unwrap_or(status);
     let came_from = ledger.upstream.as_ref().map(|upstream| upstream.name.as_str());
@@ -186,7 +189,7 @@ impl<S: ClientSide, U: UpstreamSide> Forwarding<'_, S, U> {
         true
     }
 
-    /// In the place of a page that could not be had: the error that it was to stand for.
+    /// If the request asked for a page and the page cannot be had: the error that the page would have replaced.
     pub(super) fn without_page(&mut self, reason: Reason) -> Option<(Reason, u16, Vec<u8>, bool)> {
         let end = self.scratch.fallback.as_mut()?.without_page()?;
         let ledger = &mut self.scratch.ledger;
@@ -218,14 +221,13 @@ pub(crate) async fn fall_back<S: ClientSide>(
         let upstream = match &fallback.instead {
             Instead::Request(upstream) => *upstream,
             Instead::Page { upstream, path, status } => {
-                let closes = leave_body(client, scratch, active);
+                leave_body(client, scratch, active);
                 if let Some(falling) = &mut scratch.fallback {
                     let lines = falling.lines.clone();
                     falling.page = Some(Page {
                         target: filled(path, falling.status),
                         status: status.unwrap_or(falling.status),
                         lines: if status.is_none() { lines } else { Vec::new() },
-                        closes,
                     });
                 }
                 *upstream
@@ -251,7 +253,7 @@ pub(crate) async fn fall_back<S: ClientSide>(
     }
 }
 
-/// Nobody wants the request's body any longer. Says whether the client's connection ends with the answer.
+/// Gives up the rest of the request's body. Returns whether the client's connection ends with the answer.
 fn leave_body<S: ClientSide>(client: &Client<S>, scratch: &mut Scratch, active: &ActivePlan) -> bool {
     let (collected, known, reason) = match &scratch.fallback {
         Some(falling) => (falling.collected.is_some(), falling.closes, falling.reason),

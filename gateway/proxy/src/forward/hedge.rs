@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use tollgate_http::h1::Length;
 use tollgate_observe::Reason;
-use tollgate_plan::{CdnLoop, Hedge};
+use tollgate_plan::Hedge;
 use tollgate_upstream::{Outcome, Pool, Wanted};
 
 use super::Forwarding;
@@ -171,7 +171,7 @@ impl<'r, S: ClientSide, U: UpstreamSide + 'r> Forwarding<'r, S, U> {
             upgrade: false,
             apart: U::APART,
             collected: self.collected,
-            may_return: self.settings.forwarded.cdn_loop == CdnLoop::Always || pool.leads_to_itself(),
+            may_return: upstream_head::may_return(self.settings, &pool),
         };
         upstream_head::write(&mut head, &outgoing);
         let request = &self.scratch.request;

@@ -37,7 +37,7 @@ pub fn documents(objects: &Objects, (of, id): &Id) -> Result<Documents, String> 
             if let Some(own) = service.upstream {
                 out.insert(("upstreams", service_upstream(id)), own.resource);
             }
-            // What is wrong with its plugins is told when it is written, and not to whoever writes a route.
+            // Reports the errors of its plugins here, so that the writer of the service gets them and not that of a route.
             Effect::default().all(&service.plugins, &Origin::service(id))?;
         }
         Of::PluginConfigs | Of::GlobalRules => {

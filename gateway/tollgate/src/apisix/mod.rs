@@ -47,7 +47,7 @@ use crate::access::Asker;
 use crate::api::ask;
 use crate::surface::Surface;
 
-/// What resources of this front are called.
+/// The prefix of the names of this front's resources.
 const PREFIX: &str = "apisix-";
 
 /// Held while an object is written; alone by whoever writes one that others depend on, or removes one.
@@ -524,7 +524,7 @@ fn planned(surface: &Surface, id: &Id, wish: Wish) -> Result<Vec<Change>, Box<Re
         }
         for ((of, name), value) in new {
             let Some(kind) = kind(of) else { continue };
-            // What is filled in would be empty, and nobody would be told.
+            // Without ids the placeholder would be replaced by an empty text, in silence.
             if !gives_ids && value.to_string().contains("{request_id}") {
                 let message =
                     "`plugins/request-id`: requests have no ids: write `request_id: on` in the file";

@@ -1,20 +1,20 @@
-//! Whether fields make a message (RFC 9113, 8.1 to 8.3).
+//! Checks that decoded fields form a valid request or trailer section (RFC 9113, 8.1 to 8.3).
 
 use tollgate_http::Name;
 use tollgate_http::h2::{Protocol, Pseudo, is_field};
 
 use crate::fields::{Fields, Iter};
 
-/// Why fields make no request.
+/// The reason for which fields form no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// There were more than a head may have.
+    /// The head exceeds the limit, so fields were dropped.
     Cut,
-    /// A pseudo-header field is missing, unknown or there twice, or they say what cannot be.
+    /// A pseudo-header field is missing, unknown or repeated, or the combination is invalid.
     Pseudo,
 }
 
-/// What a request's pseudo-header fields say, and the others, at which nobody has looked.
+/// Returns the request's pseudo-header fields and the other fields, which are not checked.
 pub(crate) fn request(fields: &Fields) -> Result<(Pseudo<'_>, Iter<'_>), Malformed> {
     if fields.is_cut() {
         return Err(Malformed::Cut);
@@ -43,10 +43,10 @@ pub(crate) fn request(fields: &Fields) -> Result<(Pseudo<'_>, Iter<'_>), Malform
         (Some(_), Some(path)) => !is_plain_connect && !path.is_empty(),
         _ => false,
     };
-    // RFC 8441, 4: a protocol is asked for by CONNECT.
+    // RFC 8441, 4: only CONNECT may carry `:protocol`.
     let is_protocol = protocol.is_none() || method == b"CONNECT";
     if is_whole && is_protocol {
-        // Who goes on with it in HTTP/1 gives the key that a client of HTTP/2 sends none of.
+        // HTTP/2 has no `Sec-WebSocket-Key`; the code that forwards the request over HTTP/1 generates one.
         let protocol = protocol.map(|name| Protocol { name, key: b"" });
         Ok((Pseudo { method, scheme, authority, path, protocol }, others))
     } else {
@@ -54,7 +54,7 @@ pub(crate) fn request(fields: &Fields) -> Result<(Pseudo<'_>, Iter<'_>), Malform
     }
 }
 
-/// Whether fields that make no request break the protocol, and not just a limit.
+/// Whether fields that form no request break the protocol, rather than only exceed a limit.
 pub(crate) fn breaks_the_protocol(fields: &Fields) -> bool {
     match request(fields) {
         Ok((_, others)) => !may_stand(others),
@@ -63,18 +63,18 @@ pub(crate) fn breaks_the_protocol(fields: &Fields) -> bool {
     }
 }
 
-/// Whether fields may all stand in a message, as a trailer section say.
+/// Whether all fields are allowed in a message; a trailer section for example.
 pub(crate) fn may_stand<'a>(mut fields: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> bool {
     fields.all(|(name, value)| is_good(name, value))
 }
 
-/// Whether a field that is no pseudo-header field may stand in a message.
+/// Whether a regular field (not a pseudo-header field) is allowed in a message.
 fn is_good(name: &[u8], value: &[u8]) -> bool {
     if !is_field(name, value) {
         return false;
     }
     match Name::of(name) {
-        // RFC 9113, 8.2.2: what concerns one connection.
+        // RFC 9113, 8.2.2: connection-specific fields are forbidden.
         Name::Connection
         | Name::KeepAlive
         | Name::ProxyConnection

@@ -1,4 +1,4 @@
-//! A connection as the task sees it that reads and writes.
+//! The handle of a connection for the task that reads and writes its socket.
 
 use std::cell::RefCell;
 use std::io;
@@ -12,36 +12,37 @@ use crate::settings::Settings;
 use crate::stream::Stream;
 use crate::totals::Totals;
 
-/// A request that has begun.
+/// A request whose head was received.
 #[derive(Debug)]
 pub struct Begun {
-    /// Its stream.
+    /// The stream on which to answer it.
     pub stream: Stream,
-    /// The fields of its head.
+    /// The fields of the request's head, pseudo-header fields included.
     pub fields: Fields,
 }
 
-/// A connection as the task sees it that reads and writes.
+/// The handle of a connection for the task that reads and writes its socket.
 #[derive(Debug)]
 pub struct Connection {
     core: Rc<RefCell<Core>>,
 }
 
 impl Connection {
-    /// One that begins now, beside all others that share the totals.
+    /// Starts a connection. `totals` is shared with the other connections of the worker.
     #[must_use]
     pub fn new(settings: Settings, totals: &Totals) -> Self {
         Self { core: Rc::new(RefCell::new(Core::new(settings, totals))) }
     }
 
-    /// Takes in what came, up to where the [extra weight](Connection::extra_weight) has grown by `most`: the rest is to come again.
-    /// Says how many bytes it took: none only once the connection has ended.
+    /// Parses received bytes until the [extra weight](Connection::extra_weight) has grown by `most`. Returns
+    /// how many bytes it consumed; the caller passes the rest again later. Returns 0 only if the connection
+    /// has ended.
     #[must_use]
     pub fn receive(&self, bytes: &[u8], most: u64) -> usize {
         self.core.borrow_mut().receive(bytes, most)
     }
 
-    /// The next request that has begun.
+    /// Takes the next request from the queue of received requests.
     #[must_use]
     pub fn next(&self) -> Option<Begun> {
         let core = &mut *self.core.borrow_mut();
@@ -49,70 +50,74 @@ impl Connection {
         Some(Begun { stream: Stream::new(self.core.clone(), key), fields })
     }
 
-    /// Whether requests have begun that were not taken up.
+    /// Whether received requests wait for [`Connection::next`].
     #[must_use]
     pub fn has_next(&self) -> bool {
         !self.core.borrow().new.is_empty()
     }
 
-    /// Bytes of the heads, and of trailers, of requests that were not taken up, as they are in memory.
+    /// Bytes of memory that the fields of queued requests take: their heads, and trailers that have already
+    /// arrived.
     #[must_use]
     pub fn held(&self) -> usize {
         self.core.borrow().held.own()
     }
 
-    /// The same of all connections that share the totals.
+    /// The same for all connections that share the totals.
     #[must_use]
     pub fn held_by_all(&self) -> usize {
         self.core.borrow().held.all()
     }
 
-    /// Whether the client's SETTINGS have come, without which nothing begins.
+    /// Whether the client's SETTINGS frame was received. Until then every other frame is an error.
     #[must_use]
     pub fn is_greeted(&self) -> bool {
         self.core.borrow().greeted
     }
 
-    /// Streams that were gone before they were taken up.
+    /// How many streams were reset before the caller took them from the queue.
     #[must_use]
     pub fn stillborn(&self) -> u64 {
         self.core.borrow().stillborn
     }
 
-    /// Streams that were not begun, since there were as many as there may be at once.
+    /// How many streams were refused because too many were open at once, or because they depended on
+    /// themselves.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.core.borrow().refused
     }
 
-    /// As how many bytes of bodies, beside its own, what has come weighs: frames that cost far more than to copy them.
+    /// CPU cost of the frames received so far beyond their size, expressed in bytes of body. Heads and
+    /// SETTINGS cost far more than copying their bytes.
     #[must_use]
     pub fn extra_weight(&self) -> u64 {
         self.core.borrow().extra
     }
 
-    /// Frames of DATA that came for streams that are gone, or were reset: nobody reads them.
+    /// How many DATA frames arrived for streams that are closed or were reset; they are discarded.
     #[must_use]
     pub fn unwanted(&self) -> u64 {
         self.core.borrow().unwanted
     }
 
-    /// Whether the client has left much of what was sent unread.
+    /// Whether the client reads slowly: more than 8 KiB wait to be written.
     #[must_use]
     pub fn is_behind(&self) -> bool {
         self.core.borrow().gate.is_behind()
     }
 
-    /// Whether so much waits to be written that nothing more is to be read: what comes could want more of it.
+    /// Whether the output buffer is full. The caller then reads no more from the client, because any frame
+    /// may need a reply.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.core.borrow().gate.is_full()
     }
 
-    /// Writes what waits by `write`, which says how much of it has gone.
+    /// Writes the output buffer by calling `write`, which returns how many bytes the socket accepted.
     ///
     /// # Errors
-    /// Those of `write`.
+    /// Errors of `write`; `WriteZero` if it accepts nothing.
     pub fn poll_write(
         &self,
         mut write: impl FnMut(&[u8]) -> Poll<io::Result<usize>>,
@@ -129,49 +134,53 @@ impl Connection {
         Poll::Ready(Ok(()))
     }
 
-    /// Has the task woken when something is to be written.
+    /// Registers the task to be woken when there is something to write.
     pub fn wait(&self, cx: &Context<'_>) {
         self.core.borrow_mut().wait(cx);
     }
 
-    /// The client is to send no more requests.
+    /// Sends GOAWAY: the client should open no more streams. Streams that it opens before it receives that
+    /// are still served.
     pub fn say_goodbye(&self) {
         self.core.borrow_mut().say_goodbye();
     }
 
-    /// The client has had its time to hear the goodbye: what it asks for from now on is not taken. Who was told and goes on
-    /// asking could have any number of requests otherwise.
+    /// Ends the grace period after [`Connection::say_goodbye`]: streams that the client opens from now on are
+    /// ignored. Without this bound, a client that ignores GOAWAY could send requests without limit.
     pub fn close_goodbye(&self) {
         self.core.borrow_mut().goodbye_is_known();
     }
 
-    /// Ends it: the client is told why, and nothing more is read. Streams hear of it by [`Connection::tell_of_end`].
+    /// Ends the connection: sends GOAWAY with the reason and reads nothing more. [`Connection::tell_of_end`]
+    /// wakes the streams.
     pub fn end(&self, reason: Reason) {
         self.core.borrow_mut().end(reason);
     }
 
-    /// Nothing comes or goes any longer. Streams hear of it by [`Connection::tell_of_end`].
+    /// Marks the connection as lost: nothing is read or written from now on. [`Connection::tell_of_end`]
+    /// wakes the streams.
     pub fn cut(&self) {
         let core = &mut *self.core.borrow_mut();
         core.cut();
         core.forget_unwritten();
     }
 
-    /// Has so many streams at most look again that wait for something and were ended with the connection. Says how many:
-    /// fewer, if these were the last. To end a request costs its connection to an endpoint, and others wait while a hundred
-    /// are ended.
+    /// Wakes at most `most` streams that were waiting when the connection ended. Returns how many it woke;
+    /// fewer than `most` means that none is left. The wake-ups are spread out because each ended request
+    /// costs a connection to an endpoint, and other work waits while a hundred are ended.
     #[must_use]
     pub fn tell_of_end(&self, most: usize) -> usize {
         self.core.borrow_mut().tell_of_end(most)
     }
 
-    /// Why it has ended, if it has.
+    /// The reason for which the connection ended, if it has.
     #[must_use]
     pub fn ended(&self) -> Option<Reason> {
         self.core.borrow().ended
     }
 
-    /// Whether no further request can come, none is there, and all was written.
+    /// Whether the connection is finished: the client can open no more streams, none is open, and everything
+    /// was written.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.core.borrow().is_over()

@@ -1,4 +1,5 @@
-//! What both ends of the handles share: the connection itself.
+//! The state of a connection, which its [`Connection`](crate::Connection) and its [`Stream`](crate::Stream)s
+//! share. `receive` and `send` add the parsing and the writing of frames.
 
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
@@ -12,28 +13,29 @@ use crate::settings::{Settings, Told, WINDOW};
 use crate::streams::{Key, Sent, State, Streams, wake};
 use crate::totals::{Part, Totals};
 
-/// Streams that were ended here of late: what was on its way for them is no mistake.
+/// How many streams that were reset here are remembered. Frames that were in flight for them are not an
+/// error.
 const REMEMBERED: usize = 256;
 
-/// Bytes of room that a buffer keeps for what comes or goes next.
+/// Bytes of capacity that a buffer keeps for the next read or write.
 pub(crate) const KEPT: usize = 16 * 1024;
-/// The same while nothing is under way.
+/// The same for a connection without open streams.
 const RESTING: usize = 1024;
 
-/// Heads of requests that came at once, whose room serves the next.
+/// How many [`Fields`] are kept for reuse, and how many queued heads keep their full capacity.
 const SPARE: usize = 32;
 
-/// A head whose frames are not all here.
+/// A head or trailer section whose last frame has not arrived.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub stream: u32,
     pub ends: bool,
-    /// Whether its stream names itself as the one it depends on (RFC 7540, 5.3.1).
+    /// Whether the stream names itself as the stream it depends on (RFC 7540, 5.3.1).
     pub is_own_parent: bool,
     pub bytes: Vec<u8>,
 }
 
-/// Data of which a part has come.
+/// A DATA frame of which only a part has arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rest {
     pub stream: u32,
@@ -41,14 +43,14 @@ pub(crate) struct Rest {
     pub ends: bool,
 }
 
-/// How far a goodbye has come.
+/// The state of a graceful shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goodbye {
     None,
-    /// The client is told that it is to send no more; what is on its way is taken yet, until the answer to a PING shows that it
-    /// knows.
+    /// GOAWAY was sent, and a PING after it. New streams are still accepted until the client acknowledges the
+    /// PING, which shows that it received the GOAWAY.
     Said,
-    /// It knows which streams are the last.
+    /// The second GOAWAY was sent; it names the last stream. Later ones are ignored.
     Known,
 }
 
@@ -56,53 +58,56 @@ pub(crate) enum Goodbye {
 pub(crate) struct Core {
     pub settings: Settings,
     pub told: Told,
-    /// Bytes of the preface that have come, and of a frame that is not whole.
+    /// How many bytes of the preface were received.
     pub preface: usize,
     pub partial: Vec<u8>,
     pub rest: Option<Rest>,
     pub block: Option<Block>,
-    /// Whether the client's SETTINGS have come, which are first.
+    /// Whether the client's SETTINGS were received, which must be its first frame.
     pub greeted: bool,
     pub decoder: Decoder,
     pub encoder: Encoder,
     pub streams: Streams,
-    /// Streams that wait to be taken up, each with its fields.
+    /// Streams that wait in the queue of received requests, each with its fields.
     pub new: VecDeque<(Key, Fields)>,
-    /// Bytes of the fields, trailers too, of streams that wait to be taken up. A few bytes of HPACK can name kilobytes, so that
-    /// what came over the wire says little of it.
+    /// Bytes of memory that the fields of queued streams take, trailers included. A few bytes of HPACK can
+    /// name kilobytes, so the size on the wire would say little.
     pub held: Part,
-    /// Streams that were gone before they were taken up.
+    /// Streams that were reset before they were taken from the queue.
     pub stillborn: u64,
-    /// Streams that were not begun: more than there may be at once.
+    /// Streams that were refused: more than may be open at once, or ones that depend on themselves.
     pub refused: u64,
-    /// What has come costs as much as so many bytes of bodies more than its own.
+    /// CPU cost of received frames beyond their own bytes, expressed in bytes of body.
     pub extra: u64,
-    /// Frames of DATA that came for streams that are gone, or were reset.
+    /// DATA frames for streams that are closed or were reset.
     pub unwanted: u64,
-    /// Streams that were ended for mistakes of the client's.
+    /// Streams that were reset because the client broke the protocol.
     pub mistakes: u32,
-    /// The client's last stream.
+    /// The highest id of a stream that the client has opened.
     pub last: u32,
-    /// Bytes of bodies that may yet come, and that were read without the window having been opened again.
+    /// The connection's receive window: bytes of bodies that the client may still send. `owed` counts bytes
+    /// that were consumed and not yet returned to the window.
     pub window: i64,
     pub owed: u32,
-    /// Bytes of bodies that may be sent.
+    /// The connection's send window: bytes of bodies that may be sent.
     pub room: i64,
     pub out: Vec<u8>,
     pub written: usize,
     pub gate: Gate,
-    /// Streams that wait for room which others have taken, and which of them has written last.
+    /// Streams that wait for room in the output buffer or the connection's window, and the stream that wrote
+    /// last.
     pub waiting: Vec<Key>,
     pub writer: Option<Key>,
     pub goodbye: Goodbye,
-    /// Whether the client has said that it leaves.
+    /// Whether the client has sent GOAWAY.
     pub has_left: bool,
-    /// Why it has ended; nothing is read or begun any longer.
+    /// The reason for which the connection ended. Once set, nothing is read and no stream opens.
     pub ended: Option<Reason>,
-    /// The task that reads and writes.
+    /// The task that reads and writes the socket.
     pub task: Option<Waker>,
     forgotten: VecDeque<u32>,
-    /// The highest of those that were ended here before them: what comes of one up to here cannot be told from a mistake.
+    /// Streams up to this id may have been reset here and forgotten. Late frames for them are ignored; they
+    /// are not a protocol error.
     dim: u32,
     spare: Vec<Fields>,
 }
@@ -147,7 +152,7 @@ impl Core {
         }
     }
 
-    /// Something was written that is to go.
+    /// Records that `out` has grown, and wakes the task to write it.
     #[inline]
     pub fn wake(&mut self) {
         self.gate.set(self.unwritten());
@@ -156,26 +161,26 @@ impl Core {
         }
     }
 
-    /// Has the task woken when something is to be written.
+    /// Registers the task to be woken when there is something to write.
     pub fn wait(&mut self, cx: &Context<'_>) {
         crate::streams::wait(&mut self.task, cx);
     }
 
-    /// Fields to read into.
+    /// Takes empty fields to decode into, from the pool if it has any.
     pub fn take_fields(&mut self) -> Fields {
         let mut fields = self.spare.pop().unwrap_or_else(Fields::with_room);
         fields.clear(self.settings.fields as usize);
         fields
     }
 
-    /// Fields that were read, for the next.
+    /// Returns fields to the pool for reuse.
     pub fn give_fields(&mut self, fields: Fields) {
         if self.spare.len() < SPARE && fields.is_small() {
             self.spare.push(fields);
         }
     }
 
-    /// Nothing is under way: no more memory is kept than small requests need.
+    /// Releases memory when no stream is open: the connection keeps only what small requests need.
     pub fn rest(&mut self) {
         self.out.shrink_to(RESTING);
         self.partial.shrink_to(RESTING);
@@ -183,7 +188,7 @@ impl Core {
         self.spare.truncate(1);
     }
 
-    /// Ends the connection.
+    /// Ends the connection with a GOAWAY that carries the reason. Does nothing if it has already ended.
     pub fn end(&mut self, reason: Reason) {
         if self.ended.is_some() {
             return;
@@ -194,7 +199,8 @@ impl Core {
         self.wake();
     }
 
-    /// Nothing comes or goes any longer: streams that have not ended never will, which [`Core::tell_of_end`] tells them.
+    /// Ends all streams that are still open, without a frame; nothing is read or written from now on.
+    /// [`Core::tell_of_end`] wakes them.
     pub fn cut(&mut self) {
         self.ended.get_or_insert(Reason::CANCEL);
         for (key, _) in std::mem::take(&mut self.new) {
@@ -206,19 +212,19 @@ impl Core {
         }
     }
 
-    /// What waits to be written will not go.
+    /// Discards the output buffer, which can no longer be written.
     pub fn forget_unwritten(&mut self) {
         (self.out, self.written) = (Vec::new(), 0);
         self.gate.set(0);
     }
 
-    /// Has so many at most look again that wait although they were reset. Says how many.
+    /// Wakes at most `most` reset streams that are still waiting. Returns how many it woke.
     pub fn tell_of_end(&mut self, most: usize) -> usize {
         let waiting = self.streams.iter().filter(|state| state.reset.is_some() && state.is_waited_for());
         waiting.take(most).map(State::wake_all).count()
     }
 
-    /// Ends a stream.
+    /// Resets a stream and wakes its waiters. Does nothing if it was already reset.
     pub fn reset(&mut self, key: Key, reason: Reason) {
         let Some(state) = self.streams.get(key) else { return };
         if state.reset.is_some() {
@@ -231,12 +237,13 @@ impl Core {
         self.lose(key);
     }
 
-    /// Tells that a stream has ended, of which nothing is known otherwise.
+    /// Sends RST_STREAM for a stream and remembers its id. The stream may have no state: it may be closed or
+    /// refused.
     pub fn tell_reset(&mut self, id: u32, reason: Reason) {
         frame::numbers(&mut self.out, Kind::RST_STREAM, id, &[reason.0]);
         if self.forgotten.len() == REMEMBERED
             && let Some(id) = self.forgotten.pop_front()
-            // One that was never begun is no measure.
+            // A refused stream above `last` says nothing about forgotten ones.
             && id <= self.last
         {
             self.dim = self.dim.max(id);
@@ -245,17 +252,18 @@ impl Core {
         self.wake();
     }
 
-    /// Whether frames may still be on their way for a stream that is gone.
+    /// Whether the stream was reset here recently, so that frames for it may still be in flight.
     pub fn was_ended_here(&self, id: u32) -> bool {
         self.forgotten.contains(&id)
     }
 
-    /// Whether its data may still be on its way, as far as one remembers.
+    /// Whether the stream may have been reset here, as far as is remembered: its data may still be in flight.
     pub fn may_have_ended_here(&self, id: u32) -> bool {
         id <= self.dim || self.was_ended_here(id)
     }
 
-    /// What has come for a stream that was reset is wanted no more; one that nobody has taken up was never there.
+    /// Discards what was received for a reset stream. If it was still in the queue of received requests,
+    /// removes it altogether.
     pub fn lose(&mut self, key: Key) {
         let Some(state) = self.streams.get(key) else { return };
         let unread = state.data.len() - state.read;
@@ -278,14 +286,14 @@ impl Core {
         }
     }
 
-    /// Nobody holds the stream any longer.
+    /// Removes a stream whose handle was dropped. If the exchange is incomplete, resets the stream.
     pub fn drop_stream(&mut self, key: Key) {
         let Some(state) = self.streams.remove(key) else { return };
         let unread = state.data.len() - state.read;
         if state.reset.is_none() && self.ended.is_none() {
             match (state.sent, state.ended) {
                 (Sent::End, true) => {}
-                // RFC 9113, 8.1: the rest of the request is not wanted.
+                // RFC 9113, 8.1: a complete response lets the server refuse the rest of the request.
                 (Sent::End, false) => self.tell_reset(state.id, Reason::NO_ERROR),
                 (Sent::Nothing | Sent::Head, _) => self.tell_reset(state.id, Reason::CANCEL),
             }
@@ -299,11 +307,13 @@ impl Core {
         }
     }
 
-    /// Bytes of bodies were read, or are never to be: as many more may come over the connection.
+    /// Returns `count` consumed or discarded bytes to the connection's window. Sends WINDOW_UPDATE when half
+    /// of the window is owed.
     pub fn read(&mut self, count: usize) {
         self.owed += count as u32;
         let is_due = i64::from(self.owed) * 2 >= i64::from(self.settings.connection_window.max(WINDOW));
-        // Once it has ended nothing more comes, and what is written then may follow the end of this direction.
+        // After the end no more data is read, and a frame written now could follow the close of this
+        // direction.
         if is_due && self.ended.is_none() {
             self.window += i64::from(self.owed);
             frame::numbers(&mut self.out, Kind::WINDOW_UPDATE, 0, &[self.owed]);
@@ -312,7 +322,7 @@ impl Core {
         }
     }
 
-    /// As many more may come of one body.
+    /// Returns `count` consumed bytes to a stream's window.
     pub fn read_of(&mut self, key: Key, count: usize) {
         let half = i64::from(self.settings.window);
         let Some(state) = self.streams.get(key) else { return };
@@ -327,12 +337,12 @@ impl Core {
         }
     }
 
-    /// The stream is gone, and its place another's next.
+    /// Removes a closed stream from the list of waiters, because another stream may reuse its key.
     fn waits_no_longer(&mut self, key: Key) {
         self.waiting.retain(|other| *other != key);
     }
 
-    /// The next stream that waits to be taken up is.
+    /// Takes the next stream from the queue of received requests.
     pub fn take_up(&mut self) -> Option<(Key, Fields)> {
         let (key, fields) = self.new.pop_front()?;
         let state = self.streams.get(key)?;
@@ -342,7 +352,7 @@ impl Core {
         Some((key, fields))
     }
 
-    /// Streams that wait for room may have it; who had the last of it comes after the others.
+    /// Wakes the streams that wait for room. The one that wrote last comes after the others.
     pub fn wake_writers(&mut self) {
         let mut waiting = std::mem::take(&mut self.waiting);
         if let Some(at) = waiting.iter().position(|key| Some(*key) == self.writer) {
@@ -356,12 +366,13 @@ impl Core {
         }
     }
 
-    /// Whether no further request can come, none is there, and all was written.
+    /// Whether the connection is finished: no stream can be opened, none is open, and everything was written.
     pub fn is_over(&self) -> bool {
         (self.goodbye == Goodbye::Known || self.has_left) && self.streams.len() == 0 && self.unwritten() == 0
     }
 
-    /// Streams that a client has opened and that count.
+    /// How many streams count against the limit of concurrent streams. Below the limit the result may include
+    /// streams that do not count, which spares a scan.
     pub fn open(&mut self) -> usize {
         if self.streams.len() < self.settings.streams as usize {
             return self.streams.len();
@@ -369,13 +380,14 @@ impl Core {
         self.streams.iter().filter(|state| state.counts()).count()
     }
 
-    /// A stream begins.
+    /// Opens a stream and puts it into the queue of received requests.
     pub fn begin(&mut self, id: u32, mut fields: Fields, ended: bool) {
         if self.new.len() >= SPARE {
-            // It may wait long, beside as many of other connections, and its room is nobody's next.
+            // The head may wait long, together with many on other connections, and its capacity will not be
+            // reused.
             fields.shrink_to_fit();
         }
-        // What a client may send that has not heard yet how much that is.
+        // A client that has not received our SETTINGS yet may send up to the default window.
         let window = self.settings.window.max(WINDOW).into();
         let state = State::new(id, window, self.told.window, ended);
         let key = self.streams.add(state);
@@ -388,7 +400,7 @@ impl Core {
         self.out.len() - self.written
     }
 
-    /// The bytes of a frame's header that begins here, if it is whole.
+    /// Reads the frame header at the start of `bytes`, if all of it is there.
     pub fn next_header(bytes: &[u8]) -> Option<frame::Header> {
         bytes.first_chunk::<HEADER>().map(|bytes| frame::Header::read(*bytes))
     }

@@ -1,44 +1,44 @@
-//! Fields of a head or trailer section, as they came.
+//! The fields of a head or trailer section, in the order received.
 
 use tollgate_http::Name;
 use tollgate_http::h2::Pseudo;
 
 use crate::check::{self, Malformed};
 
-/// What a field counts beside its bytes (RFC 9113, 6.5.2).
+/// Bytes that each field counts in addition to its name and value (RFC 9113, 6.5.2).
 const OVERHEAD: usize = 32;
 
-/// How many times what it may take a section may name before it is a bomb: references to the table, of two bytes each, can stand for
-/// four kilobytes, and all of them are copied.
+/// The multiple of its limit that a section may name before it counts as a compression bomb. A two-byte
+/// reference to the table can expand to four kilobytes, and each is copied.
 const BOMB: usize = 4;
 
-/// Fields of a head or trailer section, as they came: pseudo-header fields too.
+/// The fields of a head or trailer section, in the order received, pseudo-header fields included.
 #[derive(Debug, Default)]
 pub struct Fields {
     bytes: Vec<u8>,
-    /// Where names and values end.
+    /// The end offsets of each name and its value in `bytes`.
     ends: Vec<(u32, u32)>,
-    /// Bytes that it may yet take, with what each field counts beside them.
+    /// Bytes that may still be added, with the 32 bytes of overhead of each field.
     room: usize,
-    /// Bytes that may yet be named, whether there is room for them or not.
+    /// Bytes that may still be named before the section is a bomb, whether they fit or not.
     patience: usize,
     is_cut: bool,
     has_secrets: bool,
 }
 
 impl Fields {
-    /// None yet, and so many bytes at most, each field with 32 more.
+    /// Creates an empty section of at most `most` bytes; each field counts 32 more.
     #[must_use]
     pub fn new(most: usize) -> Self {
         Self { room: most, patience: most.saturating_mul(BOMB), ..Self::default() }
     }
 
-    /// With room for a usual head.
+    /// Allocates capacity for a typical head.
     pub(crate) fn with_room() -> Self {
         Self { bytes: Vec::with_capacity(512), ends: Vec::with_capacity(16), ..Self::default() }
     }
 
-    /// Empties it, for so many bytes at most.
+    /// Removes all fields and sets a new limit of `most` bytes.
     pub fn clear(&mut self, most: usize) {
         self.bytes.clear();
         self.ends.clear();
@@ -48,7 +48,7 @@ impl Fields {
         self.has_secrets = false;
     }
 
-    /// Appends a field, if there is room; if there is none, for no further one either.
+    /// Appends a field if it fits. If it does not, the section is cut, and no later field is added either.
     #[inline]
     pub(crate) fn push(&mut self, name: &[u8], value: &[u8]) {
         let size = name.len() + value.len() + OVERHEAD;
@@ -65,78 +65,82 @@ impl Fields {
         self.ends.push((name, self.bytes.len() as u32));
     }
 
-    /// A field of this name comes that nobody on the way may index. That of credentials is known, whoever sends them.
+    /// Records that a field was sent as never indexed. Credentials are exempt, because they are always
+    /// treated so.
     pub(crate) fn note_secret(&mut self, name: &[u8]) {
         self.has_secrets |= !Name::of(name).is_credential();
     }
 
-    /// Whether the peer forbade everybody on the way to keep one of the fields in a table (RFC 7541, 6.2.3), credentials aside.
+    /// Whether the peer sent a field, other than credentials, that intermediaries must never index (RFC 7541,
+    /// 6.2.3).
     #[must_use]
     pub fn has_secrets(&self) -> bool {
         self.has_secrets
     }
 
-    /// Whether there were more than it may take.
+    /// Whether fields were dropped because they exceeded the limit.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Whether it was to hold several times what it may.
+    /// Whether the section named several times as much as its limit.
     pub(crate) fn is_bomb(&self) -> bool {
         self.patience == 0
     }
 
-    /// Bytes that its fields take.
+    /// Bytes of memory that the fields use.
     pub(crate) fn size(&self) -> usize {
         self.bytes.len() + self.ends.len() * size_of::<(u32, u32)>()
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory allocated.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
         self.bytes.capacity() + self.ends.capacity() * size_of::<(u32, u32)>()
     }
 
-    /// Keeps no more room than it takes.
+    /// Releases unused capacity.
     pub(crate) fn shrink_to_fit(&mut self) {
         self.bytes.shrink_to_fit();
         self.ends.shrink_to_fit();
     }
 
-    /// Bytes of room that are kept for the next.
+    /// Whether the capacity is small enough (4 KiB) to be kept for reuse.
     pub(crate) fn is_small(&self) -> bool {
         self.bytes.capacity() <= 4 * 1024
     }
 
-    /// What the pseudo-header fields of a request say, and all others in order, at which nobody has looked: whoever makes a
-    /// head of them, as [`decode_request`](tollgate_http::h2::decode_request) does, has to do so anyway.
+    /// Returns the request's pseudo-header fields and the other fields in order. The other fields are not
+    /// checked here, because a caller that builds a head from them, as
+    /// [`decode_request`](tollgate_http::h2::decode_request) does, checks them anyway.
     ///
     /// # Errors
-    /// More fields than a head may have, and pseudo-header fields that make no request.
+    /// [`Malformed`], if fields were dropped or the pseudo-header fields form no request.
     pub fn request(&self) -> Result<(Pseudo<'_>, Iter<'_>), Malformed> {
         check::request(self)
     }
 
-    /// Whether what makes no request breaks the protocol (RFC 9113, 8.1.1), and not just a limit of whoever reads it.
+    /// Whether fields that form no request break the protocol (RFC 9113, 8.1.1), rather than only exceed a
+    /// limit of the reader.
     #[must_use]
     pub fn break_the_protocol(&self) -> bool {
         check::breaks_the_protocol(self)
     }
 
-    /// Names and values in order.
+    /// Iterates over names and values in order.
     #[must_use]
     pub fn iter(&self) -> Iter<'_> {
         Iter { bytes: &self.bytes, ends: &self.ends, at: 0 }
     }
 }
 
-/// Names and values in order.
+/// Iterator over the names and values of [`Fields`].
 #[derive(Clone, Copy, Debug)]
 pub struct Iter<'a> {
     bytes: &'a [u8],
     ends: &'a [(u32, u32)],
-    /// Where the next name begins.
+    /// Offset of the next name in `bytes`.
     at: usize,
 }
 

@@ -1,11 +1,11 @@
-//! Frames (RFC 9113, 4 and 6).
+//! Frame headers and flags (RFC 9113, 4 and 6).
 
-/// Bytes of a frame's header.
+/// Bytes of a frame header.
 pub(crate) const HEADER: usize = 9;
-/// Bytes that a frame may carry, of a peer that was told nothing else (RFC 9113, 6.5.2).
+/// Largest payload of a frame in bytes, unless SETTINGS_MAX_FRAME_SIZE says otherwise (RFC 9113, 6.5.2).
 pub(crate) const PAYLOAD: usize = 16_384;
 
-/// What a frame is for.
+/// The type of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind(pub u8);
 
@@ -22,7 +22,7 @@ impl Kind {
     pub const CONTINUATION: Self = Self(9);
 }
 
-/// Flags; some mean one thing in one frame and another elsewhere.
+/// Flags. Their meaning depends on the type of the frame.
 pub(crate) const END_STREAM: u8 = 1;
 pub(crate) const ACK: u8 = 1;
 pub(crate) const END_HEADERS: u8 = 4;
@@ -55,7 +55,7 @@ impl Header {
     }
 }
 
-/// Writes a frame's header.
+/// Appends a frame header.
 #[inline]
 pub(crate) fn header(out: &mut Vec<u8>, kind: Kind, flags: u8, stream: u32, length: usize) {
     let [_, a, b, c] = (length as u32).to_be_bytes();
@@ -63,18 +63,19 @@ pub(crate) fn header(out: &mut Vec<u8>, kind: Kind, flags: u8, stream: u32, leng
     out.extend_from_slice(&[a, b, c, kind.0, flags, d, e, f, g]);
 }
 
-/// Writes a frame that carries numbers alone.
+/// Appends a frame whose payload consists of 32-bit numbers.
 pub(crate) fn numbers(out: &mut Vec<u8>, kind: Kind, stream: u32, numbers: &[u32]) {
     header(out, kind, 0, stream, 4 * numbers.len());
     numbers.iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes()));
 }
 
-/// The four bytes at the begin as a number.
+/// Reads the first four bytes as a big-endian number.
 pub(crate) fn number(bytes: &[u8]) -> Option<u32> {
     bytes.first_chunk().map(|bytes| u32::from_be_bytes(*bytes))
 }
 
-/// A payload without its padding; `None`: there is more padding than payload (RFC 9113, 6.1).
+/// Returns a payload without its padding, or `None` if the padding is longer than the payload (RFC 9113,
+/// 6.1).
 pub(crate) fn without_padding(header: Header, payload: &[u8]) -> Option<&[u8]> {
     if !header.has(PADDED) {
         return Some(payload);

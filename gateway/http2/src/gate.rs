@@ -1,16 +1,16 @@
-//! How much may wait to be written.
+//! Limits how many bytes may wait in the output buffer of a connection.
 
 use crate::totals::{Part, Totals};
 
-/// Bytes that one connection may have waiting for its socket, all streams together.
+/// Bytes that may wait for the socket of one connection, all streams together.
 const MOST: usize = 128 * 1024;
-/// Bytes that all connections of a worker may have waiting before each may have no more than `FEW`: thousands whose peers
-/// read nothing are thousands of times what one may have.
+/// Bytes that may wait on all connections of a worker before the limit of each drops to `FEW`. Otherwise
+/// thousands of clients that read nothing would each hold `MOST`.
 const CROWD: usize = 8 * 1024 * 1024;
 const FEW: usize = 16 * 1024;
 
-/// Counts what a connection was given to write and has not written. A client that opens its windows wide and reads nothing
-/// could else have the gateway keep a window's worth for each of its streams.
+/// Tracks the unwritten bytes of a connection. Without this bound, a client that opens large windows and
+/// reads nothing could make the gateway buffer a full window for each stream.
 #[derive(Debug)]
 pub(crate) struct Gate {
     waits: Part,
@@ -21,22 +21,22 @@ impl Gate {
         Self { waits: Part::of(totals.unwritten.clone()) }
     }
 
-    /// So many bytes wait now.
+    /// Records how many bytes wait now.
     pub fn set(&mut self, waits: usize) {
         self.waits.set(waits);
     }
 
-    /// Bytes that may be given to it now.
+    /// Bytes that may be added now.
     pub fn room(&self) -> usize {
         self.most().saturating_sub(self.waits.own())
     }
 
-    /// Whether as much waits as may at most.
+    /// Whether the output buffer has reached `MOST`.
     pub fn is_full(&self) -> bool {
         self.waits.own() >= MOST
     }
 
-    /// Whether there is enough room for those that waited for it.
+    /// Whether there is enough room to wake the streams that wait for it: more than half of the limit.
     pub fn is_open(&self) -> bool {
         self.room() > self.most() / 2
     }
@@ -45,7 +45,7 @@ impl Gate {
         if self.waits.all() < CROWD { MOST } else { FEW }
     }
 
-    /// Whether the peer has left much of what was sent unread.
+    /// Whether the client reads slowly: more than half of `FEW` waits.
     pub fn is_behind(&self) -> bool {
         self.waits.own() > FEW / 2
     }

@@ -1,13 +1,15 @@
-//! HTTP/2 connections of clients (RFC 9113), without their sockets: bytes go in and come out, requests are taken up one by one.
+//! Server side of HTTP/2 connections (RFC 9113), without I/O: the proxy's connection task feeds received
+//! bytes in, takes requests out and writes the bytes that wait.
 //!
-//! - [`Connection`] belongs to the task that reads and writes; [`Stream`]s belong to those that answer.
-//! - `receive` reads frames from what came as it lies there; `send` writes them behind one another into what is to go. Nothing
-//!   of a response is kept beyond that: what the windows do not let through stays with whoever sends it.
-//! - `hpack` has the tables of fields. Heads are [`Fields`], in the order in which they came.
+//! - [`Connection`] belongs to the task that reads and writes the socket; each [`Stream`] belongs to the task
+//!   that answers a request.
+//! - `receive` parses frames in place in the receive buffer. `send` appends frames to one output buffer. A
+//!   response is not queued beyond that: the sender keeps what the windows do not let through.
+//! - `hpack` holds the header tables. A decoded head is a [`Fields`], in the order received.
 //!
-//! All of a connection is on one thread. A client that breaks the protocol has its stream reset or its connection ended, as
-//! the RFC says; whatever it sends, a connection keeps no more than its windows, one head of each stream and what waits to be
-//! written, and that has a bound.
+//! All of a connection runs on one thread. If a client breaks the protocol, the connection resets the stream
+//! or ends, as the RFC requires. Memory is bounded whatever a client sends: a connection keeps its windows,
+//! one head a stream and the output buffer, which has a limit.
 
 mod check;
 mod connection;

@@ -1,6 +1,6 @@
-//! Why a stream or a connection ends.
+//! Error codes of streams and connections.
 
-/// Why a stream or a connection ends (RFC 9113, 7).
+/// An error code that RST_STREAM or GOAWAY carries (RFC 9113, 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reason(pub u32);
 

@@ -1,4 +1,4 @@
-//! What comes from the client, frame by frame (RFC 9113, 5 and 6).
+//! Parses and handles the frames that the client sends (RFC 9113, 5 and 6).
 
 use tollgate_http::extend_tightly;
 
@@ -11,19 +11,20 @@ use crate::reason::Reason;
 use crate::settings::{LARGEST_WINDOW, Told};
 use crate::streams::{Key, wake};
 
-/// What a connection begins with (RFC 9113, 3.4).
+/// The bytes with which a client opens an HTTP/2 connection (RFC 9113, 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Streams of a connection that may end for mistakes of the client's.
+/// How many streams of a connection may be reset for protocol errors before the connection ends.
 const MOST_MISTAKES: u32 = 1_000;
-/// What a head costs beside its bytes, in bytes of a body that cost as much: one of 40 bytes takes the time of some hundred.
+/// Least extra cost of a head, in bytes of body that cost as much: a head of 40 bytes takes as long as some
+/// hundred.
 const HEAD: u64 = 256;
-/// The same for a stream whose window is moved by SETTINGS.
+/// The same for each stream whose window SETTINGS moves.
 const MOVED: u64 = 8;
-/// The PING whose answer shows that a goodbye was heard.
+/// Payload of the PING that follows a GOAWAY. Its acknowledgement shows that the client received the GOAWAY.
 pub(crate) const HEARD: [u8; 8] = *b"farewell";
 
 impl Core {
-    /// Takes in what came, up to where that has cost so much. Says how many bytes those were.
+    /// Parses `bytes` until their extra cost exceeds `most`. Returns how many bytes it consumed.
     pub fn receive(&mut self, bytes: &[u8], most: u64) -> usize {
         let (mut left, most) = (bytes, self.extra.saturating_add(most));
         while !left.is_empty() && self.ended.is_none() && self.extra < most {
@@ -34,7 +35,7 @@ impl Core {
         bytes.len() - left.len()
     }
 
-    /// Takes in what comes first of it: a frame, a part of one.
+    /// Consumes one item from the start: a piece of the preface, a frame or a part of one.
     fn some(&mut self, bytes: &mut &[u8]) -> Result<(), Reason> {
         if self.preface < PREFACE.len() {
             let left = &PREFACE[self.preface..];
@@ -76,7 +77,7 @@ impl Core {
         Ok(())
     }
 
-    /// Adds to the frame of which a part has come.
+    /// Adds bytes to the partial frame, and handles the frame once it is complete.
     fn complete(&mut self, bytes: &mut &[u8]) -> Result<(), Reason> {
         let whole = match Self::next_header(&self.partial) {
             None => HEADER,
@@ -103,7 +104,7 @@ impl Core {
         taken
     }
 
-    /// Whether it is data that can be passed on as it comes.
+    /// Whether the frame is DATA that can be passed on in pieces as it arrives.
     fn is_streamed(&self, header: Header) -> bool {
         header.kind == Kind::DATA
             && !header.has(PADDED)
@@ -143,24 +144,25 @@ impl Core {
             Kind::WINDOW_UPDATE => self.window(header, payload),
             Kind::GOAWAY if header.stream != 0 => Err(Reason::PROTOCOL_ERROR),
             Kind::GOAWAY if payload.len() < 8 => Err(Reason::FRAME_SIZE_ERROR),
-            // A client promises nothing (8.4).
+            // A client must not push (8.4).
             Kind::PUSH_PROMISE => Err(Reason::PROTOCOL_ERROR),
             Kind::GOAWAY => {
                 self.has_left = true;
                 Ok(())
             }
-            // What nobody knows is passed over (4.1).
+            // Unknown frame types are ignored (4.1).
             _ => Ok(()),
         }
     }
 
-    /// Ends a stream for a mistake of the client's.
+    /// Resets a stream for a protocol error of the client, and counts it.
     pub fn blame(&mut self, key: Key, reason: Reason) {
         self.reset(key, reason);
         self.count_mistake();
     }
 
-    /// Who makes mistake after mistake has requests begun in vain, and means to (CVE-2025-8671, "MadeYouReset").
+    /// Counts a protocol error. A client that makes one after another has requests started and discarded,
+    /// which is an attack (CVE-2025-8671, "MadeYouReset").
     fn count_mistake(&mut self) {
         self.mistakes += 1;
         if self.mistakes > MOST_MISTAKES {
@@ -168,7 +170,7 @@ impl Core {
         }
     }
 
-    /// The stream's place; `None`: it is gone. One that was never begun is a mistake.
+    /// Looks a stream up. Returns `None` if it is closed, and an error if it was never opened.
     fn known(&self, id: u32) -> Result<Option<Key>, Reason> {
         match self.streams.key(id) {
             None if self.is_past_the_last(id) => Ok(None),
@@ -177,12 +179,13 @@ impl Core {
         }
     }
 
-    /// Whether it was told that this stream is not taken (RFC 9113, 6.8). It may not have heard of it yet.
+    /// Whether our GOAWAY excluded the stream (RFC 9113, 6.8). The client may not have received that yet.
     fn is_past_the_last(&self, id: u32) -> bool {
         self.goodbye == Goodbye::Known && id > self.last && !id.is_multiple_of(2)
     }
 
-    /// Data begins, with so many bytes of content.
+    /// Starts a DATA frame with `content` bytes besides its padding: charges the windows and checks the
+    /// stream.
     fn begin_data(&mut self, header: Header, content: usize) -> Result<(), Reason> {
         let key = self.known(header.stream)?;
         let length = header.length as i64;
@@ -219,13 +222,13 @@ impl Core {
         Ok(())
     }
 
-    /// Some of the data; `rest` is what follows it.
+    /// Handles a piece of a DATA frame; `rest` describes what follows it.
     fn piece(&mut self, rest: Rest, piece: &[u8]) -> Result<(), Reason> {
         self.rest = (rest.left > 0).then_some(rest);
         let key = self.streams.key(rest.stream);
         let state = key.and_then(|key| self.streams.get(key)).filter(|state| state.reset.is_none());
         let (Some(key), Some(state)) = (key, state) else {
-            // Nobody wants it.
+            // The stream is closed or was reset: discard the piece.
             self.read(piece.len());
             return Ok(());
         };
@@ -282,7 +285,7 @@ impl Core {
         }
     }
 
-    /// All of a head, or of a trailer section, is here.
+    /// Decodes a complete head or trailer section.
     fn head(&mut self, block: &Block, bytes: &[u8]) -> Result<(), Reason> {
         let mut fields = self.take_fields();
         let decoded = self.decoder.decode(bytes, &mut fields);
@@ -313,7 +316,7 @@ impl Core {
                 self.blame(key, Reason::PROTOCOL_ERROR);
                 return Ok(());
             }
-            // Trailers that are too long are cut. Their reader checks that, and answers with the reason.
+            // Trailers that exceed the limit are cut. Their reader checks that and answers with the reason.
             let held = if state.is_new { fields.size() } else { 0 };
             state.trailers = Some(fields);
             wake(&mut state.reader);
@@ -328,7 +331,7 @@ impl Core {
             return Ok(());
         }
         self.last = id;
-        // One whose fields make no request is heard, to be told why.
+        // A stream whose fields form no request is opened anyway, so that it can be answered with the reason.
         let refusal = if block.is_own_parent {
             Some(Reason::PROTOCOL_ERROR)
         } else if self.open() >= self.settings.streams as usize {
@@ -468,7 +471,7 @@ impl Core {
     }
 }
 
-/// The stream that a priority names (RFC 7540, 6.3).
+/// Returns the stream that a priority depends on (RFC 7540, 6.3).
 fn depends_on(priority: &[u8]) -> u32 {
     frame::number(priority).unwrap_or_default() & 0x7fff_ffff
 }

@@ -1,4 +1,4 @@
-//! What goes to the client.
+//! Writes frames for the client into the output buffer.
 
 use std::io::IoSlice;
 
@@ -8,15 +8,16 @@ use crate::reason::Reason;
 use crate::receive::HEARD;
 use crate::streams::{Key, Sent};
 
-/// The last number that a stream can have: no stream is refused yet.
+/// The largest possible stream id. A GOAWAY with it refuses no stream yet.
 const LAST: u32 = 0x7fff_ffff;
 
-/// The stream is gone.
+/// Error: the stream was reset, its response was complete, or the connection is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
 impl Core {
-    /// Sends a section of fields, and with a status a head. The stream's end comes with it where it `ends`.
+    /// Writes a section of fields: a head if there is a `status`, otherwise trailers. If it `ends` the
+    /// response, it carries END_STREAM.
     pub fn section<'a>(
         &mut self,
         key: Key,
@@ -55,7 +56,7 @@ impl Core {
         Ok(())
     }
 
-    /// A section that is too long for one frame becomes several.
+    /// Splits a section that is too long for one frame into HEADERS and CONTINUATION frames.
     #[cold]
     fn split(&mut self, start: usize, id: u32, flags: u8) {
         let section = self.out.split_off(start + HEADER);
@@ -71,7 +72,7 @@ impl Core {
         }
     }
 
-    /// Bytes of a body that may be sent now.
+    /// How many bytes of a body may be sent now: the least of both windows and the room in the output buffer.
     pub fn room(&mut self, key: Key) -> Result<usize, Gone> {
         let (room, gate) = (self.room, self.gate.room());
         let state = self.streams.get(key).filter(|state| state.reset.is_none()).ok_or(Gone)?;
@@ -81,7 +82,8 @@ impl Core {
         Ok(usize::try_from(state.room.min(room)).unwrap_or(0).min(gate))
     }
 
-    /// Sends what may go now, with the end if that was all and it is the `last`. Says how many bytes that was.
+    /// Writes as much of a body as may be sent now. If that is everything and `last` is set, the final frame
+    /// carries END_STREAM. Returns how many bytes it wrote.
     pub fn data(&mut self, key: Key, pieces: &[IoSlice<'_>], last: bool) -> Result<usize, Gone> {
         let wanted = pieces.iter().map(|piece| piece.len()).sum::<usize>();
         let count = wanted.min(self.room(key)?);
@@ -118,13 +120,14 @@ impl Core {
         Ok(count)
     }
 
-    /// So many bytes were written.
+    /// Removes `count` written bytes from the output buffer, and wakes waiting streams when there is room
+    /// again.
     pub fn has_written(&mut self, count: usize) {
         self.written += count;
         if self.written == self.out.len() {
             self.out.clear();
             self.written = 0;
-            // What a large response needed is not kept for ever, nor what any did while there is none.
+            // Release what a large response needed, and more while no stream is open.
             self.out.shrink_to(KEPT);
             if self.streams.len() == 0 {
                 self.rest();
@@ -134,14 +137,15 @@ impl Core {
             self.written = 0;
         }
         self.gate.set(self.unwritten());
-        // Who waits for the connection's window is woken when that opens: at each write all of them would ask in vain.
-        // When it has ended, they hear of that one after the other.
+        // WINDOW_UPDATE wakes the streams that wait for the connection's window; waking them at each write
+        // would be useless. After the end of the connection, `tell_of_end` wakes them a few at a time.
         if !self.waiting.is_empty() && self.room > 0 && self.gate.is_open() && self.ended.is_none() {
             self.wake_writers();
         }
     }
 
-    /// The client is to send no more requests.
+    /// Starts a graceful shutdown: sends GOAWAY with the largest id, and a PING to learn when the client
+    /// received it.
     pub fn say_goodbye(&mut self) {
         if self.goodbye != Goodbye::None || self.ended.is_some() {
             return;
@@ -153,7 +157,8 @@ impl Core {
         self.wake();
     }
 
-    /// The client knows of the goodbye, or has had its time: it is told which of its streams is the last.
+    /// Completes the graceful shutdown, after the client's acknowledgement or a timeout: sends GOAWAY with
+    /// its last stream.
     pub fn goodbye_is_known(&mut self) {
         if self.goodbye == Goodbye::Said && self.ended.is_none() {
             self.goodbye = Goodbye::Known;

@@ -1,30 +1,32 @@
-//! What either side tells the other of itself (RFC 9113, 6.5).
+//! SETTINGS that each side sends to the other (RFC 9113, 6.5).
 
 use crate::frame::{self, Kind, PAYLOAD};
 use crate::reason::Reason;
 
-/// A window of who was told nothing else.
+/// Default size of a window in bytes.
 pub(crate) const WINDOW: u32 = 65_535;
-/// The largest there can be (RFC 9113, 6.9.1).
+/// Largest size of a window in bytes (RFC 9113, 6.9.1).
 pub(crate) const LARGEST_WINDOW: i64 = (1 << 31) - 1;
 
-/// What clients are told.
+/// The settings that the gateway sends to clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Requests at once.
+    /// Concurrent streams.
     pub streams: u32,
-    /// Bytes of each request's body that may come before they are read.
+    /// Receive window of a stream: bytes of each request's body that the client may send before they are
+    /// read.
     pub window: u32,
-    /// Bytes of all bodies of a connection together.
+    /// Receive window of the connection, for all bodies together, in bytes. At least 65,535.
     pub connection_window: u32,
-    /// Bytes of a request's fields, each with 32 more.
+    /// Largest head in bytes; each field counts 32 more.
     pub fields: u32,
 }
 
 impl Settings {
-    /// Writes them, and opens the connection's window.
+    /// Appends the SETTINGS frame, and the WINDOW_UPDATE that enlarges the connection's window.
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        // Requests at once, windows, fields, and that WebSocket may be asked for (RFC 8441, 3).
+        // MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_HEADER_LIST_SIZE and ENABLE_CONNECT_PROTOCOL,
+        // which allows WebSocket (RFC 8441, 3). Their ids are 3, 4, 6 and 8, the last with the value 1.
         let list = [(3, self.streams), (4, self.window), (6, self.fields), (8, 1)];
         frame::header(out, Kind::SETTINGS, 0, 0, 6 * list.len());
         for (name, value) in list {
@@ -38,12 +40,13 @@ impl Settings {
     }
 }
 
-/// What the client has told.
+/// The settings that the client has sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
     pub window: i64,
     pub payload: usize,
-    /// Bytes of its decoder's table, when that has changed: the fewest meanwhile, and now.
+    /// If the frame changed the size of the client's HPACK table: the smallest size in the frame, and the
+    /// final one, in bytes.
     pub table: Option<(usize, usize)>,
 }
 
@@ -54,10 +57,10 @@ impl Default for Told {
 }
 
 impl Told {
-    /// Reads what a frame tells.
+    /// Applies the payload of a SETTINGS frame.
     ///
     /// # Errors
-    /// A value that there cannot be.
+    /// A value out of range, or a payload whose length is no multiple of 6.
     pub fn read(&mut self, payload: &[u8]) -> Result<(), Reason> {
         let (entries, rest) = payload.as_chunks::<6>();
         if !rest.is_empty() {
@@ -74,9 +77,11 @@ impl Told {
                 4 if i64::from(value) > LARGEST_WINDOW => return Err(Reason::FLOW_CONTROL_ERROR),
                 4 => self.window = value.into(),
                 5 if !(PAYLOAD as u32..1 << 24).contains(&value) => return Err(Reason::PROTOCOL_ERROR),
-                // More than this is of no use: a response is read and passed on in pieces of some such size.
+                // Larger frames would bring nothing: a response is read and forwarded in pieces of about this
+                // size.
                 5 => self.payload = (value as usize).min(PAYLOAD),
-                // RFC 8441, 3: a client that says that it takes CONNECT says nothing to a server.
+                // RFC 8441, 3: ENABLE_CONNECT_PROTOCOL from a client has no meaning for a server; only its
+                // value is checked.
                 8 if value > 1 => return Err(Reason::PROTOCOL_ERROR),
                 _ => {}
             }

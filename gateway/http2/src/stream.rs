@@ -1,4 +1,4 @@
-//! One request and its answer.
+//! The handle of one request and its response.
 
 use std::cell::RefCell;
 use std::io::IoSlice;
@@ -13,7 +13,8 @@ use crate::send::Gone;
 use crate::streams::Sent;
 use crate::streams::{Key, State, wait};
 
-/// One request and its answer. Dropping it cancels what has not ended, and refuses what of a body nobody has read.
+/// The handle of one request and its response. Dropping it resets the stream if either is incomplete: with
+/// NO_ERROR after a complete response, otherwise with CANCEL.
 #[derive(Debug)]
 pub struct Stream {
     core: Rc<RefCell<Core>>,
@@ -29,13 +30,13 @@ impl Stream {
         self.core.borrow_mut().streams.get(self.key).map(look)
     }
 
-    /// The fields of its head are read: they serve the next.
+    /// Returns the fields of the request's head for reuse.
     pub fn give_back(&self, fields: Fields) {
         self.core.borrow_mut().give_fields(fields);
     }
 
-    /// Its head has announced so many bytes. A body of another length is malformed (RFC 9113, 8.1.1), and
-    /// resets it. Whether the stream is still there.
+    /// Sets the body's length that the request's head has announced. A body of another length is malformed
+    /// (RFC 9113, 8.1.1) and resets the stream. Returns whether the stream is still open.
     pub fn expect(&self, length: u64) -> bool {
         let is_wrong = self.with(|state| {
             state.length = Some(length);
@@ -47,17 +48,18 @@ impl Stream {
         self.with(|state| state.reset.is_none()).unwrap_or(false)
     }
 
-    /// Whether the request has no body, or all of it was read.
+    /// Whether the request has no body, or all of it and its trailers were read.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.with(|state| state.ended && state.read == state.data.len() && state.trailers.is_none())
             .unwrap_or(true)
     }
 
-    /// Reads of the body. Only then may the client send as much again. None: it has ended.
+    /// Reads a part of the body into `buffer`, and returns its bytes to the windows. Returns 0 at the end of
+    /// the body.
     ///
     /// # Errors
-    /// [`Gone`], when it was reset.
+    /// [`Gone`], if the stream was reset.
     pub fn poll_read(&self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<Result<usize, Gone>> {
         let core = &mut *self.core.borrow_mut();
         let Some(state) = core.streams.get(self.key) else { return Poll::Ready(Err(Gone)) };
@@ -85,13 +87,13 @@ impl Stream {
         Poll::Ready(Ok(count))
     }
 
-    /// Whether the connection's window lets the client send some of the body.
+    /// Whether the connection's window lets the client send more of the body.
     #[must_use]
     pub fn may_come(&self) -> bool {
         self.core.borrow().window > 0
     }
 
-    /// Takes what has come of the body already, so that `bytes` has no more than `most`.
+    /// Appends to `bytes` what has already arrived of the body, until `bytes` holds `most` bytes.
     pub fn take_early(&self, bytes: &mut Vec<u8>, most: usize) {
         let start = bytes.len();
         let core = &mut *self.core.borrow_mut();
@@ -107,16 +109,17 @@ impl Stream {
         core.read(count);
     }
 
-    /// The trailer section of a request that has ended, once.
+    /// Takes the trailer section, if the request had one. Returns it once.
     #[must_use]
     pub fn take_trailers(&self) -> Option<Fields> {
         self.with(|state| state.trailers.take())?
     }
 
-    /// Sends a head, or, with a status of 1xx, one before it. The stream's end comes with it where it `ends`.
+    /// Sends the response's head, or an interim one if the status is 1xx. If it `ends` the response, it
+    /// carries END_STREAM.
     ///
     /// # Errors
-    /// [`Gone`], when it was reset.
+    /// [`Gone`], if the stream was reset or its response is already complete.
     pub fn send_head<'a>(
         &self,
         status: &[u8],
@@ -126,8 +129,8 @@ impl Stream {
         self.core.borrow_mut().section(self.key, Some(status), fields, ends)
     }
 
-    /// Sends of the body what the windows let through and the connection can take, with the end if that was all and it is the
-    /// `last`. Says how many bytes that was.
+    /// Sends as much of the body as the windows and the output buffer accept. If that is everything and it is
+    /// the `last` of the body, it carries END_STREAM. Returns how many bytes it sent.
     ///
     /// # Errors
     /// As [`Stream::send_head`].
@@ -135,7 +138,7 @@ impl Stream {
         self.core.borrow_mut().data(self.key, pieces, last)
     }
 
-    /// Sends a trailer section, and the end with it.
+    /// Sends a trailer section, which ends the response.
     ///
     /// # Errors
     /// As [`Stream::send_head`].
@@ -143,7 +146,7 @@ impl Stream {
         self.core.borrow_mut().section(self.key, None, fields, true)
     }
 
-    /// Sends the end.
+    /// Ends the response without further data.
     ///
     /// # Errors
     /// As [`Stream::send_head`].
@@ -151,7 +154,8 @@ impl Stream {
         self.core.borrow_mut().data(self.key, &[], true).map(drop)
     }
 
-    /// Waits until something of a body could go. Bytes that the connection takes at once, windows aside.
+    /// Waits until a part of a body could be sent. Returns how many bytes the output buffer accepts, whatever
+    /// the windows allow.
     ///
     /// # Errors
     /// As [`Stream::send_head`].
@@ -161,7 +165,7 @@ impl Stream {
             Ok(0) => {
                 if let Some(state) = core.streams.get(self.key) {
                     wait(&mut state.writer, cx);
-                    // Where its own window is shut, that is what it waits for.
+                    // If the stream's own window is closed, only a WINDOW_UPDATE for the stream helps.
                     if state.room > 0 && !std::mem::replace(&mut state.is_waiting, true) {
                         core.waiting.push(self.key);
                     }
@@ -173,7 +177,8 @@ impl Stream {
         }
     }
 
-    /// Whether the client's windows let no data through. Heads, trailers and the end need no window.
+    /// Whether the client's windows let no data through. Heads, trailers and the end of a stream need no
+    /// window.
     #[must_use]
     pub fn is_shut(&self) -> bool {
         let core = &mut *self.core.borrow_mut();
@@ -181,7 +186,7 @@ impl Stream {
         core.streams.get(self.key).is_some_and(|state| state.room.min(room) <= 0)
     }
 
-    /// Waits for a reset.
+    /// Waits until the stream is reset by either side.
     pub fn poll_reset(&self, cx: &mut Context<'_>) -> Poll<()> {
         let is_gone = self.with(|state| {
             if state.reset.is_none() {
@@ -192,12 +197,12 @@ impl Stream {
         if is_gone.unwrap_or(true) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Ends it before its time.
+    /// Resets the stream with `reason`.
     pub fn reset(&self, reason: Reason) {
         self.core.borrow_mut().reset(self.key, reason);
     }
 
-    /// Whether the end of the response has gone.
+    /// Whether the end of the response was written.
     #[cfg(test)]
     pub fn has_sent_end(&self) -> bool {
         self.with(|state| state.sent == Sent::End).unwrap_or(true)

@@ -1,4 +1,4 @@
-//! The streams of a connection, by their number and by their place.
+//! The streams of a connection, found by id or by key.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use crate::fields::Fields;
 use crate::reason::Reason;
 
-/// What a stream's response has come to.
+/// How far a stream's response was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     Nothing,
@@ -15,35 +15,35 @@ pub(crate) enum Sent {
     End,
 }
 
-/// One stream, for as long as somebody holds it or it waits to be taken up.
+/// The state of one stream. It exists while a handle holds it or it waits in the queue of received requests.
 #[derive(Debug)]
 pub(crate) struct State {
     pub id: u32,
-    /// Bytes of the body that may yet come.
+    /// The receive window: bytes of the body that the client may still send.
     pub window: i64,
-    /// Bytes that were read, and for which the window was not opened again.
+    /// Bytes that were read and not yet returned to the window.
     pub owed: u32,
-    /// What has come of the body; it was read up to `read`.
+    /// Received bytes of the body. Those before `read` were consumed.
     pub data: Vec<u8>,
     pub read: usize,
-    /// Whether all of the request has come.
+    /// Whether the request was received completely.
     pub ended: bool,
     pub trailers: Option<Fields>,
-    /// Bytes of the body that have come, and how many its head has announced.
+    /// Bytes of the body received so far, and the length that the head announced.
     pub came: u64,
     pub length: Option<u64>,
-    /// Bytes that may be sent; below 0 where the client has made its windows smaller.
+    /// The send window. Negative if the client has reduced its window by SETTINGS.
     pub room: i64,
     pub sent: Sent,
-    /// Why it has ended before its time.
+    /// The error code with which either side has reset the stream.
     pub reset: Option<Reason>,
-    /// Whether it was the client that has ended it so: it may send no more of it.
+    /// Whether the client reset it. The client may then send no more frames on it.
     pub is_cancelled: bool,
-    /// Whether it waits to be taken up.
+    /// Whether it waits in the queue of received requests.
     pub is_new: bool,
-    /// Whether it waits for room that others have taken.
+    /// Whether it is on the list of streams that wait for room.
     pub is_waiting: bool,
-    /// Who waits for data, for room, for a reset.
+    /// The tasks that wait for data, for room and for a reset.
     pub reader: Option<Waker>,
     pub writer: Option<Waker>,
     pub watcher: Option<Waker>,
@@ -73,23 +73,23 @@ impl State {
         }
     }
 
-    /// Whether it counts among the requests that a client may have at once: until both sides have ended it, and one that was
-    /// reset for as long as it is worked at.
+    /// Whether the stream counts against the limit of concurrent streams: until both sides end it. A stream
+    /// that was reset counts until its handle is dropped, because work for it goes on.
     pub fn counts(&self) -> bool {
         self.reset.is_some() || !(self.ended && self.sent == Sent::End)
     }
 
-    /// Whether what has come is not the body that its head has announced; of one that has not ended, whether it is more.
+    /// Whether the body has another length than the head announced. Before the end, only an excess counts.
     pub fn is_of_wrong_length(&self) -> bool {
         self.length.is_some_and(|length| if self.ended { self.came != length } else { self.came > length })
     }
 
-    /// Bytes that its trailers take.
+    /// Bytes of memory that its trailers take.
     pub fn trailers_size(&self) -> usize {
         self.trailers.as_ref().map_or(0, Fields::size)
     }
 
-    /// Whether somebody waits for it.
+    /// Whether a task waits for the stream.
     pub fn is_waited_for(&self) -> bool {
         [&self.reader, &self.writer, &self.watcher].into_iter().any(Option::is_some)
     }
@@ -102,7 +102,7 @@ impl State {
     }
 }
 
-/// Has the task woken when what it waits for has come.
+/// Registers the task in `slot`, to be woken by [`wake`].
 pub(crate) fn wait(slot: &mut Option<Waker>, cx: &Context<'_>) {
     if !slot.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
         *slot = Some(cx.waker().clone());
@@ -115,7 +115,7 @@ pub(crate) fn wake(slot: &mut Option<Waker>) {
     }
 }
 
-/// Spreads the numbers of streams, which no client can choose freely.
+/// A hasher for stream ids. A fast one is enough, because clients cannot choose ids freely.
 #[derive(Debug, Default)]
 pub(crate) struct Spread(u64);
 
@@ -133,10 +133,10 @@ impl Hasher for Spread {
     }
 }
 
-/// A stream's place.
+/// The index of a stream's slot. It is reused after the stream is removed.
 pub(crate) type Key = u32;
 
-/// All of them.
+/// All streams of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
     places: Vec<Option<Box<State>>>,
@@ -182,7 +182,7 @@ impl Streams {
         self.places.iter_mut().filter_map(Option::as_deref_mut)
     }
 
-    /// How many there are.
+    /// How many streams exist.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }

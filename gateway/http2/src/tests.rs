@@ -1,4 +1,4 @@
-//! Connections as a client sees them, frame by frame.
+//! Drives connections as a client does, frame by frame.
 
 mod flow;
 mod frames;
@@ -25,7 +25,7 @@ fn waker() -> Waker {
     Waker::from(Arc::new(Nobody))
 }
 
-/// A frame that came of the connection.
+/// A frame that the connection sent.
 #[derive(Debug, PartialEq, Eq)]
 struct Frame {
     kind: Kind,
@@ -34,7 +34,7 @@ struct Frame {
     payload: Vec<u8>,
 }
 
-/// The client's side.
+/// The client side of a connection.
 struct Client {
     connection: Connection,
     encoder: Encoder,
@@ -42,12 +42,12 @@ struct Client {
 }
 
 impl Client {
-    /// One that has sent its preface and SETTINGS, and has heard those of the other side.
+    /// Opens a connection with the default settings: sends the preface and SETTINGS, and reads the server's.
     fn new() -> Self {
         Self::to(SETTINGS)
     }
 
-    /// The same to a connection with such settings.
+    /// The same with other settings of the server.
     fn to(settings: Settings) -> Self {
         let client = Self::silent_to(settings);
         client.receive(PREFACE);
@@ -70,7 +70,7 @@ impl Client {
         }
     }
 
-    /// Has the connection take in what came, by as little as it does at once.
+    /// Feeds bytes to the connection, in the smallest steps that it takes.
     fn receive(&self, mut bytes: &[u8]) {
         while !bytes.is_empty() && self.connection.ended().is_none() {
             let taken = self.connection.receive(bytes, 1);
@@ -97,7 +97,7 @@ impl Client {
         self.send(Kind::HEADERS, END_HEADERS | flags, stream, &block);
     }
 
-    /// Asks, and takes the request up.
+    /// Sends a request, and takes it from the queue.
     fn begin(&mut self, stream: u32, flags: u8) -> Stream {
         self.ask(stream, flags);
         let Begun { stream, fields } = self.connection.next().expect("a request");
@@ -106,12 +106,12 @@ impl Client {
         stream
     }
 
-    /// All that waits to be written, in frames.
+    /// Takes everything that waits to be written, as frames.
     fn frames(&self) -> Vec<Frame> {
         self.frames_after(Vec::new())
     }
 
-    /// The same behind bytes that were written before.
+    /// The same, after bytes that were written before.
     fn frames_after(&self, mut bytes: Vec<u8>) -> Vec<Frame> {
         let written = self.connection.poll_write(|some| {
             bytes.extend_from_slice(some);
@@ -129,7 +129,7 @@ impl Client {
         frames
     }
 
-    /// The fields of a section that came in these frames.
+    /// Decodes the fields of a section.
     fn read(&mut self, block: &[u8]) -> Vec<(String, String)> {
         let mut fields = Fields::new(100_000);
         self.decoder.decode(block, &mut fields).expect("a block");
@@ -137,7 +137,7 @@ impl Client {
         fields.iter().map(|(name, value)| (text(name), text(value))).collect()
     }
 
-    /// What ends the connection, if something does.
+    /// The reason in the GOAWAY that ended the connection, if any.
     fn end(&self) -> Option<Reason> {
         let end = self.frames().into_iter().rfind(|frame| frame.kind == Kind::GOAWAY);
         let told = end.map(|frame| Reason(frame::number(&frame.payload[4..]).expect("a reason")));
@@ -153,7 +153,7 @@ fn made(kind: Kind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What has come of a body, and whether that was its end.
+/// Reads what has arrived of a body. Returns it, and whether that was its end.
 fn body(stream: &Stream) -> (Vec<u8>, bool) {
     let (waker, mut all, mut buffer) = (waker(), Vec::new(), [0; 1000]);
     loop {

@@ -1,22 +1,22 @@
-//! What all connections keep together that share it.
+//! Byte counts that all connections of a worker share.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A number of bytes that connections share.
+/// A number of bytes, shared by connections.
 type Total = Rc<Cell<usize>>;
 
-/// What all connections keep together that have a clone of it: a thousand that each keep as much as one may are a thousand
-/// times that.
+/// Byte counts summed over all connections that hold a clone. They bound memory in total: a thousand
+/// connections that are each within their own limit could still hold a thousand times that limit.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// Bytes that wait to be written.
     pub(crate) unwritten: Total,
-    /// Bytes of heads that wait to be taken up.
+    /// Bytes of heads that wait in the queues of received requests.
     pub(crate) held: Total,
 }
 
-/// The part of a total that is one connection's. It is taken off when that goes.
+/// One connection's share of a total. Dropping it subtracts the share.
 #[derive(Debug)]
 pub(crate) struct Part {
     own: usize,

@@ -1,14 +1,14 @@
-//! From a block of bytes to fields (RFC 7541, 3 and 6).
+//! Decodes a block of bytes into fields (RFC 7541, 3 and 6).
 
 use super::table::{STATIC, Table};
 use super::{Malformed, TABLE_SIZE, huffman, integer};
 use crate::fields::Fields;
 
-/// What the peer's encoder has told so far.
+/// The decoder's state, which follows the peer's encoder.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     table: Table,
-    /// A string that was decoded.
+    /// The name and value of the last literal, decoded.
     name: Vec<u8>,
     value: Vec<u8>,
 }
@@ -18,33 +18,35 @@ impl Decoder {
         Self { table: Table::new(TABLE_SIZE), name: Vec::new(), value: Vec::new() }
     }
 
-    /// Gives back room that it does not need.
+    /// Reduces the capacity of its buffers to `most` bytes.
     pub fn shrink_to(&mut self, most: usize) {
         self.name.shrink_to(most);
         self.value.shrink_to(most);
     }
 
-    /// Reads a whole block. `fields` keeps as much of it as it may hold, and knows whether that was all.
+    /// Decodes a whole block. `fields` keeps as much as its limit allows, and records whether fields were
+    /// dropped.
     ///
     /// # Errors
-    /// A block that is none, or one that stands for [several times](Fields::is_bomb) what `fields` may hold.
+    /// [`Malformed`], if the block is invalid or names [several times](Fields::is_bomb) as much as `fields`
+    /// may hold.
     pub fn decode(&mut self, mut block: &[u8], fields: &mut Fields) -> Result<(), Malformed> {
         let mut has_fields = false;
         while let Some(&first) = block.first() {
             match first.leading_zeros() {
-                // An index for all of the field (6.1).
+                // An index of a whole field (6.1).
                 0 => {
                     let index = integer::read(&mut block, 7)?;
                     self.both(index, fields)?;
                 }
-                // Literal, to be added (6.2.1).
+                // A literal to be added to the table (6.2.1).
                 1 => {
                     let (at, is_static) = self.literal(&mut block, 6)?;
                     let name = if is_static { STATIC[at].0.as_bytes() } else { &self.name };
                     self.table.add(name, &self.value);
                     fields.push(name, &self.value);
                 }
-                // A new size of the table, at the begin alone (6.3 and 4.2).
+                // A new size of the table, only allowed at the start of a block (6.3 and 4.2).
                 2 if !has_fields => {
                     let most = integer::read(&mut block, 5)?;
                     if most > TABLE_SIZE {
@@ -54,7 +56,7 @@ impl Decoder {
                     continue;
                 }
                 2 => return Err(Malformed),
-                // Literal, not to be added (6.2.2), or by nobody on the way (6.2.3).
+                // A literal that is not added (6.2.2), or that no intermediary may add (6.2.3).
                 zeros => {
                     let (at, is_static) = self.literal(&mut block, 4)?;
                     let name = if is_static { STATIC[at].0.as_bytes() } else { &self.name };
@@ -84,8 +86,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Reads a literal: its value into `self.value`, and its name into `self.name` unless it is that of a static entry, whose
-    /// place is told then.
+    /// Reads a literal: its value into `self.value`, and its name into `self.name`. A name from the static
+    /// table is not copied; the result holds the entry's place, and true.
     fn literal(&mut self, block: &mut &[u8], bits: u32) -> Result<(usize, bool), Malformed> {
         let index = integer::read(block, bits)?;
         let (at, is_static) = (index.wrapping_sub(1), (1..=STATIC.len()).contains(&index));
@@ -101,7 +103,7 @@ impl Decoder {
     }
 }
 
-/// Reads a string (5.2).
+/// Reads a string literal (5.2).
 fn string(block: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
     let is_huffman = block.first().is_some_and(|first| first & 0x80 != 0);
     let length = integer::read(block, 7)?;
@@ -133,7 +135,7 @@ mod tests {
 
     #[test]
     fn the_examples_of_the_rfc() {
-        // RFC 7541, C.3 and C.4: three requests of a connection, without and with Huffman's code.
+        // RFC 7541, C.3 and C.4: three requests of a connection, without and with Huffman coding.
         for blocks in [
             [
                 "8286 8441 0f77 7777 2e65 7861 6d70 6c65 2e63 6f6d",
@@ -166,7 +168,7 @@ mod tests {
 
     #[test]
     fn what_nobody_is_to_index_is_known() {
-        // RFC 7541, C.2.3, and the same field as one that is just not added.
+        // RFC 7541, C.2.3, and the same field as a literal without indexing.
         for (block, secret) in [
             ("1008 7061 7373 776f 7264 0673 6563 7265 74", true),
             ("0008 7061 7373 776f 7264 0673 6563 7265 74", false),

@@ -1,31 +1,33 @@
-//! From fields to a block of bytes (RFC 7541, 6).
+//! Encodes fields into a block of bytes (RFC 7541, 6).
 
 use tollgate_http::Name;
 
 use super::table::{STATIC, Table};
 use super::{TABLE_SIZE, integer};
 
-/// Bytes of a field that goes into the table: a larger one would drive most others out.
+/// Bytes of the largest field that is added to the table. A larger one would evict most other entries.
 const LARGEST: usize = TABLE_SIZE / 4;
-/// What nobody on the way is to keep: whoever could have his own fields written beside a secret that is in a table, and saw
-/// how long the blocks are, could guess it (RFC 7541, 7.1.3).
+/// A field that is sent as never indexed. An attacker that can place own fields next to a secret in a table,
+/// and sees the length of the blocks, could guess the secret (RFC 7541, 7.1.3).
 const SECRET: &[u8] = b"set-cookie";
-/// How many of the last fields are remembered.
+/// How many recently sent fields are remembered.
 const SEEN: usize = 64;
 
-/// Makes blocks. What came twice is expected to come again and goes into the table; what is new in each message (an id, a
-/// length) never does, and so drives nothing out of it. Literals are written as they are: what repeats is written once.
+/// Encodes heads and trailers. A field that is sent a second time is likely to repeat, so the encoder adds it
+/// to the table. Fields that are new in each message (an id, a length) never repeat, so they evict nothing.
+/// Literals are not Huffman-coded: a repeated field is written out only until it is in the table.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     table: Table,
-    /// The smallest size of the table since the last block, where it has changed, and the one it has now (4.2).
+    /// If the table's size changed since the last block: the smallest size since then, and the current one
+    /// (4.2).
     resized: Option<(usize, usize)>,
-    /// Entries that were ever added.
+    /// How many entries were ever added.
     added: u64,
     seen: Box<[Seen; SEEN]>,
 }
 
-/// A field that came: its hash, and the number of its entry; 0: it has none.
+/// A recently sent field: its hash, and the number of its table entry; 0 if it has none.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     hash: u32,
@@ -42,7 +44,7 @@ impl Encoder {
         }
     }
 
-    /// The peer's decoder has so much room.
+    /// Applies the size limit of the peer's table.
     pub fn resize(&mut self, most: usize) {
         let most = most.min(TABLE_SIZE);
         if most == self.table.most() && self.resized.is_none() {
@@ -53,7 +55,7 @@ impl Encoder {
         self.table.resize(most);
     }
 
-    /// Begins a block.
+    /// Starts a block, with a size update if one is due.
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         let Some((smallest, most)) = self.resized.take() else { return };
         if smallest < most {
@@ -64,7 +66,7 @@ impl Encoder {
 
     /// Adds `:status`.
     pub fn status(&mut self, status: &[u8], out: &mut Vec<u8>) {
-        // The entries 8 to 14 of the static table.
+        // Entries 8 to 14 of the static table.
         match STATIC[7..14].iter().position(|(_, value)| value.as_bytes() == status) {
             Some(at) => out.push(0x80 | (8 + at) as u8),
             None => {
@@ -74,7 +76,7 @@ impl Encoder {
         }
     }
 
-    /// Adds a field; upper-case letters of its name become small.
+    /// Appends a field; its name is written in lower case.
     pub fn field(&mut self, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
         if name.len() == SECRET.len() && name.eq_ignore_ascii_case(SECRET) {
             return literal(0x10, 4, name, value, out);
@@ -86,7 +88,7 @@ impl Encoder {
             self.seen[place] = Seen { hash, number: 0 };
             return literal(0, 4, name, value, out);
         }
-        // How far behind the newest it is.
+        // The entry's index, counted from the newest.
         let behind = self.added.wrapping_sub(seen.number) as usize;
         if seen.number > 0
             && let Some(entry) = self.table.get(behind)
@@ -107,7 +109,7 @@ impl Encoder {
     }
 }
 
-/// Writes a field with what it is to become of it: `first`, before a prefix of so many `bits`.
+/// Appends a literal. `first` holds its kind, above a prefix of `bits` bits.
 fn literal(first: u8, bits: u32, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     let index = index(Name::of(name));
     integer::write(out, first, bits, index);
@@ -123,7 +125,7 @@ fn text(value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(value);
 }
 
-/// A static entry of that name; 0: there is none.
+/// The index of a static entry with that name; 0 if there is none.
 fn index(name: Name) -> usize {
     match name {
         Name::CacheControl => 24,
@@ -138,8 +140,8 @@ fn index(name: Name) -> usize {
     }
 }
 
-/// Of the name without regard to its letters' case, roughly, and of the value: multiply and rotate, eight bytes at a time. Who
-/// makes two alike has their fields written out.
+/// Hashes the value and, roughly and ignoring case, the name: multiply and rotate, eight bytes at a time. A
+/// collision is harmless: the colliding fields are written out in full.
 fn hash(name: &[u8], value: &[u8]) -> u32 {
     const MANY: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(MANY).rotate_left(29);
@@ -151,7 +153,7 @@ fn hash(name: &[u8], value: &[u8]) -> u32 {
     }
     let last = rest.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
     let hash = mix(hash, last);
-    // Never 0, which no field has yet.
+    // Never 0: that marks an unused slot.
     (hash >> 32) as u32 | 1
 }
 
@@ -207,7 +209,7 @@ mod tests {
         let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
         for _ in 0..3 {
             let block = written(&mut encoder, b"200", &[("Set-Cookie", "id=1")]);
-            // The status; literal and never indexed, with the name 55 of the static table.
+            // The status; then a never-indexed literal with the name 55 of the static table.
             assert_eq!(block[..3], [0x88, 0x1f, 55 - 15]);
             assert_eq!(read(&mut decoder, &block)[1], ("set-cookie".to_owned(), "id=1".to_owned()));
         }

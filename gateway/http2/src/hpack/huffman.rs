@@ -1,18 +1,19 @@
-//! The Huffman code of strings (RFC 7541, 5.2 and Appendix B).
+//! Decodes the Huffman code of strings (RFC 7541, 5.2 and Appendix B).
 
 use super::Malformed;
 
-/// Symbols: the bytes, and the end of a string, which never stands in one.
+/// Number of symbols: 256 bytes, and the end of string (EOS), which must not occur in a string.
 const SYMBOLS: usize = 257;
-/// What stands for the end of a string.
+/// The EOS symbol.
 const END: u16 = 256;
-/// Bits of the longest code.
+/// Length of the longest code in bits.
 const LONGEST: usize = 30;
-/// Bits by which short codes, of nearly everything that stands in a field, are found at once.
+/// Codes up to this length in bits are decoded by one table look-up. They cover nearly everything that occurs
+/// in fields.
 const FAST: usize = 9;
 
-/// Bits of each symbol's code (RFC 7541, Appendix B). The code is canonical, so that they say all: shorter codes come
-/// first, and among equally long ones those of smaller symbols.
+/// Length of each symbol's code in bits (RFC 7541, Appendix B). The lengths determine the codes, because the
+/// code is canonical: shorter codes come first, and among equally long ones those of smaller symbols.
 #[rustfmt::skip]
 const LENGTHS: [u8; SYMBOLS] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28,
@@ -27,13 +28,14 @@ const LENGTHS: [u8; SYMBOLS] = [
     27, 27, 27, 26, 30,
 ];
 
-/// The code as it is decoded.
+/// Look-up tables for decoding.
 struct Code {
-    /// By the first [`FAST`] bits: the symbol, and how many of them are its code; 0 where the code is longer.
+    /// By the next [`FAST`] bits: the symbol, and the length of its code; 0 if the code is longer than
+    /// `FAST`.
     fast: [(u8, u8); 1 << FAST],
-    /// By length: what a code of it lies below, in the upper bits of 32.
+    /// By length: the upper bound (exclusive) of codes of that length, left-aligned in 32 bits.
     below: [u64; LONGEST + 1],
-    /// By length: the first code, and its place among `sorted`.
+    /// By length: the first code, and its index in `sorted`.
     first: [(u32, u16); LONGEST + 1],
     /// Symbols in the order of their codes.
     sorted: [u16; SYMBOLS],
@@ -75,12 +77,12 @@ const fn code() -> Code {
     made
 }
 
-/// Appends what the bytes stand for.
+/// Decodes `bytes` and appends the result to `out`.
 ///
 /// # Errors
-/// The end of a string within it, or padding that is not the begin of that (RFC 7541, 5.2).
+/// [`Malformed`], if the string contains EOS, or ends with padding that is no prefix of EOS (RFC 7541, 5.2).
 pub(super) fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
-    // The bits that come next are the upper ones.
+    // The next bits are the highest ones.
     let (mut bits, mut have, mut at) = (0_u64, 0_usize, 0);
     loop {
         while have <= 56 && at < bytes.len() {
@@ -98,12 +100,12 @@ pub(super) fn decode(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Malformed> {
         bits <<= length;
         have -= length;
     }
-    // Less than a byte is left, all ones: the begin of the end's code.
+    // The remainder must be shorter than a byte, and all ones: a prefix of EOS.
     let is_padding = have < 8 && (bits >> 56) as u8 == (0xff00_u16 >> have) as u8;
     if is_padding { Ok(()) } else { Err(Malformed) }
 }
 
-/// A code of more than [`FAST`] bits.
+/// Decodes a code of more than [`FAST`] bits.
 #[cold]
 fn long(bits: u32) -> (u16, usize) {
     let mut length = FAST + 1;
@@ -140,7 +142,7 @@ mod tests {
             let place = CODE.sorted.iter().position(|other| *other == u16::from(symbol)).unwrap();
             let (first, from) = CODE.first[length];
             let code = u64::from(first) + (place as u64 - u64::from(from));
-            // Three of them, then ones.
+            // The code three times, padded with ones.
             let mut bits = 0_u128;
             for _ in 0..3 {
                 bits = bits << length | u128::from(code);
@@ -156,7 +158,7 @@ mod tests {
 
     #[test]
     fn padding_is_the_begin_of_the_end_and_shorter_than_a_byte() {
-        // `0` is 00000.
+        // The code of `0` is 00000.
         assert_eq!(decoded(&[0b0000_0111]).as_deref(), Ok("0"));
         for bad in [&[0b0000_0110][..], &[0b0000_0111, 0xff], &[0xff], &[0xff; 4], &[0b0000_0000]] {
             assert_eq!(decoded(bad), Err(Malformed), "{bad:?}");

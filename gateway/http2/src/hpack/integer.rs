@@ -2,13 +2,13 @@
 
 use super::Malformed;
 
-/// The most that an integer may be: no index, length or table size here is larger.
+/// Largest accepted integer. No index, length or table size here is larger.
 const MOST: u32 = 1 << 24;
 
-/// Reads one whose prefix is the lower `bits` of the first byte. What follows is left in `bytes`.
+/// Reads an integer whose prefix is the lower `bits` of the first byte, and advances `bytes` past it.
 ///
 /// # Errors
-/// One that does not end, or is larger than anything that could be meant.
+/// [`Malformed`], if the integer is cut off or larger than `MOST`.
 #[inline]
 pub(super) fn read(bytes: &mut &[u8], bits: u32) -> Result<usize, Malformed> {
     let (first, rest) = bytes.split_first().ok_or(Malformed)?;
@@ -34,7 +34,7 @@ fn long(bytes: &mut &[u8], prefix: u32) -> Result<usize, Malformed> {
     Err(Malformed)
 }
 
-/// Writes one; `first` has what stands before the prefix.
+/// Appends an integer; `first` holds the bits above the prefix.
 #[inline]
 pub(super) fn write(out: &mut Vec<u8>, first: u8, bits: u32, value: usize) {
     let most = (1 << bits) - 1;

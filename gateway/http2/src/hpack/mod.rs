@@ -1,4 +1,5 @@
-//! Header compression (RFC 7541).
+//! Header compression (RFC 7541) of one connection: a decoder for requests, an encoder for responses, and
+//! their tables.
 
 mod decoder;
 mod encoder;
@@ -9,9 +10,11 @@ mod table;
 pub(crate) use self::decoder::Decoder;
 pub(crate) use self::encoder::Encoder;
 
-/// Bytes that a dynamic table may hold, on either side: what a peer assumes that was told nothing (RFC 9113, 6.5.2).
+/// Largest size of a dynamic table in bytes, in either direction: the default that holds without a setting
+/// (RFC 9113, 6.5.2).
 pub(crate) const TABLE_SIZE: usize = 4096;
 
-/// A block that is none: the tables of both sides are no longer the same, and the connection ends (RFC 7541, 2.3.3 and 9113, 4.3).
+/// Error: a block is invalid. The tables of the two sides may differ from here on, so the connection ends
+/// (RFC 7541, 2.3.3 and 9113, 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;

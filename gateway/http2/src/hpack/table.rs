@@ -1,8 +1,8 @@
-//! The tables of fields that both sides know (RFC 7541, 2.3).
+//! The static and the dynamic table of fields (RFC 7541, 2.3).
 
 use std::collections::VecDeque;
 
-/// What an entry counts beside its bytes (RFC 7541, 4.1).
+/// Bytes that an entry counts in addition to its name and value (RFC 7541, 4.1).
 const OVERHEAD: usize = 32;
 
 /// The static table (RFC 7541, Appendix A). Its first index is 1.
@@ -70,7 +70,7 @@ pub(super) const STATIC: [(&str, &str); 61] = [
     ("www-authenticate", ""),
 ];
 
-/// A field of the dynamic table.
+/// An entry of the dynamic table.
 #[derive(Debug)]
 pub(super) struct Entry {
     bytes: Box<[u8]>,
@@ -91,7 +91,7 @@ impl Entry {
     }
 }
 
-/// The dynamic table: the newest entry comes first.
+/// The dynamic table, newest entry first.
 #[derive(Debug)]
 pub(super) struct Table {
     entries: VecDeque<Entry>,
@@ -104,23 +104,24 @@ impl Table {
         Self { entries: VecDeque::new(), size: 0, most }
     }
 
-    /// The entry so many places behind the newest.
+    /// Returns the entry at `place`, counted from the newest.
     pub fn get(&self, place: usize) -> Option<&Entry> {
         self.entries.get(place)
     }
 
-    /// Bytes that it may hold.
+    /// Largest size in bytes.
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// Changes how many bytes it may hold.
+    /// Sets the largest size in bytes, and evicts what no longer fits.
     pub fn resize(&mut self, most: usize) {
         self.most = most;
         self.evict(0);
     }
 
-    /// Adds an entry before all others. One that is larger than the table empties it (RFC 7541, 4.4). Whether it is there.
+    /// Adds an entry as the newest. An entry larger than the table empties it (RFC 7541, 4.4). Returns
+    /// whether the entry was added.
     pub fn add(&mut self, name: &[u8], value: &[u8]) -> bool {
         let mut bytes = Vec::with_capacity(name.len() + value.len());
         bytes.extend_from_slice(name);

@@ -1,4 +1,4 @@
-//! Windows, in both directions.
+//! Flow control in both directions.
 
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use super::*;
 use crate::frame::PAYLOAD;
 
-/// How often it was woken.
+/// Counts how often it was woken.
 #[derive(Default)]
 struct Count(AtomicUsize);
 
@@ -25,7 +25,7 @@ fn window(client: &Client, size: u32) {
     client.send(Kind::SETTINGS, 0, 0, &[&[0, 4][..], &size.to_be_bytes()].concat());
 }
 
-/// As many bytes as may go, and whether the task waits for more.
+/// Sends as many bytes as possible, until the stream has to wait. Returns their number.
 fn fill(stream: &Stream, cx: &mut Context<'_>) -> usize {
     let mut sent = 0;
     loop {
@@ -52,12 +52,12 @@ fn no_more_goes_than_the_windows_let_through() {
     for stream in [&one, &two] {
         stream.send_head(b"200", std::iter::empty(), false).unwrap();
     }
-    // The connection's window is what a stream's is, so the second gets nothing.
+    // The connection's window is as large as a stream's, so the second stream gets nothing.
     assert_eq!(fill(&one, &mut Context::from_waker(&wakers[0])), 65_535);
     assert_eq!(fill(&two, &mut Context::from_waker(&wakers[1])), 0);
     assert_eq!(data(&client.frames()), 65_535);
     update(&client, 0, 10);
-    // The first one's own is shut, so that it waits for that.
+    // The first stream waits for its own window, which is closed.
     assert_eq!((woken(&first), woken(&second)), (0, 1));
     assert_eq!(fill(&one, &mut Context::from_waker(&wakers[0])), 0, "its own is shut");
     assert_eq!(fill(&two, &mut Context::from_waker(&wakers[1])), 10);
@@ -92,7 +92,7 @@ fn settings_move_the_windows_of_streams_below_nothing_too() {
     assert_eq!(fill(&stream, &mut cx), 0);
     update(&client, 1, 3);
     assert_eq!(fill(&stream, &mut cx), 3);
-    // A stream that begins now has the new one.
+    // A new stream starts with the new window.
     let next = client.begin(3, ENDS);
     next.send_head(b"200", std::iter::empty(), false).unwrap();
     assert_eq!(fill(&next, &mut cx), 10);
@@ -111,7 +111,7 @@ fn what_the_socket_does_not_take_is_bounded() {
     let sent = fill(&stream, &mut cx);
     assert!((100_000..=128 * 1024).contains(&sent), "{sent}");
     assert!(client.connection.is_behind());
-    // A little of it goes: not worth waking anybody.
+    // A small part of it is written: not enough to wake a stream.
     let mut gone = Vec::new();
     let _ = client.connection.poll_write(|bytes| {
         if !gone.is_empty() {
@@ -135,7 +135,7 @@ fn heads_that_wait_take_little_room() {
     let memory: Vec<usize> =
         std::iter::from_fn(|| client.connection.next()).map(|begun| begun.fields.memory()).collect();
     assert_eq!(memory.len(), 100);
-    // The first ones have the room that the next ones will have, too.
+    // The first ones keep the capacity that later ones will reuse.
     assert!(memory[..32].iter().all(|size| *size >= 512), "{memory:?}");
     assert!(memory[32..].iter().all(|size| *size < 100), "{memory:?}");
 }
@@ -172,7 +172,7 @@ fn who_sends_past_a_window_is_told() {
     client.send(Kind::DATA, 0, 1, &[1; 1]);
     let frames = client.frames();
     assert_eq!((frames[0].kind, frames[0].payload[3]), (Kind::RST_STREAM, 3), "FLOW_CONTROL_ERROR");
-    // What it had sent is not wanted, so that others may send.
+    // The rejected data is discarded, so that other streams may send.
     for _ in 0..10 {
         client.send(Kind::DATA, 0, 3, &[1; 10_000]);
     }
@@ -201,7 +201,7 @@ fn a_write_wakes_nobody_who_waits_for_the_window_of_the_connection() {
     three.send_head(b"200", std::iter::empty(), true).unwrap();
     client.frames();
     assert_eq!(woken.0.load(Ordering::Relaxed), 0);
-    // Of one that is gone nothing is left where the next one will stand.
+    // A dropped stream leaves nothing behind for the stream that reuses its key.
     drop(two);
     drop(three);
     let next = client.begin(7, ENDS);
@@ -214,14 +214,14 @@ fn a_write_wakes_nobody_who_waits_for_the_window_of_the_connection() {
 #[test]
 fn no_window_overflows() {
     const LARGEST: u32 = (1 << 31) - 1;
-    // The largest is allowed, of the connection and of a stream.
+    // The largest window is allowed, for the connection and for a stream.
     let mut client = Client::new();
     let stream = client.begin(1, ENDS);
     for id in [0, 1] {
         update(&client, id, LARGEST - 65_535);
     }
     assert_eq!(client.end(), None);
-    // The highest bit is reserved, and counts for nothing.
+    // The highest bit is reserved and ignored.
     update(&client, 0, 1 << 31);
     assert_eq!(client.end(), Some(Reason::PROTOCOL_ERROR), "an update by nothing");
     drop(stream);
@@ -235,7 +235,7 @@ fn no_window_overflows() {
         update(&client, 0, more);
         assert_eq!(client.end(), Some(Reason::FLOW_CONTROL_ERROR), "{more}");
     }
-    // A stream that was given all takes no larger window by SETTINGS.
+    // A stream with the largest window accepts no larger one from SETTINGS.
     let mut client = Client::new();
     let _stream = client.begin(1, ENDS);
     update(&client, 1, LARGEST - 65_535);
@@ -244,7 +244,7 @@ fn no_window_overflows() {
     assert_eq!(client.end(), None);
     window(&client, 65_536);
     assert_eq!(client.end(), Some(Reason::FLOW_CONTROL_ERROR));
-    // Up and down between the ends: the sum stays exact.
+    // Between the extremes, up and down: the sum stays exact.
     let mut client = Client::new();
     let stream = client.begin(1, ENDS);
     stream.send_head(b"200", std::iter::empty(), false).unwrap();

@@ -1,4 +1,4 @@
-//! Requests and answers, however they are cut.
+//! Requests and responses, cut into frames and reads in every way.
 
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -113,7 +113,7 @@ fn goodbye_waits_for_what_is_on_its_way() {
     client.send(Kind::PING, 1, 0, &frames[1].payload);
     let frames = client.frames();
     assert_eq!((kinds(&frames), &frames[0].payload[..4]), (vec![Kind::GOAWAY], &[0, 0, 0, 3][..]));
-    // What it sends before it has heard that is passed over.
+    // Frames that the client sends before it receives the second GOAWAY are ignored.
     client.ask(5, 0);
     client.send(Kind::DATA, 0, 5, b"in vain");
     client.send(Kind::WINDOW_UPDATE, 0, 5, &[0, 0, 0, 1]);
@@ -173,7 +173,7 @@ fn what_nobody_wants_any_longer_is_refused_and_cancelled() {
     drop(client.begin(3, ENDS));
     let resets: Vec<_> = client.frames().into_iter().map(|frame| (frame.stream, frame.payload[3])).collect();
     assert_eq!(resets, [(1, 0), (3, 8)], "NO_ERROR and CANCEL");
-    // What was on its way is no mistake, and counts against no window for long.
+    // Frames that were in flight are no error, and their bytes return to the window.
     for _ in 0..100 {
         client.send(Kind::DATA, 0, 1, &[0; 10_000]);
     }
@@ -208,11 +208,11 @@ fn so_many_at_once_and_no_more() {
     assert!(!client.connection.has_next());
     let frames = client.frames();
     assert_eq!((frames[0].stream, frames[0].payload[3]), (9, 7), "REFUSED_STREAM");
-    // A reset alone makes no room: there is work to be done for it yet.
+    // A reset alone frees no slot, because the request is still being worked on.
     client.send(Kind::RST_STREAM, 0, 1, &[0, 0, 0, 8]);
     client.ask(11, ENDS);
     assert!(!client.connection.has_next());
-    // An answer does, even while somebody holds its stream.
+    // A complete response does, even while the handle of the stream exists.
     streams[1].send_head(b"204", std::iter::empty(), true).unwrap();
     client.begin(13, ENDS);
     drop(streams);
@@ -293,7 +293,7 @@ fn heads_that_wait_are_weighed_as_they_are_in_memory() {
     let mut client = Client::new();
     let large = "v".repeat(200);
     let fields = [(":method", "GET"), (":scheme", "http"), (":path", "/"), ("x", &*large)];
-    // From the second on each is some bytes long.
+    // From the second one on, each block is only a few bytes long.
     for id in [1, 3, 5] {
         let block = client.head(&fields);
         client.send(Kind::HEADERS, END_HEADERS, id, &block);

@@ -1,4 +1,4 @@
-//! What breaks the protocol ends a stream, or the connection, as RFC 9113 says.
+//! Protocol errors end a stream or the connection, as RFC 9113 requires.
 
 use super::*;
 
@@ -50,17 +50,17 @@ fn connections_end_for_what_concerns_them() {
         client.ask(3, ENDS);
         assert!(!client.connection.has_next(), "nothing is read any longer");
     }
-    // A head that has no end.
+    // A head that never ends.
     let mut client = Client::new();
     client.send(Kind::HEADERS, 0, 1, &calm);
     client.send(Kind::CONTINUATION, 0, 1, &calm);
     assert_eq!(client.end(), Some(Reason::ENHANCE_YOUR_CALM));
-    // Another frame within a head.
+    // Another frame inside a head.
     client = Client::new();
     client.send(Kind::HEADERS, 0, 1, &[0x82]);
     client.send(Kind::PING, 0, 0, &[0; 8]);
     assert_eq!(client.end(), Some(Reason::PROTOCOL_ERROR));
-    // A head of a stream that has ended.
+    // A second head on a closed stream.
     client = Client::new();
     client.begin(3, ENDS).send_head(b"204", std::iter::empty(), true).unwrap();
     client.ask(3, ENDS);
@@ -75,7 +75,7 @@ fn connections_end_for_what_concerns_them() {
 
 #[test]
 fn what_comes_for_streams_that_were_refused_is_no_mistake_however_many_they_were() {
-    // A client that has not heard how many there may be: all of them, and then all of their bodies.
+    // A client that does not know the limit yet opens all its streams, and then sends all their bodies.
     let mut client = Client::new();
     let streams: Vec<_> = (0..1000).map(|n| 1 + 2 * n).collect();
     for id in &streams {
@@ -147,7 +147,7 @@ fn streams_end_for_what_concerns_them() {
         assert_eq!(kinds(&frames), [Kind::RST_STREAM], "{what}");
         assert_eq!((frames[0].stream, frame::number(&frames[0].payload)), (1, Some(reason.0)), "{what}");
         assert!(stream.end().is_err(), "{what}");
-        // What is sent of it meanwhile is passed over, and the connection goes on.
+        // Frames that were in flight for the stream are ignored, and the connection goes on.
         client.send(Kind::DATA, 0, 1, b"late");
         client.send(Kind::WINDOW_UPDATE, 0, 1, &[0, 0, 0, 9]);
         drop(stream);
@@ -178,7 +178,7 @@ fn what_makes_no_request_is_told() {
     let extended = [&plain[1..], &[(":method", "CONNECT"), (":protocol", "websocket")]].concat();
     let with = |field| [&plain[..], &[field]].concat();
     let without = |name: &str| plain.iter().copied().filter(|field| field.0 != name).collect::<Vec<_>>();
-    // Those that are wrong among the others do not concern who asks for the pseudo-header fields.
+    // Invalid fields among the others do not matter to a caller that only asks for the pseudo-header fields.
     let (good, pseudo, field) = ((None, false), (Some(crate::Malformed::Pseudo), true), (None, true));
     for (fields, wanted) in [
         (plain.to_vec(), good),

@@ -1,30 +1,33 @@
-//! A system as a study uses it: with features, options and settings of its own.
+//! An arm: one system with the features, options and settings that a study gives it. Each arm is a row of the
+//! report, or a copy of such a row.
 
 use std::collections::BTreeMap;
 use tollgate_lab_record::{CONTROL, PLAIN};
 use tollgate_lab_study::{PlannedCell, Settings, Study};
 
-/// A row of a study.
+/// One system in one configuration, as a study compares it.
 #[derive(Debug, Clone)]
 pub struct Arm {
-    /// As the study calls it; the control's copy ends in [`CONTROL`], one without the cell's feature in [`PLAIN`].
+    /// The study's name for it. The control's copy ends in [`CONTROL`], the copy without the cell's feature
+    /// in [`PLAIN`].
     pub name: String,
     /// Folder under `bench/systems`.
     pub system: String,
-    /// As reports write it, when not the system's own title.
+    /// The title in reports; `None` means the system's own title.
     pub title: Option<String>,
-    /// Features beside the cell's.
+    /// Features in addition to the cell's.
     pub features: Vec<String>,
-    /// The system's own options.
+    /// Options that the system's own description defines.
     pub options: BTreeMap<String, String>,
     /// Settings that differ from the cell's.
     pub settings: Settings,
-    /// What is set in place of the cell's settings.
+    /// Settings that replace the cell's; set only on a copy without the cell's feature.
     pub instead: Option<Settings>,
 }
 
 impl Arm {
-    /// The arm of that name: one of the study's, or the system itself.
+    /// Returns the study's arm of this name. A name that is no arm is taken as a system's name. A copy has
+    /// the arm of its original.
     pub fn of(study: &Study, name: &str) -> Self {
         let plain = original(name);
         let arm = study.arms.get(plain);
@@ -39,8 +42,9 @@ impl Arm {
         }
     }
 
-    /// The rows of a cell that follow one another in each round, in any order: every system, beside itself without the cell's
-    /// feature where the difference is asked for, and the control's copy.
+    /// Returns the arms of a cell in groups. The arms of one group run next to each other in each round, in
+    /// random order. A group holds a system and, if the cell asks for the price of a feature, its copy
+    /// without the feature. The copy of the control is a group of its own.
     pub fn groups(study: &Study, planned: &PlannedCell) -> Vec<Vec<Self>> {
         let beside = |name: &String| {
             let instead = Some(planned.plain.clone()?);
@@ -57,12 +61,13 @@ impl Arm {
         groups
     }
 
-    /// Whether it is a copy of a row rather than a row of the report.
+    /// Returns whether this is a copy, which is measured but has no row in the report.
     pub fn is_copy(&self) -> bool {
         original(&self.name) != self.name
     }
 
-    /// The cell's settings with this arm's.
+    /// Returns the cell's settings (or their replacement) overridden by this arm's, with the features of
+    /// both.
     pub fn settings(&self, cell: &Settings) -> Settings {
         let mut settings = self.instead.as_ref().unwrap_or(cell).with(&self.settings);
         let mut features: Vec<String> = settings.features().to_vec();
@@ -72,7 +77,7 @@ impl Arm {
     }
 }
 
-/// The name without what marks a copy.
+/// Returns the name without the suffix of a copy.
 pub(crate) fn original(name: &str) -> &str {
     name.strip_suffix(CONTROL).or_else(|| name.strip_suffix(PLAIN)).unwrap_or(name)
 }

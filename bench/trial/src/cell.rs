@@ -1,4 +1,4 @@
-//! One cell: its rounds, each with every system once, and what they say together.
+//! Runs one cell: measures each system once in every round, then writes the verdicts over all rounds.
 
 use crate::arm::Arm;
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ use tollgate_lab_origin::body;
 use tollgate_lab_record::{Ceiling, Evidence, Finding, Line, LoadModel, Status, Trial};
 use tollgate_lab_study::{CEILING_SECONDS, PlannedCell, Settings};
 
-/// Bytes of a response's head, about, for the limit of a slow link.
+/// Approximate size of a response head, for the limit of a slow link.
 const HEAD_BYTES: f64 = 240.0;
 
 impl<W: Write, P: Progress> Session<'_, W, P> {
@@ -65,7 +65,8 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
                 }
                 attributed.insert((trial.system.clone(), trial.round), (kind, findings));
             }
-            // First written, then told: a trial that a signal broke off is neither.
+            // The line is written before progress is reported: a trial that a signal interrupts is neither
+            // written nor reported.
             self.line(&Line::Trial(Box::new(trial.clone())))?;
             self.progress.trial((done + at + 1) as f64 / all.max(1) as f64, planned, &trial);
             trials.push(trial);
@@ -75,7 +76,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         for mut verdict in verdicts(cell, &systems, baseline, &refs, &attributed, self.seed) {
             let at = arms.iter().position(|arm| arm.name == verdict.system);
             let used = fleet.as_deref().zip(at).and_then(|(fleet, at)| fleet.used.get(at));
-            // A system that took no turns says why: it lacks what the cell asks for, or did not start.
+            // A system without trials gives the reason: it lacks a feature of the cell, or it did not start.
             if let Some(missing) = used.and_then(|used| used.missing.as_ref()) {
                 verdict.findings = vec![Finding { text: missing.reason.clone() }];
             }
@@ -132,11 +133,12 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         }))
     }
 
-    /// What the generator reaches straight to the origin, on the cell's connections, with nobody between.
+    /// Measures the direct ceiling: what the generator reaches against the origin alone, on the cell's
+    /// connections.
     fn ceiling(&mut self, fleet: &mut Fleet, planned: &PlannedCell, round: u32) -> Result<(), Failure> {
         let Some(origin) = fleet.origin() else { return Ok(()) };
         if planned.settings.grpc() {
-            // The built-in generator speaks HTTP/1, and this origin does not.
+            // The built-in generator speaks HTTP/1; the gRPC origin speaks HTTP/2 only.
             return Ok(());
         }
         let port = origin.borrow().ports[0];

@@ -1,8 +1,8 @@
-//! Why something could not be measured, in words for people.
+//! The error of this crate: a sentence for the person who runs the laboratory.
 
 use std::fmt;
 
-/// A sentence that says what failed and, where it is known, what to do.
+/// A sentence that says what failed and, if known, what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure(pub String);
 
@@ -15,7 +15,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Failure {
-    /// `what: error`.
+    /// Formats as `what: error`.
     pub fn of(what: impl fmt::Display, error: impl fmt::Display) -> Self {
         Self(format!("{what}: {error}"))
     }

@@ -1,4 +1,5 @@
-//! The servers of a cell: one origin, every system of the cell in front of it, each standing still until its turn.
+//! The servers of a cell: one shared origin and, in front of it, every system. All but the measured system
+//! are stopped (SIGSTOP).
 
 use crate::arm::Arm;
 use crate::failure::Failure;
@@ -11,33 +12,34 @@ use tollgate_lab_meter::cgroup::Quota;
 use tollgate_lab_record::SystemUsed;
 use tollgate_lab_study::Settings;
 
-/// A system of the cell.
+/// The state of one arm's server.
 #[derive(Debug)]
 pub enum Slot {
-    /// It runs.
+    /// The server runs, paused between its turns.
     Up(Box<Target>),
-    /// It is started for each trial.
+    /// The server is started for each trial.
     Cold,
-    /// It cannot be measured; what is known of it says why.
+    /// The server cannot be measured; [`Fleet::used`] has the reason.
     Out,
 }
 
-/// The servers of one cell, and of the next ones as long as nothing but the load changes.
+/// The servers of one cell. The next cells use them too as long as only the load differs.
 #[derive(Debug)]
 pub struct Fleet {
     key: String,
-    /// In the order of the arms.
+    /// One slot an arm, in the order of the arms.
     pub slots: Vec<Slot>,
-    /// What is known of each, for the record.
+    /// The record of each arm for the result file, in the same order.
     pub used: Vec<SystemUsed>,
-    /// The most connections of any cell that these servers see.
+    /// The most connections of any cell that these servers serve.
     pub clients: u32,
     origin: Option<Rc<RefCell<Origin>>>,
-    /// The origin's quota; `None` when it has none of its own.
+    /// The origin's own quota; `None` if it has none.
     pub origin_quota: Option<Quota>,
 }
 
-/// All that servers depend on; two cells with the same key can use the same servers.
+/// Returns a key of everything that the servers depend on. Two cells with the same key can use the same
+/// servers.
 pub fn key(arms: &[Arm], settings: &Settings) -> String {
     let load = Settings {
         tool: None,
@@ -70,15 +72,17 @@ pub fn key(arms: &[Arm], settings: &Settings) -> String {
 }
 
 impl Fleet {
-    /// Whether these servers serve that cell as well.
+    /// Returns whether these servers can serve a cell with these arms and settings.
     pub fn fits(&self, arms: &[Arm], settings: &Settings, clients: u32) -> bool {
         self.key == key(arms, settings) && clients <= self.clients
     }
 
-    /// Starts everything. `clients` is the most connections of any cell that these servers will see.
+    /// Starts the origin and every system. `clients` is the most connections of any cell that these servers
+    /// will serve.
     ///
     /// # Errors
-    /// When the origin cannot be started: then nothing can be measured. A system that cannot is a [`Slot::Out`].
+    /// If the origin cannot be started, since then nothing can be measured. A system that cannot be started
+    /// becomes a [`Slot::Out`].
     pub fn start(ground: &Ground, arms: &[Arm], settings: &Settings, clients: u32) -> Result<Self, Failure> {
         let beside = settings.origin_beside_target.unwrap_or(false);
         let mut fleet = Self {
@@ -97,7 +101,7 @@ impl Fleet {
         }
         for arm in arms {
             let settings = arm.settings(settings);
-            // What lacks the feature needs nobody beside it, who comes right behind it.
+            // If a system lacks the feature, its copy without the feature (the next arm) is not needed.
             if let (true, Some(Slot::Out), Some(used)) =
                 (arm.instead.is_some(), fleet.slots.last(), fleet.used.last().cloned())
             {
@@ -106,7 +110,7 @@ impl Fleet {
                 continue;
             }
             match Target::start(ground, arm, &settings, fleet.origin.clone(), clients) {
-                // A cold system was started to see that it can be; each trial starts it anew.
+                // The start only proves that a cold system starts; each trial starts it again.
                 Ok(target) if settings.cold() => {
                     fleet.used.push(target.used.clone());
                     fleet.slots.push(Slot::Cold);
@@ -125,7 +129,7 @@ impl Fleet {
         Ok(fleet)
     }
 
-    /// The origin that all share.
+    /// Returns the origin that all systems share; `None` if each has its own within its quota.
     pub fn origin(&self) -> Option<Rc<RefCell<Origin>>> {
         self.origin.clone()
     }

@@ -1,4 +1,5 @@
-//! One run of a load generator as a process of its own, on its own core, with what it used.
+//! Runs a load generator as a child process on the generator's core and reads its result and its CPU use. The
+//! generator is the built-in one (this program, called as `load`) or one of the external tools.
 
 use crate::failure::Failure;
 use crate::ground::{Ground, tail};
@@ -13,23 +14,23 @@ use tollgate_lab_system::TlsFiles;
 use tollgate_lab_system::credentials::header_lines;
 use tollgate_lab_tools::{Found, Header, HttpVersion, Length, Output, Request, Tool};
 
-/// Distinct paths asked for where many routes are configured, spread evenly over them.
+/// Distinct paths requested if many routes are configured, spread evenly over the routes.
 const ROUTES_ASKED: u32 = 64;
 
-/// How often `watch` is called while a generator works.
+/// Interval at which `watch` is called while a generator runs.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
 
-/// A moment of a run that the built-in generator and some tools tell of.
+/// A point in a run that the built-in generator and some tools report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Ramp and warm-up are over.
+    /// The ramp and the warm-up are over; the measurement starts.
     Measuring,
     /// The measurement is over.
     Measured,
 }
 
 impl Phase {
-    /// The line that the built-in generator prints then.
+    /// Returns the line that the built-in generator prints at this point.
     pub fn word(self) -> &'static str {
         match self {
             Self::Measuring => "measuring",
@@ -38,7 +39,7 @@ impl Phase {
     }
 }
 
-/// A generator at work.
+/// A generator that runs.
 #[derive(Debug)]
 pub struct Run {
     group: Group,
@@ -53,31 +54,31 @@ enum How {
     Tool { tool: Tool, request: Box<Request>, version: String, command: Vec<String>, then: Option<Launched> },
 }
 
-/// The second call of a tool that writes first and counts later.
+/// The second command of a tool that first writes a log and then counts it.
 #[derive(Debug)]
 struct Launched {
     program: std::path::PathBuf,
     args: Vec<String>,
 }
 
-/// What the load is sent to, and what must come back.
+/// The destination of the load and the answer to expect.
 #[derive(Debug, Clone, Copy)]
 pub struct Aim<'a> {
-    /// Port on 127.0.0.1.
+    /// The port on 127.0.0.1.
     pub port: u16,
-    /// The body of every answer.
+    /// The expected body of every answer.
     pub body: &'a [u8],
-    /// The status of every answer.
+    /// The expected status of every answer.
     pub status: u16,
-    /// The certificate that is shown there, and its key; plain text without.
+    /// The certificate and key of the destination; `None` means plain text.
     pub tls: Option<&'a TlsFiles>,
 }
 
 impl Run {
-    /// Starts the settings' load for `seconds`.
+    /// Starts the load of the settings for `seconds`.
     ///
     /// # Errors
-    /// When the tool is missing, cannot do what is asked, or does not start.
+    /// If the tool is missing, does not support what the settings ask for, or does not start.
     pub fn start(ground: &Ground, settings: &Settings, aim: Aim<'_>, seconds: f64) -> Result<Self, Failure> {
         if settings.tool() == "builtin" {
             let mut plan = plan(settings, aim, seconds, None);
@@ -109,7 +110,7 @@ impl Run {
         let path =
             std::path::absolute(&program.path).map_err(|error| Failure::of(program.path.display(), error))?;
         let mut launch = Launch::new("/bin/sh")
-            // Standard input of a started process is empty; this one has a file.
+            // [`Launch`] starts processes with empty standard input; the shell redirects it from a file.
             .arguments(["-c", r#"exec "$0" "$@" <stdin"#])
             .arguments([path.as_os_str()])
             .arguments(&invocation.args)
@@ -129,16 +130,16 @@ impl Run {
             command: invocation.line(),
             then,
         };
-        // A tool that counts requests may take long on a slow system.
+        // A tool that runs a number of requests may take long against a slow system.
         let limit = warm_up
             + Duration::from_secs_f64(seconds * 2.0 + if settings.requests.is_some() { 90.0 } else { 45.0 });
         Ok(Self { group: launch.start()?, limit, how, folder })
     }
 
-    /// Starts the built-in generator with a plan of the caller's.
+    /// Starts the built-in generator with the given plan.
     ///
     /// # Errors
-    /// When it does not start.
+    /// If the plan is not valid or the generator does not start.
     pub fn builtin(ground: &Ground, plan: &Plan) -> Result<Self, Failure> {
         plan.check().map_err(|failure| Failure(failure.to_string()))?;
         let folder = ground.folder("load")?;
@@ -158,12 +159,13 @@ impl Run {
         Ok(Self { group, limit, how: How::Builtin, folder })
     }
 
-    /// Its process.
+    /// Returns the generator's process id.
     pub fn id(&self) -> u32 {
         self.group.id()
     }
 
-    /// How the generator says that it has come to a phase: how a line begins that it prints then.
+    /// Returns the start of the line that the generator prints at a phase; `None` if the tool reports no
+    /// phases.
     fn says(&self, phase: Phase) -> Option<&'static str> {
         match &self.how {
             How::Builtin => Some(phase.word()),
@@ -174,11 +176,12 @@ impl Run {
         }
     }
 
-    /// Waits until the generator says that it has come to a phase; at once for a tool that does not tell. It will not be before `soonest` seconds from now, and until then it is hardly looked: looking costs the generator's
-    /// core, 2 % of it at once a millisecond.
+    /// Waits until the generator reports the phase; returns at once for a tool that reports none. The caller
+    /// expects the phase no earlier than `soonest` seconds from now. Until then the output is read every 40
+    /// ms only, because a read each millisecond costs 2 % of the generator's core.
     ///
     /// # Errors
-    /// When it ends before, or hangs.
+    /// If the generator fails before the phase, or runs past its time limit.
     pub fn until(&mut self, phase: Phase, soonest: f64, mut watch: impl FnMut()) -> Result<(), Failure> {
         let Some(words) = self.says(phase) else { return Ok(()) };
         let begun = Instant::now();
@@ -192,7 +195,7 @@ impl Run {
                 watch();
             }
             if let Some(ended) = self.group.ended()? {
-                // It may have said so and ended since we looked.
+                // The process may have reported the phase and ended since the last read.
                 if ended.status.success() {
                     return Ok(());
                 }
@@ -207,11 +210,11 @@ impl Run {
         }
     }
 
-    /// Waits for its end and reads what it counted. What it used the built-in generator tells itself, of its measurement;
-    /// of a tool it is what the kernel counted over its whole life.
+    /// Waits until the generator ends and parses its result. The built-in generator reports its own CPU use
+    /// during the measurement; for a tool it is the kernel's count over the whole life of the process.
     ///
     /// # Errors
-    /// When it did not end in time, failed, or printed something that is not understood.
+    /// If the generator did not end in time, failed, or printed output that cannot be parsed.
     pub fn finish(mut self, watch: impl FnMut()) -> Result<Done, Failure> {
         let ended = self.wait(watch)?;
         let done = match &self.how {
@@ -224,11 +227,11 @@ impl Run {
                         ended.status
                     )));
                 }
-                // The phases stand before it, a line each.
+                // The lines of the phases precede the result.
                 let text = text.find('{').map_or("", |start| &text[start..]);
                 let mut done: Done = serde_json::from_str(text)
                     .map_err(|error| Failure::of("the built-in generator's result", error))?;
-                // The folder of this run tells a reader nothing.
+                // Replaces the real command: the paths of this run's folder mean nothing to a reader.
                 done.load.command = ["tollgate", "bench", "load", "plan.json"].map(str::to_owned).to_vec();
                 done
             }
@@ -296,12 +299,12 @@ fn whole_life(ended: Ended) -> Tree {
     }
 }
 
-/// Whether the settings' generator says when its measurement begins and ends.
+/// Returns whether the settings' generator reports the start and the end of its measurement.
 pub fn tells_phases(settings: &Settings) -> bool {
     Tool::from_name(settings.tool()).is_none_or(|tool| tool.phases().is_some())
 }
 
-/// Paths asked for, in turn.
+/// Returns the paths to request, in turn.
 fn paths(settings: &Settings) -> Vec<String> {
     if settings.routes() <= 1 {
         return vec![settings.path().to_owned()];
@@ -319,7 +322,8 @@ fn model(settings: &Settings) -> LoadModel {
     }
 }
 
-/// The built-in generator's plan for the settings' load; `model` replaces the settings' own.
+/// Returns the built-in generator's plan for the settings' load. `model_instead` replaces the settings' own
+/// model.
 pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Option<LoadModel>) -> Plan {
     let mut plan = Plan::new(SocketAddr::from(([127, 0, 0, 1], aim.port)));
     plan.threads = settings.threads();
@@ -327,7 +331,7 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
     plan.keep_alive = settings.keep_alive();
     plan.ramp = settings.ramp();
     if settings.sources() > 1 {
-        // Beside 127.0.0.0/24, where systems and origins listen.
+        // Not in 127.0.0.0/24, where systems and origins listen.
         plan.sources = (1..=settings.sources()).map(|last| IpAddr::from([127, 0, 1, last as u8])).collect();
     }
     plan.tls = aim.tls.map(|files| Tls {
@@ -357,13 +361,14 @@ pub fn plan(settings: &Settings, aim: Aim<'_>, seconds: f64, model_instead: Opti
     plan
 }
 
-/// The lines of a client that is known, if it is to be.
+/// Returns the header lines of a known client if the settings ask for them; otherwise none.
 fn known(settings: &Settings) -> Vec<(String, String)> {
     let lines = if settings.known_client() { header_lines() } else { Vec::new() };
     lines.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The header lines as fields, for the built-in generator, which sends none that is not well-formed.
+/// Splits the header lines into names and values for the built-in generator, which sends well-formed fields
+/// only.
 fn header_fields(settings: &Settings) -> Vec<(String, String)> {
     let field = |line: &String| {
         let (name, value) = line.split_once(':').unwrap_or((line, ""));

@@ -1,4 +1,5 @@
-//! What a run stands on: cores, folders, the catalogue of systems and the places of load tools.
+//! The environment that all trials of a run share: cores, folders, the catalogue of systems and the locations
+//! of load tools.
 
 use crate::failure::Failure;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -11,18 +12,18 @@ use tollgate_lab_record::Host;
 use tollgate_lab_system::{Catalogue, TlsFiles};
 use tollgate_lab_tools::Places;
 
-/// Everything that trials share.
+/// The environment of a run.
 #[derive(Debug)]
 pub struct Ground {
-    /// The laboratory's own program, which is also generator, origin and relay.
+    /// The laboratory's own program, which also runs as generator, origin and relay.
     pub exe: PathBuf,
-    /// Systems under test.
+    /// The systems under test.
     pub catalogue: Catalogue,
-    /// Where load tools are.
+    /// Locations of the load tools.
     pub places: Places,
-    /// Cores of the system and of everything else.
+    /// The core of the system under test, and the core of everything else.
     pub cores: CorePair,
-    /// The machine.
+    /// Facts about this machine.
     pub facts: Facts,
     scratch: Scratch,
     certificate: OnceCell<TlsFiles>,
@@ -31,12 +32,12 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Prepares the ground and moves this process off the core of the system under test.
+    /// Prepares the environment and moves this process off the core of the system under test.
     ///
     /// # Errors
-    /// Without two cores, or without a folder to write to.
+    /// If the machine has fewer than two usable cores, or no folder can be created.
     pub fn prepare(exe: PathBuf, catalogue: Catalogue, places: Places) -> Result<Self, Failure> {
-        // With less than the most, cells with many connections are made smaller.
+        // The result is ignored: if the limit stays low, plans shrink the cells with many connections.
         let _ = tollgate_lab_load::raise_limit();
         let facts = Facts::read();
         let cores = CorePair::choose()?;
@@ -58,10 +59,10 @@ impl Ground {
         })
     }
 
-    /// A fresh folder for a server or a generator.
+    /// Creates a new folder for a server or a generator.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// If the file system refuses.
     pub fn folder(&self, purpose: &str) -> Result<PathBuf, Failure> {
         let number = self.folders.get() + 1;
         self.folders.set(number);
@@ -70,17 +71,18 @@ impl Ground {
         Ok(folder)
     }
 
-    /// The certificate of all systems of this run, self-signed, with an ECDSA key on P-256, as public servers have.
+    /// Returns the certificate that all systems of this run use; creates it at the first call. It is
+    /// self-signed, with an ECDSA key on P-256, as most public servers have.
     ///
     /// # Errors
-    /// When it cannot be made or written.
+    /// If it cannot be created or written.
     pub fn certificate(&self) -> Result<TlsFiles, Failure> {
         if let Some(files) = self.certificate.get() {
             return Ok(files.clone());
         }
         let folder = self.folder("certificate")?;
         let files = TlsFiles { certificate: folder.join("certificate.pem"), key: folder.join("key.pem") };
-        // rcgen's keys are ECDSA on P-256 unless told otherwise.
+        // rcgen's default key is ECDSA on P-256.
         let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()])
             .map_err(|error| Failure::of("the certificate", error))?;
         for (file, text) in
@@ -91,22 +93,23 @@ impl Ground {
         Ok(self.certificate.get_or_init(|| files).clone())
     }
 
-    /// Begins a round: its random arrivals are the same for every system, and others than those of the other rounds.
+    /// Begins a round: derives the seed of its random arrivals, which all systems share. Each round has
+    /// another seed.
     pub fn begin_round(&self, seed: u64, round: u32) {
         self.arrivals.set(fastrand::Rng::with_seed(seed ^ (u64::from(round) << 32)).u64(..));
     }
 
-    /// The seed of random arrivals in this round.
+    /// Returns the seed of the random arrivals of this round.
     pub fn arrivals(&self) -> u64 {
         self.arrivals.get()
     }
 
-    /// Cores for a system that may have so many.
+    /// Returns the cores for a system that may use `count` of them: one, or both.
     pub fn target_cores(&self, count: u32) -> Vec<usize> {
         if count <= 1 { vec![self.cores.target] } else { vec![self.cores.target, self.cores.load] }
     }
 
-    /// A text without the folders of this run, which tell a reader nothing.
+    /// Replaces this run's own paths in a text, which mean nothing to a reader.
     pub fn without_paths(&self, text: &str) -> String {
         let home = self.places.home.to_string_lossy();
         let mut text = text
@@ -119,7 +122,7 @@ impl Ground {
         text
     }
 
-    /// For the record.
+    /// Returns the description of this machine for the result file.
     pub fn host(&self) -> Host {
         Host {
             cpu: self.facts.cpu.clone(),
@@ -136,7 +139,7 @@ impl Ground {
     }
 }
 
-/// The end of a text file, for messages.
+/// Returns the last lines of a text file, for messages; an unreadable file yields an empty string.
 pub fn tail(file: &Path, lines: usize) -> String {
     let text = fs::read(file).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     let all: Vec<&str> = text.lines().collect();

@@ -1,22 +1,21 @@
-//! The few words of HTTP/1.1 that checks and memory trials need; loads come from real generators.
+//! A minimal HTTP/1.1 client for checks and memory trials. The load itself comes from the generators.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// An answer, read whole.
+/// A response that was read completely.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// Status code.
     pub(crate) status: u16,
-    /// Body, as long as `Content-Length` says.
+    /// The body, as long as `Content-Length` says.
     pub(crate) body: Vec<u8>,
 }
 
-/// Longest head accepted; real ones here are a few hundred bytes.
+/// Longest accepted head, in bytes; real heads here have a few hundred bytes.
 const MAX_HEAD: usize = 64 * 1024;
 
-/// Connects to a port on this machine with a limit on every wait.
+/// Connects to a port on 127.0.0.1, with `limit` as the timeout of the connect and of every read and write.
 pub(crate) fn connect(port: u16, limit: Duration) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&SocketAddr::from(([127, 0, 0, 1], port)), limit)?;
     stream.set_read_timeout(Some(limit))?;
@@ -25,13 +24,13 @@ pub(crate) fn connect(port: u16, limit: Duration) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Sends a GET on a kept connection.
+/// Sends a GET request on a keep-alive connection.
 pub(crate) fn ask(stream: &mut impl Write, path: &str) -> io::Result<()> {
     let request = format!("GET {path} HTTP/1.1\r\nHost: bench.example\r\n\r\n");
     stream.write_all(request.as_bytes())
 }
 
-/// Reads one answer that states its length.
+/// Reads one response, which must have `Content-Length`.
 pub(crate) fn read_answer(stream: &mut impl Read) -> io::Result<Answer> {
     let (head, mut body) = read_head(stream)?;
     let status = status_of(&head).ok_or_else(|| invalid("no status line"))?;
@@ -45,7 +44,7 @@ pub(crate) fn read_answer(stream: &mut impl Read) -> io::Result<Answer> {
     Ok(Answer { status, body })
 }
 
-/// Reads up to the empty line; returns the head and what came after it.
+/// Reads up to the empty line. Returns the head and the bytes that were read after it.
 pub(crate) fn read_head(stream: &mut impl Read) -> io::Result<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     let mut chunk = [0u8; 4_096];
@@ -68,12 +67,11 @@ pub(crate) fn read_head(stream: &mut impl Read) -> io::Result<(String, Vec<u8>)>
     }
 }
 
-/// The status code of a response head.
+/// Returns the status code of a response head.
 pub(crate) fn status_of(head: &str) -> Option<u16> {
     head.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
 }
 
-/// The value of `Content-Length`.
 pub(crate) fn content_length(head: &str) -> Option<u64> {
     head.lines()
         .filter_map(|line| line.split_once(':'))
@@ -89,7 +87,7 @@ fn invalid(what: &'static str) -> io::Error {
 mod tests {
     use super::*;
 
-    /// Gives out its bytes a few at a time.
+    /// A reader that returns at most this number of bytes a call.
     struct Drip<'a>(&'a [u8], usize);
 
     impl Read for Drip<'_> {

@@ -1,4 +1,5 @@
-//! Memory of a system over thousands of idle client connections, and after a burst has gone.
+//! Measures the memory of a system with thousands of idle client connections, and after a burst of
+//! connections has closed.
 
 use crate::arm::Arm;
 use crate::failure::Failure;
@@ -21,68 +22,69 @@ use tollgate_lab_meter::process::Memory;
 use tollgate_lab_record::LoadModel;
 use tollgate_lab_study::{IdleBars, Settings};
 
-/// Connections of the burst, and its requests over all of them.
+/// The burst: its connections, and the requests over all of them.
 const BURST: (u32, u64) = (2_000, 40_000);
 
-/// Connections and requests before the first reading, so that what a server sets up once is its own.
+/// Connections and requests before the first reading, so that it includes what a server allocates once.
 const WARM: (u32, u64) = (64, 1_280);
 
-/// How long memory may take to come back after the burst.
+/// How long memory may take to shrink after the burst.
 const COME_BACK: Duration = Duration::from_secs(10);
 
-/// Memory counts as back within this factor of before: then nobody waits any longer.
+/// Memory counts as released within this factor of the first reading; the wait then ends.
 const BACK: f64 = 1.10;
 
-/// Idle connections to the origin that a system may keep. More, and what the burst opened there would still be in use when
-/// memory is to be back.
+/// Idle connections to the origin that a system may keep. With a higher number, the connections that the
+/// burst opened would still be in use when memory is read.
 const KEPT: u32 = 256;
 
-/// Files that this process and a system have open beside the idle connections.
+/// Descriptors that this process and a system need besides the idle connections.
 const SPARE_FILES: u64 = 600;
 
-/// Bytes of every answer.
+/// Size of every response body, in bytes.
 const ANSWER: usize = 4_096;
 
-/// Memory of a process tree, KiB: pages that it shares counted in part (PSS).
+/// Memory of a process tree in KiB. Pages that processes share count in proportion (PSS).
 #[derive(Debug, Default)]
 pub(crate) struct Idle {
-    /// Connections that were held.
+    /// Idle connections that were held.
     pub(crate) connections: u32,
-    /// Before them.
+    /// Before the connections opened.
     pub(crate) before: u64,
-    /// With them, each after one request.
+    /// With all connections open, each after one request.
     pub(crate) held: u64,
-    /// After they were closed and a burst came and went.
+    /// After the connections closed and a burst of other connections closed too.
     pub(crate) after: u64,
 }
 
 impl Idle {
-    /// KiB that a connection adds.
+    /// Returns the KiB that each connection adds.
     pub(crate) fn each_kib(&self) -> f64 {
         (self.held as f64 - self.before as f64) / f64::from(self.connections.max(1))
     }
 
-    /// Memory after the burst over that before.
+    /// Returns the ratio of the memory after the burst to the memory before.
     pub(crate) fn back(&self) -> f64 {
         self.after as f64 / self.before.max(1) as f64
     }
 }
 
 impl Idle {
-    /// Which of the bars it misses, and by how much. `least`: the fewest KiB a connection of the other systems.
+    /// Returns which bars the system misses, and by how much. `least` is the smallest KiB a connection among
+    /// the other systems.
     pub(crate) fn judged(&self, bars: &IdleBars, least: Option<f64>) -> String {
         let whole = self.held as f64 / 1024.0;
         judged(&[
             ("KiB each", self.each_kib(), bars.each_kib),
             ("MiB with them", whole, bars.whole_mib),
             ("after over before", self.back(), bars.after),
-            // Without another there is nothing to be beside.
+            // Without another system there is nothing to compare with.
             ("KiB beside the least", self.each_kib() / least.unwrap_or(1.0), least.and(bars.beside)),
         ])
     }
 }
 
-/// Which of several figures miss their bars, and by how much; empty without any bar.
+/// Returns which figures exceed their bars, and by how much. Returns an empty string if no figure has a bar.
 pub(crate) fn judged(figures: &[(&str, f64, Option<f64>)]) -> String {
     let held: Vec<(&str, f64, f64)> =
         figures.iter().filter_map(|(name, value, most)| Some((*name, *value, (*most)?))).collect();
@@ -101,7 +103,7 @@ pub(crate) fn judged(figures: &[(&str, f64, Option<f64>)]) -> String {
 /// Measures one system.
 ///
 /// # Errors
-/// When it is missing, does not start, or does not answer as it should.
+/// If the system is missing, does not start, or does not answer as expected.
 pub(crate) fn idle(ground: &Ground, arm: &Arm, connections: u32, tls: bool) -> Result<Idle, Failure> {
     let most = ground.facts.file_limit.saturating_sub(SPARE_FILES);
     let connections = connections.min(u32::try_from(most).unwrap_or(u32::MAX));
@@ -126,7 +128,7 @@ pub(crate) fn idle(ground: &Ground, arm: &Arm, connections: u32, tls: bool) -> R
         if failed == 0 { Ok(()) } else { Err(Failure(format!("{failed} of {requests} requests failed"))) }
     };
     let own = || {
-        // What a server does after the last byte of an answer takes its time.
+        // A server may still clean up after the last byte of a response.
         sleep(Duration::from_millis(500));
         target.ids().into_iter().map(|id| Memory::read(id).own_kib()).sum()
     };
@@ -154,12 +156,13 @@ pub(crate) fn idle(ground: &Ground, arm: &Arm, connections: u32, tls: bool) -> R
     }
 }
 
-/// What a request goes out on and an answer comes in.
+/// A stream that carries both requests and responses, plain or TLS.
 trait Both: Read + Write {}
 
 impl<T: Read + Write> Both for T {}
 
-/// A connection on which one request was answered. Of TLS nothing is kept but the socket: nothing more is said on it.
+/// Opens a connection and completes one request on it. For TLS, only the socket is kept: no more data is
+/// exchanged.
 fn open(port: u16, body: &[u8], tls: Option<&Arc<ClientConfig>>) -> io::Result<TcpStream> {
     let mut stream = connect(port, Duration::from_secs(5))?;
     let converse = |stream: &mut dyn Both| {

@@ -1,8 +1,9 @@
-//! Instructions of a request, counted under valgrind: for costs too small for any clock.
+//! Counts instructions a request under valgrind, for costs that are too small to measure by time.
 //!
-//! A system of its own is started for it, with one worker and no quota. A first run of requests warms it up; then the
-//! same requests in the same order come over one connection, one after the other, and callgrind counts what all its
-//! processes execute from before the first to after the last. Time plays no part but for timers that fire meanwhile.
+//! The module starts a system with one worker and no quota. A first series of requests warms it up. Then the
+//! generator sends the same requests in the same order over one connection, one at a time. Callgrind counts
+//! what all processes of the system execute from before the first to after the last request. Elapsed time has
+//! no influence, except for timers that fire during the count.
 
 use crate::arm::Arm;
 use crate::failure::Failure;
@@ -19,17 +20,18 @@ use tollgate_lab_meter::callgrind::Callgrind;
 use tollgate_lab_record::{Instructions, Known, Line, LoadModel};
 use tollgate_lab_study::{Analysis, PlannedCell, Settings};
 
-/// Requests before the count, enough to ask every route that is asked for.
+/// Requests before the count; enough to reach every requested route.
 const WARM_UP: u64 = 200;
 
 /// Requests that are counted.
 const COUNTED: u64 = 1_000;
 
-/// Seconds that a request may take.
+/// Timeout of a request, in seconds.
 const PATIENCE: f64 = 60.0;
 
 impl<W: Write, P: Progress> Session<'_, W, P> {
-    /// Counts what the study's analyses ask for, but for what an earlier run of the file has counted.
+    /// Counts for every analysis of the study that asks for it. Skips what an earlier run of the same file
+    /// has counted.
     pub(crate) fn count_instructions(&mut self) -> Result<(), Failure> {
         for analysis in &self.study.analyses {
             let Analysis::FeaturePrices { section, instructions } = analysis else { continue };
@@ -62,7 +64,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     }
 }
 
-/// Instructions a request.
+/// Returns the instructions a request.
 fn count(ground: &Ground, arm: &Arm, planned: &PlannedCell) -> Result<f64, Failure> {
     if planned.settings.http() != 1 {
         return Err(Failure("instructions are counted over HTTP/1 alone".into()));

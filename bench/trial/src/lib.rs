@@ -1,10 +1,13 @@
-//! Runs a study: one cell after another, every system of a cell in turn, in a random order that the seed fixes.
+//! Runs a study: one cell after another; within a cell every system in turn, in a random order that the seed
+//! fixes.
 //!
-//! The way of a trial: [`ground`] has cores and folders; [`fleet`] starts an [`origin`] and every [`target`], an
-//! [`arm`] of the study each; [`schedule`] says whose turn it is; [`warm`] warms up; [`measure`] lets the [`generator`]
-//! work and reads what everybody used; [`verdict`] says who was at a limit; [`summary`] sums a cell up. [`run`] holds it
-//! together and writes each line of the result as soon as it is known. [`received`] checks that terms are equal, [`search`]
-//! finds the generator's best, [`runtime_route`] adds a route while traffic flows, `instructions` counts under valgrind.
+//! A trial passes through these modules: [`ground`] has cores and folders. [`fleet`] starts an [`origin`] and
+//! every [`target`], one for each [`arm`] of the study. [`schedule`] decides the order. [`warm`] warms up.
+//! [`measure`] runs the [`generator`] and reads what each process used. [`verdict`] finds the component that
+//! was at its limit. [`summary`] summarises a cell. [`run`] drives all of it and writes each line of the
+//! result as soon as it is known. [`received`] checks that the terms are equal, [`search`] finds the
+//! generator's best settings, [`runtime_route`] adds a route under traffic, `instructions` counts under
+//! valgrind.
 
 pub mod arm;
 mod cell;

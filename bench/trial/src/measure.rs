@@ -1,4 +1,5 @@
-//! One trial: a system under its load, with everything that the kernel saw between two readings.
+//! Runs one trial: drives the load through a system and takes the difference of all kernel counters before
+//! and after.
 
 use crate::failure::Failure;
 use crate::generator::{Aim, Phase, Run, tells_phases};
@@ -15,23 +16,23 @@ use tollgate_lab_record::{
 };
 use tollgate_lab_study::Settings;
 
-/// The busiest threads that are written down.
+/// How many of the busiest threads are recorded.
 const THREADS: usize = 8;
 
-/// What one trial came to.
+/// The result of one trial.
 #[derive(Debug)]
 pub struct Measured {
-    /// What the generator saw; `None` when it failed.
+    /// The generator's result; `None` if it failed.
     pub load: Option<LoadResult>,
-    /// What the kernel saw.
+    /// The kernel's counters.
     pub evidence: Evidence,
-    /// CPU of the system a verified response.
+    /// CPU time of the system for each verified response.
     pub cost: Option<Cost>,
     /// Whether the figures may be used.
     pub status: Status,
 }
 
-/// A reading of everything at one moment.
+/// A reading of all counters at one moment.
 struct Reading {
     target: Vec<Snapshot>,
     origin: Vec<Snapshot>,
@@ -54,13 +55,13 @@ impl Reading {
             target_quota: target.quota().and_then(|quota| quota.throttling().ok()),
             counted: None,
         };
-        // Last, since a loaded origin takes its time to answer.
+        // Last, because a loaded origin answers late.
         reading.counted = origin.counted();
         reading
     }
 }
 
-/// Runs one trial of `seconds`. A target that stands still goes on for it.
+/// Runs one trial of `seconds`. Resumes a paused target first.
 pub fn measure(
     ground: &Ground,
     target: &mut Target,
@@ -90,7 +91,8 @@ fn attempt(
     settings: &Settings,
     seconds: f64,
 ) -> Result<Measured, Failure> {
-    // While all stand still, each with what it has open: one that goes on closes what has been idle for too long.
+    // Read while every process is still paused, with its connections open: a system that resumes closes
+    // connections that were idle for too long.
     let mut held = {
         let origin = target.origin.borrow();
         HeldConnections::begin(&origin.ids(), &origin.ports, &target.ids())
@@ -120,13 +122,14 @@ fn attempt(
         held.read();
         after = Reading::take(target);
         done = run.finish(|| ())?;
-        // The built-in generator tells by its own clocks; of a tool that was gone already its whole life has to do.
+        // The built-in generator reports its own use. For a tool that had already ended at the second
+        // reading, the count over its whole life remains.
         if settings.tool() != "builtin" && generator.cpu_us() > 0.0 {
             done.used = generator;
         }
     }
     let load = done.load;
-    // A gateway's own error is a 200 too, with its status behind no message.
+    // A gateway's own error is also a 200 in gRPC: it carries `grpc-status` but no message.
     let messages = load.ok * (tollgate_lab_origin::message(&[]).len() + settings.response_body()) as u64;
     if settings.grpc() && load.body_bytes.is_some_and(|bytes| bytes < messages / 10 * 9) {
         return Err(Failure(format!("{} calls brought too few bytes for a message each", load.ok)));
@@ -172,7 +175,8 @@ fn attempt(
     Ok(Measured { load: Some(load), evidence, cost, status: Status::Good })
 }
 
-/// Load that is not measured. A tool that counts requests runs once whole: that is the first, warming run of ab's users.
+/// Runs load that is not measured. A tool that counts requests runs once in full, as users of ab do to warm
+/// up.
 fn warm_up(ground: &Ground, settings: &Settings, aim: Aim<'_>) -> Result<(), Failure> {
     Run::start(ground, settings, aim, settings.warm_up().max(1.0))?.finish(|| ()).map(|_| ())
 }

@@ -1,4 +1,5 @@
-//! What a study asks for once: what the origin receives, the generator's own best, and the experiments beside its cells.
+//! What a study does once instead of in rounds: the probe of what the origin receives, the search for the
+//! generator's best settings, and the experiments.
 
 use crate::arm::Arm;
 use crate::failure::Failure;
@@ -16,8 +17,8 @@ use tollgate_lab_study::{Analysis, PlannedCell};
 use tollgate_lab_system::Status;
 
 impl<W: Write, P: Progress> Session<'_, W, P> {
-    /// What the origin receives from each system, asked with the settings of each section's first cell unless they were asked
-    /// for before.
+    /// Records what the origin receives from each system. The probe uses the settings of each section's first
+    /// cell, and skips combinations that were already probed.
     pub(crate) fn probe(&mut self) -> Result<(), Failure> {
         let mut asked = BTreeSet::new();
         let mut sections = BTreeSet::new();
@@ -43,7 +44,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         Ok(())
     }
 
-    /// The generator's own best, where the study asks for it before a section.
+    /// Searches the generator's best settings, if the study asks for it in this section.
     pub(crate) fn search(&mut self, fleet: &Fleet, planned: &PlannedCell) -> Result<(), Failure> {
         for analysis in &self.study.analyses {
             if let Analysis::GeneratorSearch { section, threads, connections, seconds } = analysis
@@ -63,7 +64,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         Ok(())
     }
 
-    /// Routes added at run time, where the study asks for it.
+    /// Adds routes at run time, if the study asks for it.
     pub(crate) fn add_routes(&mut self) -> Result<(), Failure> {
         for analysis in &self.study.analyses {
             let Analysis::RuntimeRoute { systems, routes, rate, times } = analysis else { continue };
@@ -117,7 +118,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         Ok(())
     }
 
-    /// Memory of idle connections, where the study asks for it.
+    /// Measures the memory of idle connections, if the study asks for it.
     pub(crate) fn idle_memory(&mut self) -> Result<(), Failure> {
         for analysis in &self.study.analyses {
             let Analysis::IdleMemory { systems, connections, tls, bars } = analysis else { continue };
@@ -160,7 +161,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         Ok(())
     }
 
-    /// A large body up and down, where the study asks for it.
+    /// Transfers a large body in both directions, if the study asks for it.
     pub(crate) fn large_body(&mut self) -> Result<(), Failure> {
         for analysis in &self.study.analyses {
             let Analysis::LargeBody { systems, bytes, peak_mib } = analysis else { continue };
@@ -189,7 +190,8 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         Ok(())
     }
 
-    /// The systems of a table that are asked for and that an earlier run of the file has not done.
+    /// Returns the systems of the analysis that this run has to measure: none if its table is not selected or
+    /// an earlier run of the file has written it.
     fn asked<'s>(&self, systems: &'s [String], analysis: &Analysis) -> Vec<&'s String> {
         let table = analysis.experiment().filter(|title| self.plan.experiments.contains(title));
         let done = || {
@@ -207,14 +209,14 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     }
 }
 
-/// A row of a system without figures: why.
+/// Returns the row of a system without figures: the reason, then empty cells.
 fn out(system: &str, failure: &Failure, columns: usize) -> Vec<String> {
     let mut row = vec![system.to_owned(), failure.0.clone()];
     row.resize(columns, String::new());
     row
 }
 
-/// A median and what it is of, milliseconds.
+/// Formats a median and the values behind it, in milliseconds.
 fn times_ms(median: Option<f64>, each: &[f64]) -> String {
     let Some(median) = median else { return "-".to_owned() };
     let each: Vec<String> = each.iter().map(|ms| format!("{ms:.1}")).collect();

@@ -1,4 +1,4 @@
-//! What answers behind the systems: nginx, or the laboratory's own origin, with a body that is known to the byte.
+//! The origin behind the systems: nginx or the laboratory's own, with a body whose every byte is known.
 
 use crate::failure::Failure;
 use crate::ground::{Ground, tail};
@@ -17,46 +17,47 @@ use tollgate_lab_origin::body;
 use tollgate_lab_study::{OriginKind, Settings};
 use tollgate_lab_system::{Address, Partners as Ports};
 
-/// Asked for to learn whether a system is ready, whatever status the study wants.
+/// The path of the readiness check. It answers 200 whatever status the study sets.
 pub const READY_PATH: &str = "/tollgate-lab-ready";
 
-/// The answer there.
+/// The body of the readiness check.
 pub const READY_BODY: &[u8] = b"ready";
 
 /// How long an origin may take to start.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// nginx reads a directive's word into a buffer of 4 KiB (`NGX_CONF_BUFFER`), so longer bodies come from a file.
+/// nginx reads a word of a directive into a buffer of 4 KiB (`NGX_CONF_BUFFER`), so a longer body is served
+/// from a file.
 const LONGEST_WORD: usize = 4_000;
 
-/// Where origins listen: on each of the machine's addresses, so that every system has one of its own.
+/// Origins listen on every loopback address, so that each system can use an address of its own.
 const EVERYWHERE: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 
-/// The host 127.0.0.1, which is for what comes straight from a generator.
+/// The last octet of 127.0.0.1, which the generator uses when it reaches the origin directly.
 const STRAIGHT: u8 = 1;
 
-/// The last host for a system, 127.0.0.254.
+/// The last octet of the highest address for a system, 127.0.0.254.
 const LAST_HOST: u8 = 254;
 
-/// Heads of the last requests that the built-in origin keeps.
+/// How many of the last request heads the built-in origin keeps.
 const RECORDED: usize = 16;
 
-/// One origin, or several that are alike.
+/// One origin, or several alike.
 #[derive(Debug)]
 pub struct Origin {
-    /// Their ports, on every loopback address.
+    /// The ports of the origins, on every loopback address.
     pub ports: Vec<u16>,
     /// The body of every answer.
     pub body: Vec<u8>,
     status_ports: Vec<u16>,
-    /// The host that the last system was given.
+    /// The last octet of the address that the latest system got.
     last_host: u8,
     kind: OriginKind,
     servers: Vec<Server>,
     partners: Partners,
 }
 
-/// What origins counted since their start.
+/// The origins' counters since their start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Connections accepted.
@@ -66,10 +67,10 @@ pub struct Counted {
 }
 
 impl Origin {
-    /// Starts as many as the settings ask for.
+    /// Starts the number of origins that the settings ask for.
     ///
     /// # Errors
-    /// When a server is missing, does not start or does not answer.
+    /// If a server is missing, does not start or does not answer.
     pub fn start(
         ground: &Ground,
         settings: &Settings,
@@ -116,7 +117,8 @@ impl Origin {
         Ok(origin)
     }
 
-    /// One that a thread of this process plays, who listens on every address; it counts nothing, and its body is nobody's.
+    /// Describes an origin that a thread of this process runs on every address. It has no counters, and
+    /// [`Origin::body`] is empty.
     pub fn of_this_process(port: u16) -> Self {
         Self {
             ports: vec![port],
@@ -129,17 +131,18 @@ impl Origin {
         }
     }
 
-    /// Where what comes straight from a generator finds them.
+    /// Returns the addresses for a generator that reaches the origins directly.
     pub fn straight(&self) -> Vec<Address> {
         self.on(STRAIGHT)
     }
 
-    /// Where the next system in front of them finds them: on a host that no other is given, 127.0.0.2 the first.
+    /// Returns the addresses for the next system: on a host that no other system uses, from 127.0.0.2 up.
     ///
-    /// Systems stand still between their turns with their connections open, each of which takes a client port of its pair
-    /// of addresses. On one pair, a few systems with thousands of connections would leave the next one no port.
+    /// Systems are paused between their turns with their connections open, and each connection takes a client
+    /// port of its pair of addresses. If all systems shared one pair, a few systems with thousands of
+    /// connections would leave no ports for the next one.
     pub fn for_next_system(&mut self) -> Vec<Address> {
-        // Of so many, all but the last few were cold: they are gone, and so are their connections.
+        // Numbers may be reused: only cold systems use up all hosts, and all but the last few of them are stopped.
         self.last_host = if self.last_host >= LAST_HOST { STRAIGHT + 1 } else { self.last_host + 1 };
         self.on(self.last_host)
     }
@@ -148,7 +151,7 @@ impl Origin {
         self.ports.iter().map(|port| Address::loopback(host, *port)).collect()
     }
 
-    /// Where the services listen that features ask.
+    /// Returns the ports of the services that features call.
     pub fn partners(&self) -> Ports {
         self.partners.ports
     }
@@ -158,7 +161,7 @@ impl Origin {
         let begun = Instant::now();
         loop {
             let ready = match self.kind {
-                // It speaks no HTTP/1, but listens before it tells what it counted.
+                // It speaks no HTTP/1, but it listens before its control port answers.
                 OriginKind::Grpc => self.counted().is_some(),
                 _ => get(port, READY_PATH).is_ok_and(|answer| answer.ends_with(READY_BODY)),
             };
@@ -179,27 +182,27 @@ impl Origin {
         }
     }
 
-    /// The process ids of the servers.
+    /// Returns the process ids of the servers.
     pub fn ids(&self) -> Vec<u32> {
         self.servers.iter().map(Server::id).collect()
     }
 
-    /// Where the first built-in origin tells what it recorded.
+    /// Returns the port on which the first built-in origin reports what it recorded.
     pub fn control_port(&self) -> u16 {
         self.status_ports.first().copied().unwrap_or_default()
     }
 
-    /// Lets them stand still.
+    /// Pauses all servers (SIGSTOP).
     pub fn pause(&mut self) {
         self.servers.iter_mut().for_each(Server::pause);
     }
 
-    /// Lets them go on.
+    /// Resumes all servers.
     pub fn resume(&mut self) {
         self.servers.iter_mut().for_each(Server::resume);
     }
 
-    /// What they counted, the asking itself included; `None` when one does not answer.
+    /// Returns the sum of the counters, including this reading itself; `None` if an origin does not answer.
     pub fn counted(&self) -> Option<Counted> {
         let mut sum = Counted::default();
         for port in &self.status_ports {
@@ -213,8 +216,8 @@ impl Origin {
         Some(sum)
     }
 
-    /// What was counted between two readings by a system's doing: each reading of nginx's status is itself a
-    /// connection and a request.
+    /// Returns what the system caused between two readings. Each reading of nginx's status is itself a
+    /// connection and a request, which is subtracted.
     pub fn between(&self, before: Counted, after: Counted) -> Counted {
         let own = match self.kind {
             OriginKind::Nginx => self.status_ports.len() as u64,
@@ -259,7 +262,7 @@ fn nginx(folder: &Path, ports: &[u16], settings: &Settings, file_limit: u64) -> 
     text
 }
 
-/// The laboratory's own origin, which counts on its second port.
+/// Returns the command of the laboratory's own origin; its second port serves the counters.
 fn builtin(
     ground: &Ground,
     folder: &Path,
@@ -283,7 +286,7 @@ fn builtin(
     Ok(Launch::new(&ground.exe).arguments(["origin".as_ref(), file.as_os_str()]))
 }
 
-/// Reads the counters of the laboratory's own origin.
+/// Parses the counters of the laboratory's own origin.
 fn builtin_status(answer: &[u8]) -> Option<Counted> {
     let text = String::from_utf8_lossy(answer);
     let value: serde_json::Value = serde_json::from_str(&text[text.find('{')?..]).ok()?;
@@ -293,7 +296,7 @@ fn builtin_status(answer: &[u8]) -> Option<Counted> {
     })
 }
 
-/// Reads nginx's status page: `server accepts handled requests` and below it the three numbers.
+/// Parses nginx's status page: the line `server accepts handled requests` and the three numbers below it.
 fn nginx_status(page: &[u8]) -> Option<Counted> {
     let text = String::from_utf8_lossy(page);
     let line = text.lines().skip_while(|line| !line.starts_with("server accepts")).nth(1)?;
@@ -303,7 +306,7 @@ fn nginx_status(page: &[u8]) -> Option<Counted> {
     Some(Counted { connections, requests })
 }
 
-/// One request on a connection of its own; the answer with its head.
+/// Sends one request on a new connection. Returns the response including its head.
 pub fn get(port: u16, path: &str) -> std::io::Result<Vec<u8>> {
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(1))?;

@@ -1,4 +1,5 @@
-//! Services beside the origin that features ask, on its cores: what they cost is not the systems'.
+//! Services that features call (an authorizer, Redis). They run on the origin's cores, so their cost does not
+//! count as the system's.
 
 use crate::failure::Failure;
 use crate::ground::{Ground, tail};
@@ -12,22 +13,22 @@ use tollgate_lab_meter::child::Launch;
 use tollgate_lab_meter::ports::free_ports;
 use tollgate_lab_system::{Feature, Partners as Ports};
 
-/// How long one may take to start.
+/// How long a service may take to start.
 const START_LIMIT: Duration = Duration::from_secs(10);
 
-/// The services that features ask.
+/// The services that features call.
 #[derive(Debug, Default)]
 pub struct Partners {
-    /// Where they listen.
+    /// Their ports.
     pub ports: Ports,
     servers: Vec<Server>,
 }
 
 impl Partners {
-    /// Starts those that these features need.
+    /// Starts the services that these features need.
     ///
     /// # Errors
-    /// When one is missing or does not start.
+    /// If a service is missing or does not start.
     pub fn start(ground: &Ground, features: &[String], cores: &[usize]) -> Result<Self, Failure> {
         let mut partners = Self::default();
         let wanted = |feature: Feature| features.iter().any(|name| name == feature.name());
@@ -40,7 +41,7 @@ impl Partners {
         Ok(partners)
     }
 
-    /// An origin of gRPC that says yes to all.
+    /// Starts a gRPC authorizer that allows every request.
     fn authorizer(&mut self, ground: &Ground, cores: &[usize]) -> Result<u16, Failure> {
         let (ports, folder) = (free_ports(2)?, ground.folder("authorizer")?);
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
@@ -50,12 +51,12 @@ impl Partners {
             serde_json::to_vec(&settings).map_err(|error| Failure::of("the authorizer's settings", error))?;
         fs::write(&file, text).map_err(|error| Failure::of(file.display(), error))?;
         let launch = Launch::new(&ground.exe).arguments(["origin".as_ref(), file.as_os_str()]);
-        // It tells what it counted once it listens.
+        // Its counters answer once it listens.
         self.wait("the authorizer", launch, &folder, cores, || get(ports[1], "/counters").is_ok())?;
         Ok(ports[0])
     }
 
-    /// A Redis that keeps nothing.
+    /// Starts a Redis without persistence.
     fn redis(&mut self, ground: &Ground, cores: &[usize]) -> Result<u16, Failure> {
         let (port, folder) = (free_ports(1)?[0], ground.folder("redis")?);
         let number = port.to_string();

@@ -1,8 +1,8 @@
-//! Equal terms, checked: what the origin receives from each system for one and the same request.
+//! Checks that terms are equal: compares what the origin receives from each system for the same request.
 //!
-//! Each system is started once more for each section that sets it up otherwise, in front of an origin that records; it gets a
-//! handful of requests on one connection.
-//! What reaches the origin is compared with what was sent and with the other systems.
+//! For each distinct set-up, the probe starts every system once more in front of an origin that records
+//! requests, and sends it a few requests on one connection. The recorded request is compared with the direct
+//! one and with the requests of the other systems.
 
 use crate::arm::Arm;
 use crate::failure::Failure;
@@ -21,11 +21,11 @@ use tollgate_lab_study::{OriginKind, PlannedCell, Settings};
 /// Requests of a probe.
 const REQUESTS: u64 = 8;
 
-/// Probes the systems with the settings of a cell, whose section is named. Systems that cannot be started or loaded are left
-/// out: the study says so itself.
+/// Probes the systems with the settings of a cell and names the cell's section in the result. Systems that
+/// cannot be started or loaded are left out: their trials report the reason.
 ///
 /// # Errors
-/// When the recording origin does not start.
+/// If the recording origin does not start.
 pub fn probe(ground: &Ground, arms: &[Arm], planned: &PlannedCell) -> Result<Vec<Received>, Failure> {
     let mut all = Vec::new();
     for arm in arms {
@@ -40,7 +40,7 @@ pub fn probe(ground: &Ground, arms: &[Arm], planned: &PlannedCell) -> Result<Vec
         let aim = target.aim(&own, &body);
         let mut plan = plan(&own, aim, 5.0, None);
         plan.length = Length::Requests(REQUESTS);
-        // One that cannot be loaded is left out too: its trials will say why.
+        // A system that cannot be loaded is left out too; its trials report the reason.
         if Run::builtin(ground, &plan).and_then(|run| run.finish(|| ())).is_err() {
             continue;
         }
@@ -63,12 +63,13 @@ pub fn probe(ground: &Ground, arms: &[Arm], planned: &PlannedCell) -> Result<Vec
     Ok(all)
 }
 
-/// What tells probes of a system apart; two that are alike in it find the same.
+/// Returns a key of the set-up of a probe. Probes with equal keys have the same result.
 pub fn distinct(arm: &Arm, settings: &Settings) -> String {
     key(std::slice::from_ref(arm), &of_probe(&arm.settings(settings)))
 }
 
-/// The settings of a probe: those of the cell and the arm, but one connection, a recording origin, and no limits.
+/// Returns the settings of a probe: the cell's and the arm's, with one connection, a recording origin and no
+/// limits.
 fn of_probe(settings: &Settings) -> Settings {
     Settings {
         origin: Some(OriginKind::Builtin),
@@ -97,7 +98,7 @@ fn of_probe(settings: &Settings) -> Settings {
     }
 }
 
-/// The version and header lines of the last recorded request.
+/// Returns the version and the header lines of the last recorded request.
 fn last_request(answer: &[u8]) -> Option<(String, Vec<(String, String)>)> {
     let text = String::from_utf8_lossy(answer);
     let list: serde_json::Value = serde_json::from_str(&text[text.find("\r\n\r\n")? + 4..]).ok()?;
@@ -112,7 +113,7 @@ fn last_request(answer: &[u8]) -> Option<(String, Vec<(String, String)>)> {
     Some((version, headers))
 }
 
-/// Says for each system how what it sends differs from a direct request, and which headers only some systems send.
+/// Fills in how each system's request differs from the direct one, and which headers only some systems send.
 fn compare(all: &mut [Received]) {
     let names = |received: &Received| -> BTreeSet<String> {
         received.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect()

@@ -1,4 +1,5 @@
-//! A study from its first cell to its last: what is measured is written down at once, so that a run that stops can go on.
+//! Runs a study from its first cell to its last. Each result is written at once, so that an interrupted run
+//! can continue.
 
 use crate::arm::Arm;
 use crate::failure::Failure;
@@ -12,41 +13,42 @@ use tollgate_lab_meter::child::wait_if_ending;
 use tollgate_lab_record::{Cell, Evidence, FORMAT, Header, Line, Results, Status, SystemUsed, Trial, append};
 use tollgate_lab_study::{Plan, PlannedCell, Study};
 
-/// What a caller hears while a study runs.
+/// Receives the progress of a study.
 pub trait Progress {
-    /// A sentence about what is being done.
+    /// Reports in a sentence what is being done.
     fn say(&mut self, text: &str);
-    /// A trial is done: so much of the whole, and its figures.
+    /// Reports a finished trial; `share` is the finished part of all trials, 0 to 1.
     fn trial(&mut self, share: f64, cell: &PlannedCell, trial: &Trial);
 }
 
-/// Everything that a run of a study needs.
+/// The state of one run of a study.
 pub struct Session<'a, W: Write, P: Progress> {
     /// Cores, systems, folders.
     pub ground: &'a Ground,
-    /// What is asked.
+    /// The study.
     pub study: &'a Study,
-    /// The cells.
+    /// The cells to run.
     pub plan: &'a Plan,
-    /// Fixes the order.
+    /// Fixes the random order.
     pub seed: u64,
-    /// The command that runs this again.
+    /// The command that repeats this run.
     pub command: String,
-    /// UTC, RFC 3339.
+    /// Start time, UTC, RFC 3339.
     pub started: String,
-    /// The result file, at its end.
+    /// The result file, opened for appending.
     pub out: W,
-    /// Who is told.
+    /// Receives the progress.
     pub progress: P,
-    /// What an earlier run of the same file measured.
+    /// The results of an earlier run of the same file; `None` for a new file.
     pub earlier: Option<Results>,
 }
 
 impl<W: Write, P: Progress> Session<'_, W, P> {
-    /// Runs what is left of the study.
+    /// Runs the cells and experiments that the result file does not hold yet.
     ///
     /// # Errors
-    /// When the result file cannot be written, or an origin cannot be started. What was measured until then is in the file.
+    /// If the result file cannot be written, or an origin cannot be started. The file keeps what was measured
+    /// until then.
     pub fn run(&mut self) -> Result<(), Failure> {
         let begun = Instant::now();
         if self.earlier.is_none() {
@@ -97,7 +99,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
             }
             self.line(&Line::Cell(planned.cell.clone()))?;
             if made.iter().filter(|trial| trial.round > 0).count() >= turns {
-                // Only the summing up is left, which needs no servers.
+                // All trials exist; only the verdicts are missing, which need no servers.
                 self.cell(None, planned, (&arms, &together), made, begun, (done, all))?;
                 done += turns;
                 continue;
@@ -125,7 +127,7 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
         self.large_body()
     }
 
-    /// The most connections of any cell of the section, and some to spare.
+    /// Returns the highest number of connections of any cell of the section, plus a margin.
     fn clients(&self, planned: &PlannedCell) -> u32 {
         let cells = self.plan.cells.iter().filter(|other| other.cell.section == planned.cell.section);
         let most = cells.map(|other| other.settings.connections()).max().unwrap_or(64);
@@ -135,15 +137,15 @@ impl<W: Write, P: Progress> Session<'_, W, P> {
     /// Writes the last line.
     ///
     /// # Errors
-    /// Those of the file.
+    /// If the file cannot be written.
     pub fn end(&mut self, seconds: f64) -> Result<(), Failure> {
         self.line(&Line::End { seconds })
     }
 
-    /// Adds a line to the result file.
+    /// Appends a line to the result file.
     ///
     /// # Errors
-    /// Those of the file.
+    /// If the file cannot be written.
     pub fn line(&mut self, line: &Line) -> Result<(), Failure> {
         append_line(&mut self.out, line)
     }
@@ -241,7 +243,7 @@ fn turns_of(study: &Study, planned: &PlannedCell) -> usize {
     Arm::groups(study, planned).iter().map(Vec::len).sum::<usize>() * planned.settings.rounds() as usize
 }
 
-/// What a cell sets, but for the length of its trials.
+/// Returns the settings of a cell except the length of its trials.
 fn set(cell: &Cell) -> BTreeMap<&String, &String> {
     cell.settings.iter().filter(|(name, _)| name.as_str() != "seconds").collect()
 }
@@ -257,8 +259,9 @@ fn describe(used: &SystemUsed) -> String {
     }
 }
 
-/// Writes a line at once, unless a signal is ending the run: what is found out while the children are being ended (a system
-/// that does not start, a trial that broke off) is none of the study's findings, and the run that goes on must ask again.
+/// Writes and flushes a line. Blocks instead while a signal ends the run: what fails because the children are
+/// being stopped (a system that does not start, a trial that broke off) is not a result, and the continued
+/// run must measure it again.
 pub(crate) fn append_line(out: &mut impl Write, line: &Line) -> Result<(), Failure> {
     wait_if_ending();
     append(out, line).and_then(|()| out.flush()).map_err(|error| Failure::of("the result file", error))

@@ -1,8 +1,9 @@
-//! How long a route that is added while traffic flows takes until it answers, and what fails meanwhile.
+//! Measures how long a route added under traffic takes until it answers, and which requests fail during the
+//! change.
 //!
-//! The system runs with so many routes under a constant load. It is told of one route more, which goes to an origin of its
-//! own with another body: by a request to its admin API, or by its files, which are written anew. Then the new path is
-//! asked for every millisecond until that body comes.
+//! The system runs with a given number of routes under constant load. Then one more route is added, which
+//! leads to a separate origin with another body: by a request to the admin API, or by rewriting the system's
+//! files. The new path is then requested every millisecond until that body arrives.
 
 use crate::arm::Arm;
 use crate::failure::Failure;
@@ -24,10 +25,10 @@ use tollgate_lab_stats::median::median;
 use tollgate_lab_study::Settings;
 use tollgate_lab_system::{AddRoute, Address, ReloadSignal, Route, Setting, System, Upstream};
 
-/// Bytes of the new route's answers; the others have two.
+/// Size of the new route's body, in bytes; the other routes' bodies have two.
 const NEW_BODY: usize = 11;
 
-/// How long a system may take.
+/// How long the new route may take to answer.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Seconds of load before an addition.
@@ -36,19 +37,19 @@ const BEFORE: f64 = 2.0;
 /// Seconds of load around an addition.
 const AROUND: f64 = 4.0;
 
-/// How a system is told of a route while it runs.
+/// How a running system receives a new route.
 #[derive(Debug, Clone)]
 pub enum Way {
-    /// By a request to its admin API.
+    /// A request to its admin API.
     Request(AddRoute),
-    /// By its files, written anew, and this signal.
+    /// Rewritten files (with these options), then this signal.
     Signal(ReloadSignal, BTreeMap<String, String>),
-    /// By its files, written anew: it watches them.
+    /// Rewritten files (with these options), which the system watches.
     Watched(BTreeMap<String, String>),
 }
 
 impl Way {
-    /// The ways that a system's description names.
+    /// Returns the ways that a system's description names.
     pub fn of(system: &System) -> Vec<Self> {
         let description = system.description();
         let request = description.add_route.clone().map(Self::Request);
@@ -59,7 +60,7 @@ impl Way {
         request.into_iter().chain(files).collect()
     }
 
-    /// In a few words.
+    /// Describes the way in a few words for the table.
     pub fn told(&self) -> String {
         match self {
             Self::Request(request) => format!("{} {}", request.method, request.path),
@@ -78,43 +79,44 @@ impl Way {
     }
 }
 
-/// What the experiment found for one system, one way and one number of routes.
+/// The result for one system, one way and one number of routes.
 #[derive(Debug, Clone, Default)]
 pub struct Added {
-    /// Milliseconds from the request to its answer, a value a time; none where files are changed.
+    /// Milliseconds from the request to its answer, one value for each addition; empty if files are changed.
     pub answered: Vec<f64>,
-    /// Milliseconds from that answer, or from when the files were in place and the signal was sent, to the first right
-    /// answer of the new route.
+    /// Milliseconds until the new route's first correct answer, counted from the admin API's answer, or from
+    /// when the files were in place and the signal was sent.
     pub served: Vec<f64>,
     /// Requests of the load around the additions.
     pub requests: u64,
-    /// Of them failed.
+    /// How many of them failed.
     pub failed: u64,
     /// Latencies of the load before the additions.
     before: Histogram,
-    /// Around them.
+    /// Latencies of the load around the additions.
     around: Histogram,
 }
 
 impl Added {
-    /// The median time until the answer, milliseconds.
+    /// Returns the median time until the admin API answered, in milliseconds.
     pub fn answer(&self) -> Option<f64> {
         median(&self.answered)
     }
 
-    /// The median time from there until the route serves, milliseconds.
+    /// Returns the median time from then until the route served, in milliseconds.
     pub fn serving(&self) -> Option<f64> {
         median(&self.served)
     }
 
-    /// 99th percentiles of the load's latency before and around the additions, of all times together, milliseconds.
+    /// Returns the 99th percentiles of the load's latency before and around the additions, over all
+    /// additions, in milliseconds.
     pub fn p99(&self) -> (f64, f64) {
         let ms = |times: &Histogram| times.percentile(99.0) as f64 / 1e6;
         (ms(&self.before), ms(&self.around))
     }
 }
 
-/// Adds a route `times` times to a system with `routes` routes, at `rate` requests a second.
+/// Adds a route to a system with `routes` routes, at `rate` requests a second; repeats it `times` times.
 ///
 /// # Errors
 /// In words for the table: the system is missing, refused the route, or did not answer in time.
@@ -195,15 +197,15 @@ fn take_in(all: &mut Histogram, load: &LoadResult) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a system has been told.
+/// The result of handing a route to a system.
 struct Told {
-    /// When it had answered, or its files were in place and the signal sent.
+    /// When the admin API answered, or the files were in place and the signal was sent.
     at: Instant,
-    /// Milliseconds until it answered, if it was asked.
+    /// Milliseconds until the admin API answered; `None` if files were changed.
     answered: Option<f64>,
 }
 
-/// Tells a system of the last route of the setting.
+/// Hands the last route of the setting to a system.
 fn tell(target: &Target, system: &System, way: &Way, setting: &Setting) -> Result<Told, Failure> {
     let signal = match way {
         Way::Request(request) => {
@@ -224,7 +226,7 @@ fn tell(target: &Target, system: &System, way: &Way, setting: &Setting) -> Resul
         Way::Watched(_) => None,
     };
     for file in system.render(setting)? {
-        // Who watches a file is to see it whole: written beside it and moved into its place.
+        // A watcher must never see half a file: write a new file and rename it over the old one.
         let mut beside = file.path.clone().into_os_string();
         beside.push(".new");
         fs::write(&beside, file.text)
@@ -238,7 +240,7 @@ fn tell(target: &Target, system: &System, way: &Way, setting: &Setting) -> Resul
     Ok(Told { at, answered: None })
 }
 
-/// The request that adds the route.
+/// Sends the request that adds the route.
 fn send(port: u16, request: &AddRoute, body: &str) -> std::io::Result<Answer> {
     let mut stream = connect(port, LIMIT)?;
     let mut text = format!("{} {} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n", request.method, request.path);
@@ -250,7 +252,7 @@ fn send(port: u16, request: &AddRoute, body: &str) -> std::io::Result<Answer> {
     read_answer(&mut stream)
 }
 
-/// One request for the new path on a connection of its own.
+/// Sends one request for the new path on a new connection.
 fn ask(port: u16) -> std::io::Result<Answer> {
     let mut stream = connect(port, Duration::from_millis(500))?;
     stream.write_all(b"GET /added-at-run-time/x HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;

@@ -1,23 +1,25 @@
-//! Who is measured when: each round holds every system once, in a random order that the seed fixes.
+//! Decides the order of the trials: each round holds every system once, in a random order that the seed
+//! fixes.
 
 use tollgate_lab_record::Trial;
 
-/// One measurement to be made.
+/// One trial to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
-    /// From 1.
+    /// The round, from 1.
     pub round: u32,
-    /// Place in the round, from 1.
+    /// The position within the round, from 1.
     pub turn: u32,
-    /// Index into the cell's list of systems.
+    /// The index into the cell's list of systems.
     pub system: usize,
 }
 
-/// The turns of a cell. `together` holds how many of the systems, one after another, are one group: those follow each other
-/// closely in every round, in either order. The order depends on the seed and the cell's id alone, so that a continued run
-/// makes the turns that are left in the order they would have had.
+/// Returns the turns of a cell. `together` holds the sizes of the groups into which the list of systems is
+/// divided; the systems of a group run next to each other in every round, in random order. The order depends
+/// only on the seed and the cell's id, so that a continued run takes the remaining turns in the same order.
 pub fn order(seed: u64, cell: &str, together: &[usize], rounds: u32) -> Vec<Turn> {
-    // FNV-1a (Fowler, Noll, Vo) spreads the id over 64 bits; any fixed hash does, the standard library's is not fixed.
+    // FNV-1a (Fowler, Noll, Vo) spreads the id over 64 bits. Any fixed hash would do; the standard library's
+    // is not fixed.
     let cell_seed = cell
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
@@ -42,7 +44,7 @@ pub fn order(seed: u64, cell: &str, together: &[usize], rounds: u32) -> Vec<Turn
     turns
 }
 
-/// Leaves out the turns that an earlier run has made.
+/// Removes the turns that an earlier run has measured.
 pub fn left(turns: Vec<Turn>, cell: &str, systems: &[String], made: &[Trial]) -> Vec<Turn> {
     let is_made = |turn: &Turn| {
         made.iter().any(|trial| {

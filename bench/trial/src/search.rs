@@ -1,5 +1,6 @@
-//! Before a study: which threads and connections let the generator send the most, straight to the origin. A generator at
-//! its own limit hides every gateway; the first founding report searched for it by hand.
+//! Searches the threads and connections with which the generator sends the most, directly to the origin. It
+//! runs before a study, because a generator at its own limit hides the differences between gateways. For the
+//! first founding report the search was done by hand.
 
 use crate::failure::Failure;
 use crate::fleet::Fleet;
@@ -8,10 +9,10 @@ use crate::ground::Ground;
 use tollgate_lab_record::Line;
 use tollgate_lab_study::{PlannedCell, Settings};
 
-/// Tries every pair and returns a table with a row each, and a note that names the best.
+/// Tries every pair. Returns a table with a row for each, and a note that names the best.
 ///
 /// # Errors
-/// When the generator fails.
+/// If the generator fails.
 pub fn search(
     ground: &Ground,
     fleet: &Fleet,

@@ -1,10 +1,10 @@
-//! A started server that stands still when it is not its turn.
+//! A server process group that is paused while other systems are measured.
 
 use crate::failure::Failure;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tollgate_lab_meter::child::Group;
 
-/// A process group.
+/// A process group of a server, ended when dropped.
 #[derive(Debug)]
 pub struct Server {
     group: Group,
@@ -12,18 +12,18 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes a group over.
+    /// Takes over a started group.
     pub fn new(group: Group) -> Self {
         Self { group, paused: false }
     }
 
-    /// The leader's process id.
+    /// Returns the leader's process id.
     pub fn id(&self) -> u32 {
         self.group.id()
     }
 
-    /// Stops the group's processes in their tracks, so that timers, collectors and compilers of those who wait cost
-    /// nothing of the others' time.
+    /// Pauses the group's processes (SIGSTOP), so that their timers, garbage collectors and compilers take no
+    /// CPU time from the measured system.
     pub fn pause(&mut self) {
         if !self.paused {
             self.signal(Signal::STOP);
@@ -31,7 +31,7 @@ impl Server {
         }
     }
 
-    /// Lets them go on.
+    /// Resumes the processes.
     pub fn resume(&mut self) {
         if self.paused {
             self.signal(Signal::CONT);
@@ -39,10 +39,10 @@ impl Server {
         }
     }
 
-    /// How it ended, if it did.
+    /// Returns how the leader ended; `None` while it runs.
     ///
     /// # Errors
-    /// When its end cannot be learnt.
+    /// If the state of the process cannot be read.
     pub fn ended(&mut self) -> Result<Option<String>, Failure> {
         Ok(self.group.ended()?.map(|ended| ended.status.to_string()))
     }
@@ -56,7 +56,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A process that stands still would not hear the request to end.
+        // A paused process would not handle the signal to end.
         self.resume();
     }
 }

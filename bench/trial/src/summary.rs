@@ -1,4 +1,4 @@
-//! What a cell says about each system once its rounds are done.
+//! Derives the verdict and the ratios of each system from all rounds of a cell.
 
 use crate::arm::original;
 use std::collections::BTreeMap;
@@ -6,13 +6,14 @@ use tollgate_lab_record::{CONTROL, Finding, Metric, Status, Summary, Trial, Verd
 use tollgate_lab_stats::bootstrap::Bootstrap;
 use tollgate_lab_stats::paired::usable_ratio;
 
-/// Figures that ratios are made of.
+/// The metrics for which ratios are computed.
 const FIGURES: [Metric; 5] = [Metric::Cpu, Metric::Rps, Metric::Mean, Metric::P50, Metric::P99];
 
-/// The peers that every system is held against, beside the baseline and the direct run.
+/// The peers that every system is compared with, in addition to the baseline and the direct run.
 const PEERS: [&str; 2] = ["nginx", "haproxy"];
 
-/// The ratio of two systems' figures over the rounds in which both are good.
+/// Returns the ratio of two systems' figures over the rounds in which both are good; `None` with too few such
+/// rounds.
 pub fn compare(trials: &[&Trial], a: &str, b: &str, metric: Metric, seed: u64) -> Option<Summary> {
     let rounds: Vec<(f64, f64)> = trials
         .iter()
@@ -30,10 +31,11 @@ fn of(trials: &[&Trial], system: &str, round: u32, metric: Metric) -> Option<f64
         .and_then(|trial| trial.figure(metric))
 }
 
-/// A trial's attribution, kept until the cell is summed up.
+/// The attributions of the trials by system and round, kept until the cell's verdicts are derived.
 pub type Attributed = BTreeMap<(String, u32), (VerdictKind, Vec<Finding>)>;
 
-/// Sums a cell up: the limit that most of its good rounds met, with the findings of the last such round.
+/// Derives a cell's verdicts: for each system the limit that most of its rounds met, with the findings of the
+/// last such round.
 pub fn verdicts(
     cell: &str,
     systems: &[String],
@@ -86,8 +88,8 @@ fn most_common(system: &str, trials: &[&Trial], attributed: &Attributed) -> (Ver
         entry.1 = findings;
     }
     let all: usize = counts.values().map(|(count, _)| count).sum();
-    // First whether there are figures, by the rounds; then the commonest kind. At a draw the graver one stands: kinds are in
-    // the order of their gravity.
+    // The rounds first decide whether there are figures; then the most common kind wins. A tie goes to the
+    // graver kind: [`VerdictKind`] is ordered by gravity.
     let void: usize =
         counts.iter().filter(|(kind, _)| !kind.has_figures()).map(|(_, (count, _))| count).sum();
     let figures = 2 * void < all;
@@ -153,7 +155,7 @@ mod tests {
 
     fn cell() -> (Vec<String>, Vec<Trial>) {
         let systems = ["tollgate", "nginx", "haproxy", "nginx#2"].map(str::to_owned).to_vec();
-        // The machine runs at half speed in every other round; ratios must not notice.
+        // The machine runs at half speed in every other round; the ratios must not change.
         let trials = (1..=8)
             .flat_map(|round| {
                 let slow = f64::from(1 + round % 2);

@@ -1,4 +1,4 @@
-//! A system under test: prepared, started on its cores and under its quota, and seen to answer rightly.
+//! A system under test: prepared, started on its cores and under its quota, and checked to answer correctly.
 
 use crate::arm::Arm;
 use crate::failure::Failure;
@@ -23,49 +23,50 @@ use tollgate_lab_study::{Relay, Settings};
 use tollgate_lab_system::ready::{Probe, wait};
 use tollgate_lab_system::{Address, Feature, Setting, Status, System, Upstream, VirtualHost};
 
-/// Longest configuration that is written down; that of 10,000 routes is cut here.
+/// Longest recorded configuration file, in bytes. A configuration of 10,000 routes is cut here.
 const LONGEST_FILE: usize = 16 * 1024;
 
-/// How much longer a start may take under valgrind: about 50 times the instructions, of which a start is in part.
+/// Factor by which a start may take longer under valgrind. Valgrind executes about 50 times the instructions,
+/// but a start is not all computation.
 const COUNTING: f64 = 20.0;
 
 /// How long the slow link may take to start.
 const RELAY_LIMIT: Duration = Duration::from_secs(5);
 
-/// A system that runs. Dropped, it ends, then its quota.
+/// A running system. Dropping it ends the processes first, then removes the quota.
 #[derive(Debug)]
 pub struct Target {
-    /// Its name in the study.
+    /// The arm's name in the study.
     pub name: String,
-    /// The port that the load goes to.
+    /// The port that the load is sent to.
     pub port: u16,
-    /// For the record.
+    /// The record of the system for the result file.
     pub used: SystemUsed,
-    /// What is behind it.
+    /// The origin behind it.
     pub origin: Rc<std::cell::RefCell<Origin>>,
     servers: Vec<Server>,
-    /// The slow link in front of it, when the study puts one there.
+    /// The slow link in front of it, if the study sets one.
     relay: Option<Server>,
     quota: Option<Quota>,
-    /// What it was rendered from; none for a direct run.
+    /// The setting that it was rendered from; `None` for a direct run.
     pub setting: Option<Setting>,
-    /// Whether the origin is inside this system's quota.
+    /// Whether the origin runs within this system's quota.
     pub beside: bool,
 }
 
-/// Where a system is started.
+/// The surroundings in which a system is started.
 #[derive(Debug, Default)]
 pub struct Place<'a> {
-    /// What is behind it; without one it gets an origin of its own inside its quota.
+    /// The origin behind it; `None` gives the system an origin of its own within its quota.
     pub origin: Option<Rc<std::cell::RefCell<Origin>>>,
-    /// The valgrind under which it runs, and the folder for its counts; at full speed without.
+    /// The valgrind to run it under, and the folder for the counts; `None` runs it at full speed.
     pub counted: Option<(&'a Callgrind, &'a Path)>,
 }
 
-/// The limits on a system: a quota when the settings have one.
+/// Creates the quota of a system; `None` if the settings limit neither CPU nor memory.
 ///
 /// # Errors
-/// Without the right to make control groups.
+/// If this process may not create control groups.
 pub fn quota(name: &str, settings: &Settings) -> Result<Option<Quota>, Failure> {
     let memory = settings.memory_mib.map(|mib| mib << 20);
     match (settings.quota, memory) {
@@ -78,8 +79,8 @@ pub fn quota(name: &str, settings: &Settings) -> Result<Option<Quota>, Failure> 
 }
 
 impl Target {
-    /// Starts a system, `settings.chain` of them in a row, in front of `origin`; without one it gets an origin of its
-    /// own inside its quota.
+    /// Starts a system, or a chain of `settings.chain` copies, in front of `origin`. With `None`, the system
+    /// gets an origin of its own within its quota.
     ///
     /// # Errors
     /// As [`Target::start_in`].
@@ -93,10 +94,11 @@ impl Target {
         Self::start_in(ground, arm, settings, Place { origin, counted: None }, clients)
     }
 
-    /// Starts a system, `settings.chain` of them in a row, at a place.
+    /// Starts a system, or a chain of `settings.chain` copies, in the given surroundings.
     ///
     /// # Errors
-    /// What is known of it, with the reason in `missing`: not installed, cannot do what is asked, did not start.
+    /// What is known of the system, with the reason in `missing`: it is not installed, cannot do what the
+    /// settings ask for, or did not start.
     pub fn start_in(
         ground: &Ground,
         arm: &Arm,
@@ -192,7 +194,7 @@ impl Target {
                 let mut server = Server::new(start.start()?);
                 let host = settings.hosts.as_ref().and_then(|hosts| hosts.first()).map(String::as_str);
                 let within = Duration::from_secs(system.description().ready_within_seconds.into());
-                // A quota makes a start so much slower.
+                // Under a quota of less than one core a start takes longer in proportion.
                 let slower = settings.quota.map_or(1.0, |cores| (1.0 / cores.max(0.05)).max(1.0));
                 let slower = if place.counted.is_some() { slower * COUNTING } else { slower };
                 let probe = Probe {
@@ -225,21 +227,21 @@ impl Target {
         Ok(Self { name: arm.name.clone(), port, used, origin, servers, relay, quota, setting: last, beside })
     }
 
-    /// What its load is sent to.
+    /// Returns where its load is sent to.
     pub fn aim<'a>(&'a self, settings: &Settings, body: &'a [u8]) -> Aim<'a> {
         let tls = self.setting.as_ref().and_then(|setting| setting.tls.as_ref());
         Aim { port: self.port, body, status: settings.origin_status(), tls }
     }
 
-    /// Process ids of the system; none for a direct run.
+    /// Returns the process ids of the system; none for a direct run.
     pub fn ids(&self) -> Vec<u32> {
         self.servers.iter().map(Server::id).collect()
     }
 
-    /// Asks it to read its files again.
+    /// Sends the signal that makes the system reload its files.
     ///
     /// # Errors
-    /// When it is gone.
+    /// If the process no longer exists.
     pub fn reload(&self, signal: Signal) -> Result<(), Failure> {
         for server in &self.servers {
             let pid = i32::try_from(server.id()).ok().and_then(Pid::from_raw);
@@ -249,12 +251,12 @@ impl Target {
         Ok(())
     }
 
-    /// Its quota.
+    /// Returns the quota, if the system has one.
     pub fn quota(&self) -> Option<&Quota> {
         self.quota.as_ref()
     }
 
-    /// Lets it stand still, and its own origin with it.
+    /// Pauses the system and, if it runs within its quota, the origin.
     pub fn pause(&mut self) {
         self.servers.iter_mut().chain(&mut self.relay).for_each(Server::pause);
         if self.beside {
@@ -262,16 +264,16 @@ impl Target {
         }
     }
 
-    /// Lets it go on.
+    /// Resumes the system and its origin.
     pub fn resume(&mut self) {
         self.servers.iter_mut().chain(&mut self.relay).for_each(Server::resume);
         self.origin.borrow_mut().resume();
     }
 
-    /// How it ended, if it did: a system that died in the middle.
+    /// Returns how a process of the system ended; `None` while all run.
     ///
     /// # Errors
-    /// When its end cannot be learnt.
+    /// If the state of a process cannot be read.
     pub fn ended(&mut self) -> Result<Option<String>, Failure> {
         for server in &mut self.servers {
             if let Some(how) = server.ended()? {
@@ -282,7 +284,7 @@ impl Target {
     }
 }
 
-/// Puts a slow link in front of `port`, which becomes the link's.
+/// Starts a slow link in front of `port` and sets `port` to the link's port.
 fn relay(ground: &Ground, settings: &Relay, port: &mut u16) -> Result<Server, Failure> {
     let own = free_ports(1)?[0];
     let folder = ground.folder("relay")?;
@@ -335,7 +337,7 @@ fn setting(
         setting.features.insert(Feature::Http2Origin);
     }
     if !front {
-        // Between two copies in a row there is plain HTTP/1.
+        // The copies of a chain speak plain HTTP/1 to each other.
         setting.features.remove(&Feature::Tls);
         setting.features.remove(&Feature::Http2);
     }
@@ -370,7 +372,7 @@ fn features(names: &[String]) -> Result<BTreeSet<Feature>, Failure> {
         .collect()
 }
 
-/// A program without its folder, which is this machine's alone.
+/// Returns the program's file name; its folder exists on this machine only.
 fn name_of(program: &Path) -> String {
     program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned()
 }

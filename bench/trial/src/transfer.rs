@@ -1,7 +1,8 @@
-//! A very large body through a system, both ways, checked byte for byte, and the memory that it took meanwhile.
+//! Sends a very large body through a system in both directions, checks it byte for byte, and reads the peak
+//! memory.
 //!
-//! The bytes come from, and go to, an origin of its own in this process. Every 64 KiB block carries its number, so that lost,
-//! repeated and swapped blocks are found, not only changed bytes.
+//! An origin in this process sends and receives the bytes. Every 64 KiB block carries its number, so that
+//! lost, repeated and swapped blocks are found as well as changed bytes.
 
 use crate::arm::Arm;
 use crate::failure::Failure;
@@ -21,33 +22,33 @@ use tollgate_lab_study::Settings;
 /// Bytes between two block numbers.
 const BLOCK: usize = 64 * 1024;
 
-/// No read or write may take longer.
+/// Timeout of each read and write.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What one direction came to.
+/// The result of one direction.
 #[derive(Debug)]
 pub(crate) struct Moved {
     /// `up` or `down`.
     pub(crate) way: &'static str,
-    /// What is wrong with the bytes that arrived; `None` when they are exact.
+    /// The difference between the received and the sent bytes; `None` if they are equal.
     pub(crate) problem: Option<String>,
-    /// Seconds that it took.
+    /// Duration in seconds.
     pub(crate) seconds: f64,
-    /// The most memory of the system since its start, KiB.
+    /// Peak memory of the system since its start, in KiB.
     pub(crate) peak_kib: u64,
 }
 
-/// Sends so many bytes through a system, then fetches as many.
+/// Uploads `bytes` bytes through a system, then downloads the same number.
 ///
 /// # Errors
-/// When it is missing or does not start.
+/// If the system is missing or does not start.
 pub(crate) fn transfer(ground: &Ground, arm: &Arm, bytes: u64) -> Result<Vec<Moved>, Failure> {
     let features = vec!["forwarded_headers".to_owned(), "streaming".to_owned()];
     let settings = arm.settings(&Settings { features: Some(features), ..Settings::default() });
     let listener =
         TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(|error| Failure::of("a port", error))?;
     let port = listener.local_addr().map_err(|error| Failure::of("a port", error))?.port();
-    // It ends with this process; a connection that breaks is noticed at the client's end.
+    // The threads end with this process; the client's end reports a connection that breaks.
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             thread::spawn(move || while serve(&stream, bytes).is_ok_and(|more| more) {});
@@ -70,7 +71,7 @@ pub(crate) fn transfer(ground: &Ground, arm: &Arm, bytes: u64) -> Result<Vec<Mov
     Ok(vec![one("up", upload), one("down", download)])
 }
 
-/// Bytes of block `index`: a fixed pattern that begins with the block's number.
+/// Returns the bytes of block `index`: a fixed pattern that begins with the block's number.
 fn block(index: u64) -> Vec<u8> {
     // The period 251 is prime, so no power-of-two shift maps the pattern onto itself.
     let mut bytes: Vec<u8> = (0..BLOCK).map(|at| (at % 251) as u8).collect();
@@ -93,7 +94,7 @@ fn send(into: &mut impl Write, size: u64) -> io::Result<()> {
     into.flush()
 }
 
-/// Reads `size` bytes and says where, in which block, they first differ from the pattern.
+/// Reads `size` bytes. Returns the first block that differs from the pattern.
 fn check(from: &mut impl Read, size: u64) -> io::Result<Option<u64>> {
     let mut expected = block(0);
     let mut got = vec![0u8; BLOCK];
@@ -110,8 +111,8 @@ fn check(from: &mut impl Read, size: u64) -> io::Result<Option<u64>> {
     Ok(different)
 }
 
-/// Answers one request: the readiness check, a download of `size` bytes, or an upload with what was found of it. Gives
-/// whether there may be another.
+/// Answers one request: the readiness check, a download of `size` bytes, or an upload (with the result of its
+/// check). Returns whether another request may follow.
 fn serve(mut stream: &TcpStream, size: u64) -> io::Result<bool> {
     stream.set_nodelay(true)?;
     let (head, rest) = read_head(&mut stream)?;
@@ -131,7 +132,7 @@ fn serve(mut stream: &TcpStream, size: u64) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Uploads the pattern; says what is wrong with what arrived.
+/// Uploads the pattern. Returns what is wrong with the bytes that arrived.
 fn upload(port: u16, size: u64) -> io::Result<Option<String>> {
     let mut stream = connect(port, LIMIT)?;
     write!(stream, "POST /upload HTTP/1.1\r\nHost: bench.example\r\nContent-Length: {size}\r\n\r\n")?;
@@ -142,7 +143,7 @@ fn upload(port: u16, size: u64) -> io::Result<Option<String>> {
     Ok((!exact).then(|| format!("status {}: {said}", answer.status)))
 }
 
-/// Downloads the pattern; says what is wrong with what arrived.
+/// Downloads the pattern. Returns what is wrong with the bytes that arrived.
 fn download(port: u16, size: u64) -> io::Result<Option<String>> {
     let mut stream = connect(port, LIMIT)?;
     write!(stream, "GET /download HTTP/1.1\r\nHost: bench.example\r\n\r\n")?;

@@ -1,54 +1,57 @@
-//! Who limits a trial, from what the kernel and the generator saw.
+//! Attributes a trial to the component that limits it, from the counters of the kernel and the generator.
 //!
-//! The order of the questions matters: errors make figures worthless; a kept rate needs no culprit; then come quotas, whose
-//! throttling the kernel counts exactly, then full cores and threads, full accept queues, and what follows from the study's
-//! own set-up (a delay, a slow link, too few requests in flight). What is left is not attributed.
+//! The order of the checks matters. Errors make the figures worthless; a kept rate has no limiting component.
+//! Then come quotas (the kernel counts their throttling exactly), full cores and threads, full accept queues,
+//! and the limits of the set-up itself (a delay, a slow link, too few requests in flight). Any other trial is
+//! not attributed.
 
 use tollgate_lab_record::{Evidence, Finding, LoadResult, Throttled, VerdictKind};
 
-/// What was set up, as far as it bears on the verdict.
+/// The parts of the set-up that affect the verdict.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// Cores that the system may use (the smaller of cores and workers), 0 for a direct run.
+    /// Cores that the system may use (the smaller of cores and workers); 0 for a direct run.
     pub target_cores: f64,
     /// Cores that origin and generator share.
     pub load_cores: Vec<usize>,
     /// Whether the origin runs on the system's cores and under its quota.
     pub beside: bool,
-    /// Whether the system may use the cores of origin and generator too.
+    /// Whether the system may also use the cores of origin and generator.
     pub shared: bool,
-    /// Delay that the origin adds to each answer, microseconds.
+    /// Delay that the origin adds to each answer, in microseconds.
     pub origin_delay_us: f64,
-    /// Round trip (microseconds) and bytes a second of the link, when there is one.
+    /// Round trip in microseconds and bytes a second of the link, if there is one.
     pub link: Option<(f64, f64)>,
-    /// Bytes of a response with its head, for the link's limit.
+    /// Size of a response with its head, in bytes, for the link's limit.
     pub response_bytes: f64,
 }
 
-/// A thread or core counts as full from here on. A core that serves sockets idles a little between wake-ups even when
-/// it is the limit: saturated single-worker runs of nginx and HAProxy lie at 0.95 to 1.
+/// The share from which a thread or core counts as full. A core that serves sockets idles a little between
+/// wake-ups even at its limit: saturated single-worker runs of nginx and HAProxy lie at 0.95 to 1.
 const FULL: f64 = 0.93;
 
-/// Share of the requests from which full accept queues are the limit.
+/// Share of the requests from which full accept queues count as the limit.
 const OVERFLOWS: f64 = 0.01;
 
-/// Origin and generator are what fills their core when they use this share of it; the rest is interrupts and readings.
+/// Origin and generator count as the load on their core if they use at least this part of its busy time. The
+/// rest is interrupts and readings.
 const OWN: f64 = 0.7;
 
-/// How much more than a whole core somebody may seem to have used: the tool's clock and the readings are some
-/// milliseconds apart.
+/// How much more than a whole core a process may seem to have used: the tool's clock and the readings are
+/// some milliseconds apart.
 const READ_APART: f64 = 1.05;
 
-/// A group counts as held back when this share of its periods was throttled.
+/// A group counts as throttled if this share of its periods was.
 const HELD: f64 = 0.2;
 
 /// Share of failed requests from which figures are not comparable.
 const ERRORS: f64 = 0.001;
 
-/// Requests in flight up to which a closed loop cannot fill a core: each waits for the one before it.
+/// Requests in flight up to which a closed loop cannot fill a core, since each request waits for the one
+/// before.
 const FEW: u32 = 4;
 
-/// Attributes a trial.
+/// Attributes a trial. The findings are the evidence, in words.
 pub fn attribute(
     facts: &Facts,
     load: Option<&LoadResult>,
@@ -83,7 +86,7 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", share * 100.0)
 }
 
-/// What any reader wants to see, whatever the verdict.
+/// Adds what every reader wants to see, whatever the verdict.
 fn describe(findings: &mut Vec<Finding>, facts: &Facts, evidence: &Evidence) {
     let share = |us: f64| if evidence.wall_us > 0.0 { us / evidence.wall_us } else { 0.0 };
     let mut parts = Vec::new();
@@ -195,7 +198,8 @@ fn connections(
         return None;
     }
     note(findings, format!("{overflows} connections met a full accept queue"));
-    // The counter is the whole machine's, and a tool that opens a thousand connections at once overflows any queue.
+    // The counter is of the whole machine, and a tool that opens a thousand connections at once overflows any
+    // queue.
     let all = (load.ok + load.failures.total()) as f64;
     (overflows as f64 > OVERFLOWS * all).then_some(VerdictKind::Connections)
 }
@@ -212,12 +216,13 @@ fn processors(
     if facts.shared {
         return shared(findings, facts, evidence);
     }
-    // A tool's start and end lie between the readings, but nothing is asked of the system then: what it used, it used
-    // while the tool measured. Where that would be more than there is, it is not so: the tool asked on.
+    // The readings include the tool's start and end, when it sends no requests. So the system used its CPU
+    // time in the shorter span that the tool measured. If that makes more than a whole core, the assumption
+    // is wrong and the tool did send requests.
     let active = (result.seconds * 1e6 / evidence.wall_us).clamp(0.5, 1.0);
     let while_active =
         |share: f64| if share / active <= READ_APART { (share / active).min(1.0) } else { share };
-    // Who shares the system's cores fills them together with it.
+    // An origin on the system's cores counts together with the system.
     let (cores, mine) = match (facts.target_cores > 0.0, facts.beside) {
         (true, false) => (facts.target_cores, evidence.target.cpu_us()),
         (_, true) => (facts.target_cores.max(1.0), evidence.target.cpu_us() + evidence.origin.cpu_us()),
@@ -275,12 +280,12 @@ fn processors(
     }
 }
 
-/// Who fills the cores when the system may use those of origin and generator as well.
+/// Attributes a trial in which the system may also use the cores of origin and generator.
 fn shared(findings: &mut Vec<Finding>, facts: &Facts, evidence: &Evidence) -> Option<VerdictKind> {
     let busy = &evidence.machine.busy;
     let all = busy.iter().sum::<f64>() / busy.len().max(1) as f64;
     if all < FULL {
-        // The generator has no others than its own, whoever else may use them.
+        // The generator has only its own core, even if others may use that core too.
         let cores: Vec<f64> = facts.load_cores.iter().filter_map(|core| busy.get(*core).copied()).collect();
         let count = cores.len().max(1) as f64;
         let load = cores.iter().sum::<f64>() / count;
@@ -478,7 +483,7 @@ mod tests {
         closed.seconds = 0.9;
         assert_eq!(kind(&facts(), &closed, &evidence(0.88, 0.2, 0.2)), VerdictKind::Gateway);
         assert_eq!(kind(&facts(), &closed, &evidence(0.92, 0.05, 0.1)), VerdictKind::Gateway);
-        // It asked on after its clock had stopped, so nothing is known of the time in between.
+        // The tool sent requests after its clock stopped, so the time in between cannot be attributed.
         closed.seconds = 0.5;
         assert_eq!(kind(&facts(), &closed, &evidence(0.6, 0.2, 0.2)), VerdictKind::Invalid);
     }
@@ -492,7 +497,7 @@ mod tests {
         let mut seen = evidence(0.4, 0.3, 1.2);
         seen.machine.busy = vec![0.99, 0.98];
         assert_eq!(kind(&both, &load(CLOSED, 5_000.0, 200), &seen), VerdictKind::Generator);
-        // A generator of one thread fills its core, while the other one has room.
+        // A generator of one thread fills its core while the other core is idle in part.
         let mut seen = evidence(0.4, 0.15, 0.93);
         seen.machine.busy = vec![0.5, 0.99];
         assert_eq!(kind(&both, &load(CLOSED, 5_000.0, 200), &seen), VerdictKind::Generator);
@@ -540,7 +545,7 @@ mod tests {
         let mut seen = evidence(0.5, 0.1, 0.1);
         seen.network = Network { listen_overflows: 12, ..Default::default() };
         assert_eq!(kind(&facts(), &load(CLOSED, 100.0, 64), &seen), VerdictKind::Connections);
-        // A few among many are no limit, and a full core comes first.
+        // A few overflows among many requests are no limit, and a full core takes precedence.
         assert_eq!(kind(&facts(), &load(CLOSED, 90_000.0, 64), &seen), VerdictKind::Invalid);
         let mut full = evidence(0.99, 0.1, 0.1);
         full.network = seen.network;

@@ -1,4 +1,4 @@
-//! Load until a system that compiles while it runs is steady, with the trace of how it came there.
+//! Warms up a system that compiles at run time: runs load until its rate is steady, and keeps the trace.
 
 use crate::failure::Failure;
 use crate::generator::{Run, plan};
@@ -8,14 +8,14 @@ use tollgate_lab_record::{LoadModel, LoadResult};
 use tollgate_lab_stats::steady::{Steadiness, steady};
 use tollgate_lab_study::Settings;
 
-/// Seconds of load between two looks.
+/// Seconds of load between two checks.
 const PIECE: f64 = 10.0;
 
-/// Loads the target, at most `limit` seconds. Returns the trace by the second and the answer in words: since when the
+/// Loads the target for at most `limit` seconds. Returns the trace by the second, and in words since when the
 /// rate was steady, or why it never was.
 ///
 /// # Errors
-/// When the generator fails.
+/// If the generator fails.
 pub fn warm(
     ground: &Ground,
     target: &Target,

@@ -1,4 +1,8 @@
-//! The breaker: past a ratio of failed or slow calls an upstream is left alone for a while.
+//! The circuit breaker: if the ratio of failed or slow calls is too high, the upstream gets no requests for a
+//! while.
+//!
+//! [`Breaker`] is the state that all workers share; [`WorkerBreaker`] is one worker's access to it. The proxy
+//! calls `Upstream::admit` before an attempt and reports the result through [`BreakerPermit`].
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,27 +15,28 @@ use tollgate_plan::{Breaker as Rules, Percent};
 use crate::window::{SPAN, Window};
 use crate::{Upstream, UpstreamState};
 
-/// Kinds of counts in a window.
+/// Indices of the counters of a window.
 const CALLS: usize = 0;
 const FAILED: usize = 1;
 const SLOW: usize = 2;
 
-/// Whether an upstream gets requests, as its breaker says.
+/// The state of a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BreakerState {
-    /// It does; they are counted.
+    /// Requests pass and are counted.
     Closed,
-    /// It does not.
+    /// Requests are rejected.
     Open,
-    /// A few probe it, the others wait for what becomes of those.
+    /// A few probes pass. Other requests are rejected until the probes have finished.
     HalfOpen,
 }
 
-/// What all workers know of an upstream's breaker.
+/// State of an upstream's breaker that all workers share.
 ///
-/// As in resilience4j: closed, it counts over a window of time, and past a ratio of failures (or of slow calls) it
-/// opens; after a time it lets a few calls through, and by their ratios closes or opens again. Where it is closed, a
-/// call reads one word and counts for its own worker; only a call that went wrong adds up what all workers counted.
+/// The rules are those of resilience4j. A closed breaker counts calls over a time window and opens when the
+/// ratio of failures, or of slow calls, is reached. After a time it lets a few calls through, and closes or
+/// opens again by their ratios. While it is closed, a call reads one word and counts in its own worker's
+/// window. Only a call that failed or was slow adds up the windows of all workers.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     start: Instant,
@@ -42,31 +47,32 @@ pub(crate) struct Breaker {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// What each worker counts, by its number.
+    /// The windows of the workers, by worker number.
     workers: Vec<Arc<Window<3>>>,
-    /// How long they reach.
+    /// The length of the windows.
     window: Duration,
-    /// Of the probes while half open: under way, and what became of the others.
+    /// Probes of the half-open state: how many are in flight, how many finished, and how these ended.
     under_way: u32,
     done: u32,
     failed: u32,
     slow: u32,
 }
 
-/// State, generation and time in one word.
+/// State, generation and time, packed into one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word {
     state: BreakerState,
-    /// Grows with each change: what began before one says nothing about what came after it.
+    /// Incremented with each change of state. A call that began in one generation does not count in a later
+    /// one.
     generation: u32,
-    /// Until when it stays open, in milliseconds from the start.
+    /// When an open breaker lets probes through, in milliseconds since the start.
     until: u64,
 }
 
 impl Word {
     const STATE_BITS: u32 = 2;
     const GENERATION_BITS: u32 = 22;
-    /// How far apart the ticks of two generations are: more than a [`SPAN`], and such that ticks and generations wrap
+    /// Distance between the ticks of two generations. It exceeds a [`SPAN`], and ticks and generations wrap
     /// together.
     const TICKS_APART: u32 = 1 << (u32::BITS - Self::GENERATION_BITS);
 
@@ -96,12 +102,13 @@ impl Breaker {
         Self { start, word: AtomicU64::new(0), inner: Mutex::default() }
     }
 
-    /// The window of a worker; the same one each time, while they reach as far.
+    /// Returns the window of a worker, the same one at each call while the window length stays the same.
     fn worker(&self, number: usize, window: Duration) -> Arc<Window<3>> {
         let inner = &mut *self.lock();
         let workers = &mut inner.workers;
         if inner.window != window {
-            // Ticks of another length have other numbers: for a long time what is counted would be taken for late.
+            // With another tick length, ticks have other numbers. Old windows would treat new counts as late
+            // for a long time.
             inner.window = window;
             workers.clear();
         }
@@ -125,19 +132,20 @@ impl Breaker {
         since.as_secs() * 1000 + u64::from(since.subsec_millis())
     }
 
-    /// The tick of the windows. Each generation has its own, more than a span apart: so what was counted in one is over
-    /// in the next, without anyone having to clear another worker's counts.
+    /// Returns the current tick of the windows. The ticks of two generations are more than a span apart. So
+    /// the counts of one generation are out of range in the next, and no worker has to clear another worker's
+    /// counts.
     fn tick(&self, now: Instant, rules: &Rules, generation: u32) -> u32 {
         let width = (rules.window.as_millis() as u64 / u64::from(SPAN)).max(1);
         ((self.milliseconds(now) / width) as u32).wrapping_add(generation.wrapping_mul(Word::TICKS_APART))
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing that holds the lock can leave it half done.
+        // A panic under the lock cannot leave the value half changed.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves on to another state. For who holds the lock: so nobody else moves it meanwhile.
+    /// Changes the state. The caller holds the lock, so no other thread changes it at the same time.
     fn turn(&self, inner: &mut Inner, to: Word) {
         let Inner { under_way, done, failed, slow, .. } = inner;
         (*under_way, *done, *failed, *slow) = (0, 0, 0, 0);
@@ -153,7 +161,7 @@ impl Breaker {
         }
     }
 
-    /// Whether a call that began now would be let through.
+    /// Whether a call that starts now would be admitted. Changes nothing.
     fn admits(&self, rules: &Rules, now: Instant) -> bool {
         let word = self.word();
         match word.state {
@@ -166,7 +174,7 @@ impl Breaker {
         }
     }
 
-    /// Lets a call through, or not. The generation is the permit's; the flag: it is a probe.
+    /// Admits or rejects a call. Returns the generation of its permit and whether it is a probe.
     fn admit(&self, rules: &Rules, now: Instant) -> Option<(u32, bool)> {
         let word = self.word();
         if word.state == BreakerState::Closed {
@@ -187,12 +195,12 @@ impl Breaker {
                 Some((word.generation, true))
             }
             BreakerState::HalfOpen => None,
-            // Another worker's probes have closed it meanwhile.
+            // The probes of another worker have closed the breaker since the first look.
             _ => Some((word.generation, false)),
         }
     }
 
-    /// A call that went wrong: perhaps it was one too many.
+    /// Evaluates the ratios after a call that failed or was slow, and opens the breaker if one is reached.
     fn judge(&self, rules: &Rules, now: Instant, generation: u32) -> Option<BreakerTurn> {
         let mut inner = self.lock();
         let word = self.word();
@@ -207,7 +215,8 @@ impl Breaker {
         (enough && bad).then(|| self.open(&mut inner, word, rules, now))
     }
 
-    /// What became of a probe; `None`: nobody knows, and another call may probe in its place.
+    /// Records the result of a probe. `None` means that the result is unknown; another call may then probe
+    /// instead.
     fn probed(
         &self,
         rules: &Rules,
@@ -225,7 +234,7 @@ impl Breaker {
         inner.done += 1;
         inner.failed += u32::from(result.failed);
         inner.slow += u32::from(result.slow);
-        // Once the ratio is sure to be reached, the others can change nothing.
+        // Once the ratio is certain to be reached, the remaining probes cannot change the decision.
         if is_bad(rules, rules.probes.into(), inner.failed.into(), inner.slow.into()) {
             return Some(self.open(&mut inner, word, rules, now));
         }
@@ -236,7 +245,7 @@ impl Breaker {
         Some(BreakerTurn::Closed)
     }
 
-    /// Closes it: a plan without a breaker has come.
+    /// Closes the breaker, because the new plan has none.
     fn close(&self) -> Option<BreakerTurn> {
         if self.state() == BreakerState::Closed {
             return None;
@@ -251,7 +260,7 @@ impl Breaker {
     }
 }
 
-/// Whether so many of these calls are too many.
+/// Whether the ratio of failed or slow calls reaches its limit.
 fn is_bad(rules: &Rules, calls: u64, failed: u64, slow: u64) -> bool {
     let too_many = |some: u64, percent: Percent| {
         some > 0 && some.saturating_mul(1_000_000) >= calls.saturating_mul(u64::from(percent.millionths()))
@@ -265,7 +274,7 @@ struct CallResult {
     slow: bool,
 }
 
-/// A worker's hand on the breaker of an upstream.
+/// A worker's access to the breaker of an upstream.
 #[derive(Debug)]
 pub(crate) struct WorkerBreaker {
     rules: Rules,
@@ -276,7 +285,8 @@ pub(crate) struct WorkerBreaker {
 }
 
 impl WorkerBreaker {
-    /// For a worker of this number, if the upstream has a breaker.
+    /// Creates the access for the worker with this number. Returns `None` if the upstream has no breaker, and
+    /// then closes the shared one.
     pub fn new(
         rules: Option<&Rules>,
         worker: usize,
@@ -299,12 +309,12 @@ impl WorkerBreaker {
         }))
     }
 
-    /// Whether a call that began now would be let through.
+    /// Whether a call that starts now would be admitted. Changes nothing.
     pub fn admits(&self, now: Instant) -> bool {
         self.shared.breaker.admits(&self.rules, now)
     }
 
-    /// Lets a call through, or not.
+    /// Admits or rejects a call. A rejection is counted.
     pub fn admit(self: &Rc<Self>, now: Instant) -> Option<BreakerPermit> {
         let Some((generation, probe)) = self.shared.breaker.admit(&self.rules, now) else {
             self.stats.upstream_breaker_refused(self.slot);
@@ -321,10 +331,11 @@ impl WorkerBreaker {
 }
 
 impl Upstream {
-    /// Lets a call through: `Ok(None)` where there is no breaker.
+    /// Admits a call, or rejects it. Returns `Ok(None)` if the upstream has no breaker.
     ///
     /// # Errors
-    /// When the breaker is open, which is counted.
+    /// Returns [`CircuitOpen`] if the breaker is open or all its probes are in flight. The rejection is
+    /// counted.
     #[inline]
     pub fn admit(&self, now: Instant) -> Result<Option<BreakerPermit>, CircuitOpen> {
         match &self.breaker {
@@ -333,18 +344,18 @@ impl Upstream {
         }
     }
 
-    /// Whether a call that began now would be let through.
+    /// Whether a call that starts now would be admitted. Changes nothing.
     pub fn would_admit(&self, now: Instant) -> bool {
         self.breaker.as_ref().is_none_or(|breaker| breaker.admits(now))
     }
 }
 
-/// The breaker lets nothing through.
+/// The error of a call that the breaker rejects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CircuitOpen;
 
-/// One call that a breaker has let through. Dropped without a result it counts for nothing, and the place of a probe is
-/// another's.
+/// One call that a breaker admitted. If it is dropped without a result, it does not count, and another call
+/// may take the place of a probe.
 #[derive(Debug)]
 pub struct BreakerPermit {
     breaker: Rc<WorkerBreaker>,
@@ -354,8 +365,8 @@ pub struct BreakerPermit {
 }
 
 impl BreakerPermit {
-    /// Nobody waits for the call any longer, because another one answered first. What it would have come to nobody
-    /// knows; that it was slow is known by now, or is not.
+    /// Reports that another attempt answered first, so no task awaits this call. Its result is unknown, but
+    /// it counts as slow if it already exceeded the limit for slow calls.
     pub fn overtaken(self, now: Instant) {
         let took = now.saturating_duration_since(self.began);
         if self.breaker.rules.slow_after.is_some_and(|bound| took > bound) {
@@ -363,7 +374,7 @@ impl BreakerPermit {
         }
     }
 
-    /// The call has been answered, or has failed. It is slow or not by the time that this took.
+    /// Reports that the call was answered or failed. The elapsed time decides whether it was slow.
     pub fn done(mut self, now: Instant, failed: bool) {
         let WorkerBreaker { rules, shared, window, .. } = &*self.breaker;
         let breaker = &shared.breaker;
@@ -396,7 +407,7 @@ impl Drop for BreakerPermit {
     fn drop(&mut self) {
         if self.probe {
             let WorkerBreaker { rules, shared, .. } = &*self.breaker;
-            // Without a result nothing is judged, so the time does not matter.
+            // Without a result nothing is evaluated, so the time does not matter.
             let turn = shared.breaker.probed(rules, self.began, self.generation, None);
             self.breaker.count(turn);
         }

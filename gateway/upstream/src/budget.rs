@@ -1,4 +1,7 @@
-//! The retry budget: however much fails, retries are a small share of the requests.
+//! The retry budget, which keeps retries to a small share of the requests even if every request fails.
+//!
+//! A worker counts each request in its own [`Window`]. Only a worker that wants to retry takes the shared
+//! lock, adds up the windows of all workers, and spends one retry of the common [`Budget`].
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,14 +12,14 @@ use tollgate_plan::Retry;
 use crate::window::{SPAN, Window};
 use crate::{UnderWay, Upstream};
 
-/// How many retries all workers together may send to an upstream: a share of the requests that came for it in the last
-/// 10 s, or so many a second, whichever is more.
+/// The retries that all workers together may send to an upstream: a share of the requests of the last 10 s,
+/// or a minimum rate per second, whichever is greater.
 ///
-/// A limit of attempts for each request does not bound the load on an upstream of which every request fails: it is
-/// multiplied, and layers of gateways multiply each other. A share of what comes does (Finagle's `RetryBudget` has the
-/// same terms, Envoy's is a share of what is under way).
+/// A limit of attempts per request does not bound the load on an upstream if every request fails: the load is
+/// multiplied, and layers of gateways multiply each other. A share of the incoming requests bounds it.
+/// Finagle's `RetryBudget` has the same terms; Envoy's budget is a share of the requests in flight.
 ///
-/// A request costs a store into the worker's own count; what is shared is touched only by who wants to try again.
+/// A request costs one store into the worker's own counter. Shared state is touched only for a retry.
 #[derive(Debug)]
 pub(crate) struct Budget {
     start: Instant,
@@ -25,11 +28,11 @@ pub(crate) struct Budget {
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// What each worker counts, by its number.
+    /// The windows of the workers, by worker number.
     workers: Vec<Arc<Window<1>>>,
-    /// The retries that were let through.
+    /// The retries that were granted.
     granted: Window<1>,
-    /// The latest second that anyone asked in.
+    /// The latest tick of any call to `spend`.
     latest: u32,
 }
 
@@ -38,7 +41,7 @@ impl Budget {
         Self { start, inner: Mutex::default() }
     }
 
-    /// The count of a worker; the same one each time.
+    /// Returns the window of a worker, the same one at each call.
     fn worker(&self, number: usize) -> Arc<Window<1>> {
         let workers = &mut self.lock().workers;
         while workers.len() <= number {
@@ -47,17 +50,17 @@ impl Budget {
         workers[number].clone()
     }
 
-    /// The second that it is.
+    /// Returns the tick of a time: whole seconds since the start.
     #[inline]
     pub fn tick(&self, now: Instant) -> u32 {
         now.saturating_duration_since(self.start).as_secs() as u32
     }
 
-    /// Takes one retry from the budget; `false`: none is left.
+    /// Takes one retry from the budget. Returns `false` if none is left.
     pub fn spend(&self, now: Instant, rules: &Retry) -> bool {
         let mut inner = self.lock();
-        // Who looked at the clock first may come last. Requests and retries are those of the same seconds, so that the
-        // share is exact in each span.
+        // A worker that read the clock first may take the lock last. Requests and retries are summed over the
+        // same seconds, so the share is exact in each span.
         let tick = self.tick(now).max(inner.latest);
         inner.latest = tick;
         let requests: u64 = inner.workers.iter().map(|worker| worker.sum(0, tick)).sum();
@@ -71,22 +74,23 @@ impl Budget {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
-        // Nothing that holds the lock can leave the counts half done.
+        // A panic under the lock cannot leave the counts half changed.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What one worker counts.
+/// The requests that one worker counts.
 #[derive(Debug)]
 pub(crate) struct Requests {
     window: Arc<Window<1>>,
-    /// The second that it is, and when the next one begins: so that not every request asks how long ago something was.
+    /// The current tick, and when the next one begins. Most requests compare with `until` and compute no
+    /// tick.
     tick: Cell<u32>,
     until: Cell<Option<Instant>>,
 }
 
 impl Requests {
-    /// Of the worker with this number.
+    /// Creates the counter of the worker with this number.
     pub fn new(budget: &Budget, worker: usize) -> Self {
         Self { window: budget.worker(worker), tick: Cell::new(0), until: Cell::new(None) }
     }
@@ -108,14 +112,14 @@ impl Requests {
 }
 
 impl Upstream {
-    /// A request has come for it: of these, retries may be a share.
+    /// Counts a request for this upstream. Retries may be a share of these.
     #[inline]
     pub fn count_request(&self, now: Instant) {
         self.requests.count(now, &self.state().budget);
     }
 
-    /// A retry begins, within the limit of those under way and the budget of all workers. `None`: one of them is spent.
-    /// Counted either way.
+    /// Asks for a retry, within `limits.retries` and the budget of all workers. Returns `None` if either is
+    /// exhausted. Both outcomes are counted in the metrics.
     pub fn begin_retry(&self, rules: &Retry, now: Instant) -> Option<UnderWay> {
         let granted = self.grant(rules, now);
         if granted.is_some() {
@@ -124,7 +128,8 @@ impl Upstream {
         granted
     }
 
-    /// A second attempt begins beside a slow first one: as [`begin_retry`](Self::begin_retry).
+    /// Asks for a second, hedged attempt while the first is still running. The rules are those of
+    /// [`begin_retry`](Self::begin_retry).
     pub fn begin_hedge(&self, rules: &Retry, now: Instant) -> Option<UnderWay> {
         let granted = self.grant(rules, now);
         if granted.is_some() {
@@ -134,7 +139,7 @@ impl Upstream {
     }
 
     fn grant(&self, rules: &Retry, now: Instant) -> Option<UnderWay> {
-        // The budget last: what it has given it does not take back.
+        // The budget is last, because a retry that it granted cannot be returned.
         let under_way = self.state().begin_retry().filter(|_| self.state().budget.spend(now, rules));
         if under_way.is_none() {
             self.stats.upstream_retry_denied(self.slot);
@@ -142,7 +147,8 @@ impl Upstream {
         under_way
     }
 
-    /// Some time, none as likely as another, up to this.
+    /// Returns a random duration from 0 to `most`, uniformly distributed. Used as the jitter of a retry's
+    /// delay.
     pub fn draw(&self, most: Duration) -> Duration {
         let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
         Duration::from_nanos(self.rng.borrow_mut().u64(0..=most))
@@ -160,8 +166,8 @@ mod tests {
         Retry { budget, budget_min, ..Retry::default() }
     }
 
-    /// Requests that all fail, each `gap` after the one before, on workers in turn; each asks for `wanted` retries.
-    /// Says for each whether its retries were granted.
+    /// Simulates requests that all fail, each `gap` after the one before, on workers in turn. Each asks for
+    /// `wanted` retries. Returns when each request came and how many of its retries were granted.
     fn storm(
         budget: &Budget,
         rules: &Retry,
@@ -215,7 +221,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whenever a retry is let through, those of the last ten seconds are within the share, or the minimum.
+        /// Whenever a retry is granted, the retries of the last ten seconds are within the share or the
+        /// minimum.
         #[test]
         fn none_is_let_through_beyond_the_share(
             percent in 0_u8..=100,

@@ -1,8 +1,9 @@
-//! What is in use of an upstream's limits, counted exactly over all workers.
+//! Limits of an upstream, and the permits in use, counted exactly over all workers.
 //!
-//! A connection's place is taken before its socket is opened and given back after it is closed: the kernel's table never
-//! has more established connections than the limit. So counting costs two shared additions a connection, and none a
-//! request. Requests and retries are counted only where they are limited.
+//! A worker takes a connection's permit before it opens the socket, and returns it after it closed the
+//! socket. The kernel's table therefore never has more established connections than the limit. This costs two
+//! shared additions for each connection, and none for a request. Requests and retries are counted only if
+//! they are limited.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,19 +15,20 @@ use crate::peers::Peers;
 use crate::waiting::Waiting;
 use crate::{EndpointState, UpstreamState};
 
-/// `off`, as the atomics have it.
+/// The atomics' value for `off`.
 const NO_LIMIT: u32 = u32::MAX;
 
-/// A number that never exceeds a limit. On a cache line of its own (128 bytes: processors fetch pairs of them), so that
-/// who only reads its neighbours does not wait for it.
+/// A count that never exceeds a limit. It has its own cache line (128 bytes, because processors fetch lines
+/// in pairs), so that a reader of a neighbouring field does not wait for it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Count(AtomicU32);
 
 impl Count {
-    /// Takes one, if that leaves no more than `limit`.
+    /// Adds one, if the count stays within `limit`. Returns whether it did.
     pub(crate) fn take(&self, limit: u32) -> bool {
-        // SeqCst: who fails and goes to wait, and who gives back and looks for those that wait, must not miss each other.
+        // SeqCst: one thread fails here and then registers as waiting; another returns a permit and then
+        // looks for waiters. One of the two must see the other.
         self.0
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |count| (count < limit).then_some(count + 1))
             .is_ok()
@@ -41,29 +43,29 @@ impl Count {
     }
 }
 
-/// What is in use of an upstream's limits, and how high they are.
+/// The limits of an upstream, and what is in use of each.
 #[derive(Debug)]
 pub(crate) struct Usage {
     connections: Count,
     requests: Count,
     retries: Count,
-    /// The limits of the plan that a worker took over last.
+    /// The limits of the plan that a worker adopted last.
     most_connections: AtomicU32,
     most_endpoint_connections: AtomicU32,
     most_requests: AtomicU32,
     most_retries: AtomicU32,
-    /// Requests that wait for a connection, at all workers.
+    /// Requests that wait for a connection, on all workers.
     pub(crate) queued: Count,
-    /// Which workers they wait at.
+    /// Since when the first request of each worker waits.
     pub(crate) waiting: Waiting,
     pub(crate) peers: Arc<Peers>,
 }
 
-/// What is in use of an endpoint's limits.
+/// What is in use of an endpoint's limit.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointUsage {
     connections: Count,
-    /// Which workers have requests that wait for a connection to it.
+    /// Since when the first request for this endpoint waits, by worker.
     pub(crate) waiting: Waiting,
 }
 
@@ -83,7 +85,7 @@ impl Usage {
         }
     }
 
-    /// Takes over the limits of a plan.
+    /// Sets the limits of a plan.
     pub(crate) fn limit(&self, caps: &Caps) {
         let limits = [
             (&self.most_connections, caps.connections),
@@ -96,38 +98,38 @@ impl Usage {
         }
     }
 
-    /// Whether the upstream as a whole has a cap on connections.
+    /// Whether the upstream as a whole has a limit of connections.
     pub(crate) fn has_cap(&self) -> bool {
         self.most_connections.load(Ordering::SeqCst) != NO_LIMIT
     }
 
-    /// Whether its endpoints have one.
+    /// Whether each endpoint has a limit of connections.
     pub(crate) fn has_endpoint_cap(&self) -> bool {
         self.most_endpoint_connections.load(Ordering::SeqCst) != NO_LIMIT
     }
 
-    /// Whether the upstream as a whole has as many connections as it may have.
+    /// Whether the upstream as a whole has reached its limit of connections.
     pub(crate) fn is_full(&self) -> bool {
         self.connections.get() >= self.most_connections.load(Ordering::SeqCst)
     }
 
-    /// Whether an endpoint has as many connections as it may have.
+    /// Whether an endpoint has reached its limit of connections.
     pub(crate) fn is_full_at(&self, endpoint: &EndpointState) -> bool {
         endpoint.usage.connections.get() >= self.most_endpoint_connections.load(Ordering::SeqCst)
     }
 
-    /// Whether the upstream as a whole has more connections than it may have by now.
+    /// Whether the upstream as a whole exceeds its limit, which a reload may have lowered.
     pub(crate) fn is_over(&self) -> bool {
         self.connections.get() > self.most_connections.load(Ordering::SeqCst)
     }
 
-    /// Whether an endpoint has more connections than it may have by now.
+    /// Whether an endpoint exceeds its limit, which a reload may have lowered.
     pub(crate) fn is_over_at(&self, endpoint: &EndpointState) -> bool {
         endpoint.usage.connections.get() > self.most_endpoint_connections.load(Ordering::SeqCst)
     }
 }
 
-/// Counts a request, or a retry, as under way for as long as it lives.
+/// Counts a request or a retry as in flight until it is dropped.
 #[derive(Debug)]
 #[must_use = "dropping it ends the count"]
 pub struct UnderWay(Option<(Arc<UpstreamState>, Kind)>);
@@ -156,13 +158,14 @@ impl Drop for UnderWay {
 }
 
 impl UpstreamState {
-    /// A request begins; `None`: there are as many as `limits.requests` allows. Without that limit nothing is counted;
-    /// after a reload that sets one, those that began before do not count.
+    /// Counts a request against `limits.requests`. Returns `None` if that limit is reached. Without the limit
+    /// nothing is counted. If a reload sets one, requests that began before do not count.
     pub fn begin_request(self: &Arc<Self>) -> Option<UnderWay> {
         self.begin(Kind::Request)
     }
 
-    /// A retry begins; `None`: there are as many as `limits.retries` allows. As [`begin_request`](Self::begin_request).
+    /// Counts a retry against `limits.retries`. Returns `None` if that limit is reached. Otherwise as
+    /// [`begin_request`](Self::begin_request).
     pub fn begin_retry(self: &Arc<Self>) -> Option<UnderWay> {
         self.begin(Kind::Retry)
     }
@@ -175,22 +178,22 @@ impl UpstreamState {
         }
     }
 
-    /// Connections that are open or being opened, by all workers.
+    /// Returns the number of connections, open or being opened, on all workers.
     pub fn connections(&self) -> u32 {
         self.usage.connections.get()
     }
 }
 
 impl EndpointState {
-    /// Connections that are open or being opened, by all workers.
+    /// Returns the number of connections, open or being opened, on all workers.
     pub fn connections(&self) -> u32 {
         self.usage.connections.get()
     }
 }
 
-/// The right to one connection to an endpoint: a place in the counts of the endpoint and its upstream, given back when
-/// it is dropped. It is taken before the socket is opened and must outlive it. It goes with the socket from worker to
-/// worker.
+/// The right to one connection to an endpoint. It counts against the limits of the endpoint and of its
+/// upstream until it is dropped. A worker takes it before it opens the socket, and the permit must outlive
+/// the socket. If the socket moves to another worker, the permit moves with it.
 #[derive(Debug)]
 #[must_use = "dropping it gives the place back"]
 pub struct Permit {
@@ -199,11 +202,12 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// A place for one more connection; `None`: `limits.connections` or `limits.endpoint_connections` is reached.
+    /// Takes a permit for one more connection. Returns `None` if `limits.connections` or
+    /// `limits.endpoint_connections` is reached.
     pub fn take(upstream: &Arc<UpstreamState>, endpoint: &Arc<EndpointState>) -> Option<Self> {
         let usage = &upstream.usage;
         let most = usage.most_connections.load(Ordering::SeqCst);
-        // Looked at first, so that a place at the endpoint is not taken in vain.
+        // A check first: if the upstream is full, the endpoint's count is not touched.
         if usage.connections.get() >= most
             || !endpoint.usage.connections.take(usage.most_endpoint_connections.load(Ordering::SeqCst))
         {
@@ -211,7 +215,8 @@ impl Permit {
         }
         if !usage.connections.take(most) {
             endpoint.usage.connections.give_back();
-            // Somebody may have found the endpoint full because of this.
+            // For a moment the endpoint's count was too high. Another worker may have seen it full and waits
+            // now.
             Room::announce(upstream, endpoint);
             return None;
         }
@@ -220,8 +225,9 @@ impl Permit {
 }
 
 impl Permit {
-    /// Turns it into the right to a connection to another endpoint of the same upstream, whose own cap allows it. The
-    /// upstream's place is kept meanwhile: nobody else can come by it.
+    /// Converts the permit to one for another endpoint of the same upstream. Returns `None` if that endpoint
+    /// is at its limit. The upstream's count does not change at any time, so no other worker can take that
+    /// place.
     pub(crate) fn for_endpoint(mut self, endpoint: &Arc<EndpointState>) -> Option<Self> {
         if Arc::ptr_eq(&self.endpoint, endpoint) {
             return Some(self);
@@ -296,7 +302,7 @@ mod tests {
         assert_eq!(upstream.usage.retries.get(), 0);
         drop((first, retries));
         assert!(upstream.begin_request().is_some());
-        // A limit that goes away lets all through, and what was counted under it is given back.
+        // Without a limit every request passes; what was counted under the old limit is still returned.
         upstream.usage.limit(&Caps::default());
         let _third = upstream.begin_request().expect("no limit");
         assert_eq!(upstream.usage.requests.get(), 1);

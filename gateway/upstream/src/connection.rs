@@ -1,4 +1,4 @@
-//! One connection to an endpoint.
+//! A connection to an endpoint, the guards that count it, and the errors of opening one.
 
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -9,26 +9,28 @@ use tollgate_observe::Reason;
 
 use crate::{Permit, Pool};
 
-/// One connection to an endpoint, in use. Dropping it closes it; [`Pool::put`] keeps it.
+/// A connection to an endpoint that a request uses. Dropping it closes the socket; [`Pool::put`] returns it
+/// to the pool.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) link: Box<Link>,
     pub(crate) open: OpenGuard,
 }
 
-/// A connection, in use or idle. In a box of its own: with each request it goes from the pool to the request and back,
-/// and only a pointer is to move.
+/// A connection, in use or idle. It is boxed because it moves from the pool to a request and back for each
+/// request; only the pointer moves.
 #[derive(Debug)]
 pub struct Link {
     /// The byte stream.
     pub stream: Stream,
     pub(crate) opened: Instant,
-    /// When it became idle last.
+    /// When it last became idle.
     pub(crate) since: Instant,
-    /// Requests that it has carried, the present one included.
+    /// How many requests it has carried, including the current one.
     pub(crate) requests: u64,
     pub(crate) reused: bool,
-    // Below the stream: where the whole is dropped, the socket is closed before its place is given back.
+    // Below the stream, because fields are dropped in order: the socket is closed before the permit is
+    // returned.
     pub(crate) permit: Permit,
 }
 
@@ -47,21 +49,21 @@ impl DerefMut for Connection {
 }
 
 impl Connection {
-    /// Whether it was idle before, here or at another worker: then the endpoint may have closed it meanwhile, without
-    /// anyone being at fault.
+    /// Whether the connection was idle before, on this or another worker. If so, the endpoint may have closed
+    /// it since, which is not a failure of the endpoint.
     #[must_use]
     pub fn is_reused(&self) -> bool {
         self.link.reused
     }
 
-    /// The pool that it belongs to.
+    /// The pool that the connection belongs to.
     #[must_use]
     pub fn pool(&self) -> &Rc<Pool> {
         self.open.pool()
     }
 }
 
-/// Counts as in use for as long as it lives: a request that has a connection of this pool, or waits for one.
+/// Counts a request as using this pool until it is dropped: it has a connection of the pool or waits for one.
 #[derive(Debug)]
 pub(crate) struct InUse(Rc<Pool>);
 
@@ -82,7 +84,7 @@ impl Drop for InUse {
     }
 }
 
-/// Counts a connection as open for as long as it lives, unless the pool goes on counting it.
+/// Counts a connection as open until it is dropped, unless the pool continues to count it.
 #[derive(Debug)]
 pub(crate) struct OpenGuard {
     in_use: InUse,
@@ -90,13 +92,13 @@ pub(crate) struct OpenGuard {
 }
 
 impl OpenGuard {
-    /// Of a connection that was just opened.
+    /// Starts to count a connection that was just opened.
     pub(crate) fn new(in_use: InUse) -> Self {
         in_use.0.stats().upstream_opened(in_use.0.slot());
         Self { in_use, counted: true }
     }
 
-    /// Takes over the count from the pool.
+    /// Continues the count of a connection that the pool kept.
     pub(crate) fn resume(pool: &Rc<Pool>) -> Self {
         Self { in_use: InUse::new(pool), counted: true }
     }
@@ -119,27 +121,27 @@ impl Drop for OpenGuard {
     }
 }
 
-/// Why there is no connection.
+/// Why a request has no connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectError {
-    /// A cap is reached, and the queue is full.
+    /// A limit is reached, and the queue is full.
     QueueFull,
-    /// A cap is reached, and no connection came free in time.
+    /// A limit is reached, and no connection or permit became free before the queue timeout.
     QueueTimeout,
-    /// The name does not resolve.
+    /// The endpoint's host name does not resolve.
     Dns,
-    /// The endpoint refused, or cannot be reached.
+    /// The endpoint refused the connection, or it is unreachable.
     Refused,
-    /// The process has no file descriptor or no memory left for it.
+    /// The process has no file descriptor or memory for another socket.
     Shortage,
-    /// Its TLS has failed.
+    /// The TLS handshake failed.
     Tls(TlsFault),
-    /// It does not speak HTTP/2, as its upstream says.
+    /// The endpoint does not speak HTTP/2, although its upstream is configured for it.
     NoHttp2,
 }
 
 impl ConnectError {
-    /// The reason that the client is told.
+    /// Returns the reason that the response, the log and the metrics show.
     #[must_use]
     pub fn reason(&self) -> Reason {
         match self {
@@ -157,7 +159,7 @@ impl ConnectError {
         }
     }
 
-    /// Further details, for the log.
+    /// Returns details for the log, if there are any: the text of the TLS failure.
     #[must_use]
     pub fn detail(&self) -> Option<String> {
         match self {

@@ -1,19 +1,20 @@
-//! A table that finds what others keep alive.
+//! A table of weak references.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-/// Finds values by key for as long as somebody has them. It keeps none alive itself, so that it cannot grow over
-/// thousands of reloads: what nobody has is swept out when the table has doubled since the last sweep.
+/// Finds values by key as long as another part of the program holds them. The table itself holds only weak
+/// references, so it does not grow over thousands of reloads. Dead entries are removed when the table has
+/// doubled since it was last swept.
 #[derive(Debug)]
 pub(crate) struct Known<K, V> {
     entries: BTreeMap<K, Weak<V>>,
-    /// Entries from which on the next one made sweeps first.
+    /// The number of entries at which the next insertion sweeps first.
     sweep_at: usize,
 }
 
-/// Below this many entries none is swept.
+/// Smallest number of entries at which the table is swept.
 const SMALL: usize = 8;
 
 impl<K, V> Default for Known<K, V> {
@@ -23,7 +24,7 @@ impl<K, V> Default for Known<K, V> {
 }
 
 impl<K: Ord, V> Known<K, V> {
-    /// The value of a key, made if nobody has it.
+    /// Returns the value of a key, and creates it if nothing holds it.
     pub fn get_or_make<Q>(&mut self, key: &Q, make: impl FnOnce() -> V) -> Arc<V>
     where
         K: Borrow<Q>,
@@ -41,13 +42,13 @@ impl<K: Ord, V> Known<K, V> {
         value
     }
 
-    /// Entries, those of values that nobody has among them.
+    /// The number of entries, dead ones included.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Every value that somebody has, in the order of the keys.
+    /// Returns every live value, in order of the keys.
     pub fn all(&self) -> Vec<Arc<V>> {
         self.entries.values().filter_map(Weak::upgrade).collect()
     }

@@ -1,7 +1,9 @@
-//! Endpoints: balance, pool, connect.
+//! Upstreams: load balancing, connection pools, connecting, health and limits.
 //!
-//! All of it belongs to one worker. [`Upstreams`] is the worker's table: it outlives plans, so that connections and
-//! balances survive a change of config for all that did not change.
+//! Almost all of it belongs to one worker. [`Upstreams`] is the worker's table of upstreams. It outlives a
+//! plan, so connections and balancing state survive a reload for every upstream that did not change.
+//! [`Shared`] holds what all workers share: health, ejections, permits in use, breakers. The [`health`]
+//! probes, the lookups ([`Lookups`]) and the notices run on the control thread.
 
 mod adaptive;
 mod balance;

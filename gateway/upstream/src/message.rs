@@ -1,4 +1,4 @@
-//! What workers tell each other when connections are short.
+//! Messages between workers when connections are short.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use crate::peers::Tour;
 use crate::waiting::Waiting;
 use crate::{EndpointState, Permit, UpstreamState};
 
-/// What a worker is told by another: [`Upstreams::receive`](crate::Upstreams::receive) understands it.
+/// A message to a worker, which passes it to [`Upstreams::receive`](crate::Upstreams::receive).
 #[derive(Debug)]
 pub struct Message(pub(crate) Kind);
 
@@ -32,18 +32,19 @@ impl Message {
     }
 }
 
-/// There is a place for one more connection. Goes to the worker whose request waits the longest, and on to the others,
-/// until one has used it: dropping it passes it on, so that it is not lost with a worker that ends.
+/// A permit for one more connection has become free. The message goes first to the worker whose request has
+/// waited longest, then to the others, until one has used the permit. Dropping the message sends it to the
+/// next worker, so it does not get lost with a worker that ends.
 #[derive(Debug)]
 pub(crate) struct Room {
     upstream: Arc<UpstreamState>,
-    /// There is a place at this endpoint; `None`: in the upstream as a whole.
+    /// The endpoint that is below its limit. `None` if the upstream as a whole is below its limit.
     pub endpoint: Option<Arc<EndpointState>>,
     tour: Tour,
 }
 
 impl Room {
-    /// Tells those that wait, if there are any.
+    /// Sends the message, if any request waits.
     pub fn announce(upstream: &Arc<UpstreamState>, endpoint: &Arc<EndpointState>) {
         let usage = &upstream.usage;
         if usage.queued.get() == 0 {
@@ -52,8 +53,9 @@ impl Room {
         if usage.has_cap() {
             Self::start(upstream, None);
         }
-        // With both caps there are two places: others may take the upstream's, and who waits for this endpoint must know
-        // that closing an idle connection to another one helps now.
+        // With both kinds of limit, two counts went down, and other requests may use the upstream's. A
+        // request that waits for this endpoint must also learn that it now helps to close an idle connection
+        // to another one.
         if !usage.has_cap() || usage.has_endpoint_cap() {
             Self::start(upstream, Some(endpoint));
         }
@@ -72,7 +74,7 @@ impl Room {
         self.endpoint.as_ref().map_or(&usage.waiting, |endpoint| &endpoint.usage.waiting)
     }
 
-    /// It was used: nobody else need look.
+    /// The permit was used, so the message goes to no other worker.
     pub fn used(mut self) {
         self.tour = Tour::default();
     }
@@ -102,13 +104,13 @@ impl Drop for Room {
     }
 }
 
-/// A worker asks for idle connections to an endpoint: for so many requests that wait. Goes from worker to worker until
-/// enough was given. Who has none to give remembers, and gives what comes free.
+/// Asks for idle connections to an endpoint, one for each request that waits. The message goes from worker to
+/// worker until enough were given. A worker that has none remembers the request and gives what becomes free.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub upstream: Arc<UpstreamState>,
     pub endpoint: Arc<EndpointState>,
-    /// Who asks.
+    /// The worker that asks.
     pub from: usize,
     pub want: usize,
     tour: Tour,
@@ -121,13 +123,13 @@ impl Ask {
         Self { upstream: upstream.clone(), endpoint: endpoint.clone(), from, want, tour }.pass_on();
     }
 
-    /// Asks one worker, which is the one that makes this.
+    /// Creates a request for one connection on behalf of worker `from`, for the current worker to answer.
     pub fn here(upstream: &Arc<UpstreamState>, endpoint: &Arc<EndpointState>, from: usize) -> Self {
         let tour = Tour::default();
         Self { upstream: upstream.clone(), endpoint: endpoint.clone(), from, want: 1, tour }
     }
 
-    /// Asks the next worker, if there is still something to ask for.
+    /// Sends the request to the next worker, if it still wants connections.
     pub fn pass_on(mut self) {
         while self.want > 0
             && let Some(worker) = self.tour.next()
@@ -137,7 +139,7 @@ impl Ask {
             }
             let upstream = self.upstream.clone();
             match upstream.usage.peers.post(worker, Message(Kind::Ask(self))) {
-                // That worker is gone, and has nothing to give.
+                // That worker is gone, so it has nothing to give.
                 Err(Message(Kind::Ask(back))) => self = back,
                 _ => return,
             }
@@ -145,22 +147,23 @@ impl Ask {
     }
 }
 
-/// An idle connection changes its worker, together with its place among those that may be open.
+/// Moves an idle connection to another worker, together with its permit.
 #[derive(Debug)]
 pub(crate) struct HandOver {
-    // Above the permit: where this is dropped, the socket is closed before its place is given back.
+    // Above the permit, because fields are dropped in order: the socket is closed before the permit is
+    // returned.
     pub socket: Detached,
     pub opened: Instant,
     pub requests: u64,
-    /// Others that were asked for with it come after it.
+    /// Whether more connections or permits for the same [`Ask`] follow.
     pub more: bool,
     pub permit: Permit,
 }
 
-/// The place of a connection to another endpoint, closed so that a new one can be opened.
+/// Moves the permit of a connection that was closed so that the receiver can open a new one.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub permit: Permit,
-    /// Others that were asked for with it come after it.
+    /// Whether more connections or permits for the same [`Ask`] follow.
     pub more: bool,
 }

@@ -1,4 +1,4 @@
-//! What the control thread is told: that something changed, and what is to be said of it.
+//! The channel to the control thread: notices to write, and a signal that an upstream changed.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,11 +11,11 @@ use tollgate_net::{Address, TlsFault};
 use crate::health::ProbeFailure;
 use crate::outlier::{Cause, Ejected};
 
-/// Notices that are kept until somebody takes them. They come at most as fast as endpoints change their state, so this
-/// is never full unless nobody listens.
+/// Capacity of the queue of notices. Notices are as rare as changes of an endpoint's state, so the queue
+/// fills only if no task reads it. Then the oldest notice is dropped.
 const KEPT: usize = 1024;
 
-/// Notices for whoever writes them down, and a bell for whoever must look at upstreams again.
+/// Notices for the log, and a signal for the task that watches the upstreams.
 #[derive(Debug, Default)]
 pub(crate) struct News {
     notices: Mutex<VecDeque<Notice>>,
@@ -23,12 +23,12 @@ pub(crate) struct News {
 }
 
 impl News {
-    /// Something changed: look again.
+    /// Signals that something changed.
     pub(crate) fn ring(&self) {
         self.bell.notify_one();
     }
 
-    /// Something is to be said.
+    /// Queues a notice and signals.
     pub(crate) fn tell(&self, notice: Notice) {
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         if notices.len() == KEPT {
@@ -39,56 +39,56 @@ impl News {
         self.ring();
     }
 
-    /// Waits for the bell. One that rang before is heard too.
+    /// Waits for the signal. A signal given before the call also counts.
     pub(crate) async fn heard(&self) {
         self.bell.notified().await;
     }
 
-    /// What was told since the last time, oldest first.
+    /// Returns the notices since the last call, oldest first.
     pub(crate) fn take(&self) -> VecDeque<Notice> {
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// A change of an endpoint's state, as a line for people.
+/// A change of an endpoint's state, which `Display` formats as a line for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// The upstream.
+    /// The name of the upstream.
     pub upstream: String,
-    /// The endpoint.
+    /// The address of the endpoint.
     pub endpoint: Address,
-    /// What happened.
+    /// What changed.
     pub event: Event,
 }
 
-/// What happened to an endpoint.
+/// A change of an endpoint's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Probes found it well again.
+    /// Probes succeed again.
     Healthy,
-    /// Probes found that it is not well.
+    /// Probes fail.
     Unhealthy {
-        /// Why the last one failed.
+        /// Why the last probe failed.
         last: ProbeFailure,
-        /// How many in a row failed.
+        /// How many probes failed in a row.
         failures: u32,
     },
-    /// It was ejected.
+    /// Outlier detection ejected the endpoint.
     Ejected {
-        /// Why.
+        /// The rule that the endpoint violated.
         cause: Cause,
-        /// For how long.
+        /// How long the ejection lasts.
         time: Duration,
-        /// How many times in a row by now.
+        /// How many times in a row it was ejected, including this time.
         times: u32,
     },
     /// Its ejection is over.
     Returned,
-    /// Its ejection ended early: another endpoint fails now, and both cannot be out.
+    /// Its ejection ended early, because another endpoint fails now and not both may be ejected.
     GaveWay,
-    /// Its TLS has failed.
+    /// TLS to the endpoint fails.
     TlsFailed(TlsFault),
-    /// Its TLS works again.
+    /// TLS to the endpoint works again.
     TlsWorks,
 }
 

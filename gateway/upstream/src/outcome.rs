@@ -1,14 +1,14 @@
-//! What became of an attempt, as ejection, breakers and limits look at it.
+//! The result of an attempt, as outlier detection sees it.
 
-/// What became of one attempt of a request at an endpoint.
+/// The result of one attempt of a request at an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It answered with this status.
+    /// The endpoint answered with this status.
     Answered(u16),
-    /// No connection could be opened.
+    /// No connection to the endpoint could be opened.
     NoConnection,
-    /// The connection broke, or what came over it was not HTTP.
+    /// The connection broke, or the endpoint did not answer in valid HTTP.
     Broken,
-    /// It did not answer in time.
+    /// The endpoint did not answer in time.
     TimedOut,
 }

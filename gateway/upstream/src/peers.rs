@@ -1,4 +1,4 @@
-//! The workers of the process, as they reach each other.
+//! The mailboxes through which the workers of the process reach each other.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use crate::message::Message;
 
-/// Puts a message into a worker's mailbox; gives it back if that worker is gone.
+/// Puts a message into a worker's mailbox. Returns the message if that worker is gone.
 pub type Post = Box<dyn Fn(Message) -> Result<(), Message> + Send + Sync>;
 
-/// The mailboxes of all workers, and the start that their times count from.
+/// The mailboxes of all workers, and the instant from which their times count.
 pub(crate) struct Peers {
     start: Instant,
     posts: OnceLock<Vec<Post>>,
@@ -20,20 +20,21 @@ impl Peers {
         Self { start, posts: OnceLock::new() }
     }
 
-    /// Takes the mailboxes of all workers, by number. The first call counts: every worker knows the same.
+    /// Stores the mailboxes of all workers, in the order of worker numbers. Only the first call has an
+    /// effect, because every worker passes the same ones.
     pub fn connect(&self, posts: impl FnOnce() -> Vec<Post>) {
         self.posts.get_or_init(posts);
     }
 
-    /// How many workers there are; 0 until they are known.
+    /// Returns the number of workers; 0 until [`connect`](Self::connect) was called.
     pub fn workers(&self) -> usize {
         self.posts.get().map_or(0, Vec::len)
     }
 
-    /// Tells a worker.
+    /// Sends a message to a worker.
     ///
     /// # Errors
-    /// The message, when the worker is gone.
+    /// Returns the message if the worker is gone.
     pub fn post(&self, worker: usize, message: Message) -> Result<(), Message> {
         match self.posts.get().and_then(|posts| posts.get(worker)) {
             Some(post) => post(message),
@@ -41,7 +42,7 @@ impl Peers {
         }
     }
 
-    /// Microseconds from the start to `at`.
+    /// Returns the microseconds from the start to `at`.
     pub fn microseconds(&self, at: Instant) -> u64 {
         u64::try_from(at.saturating_duration_since(self.start).as_micros()).unwrap_or(u64::MAX - 1)
     }
@@ -53,7 +54,7 @@ impl fmt::Debug for Peers {
     }
 }
 
-/// Goes from worker to worker, round the ring of them, once.
+/// Iterates over the worker numbers as a ring, each at most once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tour {
     at: usize,
@@ -62,12 +63,12 @@ pub(crate) struct Tour {
 }
 
 impl Tour {
-    /// Every worker but this one, its neighbour first.
+    /// Every worker except `than`, starting with its neighbour.
     pub fn others(than: usize, workers: usize) -> Self {
         Self { at: than, left: workers.saturating_sub(1), workers }
     }
 
-    /// Every worker, this one first.
+    /// Every worker, starting with `first`.
     pub fn from(first: usize, workers: usize) -> Self {
         Self { at: first + workers - 1, left: workers, workers }
     }

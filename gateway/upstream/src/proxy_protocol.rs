@@ -1,11 +1,12 @@
-//! The PROXY protocol to an endpoint.
+//! Writes the PROXY protocol header to an endpoint.
 
 use std::future::poll_fn;
 use std::io;
 
 use tollgate_net::{ProxyHeader, ProxyVersion, Stream};
 
-/// Tells the endpoint whose a connection is, before all else on it. The time is the caller's to bound.
+/// Writes the PROXY protocol header, which names the client, before all other bytes of the connection. The
+/// caller bounds the time.
 pub(crate) async fn announce(
     stream: &mut Stream,
     whose: ProxyHeader,

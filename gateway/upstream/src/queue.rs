@@ -1,4 +1,7 @@
-//! Requests that wait for a connection, in the order in which they came.
+//! The queue of requests that wait for a connection, in order of arrival.
+//!
+//! [`PoolSet::join`](crate::pool_set::PoolSet::join) adds a [`Ticket`] to two queues: the endpoint's and the
+//! worker's. The request awaits a [`Turn`] until the ticket has a [`Grant`] or the queue timeout passes.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -12,25 +15,25 @@ use tollgate_net::Deadline;
 use crate::http2::Place;
 use crate::{ConnectError, Connection, Permit, Pool};
 
-/// What a request has waited for.
+/// What ends the wait of a request.
 #[derive(Debug)]
 pub(crate) enum Grant {
-    /// A connection that came free.
+    /// An open connection that another request returned.
     Connection(Connection),
-    /// A place for a new one.
+    /// A permit to open a new connection.
     Permit(Permit),
-    /// A place on an HTTP/2 connection.
+    /// Capacity for one stream on an open HTTP/2 connection.
     Stream(Place),
 }
 
-/// A request that waits, or has just been granted what it waits for.
+/// A request that waits, or that has its grant and was not polled since.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     number: u64,
-    /// Since when it waits, in microseconds from the start.
+    /// When the wait began, in microseconds since the start.
     pub since: u64,
     pub pool: Rc<Pool>,
-    /// It is in its queues.
+    /// Whether the ticket is in its queues.
     waits: Cell<bool>,
     grant: RefCell<Option<Grant>>,
     waker: RefCell<Option<Waker>>,
@@ -42,12 +45,13 @@ impl Ticket {
         Rc::new(Self { number, since, pool: pool.clone(), waits: Cell::new(true), grant, waker })
     }
 
-    /// It is to leave its queues: each [forgets](Queue::forget) it after this. Whether it was there.
+    /// Marks the ticket as gone. Afterwards each queue must [forget](Queue::forget) it. Returns whether it
+    /// was still waiting.
     pub fn leave(&self) -> bool {
         self.waits.replace(false)
     }
 
-    /// Gives it what it waits for. It has left the queue.
+    /// Gives the ticket its grant and wakes its request. The ticket must have left its queues.
     pub fn grant(&self, grant: Grant) {
         *self.grant.borrow_mut() = Some(grant);
         if let Some(waker) = self.waker.borrow_mut().take() {
@@ -56,15 +60,16 @@ impl Ticket {
     }
 }
 
-/// Requests in order of their coming; any can leave.
+/// A FIFO queue of requests, any of which can leave early.
 ///
-/// Nearly all leave from the front, in their turn, so they are in one piece of memory. Who leaves from further behind is
-/// taken out later, together with others: when all before it have left, or when half of them are such.
+/// Nearly all requests leave from the front, so the tickets are in one block of memory. A ticket that leaves
+/// from further back is removed later, together with others: when all tickets before it have left, or when
+/// more than half of all tickets are gone.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
-    /// By number. The first waits.
+    /// Ordered by number. The first is still waiting.
     tickets: RefCell<VecDeque<Rc<Ticket>>>,
-    /// How many of them have left.
+    /// How many of these tickets have left.
     gone: Cell<usize>,
 }
 
@@ -77,37 +82,37 @@ impl Queue {
         self.tickets.borrow().len() - self.gone.get()
     }
 
-    /// Tickets that it holds, those that have left among them.
+    /// The number of tickets in memory, including those that have left.
     #[cfg(test)]
     pub fn held(&self) -> usize {
         self.tickets.borrow().len()
     }
 
-    /// The one that waits the longest.
+    /// Returns the ticket that has waited longest.
     pub fn first(&self) -> Option<Rc<Ticket>> {
         self.tickets.borrow().front().cloned()
     }
 
-    /// The first that came after another one, which may have left.
+    /// Returns the first waiting ticket that joined after `ticket`, which may have left.
     pub fn after(&self, ticket: &Ticket) -> Option<Rc<Ticket>> {
         let tickets = self.tickets.borrow();
         let next = tickets.partition_point(|other| other.number <= ticket.number);
         tickets.range(next..).find(|other| other.waits.get()).cloned()
     }
 
-    /// Since when the first waits.
+    /// Returns when the first ticket began to wait.
     pub fn since(&self) -> Option<u64> {
         self.tickets.borrow().front().map(|ticket| ticket.since)
     }
 
-    /// Says whether it is the first now. Its number is higher than that of all that joined before.
+    /// Appends a ticket, whose number must exceed all earlier ones. Returns whether it is the first now.
     pub fn join(&self, ticket: &Rc<Ticket>) -> bool {
         let mut tickets = self.tickets.borrow_mut();
         tickets.push_back(ticket.clone());
         tickets.len() == 1
     }
 
-    /// Takes out one that has [left](Ticket::leave), sooner or later. Says whether it was the first.
+    /// Removes a ticket that has [left](Ticket::leave), now or later. Returns whether it was the first.
     pub fn forget(&self, ticket: &Ticket) -> bool {
         let mut tickets = self.tickets.borrow_mut();
         let is_first = tickets.front().is_some_and(|first| std::ptr::eq(&**first, ticket));
@@ -124,7 +129,8 @@ impl Queue {
     }
 }
 
-/// Waits for a ticket's turn. Dropping it leaves the queue, and passes on what was granted and not taken.
+/// The future of a ticket's grant. If it is dropped, the ticket leaves its queues, and a grant that no task
+/// took is passed on.
 #[derive(Debug)]
 pub(crate) struct Turn {
     ticket: Rc<Ticket>,
@@ -141,7 +147,7 @@ impl Future for Turn {
     type Output = Result<Grant, ConnectError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // What was granted in time counts, however late this task is polled.
+        // A grant that was made in time counts, even if the task is polled after the deadline.
         if let Some(grant) = self.ticket.grant.borrow_mut().take() {
             return Poll::Ready(Ok(grant));
         }
@@ -157,7 +163,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         self.ticket.pool.set().leave(&self.ticket);
         let left = self.ticket.grant.borrow_mut().take();
-        // Places are given back by being dropped.
+        // A permit, or capacity on an HTTP/2 connection, is returned when it is dropped.
         if let Some(Grant::Connection(connection)) = left {
             Pool::put(connection, tollgate_net::now());
         }

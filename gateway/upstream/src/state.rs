@@ -1,12 +1,12 @@
-//! What all workers know of upstreams and their endpoints.
+//! State of upstreams and endpoints that all workers share.
 //!
-//! Pools, balances and connections are a worker's own. What one worker learns and all must heed (health, ejection,
-//! caps, breakers) is here, in atomics that a plain request only reads. It is keyed by name and address, so that it
-//! survives a change of plan.
+//! Each worker owns its pools, balancers and connections. What one worker learns and all must respect
+//! (health, ejections, permits in use, breakers) is here, in atomics that a plain request only reads. The
+//! state is found by upstream name and endpoint address, so it survives a change of plan.
 //!
-//! What is here lives for as long as somebody works with it: a worker that has the upstream in its plan, an exchange
-//! that began on an older one, a probe. The tables only find it, so that what no plan names any longer is gone when
-//! the last of them has let go, in whatever order they take over a plan.
+//! An entry lives as long as something holds it: a worker whose plan has the upstream, an exchange that began
+//! under an older plan, or a probe. The tables hold only weak references. An entry that no plan names is
+//! therefore freed when its last user drops it, whatever the order in which the workers adopt a plan.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,8 @@ use crate::outlier::{Cause, Ejections, EndpointOutlier};
 use crate::peers::{Peers, Post};
 use crate::tls_record::{TlsCounts, TlsRecord};
 
-/// Times as the atomics have them: milliseconds since a start, and 0 for never.
+/// Conversion between `Instant` and stamps, the form of a time in the atomics: milliseconds since the start
+/// plus 1. 0 means never.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamps(Instant);
 
@@ -51,14 +52,14 @@ impl Stamps {
 #[derive(Debug)]
 pub struct Shared {
     stamps: Stamps,
-    /// What the control thread is told.
+    /// Notices and the wake-up signal for the control thread.
     pub(crate) news: Arc<News>,
     peers: Arc<Peers>,
     upstreams: Mutex<Known<String, UpstreamState>>,
 }
 
 impl Shared {
-    /// Nothing is known yet.
+    /// Creates an empty registry, whose stamps count from now.
     #[must_use]
     pub fn new() -> Arc<Self> {
         let now = tollgate_net::now();
@@ -66,66 +67,70 @@ impl Shared {
         Arc::new(Self { stamps, news: Arc::default(), peers, upstreams: Mutex::default() })
     }
 
-    /// Takes the mailboxes of all workers, by number, through which they hand connections over. The first call counts.
+    /// Stores the mailboxes of all workers, in the order of worker numbers. Workers send each other
+    /// connections and permits through them. Only the first call has an effect.
     pub fn connect_workers(&self, posts: impl FnOnce() -> Vec<Post>) {
         self.peers.connect(posts);
     }
 
-    /// The state of an upstream, made when nobody has it. Who asks keeps it: nobody else does.
+    /// Returns the state of an upstream, and creates it if nothing holds it. The caller must keep the `Arc`:
+    /// the table holds only a weak reference.
     pub fn upstream(&self, name: &str) -> Arc<UpstreamState> {
         let make = || UpstreamState::new(name, self.stamps, self.news.clone(), Usage::new(&self.peers));
         lock(&self.upstreams).get_or_make(name, make)
     }
 
-    /// Every upstream that somebody works with, in order of its name.
+    /// Returns the state of every upstream that is in use, sorted by name.
     pub fn upstreams(&self) -> Vec<Arc<UpstreamState>> {
         let mut all = lock(&self.upstreams).all();
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
     }
 
-    /// Entries of its table.
+    /// The number of entries of the table, stale ones included.
     #[cfg(test)]
     pub(crate) fn entries(&self) -> usize {
         lock(&self.upstreams).len()
     }
 
-    /// Milliseconds from the start to `at`, as the atomics have times; never 0, which means never.
+    /// Converts a time to a stamp: milliseconds since the start plus 1. Never returns 0, which means never.
     pub fn stamp(&self, at: Instant) -> u64 {
         self.stamps.stamp(at)
     }
 
-    /// The time that a stamp stands for.
+    /// Converts a stamp back to a time.
     pub fn instant(&self, stamp: u64) -> Instant {
         self.stamps.instant(stamp)
     }
 }
 
-/// What all workers know of one upstream.
+/// State of one upstream that all workers share.
 #[derive(Debug)]
 pub struct UpstreamState {
-    /// Its name.
+    /// The name of the upstream in the configuration. Unique among the upstreams of a plan.
     pub name: String,
     stamps: Stamps,
-    /// Counts changes of what a balancer must know (health, ejection, members): who has another number looks again.
+    /// Number of changes that a balancer must see (health, ejection, members). A worker that has seen another
+    /// number rebuilds its balance.
     epoch: Line<AtomicU64>,
     endpoints: Mutex<Known<Address, EndpointState>>,
-    /// Whether it has had endpoints: one that comes now is new, and slow start begins with it.
+    /// Whether the upstream has had endpoints before. An endpoint that joins later is new and starts with
+    /// slow start.
     settled: AtomicBool,
-    /// Endpoints that were looked up, beside those of the plan; `None`: none was looked up yet.
+    /// Endpoints that discovery found, in addition to those of the plan. `None` before the first lookup.
     discovered: Mutex<Option<Arc<[Endpoint]>>>,
-    /// How looking them up goes.
+    /// The state of the upstream's lookups.
     pub lookups: Lookups,
     pub(crate) usage: Usage,
-    /// Tables for balancing by hash, which workers share.
+    /// Maglev tables for balancing by hash, which workers share.
     pub(crate) tables: Tables,
-    /// Which endpoints are ejected.
+    /// The endpoints that are ejected now.
     ejections: Mutex<Ejections>,
-    /// What its probes came to.
+    /// Counts of the upstream's health probes by result.
     probes: Mutex<Counts>,
-    /// Its endpoints, those of the plan and those that were looked up, as the control thread has them.
+    /// The endpoints of the plan and of discovery, as the control thread last merged them.
     members: Mutex<Arc<[Endpoint]>>,
-    /// The TLS failures of its endpoints.
+    /// Counts of TLS failures of the upstream's endpoints.
     pub(crate) tls: TlsCounts,
     news: Arc<News>,
     pub(crate) budget: Budget,
@@ -133,7 +138,7 @@ pub struct UpstreamState {
     pub(crate) adaptive: Adaptive,
 }
 
-/// On a cache line of its own: every request reads it, and what is counted beside it must not cost that a miss.
+/// A value on its own cache line. Every request reads it; counters next to it must not cause a cache miss.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Line<T>(T);
@@ -161,27 +166,29 @@ impl UpstreamState {
         }
     }
 
-    /// Whether its breaker lets requests through.
+    /// Returns the state of the upstream's breaker.
     pub fn breaker(&self) -> BreakerState {
         self.breaker.state()
     }
 
-    /// The number of changes so far; never 0.
+    /// Returns the number of changes so far; never 0.
     pub fn epoch(&self) -> u64 {
         self.epoch.0.load(Ordering::Acquire)
     }
 
-    /// Something changed that a balancer must know.
+    /// Records a change that balancers must see: each worker rebuilds its balance at its next request.
     pub fn changed(&self) {
         self.epoch.0.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Milliseconds from the start to `at`, as [`Shared::stamp`] has them.
+    /// Converts a time to a stamp, as [`Shared::stamp`] does.
     pub(crate) fn stamp(&self, at: Instant) -> u64 {
         self.stamps.stamp(at)
     }
 
-    /// The state of an endpoint, made when nobody has it. Who asks keeps it: nobody else does.
+    /// Returns the state of an endpoint, and creates it if nothing holds it. The caller must keep the `Arc`:
+    /// the table holds only a weak reference. An endpoint created after the first members were set starts
+    /// with slow start.
     pub fn endpoint(&self, address: &Address) -> Arc<EndpointState> {
         lock(&self.endpoints).get_or_make(address, || {
             let state = EndpointState::new(address.clone());
@@ -192,37 +199,37 @@ impl UpstreamState {
         })
     }
 
-    /// Entries of its table of endpoints.
+    /// The number of entries of the table of endpoints, stale ones included.
     #[cfg(test)]
     pub(crate) fn entries(&self) -> usize {
         lock(&self.endpoints).len()
     }
 
-    /// It has its first endpoints: those that come from now on are new.
+    /// Marks the upstream as having its first endpoints. Endpoints that join from now on are new.
     pub(crate) fn settle(&self) {
         self.settled.store(true, Ordering::Relaxed);
     }
 
-    /// Every endpoint that somebody works with, in order of its address as text.
+    /// Returns every endpoint that is in use, sorted by its address as text.
     pub fn endpoints(&self) -> Vec<Arc<EndpointState>> {
         let mut all = lock(&self.endpoints).all();
         all.sort_by_cached_key(|endpoint| endpoint.address.to_string());
         all
     }
 
-    /// What was looked up last.
+    /// Returns the endpoints of the last successful lookup.
     pub fn discovered(&self) -> Option<Arc<[Endpoint]>> {
         lock(&self.discovered).clone()
     }
 
-    /// Takes over what was looked up.
+    /// Stores the endpoints that a lookup returned, and signals the workers and the control thread.
     pub fn discover(&self, endpoints: Arc<[Endpoint]>) {
         *lock(&self.discovered) = Some(endpoints);
         self.changed();
         self.news.ring();
     }
 
-    /// Takes an endpoint out for a while, unless too many are out already.
+    /// Ejects an endpoint for a while, unless too many endpoints are already ejected.
     #[cold]
     pub(crate) fn eject(&self, endpoint: &EndpointState, cause: Cause) {
         let ejected = self.ejections().eject(&endpoint.address, cause, tollgate_net::now());
@@ -235,17 +242,17 @@ impl UpstreamState {
         }
     }
 
-    /// Which endpoints are ejected. Whoever changes that says so ([`Self::changed`]).
+    /// Locks the list of ejected endpoints. A caller that changes it must call [`Self::changed`].
     pub(crate) fn ejections(&self) -> MutexGuard<'_, Ejections> {
         lock(&self.ejections)
     }
 
-    /// What its probes came to.
+    /// Locks the counts of the upstream's health probes.
     pub(crate) fn probes(&self) -> MutexGuard<'_, Counts> {
         lock(&self.probes)
     }
 
-    /// Its endpoints: those of the plan first, then those that were looked up, each once.
+    /// Returns the upstream's endpoints, each once: first those of the plan, then those that discovery found.
     pub(crate) fn members(&self) -> Arc<[Endpoint]> {
         lock(&self.members).clone()
     }
@@ -254,12 +261,12 @@ impl UpstreamState {
         *lock(&self.members) = members;
     }
 
-    /// Has the control thread write a line about an endpoint.
+    /// Queues a notice about an endpoint, which the control thread writes.
     pub(crate) fn tell(&self, endpoint: &EndpointState, event: Event) {
         self.news.tell(Notice { upstream: self.name.clone(), endpoint: endpoint.address.clone(), event });
     }
 
-    /// Notes a failure of an endpoint's TLS. A notice is written if it is of another kind than the last one.
+    /// Records a TLS failure of an endpoint. Sends a notice if the failure is news.
     #[cold]
     pub(crate) fn tls_failed(&self, endpoint: &EndpointState, fault: &TlsFault) {
         self.tls.count(fault.kind);
@@ -268,14 +275,14 @@ impl UpstreamState {
         }
     }
 
-    /// Notes that an endpoint has answered a probe over TLS.
+    /// Records that an endpoint answered a probe over TLS. Sends a notice if that ends a failure.
     pub(crate) fn tls_is_over(&self, endpoint: &EndpointState) {
         if endpoint.tls.is_over() {
             self.tell(endpoint, Event::TlsWorks);
         }
     }
 
-    /// Notes that a handshake with an endpoint has succeeded.
+    /// Records a successful TLS handshake with an endpoint. Sends a notice if that ends a failure.
     #[inline]
     pub(crate) fn tls_worked(&self, endpoint: &EndpointState) {
         if endpoint.tls.worked(tollgate_net::now) {
@@ -283,7 +290,8 @@ impl UpstreamState {
         }
     }
 
-    /// Nothing is looked up for it any more, or something else.
+    /// Drops the endpoints that discovery found, because the upstream has no discovery now, or a different
+    /// source.
     pub fn forget_discovered(&self) {
         if lock(&self.discovered).take().is_some() {
             self.changed();
@@ -292,36 +300,36 @@ impl UpstreamState {
     }
 }
 
-/// Whether an endpoint is well, as far as probes tell.
+/// The health of an endpoint, according to probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Wellness {
-    /// Not probed: it is taken to be well.
+    /// No probe has decided yet. The endpoint is treated as healthy.
     Unknown = 0,
-    /// Well.
+    /// Probes succeed.
     Healthy = 1,
-    /// Not well.
+    /// Probes fail. The endpoint gets no requests, except in a panic.
     Unhealthy = 2,
 }
 
-/// What all workers know of one endpoint.
+/// State of one endpoint that all workers share.
 #[derive(Debug)]
 pub struct EndpointState {
-    /// Where it is.
+    /// The address to connect to. Unique among the endpoints of the upstream.
     pub address: Address,
     wellness: AtomicU8,
-    /// The stamp until which it is ejected; 0: it is not.
+    /// The stamp at which its ejection ends; 0 if it is not ejected.
     ejected_until: AtomicU64,
-    /// The stamp from which on it takes requests, for slow start; 0: from the beginning.
+    /// The stamp since which it takes requests, for slow start; 0 if it needs no slow start.
     ready_since: AtomicU64,
-    /// Whether it is this process itself.
+    /// Whether connections to it lead back to this process.
     own: AtomicBool,
     pub(crate) usage: EndpointUsage,
-    /// What became of its requests.
+    /// Counts of the outcomes of its requests, for outlier detection.
     pub(crate) outlier: EndpointOutlier,
-    /// What its probes told.
+    /// The results of its health probes.
     probed: Mutex<Record>,
-    /// The last failure of its TLS.
+    /// The last TLS failure.
     pub(crate) tls: TlsRecord,
 }
 
@@ -340,18 +348,18 @@ impl EndpointState {
         }
     }
 
-    /// Whether it is known to be this process itself.
+    /// Whether a connection to the endpoint has led back to this process.
     #[inline]
     pub(crate) fn is_own(&self) -> bool {
         self.own.load(Ordering::Relaxed)
     }
 
-    /// Notes that a connection to it has led to this process.
+    /// Records that a connection to the endpoint led back to this process.
     pub(crate) fn note_own(&self) {
         self.own.store(true, Ordering::Relaxed);
     }
 
-    /// What probes tell.
+    /// Returns the health of the endpoint, according to probes.
     pub fn wellness(&self) -> Wellness {
         match self.wellness.load(Ordering::Relaxed) {
             1 => Wellness::Healthy,
@@ -360,48 +368,49 @@ impl EndpointState {
         }
     }
 
-    /// Sets what probes tell. [`UpstreamState::changed`] tells the workers.
+    /// Sets the health of the endpoint. Call [`UpstreamState::changed`] afterwards, so that workers see it.
     pub fn set_wellness(&self, wellness: Wellness) {
         self.wellness.store(wellness as u8, Ordering::Relaxed);
     }
 
-    /// What its probes told.
+    /// Locks the results of the endpoint's probes.
     pub(crate) fn probed(&self) -> MutexGuard<'_, Record> {
         lock(&self.probed)
     }
 
-    /// The last failure of its TLS, for people.
+    /// Returns the text of the last TLS failure, if TLS has not worked since.
     pub fn tls_failure(&self) -> Option<String> {
         self.tls.last().map(|(_, fault)| fault.text().to_owned())
     }
 
-    /// The stamp until which it is ejected; 0: it is not.
+    /// Returns the stamp at which the ejection ends; 0 if the endpoint is not ejected.
     pub fn ejected_until(&self) -> u64 {
         self.ejected_until.load(Ordering::Relaxed)
     }
 
-    /// Ejects it until a stamp, or takes it back (0). [`UpstreamState::changed`] tells the workers.
+    /// Ejects the endpoint until a stamp, or ends its ejection (0). Call [`UpstreamState::changed`]
+    /// afterwards, so that workers see it.
     pub fn set_ejected_until(&self, stamp: u64) {
         self.ejected_until.store(stamp, Ordering::Relaxed);
     }
 
-    /// The stamp from which on it takes requests; 0: from the beginning.
+    /// Returns the stamp since which the endpoint takes requests; 0 if it needs no slow start.
     pub fn ready_since(&self) -> u64 {
         self.ready_since.load(Ordering::Relaxed)
     }
 
-    /// Sets from when on it takes requests.
+    /// Sets the stamp at which slow start begins.
     pub fn set_ready_since(&self, stamp: u64) {
         self.ready_since.store(stamp, Ordering::Relaxed);
     }
 
-    /// Whether it may take requests: neither unhealthy nor ejected.
+    /// Whether the endpoint may take requests: it is neither unhealthy nor ejected.
     pub fn is_available(&self) -> bool {
         self.wellness() != Wellness::Unhealthy && self.ejected_until() == 0
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that holds these locks can leave them half done.
+    // A panic under one of these locks cannot leave the value half changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

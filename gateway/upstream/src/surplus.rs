@@ -1,20 +1,22 @@
-//! Which of the idle connections that nobody needs are closed.
+//! Selects the surplus idle connections that a pool closes.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// Removes so many of the `first`: those that were opened last. The others keep their order.
+/// Removes `count` of the `first` elements: the connections that were opened last. The others keep their
+/// order.
 ///
-/// What a burst opened lies in memory among what it has given back, and a few that stay hold all its pages: after one of 2,000
-/// connections 293 objects of 256 bytes lay in 107 pages, before it 128 in 12 (jemalloc's statistics). Those that were there
-/// before lie together.
+/// The allocations of a burst fill the gaps that the burst before it left, so a few connections that stay
+/// hold many pages. After a burst of 2,000 connections, 293 objects of 256 bytes occupied 107 pages; before
+/// it, 128 objects occupied 12 (jemalloc's statistics). The connections that existed before the burst are
+/// close together.
 pub(crate) fn remove_latest<T>(
     idle: &mut VecDeque<T>,
     first: usize,
     count: usize,
     opened: impl Fn(&T) -> Instant,
 ) {
-    // With their places, no two are alike.
+    // With the index, no two elements are equal.
     let mut order: Vec<(Instant, usize)> = idle.iter().take(first).map(&opened).zip(0..).collect();
     let Some(kept) = order.len().checked_sub(count).filter(|kept| *kept < order.len()) else { return };
     let earliest = *order.select_nth_unstable(kept).1;
@@ -27,7 +29,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// What is left of connections that were opened so many seconds after the start.
+    /// Returns what remains of connections that were opened at these seconds after the start.
     fn left<const N: usize>(opened: [u64; N], first: usize, count: usize) -> Vec<u64> {
         let start = Instant::now();
         let mut idle = VecDeque::from(opened);

@@ -1,17 +1,17 @@
-//! TLS to an endpoint.
+//! TLS to an endpoint: the handshake, and which name the certificate must hold.
 
 use std::future::poll_fn;
 
 use tollgate_net::{Address, ServerName, Stream, TlsFault, TlsFaultKind};
 use tollgate_plan::Tls;
 
-/// Has the endpoint prove who it is. The time is the caller's to bound.
+/// Performs the TLS handshake with an endpoint and verifies its certificate. The caller bounds the time.
 ///
 /// # Errors
-/// The TLS failure.
+/// Returns the TLS failure.
 pub(crate) async fn secured(stream: Stream, tls: &Tls, address: &Address) -> Result<Stream, TlsFault> {
     let verified = match server_name(tls, address) {
-        // The library needs a name, although no certificate is verified.
+        // The TLS library needs a name even if no certificate is verified.
         None if tls.client.is_unverified() => ServerName::try_from("localhost").ok(),
         verified => verified,
     };
@@ -31,7 +31,8 @@ pub(crate) async fn secured(stream: Stream, tls: &Tls, address: &Address) -> Res
     Ok(stream)
 }
 
-/// What the endpoint's certificate must hold: what the plan says, or the endpoint's own host, or what was looked up to find it.
+/// Returns the name that the endpoint's certificate must hold: the name from the plan, else the endpoint's
+/// host name or the name that discovery looked up, else its IP address.
 fn server_name(tls: &Tls, address: &Address) -> Option<ServerName<'static>> {
     match (&tls.server_name, address) {
         (Some(name), _) => ServerName::try_from(name.clone()).ok(),

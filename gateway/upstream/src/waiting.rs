@@ -1,28 +1,33 @@
-//! Which workers wait for a connection, and since when: what they know of each other's queues.
+//! Which workers have requests that wait for a connection, and since when.
+//!
+//! A worker publishes the start of its longest wait here. Other workers read it before they keep a connection
+//! or a permit that became free.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::peers::Peers;
 
-/// No request waits.
+/// The value of `since` if no request waits.
 const NOBODY: u64 = u64::MAX;
 
-/// Since when the first request of each worker waits, for connections to one endpoint or to a whole upstream. Its
-/// memory is taken when somebody waits for the first time.
+/// Since when the first request of each worker waits, for connections to one endpoint or to a whole upstream.
+/// The memory is allocated when the first request waits.
 ///
-/// All orderings are `SeqCst`: who begins to wait writes here and then looks for a free place; who gives one back does
-/// that first and then looks here. One of them sees the other.
+/// All orderings are `SeqCst`. A worker whose request starts to wait writes here and then looks for a free
+/// permit. A worker that returns a permit does that first and then looks here. At least one of them sees the
+/// other.
 #[derive(Debug, Default)]
 pub(crate) struct Waiting(OnceLock<Box<[Slot]>>);
 
-/// A worker's, on a cache line of its own: it is written with every request that comes to the front of a queue.
+/// The slot of one worker, on its own cache line: the worker writes it whenever another request becomes the
+/// first of a queue.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Slot {
-    /// In microseconds from the start; [`NOBODY`].
+    /// In microseconds since the start, or [`NOBODY`].
     since: AtomicU64,
-    /// This worker knows that others wait and has nothing to give: what comes free goes to them.
+    /// The worker knows that others wait and had nothing to give. It gives them what becomes free.
     knows: AtomicBool,
 }
 
@@ -31,7 +36,7 @@ impl Waiting {
         self.0.get()?.get(worker)
     }
 
-    /// Says since when the first request of a worker waits.
+    /// Stores since when the first request of a worker waits; `None` if none waits.
     pub fn publish(&self, peers: &Peers, worker: usize, since: Option<u64>) {
         let slots = self.0.get_or_init(|| {
             let slot = |_| Slot { since: NOBODY.into(), knows: false.into() };
@@ -47,31 +52,33 @@ impl Waiting {
         self.slot(worker).is_some_and(|slot| slot.since.load(Ordering::SeqCst) != NOBODY)
     }
 
-    /// The workers where requests wait, all but one, and since when.
+    /// Returns the workers with waiting requests, except one, and since when these wait.
     fn all(&self, except: Option<usize>) -> impl Iterator<Item = (usize, u64)> {
         let all = self.0.get().into_iter().flatten().enumerate();
         let waiting = all.map(|(worker, slot)| (worker, slot.since.load(Ordering::SeqCst)));
         waiting.filter(move |(worker, since)| Some(*worker) != except && *since != NOBODY)
     }
 
-    /// The worker whose first request waits the longest, of all but one, and since when.
+    /// Returns the worker whose first request has waited longest, except one, and since when.
     pub fn longest(&self, except: Option<usize>) -> Option<(usize, u64)> {
         self.all(except).min_by_key(|(_, since)| *since)
     }
 
-    /// The workers where requests wait, all but one, the one whose first request waits the longest first.
+    /// Returns the workers with waiting requests, except one, sorted by how long they have waited, longest
+    /// first.
     pub fn in_order(&self, except: usize) -> Vec<usize> {
         let mut all: Vec<_> = self.all(Some(except)).collect();
         all.sort_unstable_by_key(|(_, since)| *since);
         all.into_iter().map(|(worker, _)| worker).collect()
     }
 
-    /// Whether a worker knows that others wait, and has nothing to give: it need not be asked.
+    /// Whether a worker already knows that others wait and has nothing to give, so that asking it is useless.
     pub fn knows(&self, worker: usize) -> bool {
         self.slot(worker).is_none_or(|slot| slot.knows.load(Ordering::SeqCst))
     }
 
-    /// Says of a worker whether it knows. One that forgets looks once more who waits after this.
+    /// Sets whether a worker knows that others wait. A worker that clears its flag must look for waiters once
+    /// more afterwards.
     pub fn set_knows(&self, worker: usize, knows: bool) {
         if let Some(slot) = self.slot(worker) {
             slot.knows.store(knows, Ordering::SeqCst);

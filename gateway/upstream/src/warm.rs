@@ -1,4 +1,4 @@
-//! Connections that are opened before a request needs them (`pool.warm`).
+//! Opens connections before a request needs them (`pool.warm`).
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -12,15 +12,15 @@ use crate::connection::InUse;
 use crate::pool::Opening;
 use crate::{Permit, Pool, http2};
 
-/// Pause after the first failure in a row; each further one doubles it.
+/// Delay after the first failure in a row. Each further failure doubles it.
 const PAUSE: Duration = Duration::from_millis(100);
-/// Longest pause.
+/// Longest delay.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// How long an endpoint may take to accept.
+/// Timeout of a connect.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Keeps as many connections idle in a pool as its settings ask for, for as long as there is the pool. They are opened
-/// one after the other: what they are for must not become a burst of connections itself.
+/// Keeps the configured number of connections idle in a pool, until the pool is dropped. It opens them in
+/// sequence, so that warming never causes a burst of connections.
 pub(crate) async fn keep(pool: Weak<Pool>) {
     let Some(deadline) = pool.upgrade().map(|pool| pool.set().timers.deadline()) else { return };
     let mut pause = PAUSE;
@@ -37,7 +37,7 @@ pub(crate) async fn keep(pool: Weak<Pool>) {
     }
 }
 
-/// Waits until the pool has too few idle connections; `None`: it is gone.
+/// Waits until the pool has too few idle connections. Returns `None` if the pool is gone.
 async fn until_cold(pool: &Weak<Pool>) -> Option<Rc<Pool>> {
     poll_fn(|cx| {
         let Some(pool) = pool.upgrade() else { return Poll::Ready(None) };
@@ -53,7 +53,7 @@ async fn until_cold(pool: &Weak<Pool>) -> Option<Rc<Pool>> {
     .await
 }
 
-/// Waits for the deadline, or the end of the pool.
+/// Waits for the deadline, or until the pool is gone.
 async fn until_passed(pool: &Weak<Pool>, deadline: &Deadline) {
     poll_fn(|cx| match pool.strong_count() {
         0 => Poll::Ready(()),
@@ -62,7 +62,8 @@ async fn until_passed(pool: &Weak<Pool>, deadline: &Deadline) {
     .await;
 }
 
-/// Opens one connection, unless a cap or a request that waits for a place is in the way. Says whether there is one more.
+/// Opens one connection, unless a limit is reached or a request waits for a permit. Returns whether the pool
+/// has one more.
 async fn open(pool: &Rc<Pool>, deadline: &Deadline) -> bool {
     let set = pool.set();
     if !set.is_calm() || !pool.state().is_available() {
@@ -79,15 +80,16 @@ async fn open(pool: &Rc<Pool>, deadline: &Deadline) -> bool {
         Poll::Pending => deadline.poll_passed(cx).map(|()| None),
     });
     let Some(mut connection) = opened.await else { return false };
-    // It has carried no request yet.
+    // It has not carried a request yet.
     connection.requests = 0;
     let before = pool.ready();
     Pool::put(connection, tollgate_net::now());
-    // One that is not kept (it may be too old when it is there) is no reason to open the next one at once.
+    // If the pool did not keep it (it may already be too old), the next one must not be opened at once.
     pool.ready() > before
 }
 
-/// The same where the endpoint speaks HTTP/2. The place on the connection is given back at once.
+/// As `open`, for an endpoint that speaks HTTP/2. The stream capacity on the new connection is released at
+/// once.
 async fn open_http2(pool: &Rc<Pool>, permit: Permit, deadline: &Deadline) -> bool {
     let mut opening = pin!(http2::start(pool, permit, InUse::new(pool)).connect());
     poll_fn(|cx| match opening.as_mut().poll(cx) {

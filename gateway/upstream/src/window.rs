@@ -1,21 +1,22 @@
-//! Counts over a stretch of time that moves with it: written by one worker, read by all.
+//! Counts over a sliding time window. One worker writes a window, all workers read it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Ticks that a window covers, the present one included.
+/// Ticks that a window covers, including the current one.
 pub(crate) const SPAN: u32 = 10;
 
-/// A power of two above [`SPAN`], so that a bucket is found without a division.
+/// Buckets per kind. A power of two above [`SPAN`], so that finding a bucket takes no division.
 const BUCKETS: usize = 16;
 
-/// What is this many ticks late, or fewer, is known to be late, and not new after all ticks have been used.
+/// A tick that is behind its bucket's by at most this much is late. A larger distance means that tick numbers
+/// wrapped.
 const LATE: u32 = 1 << 20;
 
-/// `N` kinds of counts over the last [`SPAN`] ticks. How long a tick is, its user says.
+/// `N` kinds of counts over the last [`SPAN`] ticks. The user decides how long a tick is.
 ///
-/// A bucket is one word: the tick in its upper half, the count in its lower. So whoever reads never sees the count of
-/// one tick under another, and the one worker that writes needs no read-modify-write (as with all counters, the
-/// observe room's note on single writers has the figure).
+/// A bucket is one word: the tick in the upper half, the count in the lower half. A reader therefore never
+/// sees the count of one tick under another. The one worker that writes needs no read-modify-write operation;
+/// `tollgate_observe` gives the figure in its note on single writers.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Window<const N: usize> {
@@ -29,20 +30,21 @@ impl<const N: usize> Default for Window<N> {
 }
 
 impl<const N: usize> Window<N> {
-    /// Counts one more of a kind, in this tick. For the thread alone that the window belongs to.
+    /// Counts one event of a kind in this tick. Only the thread that owns the window may call it.
     #[inline]
     pub fn add(&self, kind: usize, tick: u32) {
         let bucket = &self.buckets[kind][tick as usize % BUCKETS];
         let held = bucket.load(Ordering::Relaxed);
         let at = (held >> 32) as u32;
-        // What comes late (its tick was looked up before something waited) counts in the tick that has the bucket now.
+        // A late event (the caller waited after it computed the tick) counts in the tick that now owns the
+        // bucket.
         let is_there = at.wrapping_sub(tick) <= LATE;
         let next =
             if is_there { held + u64::from(held as u32 != u32::MAX) } else { u64::from(tick) << 32 | 1 };
         bucket.store(next, Ordering::Relaxed);
     }
 
-    /// How many there were of a kind in the last [`SPAN`] ticks.
+    /// Returns how many events of a kind happened in the last [`SPAN`] ticks.
     pub fn sum(&self, kind: usize, tick: u32) -> u64 {
         let held = self.buckets[kind].iter().map(|bucket| bucket.load(Ordering::Relaxed));
         held.filter(|held| tick.wrapping_sub((held >> 32) as u32) < SPAN).map(|held| held & 0xffff_ffff).sum()
@@ -56,11 +58,11 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// A window has what a list of all events has in the last ticks, whatever the gaps between them.
+        /// A window agrees with a list of all events of the last ticks, whatever the gaps between them.
         #[test]
         fn counts_as_a_list_of_events_would(start in any::<u32>(), gaps in prop::collection::vec(0_u32..40, 1..200)) {
             let window = Window::<2>::default();
-            // No tick that could be taken for late: of a window that is new, all buckets are at 0.
+            // No tick that could be taken for late: all buckets of a new window are at tick 0.
             let mut tick = start.wrapping_sub(LATE) % (u32::MAX - LATE);
             let mut events = Vec::new();
             for (index, gap) in gaps.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! In virtual time: every call says when it is.
+//! Tests in virtual time: each call passes its own time.
 
 use proptest::prelude::*;
 use tollgate_observe::Registry;
@@ -9,7 +9,7 @@ use tollgate_plan::Percent;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Workers of one process, on one upstream.
+/// Workers of one process that share one upstream.
 struct Bench {
     workers: Vec<Rc<WorkerBreaker>>,
     shared: Arc<UpstreamState>,
@@ -29,7 +29,7 @@ impl Bench {
         Self { workers, registry, slot, start, shared }
     }
 
-    /// A call on some worker that takes no time; `None`: it was not let through.
+    /// Makes a call on some worker that takes no time. Returns `None` if the breaker rejects it.
     fn call(&self, worker: usize, at: Instant, failed: bool) -> Option<()> {
         self.workers[worker % self.workers.len()].admit(at).map(|permit| permit.done(at, failed))
     }
@@ -76,7 +76,7 @@ fn opens_still_when_its_window_has_become_longer() {
 #[test]
 fn opens_past_the_ratio_of_all_workers_together() {
     let bench = Bench::new(&rules(), 4);
-    // 9 calls are below the minimum, however bad.
+    // 9 calls are below the minimum, even if all fail.
     bench.calls(bench.start, 9, true);
     assert_eq!(bench.state(), BreakerState::Closed);
     bench.call(3, bench.start, true);
@@ -114,7 +114,7 @@ fn good_probes_close_it_and_the_past_is_forgotten() {
     assert_eq!(bench.calls(later, 5, false), 0, "no more than the probes");
     probes.into_iter().for_each(|probe| probe.done(later, false));
     assert_eq!(bench.state(), BreakerState::Closed);
-    // The failures from before lie within the window's time, but in another generation.
+    // The failures from before are within the window's time, but in another generation.
     bench.calls(later, 9, true);
     assert_eq!(bench.state(), BreakerState::Closed);
     bench.calls(later, 1, true);
@@ -128,7 +128,7 @@ fn bad_probes_open_it_again() {
     let bench = Bench::new(&rules(), 1);
     bench.calls(bench.start, 10, true);
     let later = bench.start + 5 * SECOND;
-    // 2 of 3 decide: the third can change nothing.
+    // 2 of 3 decide: the third cannot change the result.
     assert_eq!(bench.calls(later, 3, true), 2);
     assert_eq!(bench.state(), BreakerState::Open);
     assert_eq!(bench.calls(later + 4 * SECOND, 3, false), 0);
@@ -202,7 +202,8 @@ fn the_word_keeps_what_is_put_into_it() {
 }
 
 proptest! {
-    /// Against a model that remembers every call: it opens when, and only when, the ratio in the window says so.
+    /// Compares with a model that remembers every call: the breaker opens if and only if the ratio in the
+    /// window is reached.
     #[test]
     fn opens_when_a_list_of_all_calls_says_so(
         failures in 1_u8..=100,
@@ -221,7 +222,7 @@ proptest! {
             list.push((at / 1000, failed));
             let recent = list.iter().filter(|(tick, _)| at / 1000 - tick < u64::from(SPAN));
             let (total, bad) = recent.fold((0, 0), |sum, (_, failed)| (sum.0 + 1, sum.1 + u32::from(*failed)));
-            // Only a bad call can be the one too many.
+            // Only a failed call can open the breaker.
             let expected = failed && total >= minimum && bad * 100 >= total * u32::from(failures);
             prop_assert_eq!(bench.state() == BreakerState::Open, expected);
             if expected {
